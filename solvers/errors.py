@@ -1,0 +1,21 @@
+"""What can go wrong in a solve, each error a builtin one too."""
+
+
+class SolverError(Exception):
+    """Base of the errors below."""
+
+
+class UnknownMethodError(SolverError, LookupError):
+    """No method has that name; the message gives the nearest one."""
+
+
+class OptionError(SolverError, ValueError):
+    """An option does not exist, or its value is out of range."""
+
+
+class NotApplicableError(SolverError, ValueError):
+    """The method does not apply to this workload; the message says why, and when it would."""
+
+
+class SolveFailedError(SolverError, ArithmeticError):
+    """The numbers broke down, or the answer fails its own check."""

@@ -1,0 +1,92 @@
+"""Problem 1 of PVLDB 14(10): a workload and the variance target of each query."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
+
+from workloads import TargetsError, Workload, from_matrix
+from workloads.operators import Array, Matrix
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A workload with its targets: what every method solves.
+
+    Attributes
+    ----------
+    workload : Workload
+        The m queries over d cells.
+    targets : numpy.ndarray, shape (m,)
+        The variance bound c_j > 0 of each query.
+    """
+
+    workload: Workload
+    targets: Array
+
+    @cached_property
+    def scaled(self) -> Matrix:
+        """``A = diag(c)**-0.5 @ W``, dense or CSR, shape (m, d)."""
+        matrix = self.workload.matrix
+        scale = self.targets**-0.5
+        if sp.issparse(matrix):
+            return sp.csr_array(matrix.multiply(scale[:, None]))
+        return scale[:, None] * matrix
+
+
+def as_problem(
+    workload: Workload | ArrayLike | sp.sparray | sp.spmatrix, targets: ArrayLike | None = None
+) -> Problem:
+    """Check a workload and its targets and join them.
+
+    Parameters
+    ----------
+    workload : Workload, array_like or scipy.sparse matrix, shape (m, d)
+        The queries.
+    targets : array_like, shape (m,) or scalar, optional
+        The variance bounds; one number is taken for every query, 1 if not given.
+
+    Returns
+    -------
+    Problem
+
+    Raises
+    ------
+    WorkloadError
+        If the matrix is empty, not finite or zero.
+    TargetsError
+        If the targets are not m positive finite numbers.
+    """
+    known = workload if isinstance(workload, Workload) else from_matrix(workload)
+    return Problem(known, check_targets(known, 1.0 if targets is None else targets))
+
+
+def check_targets(workload: Workload, targets: ArrayLike) -> Array:
+    """``targets`` as m positive finite floats.
+
+    Raises
+    ------
+    TargetsError
+        If they are not.
+    """
+    try:
+        values = np.asarray(targets, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise TargetsError(f"targets for workload {workload.name!r} are not numbers: {error}") from error
+    if values.ndim == 0:
+        values = np.full(workload.m, float(values))
+    if values.shape != (workload.m,):
+        raise TargetsError(
+            f"targets of shape {values.shape} for workload {workload.name!r} with {workload.m} "
+            f"queries; expected one variance bound for each query, shape ({workload.m},)"
+        )
+    bad = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
+    if bad.size:
+        raise TargetsError(
+            f"target {values[bad[0]]} of query {bad[0]} (counted from 0) of workload "
+            f"{workload.name!r}: a variance bound must be positive and finite"
+            + (f"; {bad.size - 1} more are wrong" if bad.size > 1 else "")
+        )
+    return values

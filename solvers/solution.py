@@ -1,0 +1,185 @@
+"""What a solve returns: the mechanism, scaled so that the targets are just met."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.linalg as sla
+import scipy.sparse as sp
+
+from solvers import certificate
+from solvers.errors import SolveFailedError
+from solvers.problem import Problem
+from workloads.operators import Array, Matrix
+
+CHECK_TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """A linear query mechanism ``L (B x + N(0, covariance))`` that just meets its targets.
+
+    Definition 3 of arXiv v1 (Definition 1 of section 3.1 in PVLDB): W = L B. The
+    covariance is scaled so that ``max(query_variances / targets) == 1``.
+
+    Attributes
+    ----------
+    method : str
+        The method's name.
+    problem : Problem
+        The workload and the targets.
+    basis : numpy.ndarray, shape (k, d)
+        B: the queries that noise is added to.
+    representation : numpy.ndarray or scipy.sparse.csr_array, shape (m, k)
+        L.
+    covariance : numpy.ndarray, shape (k, k)
+        Of the noise on Bx.
+    query_variances : numpy.ndarray, shape (m,)
+        Variance of every query's answer.
+    privacy_profile : numpy.ndarray, shape (d,)
+        ``diag(B.T @ inv(covariance) @ B)``: the squared personal privacy costs.
+    known_lower_bound : float, optional
+        A certified lower bound on Δ² that the method came with.
+    iterations : int
+        Outer iterations; 0 for a closed form.
+    converged : bool
+        Whether the method reached its own stopping rule.
+    timed_out : bool
+        Whether it stopped at its time limit instead.
+    runtime : float
+        Wall-clock seconds of the solve alone.
+    notes : dict
+        What else the method reports (for instance the branching factor it used).
+    """
+
+    method: str
+    problem: Problem
+    basis: Array
+    representation: Matrix
+    covariance: Array
+    query_variances: Array
+    privacy_profile: Array
+    known_lower_bound: float | None = None
+    iterations: int = 0
+    converged: bool = True
+    timed_out: bool = False
+    runtime: float = float("nan")
+    notes: dict[str, Any] | None = None
+
+    @property
+    def squared_privacy_cost(self) -> float:
+        """Δ² when all targets are met: the largest entry of the privacy profile."""
+        return float(self.privacy_profile.max())
+
+    @property
+    def privacy_cost(self) -> float:
+        """Δ, Corollary 1 of arXiv v1."""
+        return float(np.sqrt(self.squared_privacy_cost))
+
+    @cached_property
+    def lower_bound(self) -> float:
+        """A certified lower bound on Δ² over all linear query mechanisms.
+
+        Computed on first use, from the dual at a few cheap points, where the method
+        itself brought none.
+        """
+        if self.known_lower_bound is not None:
+            return self.known_lower_bound
+        return certificate.quick_lower_bound(self.problem)
+
+    @property
+    def gap(self) -> float:
+        """``squared_privacy_cost / lower_bound - 1``."""
+        return self.squared_privacy_cost / self.lower_bound - 1.0
+
+    @property
+    def total_variance(self) -> float:
+        """Sum of the query variances when the targets are just met."""
+        return float(self.query_variances.sum())
+
+    def timed(self, seconds: float) -> "Solution":
+        """The same solution with its runtime."""
+        return replace(self, runtime=seconds)
+
+    def record(self) -> dict[str, Any]:
+        """The numbers that a sweep stores, by variable name."""
+        return {
+            "squared_privacy_cost": self.squared_privacy_cost,
+            "lower_bound": self.lower_bound,
+            "total_variance": self.total_variance,
+            "iterations": self.iterations,
+            "converged": self.converged,
+        }
+
+    def arrays(self) -> dict[str, Array]:
+        """The arrays that a sweep keeps on request, by variable name."""
+        return {
+            "query_variances": self.query_variances,
+            "privacy_profile": self.privacy_profile,
+            "covariance": self.covariance,
+        }
+
+
+def from_covariance(
+    method: str,
+    problem: Problem,
+    basis: Array,
+    representation: Matrix,
+    covariance: Array,
+    **facts: Any,
+) -> Solution:
+    """A solution from any covariance up to scale; variances and profile follow from it alone.
+
+    Parameters
+    ----------
+    method : str
+        The method's name.
+    problem : Problem
+        The workload and the targets.
+    basis : numpy.ndarray, shape (k, d)
+        B.
+    representation : numpy.ndarray or scipy.sparse.csr_array, shape (m, k)
+        L, with L B = W.
+    covariance : numpy.ndarray, shape (k, k)
+        Of the noise on Bx, up to a positive factor; symmetric positive definite.
+    **facts
+        Other attributes of `Solution`.
+
+    Returns
+    -------
+    Solution
+
+    Raises
+    ------
+    SolveFailedError
+        If the covariance is not positive definite.
+    """
+    variances = quadratic_forms(representation, covariance)
+    scale = float(np.max(variances / problem.targets))
+    if not (np.isfinite(scale) and scale > 0):
+        raise SolveFailedError(f"{method}: the largest variance ratio is {scale}; expected a positive number")
+    try:
+        factor = sla.cholesky(covariance / scale, lower=True)
+    except sla.LinAlgError as error:
+        raise SolveFailedError(f"{method}: the covariance is not positive definite ({error})") from error
+    whitened = sla.solve_triangular(factor, basis, lower=True)
+    profile = np.einsum("ij,ij->j", whitened, whitened)
+    return Solution(
+        method,
+        problem,
+        basis,
+        representation,
+        covariance / scale,
+        variances / scale,
+        profile,
+        **facts,
+    )
+
+
+def quadratic_forms(rows: Matrix, symmetric: Array) -> Array:
+    """``diag(rows @ symmetric @ rows.T)``."""
+    product = rows @ symmetric
+    if sp.issparse(rows):
+        return np.asarray(rows.multiply(product).sum(axis=1)).ravel()
+    return np.einsum("ij,ij->i", rows, product)

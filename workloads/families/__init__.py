@@ -1,0 +1,1 @@
+"""One module for each workload family; each defines ``FAMILY``."""
