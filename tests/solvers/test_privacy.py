@@ -1,0 +1,97 @@
+"""Privacy accounting against 60-digit arithmetic and its own inverses."""
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from solvers import privacy
+
+mpmath.mp.dps = 60
+
+EPSILONS = (1e-3, 0.05, 1.0, 7.0, 50.0)
+DELTAS = (1e-15, 1e-9, 1e-5, 0.01, 0.5)
+
+
+def exact_delta(cost, epsilon):
+    cost, epsilon = mpmath.mpf(cost), mpmath.mpf(epsilon)
+    return mpmath.ncdf(cost / 2 - epsilon / cost) - mpmath.exp(epsilon) * mpmath.ncdf(
+        -cost / 2 - epsilon / cost
+    )
+
+
+def exact_root(function, guess):
+    return mpmath.findroot(function, (mpmath.mpf(guess), mpmath.mpf(guess) * (1 + 1e-6)))
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize("delta", DELTAS)
+def test_privacy_cost_is_exact(epsilon, delta):
+    found = float(privacy.privacy_cost(epsilon, delta))
+    exact = exact_root(lambda cost: mpmath.log(exact_delta(cost, epsilon) / delta), found)
+    assert abs(found / exact - 1) < 1e-9
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize("delta", DELTAS)
+def test_epsilon_and_delta_are_exact(epsilon, delta):
+    cost = float(
+        exact_root(
+            lambda c: mpmath.log(exact_delta(c, epsilon) / delta),
+            privacy.privacy_cost(epsilon, delta),
+        )
+    )
+    assert abs(privacy.delta(cost, epsilon) / exact_delta(cost, epsilon) - 1) < 1e-9
+    found = float(privacy.epsilon(cost, delta))
+    exact = exact_root(lambda e: mpmath.log(exact_delta(cost, e) / delta), found)
+    assert abs(found / exact - 1) < 1e-9
+
+
+@given(st.floats(1e-3, 50), st.floats(1e-15, 0.5))
+def test_round_trips(epsilon, delta):
+    cost = privacy.privacy_cost(epsilon, delta)
+    assert privacy.epsilon(cost, delta) == pytest.approx(epsilon, rel=1e-9)
+    assert privacy.delta(cost, epsilon) == pytest.approx(delta, rel=1e-8)
+
+
+@given(st.floats(1e-2, 20), st.floats(0, 20), st.floats(1.01, 2))
+def test_delta_grows_with_cost_and_falls_with_epsilon(cost, epsilon, factor):
+    assert privacy.delta(cost * factor, epsilon) >= privacy.delta(cost, epsilon)
+    assert privacy.delta(cost, epsilon * factor) <= privacy.delta(cost, epsilon)
+
+
+def test_arrays_broadcast():
+    grid = privacy.privacy_cost(np.array([0.1, 1.0])[:, None], np.array([1e-9, 1e-5, 1e-3]))
+    assert grid.shape == (2, 3)
+    assert grid[1, 2] == privacy.privacy_cost(1.0, 1e-3)
+
+
+def test_limits():
+    assert privacy.delta(0.0, 1.0) == 0.0
+    assert privacy.epsilon(0.0, 1e-5) == 0.0
+    assert privacy.epsilon(np.inf, 1e-5) == np.inf
+    assert np.isnan(privacy.epsilon(np.nan, 1e-5))
+    assert privacy.epsilon(1.0, 0.9) == 0.0
+    assert privacy.delta(1.0, 0.0) == pytest.approx(float(exact_delta(1.0, 0.0)), rel=1e-12)
+    assert privacy.delta(1.0, privacy.epsilon(1.0, 0.05)) == pytest.approx(0.05, rel=1e-12)
+
+
+def test_rho_is_half_the_squared_cost():
+    assert privacy.rho(3.0) == 4.5
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(-1, 0.1), (1, 0), (1, 1), (1, np.nan)])
+def test_impossible_budgets_are_refused(epsilon, delta):
+    with pytest.raises(ValueError, match="must"):
+        privacy.privacy_cost(epsilon, delta)
+
+
+def test_refined_ordering_looks_past_equal_entries():
+    first, second = np.array([1.0, 2.0, 1.0]), np.array([2.0, 2.0, 1.0])
+    assert privacy.compare_profiles(first, second).order == -1
+    assert privacy.compare_profiles(second, first).order == 1
+    assert privacy.compare_profiles(first, second).entry == 1
+    assert privacy.compare_profiles(first, first[::-1]).order == 0
+    with pytest.raises(ValueError, match="shapes"):
+        privacy.compare_profiles(first, second[:2])
