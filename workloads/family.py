@@ -4,11 +4,14 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from types import MappingProxyType
+from typing import Any
 
 from workloads import families as _package
+from workloads.errors import WorkloadError
+from workloads.parameters import bind, nearest, typed_parameters
 from workloads.workload import Workload
 
 
@@ -36,8 +39,8 @@ class Family:
 
     @property
     def params(self) -> Mapping[str, inspect.Parameter]:
-        """The parameters of ``build``, by name."""
-        return inspect.signature(self.build).parameters
+        """The parameters of ``build``, by name, with types and defaults."""
+        return typed_parameters(self.build)
 
     @property
     def random(self) -> bool:
@@ -53,3 +56,31 @@ def all_families() -> Mapping[str, Family]:
         for module in pkgutil.iter_modules(_package.__path__)
     ]
     return MappingProxyType({family.name: family for family in sorted(found, key=lambda f: f.name)})
+
+
+def make(name: str, **params: Any) -> Workload:
+    """Make the workload of that family with these parameters.
+
+    Parameters
+    ----------
+    name : str
+        A name of `all_families`.
+    **params
+        The family's parameters; see ``families()[name].params``.
+
+    Returns
+    -------
+    Workload
+        Its ``params`` are all parameters, the defaults included.
+
+    Raises
+    ------
+    WorkloadError
+        If the name or a parameter's name, type or value is wrong; one sentence, with the
+        nearest name.
+    """
+    known = all_families()
+    if name not in known:
+        raise WorkloadError(f"no workload is called {name!r}; {nearest(name, known)}")
+    bound = bind(f"workload {name!r}", known[name].params, params, WorkloadError)
+    return replace(known[name].build(**bound), name=name, params=bound)

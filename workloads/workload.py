@@ -1,6 +1,6 @@
 """The workload: a query matrix, what it is called and how it was made."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -9,9 +9,19 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from workloads.errors import WorkloadError
-from workloads.operators import Array, Explicit, Matrix, QueryOperator
+from workloads.operators import (
+    LARGEST_MATRIX_BYTES,
+    Array,
+    Explicit,
+    Matrix,
+    QueryOperator,
+    refuse_above_limit,
+)
 
-LARGEST_MATRIX_BYTES = 8 * 2**30
+__all__ = ["LARGEST_LISTED", "LARGEST_MATRIX_BYTES", "Workload", "from_matrix", "in_blocks"]
+
+LARGEST_LISTED = 10_000_000
+"""Workloads with more queries than this are known by their groups alone."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,10 +37,13 @@ class Workload:
     params : Mapping[str, object]
         The parameters that made it, JSON-like.
     groups : numpy.ndarray of int, shape (m,), optional
-        The group of every query (for instance its marginal), from 0; the targets by
-        group read it.
+        The group of every query (for instance its marginal), from 0. None where the
+        workload has no groups, or more than `LARGEST_LISTED` queries.
     group_names : tuple of str
         One name for each group.
+    group_sizes : tuple of int
+        Number of queries of each group, Python ints of any size. Where ``groups`` is
+        None the groups are consecutive blocks of these sizes.
     """
 
     name: str
@@ -38,6 +51,7 @@ class Workload:
     params: Mapping[str, object] = field(default_factory=dict)
     groups: NDArray[np.int64] | None = None
     group_names: tuple[str, ...] = ()
+    group_sizes: tuple[int, ...] = ()
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -53,6 +67,14 @@ class Workload:
     def d(self) -> int:
         """Number of domain cells."""
         return self.shape[1]
+
+    @property
+    def listed(self) -> bool:
+        """Whether its queries can be listed one by one, so that targets have shape (m,).
+
+        Otherwise (more than `LARGEST_LISTED` queries) targets are one for each group.
+        """
+        return self.m <= LARGEST_LISTED
 
     @cached_property
     def matrix(self) -> Matrix:
@@ -74,14 +96,39 @@ class Workload:
         WorkloadError
             If W would take more than 8 GiB.
         """
-        if 8 * self.m * self.d > LARGEST_MATRIX_BYTES:
-            raise WorkloadError(
-                f"workload {self.name!r}: a dense {self.m} x {self.d} matrix takes "
-                f"{8 * self.m * self.d / 2**30:.3g} GiB, more than the limit of "
-                f"{LARGEST_MATRIX_BYTES / 2**30:.0f} GiB; use a method that works on its structure"
-            )
+        refuse_above_limit(
+            self.m * self.d,
+            f"workload {self.name!r}: a dense {self.m} x {self.d} matrix",
+            "use a method that works on its structure",
+        )
         matrix = self.matrix
-        return np.asarray(matrix.todense()) if sp.issparse(matrix) else matrix
+        return matrix.toarray() if sp.issparse(matrix) else matrix
+
+
+def in_blocks(
+    name: str, operator: QueryOperator, names: Iterable[str], sizes: Iterable[int]
+) -> Workload:
+    """A workload whose groups are consecutive blocks of queries.
+
+    Parameters
+    ----------
+    name : str
+        The family's name.
+    operator : QueryOperator
+        The query matrix.
+    names : iterable of str
+        One name for each block.
+    sizes : iterable of int
+        Number of queries of each block; they sum to m.
+
+    Returns
+    -------
+    Workload
+    """
+    counts = tuple(sizes)
+    listed = sum(counts) <= LARGEST_LISTED
+    groups = np.repeat(np.arange(len(counts)), counts) if listed else None
+    return Workload(name, operator, groups=groups, group_names=tuple(names), group_sizes=counts)
 
 
 def from_matrix(matrix: ArrayLike | sp.sparray | sp.spmatrix, name: str = "matrix") -> Workload:

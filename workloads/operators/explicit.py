@@ -1,56 +1,11 @@
-"""Query matrices as operators: what a solver may ask of W without holding W.
-
-Every operator answers the same five questions (``QueryOperator``). `Explicit` holds
-the matrix; the others know it by its structure.
-"""
+"""A query matrix that is held in memory."""
 
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
-Matrix = Array | sp.csr_array
-
-
-@runtime_checkable
-class QueryOperator(Protocol):
-    """A query matrix W of shape (m, d), known by what can be computed with it."""
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(m, d): queries and domain cells."""
-        ...
-
-    def apply(self, x: Array) -> Array:
-        """``W @ x`` for x of shape (d,) or (d, n)."""
-        ...
-
-    def apply_transposed(self, y: Array) -> Array:
-        """``W.T @ y`` for y of shape (m,) or (m, n)."""
-        ...
-
-    def gram(self, weights: Array | None = None) -> Array:
-        """``W.T @ diag(weights) @ W``, shape (d, d); unit weights by default."""
-        ...
-
-    def quadratic_forms(self, symmetric: Array) -> Array:
-        """``diag(W @ symmetric @ W.T)``, shape (m,), for a symmetric (d, d) matrix."""
-        ...
-
-    def squared_row_norms(self) -> Array:
-        """Squared 2-norm of every query, shape (m,)."""
-        ...
-
-    def squared_column_norms(self, weights: Array | None = None) -> Array:
-        """``diag(gram(weights))``, shape (d,), without the (d, d) matrix."""
-        ...
-
-    def matrix(self) -> Matrix:
-        """W itself, dense or CSR."""
-        ...
+from workloads.operators.protocol import Array, Matrix, refuse_above_limit
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +26,10 @@ class Explicit:
         return np.asarray(self.held.T @ y)
 
     def gram(self, weights: Array | None = None) -> Array:
+        d = self.shape[1]
+        refuse_above_limit(
+            d * d, f"a {d} x {d} Gram matrix", "use a method that works on the workload's structure"
+        )
         if sp.issparse(self.held):
             weighted = self.held if weights is None else self.held.multiply(weights[:, None])
             return np.asarray((self.held.T @ weighted).todense())

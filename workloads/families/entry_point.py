@@ -1,0 +1,44 @@
+"""A query matrix from a Python function of the user's."""
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+from workloads.errors import WorkloadError
+from workloads.family import Family
+from workloads.workload import Workload, from_matrix
+
+
+def build(function: str, arguments: dict[str, Any] | None = None) -> Workload:
+    """What ``"module:function"`` returns for the arguments: a matrix or a `Workload`."""
+    made = _load(function)
+    try:
+        result = made(**(arguments or {}))
+    except TypeError as error:
+        raise WorkloadError(
+            f"workload 'entry-point': {function!r} does not take {arguments or {}} ({error})"
+        ) from error
+    return result if isinstance(result, Workload) else from_matrix(result, "entry-point")
+
+
+def _load(function: str) -> Callable[..., Any]:
+    module, _, name = function.partition(":")
+    if not module or not name:
+        raise WorkloadError(
+            f"workload 'entry-point': {function!r} names no function; expected 'module:function'"
+        )
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise WorkloadError(
+            f"workload 'entry-point': {function!r} cannot be loaded ({error}); the module must be "
+            "importable wherever the sweep runs"
+        ) from error
+    if not callable(found):
+        raise WorkloadError(f"workload 'entry-point': {function!r} is not a function")
+    return found  # type: ignore[no-any-return]  # a user's function, of any signature
+
+
+FAMILY = Family(
+    "entry-point", "the matrix that a Python function of yours returns: module:function", build
+)

@@ -1,0 +1,67 @@
+"""A query matrix from a file."""
+
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from workloads.errors import WorkloadError
+from workloads.family import Family
+from workloads.parameters import nearest
+from workloads.workload import Workload, from_matrix
+
+
+def build(path: str, array: str | None = None) -> Workload:
+    """The matrix in a .npy file, or in a .npz of `numpy.savez` or `scipy.sparse.save_npz`.
+
+    ``array`` names the array in a .npz that holds several.
+    """
+    try:
+        held = np.load(Path(path).expanduser(), allow_pickle=False)
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise WorkloadError(
+            f"workload 'file': {path!r} cannot be read ({error}); expected a .npy or .npz file "
+            "that numpy.save, numpy.savez or scipy.sparse.save_npz wrote"
+        ) from error
+    if isinstance(held, np.ndarray):
+        return from_matrix(held, "file")
+    with held:
+        if array is None and {"format", "shape"} <= set(held.files):
+            return from_matrix(_sparse(path), "file")
+        return from_matrix(_member(path, held, array), "file")
+
+
+def _sparse(path: str) -> sp.sparray | sp.spmatrix:
+    try:
+        return sp.load_npz(Path(path).expanduser())
+    except (OSError, ValueError, KeyError) as error:
+        raise WorkloadError(
+            f"workload 'file': {path!r} holds no readable sparse matrix ({error}); write it with "
+            "scipy.sparse.save_npz"
+        ) from error
+
+
+def _member(path: str, held: np.lib.npyio.NpzFile, array: str | None) -> NDArray[np.generic]:
+    names = list(held.files)
+    if array is None and len(names) != 1:
+        raise WorkloadError(
+            f"workload 'file': {path!r} holds {len(names)} arrays; name one with array: "
+            f"{', '.join(names) or 'none'}"
+        )
+    chosen = names[0] if array is None else array
+    if chosen not in names:
+        raise WorkloadError(
+            f"workload 'file': {path!r} holds no array {chosen!r}; {nearest(chosen, names)}"
+        )
+    try:
+        member: NDArray[np.generic] = held[chosen]
+    except (OSError, ValueError, zipfile.BadZipFile) as error:
+        raise WorkloadError(
+            f"workload 'file': array {chosen!r} of {path!r} cannot be read ({error})"
+        ) from error
+    return member
+
+
+FAMILY = Family("file", "the matrix in a .npy or .npz file, dense or sparse", build)

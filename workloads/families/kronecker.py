@@ -1,0 +1,90 @@
+"""Unions of Kronecker products of named one-dimensional workloads."""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import scipy.sparse as sp
+
+from workloads.errors import WorkloadError
+from workloads.family import Family
+from workloads.operators import Kronecker, Matrix
+from workloads.parameters import nearest
+from workloads.ranges import differences
+from workloads.workload import Workload, in_blocks
+
+
+def build(terms: list[list[str]]) -> Workload:
+    """The terms one below another, each the Kronecker product of its factors.
+
+    Parameters
+    ----------
+    terms : list of list of str
+        Factors ``"kind:size"``, one for each attribute; kinds are identity, total, prefix
+        and all-range. ``[["identity:4", "total:8"], ["prefix:4", "identity:8"]]`` asks for
+        the first attribute's marginal and for prefixes of the first within each value of
+        the second.
+
+    Returns
+    -------
+    Workload
+        One group for each term; never built unless asked for its matrix.
+    """
+    if not terms or not all(terms):
+        raise WorkloadError(
+            "workload 'kronecker': terms is empty or has an empty term; expected lists such as "
+            "['identity:4', 'prefix:8']"
+        )
+    operator = Kronecker(tuple(tuple(_factor(spec) for spec in term) for term in terms))
+    domains = [tuple(int(f.shape[1]) for f in term) for term in operator.terms]
+    for term, domain in zip(terms, domains, strict=True):
+        if domain != domains[0]:
+            raise WorkloadError(
+                f"workload 'kronecker': term {term} is over a domain of {domain} values, the first "
+                f"term over {domains[0]}; all terms need the same attributes"
+            )
+    names = (" x ".join(term) for term in terms)
+    return in_blocks("kronecker", operator, names, operator.term_sizes)
+
+
+def _factor(spec: str) -> Matrix:
+    kind, _, size = spec.partition(":")
+    if kind not in _KINDS:
+        raise WorkloadError(
+            f"workload 'kronecker': no factor is called {kind!r}; {nearest(kind, _KINDS)}"
+        )
+    if not size.isdecimal() or int(size) < 1:
+        raise WorkloadError(
+            f"workload 'kronecker': factor {spec!r} has no size; expected such as '{kind}:4'"
+        )
+    return _KINDS[kind](int(size))
+
+
+def _identity(size: int) -> Matrix:
+    return sp.eye_array(size, format="csr")
+
+
+def _total(size: int) -> Matrix:
+    return np.ones((1, size))
+
+
+def _prefix(size: int) -> Matrix:
+    return np.tri(size)
+
+
+def _all_range(size: int) -> Matrix:
+    first, last = np.triu_indices(size)
+    return np.asarray(differences(first, last, size) @ np.tri(size))
+
+
+_KINDS: Mapping[str, Callable[[int], Matrix]] = {
+    "identity": _identity,
+    "total": _total,
+    "prefix": _prefix,
+    "all-range": _all_range,
+}
+
+FAMILY = Family(
+    "kronecker",
+    "a union of Kronecker products of identity, total, prefix and all-range factors",
+    build,
+)

@@ -1,0 +1,82 @@
+"""Marginals of a domain of several attributes."""
+
+from itertools import combinations
+
+from workloads.errors import WorkloadError
+from workloads.family import Family
+from workloads.operators import Marginals
+from workloads.parameters import check_least
+from workloads.workload import Workload, in_blocks
+
+_ORDERS = (1, 2)
+
+
+def build(
+    attributes: int = 3,
+    values: int | list[int] = 2,
+    orders: list[int] = list(_ORDERS),  # noqa: B006 - a list is the type users write; never changed
+    containing: int | None = None,
+    subsets: list[list[int]] | None = None,
+) -> Workload:
+    """All marginals of the given orders, one group for each, named by its attributes.
+
+    Parameters
+    ----------
+    attributes : int
+        Number of attributes.
+    values : int or list of int
+        Number of values of every attribute, or of each.
+    orders : list of int
+        How many attributes a marginal has: ``[1, 2]`` for all one- and two-way marginals.
+        arXiv v1's workload (A) is ``[1]``.
+    containing : int, optional
+        Only the marginals with this attribute, counted from 0. arXiv v1's workload (B) is
+        ``orders=[2], containing=0``.
+    subsets : list of list of int, optional
+        These marginals instead of all of some orders; attributes counted from 0.
+
+    Returns
+    -------
+    Workload
+        Of any domain size; ``operator`` is a `Marginals`.
+    """
+    check_least("workload 'marginals': attributes", attributes, 1)
+    sizes = tuple(values) if isinstance(values, list | tuple) else (values,) * attributes
+    if len(sizes) != attributes:
+        raise WorkloadError(
+            f"workload 'marginals': {len(sizes)} sizes in values for {attributes} attributes; "
+            "give one number, or one for each attribute"
+        )
+    chosen = _of_orders(attributes, orders) if subsets is None else _given(subsets)
+    if containing is not None:
+        if not 0 <= containing < attributes:
+            raise WorkloadError(
+                f"workload 'marginals': containing is {containing}; expected an attribute from 0 "
+                f"to {attributes - 1}"
+            )
+        chosen = tuple(subset for subset in chosen if containing in subset)
+    operator = Marginals(sizes, chosen)
+    names = (",".join(map(str, subset)) or "total" for subset in chosen)
+    return in_blocks("marginals", operator, names, operator.marginal_sizes)
+
+
+def _of_orders(attributes: int, orders: list[int]) -> tuple[tuple[int, ...], ...]:
+    for order in orders:
+        if not 0 <= order <= attributes:
+            raise WorkloadError(
+                f"workload 'marginals': order {order} in orders; expected 0 to {attributes}, the "
+                "number of attributes"
+            )
+    return tuple(subset for order in orders for subset in combinations(range(attributes), order))
+
+
+def _given(subsets: list[list[int]]) -> tuple[tuple[int, ...], ...]:
+    return tuple(tuple(sorted(subset)) for subset in subsets)
+
+
+FAMILY = Family(
+    "marginals",
+    "marginals of some orders of a domain of several attributes, of any size",
+    build,
+    source="PVLDB 14(10), section 7.7; arXiv v1, section 7.6",
+)

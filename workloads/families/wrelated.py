@@ -1,0 +1,27 @@
+"""WRelated: queries of low rank."""
+
+import numpy as np
+
+from workloads.family import Family
+from workloads.parameters import check_least
+from workloads.workload import Workload, from_matrix
+
+
+def build(d: int, m: int | None = None, s: int | None = None, seed: int = 0) -> Workload:
+    """W = C A, C (m x s) and A (s x d) of independent N(0, 1) entries; m = s = d/2 by default."""
+    check_least("workload 'wrelated': d", d, 2)
+    count, rank = (d // 2 if size is None else size for size in (m, s))
+    check_least("workload 'wrelated': m", count, 1)
+    check_least("workload 'wrelated': s", rank, 1)
+    check_least("workload 'wrelated': seed", seed, 0)
+    rng = np.random.default_rng(seed)
+    left = rng.standard_normal((count, rank))
+    return from_matrix(left @ rng.standard_normal((rank, d)), "wrelated")
+
+
+FAMILY = Family(
+    "wrelated",
+    "m random queries of rank s: a product of Gaussian matrices (m = s = d/2 by default)",
+    build,
+    source="PVLDB 14(10), section 7.8; Yuan et al., KDD 2016, section 6",
+)

@@ -1,0 +1,105 @@
+"""Queries that are a few differences of prefix sums: prefixes, ranges, unions of ranges."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from workloads.operators.protocol import Array, Matrix, refuse_above_limit
+
+Indices = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Cumulative:
+    """W = D T, where T takes prefix sums and every row of D has a few entries.
+
+    T is lower triangular with ones: ``(T x)_i = x_0 + ... + x_i``. The range [a, b] is
+    the row of D with 1 at b and -1 at a - 1. Products take O(d + nnz(D)), the Gram matrix
+    and the quadratic forms O(d² + nnz(D)), where a held W takes O(m d) and O(m d²).
+
+    Attributes
+    ----------
+    differences : scipy.sparse.csr_array, shape (m, d)
+        D.
+    """
+
+    differences: sp.csr_array
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        m, d = self.differences.shape
+        return int(m), int(d)
+
+    def apply(self, x: Array) -> Array:
+        return np.asarray(self.differences @ np.cumsum(x, axis=0))
+
+    def apply_transposed(self, y: Array) -> Array:
+        return _suffix_sums(np.asarray(self.differences.T @ y), axis=0)
+
+    def gram(self, weights: Array | None = None) -> Array:
+        d = self.shape[1]
+        refuse_above_limit(
+            d * d, f"a {d} x {d} Gram matrix", "use a method that only applies the workload"
+        )
+        return _suffix_sums(_suffix_sums(self._difference_gram(weights).toarray(), axis=0), axis=1)
+
+    def quadratic_forms(self, symmetric: Array) -> Array:
+        prefix_sums = np.cumsum(np.cumsum(symmetric, axis=0), axis=1)
+        forms = np.zeros(self.shape[0])
+        for first, second, factor in self._pairs():
+            forms += factor * prefix_sums[first, second]
+        return forms
+
+    def squared_row_norms(self) -> Array:
+        norms = np.zeros(self.shape[0])
+        for first, second, factor in self._pairs():
+            norms += factor * (np.minimum(first, second) + 1)
+        return norms
+
+    def squared_column_norms(self, weights: Array | None = None) -> Array:
+        gram = self._difference_gram(weights).tocoo()
+        inner = np.minimum(gram.coords[0], gram.coords[1])
+        return _suffix_sums(np.bincount(inner, gram.data, minlength=self.shape[1]), axis=0)
+
+    def matrix(self) -> Matrix:
+        m, d = self.shape
+        refuse_above_limit(
+            m * d,
+            f"a dense {m} x {d} matrix",
+            "use a method that works on the workload's structure",
+        )
+        return _suffix_sums(self.differences.toarray(), axis=1)
+
+    def _difference_gram(self, weights: Array | None) -> sp.csr_array:
+        held = self.differences
+        weighted = held if weights is None else held.multiply(weights[:, None])
+        return sp.csr_array(held.T @ weighted)
+
+    @cached_property
+    def _slots(self) -> tuple[Indices, Array]:
+        """Columns and values of D's entries, one array row for each slot of the fullest row."""
+        held = self.differences
+        counts = np.diff(held.indptr)
+        rows = np.repeat(np.arange(held.shape[0]), counts)
+        slot = np.arange(held.nnz) - np.repeat(held.indptr[:-1], counts)
+        columns = np.zeros((int(counts.max()), held.shape[0]), dtype=np.int64)
+        values = np.zeros(columns.shape)
+        columns[slot, rows] = held.indices
+        values[slot, rows] = held.data
+        return columns, values
+
+    def _pairs(self) -> Iterator[tuple[Indices, Indices, Array]]:
+        """(i, k, factor), each (m,): the terms of ``sum_ik D_ji D_jk P_ik``, P symmetric."""
+        columns, values = self._slots
+        for a in range(len(columns)):
+            yield columns[a], columns[a], np.square(values[a])
+            for b in range(a):
+                yield columns[a], columns[b], 2.0 * values[a] * values[b]
+
+
+def _suffix_sums(x: Array, axis: int) -> Array:
+    return np.flip(np.cumsum(np.flip(x, axis), axis=axis), axis)

@@ -1,0 +1,132 @@
+"""Checking named parameters against the signature of what takes them."""
+
+import difflib
+import inspect
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from numbers import Integral, Real
+from typing import Any, Literal, Union
+
+from workloads.errors import WorkloadError
+
+_PLAIN: Mapping[Any, tuple[type, str]] = {
+    bool: (bool, "true or false"),
+    int: (Integral, "a whole number"),
+    float: (Real, "a number"),
+    str: (str, "a text"),
+}
+
+
+def nearest(name: object, known: Iterable[str]) -> str:
+    """The end of a sentence about an unknown name: the nearest one, or all there are."""
+    names = list(known)
+    close = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
+    if close:
+        return f"did you mean {close[0]!r}?"
+    return f"there is: {', '.join(names)}" if names else "it takes none"
+
+
+def bind(
+    owner: str,
+    parameters: Mapping[str, inspect.Parameter],
+    given: Mapping[str, Any],
+    error: type[ValueError],
+) -> dict[str, Any]:
+    """All parameters of one call: ``given``, checked, and the defaults of the others.
+
+    Parameters
+    ----------
+    owner : str
+        What takes them, for the messages: "workload 'prefix'".
+    parameters : Mapping[str, inspect.Parameter]
+        What may be given, with types and defaults.
+    given : Mapping[str, object]
+        What the user wrote.
+    error : type
+        The error to raise: `WorkloadError` or `TargetsError`.
+
+    Returns
+    -------
+    dict
+
+    Raises
+    ------
+    WorkloadError, TargetsError
+        If a name is unknown or missing, or a value is not of the parameter's type.
+    """
+    for name, value in given.items():
+        if name not in parameters:
+            raise error(f"{owner} has no parameter {name!r}; {nearest(name, parameters)}")
+        expected = parameters[name].annotation
+        if not _fits(value, expected):
+            raise error(f"{owner}: parameter {name!r} is {value!r}; expected {describe(expected)}")
+    bound = {name: parameter.default for name, parameter in parameters.items()} | dict(given)
+    for name, value in bound.items():
+        if value is inspect.Parameter.empty:
+            expected = describe(parameters[name].annotation)
+            raise error(f"{owner} needs parameter {name!r} ({expected}); give it a value")
+    return bound
+
+
+def describe(expected: Any) -> str:
+    """What a type asks for, in words: "a list of whole numbers"."""
+    if expected in _PLAIN:
+        return _PLAIN[expected][1]
+    origin, inner = typing.get_origin(expected), typing.get_args(expected)
+    if origin in (Union, types.UnionType):
+        return " or ".join(describe(one) for one in inner)
+    if origin is Literal:
+        return " or ".join(map(repr, inner))
+    if origin is list:
+        return f"a list with {describe(inner[0])} in each place"
+    if origin is dict:
+        return "a mapping of names to values"
+    return "nothing (null)" if expected in (None, type(None)) else "any value"
+
+
+def check_least(what: str, value: float, least: float) -> None:
+    """Refuse a value below the least one that makes sense.
+
+    Raises
+    ------
+    WorkloadError
+        If ``value < least``.
+    """
+    if not value >= least:
+        raise WorkloadError(f"{what} is {value}; expected at least {least}")
+
+
+def check_probability(what: str, value: float) -> None:
+    """Refuse what is no probability.
+
+    Raises
+    ------
+    WorkloadError
+        If ``value`` is not in [0, 1].
+    """
+    if not 0 <= value <= 1:
+        raise WorkloadError(f"{what} is {value}; expected a probability from 0 to 1")
+
+
+def typed_parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    """The keyword parameters of a function, by name, in order."""
+    parameters = inspect.signature(function).parameters.values()
+    return {p.name: p for p in parameters if p.kind is not inspect.Parameter.POSITIONAL_ONLY}
+
+
+def _fits(value: object, expected: Any) -> bool:
+    if expected in _PLAIN:
+        return isinstance(value, _PLAIN[expected][0]) and (
+            isinstance(value, bool) is (expected is bool)
+        )
+    origin, inner = typing.get_origin(expected), typing.get_args(expected)
+    if origin in (Union, types.UnionType):
+        return any(_fits(value, one) for one in inner)
+    if origin is Literal:
+        return value in inner
+    if origin is list:
+        return isinstance(value, list | tuple) and all(_fits(one, inner[0]) for one in value)
+    if origin is dict:
+        return isinstance(value, Mapping) and all(_fits(one, inner[1]) for one in value.values())
+    return value is None if expected in (None, type(None)) else True

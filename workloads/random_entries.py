@@ -1,0 +1,36 @@
+"""Query matrices with independent entries of two values."""
+
+import numpy as np
+
+from workloads.workload import Workload, from_matrix
+
+
+def two_valued(
+    name: str, shape: tuple[int, int], probability: float, otherwise: float, seed: int
+) -> Workload:
+    """Independent entries: 1 with the given probability, else ``otherwise``.
+
+    Parameters
+    ----------
+    name : str
+        The family's name.
+    shape : tuple of int
+        (m, d).
+    probability : float
+        Of a 1, in [0, 1].
+    otherwise : float
+        The other value.
+    seed : int
+        Of `numpy.random.default_rng`.
+
+    Returns
+    -------
+    Workload
+
+    Raises
+    ------
+    WorkloadError
+        If no entry other than zero was drawn.
+    """
+    ones = np.random.default_rng(seed).random(shape) < probability
+    return from_matrix(np.where(ones, 1.0, otherwise), name)

@@ -1,0 +1,303 @@
+"""Variance targets: the rules that give every query of a workload its bound.
+
+A rule makes an array of shape (m,), or of shape (number of groups,) for a workload whose
+queries are too many to list (``Workload.listed`` is false). Random rules draw from a stream
+of their own, apart from the workload's even at the same seed.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from workloads.errors import TargetsError
+from workloads.operators import Array
+from workloads.parameters import bind, nearest, typed_parameters
+from workloads.workload import Workload
+
+_STREAM = 0x7A26E75
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A named way to give every query its variance target.
+
+    Attributes
+    ----------
+    name : str
+        The name users write.
+    summary : str
+        One line for ``sweep list``.
+    build : callable
+        ``build(workload, /, *, ...) -> targets``, every parameter typed.
+    uniform : bool
+        Whether all targets are equal for sure.
+    source : str
+        Paper and section.
+    """
+
+    name: str
+    summary: str
+    build: Callable[..., Array]
+    uniform: bool = False
+    source: str = ""
+
+    @property
+    def params(self) -> Mapping[str, inspect.Parameter]:
+        """The parameters of ``build``, by name, with types and defaults."""
+        return typed_parameters(self.build)
+
+    @property
+    def random(self) -> bool:
+        """Whether the targets depend on a seed."""
+        return "seed" in self.params
+
+
+def rules() -> Mapping[str, Rule]:
+    """Every rule by name."""
+    return MappingProxyType({rule.name: rule for rule in RULES})
+
+
+def make(rule: str, workload: Workload, **params: Any) -> Array:
+    """The variance targets of a workload by the named rule.
+
+    Parameters
+    ----------
+    rule : str
+        A name of `rules`.
+    workload : Workload
+        The queries.
+    **params
+        The rule's parameters; see ``rules()[rule].params``.
+
+    Returns
+    -------
+    numpy.ndarray, shape (m,)
+        Positive and finite; shape (number of groups,) if not ``workload.listed``.
+
+    Raises
+    ------
+    TargetsError
+        If the name or a parameter's name, type or value is wrong, or the rule does not
+        suit the workload.
+    """
+    known = rules()
+    if rule not in known:
+        raise TargetsError(f"no targets rule is called {rule!r}; {nearest(rule, known)}")
+    bound = bind(f"targets rule {rule!r}", known[rule].params, params, TargetsError)
+    made = known[rule].build(workload, **bound)
+    bad = np.flatnonzero(~(np.isfinite(made) & (made > 0)))
+    if bad.size:
+        raise TargetsError(
+            f"targets rule {rule!r} gives target {made[bad[0]]} to query {bad[0]} (counted from "
+            f"0) of workload {workload.name!r}; a variance bound must be positive and finite"
+        )
+    return made
+
+
+def by_group(workload: Workload, targets: Array) -> Array:
+    """One target for each group, from targets that are constant within each group.
+
+    Parameters
+    ----------
+    workload : Workload
+        With groups.
+    targets : numpy.ndarray, shape (m,) or (number of groups,)
+        The variance bounds.
+
+    Returns
+    -------
+    numpy.ndarray, shape (number of groups,)
+
+    Raises
+    ------
+    TargetsError
+        If the workload has no groups, or the targets of one group differ.
+    """
+    count = len(_group_names(workload, "targets by group"))
+    if workload.groups is None:
+        return targets
+    lowest = np.full(count, np.inf)
+    highest = np.full(count, -np.inf)
+    np.minimum.at(lowest, workload.groups, targets)
+    np.maximum.at(highest, workload.groups, targets)
+    uneven = np.flatnonzero(lowest < highest)
+    if uneven.size:
+        raise TargetsError(
+            f"group {workload.group_names[uneven[0]]!r} of workload {workload.name!r} has targets "
+            f"from {lowest[uneven[0]]:g} to {highest[uneven[0]]:g}; expected one for the group"
+        )
+    return lowest
+
+
+def _uniform(workload: Workload, /, *, value: float = 1.0) -> Array:
+    return np.full(_count(workload), float(value))
+
+
+def _random_integer(workload: Workload, /, *, low: int = 1, high: int = 10, seed: int = 0) -> Array:
+    _check_interval("random-integer", low, high)
+    return _stream(seed).integers(low, high, size=_count(workload), endpoint=True).astype(float)
+
+
+def _random(workload: Workload, /, *, low: float = 1.0, high: float = 10.0, seed: int = 0) -> Array:
+    _check_interval("random", low, high)
+    return _stream(seed).uniform(low, high, size=_count(workload))
+
+
+def _important(
+    workload: Workload,
+    /,
+    *,
+    fraction: float = 0.1,
+    low: float = 1.0,
+    high: float = 3.0,
+    other_low: float = 10.0,
+    other_high: float = 15.0,
+    seed: int = 0,
+) -> Array:
+    if not 0 <= fraction <= 1:
+        raise TargetsError(
+            f"targets rule 'important': fraction is {fraction}; expected a number from 0 to 1"
+        )
+    _check_interval("important", low, high)
+    _check_interval("important", other_low, other_high)
+    stream, count = _stream(seed), _count(workload)
+    made = stream.uniform(other_low, other_high, size=count)
+    chosen = stream.permutation(count)[: round(fraction * count)]
+    made[chosen] = stream.uniform(low, high, size=chosen.size)
+    return made
+
+
+def _by_group(workload: Workload, /, *, values: dict[str, float] | list[float]) -> Array:
+    names = _group_names(workload, "by-group")
+    if isinstance(values, Mapping):
+        for name in values:
+            if name not in names:
+                raise TargetsError(
+                    f"targets rule 'by-group': workload {workload.name!r} has no group {name!r}; "
+                    f"{nearest(name, names)}"
+                )
+        missing = [name for name in names if name not in values]
+        if missing:
+            raise TargetsError(
+                f"targets rule 'by-group': no target for group {missing[0]!r} of workload "
+                f"{workload.name!r}; give one for each of: {', '.join(names)}"
+            )
+        return _spread(workload, np.array([float(values[name]) for name in names]))
+    if len(values) != len(names):
+        raise TargetsError(
+            f"targets rule 'by-group': {len(values)} targets for the {len(names)} groups of "
+            f"workload {workload.name!r}; give one for each of: {', '.join(names)}"
+        )
+    return _spread(workload, np.asarray(values, dtype=np.float64))
+
+
+def _sequential(workload: Workload, /, *, first: float = 1.0, step: float = 1.0) -> Array:
+    count = len(_group_names(workload, "sequential"))
+    return _spread(workload, first + step * np.arange(count))
+
+
+def _total(workload: Workload, /, *, k: float, others: float = 1.0) -> Array:
+    names = _group_names(workload, "total")
+    if "total" not in names:
+        raise TargetsError(
+            f"targets rule 'total': workload {workload.name!r} has no group 'total'; "
+            "it is for 'identity-sum'"
+        )
+    return _spread(workload, np.array([float(k if n == "total" else others) for n in names]))
+
+
+def _file(workload: Workload, /, *, path: str) -> Array:
+    try:
+        held = np.load(Path(path).expanduser(), allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise TargetsError(
+            f"targets file {path!r} cannot be read ({error}); expected a .npy file that "
+            "numpy.save wrote"
+        ) from error
+    if not isinstance(held, np.ndarray) or held.dtype.kind not in "iuf":
+        raise TargetsError(f"targets file {path!r} holds no array of real numbers")
+    if held.shape != (_count(workload),):
+        raise TargetsError(
+            f"targets file {path!r} has shape {held.shape}; workload {workload.name!r} needs one "
+            f"variance bound for each query, shape ({_count(workload)},)"
+        )
+    return held.astype(np.float64)
+
+
+def _count(workload: Workload) -> int:
+    return workload.m if workload.listed else len(_group_names(workload, "uniform"))
+
+
+def _spread(workload: Workload, values: Array) -> Array:
+    """One target for each query from one for each group."""
+    return values if workload.groups is None else values[workload.groups]
+
+
+def _group_names(workload: Workload, rule: str) -> tuple[str, ...]:
+    if not workload.group_names:
+        raise TargetsError(
+            f"targets rule {rule!r} goes by groups of queries, and workload {workload.name!r} has "
+            "none; use 'uniform', a random rule or 'file'"
+        )
+    return workload.group_names
+
+
+def _check_interval(rule: str, low: float, high: float) -> None:
+    if not 0 < low <= high < np.inf:
+        raise TargetsError(
+            f"targets rule {rule!r}: low {low} and high {high}; expected 0 < low <= high"
+        )
+
+
+def _stream(seed: int) -> np.random.Generator:
+    if seed < 0:
+        raise TargetsError(f"seed {seed} of the targets is negative; expected 0 or more")
+    return np.random.default_rng([seed, _STREAM])
+
+
+RULES = (
+    Rule("uniform", "the same variance bound for every query", _uniform, uniform=True),
+    Rule(
+        "random-integer",
+        "whole numbers from low to high, each as likely",
+        _random_integer,
+        source="PVLDB 14(10), sections 7.4 and 7.5",
+    ),
+    Rule(
+        "random",
+        "real numbers, uniform from low to high",
+        _random,
+        source="arXiv v1, section 7.3",
+    ),
+    Rule(
+        "important",
+        "a fraction of the queries, drawn at random, in [low, high], the others in "
+        "[other_low, other_high]",
+        _important,
+        source="arXiv v1, section 7.4",
+    ),
+    Rule(
+        "by-group",
+        "one variance bound for each group of queries, by name or in order",
+        _by_group,
+        source="arXiv v1, sections 7.2 and 7.5",
+    ),
+    Rule(
+        "sequential",
+        "first, first + step, ... for the groups in order",
+        _sequential,
+        source="arXiv v1, section 7.6",
+    ),
+    Rule(
+        "total",
+        "k for the total, the same bound for all other queries",
+        _total,
+        source="PVLDB 14(10), section 7.2",
+    ),
+    Rule("file", "one number for each query, from a .npy file", _file),
+)
