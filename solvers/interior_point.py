@@ -1,0 +1,293 @@
+"""A primal-dual interior point for the weights of Problem 1's dual.
+
+maximise 2 f(p, q) - cost . x over the weights x >= 0, where f is the nuclear norm of
+`solvers.spectral` and some groups of weights sum to one: Mehrotra's predictor and
+corrector on x * slack = mu, every Newton step solved by `solvers.newton_system`.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy.linalg as sla
+
+from solvers.newton_system import NewtonSystem
+from solvers.spectral import Factors, Spectrum, spectrum
+from workloads.operators import Array
+
+_STEP_TO_BOUNDARY = 0.95
+_SMALLEST_CENTRING = 1e-4
+_SMALLEST_STEP = 1e-4
+
+
+@dataclass(frozen=True, eq=False)
+class WeightProgram:
+    """What is maximised over the weights.
+
+    Attributes
+    ----------
+    factors : Factors
+        The scaled workload.
+    offset : numpy.ndarray, shape (m,)
+        Query weights that are given; the free ones are added to them.
+    free_queries : bool
+        Whether the queries have free weights beside the columns.
+    cost : numpy.ndarray, shape (n,)
+        Linear cost of the free weights: d columns, then m queries if they are free.
+    groups : numpy.ndarray, shape (n, number of groups)
+        Indicator columns; the weights of a group sum to one.
+    """
+
+    factors: Factors
+    offset: Array
+    free_queries: bool
+    cost: Array
+    groups: Array
+
+    @property
+    def size(self) -> int:
+        """Number of free weights n."""
+        return self.cost.shape[0]
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """Weights with their spectrum and the gradient of 2f.
+
+    Attributes
+    ----------
+    program : WeightProgram
+        What is maximised.
+    x : numpy.ndarray, shape (n,)
+        The free weights.
+    spectrum : Spectrum
+        At these weights.
+    """
+
+    program: WeightProgram
+    x: Array
+    spectrum: Spectrum
+
+    @property
+    def p(self) -> Array:
+        """Column weights, shape (d,)."""
+        return self.x[: self.program.factors.cells]
+
+    @property
+    def q(self) -> Array:
+        """All query weights, the given ones included, shape (m,)."""
+        return _query_weights(self.program, self.x)
+
+    @cached_property
+    def profile(self) -> Array:
+        """The privacy profile of the inner solution, shape (d,)."""
+        return self.spectrum.column_mass / self.p
+
+    @cached_property
+    def variance_ratios(self) -> Array:
+        """Variances over targets of the inner solution, shape (m,)."""
+        return self.spectrum.row_mass / self.q
+
+    @cached_property
+    def gradient(self) -> Array:
+        """Of 2f in the free weights, shape (n,)."""
+        if not self.program.free_queries:
+            return self.profile
+        return np.concatenate([self.profile, self.variance_ratios])
+
+
+@dataclass(frozen=True, eq=False)
+class Progress:
+    """The state of an interior-point run, handed to its observer.
+
+    Attributes
+    ----------
+    lower, upper : float
+        The best certified bounds so far.
+    best : Point
+        The point whose inner solution has the value ``upper``.
+    iterations : int
+        Newton steps taken.
+    factorisations : int
+        Spectra computed.
+    products : int
+        Products with the Hessian.
+    converged, timed_out : bool
+        Why it stopped.
+    """
+
+    lower: float
+    upper: float
+    best: Point
+    slack: Array
+    iterations: int
+    factorisations: int
+    products: int
+    converged: bool
+    timed_out: bool
+
+    @property
+    def gap(self) -> float:
+        """``upper / lower - 1``."""
+        return self.upper / self.lower - 1.0
+
+
+def evaluate(program: WeightProgram, x: Array) -> Point:
+    """The point at weights x."""
+    p = x[: program.factors.cells]
+    return Point(program, x, spectrum(program.factors, p, _query_weights(program, x)))
+
+
+def multiplicative_step(point: Point, floor: float = 1e-3) -> Array:
+    """Weights after ``x <- x * gradient``, every group renormalised, none below floor/size.
+
+    The fixed points of this step are the optima (design.md section 4).
+    """
+    groups = point.program.groups
+    sizes = groups.sum(axis=0)
+    moved = point.x * point.gradient
+    for _ in range(2):
+        moved = np.maximum(moved / (groups @ (groups.T @ moved)), floor * (groups @ (1 / sizes)))
+    return moved / (groups @ (groups.T @ moved))
+
+
+def maximise(
+    program: WeightProgram,
+    start: Point,
+    bounds: Callable[[Point], tuple[float, float]],
+    *,
+    tol: float,
+    max_iterations: int = 60,
+    deadline: float = np.inf,
+) -> Progress:
+    """Maximise until the certified bounds agree.
+
+    Parameters
+    ----------
+    program : WeightProgram
+        What is maximised.
+    start : Point
+        Positive weights.
+    bounds : callable
+        The certified lower and upper bound at a point.
+    tol : float
+        Relative gap to reach.
+    max_iterations : int
+        Newton steps at most.
+    deadline : float
+        ``time.perf_counter()`` value at which to stop.
+
+    Returns
+    -------
+    Progress
+    """
+    point, groups = start, program.groups
+    reduced = point.gradient - program.cost
+    multipliers = np.array([1.02 * np.max(reduced[group > 0]) for group in groups.T])
+    slack = np.maximum(groups @ multipliers - reduced, 1e-3 * np.abs(reduced) + 1e-300)
+    lower, upper, best, best_slack = 0.0, np.inf, point, slack
+    factorisations, products, iteration = 1, 0, 0
+    while True:
+        low, high = bounds(point)
+        lower = max(lower, low)
+        if high < upper:
+            upper, best, best_slack = high, point, slack
+        converged = upper <= lower * (1 + tol)
+        timed_out = time.perf_counter() >= deadline
+        if converged or timed_out or iteration >= max_iterations:
+            break
+        step = _newton(point, slack, multipliers)
+        products += step.products
+        moved = _move(point, slack, multipliers, step)
+        factorisations += moved.trials
+        if moved.point is None:
+            break
+        point, slack, multipliers = moved.point, moved.slack, moved.multipliers
+        iteration += 1
+    return Progress(
+        lower, upper, best, best_slack, iteration, factorisations, products, converged,
+        timed_out and not converged,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Step:
+    relative: Array
+    slack: Array
+    multipliers: Array
+    products: int
+
+
+@dataclass(frozen=True, eq=False)
+class _Moved:
+    point: Point | None
+    slack: Array
+    multipliers: Array
+    trials: int
+
+
+def _newton(point: Point, slack: Array, multipliers: Array) -> _Step:
+    """Predictor and corrector for x * slack = mu."""
+    program, x = point.program, point.x
+    groups, complementarity = program.groups, x * slack
+    mu = float(complementarity.mean())
+    mass = x * (point.gradient - program.cost - groups @ multipliers + slack)
+    missing = 1.0 - groups.T @ x
+    free_share = point.x[program.factors.cells :] / point.q if program.free_queries else None
+    system = NewtonSystem(
+        point.spectrum, free_share, complementarity, x[:, None] * groups
+    )
+
+    relative, _ = system.approximate(mass - complementarity, missing)
+    slack_step = -slack * (1 + relative)
+    reach = _reach(relative, slack_step / slack)
+    ahead = float(np.mean(x * (1 + reach * relative) * (slack + reach * slack_step)))
+    centring = max((ahead / mu) ** 3, _SMALLEST_CENTRING) * mu
+    correction = np.clip(x * relative * slack_step, -10 * mu, 10 * mu)
+
+    target = centring - complementarity - correction
+    relative, change = system.solve(mass + target, missing)
+    return _Step(relative, target / x - slack * relative, change, system.products)
+
+
+def _move(point: Point, slack: Array, multipliers: Array, step: _Step) -> _Moved:
+    """Go along the step, short of the boundary and of a residual that grows."""
+    program = point.program
+    length = min(1.0, _STEP_TO_BOUNDARY * _reach(step.relative, step.slack / slack))
+    allowed = max(
+        2 * _residual(point, slack, multipliers), float(point.x @ slack)
+    )
+    trials = 0
+    while length > _SMALLEST_STEP:
+        x = point.x * (1 + length * step.relative)
+        moved_slack = slack + length * step.slack
+        moved_multipliers = multipliers + length * step.multipliers
+        trials += 1
+        try:
+            moved = evaluate(program, x)
+        except (sla.LinAlgError, ValueError):
+            length /= 2
+            continue
+        if _residual(moved, moved_slack, moved_multipliers) <= allowed:
+            return _Moved(moved, moved_slack, moved_multipliers, trials)
+        length /= 2
+    return _Moved(None, slack, multipliers, trials)
+
+
+def _residual(point: Point, slack: Array, multipliers: Array) -> float:
+    program = point.program
+    dual = point.gradient - program.cost - program.groups @ multipliers + slack
+    return float(np.sum(np.abs(point.x * dual)))
+
+
+def _reach(relative: Array, slack_relative: Array) -> float:
+    """The longest step, at most 1, that keeps x and the slack non-negative."""
+    steepest = min(float(relative.min()), float(slack_relative.min()))
+    return 1.0 if steepest >= -1.0 else -1.0 / steepest
+
+
+def _query_weights(program: WeightProgram, x: Array) -> Array:
+    free = x[program.factors.cells :]
+    return program.offset + free if program.free_queries else program.offset

@@ -1,0 +1,167 @@
+"""The scaled workload and its spectrum at given weights: all that the dual ever computes.
+
+With A = diag(c)^-1/2 W, column weights p and query weights q, everything in the dual of
+Problem 1 (design.md section 4) is read off one singular value decomposition
+
+    diag(q)^1/2 A diag(p)^1/2 = X diag(λ) Zᵀ:
+
+its nuclear norm sum(λ) is the dual value; diag(Z Λ Zᵀ)/p is the privacy profile and
+diag(X Λ Xᵀ)/q the variances (over their targets) of the inner solution, the matrix
+geometric mean Σ.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy.linalg as sla
+import scipy.sparse as sp
+
+from workloads.operators import Array, Matrix
+
+_SAFE_EIGENVALUE_RATIO = 1e-10
+_SAFE_SQUARED_RATIO = 1e-13
+
+
+@dataclass(frozen=True, eq=False)
+class Factors:
+    """``A = left @ basis`` with a basis of full row rank k.
+
+    Attributes
+    ----------
+    left : numpy.ndarray, shape (m, k)
+        The queries in the basis; A itself where the basis is the identity.
+    basis : numpy.ndarray of shape (k, d), or None
+        None stands for the identity (k = d).
+    """
+
+    left: Array
+    basis: Array | None
+
+    @property
+    def queries(self) -> int:
+        """m."""
+        return self.left.shape[0]
+
+    @property
+    def rank(self) -> int:
+        """k."""
+        return self.left.shape[1]
+
+    @property
+    def cells(self) -> int:
+        """d."""
+        return self.rank if self.basis is None else self.basis.shape[1]
+
+    def take(self, rows: Array) -> "Factors":
+        """The same basis with some of the queries only."""
+        return Factors(self.left[rows], self.basis)
+
+
+def factorise(scaled: Matrix) -> Factors:
+    """A rank-revealing factorisation of the scaled workload.
+
+    Parameters
+    ----------
+    scaled : numpy.ndarray or scipy.sparse.csr_array, shape (m, d)
+        A = diag(c)^-1/2 W.
+
+    Returns
+    -------
+    Factors
+        With the identity as basis where W has rank d, with W's own rows where it has
+        rank m < d, with an orthonormal basis of the row space otherwise.
+    """
+    dense = np.asarray(scaled.todense()) if sp.issparse(scaled) else scaled
+    m, d = dense.shape
+    norms = np.linalg.norm(dense, axis=1)
+    unit = dense / np.where(norms > 0, norms, 1.0)[:, None]
+    gram = unit.T @ unit if m >= d else unit @ unit.T
+    eigenvalues = sla.eigvalsh(gram, check_finite=False)
+    if eigenvalues[0] > _SAFE_EIGENVALUE_RATIO * eigenvalues[-1]:
+        return Factors(dense, None) if m >= d else Factors(np.eye(m), dense)
+    _, singular, right = sla.svd(unit, full_matrices=False, check_finite=False)
+    rank = int(np.sum(singular > 10 * max(m, d) * np.finfo(float).eps * singular[0]))
+    if rank == d:
+        return Factors(dense, None)
+    return Factors(dense @ right[:rank].T, right[:rank])
+
+
+@dataclass(frozen=True, eq=False)
+class Spectrum:
+    """The singular value decomposition at weights (p, q).
+
+    Attributes
+    ----------
+    singular : numpy.ndarray, shape (k,)
+        λ, in ascending order.
+    columns : numpy.ndarray, shape (d, k)
+        Z, with orthonormal columns.
+    half : numpy.ndarray, shape (m, k)
+        ``X diag(λ)`` before rotation: ``diag(q)^1/2 @ left @ root``.
+    rotation : numpy.ndarray, shape (k, k)
+        The eigenvectors of ``half.T @ half``.
+    root : numpy.ndarray, shape (k, k), or (k,) where diagonal
+        A square root of ``basis @ diag(p) @ basis.T``.
+    """
+
+    singular: Array
+    columns: Array
+    half: Array
+    rotation: Array
+    root: Array
+
+    @property
+    def nuclear_norm(self) -> float:
+        """The sum of the singular values: the dual value f(p, q)."""
+        return float(self.singular.sum())
+
+    @cached_property
+    def rows(self) -> Array:
+        """X, shape (m, k), with orthonormal columns."""
+        return (self.half @ self.rotation) / self.singular
+
+    @cached_property
+    def column_mass(self) -> Array:
+        """``p * profile``, shape (d,): sums to the nuclear norm."""
+        return np.square(self.columns) @ self.singular
+
+    @cached_property
+    def row_mass(self) -> Array:
+        """``q * variances / targets``, shape (m,): sums to the nuclear norm."""
+        return np.square(self.rows) @ self.singular
+
+    def covariance(self) -> Array:
+        """Σ of the noise on the basis, shape (k, k): the matrix geometric mean."""
+        scaled = self.rotation / np.sqrt(self.singular)
+        factor = self.root[:, None] * scaled if self.root.ndim == 1 else self.root @ scaled
+        return factor @ factor.T
+
+
+def spectrum(factors: Factors, p: Array, q: Array) -> Spectrum:
+    """The spectrum at column weights p (d,) and query weights q (m,), all non-negative."""
+    weighted = np.sqrt(q)[:, None] * factors.left
+    if factors.basis is None:
+        root, orthonormal = np.sqrt(p), None
+        half = weighted * root
+    else:
+        orthonormal, upper = sla.qr(
+            (factors.basis * np.sqrt(p)).T, mode="economic", overwrite_a=True, check_finite=False
+        )
+        root = np.ascontiguousarray(upper.T)
+        half = weighted @ root
+    singular, rotation = _right_singular(half)
+    columns = rotation if orthonormal is None else orthonormal @ rotation
+    return Spectrum(singular, columns, half, rotation, root)
+
+
+def _right_singular(half: Array) -> tuple[Array, Array]:
+    """Singular values (ascending) and right vectors: by the Gram matrix where that is safe."""
+    squares, vectors = sla.eigh(
+        half.T @ half, driver="evd", overwrite_a=True, check_finite=False
+    )
+    if squares[0] > _SAFE_SQUARED_RATIO * squares[-1]:
+        return np.sqrt(squares), vectors
+    _, singular, right = sla.svd(half, full_matrices=False, check_finite=False)
+    floor = np.finfo(float).tiny ** 0.25 + np.finfo(float).eps ** 2 * singular[0]
+    return np.maximum(singular[::-1], floor), np.ascontiguousarray(right[::-1].T)
