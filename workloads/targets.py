@@ -198,7 +198,8 @@ def _by_group(workload: Workload, /, *, values: dict[str, float] | list[float]) 
 
 def _sequential(workload: Workload, /, *, first: float = 1.0, step: float = 1.0) -> Array:
     count = len(_group_names(workload, "sequential"))
-    return _spread(workload, first + step * np.arange(count))
+    values: Array = first + step * np.arange(count, dtype=np.float64)
+    return _spread(workload, values)
 
 
 def _total(workload: Workload, /, *, k: float, others: float = 1.0) -> Array:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -151,18 +152,17 @@ def from_matrix(matrix: ArrayLike | sp.sparray | sp.spmatrix, name: str = "matri
         If the matrix is not two-dimensional and real, is empty, holds NaN or infinite
         entries, or has no entry other than zero.
     """
+    array: Any = matrix if sp.issparse(matrix) else _as_array(matrix, name)
+    if array.dtype.kind not in "biuf":
+        raise WorkloadError(
+            f"workload {name!r}: entries of type {array.dtype} are not real numbers; "
+            "give an array of integers or floats"
+        )
     held: Matrix
-    if sp.issparse(matrix):
-        held = sp.csr_array(matrix, dtype=np.float64)
-        held.sum_duplicates()
-        values = held.data
+    values: Array
+    if sp.issparse(array):
+        held, values = _as_csr(array)
     else:
-        array = np.asarray(matrix)
-        if array.dtype.kind not in "biuf":
-            raise WorkloadError(
-                f"workload {name!r}: entries of type {array.dtype} are not real numbers; "
-                "give an array of integers or floats"
-            )
         held = np.ascontiguousarray(array, dtype=np.float64)
         values = held.ravel()
     if held.ndim != 2 or 0 in held.shape:
@@ -179,6 +179,20 @@ def from_matrix(matrix: ArrayLike | sp.sparray | sp.spmatrix, name: str = "matri
     if not np.any(values):
         raise WorkloadError(f"workload {name!r} has no entry other than zero: nothing is asked")
     return Workload(name, Explicit(held))
+
+
+def _as_csr(matrix: Any) -> tuple[sp.csr_array, Array]:
+    """The matrix as CSR without duplicate entries, and its values."""
+    held = sp.csr_array(matrix, dtype=np.float64)
+    held.sum_duplicates()
+    return held, held.data
+
+
+def _as_array(matrix: Any, name: str) -> NDArray[Any]:
+    try:
+        return np.asarray(matrix)
+    except ValueError as error:
+        raise WorkloadError(f"workload {name!r} is no matrix: {error}") from error
 
 
 def _first_bad_entry(held: Matrix) -> tuple[int, int]:

@@ -33,9 +33,9 @@ def build(path: str, array: str | None = None) -> Workload:
         return from_matrix(_member(path, held, array), "file")
 
 
-def _sparse(path: str) -> sp.sparray | sp.spmatrix:
+def _sparse(path: str) -> sp.csr_array:
     try:
-        return sp.load_npz(Path(path).expanduser())
+        return sp.csr_array(sp.load_npz(Path(path).expanduser()))
     except (OSError, ValueError, KeyError) as error:
         raise WorkloadError(
             f"workload 'file': {path!r} holds no readable sparse matrix ({error}); write it with "

@@ -12,7 +12,7 @@ from workloads.workload import Workload, in_blocks
 def build(d: int) -> Workload:
     """The identity, then a row of ones: shape (d + 1, d), groups "identity" and "total"."""
     check_least("workload 'identity-sum': d", d, 1)
-    matrix = sp.csr_array(sp.vstack([sp.eye_array(d), np.ones((1, d))]))
+    matrix = sp.csr_array(sp.vstack([sp.eye_array(d, format="csr"), sp.csr_array(np.ones((1, d)))]))
     return in_blocks("identity-sum", Explicit(matrix), ("identity", "total"), (d, 1))
 
 

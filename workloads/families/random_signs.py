@@ -7,7 +7,7 @@ from workloads.workload import Workload
 
 
 def build(d: int, m: int | None = None, probability: float = 0.2, seed: int = 0) -> Workload:
-    """m queries, 2 d by default, every entry +1 with the given probability, else -1."""
+    """Random queries, m = 2 d by default: every entry +1 with the given probability, else -1."""
     check_least("workload 'random': d", d, 1)
     count = 2 * d if m is None else m
     check_least("workload 'random': m", count, 1)

@@ -10,7 +10,7 @@ from workloads.workload import Workload
 
 
 def build(d: int, m: int | None = None, seed: int = 0) -> Workload:
-    """m ranges, 2 d by default: both end points uniform over the cells, swapped if needed."""
+    """Random ranges, m = 2 d by default: end points uniform over the cells, swapped if needed."""
     check_least("workload 'range': d", d, 1)
     count = 2 * d if m is None else m
     check_least("workload 'range': m", count, 1)

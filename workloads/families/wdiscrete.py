@@ -9,7 +9,7 @@ from workloads.workload import Workload
 def build(
     d: int, m: int = 1024, probability: float = 0.02, otherwise: float = -1.0, seed: int = 0
 ) -> Workload:
-    """m queries with Bernoulli entries: 1 with the given probability, else ``otherwise``.
+    """Random queries with Bernoulli entries: 1 with the given probability, else ``otherwise``.
 
     KDD'16 says only that the entries are Bernoulli: it gives neither the probability nor
     the two values. 0.02 and -1 are this project's choice; ``otherwise=0`` gives counting

@@ -14,7 +14,7 @@ from workloads.workload import Workload
 
 
 def build(d: int, m: int = 1024, sizes: list[int] | None = None, seed: int = 0) -> Workload:
-    """m queries, each uniform over all queries of all two-way marginals, with replacement.
+    """Random queries, each uniform over all those of all two-way marginals, with replacement.
 
     KDD'16 does not say how the domain splits into attributes: ``sizes``, by default the
     prime factors of d, ascending (d = 2^k: k binary attributes).

@@ -6,7 +6,7 @@ from workloads.workload import Workload
 
 
 def build(d: int, m: int = 1024, seed: int = 0) -> Workload:
-    """m ranges, both end points uniform over the cells, swapped if needed."""
+    """Random ranges, m of them, both end points uniform over the cells, swapped if needed."""
     return build_range(d, m, seed)
 
 

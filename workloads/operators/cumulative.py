@@ -19,7 +19,8 @@ class Cumulative:
 
     T is lower triangular with ones: ``(T x)_i = x_0 + ... + x_i``. The range [a, b] is
     the row of D with 1 at b and -1 at a - 1. Products take O(d + nnz(D)), the Gram matrix
-    and the quadratic forms O(d² + nnz(D)), where a held W takes O(m d) and O(m d²).
+    and the quadratic forms O(d² + nnz(D)), where a held W takes O(m d) and O(m d²). Both
+    are differences of sums: their rounding errors are relative to the largest sum.
 
     Attributes
     ----------
@@ -31,16 +32,20 @@ class Cumulative:
 
     @property
     def shape(self) -> tuple[int, int]:
+        """(m, d)."""
         m, d = self.differences.shape
         return int(m), int(d)
 
     def apply(self, x: Array) -> Array:
+        """``W @ x``: prefix sums, then a sparse product."""
         return np.asarray(self.differences @ np.cumsum(x, axis=0))
 
     def apply_transposed(self, y: Array) -> Array:
+        """``W.T @ y``: a sparse product, then suffix sums."""
         return _suffix_sums(np.asarray(self.differences.T @ y), axis=0)
 
     def gram(self, weights: Array | None = None) -> Array:
+        """``W.T @ diag(weights) @ W``: suffix sums of ``D.T @ diag(weights) @ D`` both ways."""
         d = self.shape[1]
         refuse_above_limit(
             d * d, f"a {d} x {d} Gram matrix", "use a method that only applies the workload"
@@ -48,6 +53,7 @@ class Cumulative:
         return _suffix_sums(_suffix_sums(self._difference_gram(weights).toarray(), axis=0), axis=1)
 
     def quadratic_forms(self, symmetric: Array) -> Array:
+        """``diag(W @ symmetric @ W.T)``: a few entries of two-way prefix sums for each query."""
         prefix_sums = np.cumsum(np.cumsum(symmetric, axis=0), axis=1)
         forms = np.zeros(self.shape[0])
         for first, second, factor in self._pairs():
@@ -55,17 +61,21 @@ class Cumulative:
         return forms
 
     def squared_row_norms(self) -> Array:
+        """Squared 2-norm of every query, in O(nnz(D)): ``T @ T.T`` is ``min(i, k) + 1``."""
         norms = np.zeros(self.shape[0])
         for first, second, factor in self._pairs():
             norms += factor * (np.minimum(first, second) + 1)
         return norms
 
     def squared_column_norms(self, weights: Array | None = None) -> Array:
+        """``diag(gram(weights))``, in O(d + nnz(D))."""
         gram = self._difference_gram(weights).tocoo()
         inner = np.minimum(gram.coords[0], gram.coords[1])
-        return _suffix_sums(np.bincount(inner, gram.data, minlength=self.shape[1]), axis=0)
+        sums: Array = np.bincount(inner, gram.data, minlength=self.shape[1]).astype(np.float64)
+        return _suffix_sums(sums, axis=0)
 
     def matrix(self) -> Matrix:
+        """W, dense."""
         m, d = self.shape
         refuse_above_limit(
             m * d,
@@ -76,7 +86,7 @@ class Cumulative:
 
     def _difference_gram(self, weights: Array | None) -> sp.csr_array:
         held = self.differences
-        weighted = held if weights is None else held.multiply(weights[:, None])
+        weighted = held if weights is None else sp.diags_array(weights) @ held
         return sp.csr_array(held.T @ weighted)
 
     @cached_property

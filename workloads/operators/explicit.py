@@ -16,22 +16,26 @@ class Explicit:
 
     @property
     def shape(self) -> tuple[int, int]:
+        """(m, d)."""
         m, d = self.held.shape
         return int(m), int(d)
 
     def apply(self, x: Array) -> Array:
+        """``W @ x``."""
         return np.asarray(self.held @ x)
 
     def apply_transposed(self, y: Array) -> Array:
+        """``W.T @ y``."""
         return np.asarray(self.held.T @ y)
 
     def gram(self, weights: Array | None = None) -> Array:
+        """``W.T @ diag(weights) @ W``; a symmetric product where no weight is negative."""
         d = self.shape[1]
         refuse_above_limit(
             d * d, f"a {d} x {d} Gram matrix", "use a method that works on the workload's structure"
         )
         if sp.issparse(self.held):
-            weighted = self.held if weights is None else self.held.multiply(weights[:, None])
+            weighted = self.held if weights is None else sp.diags_array(weights) @ self.held
             return np.asarray((self.held.T @ weighted).todense())
         if weights is None:
             return self.held.T @ self.held
@@ -41,18 +45,26 @@ class Explicit:
         return self.held.T @ (weights[:, None] * self.held)
 
     def quadratic_forms(self, symmetric: Array) -> Array:
+        """``diag(W @ symmetric @ W.T)``, in O(d nnz(W))."""
         product = self.apply(symmetric)
         if sp.issparse(self.held):
-            return np.asarray(self.held.multiply(product).sum(axis=1)).ravel()
-        return np.einsum("ij,ij->i", self.held, product)
+            entries = self.held.tocoo()
+            rows, columns = entries.coords
+            terms = entries.data * product[rows, columns]
+            return np.bincount(rows, terms, minlength=self.shape[0]).astype(np.float64)
+        forms: Array = np.einsum("ij,ij->i", self.held, product)
+        return forms
 
     def squared_row_norms(self) -> Array:
+        """Squared 2-norm of every query."""
         return self._squares() @ np.ones(self.shape[1])
 
     def squared_column_norms(self, weights: Array | None = None) -> Array:
+        """``diag(gram(weights))``, in O(nnz(W))."""
         return self._squares().T @ (np.ones(self.shape[0]) if weights is None else weights)
 
     def matrix(self) -> Matrix:
+        """W as it is held."""
         return self.held
 
     def _squares(self) -> Matrix:

@@ -1,6 +1,6 @@
 """Unions of Kronecker products of small matrices."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from math import prod
@@ -29,6 +29,7 @@ class Kronecker:
 
     @property
     def shape(self) -> tuple[int, int]:
+        """(m, d)."""
         return sum(self.term_sizes), prod(int(factor.shape[1]) for factor in self.terms[0])
 
     @property
@@ -37,15 +38,18 @@ class Kronecker:
         return tuple(prod(int(factor.shape[0]) for factor in term) for term in self.terms)
 
     def apply(self, x: Array) -> Array:
+        """``W @ x``, one attribute at a time."""
         return np.concatenate([_multiply(term, x) for term in self.terms])
 
     def apply_transposed(self, y: Array) -> Array:
-        return sum(
-            _multiply([factor.T for factor in term], part)
-            for term, part in zip(self.terms, self._split(y), strict=True)
-        ) + np.zeros((self.shape[1], *y.shape[1:]))
+        """``W.T @ y``, one attribute at a time."""
+        total = np.zeros((self.shape[1], *y.shape[1:]))
+        for term, part in zip(self.terms, self._split(y), strict=True):
+            total += _multiply([_transposed(factor) for factor in term], part)
+        return total
 
     def gram(self, weights: Array | None = None) -> Array:
+        """``W.T @ diag(weights) @ W``."""
         d = self.shape[1]
         refuse_above_limit(
             d * d, f"a {d} x {d} Gram matrix", "use a method that only applies the workload"
@@ -53,38 +57,34 @@ class Kronecker:
         total = np.zeros((d, d))
         if weights is None:
             for term in self.terms:
-                total += reduce(np.kron, (Explicit(factor).gram() for factor in term))
+                total += _dense_kron(Explicit(factor).gram() for factor in term)
             return total
         for term, part in zip(self.terms, self._split(weights), strict=True):
             total += _weighted_gram(term, part)
         return total
 
     def quadratic_forms(self, symmetric: Array) -> Array:
+        """``diag(W @ symmetric @ W.T)``, one attribute at a time."""
         return np.concatenate([_quadratic_forms(term, symmetric) for term in self.terms])
 
     def squared_row_norms(self) -> Array:
-        return np.concatenate(
-            [
-                reduce(np.kron, (Explicit(factor).squared_row_norms() for factor in term))
-                for term in self.terms
-            ]
-        )
+        """Squared 2-norm of every query, from those of the factors."""
+        norms = [_dense_kron(Explicit(f).squared_row_norms() for f in term) for term in self.terms]
+        return np.concatenate(norms)
 
     def squared_column_norms(self, weights: Array | None = None) -> Array:
+        """``diag(gram(weights))``, by the factors with squared entries."""
         squared = Kronecker(tuple(tuple(_squares(f) for f in term) for term in self.terms))
         return squared.apply_transposed(np.ones(self.shape[0]) if weights is None else weights)
 
     def matrix(self) -> Matrix:
+        """W as CSR."""
         entries = sum(prod(_entries(factor) for factor in term) for term in self.terms)
         m, d = self.shape
         refuse_above_limit(
             2 * entries, f"a sparse {m} x {d} matrix", "use a method that works on its structure"
         )
-        return sp.csr_array(
-            sp.vstack(
-                [reduce(_sparse_kron, term, sp.csr_array(np.ones((1, 1)))) for term in self.terms]
-            )
-        )
+        return sp.csr_array(sp.vstack([_sparse_kron(term) for term in self.terms]))
 
     def _split(self, y: Array) -> list[Array]:
         return np.split(y, np.cumsum(self.term_sizes)[:-1])
@@ -92,6 +92,10 @@ class Kronecker:
 
 def _entries(factor: Matrix) -> int:
     return int(factor.nnz) if sp.issparse(factor) else int(np.count_nonzero(factor))
+
+
+def _transposed(factor: Matrix) -> Matrix:
+    return sp.csr_array(factor.T) if sp.issparse(factor) else factor.T
 
 
 def _squares(factor: Matrix) -> Matrix:
@@ -102,8 +106,15 @@ def _dense(factor: Matrix) -> Array:
     return factor.toarray() if sp.issparse(factor) else factor
 
 
-def _sparse_kron(left: Matrix, right: Matrix) -> sp.csr_array:
-    return sp.csr_array(sp.kron(left, right))
+def _dense_kron(arrays: Iterable[Array]) -> Array:
+    return reduce(lambda left, right: np.asarray(np.kron(left, right)), arrays)
+
+
+def _sparse_kron(factors: Iterable[Matrix]) -> sp.csr_array:
+    product = sp.csr_array(np.ones((1, 1)))
+    for factor in factors:
+        product = sp.csr_array(sp.kron(product, factor))
+    return product
 
 
 def _multiply(factors: Sequence[Matrix], x: Array) -> Array:
@@ -136,4 +147,5 @@ def _weighted_gram(factors: Sequence[Matrix], weights: Array) -> Array:
         blocks = built.reshape(-1, rows, size, size).transpose(0, 2, 3, 1)
         grams = (blocks[..., None, :] * factor.T) @ factor
         built = grams.transpose(0, 3, 1, 4, 2).reshape(-1, values * size, values * size)
-    return built[0]
+    gram: Array = built[0]
+    return gram

@@ -56,6 +56,7 @@ class Marginals:
 
     @property
     def shape(self) -> tuple[int, int]:
+        """(m, d), of any size."""
         return sum(self.marginal_sizes), prod(self.sizes)
 
     @cached_property
@@ -70,29 +71,36 @@ class Marginals:
         return tuple(d // size for size in self.marginal_sizes)
 
     def apply(self, x: Array) -> Array:
+        """``W @ x``."""
         return self._explicit.apply(x)
 
     def apply_transposed(self, y: Array) -> Array:
+        """``W.T @ y``."""
         return self._explicit.apply_transposed(y)
 
     def gram(self, weights: Array | None = None) -> Array:
+        """``W.T @ diag(weights) @ W``."""
         return self._explicit.gram(weights)
 
     def quadratic_forms(self, symmetric: Array) -> Array:
+        """``diag(W @ symmetric @ W.T)``."""
         return self._explicit.quadratic_forms(symmetric)
 
     def squared_row_norms(self) -> Array:
+        """Squared 2-norm of every query, shape (m,)."""
         refuse_above_limit(self.shape[0], "one number for each query", _ADVICE)
         norms = np.array([float(norm) for norm in self.marginal_squared_row_norms])
         return np.repeat(norms, self.marginal_sizes)
 
     def squared_column_norms(self, weights: Array | None = None) -> Array:
+        """``diag(gram(weights))``; unweighted, the number of marginals in every entry."""
         if weights is None:
             refuse_above_limit(self.shape[1], "one number for each domain cell", _ADVICE)
             return np.full(self.shape[1], float(len(self.subsets)))
         return self.apply_transposed(weights)
 
     def matrix(self) -> Matrix:
+        """W as CSR."""
         return self._explicit.held
 
     @cached_property

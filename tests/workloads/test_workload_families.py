@@ -1,0 +1,294 @@
+"""Every family against its definition in the papers."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import workloads
+from workloads import WorkloadError, families, make
+from workloads.families.pl94 import RACES
+
+
+def is_range(row):
+    """Whether a row is one block of ones and zeros elsewhere."""
+    steps = np.diff(np.concatenate([[0.0], row, [0.0]]))
+    return set(row) <= {0.0, 1.0} and np.count_nonzero(steps) == 2
+
+
+def test_every_family_has_a_name_a_line_and_typed_parameters():
+    required = {
+        "prefix", "identity-sum", "range", "random", "pl94", "age", "marginals", "wrelated",
+        "wdiscrete", "wrange", "wmarginal", "all-range", "kronecker", "file", "entry-point",
+        "dynamics", "average",
+    }  # fmt: skip
+    assert required <= set(families())
+    for name, family in families().items():
+        assert family.name == name
+        assert family.summary
+        assert all(p.annotation is not p.empty for p in family.params.values())
+
+
+def test_prefix():
+    workload = make("prefix", d=5)
+    assert (workload.name, workload.params) == ("prefix", {"d": 5})
+    expected = [[1.0 if cell <= query else 0.0 for cell in range(5)] for query in range(5)]
+    np.testing.assert_array_equal(workload.dense, expected)
+
+
+def test_identity_sum():
+    workload = make("identity-sum", d=3)
+    np.testing.assert_array_equal(workload.dense, [[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 1]])
+    assert workload.group_names == ("identity", "total")
+    assert workload.group_sizes == (3, 1)
+
+
+def test_all_range_by_brute_force():
+    expected = [
+        [float(first <= cell <= last) for cell in range(6)]
+        for first in range(6)
+        for last in range(first, 6)
+    ]
+    np.testing.assert_array_equal(make("all-range", d=6).dense, expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "m"),
+    [("range", {"d": 32}, 64), ("range", {"d": 32, "m": 5}, 5), ("wrange", {"d": 32}, 1024)],
+)
+def test_random_ranges_are_ranges(name, params, m):
+    workload = make(name, **params)
+    assert workload.shape == (m, 32)
+    assert all(is_range(row) for row in workload.dense)
+
+
+def test_range_end_points_are_uniform():
+    """Cell i lies in a range with probability 2 p (1 - p) + 1/d² + ..., from two uniform ends."""
+    d, m = 8, 40_000
+    covered = make("range", d=d, m=m, seed=3).dense.mean(axis=0)
+    cell = np.arange(d)
+    outside = (cell**2 + (d - 1 - cell) ** 2) / d**2
+    assert np.all(np.abs(covered - (1 - outside)) < 5 * 0.5 / np.sqrt(m))
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "shape", "values", "probability"),
+    [
+        ("random", {"d": 100}, (200, 100), {-1.0, 1.0}, 0.2),
+        ("random", {"d": 50, "m": 400, "probability": 0.7}, (400, 50), {-1.0, 1.0}, 0.7),
+        ("wdiscrete", {"d": 100}, (1024, 100), {-1.0, 1.0}, 0.02),
+        ("wdiscrete", {"d": 100, "otherwise": 0, "m": 300}, (300, 100), {0.0, 1.0}, 0.02),
+    ],
+)
+def test_two_valued_entries(name, params, shape, values, probability):
+    dense = make(name, **params).dense
+    assert dense.shape == shape
+    assert set(np.unique(dense)) == values
+    deviation = np.sqrt(probability * (1 - probability) / dense.size)
+    assert abs(np.mean(dense == 1.0) - probability) < 5 * deviation
+
+
+def test_wrelated_has_the_rank_it_is_made_with():
+    assert make("wrelated", d=40).shape == (20, 40)
+    dense = make("wrelated", d=40, m=30, s=7).dense
+    assert dense.shape == (30, 40)
+    assert np.linalg.matrix_rank(dense) == 7
+    assert abs(np.mean(dense**2) - 7) < 2  # a sum of s products of N(0, 1): variance s
+
+
+def test_wmarginal_draws_from_the_two_way_marginals():
+    workload = make("wmarginal", d=24, m=2000, seed=1)
+    pairs = make("marginals", attributes=4, values=[2, 2, 2, 3], orders=[2]).dense
+    drawn = {tuple(row) for row in workload.dense}
+    assert drawn == {tuple(row) for row in pairs}
+    assert make("wmarginal", d=24, m=9, sizes=[4, 6]).shape == (9, 24)
+
+
+@pytest.mark.parametrize("name", [name for name, family in families().items() if family.random])
+def test_seeds_decide_random_families(name):
+    first, again, other = (make(name, d=16, seed=seed).dense for seed in (7, 7, 8))
+    np.testing.assert_array_equal(first, again)
+    assert first.shape == other.shape
+    assert not np.array_equal(first, other)
+
+
+def test_pl94_counts_of_the_description():
+    workload = make("pl94")
+    groups = dict(zip(workload.group_names, workload.group_sizes, strict=True))
+    assert groups == {
+        "voting-age": 2, "ethnicity": 2, "one-race": 6, "several-races": 57, "identity": 252
+    }  # fmt: skip
+    assert workload.shape == (319, 252)
+    assert len(set(RACES)) == 63 == sum(1 for k in range(1, 7) for _ in combinations(range(6), k))
+    np.testing.assert_array_equal(
+        np.bincount(workload.groups), [groups[name] for name in workload.group_names]
+    )
+
+
+def test_pl94_queries_of_the_description():
+    """Each person is in one query of a, one of b, one of c or d, and one of e."""
+    workload = make("pl94")
+    dense, names = workload.dense, np.array(workload.group_names)[workload.groups]
+    np.testing.assert_array_equal(dense.sum(axis=0), np.full(252, 4.0))
+    ages, ethnicities, races = np.unravel_index(np.arange(252), (2, 2, 63))
+    np.testing.assert_array_equal(dense[names == "voting-age"], [ages == 0, ages == 1])
+    np.testing.assert_array_equal(dense[names == "ethnicity"], [ethnicities == 0, ethnicities == 1])
+    np.testing.assert_array_equal(dense[names == "identity"], np.eye(252))
+    one = [race for race, chosen in enumerate(RACES) if len(chosen) == 1]
+    several = [race for race, chosen in enumerate(RACES) if len(chosen) >= 2]
+    np.testing.assert_array_equal(dense[names == "one-race"], [races == r for r in one])
+    np.testing.assert_array_equal(dense[names == "several-races"], [races == r for r in several])
+
+
+@pytest.mark.parametrize(("voting_age", "m", "voting"), [(False, 348, 3), (True, 351, 6)])
+def test_age_pyramid(voting_age, m, voting):
+    workload = make("age", voting_age=voting_age)
+    assert workload.shape == (m, 232)
+    asked = [range(x + 1) for x in range(116)] + [range(18, 116)] * voting_age
+    one_sex = np.array([[float(age in ages) for age in range(116)] for ages in asked])
+    none = np.zeros_like(one_sex)
+    expected = np.block([[one_sex, none], [none, one_sex], [one_sex, one_sex]])
+    np.testing.assert_array_equal(workload.dense, expected)
+    assert workload.group_names == ("voting", "other")
+    assert workload.group_sizes == (voting, m - voting)
+    special = [set(ages) in (set(range(18)), set(range(18, 116))) for ages in asked] * 3
+    np.testing.assert_array_equal(workload.groups == 0, special)
+
+
+def test_kronecker_by_numpy():
+    workload = make("kronecker", terms=[["identity:2", "total:3"], ["prefix:2", "all-range:3"]])
+    ranges = [[1, 0, 0], [1, 1, 0], [1, 1, 1], [0, 1, 0], [0, 1, 1], [0, 0, 1]]
+    expected = np.vstack(
+        [np.kron(np.eye(2), np.ones((1, 3))), np.kron([[1, 0], [1, 1]], np.array(ranges))]
+    )
+    np.testing.assert_array_equal(workload.dense, expected)
+    assert workload.group_sizes == (2, 12)
+
+
+def test_dynamics_stacks_the_outputs():
+    a, c = [[1.0, 0.5], [0.0, 1.0]], [[1.0, 0.0]]
+    dense = make("dynamics", A=a, C=c, T=3).dense
+    expected = [np.array(c) @ np.linalg.matrix_power(np.array(a), k) for k in range(4)]
+    np.testing.assert_allclose(dense, np.vstack(expected), rtol=1e-15)
+
+
+def test_average():
+    np.testing.assert_array_equal(make("average", n=4).dense, [[0.25] * 4])
+    np.testing.assert_array_equal(make("average", n=2, weights=[0.9, 0.1]).dense, [[0.9, 0.1]])
+
+
+MATRIX = np.array([[1.0, 2.0, 0.0], [0.0, -1.0, 4.0]])
+
+
+def test_files_dense_and_sparse(tmp_path):
+    np.save(tmp_path / "a.npy", MATRIX)
+    np.savez(tmp_path / "one.npz", only=MATRIX)
+    np.savez(tmp_path / "two.npz", first=MATRIX, second=2 * MATRIX)
+    sp.save_npz(tmp_path / "sparse.npz", sp.csr_array(MATRIX))
+    for name in ("a.npy", "one.npz", "sparse.npz"):
+        np.testing.assert_array_equal(make("file", path=str(tmp_path / name)).dense, MATRIX)
+    chosen = make("file", path=str(tmp_path / "two.npz"), array="second")
+    np.testing.assert_array_equal(chosen.dense, 2 * MATRIX)
+    assert sp.issparse(make("file", path=str(tmp_path / "sparse.npz")).matrix)
+
+
+def test_bad_files_are_refused(tmp_path):
+    (tmp_path / "text.npy").write_text("1 2 3")
+    (tmp_path / "torn.npz").write_bytes(b"PK\x03\x04 torn")
+    np.save(tmp_path / "flat.npy", np.ones(3))
+    np.save(tmp_path / "nan.npy", np.array([[1.0, np.nan]]))
+    np.savez(tmp_path / "two.npz", first=MATRIX, second=MATRIX)
+    for name, sentence in {
+        "missing.npy": "cannot be read .*No such file",
+        "text.npy": "cannot be read .*; expected a .npy or .npz file",
+        "torn.npz": "cannot be read",
+        "flat.npy": r"has shape \(3,\); expected a matrix",
+        "nan.npy": "NaN or infinite entry at row 0, column 1",
+        "two.npz": "holds 2 arrays; name one with array: first, second",
+    }.items():
+        with pytest.raises(WorkloadError, match=sentence):
+            make("file", path=str(tmp_path / name))
+    with pytest.raises(WorkloadError, match="no array 'frist'; did you mean 'first'"):
+        make("file", path=str(tmp_path / "two.npz"), array="frist")
+
+
+def test_entry_points(tmp_path, monkeypatch):
+    source = "import numpy as np\ndef twice(d):\n    return 2 * np.eye(d)\nnumber = 3\n"
+    (tmp_path / "my_queries.py").write_text(source)
+    monkeypatch.syspath_prepend(tmp_path)
+    workload = make("entry-point", function="my_queries:twice", arguments={"d": 3})
+    np.testing.assert_array_equal(workload.dense, 2 * np.eye(3))
+    for function, arguments, sentence in [
+        ("my_queries", {}, "names no function; expected 'module:function'"),
+        ("my_querys:twice", {}, "cannot be loaded"),
+        ("my_queries:thrice", {}, "cannot be loaded"),
+        ("my_queries:number", {}, "is not a function"),
+        ("my_queries:twice", {"n": 3}, "does not take {'n': 3}"),
+    ]:
+        with pytest.raises(WorkloadError, match=sentence):
+            make("entry-point", function=function, arguments=arguments)
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "sentence"),
+    [
+        ("prefx", {}, "no workload is called 'prefx'; did you mean 'prefix'"),
+        ("prefix", {"dd": 4}, "workload 'prefix' has no parameter 'dd'; did you mean 'd'"),
+        ("pl94", {"d": 4}, "workload 'pl94' has no parameter 'd'; it takes none"),
+        ("prefix", {}, r"workload 'prefix' needs parameter 'd' \(a whole number\)"),
+        ("prefix", {"d": 0}, "workload 'prefix': d is 0; expected at least 1"),
+        ("prefix", {"d": 4.5}, "parameter 'd' is 4.5; expected a whole number"),
+        ("prefix", {"d": True}, "parameter 'd' is True; expected a whole number"),
+        ("age", {"voting_age": 1}, "parameter 'voting_age' is 1; expected true or false"),
+        ("range", {"d": 4, "m": 0}, "m is 0; expected at least 1"),
+        ("range", {"d": 4, "seed": -1}, "seed is -1; expected at least 0"),
+        ("random", {"d": 4, "probability": 1.2}, "probability is 1.2; expected a probability"),
+        ("wrelated", {"d": 1}, "d is 1; expected at least 2"),
+        ("wmarginal", {"d": 7}, "at least two positive sizes whose product is d"),
+        ("wmarginal", {"d": 12, "sizes": [3, 3]}, "at least two positive sizes"),
+        ("kronecker", {"terms": []}, "terms is empty"),
+        (
+            "kronecker",
+            {"terms": [["prefx:3"]]},
+            "no factor is called 'prefx'; did you mean 'prefix'",
+        ),
+        ("kronecker", {"terms": [["prefix"]]}, "has no size; expected such as 'prefix:4'"),
+        ("kronecker", {"terms": [["total:2"], ["total:3"]]}, "all terms need the same attributes"),
+        ("dynamics", {"A": [[1, 0]], "C": [[1, 0]], "T": 1}, "expected A square"),
+        ("dynamics", {"A": [[1], [1, 0]], "C": [[1]], "T": 1}, "expected rows of one length"),
+        ("average", {"n": 3, "weights": [1, 1, 1]}, "expected n weights that sum to 1"),
+        ("wdiscrete", {"d": 2, "m": 1, "probability": 0, "otherwise": 0}, "nothing is asked"),
+    ],
+)
+def test_bad_input_is_one_sentence(name, params, sentence):
+    with pytest.raises(WorkloadError, match=sentence) as caught:
+        make(name, **params)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("matrix", "sentence"),
+    [
+        (np.ones(3), "expected a matrix"),
+        (np.ones((0, 3)), "at least one query"),
+        ([], "at least one query"),
+        ([[1.0, 2.0], [3.0]], "is no matrix"),
+        ([["a"]], "not real numbers"),
+        (np.array([[1j]]), "not real numbers"),
+        (sp.csr_array(np.array([[1j]])), "not real numbers"),
+        (np.zeros((2, 2)), "no entry other than zero"),
+        (np.array([[0.0, 1.0], [np.inf, 0.0]]), "row 1, column 0"),
+        (sp.csr_array([[0.0, 1.0], [0.0, np.nan]]), "row 1, column 1"),
+    ],
+)
+def test_bad_matrices_are_refused(matrix, sentence):
+    with pytest.raises(WorkloadError, match=sentence):
+        workloads.from_matrix(matrix, "mine")
+
+
+def test_a_dense_matrix_above_the_limit_is_refused():
+    with pytest.raises(
+        WorkloadError, match=r"'prefix': a dense 40000 x 40000 matrix takes 11.9 GiB"
+    ):
+        _ = make("prefix", d=40_000).dense

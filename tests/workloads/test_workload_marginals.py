@@ -1,0 +1,128 @@
+"""Marginals, counted by hand and far beyond any array."""
+
+from itertools import combinations, product
+
+import numpy as np
+import pytest
+
+from workloads import WorkloadError, make
+from workloads.operators import Marginals
+
+
+def brute_force(sizes, subsets):
+    """One query for each assignment of values to a subset: 1 where a cell agrees with it."""
+    cells = list(product(*map(range, sizes)))
+    return np.array(
+        [
+            [
+                float(all(cell[i] == v for i, v in zip(subset, chosen, strict=True)))
+                for cell in cells
+            ]
+            for subset in subsets
+            for chosen in product(*(range(sizes[i]) for i in subset))
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("params", "sizes", "subsets"),
+    [
+        ({"attributes": 3, "values": 2}, (2, 2, 2), [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2)]),
+        (
+            {"attributes": 3, "values": [2, 3, 4], "orders": [2]},
+            (2, 3, 4),
+            [(0, 1), (0, 2), (1, 2)],
+        ),
+        (
+            {"attributes": 3, "values": [4, 2, 3], "orders": [2], "containing": 0},
+            (4, 2, 3),
+            [(0, 1), (0, 2)],
+        ),
+        ({"attributes": 2, "values": 3, "orders": [0, 2]}, (3, 3), [(), (0, 1)]),
+        ({"attributes": 3, "values": 2, "subsets": [[2, 0], [1]]}, (2, 2, 2), [(0, 2), (1,)]),
+    ],
+)
+def test_marginals_by_definition(params, sizes, subsets):
+    workload = make("marginals", **params)
+    np.testing.assert_array_equal(workload.dense, brute_force(sizes, subsets))
+    assert workload.operator.sizes == sizes
+    assert workload.operator.subsets == tuple(subsets)
+    assert workload.group_names == tuple(",".join(map(str, s)) or "total" for s in subsets)
+    expected = [
+        g for g, s in enumerate(subsets) for _ in range(int(np.prod([sizes[i] for i in s])))
+    ]
+    assert workload.groups.tolist() == expected
+    assert list(workload.group_sizes) == [expected.count(g) for g in range(len(subsets))]
+
+
+def test_a_domain_beyond_any_array_keeps_its_exact_facts():
+    workload = make("marginals", attributes=100, values=10, orders=[1, 3])
+    assert workload.d == 10**100
+    assert workload.m == 100 * 10 + 161_700 * 1000
+    assert not workload.listed
+    assert workload.groups is None
+    assert workload.group_sizes[:100] == (10,) * 100
+    assert set(workload.group_sizes[100:]) == {1000}
+    assert set(workload.operator.marginal_squared_row_norms) == {10**99, 10**97}
+
+
+def test_a_large_domain_with_few_queries_lists_them():
+    workload = make("marginals", attributes=30, values=10, orders=[2])
+    assert workload.listed
+    assert workload.groups.shape == (workload.m,) == (435 * 100,)
+    np.testing.assert_array_equal(workload.operator.squared_row_norms(), np.full(43500, 1e28))
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda w: w.matrix,
+        lambda w: w.dense,
+        lambda w: w.operator.gram(),
+        lambda w: w.operator.apply(np.ones(1)),
+        lambda w: w.operator.squared_column_norms(),
+    ],
+)
+def test_what_needs_a_huge_array_is_refused(ask):
+    with pytest.raises(
+        WorkloadError, match=r"10\^\d+ GiB, more than the limit of 8 GiB; use a meth"
+    ):
+        ask(make("marginals", attributes=30, values=10, orders=[2]))
+
+
+def test_every_two_way_marginal_of_three_by_sixteen():
+    workload = make("marginals", attributes=3, values=16, orders=[1, 2])
+    assert workload.shape == (3 * 16 + 3 * 256, 4096)
+    np.testing.assert_array_equal(np.asarray(workload.matrix.sum(axis=0)).ravel(), np.full(4096, 6))
+    assert len(workload.operator.subsets) == sum(1 for k in (1, 2) for _ in combinations("abc", k))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "subsets", "sentence"),
+    [
+        ((2, 0), ((0,),), "needs at least one value"),
+        ((2, 2), (), "no marginal is asked for"),
+        ((2, 2), ((1, 0),), "ascending, from 0 to 1"),
+        ((2, 2), ((2,),), "ascending, from 0 to 1"),
+        ((2, 2), ((0,), (0,)), r"attributes \[0\] is asked for twice"),
+    ],
+)
+def test_bad_marginals_are_refused(sizes, subsets, sentence):
+    with pytest.raises(WorkloadError, match=sentence):
+        Marginals(sizes, subsets)
+
+
+@pytest.mark.parametrize(
+    ("params", "sentence"),
+    [
+        ({"attributes": 0}, "attributes is 0; expected at least 1"),
+        ({"attributes": 3, "values": [2, 2]}, "2 sizes in values for 3 attributes"),
+        ({"attributes": 2, "orders": [3]}, "order 3 in orders; expected 0 to 2"),
+        ({"attributes": 2, "containing": 2}, "containing is 2; expected an attribute from 0 to 1"),
+        ({"attributes": 2, "orders": []}, "no marginal is asked for"),
+        ({"values": 2.5}, "parameter 'values' is 2.5; expected a whole number or a list"),
+    ],
+)
+def test_bad_parameters_are_refused(params, sentence):
+    with pytest.raises(WorkloadError, match=sentence):
+        make("marginals", **params)

@@ -1,0 +1,120 @@
+"""Every operator answers as its own explicit matrix does."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from workloads import WorkloadError
+from workloads.operators import Cumulative, Explicit, Kronecker, Marginals, QueryOperator
+
+Draw = Callable[[st.SearchStrategy], object]
+seeds = st.integers(0, 2**32 - 1)
+
+
+def _numbers(seed, *shape):
+    return np.random.default_rng(seed).integers(-3, 4, size=shape).astype(float)
+
+
+@st.composite
+def explicits(draw: Draw) -> QueryOperator:
+    matrix = _numbers(draw(seeds), draw(st.integers(1, 6)), draw(st.integers(1, 6)))
+    return Explicit(sp.csr_array(matrix)) if draw(st.booleans()) else Explicit(matrix)
+
+
+@st.composite
+def cumulatives(draw: Draw) -> QueryOperator:
+    m, d = draw(st.integers(1, 7)), draw(st.integers(1, 7))
+    return Cumulative(sp.csr_array(_numbers(draw(seeds), m, d)))
+
+
+@st.composite
+def kroneckers(draw: Draw) -> QueryOperator:
+    values = draw(st.lists(st.integers(1, 4), min_size=1, max_size=3))
+    terms = []
+    for _ in range(draw(st.integers(1, 3))):
+        factors = [_numbers(draw(seeds), draw(st.integers(1, 3)), size) for size in values]
+        sparse = draw(st.booleans())
+        terms.append(tuple(sp.csr_array(f) if sparse else f for f in factors))
+    return Kronecker(tuple(terms))
+
+
+@st.composite
+def marginals(draw: Draw) -> QueryOperator:
+    sizes = tuple(draw(st.lists(st.integers(1, 4), min_size=1, max_size=3)))
+    subset = st.sets(st.integers(0, len(sizes) - 1)).map(lambda s: tuple(sorted(s)))
+    return Marginals(sizes, tuple(draw(st.lists(subset, min_size=1, max_size=4, unique=True))))
+
+
+operators = st.one_of(explicits(), cumulatives(), kroneckers(), marginals())
+
+
+def _dense(operator):
+    matrix = operator.matrix()
+    return matrix.toarray() if sp.issparse(matrix) else matrix
+
+
+def _close(measured, expected):
+    np.testing.assert_allclose(measured, expected, rtol=1e-10, atol=1e-9, strict=True)
+
+
+@given(operators, seeds)
+@settings(max_examples=200, deadline=None)
+def test_products_are_those_of_the_matrix(operator, seed):
+    w, rng = _dense(operator), np.random.default_rng(seed)
+    m, d = w.shape
+    assert operator.shape == (m, d)
+    assert isinstance(operator, QueryOperator)
+    for x in (rng.standard_normal(d), rng.standard_normal((d, 3))):
+        _close(operator.apply(x), w @ x)
+    for y in (rng.standard_normal(m), rng.standard_normal((m, 3))):
+        _close(operator.apply_transposed(y), w.T @ y)
+
+
+@given(operators, seeds)
+@settings(max_examples=200, deadline=None)
+def test_gram_matrices_are_those_of_the_matrix(operator, seed):
+    w, rng = _dense(operator), np.random.default_rng(seed)
+    positive, signed = rng.random(len(w)), rng.standard_normal(len(w))
+    _close(operator.gram(), w.T @ w)
+    _close(operator.squared_column_norms(), np.sum(w**2, axis=0))
+    for weights in (positive, signed):
+        _close(operator.gram(weights), w.T @ np.diag(weights) @ w)
+        _close(operator.squared_column_norms(weights), weights @ w**2)
+
+
+@given(operators, seeds)
+@settings(max_examples=200, deadline=None)
+def test_quadratic_forms_and_row_norms_are_those_of_the_matrix(operator, seed):
+    w = _dense(operator)
+    half = np.random.default_rng(seed).standard_normal((w.shape[1], w.shape[1]))
+    symmetric = half + half.T
+    _close(operator.quadratic_forms(symmetric), np.diag(w @ symmetric @ w.T))
+    _close(operator.squared_row_norms(), np.sum(w**2, axis=1))
+
+
+def test_cumulative_takes_prefix_sums():
+    differences = sp.csr_array([[0.0, 0.0, 1.0], [0.0, -1.0, 1.0]])
+    np.testing.assert_array_equal(Cumulative(differences).matrix(), [[1, 1, 1], [0, 0, 1]])
+
+
+def test_kronecker_is_numpys_kron_term_by_term():
+    a, b, c = _numbers(1, 2, 3), _numbers(2, 4, 2), _numbers(3, 1, 3)
+    union = Kronecker(((a, b), (c, sp.csr_array(b))))
+    assert union.term_sizes == (8, 4)
+    np.testing.assert_array_equal(
+        union.matrix().toarray(), np.vstack([np.kron(a, b), np.kron(c, b)])
+    )
+
+
+def test_operators_above_the_limit_are_refused():
+    wide = Cumulative(sp.csr_array((2**16, 2**16)))
+    with pytest.raises(WorkloadError, match="32 GiB, more than the limit of 8 GiB"):
+        wide.matrix()
+    with pytest.raises(WorkloadError, match="65536 x 65536 Gram matrix"):
+        wide.gram()
+    with pytest.raises(WorkloadError, match="Gram matrix takes 32 GiB"):
+        Explicit(sp.csr_array((1, 2**16))).gram()

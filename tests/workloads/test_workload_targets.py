@@ -1,0 +1,164 @@
+"""Every targets rule against its definition, and the errors of bad ones."""
+
+import numpy as np
+import pytest
+
+from workloads import TargetsError, make, targets
+from workloads.operators import Marginals
+
+
+@pytest.fixture(scope="module")
+def ranges():
+    return make("range", d=500, seed=1)
+
+
+def test_rules_say_what_they_are():
+    assert set(targets.rules()) == {
+        "uniform", "random-integer", "random", "important", "by-group", "sequential", "total",
+        "file",
+    }  # fmt: skip
+    random = {name for name, rule in targets.rules().items() if rule.random}
+    assert random == {"random-integer", "random", "important"}
+    assert {name for name, rule in targets.rules().items() if rule.uniform} == {"uniform"}
+    for rule in targets.rules().values():
+        assert rule.summary
+        assert all(p.annotation is not p.empty for p in rule.params.values())
+
+
+def test_uniform(ranges):
+    np.testing.assert_array_equal(targets.make("uniform", ranges), np.ones(1000))
+    np.testing.assert_array_equal(targets.make("uniform", ranges, value=2.5), np.full(1000, 2.5))
+
+
+def test_random_integer_covers_one_to_ten_evenly(ranges):
+    values, counts = np.unique(targets.make("random-integer", ranges), return_counts=True)
+    np.testing.assert_array_equal(values, np.arange(1, 11))
+    assert np.all(np.abs(counts - 100) < 5 * np.sqrt(1000 * 0.1 * 0.9))
+
+
+def test_random_is_uniform_and_real(ranges):
+    made = targets.make("random", ranges, low=2.0, high=4.0)
+    assert 2.0 <= made.min() < 2.1
+    assert 3.9 < made.max() <= 4.0
+    assert abs(made.mean() - 3.0) < 5 * (2.0 / np.sqrt(12)) / np.sqrt(1000)
+    assert len(np.unique(made)) == 1000
+
+
+def test_important_queries_are_a_tenth(ranges):
+    made = targets.make("important", ranges)
+    assert np.count_nonzero((made >= 1) & (made <= 3)) == 100
+    assert np.count_nonzero((made >= 10) & (made <= 15)) == 900
+    assert np.any(np.diff(np.flatnonzero(made <= 3)) > 1)
+
+
+@pytest.mark.parametrize("rule", ["random-integer", "random", "important"])
+def test_seeds_decide_random_targets(rule, ranges):
+    first, again, other = (targets.make(rule, ranges, seed=seed) for seed in (3, 3, 4))
+    np.testing.assert_array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+def test_targets_do_not_share_the_stream_of_the_workload(ranges):
+    of_workload = np.random.default_rng(1).uniform(1.0, 10.0, size=1000)
+    assert not np.any(targets.make("random", ranges, seed=1) == of_workload)
+
+
+def test_pl94_by_group():
+    workload = make("pl94")
+    values = {"voting-age": 1, "ethnicity": 1, "one-race": 1, "several-races": 2, "identity": 4}
+    made = targets.make("by-group", workload, values=values)
+    np.testing.assert_array_equal(made, np.repeat([1.0, 2.0, 4.0], [10, 57, 252]))
+    np.testing.assert_array_equal(targets.make("by-group", workload, values=[1, 1, 1, 2, 4]), made)
+
+
+@pytest.mark.parametrize(("voting_age", "count"), [(True, 6), (False, 3)])
+def test_age_by_group(voting_age, count):
+    workload = make("age", voting_age=voting_age)
+    made = targets.make("by-group", workload, values={"voting": 1, "other": 10})
+    assert np.count_nonzero(made == 1) == count
+    assert np.count_nonzero(made == 10) == workload.m - count
+    ages = workload.dense[made == 1][:, :116].sum(axis=1)
+    assert set(ages) <= {18.0, 98.0, 0.0}
+
+
+def test_marginals_in_sequence():
+    """Workloads (A) and (B) of arXiv v1, section 7.6."""
+    one_way = make("marginals", attributes=4, orders=[1])
+    np.testing.assert_array_equal(targets.make("sequential", one_way), np.repeat([1, 2, 3, 4], 2.0))
+    with_first = make("marginals", attributes=4, orders=[2], containing=0)
+    assert with_first.group_names == ("0,1", "0,2", "0,3")
+    np.testing.assert_array_equal(targets.make("sequential", with_first), np.repeat([1, 2, 3], 4.0))
+
+
+def test_total_has_its_own_target():
+    made = targets.make("total", make("identity-sum", d=3), k=7)
+    np.testing.assert_array_equal(made, [1, 1, 1, 7])
+
+
+def test_targets_from_a_file(tmp_path, ranges):
+    path = str(tmp_path / "c.npy")
+    np.save(path, np.arange(1, 1001))
+    np.testing.assert_array_equal(targets.make("file", ranges, path=path), np.arange(1.0, 1001.0))
+    np.save(path, np.ones(5))
+    with pytest.raises(TargetsError, match=r"has shape \(5,\); .* shape \(1000,\)"):
+        targets.make("file", ranges, path=path)
+    np.save(path, np.full(1000, np.nan))
+    with pytest.raises(TargetsError, match=r"target nan to query 0"):
+        targets.make("file", ranges, path=path)
+    np.save(path, np.array(["x"] * 1000))
+    with pytest.raises(TargetsError, match="no array of real numbers"):
+        targets.make("file", ranges, path=path)
+    with pytest.raises(TargetsError, match="cannot be read"):
+        targets.make("file", ranges, path=str(tmp_path / "missing.npy"))
+
+
+def test_a_workload_too_large_to_list_gets_one_target_for_each_group():
+    workload = make("marginals", attributes=100, values=10, orders=[3])
+    assert isinstance(workload.operator, Marginals)
+    made = targets.make("sequential", workload)
+    np.testing.assert_array_equal(made, np.arange(1, 161_701))
+    assert targets.make("uniform", workload).shape == (161_700,)
+    assert targets.by_group(workload, made) is made
+
+
+def test_by_group_is_undone():
+    workload = make("age")
+    made = targets.make("by-group", workload, values=[1, 10])
+    np.testing.assert_array_equal(targets.by_group(workload, made), [1, 10])
+    made[5] += 1
+    with pytest.raises(TargetsError, match=r"group 'other' .* from 10 to 11; expected one"):
+        targets.by_group(workload, made)
+
+
+@pytest.mark.parametrize(
+    ("rule", "params", "sentence"),
+    [
+        ("unifrom", {}, "no targets rule is called 'unifrom'; did you mean 'uniform'"),
+        ("uniform", {"valu": 2}, "has no parameter 'valu'; did you mean 'value'"),
+        ("uniform", {"value": "x"}, "parameter 'value' is 'x'; expected a number"),
+        ("uniform", {"value": 0}, "target 0.0 to query 0 .*must be positive and finite"),
+        ("uniform", {"value": float("inf")}, "must be positive and finite"),
+        ("random-integer", {"low": 0}, "expected 0 < low <= high"),
+        ("random", {"low": 3, "high": 2}, "expected 0 < low <= high"),
+        ("random", {"seed": -1}, "seed -1 of the targets is negative"),
+        ("important", {"fraction": 1.5}, "fraction is 1.5; expected a number from 0 to 1"),
+        ("by-group", {}, "needs parameter 'values'"),
+        (
+            "by-group",
+            {"values": {"votin": 1, "other": 1}},
+            "no group 'votin'; did you mean 'voting'",
+        ),
+        ("by-group", {"values": {"voting": 1}}, "no target for group 'other'"),
+        ("by-group", {"values": [1, 2, 3]}, "3 targets for the 2 groups"),
+        ("total", {"k": 2}, "has no group 'total'; it is for 'identity-sum'"),
+    ],
+)
+def test_bad_rules_are_refused(rule, params, sentence):
+    with pytest.raises(TargetsError, match=sentence) as caught:
+        targets.make(rule, make("age"), **params)
+    assert "\n" not in str(caught.value)
+
+
+def test_rules_by_group_need_groups():
+    with pytest.raises(TargetsError, match="goes by groups of queries, and workload 'prefix' has"):
+        targets.make("sequential", make("prefix", d=4))
