@@ -1,0 +1,234 @@
+"""COA: the least total error of the matrix mechanism by the Newton method of KDD'16.
+
+Minimise ``F(X) = <X⁻¹, V>`` over positive definite X with unit diagonal, V = WᵀW
+(Program (10)); X is the Gram matrix of the strategy. Algorithm 1 takes Newton directions
+from a few conjugate gradient steps (Algorithm 2) and Armijo steps with beta = 0.1 and
+sigma = 0.25; Algorithm 3 repeats it on V + θI for θ = 1, 0.1, … 1e-10.
+
+Where this parts from the paper:
+
+- Algorithm 2's line 7 is a misprint; the Hessian product is ``-(G P Z + Z P G)`` with
+  Z = X⁻¹ and G = -Z V Z, as its section 4.1 derives.
+- "X is an optimal solution" (Algorithm 1, line 9) is left open there. Here it is a
+  certificate: for any column weights p >= 0,
+
+      F(X) >= || W diag(p)^1/2 ||_*² / sum(p)        (nuclear norm),
+
+  and the p to use are the multipliers of diag(X) = 1, that is ``diag(Z V Z)``. The method
+  stops when the relative gap of the objective *without* θ is at most ``tol``. The paper's
+  own runs are ``homotopy=False, theta=1e-3, tol=0, max_iterations=30``.
+- θ is in units of the mean diagonal entry of V, so that the units of W do not matter.
+- V of any rank is allowed: as in the paper θ > 0 keeps X positive definite. Where V has
+  not full rank the last θ costs about sqrt(θ) of the objective, 1e-5 at θ = 1e-10.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg as sla
+
+from solvers.deadline import Deadline
+from workloads.operators import Array
+
+_BETA, _SIGMA = 0.1, 0.25
+_SMALLEST_STEP = 1e-12
+_STAGE_TOLERANCE = 1e-3
+_ROUNDING = 1e-14
+_SOLVED = 1e-20
+_FIRST_THETA = 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class CoaResult:
+    """Where COA ended.
+
+    Attributes
+    ----------
+    X : numpy.ndarray, shape (d, d)
+        The Gram matrix of the strategy, positive definite, with unit diagonal.
+    objective : float
+        ``<X⁻¹, V>``: the total error at Δ² = 1.
+    lower_bound : float
+        A certified lower bound on it, over all strategies.
+    iterations : int
+        Newton steps, over all θ.
+    converged : bool
+        Whether ``objective <= (1 + tol) * lower_bound``.
+    timed_out : bool
+        Whether time ran out before.
+    """
+
+    X: Array
+    objective: float
+    lower_bound: float
+    iterations: int
+    converged: bool
+    timed_out: bool
+
+
+@dataclass(frozen=True, eq=False)
+class _Point:
+    """X with its inverse, its objective and gradient at ``V + θI``, and ``<X⁻¹, V>``."""
+
+    X: Array
+    inverse: Array
+    objective: float
+    gradient: Array
+    unregularised: float
+
+
+def coa(
+    gram: Array,
+    *,
+    tol: float = 1e-6,
+    cg_steps: int = 5,
+    homotopy: bool = True,
+    theta: float = 1e-10,
+    max_iterations: int = 1000,
+    time_limit: float | None = None,
+) -> CoaResult:
+    """The strategy of least total error by Algorithms 1-3 of KDD'16.
+
+    Parameters
+    ----------
+    gram : numpy.ndarray, shape (d, d)
+        V = WᵀW.
+    tol : float
+        Certified relative gap to reach; 0 runs all iterations.
+    cg_steps : int
+        T of Algorithm 2.
+    homotopy : bool
+        Whether to go through θ = 1, 0.1, … (Algorithm 3) or start at the last θ.
+    theta : float
+        The last θ, in units of the mean diagonal entry of V.
+    max_iterations : int
+        Newton steps at most, over all θ.
+    time_limit : float, optional
+        In seconds.
+
+    Returns
+    -------
+    CoaResult
+    """
+    deadline = Deadline.after(time_limit)
+    unit = float(np.trace(gram)) / len(gram)
+    V = gram / unit
+    X, inverse, iterations = np.eye(len(V)), np.eye(len(V)), 0
+    for current in _thetas(theta, homotopy):
+        point = _with_inverse(X, inverse, V, current)
+        while iterations < max_iterations and not deadline.passed:
+            direction = _newton_direction(point, cg_steps)
+            slope = float(np.vdot(point.gradient, direction))
+            if current > theta and -slope <= _STAGE_TOLERANCE * point.objective:
+                break
+            if -slope <= max(tol, _ROUNDING) * point.objective and _gap(point, V) <= tol:
+                break
+            moved = _line_search(point, direction, slope, V, current)
+            if moved is None:
+                break
+            point, iterations = moved, iterations + 1
+        X, inverse = point.X, point.inverse
+    gap = _gap(point, V)
+    return CoaResult(
+        point.X,
+        objective=point.unregularised * unit,
+        lower_bound=point.unregularised / (1 + gap) * unit,
+        iterations=iterations,
+        converged=gap <= tol,
+        timed_out=deadline.passed and gap > tol,
+    )
+
+
+def certified_lower_bound(gram: Array, weights: Array) -> float:
+    """A lower bound on the total error of any strategy at Δ² = 1.
+
+    Parameters
+    ----------
+    gram : numpy.ndarray, shape (d, d)
+        V = WᵀW.
+    weights : numpy.ndarray, shape (d,)
+        Any column weights p >= 0, not all zero.
+
+    Returns
+    -------
+    float
+        ``|| W diag(p)^1/2 ||_*² / sum(p)``.
+    """
+    root = np.sqrt(weights)
+    squares = sla.eigvalsh(root[:, None] * gram * root, check_finite=False)
+    return float(np.sum(np.sqrt(np.maximum(squares, 0.0)))) ** 2 / float(weights.sum())
+
+
+def _gap(point: _Point, V: Array) -> float:
+    """The certified relative gap, from the multipliers of the unit diagonal."""
+    return point.unregularised / certified_lower_bound(V, -np.diag(point.gradient)) - 1.0
+
+
+def _thetas(last: float, homotopy: bool) -> Iterator[float]:
+    theta = _FIRST_THETA
+    while homotopy and theta > 1.0001 * last:
+        yield theta
+        theta *= 0.1
+    yield last
+
+
+def _evaluate(X: Array, V: Array, theta: float) -> _Point | None:
+    """None where X is not positive definite."""
+    try:
+        lower = sla.cholesky(X, lower=True, check_finite=False)
+    except sla.LinAlgError:
+        return None
+    half, _ = sla.lapack.dpotri(lower, lower=1)
+    return _with_inverse(X, np.tril(half) + np.tril(half, -1).T, V, theta)
+
+
+def _with_inverse(X: Array, inverse: Array, V: Array, theta: float) -> _Point:
+    gradient = -(inverse @ V @ inverse) - theta * (inverse @ inverse)
+    unregularised = float(np.vdot(inverse, V))
+    return _Point(
+        X,
+        inverse,
+        unregularised + theta * float(np.trace(inverse)),
+        (gradient + gradient.T) / 2,
+        unregularised,
+    )
+
+
+def _newton_direction(point: _Point, steps: int) -> Array:
+    """Algorithm 2: conjugate gradients on the Newton system, zero diagonal throughout."""
+    D = np.zeros_like(point.X)
+    R = _without_diagonal(-point.gradient)
+    P, squared = R, float(np.vdot(R, R))
+    negligible = _SOLVED * squared
+    for _ in range(steps):
+        if squared <= negligible:
+            break
+        half = point.gradient @ P @ point.inverse
+        product = _without_diagonal(-(half + half.T))
+        curvature = float(np.vdot(P, product))
+        if curvature <= 0:
+            break
+        step = squared / curvature
+        D, R = D + step * P, R - step * product
+        previous, squared = squared, float(np.vdot(R, R))
+        P = R + (squared / previous) * P
+    return D
+
+
+def _without_diagonal(matrix: Array) -> Array:
+    np.fill_diagonal(matrix, 0.0)
+    return matrix
+
+
+def _line_search(
+    point: _Point, direction: Array, slope: float, V: Array, theta: float
+) -> _Point | None:
+    """Eq. (16); None where no step decreases the objective any more."""
+    step = 1.0
+    while slope < 0 and step >= _SMALLEST_STEP:
+        moved = _evaluate(point.X + step * direction, V, theta)
+        if moved and moved.objective <= point.objective + step * _SIGMA * slope:
+            return moved
+        step *= _BETA
+    return None

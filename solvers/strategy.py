@@ -1,0 +1,102 @@
+"""Mechanisms from a strategy: answer other queries S, then derive W from them.
+
+The matrix mechanism (Li et al., PODS 2010; KDD'16, eq. (2)): the answers Sx get independent
+Gaussian noise of one variance, x is estimated from them by least squares, and the answers to
+W are ``W S⁺ (Sx + noise)``. Written as ``L (Bx + N(0, Σ))``:
+
+- where S has full column rank, B = I, L = W and Σ = (SᵀS)⁻¹;
+- otherwise B is an orthonormal basis of the row space of S, in which Σ is diagonal.
+
+Either way the privacy profile is the squared column norms of S, up to scale.
+"""
+
+from typing import Any
+
+import numpy as np
+import scipy.linalg as sla
+import scipy.sparse as sp
+
+from solvers.errors import NotApplicableError
+from solvers.problem import Problem
+from solvers.solution import Solution, from_covariance
+from workloads.operators import Array, Matrix
+
+_WELL_CONDITIONED = 1e-10
+_SPAN_TOLERANCE = 1e-8
+
+
+def from_strategy(method: str, problem: Problem, strategy: Matrix, **facts: Any) -> Solution:
+    """The mechanism that answers W by least squares from noisy answers to a strategy.
+
+    Parameters
+    ----------
+    method : str
+        The method's name.
+    problem : Problem
+        The workload and the targets.
+    strategy : numpy.ndarray or scipy.sparse.csr_array, shape (r, d)
+        S, up to scale; all its answers get noise of the same variance.
+    **facts
+        Other attributes of `Solution`.
+
+    Returns
+    -------
+    Solution
+
+    Raises
+    ------
+    NotApplicableError
+        If some query of W cannot be derived from S (it is not in its row space).
+    """
+    gram = _gram(strategy)
+    lower, ok = _factor_if_well_conditioned(gram)
+    if ok:
+        covariance = sla.cho_solve((lower, True), np.eye(len(gram)), check_finite=False)
+        symmetric = (covariance + covariance.T) / 2
+        basis = np.eye(len(gram))
+        return from_covariance(method, problem, basis, problem.workload.matrix, symmetric, **facts)
+    basis, squares = _row_space(strategy)
+    representation = _coordinates(method, problem, basis)
+    return from_covariance(method, problem, basis, representation, np.diag(1.0 / squares), **facts)
+
+
+def _gram(strategy: Matrix) -> Array:
+    product = strategy.T @ strategy
+    return product.toarray() if sp.issparse(product) else product
+
+
+def _factor_if_well_conditioned(gram: Array) -> tuple[Array, bool]:
+    """The lower Cholesky factor, and whether it may be trusted to invert ``gram``."""
+    scale = float(np.max(np.diag(gram)))
+    try:
+        lower = sla.cholesky(gram, lower=True, check_finite=False)
+    except sla.LinAlgError:
+        return gram, False
+    reciprocal, _ = sla.lapack.dpocon(lower, np.linalg.norm(gram, 1), uplo="L")
+    return lower, scale > 0 and reciprocal > _WELL_CONDITIONED
+
+
+def _row_space(strategy: Matrix) -> tuple[Array, Array]:
+    """Orthonormal rows (k, d) spanning the row space, and the squared singular values (k,)."""
+    dense = strategy.toarray() if sp.issparse(strategy) else strategy
+    _, singular, rows = sla.svd(dense, full_matrices=False, check_finite=False)
+    floor = max(dense.shape) * np.finfo(float).eps * singular[0]
+    rank = int(np.sum(singular > floor))
+    return rows[:rank], np.square(singular[:rank])
+
+
+def _coordinates(method: str, problem: Problem, basis: Array) -> Array:
+    """W in an orthonormal basis."""
+    queries = problem.workload.dense
+    coordinates = queries @ basis.T
+    missing = np.linalg.norm(queries - coordinates @ basis, axis=1)
+    allowed = _SPAN_TOLERANCE * np.linalg.norm(queries, axis=1)
+    bad = np.flatnonzero(missing > allowed)
+    if bad.size:
+        raise NotApplicableError(
+            f"{method}: query {bad[0]} (counted from 0) of workload {problem.workload.name!r} "
+            f"cannot be derived from the strategy, whose rank is {len(basis)} over "
+            f"{basis.shape[1]} cells; {bad.size} of {problem.workload.m} queries lie outside "
+            "its row space. Use a strategy that spans the workload"
+        )
+    return coordinates

@@ -1,0 +1,50 @@
+"""The Gaussian mechanism: design.md section 2."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+import solvers
+from solvers.mechanisms.gm import scaled_identity
+
+
+def test_prefix_costs_the_first_column_over_the_least_target():
+    solution = solvers.solve("GM", np.tril(np.ones((5, 5))), [2.0, 3.0, 4.0, 5.0, 6.0])
+    assert solution.squared_privacy_cost == pytest.approx(5 / 2)
+    np.testing.assert_allclose(solution.query_variances, 2.0)
+
+
+@given(st.integers(0, 10**6), st.floats(0.01, 100))
+def test_numbers_follow_from_basis_representation_and_covariance(seed, scale):
+    rng = np.random.default_rng(seed)
+    queries = rng.normal(size=(4, 6))
+    targets = rng.uniform(1, 3, 4)
+    solution = solvers.solve("GM", scale * queries, targets)
+    np.testing.assert_allclose(solution.representation @ solution.basis, scale * queries)
+    profile = np.diag(solution.basis.T @ np.linalg.inv(solution.covariance) @ solution.basis)
+    np.testing.assert_allclose(solution.privacy_profile, profile)
+    left = solution.representation.toarray()
+    np.testing.assert_allclose(
+        solution.query_variances, np.diag(left @ solution.covariance @ left.T)
+    )
+    assert np.max(solution.query_variances / targets) == pytest.approx(1.0)
+    plain = solvers.solve("GM", queries, targets)
+    assert solution.squared_privacy_cost == pytest.approx(scale**2 * plain.squared_privacy_cost)
+
+
+def test_a_great_many_queries_take_no_square_memory():
+    queries = sp.random_array((60_000, 3), density=0.5, rng=np.random.default_rng(0), format="csr")
+    solution = solvers.solve("GM", queries)
+    assert solution.covariance.shape == (60_000, 60_000)
+    first, last = np.lib.array_utils.byte_bounds(solution.covariance)
+    assert last - first < 10**6
+    assert solution.squared_privacy_cost == pytest.approx(queries.power(2).sum(axis=0).max())
+
+
+def test_scaled_identity_is_the_identity_and_read_only():
+    np.testing.assert_array_equal(scaled_identity(4, 2.5), 2.5 * np.eye(4))
+    np.testing.assert_array_equal(scaled_identity(1, 2.5), [[2.5]])
+    with pytest.raises(ValueError, match="read-only"):
+        scaled_identity(2, 1.0)[0, 0] = 3.0

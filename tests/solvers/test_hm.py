@@ -1,0 +1,87 @@
+"""The hierarchical mechanism: its tree, its branching and its least squares."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import solvers
+from solvers import OptionError
+from solvers.mechanisms.hm import choose_branching, hierarchy
+
+BINARY_TREE_OVER_4 = np.array(
+    [
+        [1, 1, 1, 1],
+        [1, 1, 0, 0],
+        [0, 0, 1, 1],
+        [1, 0, 0, 0],
+        [0, 1, 0, 0],
+        [0, 0, 1, 0],
+        [0, 0, 0, 1],
+    ]
+)
+
+
+def brute_force(queries, tree):
+    noise = np.square(queries @ np.linalg.pinv(tree)).sum(axis=1)
+    return np.square(tree).sum(axis=0).max() * noise.max()
+
+
+def test_binary_tree_over_four_cells():
+    np.testing.assert_array_equal(hierarchy(4, 2).toarray(), BINARY_TREE_OVER_4)
+
+
+def test_prefix_over_four_cells_with_a_binary_tree_by_brute_force():
+    queries = np.tril(np.ones((4, 4)))
+    solution = solvers.solve("HM", queries, branching=2)
+    expected = brute_force(queries, BINARY_TREE_OVER_4)
+    assert solution.squared_privacy_cost == pytest.approx(expected, rel=1e-12)
+    assert solution.notes == {"branching": 2}
+
+
+@pytest.mark.parametrize("branching", [2, 3, 8])
+def test_prefix_over_eight_cells_by_brute_force(branching):
+    queries = np.tril(np.ones((8, 8)))
+    groups = [range(0, 8, branching**level) for level in range(8) if branching**level < 8]
+    rows = {(0, 8)} | {(start, min(start + g.step, 8)) for g in groups for start in g}
+    tree = np.array([[a <= i < b for i in range(8)] for a, b in sorted(rows)], dtype=float)
+    solution = solvers.solve("HM", queries, branching=branching)
+    assert solution.squared_privacy_cost == pytest.approx(brute_force(queries, tree), rel=1e-10)
+
+
+def test_published_runs_have_root_groups_and_leaves():
+    tree = hierarchy(64, choose_branching(64, "sqrt")).toarray()
+    sizes, counts = np.unique(tree.sum(axis=1), return_counts=True)
+    assert dict(zip(sizes, counts, strict=True)) == {1: 64, 8: 8, 64: 1}
+
+
+@given(st.integers(2, 60), st.integers(2, 9))
+def test_every_leaf_hangs_on_a_proper_group(d, branching):
+    tree = hierarchy(d, branching).toarray()
+    assert len(np.unique(tree, axis=0)) == len(tree)
+    assert np.all(tree[0] == 1)
+    for node in tree[tree.sum(axis=1) > 1]:
+        inside = tree[(tree @ node == tree.sum(axis=1)) & (tree.sum(axis=1) < node.sum())]
+        overlaps = inside @ inside.T
+        children = inside[
+            [np.sum(row == size) == 1 for row, size in zip(overlaps, inside.sum(1), strict=True)]
+        ]
+        assert 2 <= len(children) <= branching
+        np.testing.assert_array_equal(children.sum(axis=0), node)
+
+
+@pytest.mark.parametrize("d", [5, 64, 100, 256, 1024])
+@pytest.mark.parametrize(("rule", "power"), [(None, 2), ("laplace", 3)])
+def test_branching_minimises_the_average_range_variance(d, rule, power):
+    def variance(b):
+        height = next(h for h in range(1, 64) if b**h >= d)
+        return (b - 1) * height**power - 2 * (b + 1) * height ** (power - 1) / 3
+
+    chosen = choose_branching(d, rule)
+    assert variance(chosen) == min(variance(b) for b in range(2, d + 1))
+
+
+@pytest.mark.parametrize("branching", [1, True, "binary", 2.5])
+def test_an_impossible_branching_is_refused(branching):
+    with pytest.raises(OptionError, match="expected an integer of at least 2"):
+        solvers.solve("HM", np.eye(4), branching=branching)

@@ -1,0 +1,46 @@
+"""Mechanisms from a strategy against the pseudo-inverse of KDD'16, eq. (2)."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from solvers import NotApplicableError
+from solvers.problem import as_problem
+from solvers.strategy import from_strategy
+
+
+def by_pseudo_inverse(queries, targets, strategy):
+    """Δ² that just meets the targets: ||S||_{2,inf}² times the largest variance ratio."""
+    noise = np.square(queries @ np.linalg.pinv(strategy)).sum(axis=1)
+    return np.square(strategy).sum(axis=0).max() * (noise / targets).max()
+
+
+@given(st.integers(0, 10**6), st.integers(1, 7), st.integers(1, 6), st.integers(1, 9))
+def test_equals_the_pseudo_inverse_whatever_the_ranks(seed, d, rank, rows):
+    rng = np.random.default_rng(seed)
+    strategy = rng.normal(size=(rows, min(rank, rows, d))) @ rng.normal(
+        size=(min(rank, rows, d), d)
+    )
+    queries = rng.normal(size=(4, rows)) @ strategy
+    targets = rng.uniform(0.5, 2.0, 4)
+    solution = from_strategy("S", as_problem(queries, targets), strategy)
+    expected = by_pseudo_inverse(queries, targets, strategy)
+    assert solution.squared_privacy_cost == pytest.approx(expected, rel=1e-6)
+    np.testing.assert_allclose(
+        solution.representation @ solution.basis, queries, atol=1e-8 * np.abs(queries).max()
+    )
+
+
+def test_profile_is_the_squared_column_norms_of_the_strategy():
+    strategy = sp.csr_array(np.array([[1.0, 1.0, 1.0], [2.0, 0.0, 0.0], [0.0, 1.0, 3.0]]))
+    solution = from_strategy("S", as_problem(np.eye(3)), strategy)
+    profile = solution.privacy_profile / solution.privacy_profile[0]
+    np.testing.assert_allclose(profile, np.array([5.0, 2.0, 10.0]) / 5.0)
+
+
+def test_a_query_outside_the_row_space_is_refused_with_its_number():
+    problem = as_problem(np.array([[1.0, 1.0, 0.0], [0.0, 1.0, 1.0]]))
+    with pytest.raises(NotApplicableError, match=r"query 1 .* rank is 1 over 3 cells"):
+        from_strategy("S", problem, np.array([[1.0, 1.0, 0.0]]))
