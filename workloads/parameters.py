@@ -6,7 +6,7 @@ import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
 from numbers import Integral, Real
-from typing import Any, Literal, Union
+from typing import Any, Union
 
 from workloads.errors import WorkloadError
 
@@ -76,13 +76,16 @@ def describe(expected: Any) -> str:
     origin, inner = typing.get_origin(expected), typing.get_args(expected)
     if origin in (Union, types.UnionType):
         return " or ".join(describe(one) for one in inner)
-    if origin is Literal:
-        return " or ".join(map(repr, inner))
     if origin is list:
-        return f"a list with {describe(inner[0])} in each place"
+        return f"a list of {_plural(describe(inner[0]))}"
     if origin is dict:
         return "a mapping of names to values"
     return "nothing (null)" if expected in (None, type(None)) else "any value"
+
+
+def _plural(thing: str) -> str:
+    head, of, rest = thing.removeprefix("a ").partition(" of ")
+    return f"{head}s{of}{rest}"
 
 
 def check_least(what: str, value: float, least: float) -> None:
@@ -123,8 +126,6 @@ def _fits(value: object, expected: Any) -> bool:
     origin, inner = typing.get_origin(expected), typing.get_args(expected)
     if origin in (Union, types.UnionType):
         return any(_fits(value, one) for one in inner)
-    if origin is Literal:
-        return value in inner
     if origin is list:
         return isinstance(value, list | tuple) and all(_fits(one, inner[0]) for one in value)
     if origin is dict:

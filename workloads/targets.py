@@ -135,17 +135,19 @@ def by_group(workload: Workload, targets: Array) -> Array:
 
 
 def _uniform(workload: Workload, /, *, value: float = 1.0) -> Array:
-    return np.full(_count(workload), float(value))
+    return np.full(workload.target_count, float(value))
 
 
 def _random_integer(workload: Workload, /, *, low: int = 1, high: int = 10, seed: int = 0) -> Array:
     _check_interval("random-integer", low, high)
-    return _stream(seed).integers(low, high, size=_count(workload), endpoint=True).astype(float)
+    return (
+        _stream(seed).integers(low, high, size=workload.target_count, endpoint=True).astype(float)
+    )
 
 
 def _random(workload: Workload, /, *, low: float = 1.0, high: float = 10.0, seed: int = 0) -> Array:
     _check_interval("random", low, high)
-    return _stream(seed).uniform(low, high, size=_count(workload))
+    return _stream(seed).uniform(low, high, size=workload.target_count)
 
 
 def _important(
@@ -165,7 +167,7 @@ def _important(
         )
     _check_interval("important", low, high)
     _check_interval("important", other_low, other_high)
-    stream, count = _stream(seed), _count(workload)
+    stream, count = _stream(seed), workload.target_count
     made = stream.uniform(other_low, other_high, size=count)
     chosen = stream.permutation(count)[: round(fraction * count)]
     made[chosen] = stream.uniform(low, high, size=chosen.size)
@@ -222,16 +224,12 @@ def _file(workload: Workload, /, *, path: str) -> Array:
         ) from error
     if not isinstance(held, np.ndarray) or held.dtype.kind not in "iuf":
         raise TargetsError(f"targets file {path!r} holds no array of real numbers")
-    if held.shape != (_count(workload),):
+    if held.shape != (workload.target_count,):
         raise TargetsError(
             f"targets file {path!r} has shape {held.shape}; workload {workload.name!r} needs one "
-            f"variance bound for each query, shape ({_count(workload)},)"
+            f"variance bound for each query, shape ({workload.target_count},)"
         )
     return held.astype(np.float64)
-
-
-def _count(workload: Workload) -> int:
-    return workload.m if workload.listed else len(_group_names(workload, "uniform"))
 
 
 def _spread(workload: Workload, values: Array) -> Array:

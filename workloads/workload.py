@@ -22,7 +22,7 @@ from workloads.operators import (
 __all__ = ["LARGEST_LISTED", "LARGEST_MATRIX_BYTES", "Workload", "from_matrix", "in_blocks"]
 
 LARGEST_LISTED = 10_000_000
-"""Workloads with more queries than this are known by their groups alone."""
+"""Workloads of groups with more queries than this have one target for each group."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,12 +39,12 @@ class Workload:
         The parameters that made it, JSON-like.
     groups : numpy.ndarray of int, shape (m,), optional
         The group of every query (for instance its marginal), from 0. None where the
-        workload has no groups, or more than `LARGEST_LISTED` queries.
+        workload has no groups, or is not `listed`.
     group_names : tuple of str
         One name for each group.
     group_sizes : tuple of int
-        Number of queries of each group, Python ints of any size. Where ``groups`` is
-        None the groups are consecutive blocks of these sizes.
+        Number of queries of each group, Python ints of any size. If the workload is not
+        `listed` the groups are consecutive blocks of these sizes.
     """
 
     name: str
@@ -53,6 +53,20 @@ class Workload:
     groups: NDArray[np.int64] | None = None
     group_names: tuple[str, ...] = ()
     group_sizes: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        names, sizes = len(self.group_names), len(self.group_sizes)
+        if names != sizes or (sizes and sum(self.group_sizes) != self.m):
+            raise WorkloadError(
+                f"workload {self.name!r}: {names} group names and {sizes} group sizes that sum to "
+                f"{sum(self.group_sizes)}; expected as many names as sizes, and a sum of {self.m}"
+            )
+        known = 0 if self.groups is None else len(self.groups)
+        if known != (self.m if sizes and self.listed else 0):
+            raise WorkloadError(
+                f"workload {self.name!r}: {known} queries have a group; expected the group of each "
+                f"of the {self.m} queries, with group_names and group_sizes"
+            )
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -71,11 +85,16 @@ class Workload:
 
     @property
     def listed(self) -> bool:
-        """Whether its queries can be listed one by one, so that targets have shape (m,).
+        """Whether there is one target for each query rather than one for each group.
 
-        Otherwise (more than `LARGEST_LISTED` queries) targets are one for each group.
+        False for workloads of groups with more than `LARGEST_LISTED` queries together.
         """
-        return self.m <= LARGEST_LISTED
+        return not self.group_sizes or self.m <= LARGEST_LISTED
+
+    @property
+    def target_count(self) -> int:
+        """Length of the targets: m, or the number of groups if not `listed`."""
+        return self.m if self.listed else len(self.group_sizes)
 
     @cached_property
     def matrix(self) -> Matrix:

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 import workloads
-from workloads import WorkloadError, families, make
+from workloads import Workload, WorkloadError, families, make
 from workloads.families.pl94 import RACES
 
 
@@ -64,7 +64,7 @@ def test_random_ranges_are_ranges(name, params, m):
 
 
 def test_range_end_points_are_uniform():
-    """Cell i lies in a range with probability 2 p (1 - p) + 1/d² + ..., from two uniform ends."""
+    """A range misses cell i when both of its uniform ends are before i, or both after it."""
     d, m = 8, 40_000
     covered = make("range", d=d, m=m, seed=3).dense.mean(axis=0)
     cell = np.arange(d)
@@ -240,6 +240,7 @@ def test_entry_points(tmp_path, monkeypatch):
         ("prefix", {"d": 0}, "workload 'prefix': d is 0; expected at least 1"),
         ("prefix", {"d": 4.5}, "parameter 'd' is 4.5; expected a whole number"),
         ("prefix", {"d": True}, "parameter 'd' is True; expected a whole number"),
+        ("kronecker", {"terms": ["prefix:3"]}, "expected a list of lists of texts"),
         ("age", {"voting_age": 1}, "parameter 'voting_age' is 1; expected true or false"),
         ("range", {"d": 4, "m": 0}, "m is 0; expected at least 1"),
         ("range", {"d": 4, "seed": -1}, "seed is -1; expected at least 0"),
@@ -292,3 +293,20 @@ def test_a_dense_matrix_above_the_limit_is_refused():
         WorkloadError, match=r"'prefix': a dense 40000 x 40000 matrix takes 11.9 GiB"
     ):
         _ = make("prefix", d=40_000).dense
+
+
+def test_groups_must_cover_the_queries():
+    operator = make("prefix", d=3).operator
+    with pytest.raises(WorkloadError, match="1 group names and 1 group sizes that sum to 2"):
+        Workload("mine", operator, group_names=("a",), group_sizes=(2,))
+    with pytest.raises(WorkloadError, match=r"0 queries have a group; expected .* 3 queries"):
+        Workload("mine", operator, group_names=("a",), group_sizes=(3,))
+    with pytest.raises(WorkloadError, match="3 queries have a group"):
+        Workload("mine", operator, groups=np.zeros(3, dtype=np.int64))
+
+
+def test_many_queries_without_groups_are_listed():
+    workload = make("all-range", d=4500)
+    assert workload.m == 4500 * 4501 // 2 > 10_000_000
+    assert workload.listed
+    assert workload.target_count == workload.m

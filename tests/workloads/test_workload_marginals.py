@@ -90,6 +90,13 @@ def test_what_needs_a_huge_array_is_refused(ask):
         ask(make("marginals", attributes=30, values=10, orders=[2]))
 
 
+def test_norms_beyond_floats_are_refused_and_known_exactly():
+    operator = make("marginals", attributes=400, values=10, orders=[1]).operator
+    assert set(operator.marginal_squared_row_norms) == {10**399}
+    with pytest.raises(WorkloadError, match=r"about 10\^400 cells are beyond floats"):
+        operator.squared_row_norms()
+
+
 def test_every_two_way_marginal_of_three_by_sixteen():
     workload = make("marginals", attributes=3, values=16, orders=[1, 2])
     assert workload.shape == (3 * 16 + 3 * 256, 4096)
@@ -120,7 +127,10 @@ def test_bad_marginals_are_refused(sizes, subsets, sentence):
         ({"attributes": 2, "orders": [3]}, "order 3 in orders; expected 0 to 2"),
         ({"attributes": 2, "containing": 2}, "containing is 2; expected an attribute from 0 to 1"),
         ({"attributes": 2, "orders": []}, "no marginal is asked for"),
-        ({"values": 2.5}, "parameter 'values' is 2.5; expected a whole number or a list"),
+        (
+            {"values": 2.5},
+            "parameter 'values' is 2.5; expected a whole number or a list of whole numbers",
+        ),
     ],
 )
 def test_bad_parameters_are_refused(params, sentence):

@@ -89,7 +89,13 @@ class Marginals:
     def squared_row_norms(self) -> Array:
         """Squared 2-norm of every query, shape (m,)."""
         refuse_above_limit(self.shape[0], "one number for each query", _ADVICE)
-        norms = np.array([float(norm) for norm in self.marginal_squared_row_norms])
+        try:
+            norms = np.array([float(norm) for norm in self.marginal_squared_row_norms])
+        except OverflowError as error:
+            raise WorkloadError(
+                f"squared norms over {_readable(self.shape[1])} cells are beyond floats; use "
+                "marginal_squared_row_norms, which is exact"
+            ) from error
         return np.repeat(norms, self.marginal_sizes)
 
     def squared_column_norms(self, weights: Array | None = None) -> Array:
