@@ -1,8 +1,61 @@
-"""Lower bounds on the squared privacy cost, from any weights of columns and queries."""
+"""Certified lower bounds on the squared privacy cost of any linear query mechanism."""
 
+import numpy as np
+
+from solvers import dual
 from solvers.problem import Problem
+
+_CHEAP_ITERATIONS = 3
+
+
+def certify(problem: Problem, tol: float = 1e-4, time_limit: float | None = None) -> float:
+    """A lower bound on Δ² within ``tol`` of the optimum.
+
+    Parameters
+    ----------
+    problem : Problem
+        The workload and its targets.
+    tol : float
+        How far below the optimum it may lie, relatively, if there is time enough.
+    time_limit : float, optional
+        In seconds.
+
+    Returns
+    -------
+    float
+        Valid whether or not ``tol`` was reached.
+    """
+    return dual.optimum(problem.factors, tol=tol, time_limit=time_limit).lower
 
 
 def quick_lower_bound(problem: Problem) -> float:
-    """A certified lower bound on Δ² from a few steps of the dual."""
-    raise NotImplementedError
+    """A lower bound on Δ² from three Newton steps of the dual: usually within 1 %.
+
+    Parameters
+    ----------
+    problem : Problem
+        The workload and its targets.
+
+    Returns
+    -------
+    float
+    """
+    return dual.optimum(problem.factors, tol=0.0, max_iterations=_CHEAP_ITERATIONS).lower
+
+
+def uniform_lower_bound(problem: Problem) -> float:
+    """The squared nuclear norm of A over d m: the dual at equal weights.
+
+    Parameters
+    ----------
+    problem : Problem
+        The workload and its targets.
+
+    Returns
+    -------
+    float
+    """
+    factors = problem.factors
+    return dual.lower_bound_from(
+        factors, dual.Weights(np.ones(factors.cells), np.ones(factors.queries))
+    )

@@ -11,7 +11,6 @@ Any weights give a lower bound, and the inner solution at any weights an upper b
 """
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -29,6 +28,7 @@ from workloads.operators import Array
 
 _WARM_STEPS = 1
 _MANY_QUERIES = 8
+_FEW_QUERIES = 3000
 _SCREENING_STEPS = 8
 
 
@@ -63,7 +63,7 @@ class DualResult:
     @property
     def gap(self) -> float:
         """``upper / lower - 1``."""
-        return self.upper / self.lower - 1.0
+        return max(self.upper / self.lower - 1.0, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +103,7 @@ def optimum(
         Bounds on Δ².
     """
     deadline = _deadline(time_limit)
-    if factors.queries > _MANY_QUERIES * factors.rank:
+    if factors.queries > max(_MANY_QUERIES * factors.rank, _FEW_QUERIES):
         return _by_working_set(factors, tol, max_iterations, deadline)
     program = _both_simplices(factors, np.zeros(factors.queries))
     point = _first_point(program, start)
@@ -326,6 +326,3 @@ def _scaled(result: DualResult, factor: float) -> DualResult:
 
 def _deadline(time_limit: float | None) -> float:
     return np.inf if time_limit is None else time.perf_counter() + time_limit
-
-
-Bounds = Callable[[Point], tuple[float, float]]

@@ -20,6 +20,7 @@ from workloads.operators import Array
 _STEP_TO_BOUNDARY = 0.95
 _SMALLEST_CENTRING = 1e-4
 _SMALLEST_STEP = 1e-4
+_OFF_CENTRE = 4.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +50,7 @@ class WeightProgram:
     @property
     def size(self) -> int:
         """Number of free weights n."""
-        return self.cost.shape[0]
+        return int(self.cost.shape[0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +132,7 @@ class Progress:
     @property
     def gap(self) -> float:
         """``upper / lower - 1``."""
-        return self.upper / self.lower - 1.0
+        return max(self.upper / self.lower - 1.0, 0.0)
 
 
 def evaluate(program: WeightProgram, x: Array) -> Point:
@@ -198,7 +199,9 @@ def maximise(
         timed_out = time.perf_counter() >= deadline
         if converged or timed_out or iteration >= max_iterations:
             break
-        step = _newton(point, slack, multipliers)
+        complementarity_gap = float(point.x @ slack) / point.spectrum.nuclear_norm
+        aim = _recentred if high > low * (1 + _OFF_CENTRE * complementarity_gap) else _mehrotra
+        step = _newton(point, slack, multipliers, aim)
         products += step.products
         moved = _move(point, slack, multipliers, step)
         factorisations += moved.trials
@@ -207,7 +210,14 @@ def maximise(
         point, slack, multipliers = moved.point, moved.slack, moved.multipliers
         iteration += 1
     return Progress(
-        lower, upper, best, best_slack, iteration, factorisations, products, converged,
+        lower,
+        upper,
+        best,
+        best_slack,
+        iteration,
+        factorisations,
+        products,
+        converged,
         timed_out and not converged,
     )
 
@@ -228,7 +238,20 @@ class _Moved:
     trials: int
 
 
-def _newton(point: Point, slack: Array, multipliers: Array) -> _Step:
+Aim = Callable[[float, float], float]
+
+
+def _mehrotra(mu: float, ahead: float) -> float:
+    """The next mu, from how far the predictor gets."""
+    return max((ahead / mu) ** 3, _SMALLEST_CENTRING) * mu
+
+
+def _recentred(mu: float, ahead: float) -> float:
+    """The same mu again: tiny weights are off the central path."""
+    return mu
+
+
+def _newton(point: Point, slack: Array, multipliers: Array, aim: Aim) -> _Step:
     """Predictor and corrector for x * slack = mu."""
     program, x = point.program, point.x
     groups, complementarity = program.groups, x * slack
@@ -236,15 +259,13 @@ def _newton(point: Point, slack: Array, multipliers: Array) -> _Step:
     mass = x * (point.gradient - program.cost - groups @ multipliers + slack)
     missing = 1.0 - groups.T @ x
     free_share = point.x[program.factors.cells :] / point.q if program.free_queries else None
-    system = NewtonSystem(
-        point.spectrum, free_share, complementarity, x[:, None] * groups
-    )
+    system = NewtonSystem(point.spectrum, free_share, complementarity, x[:, None] * groups)
 
     relative, _ = system.approximate(mass - complementarity, missing)
     slack_step = -slack * (1 + relative)
     reach = _reach(relative, slack_step / slack)
     ahead = float(np.mean(x * (1 + reach * relative) * (slack + reach * slack_step)))
-    centring = max((ahead / mu) ** 3, _SMALLEST_CENTRING) * mu
+    centring = aim(mu, ahead)
     correction = np.clip(x * relative * slack_step, -10 * mu, 10 * mu)
 
     target = centring - complementarity - correction
@@ -256,9 +277,7 @@ def _move(point: Point, slack: Array, multipliers: Array, step: _Step) -> _Moved
     """Go along the step, short of the boundary and of a residual that grows."""
     program = point.program
     length = min(1.0, _STEP_TO_BOUNDARY * _reach(step.relative, step.slack / slack))
-    allowed = max(
-        2 * _residual(point, slack, multipliers), float(point.x @ slack)
-    )
+    allowed = max(2 * _residual(point, slack, multipliers), float(point.x @ slack))
     trials = 0
     while length > _SMALLEST_STEP:
         x = point.x * (1 + length * step.relative)

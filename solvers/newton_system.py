@@ -25,7 +25,7 @@ Single = NDArray[np.float32]
 
 LARGEST_EXPLICIT = 20_000
 _NODE_SPACING = 2.0
-_SMALLEST_RELATIVE = 1e-5
+_SMALLEST_RELATIVE = 1e-9
 _RIDGES = (1e-7, 1e-5, 1e-3)
 _REDUCTION = 0.03
 _MOST_PRODUCTS = 80
@@ -68,9 +68,9 @@ class NewtonSystem:
             self._share = np.concatenate([np.ones(columns), free_share])
             mass = np.concatenate([found.column_mass, found.row_mass])
             self._stacked = np.concatenate([found.columns, found.rows], dtype=np.float32)
-        self._kernel: Single = (
-            1 / np.add.outer(1 / found.singular, 1 / found.singular)
-        ).astype(np.float32)
+        self._kernel: Single = (1 / np.add.outer(1 / found.singular, 1 / found.singular)).astype(
+            np.float32
+        )
         if diagonal.size <= LARGEST_EXPLICIT:
             self._precondition = self._factorised(found.singular, mass * self._share)
         else:
@@ -81,7 +81,8 @@ class NewtonSystem:
     def approximate(self, b: Array, r: Array) -> tuple[Array, Array]:
         """(z, nu) with K replaced by its preconditioner."""
         solved = self._precondition(b)
-        nu = np.linalg.lstsq(self._schur, self._constraints.T @ solved - r, rcond=None)[0]
+        excess = self._constraints.T @ solved - r
+        nu = np.asarray(np.linalg.lstsq(self._schur, excess, rcond=None)[0], dtype=np.float64)
         return solved - self._solved @ nu, nu
 
     def solve(self, b: Array, r: Array) -> tuple[Array, Array]:
@@ -109,7 +110,8 @@ class NewtonSystem:
         inner = self._stacked.T @ (self._stacked * signed[:, None])
         inner *= self._kernel
         outer = np.einsum("ij,ij->i", self._stacked @ inner, self._stacked)
-        return self._share * (self._signs * outer) + self._diagonal * z
+        curved: Array = self._share * (self._signs * outer)
+        return curved + self._diagonal * z
 
     def _diagonal_only(self) -> Callable[[Array], Array]:
         squared = np.square(self._stacked)
@@ -124,9 +126,7 @@ class NewtonSystem:
                 np.float32
             )
             try:
-                factor = sla.cho_factor(
-                    explicit, lower=True, overwrite_a=True, check_finite=False
-                )
+                factor = sla.cho_factor(explicit, lower=True, overwrite_a=True, check_finite=False)
             except sla.LinAlgError:
                 continue
             return lambda b: np.asarray(

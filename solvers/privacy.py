@@ -10,6 +10,7 @@ b = -Δ/2 - ε/Δ and the Mills ratio M(x) = Φ(-x)/φ(x), the right side is
 takes arrays and broadcasts.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,7 +23,6 @@ Float = NDArray[np.float64]
 _STEEPEST = 40.0
 _FLATTEST = 9.0
 _LOG_ROOT_TWO_PI = 0.5 * np.log(2 * np.pi)
-_TOLERANCES = {"xatol": 0.0, "xrtol": 1e-14, "fatol": 0.0, "frtol": 0.0}
 
 
 def delta(privacy_cost: ArrayLike, epsilon: ArrayLike) -> Float:
@@ -79,14 +79,13 @@ def epsilon(privacy_cost: ArrayLike, delta: ArrayLike) -> Float:
     found = np.where(np.isfinite(cost), 0.0, cost)
     if np.any(needed):
         width, goal = cost[needed], np.log(target[needed])
-        root = elementwise.find_root(
-            lambda eps, width, goal: _log_delta(width, eps) - goal,
+        root = _root(
+            _excess_in_epsilon,
             (np.zeros_like(width), width * (_STEEPEST + width / 2)),
-            args=(width, goal),
-            tolerances=_TOLERANCES,
+            (width, goal),
         )
         found = np.array(found)
-        found[needed] = root.x
+        found[needed] = root
     return found[()]
 
 
@@ -118,13 +117,8 @@ def privacy_cost(epsilon: ArrayLike, delta: ArrayLike) -> Float:
         budget, goal = eps[positive], np.log(target[positive])
         lowest = np.maximum(budget / _STEEPEST, at_zero[positive])
         highest = _FLATTEST + np.sqrt(_FLATTEST**2 + 2 * budget)
-        root = elementwise.find_root(
-            lambda log_cost, budget, goal: _log_delta(np.exp(log_cost), budget) - goal,
-            (np.log(lowest), np.log(highest)),
-            args=(budget, goal),
-            tolerances=_TOLERANCES,
-        )
-        found[positive] = np.exp(root.x)
+        root = _root(_excess_in_cost, (np.log(lowest), np.log(highest)), (budget, goal))
+        found[positive] = np.exp(root)
     return found[()]
 
 
@@ -190,27 +184,51 @@ def compare_profiles(
     return RefinedComparison(-1 if a[entry] < b[entry] else 1, entry)
 
 
+def _root(
+    excess: Callable[..., Float], bracket: tuple[Float, Float], args: tuple[Float, Float]
+) -> Float:
+    found = elementwise.find_root(
+        excess,
+        bracket,
+        args=args,
+        tolerances={"xatol": 0.0, "xrtol": 1e-14, "fatol": 0.0, "frtol": 0.0},
+    )
+    return np.asarray(found.x, dtype=np.float64)
+
+
+def _excess_in_epsilon(eps: Float, /, *args: Float) -> Float:
+    width, goal = args
+    return _log_delta(width, eps) - goal
+
+
+def _excess_in_cost(log_cost: Float, /, *args: Float) -> Float:
+    budget, goal = args
+    return _log_delta(np.exp(log_cost), budget) - goal
+
+
 def _log_delta(cost: Float, eps: Float) -> Float:
     upper, lower = cost / 2 - eps / cost, -cost / 2 - eps / cost
     density = -np.square(upper) / 2 - _LOG_ROOT_TWO_PI
     tail = np.log(_mills(-np.minimum(upper, 0.0)) - _mills(-np.minimum(lower, 0.0)))
     body = special.ndtr(upper) - np.exp(density) * _mills(-lower)
-    return np.where(upper <= 0, density + tail, np.log(np.where(upper <= 0, 1.0, body)))
+    chosen: Float = np.where(upper <= 0, density + tail, np.log(np.where(upper <= 0, 1.0, body)))
+    return chosen
 
 
 def _mills(x: Float) -> Float:
-    return np.sqrt(np.pi / 2) * special.erfcx(x / np.sqrt(2.0))
+    ratio: Float = np.sqrt(np.pi / 2) * special.erfcx(x / np.sqrt(2.0))
+    return ratio
 
 
 def _checked(name: str, values: ArrayLike, *, nan: bool = False) -> Float:
     array = np.asarray(values, dtype=np.float64)
     if np.any(array < 0) or (not nan and np.any(np.isnan(array))):
-        raise ValueError(f"{name} must not be negative or NaN; got {values}")
+        raise ValueError(f"{name} must not be negative or NaN; got {values!r}")
     return array
 
 
 def _checked_delta(values: ArrayLike) -> Float:
     array = np.asarray(values, dtype=np.float64)
     if not np.all((array > 0) & (array < 1)):
-        raise ValueError(f"delta must lie strictly between 0 and 1; got {values}")
+        raise ValueError(f"delta must lie strictly between 0 and 1; got {values!r}")
     return array

@@ -7,6 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
+from solvers.spectral import Factors, factorise
 from workloads import TargetsError, Workload, from_matrix
 from workloads.operators import Array, Matrix
 
@@ -20,7 +21,8 @@ class Problem:
     workload : Workload
         The m queries over d cells.
     targets : numpy.ndarray, shape (m,)
-        The variance bound c_j > 0 of each query.
+        The variance bound c_j > 0 of each query; of each group where the workload is too
+        large to be listed.
     """
 
     workload: Workload
@@ -34,6 +36,22 @@ class Problem:
         if sp.issparse(matrix):
             return sp.csr_array(matrix.multiply(scale[:, None]))
         return scale[:, None] * matrix
+
+    @cached_property
+    def factors(self) -> Factors:
+        """A rank-revealing factorisation of `scaled`."""
+        return factorise(self.scaled)
+
+    @cached_property
+    def basis(self) -> Array:
+        """The basis of `factors`, shape (k, d), the identity written out."""
+        basis = self.factors.basis
+        return np.eye(self.workload.d) if basis is None else basis
+
+    @cached_property
+    def representation(self) -> Array:
+        """L with ``L @ basis = W``, shape (m, k)."""
+        return np.sqrt(self.targets)[:, None] * self.factors.left
 
 
 def as_problem(
@@ -74,13 +92,16 @@ def check_targets(workload: Workload, targets: ArrayLike) -> Array:
     try:
         values = np.asarray(targets, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise TargetsError(f"targets for workload {workload.name!r} are not numbers: {error}") from error
-    if values.ndim == 0:
-        values = np.full(workload.m, float(values))
-    if values.shape != (workload.m,):
         raise TargetsError(
-            f"targets of shape {values.shape} for workload {workload.name!r} with {workload.m} "
-            f"queries; expected one variance bound for each query, shape ({workload.m},)"
+            f"targets for workload {workload.name!r} are not numbers: {error}"
+        ) from error
+    if values.ndim == 0:
+        values = np.full(workload.target_count, float(values))
+    if values.shape != (workload.target_count,):
+        per = "query" if workload.listed else "group of queries"
+        raise TargetsError(
+            f"targets of shape {values.shape} for workload {workload.name!r}; expected one "
+            f"variance bound for each {per}, shape ({workload.target_count},)"
         )
     bad = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
     if bad.size:

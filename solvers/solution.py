@@ -6,14 +6,12 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg as sla
-import scipy.sparse as sp
 
 from solvers import certificate
+from solvers.dual import Weights
 from solvers.errors import SolveFailedError
 from solvers.problem import Problem
-from workloads.operators import Array, Matrix
-
-CHECK_TOLERANCE = 1e-6
+from workloads.operators import Array, Explicit, Matrix
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +49,8 @@ class Solution:
         Wall-clock seconds of the solve alone.
     notes : dict
         What else the method reports (for instance the branching factor it used).
+    weights : Weights, optional
+        The dual weights that certify it.
     """
 
     method: str
@@ -66,6 +66,7 @@ class Solution:
     timed_out: bool = False
     runtime: float = float("nan")
     notes: dict[str, Any] | None = None
+    weights: Weights | None = None
 
     @property
     def squared_privacy_cost(self) -> float:
@@ -91,7 +92,7 @@ class Solution:
     @property
     def gap(self) -> float:
         """``squared_privacy_cost / lower_bound - 1``."""
-        return self.squared_privacy_cost / self.lower_bound - 1.0
+        return max(self.squared_privacy_cost / self.lower_bound - 1.0, 0.0)
 
     @property
     def total_variance(self) -> float:
@@ -158,11 +159,15 @@ def from_covariance(
     variances = quadratic_forms(representation, covariance)
     scale = float(np.max(variances / problem.targets))
     if not (np.isfinite(scale) and scale > 0):
-        raise SolveFailedError(f"{method}: the largest variance ratio is {scale}; expected a positive number")
+        raise SolveFailedError(
+            f"{method}: the largest variance ratio is {scale}; expected a positive number"
+        )
     try:
         factor = sla.cholesky(covariance / scale, lower=True)
     except sla.LinAlgError as error:
-        raise SolveFailedError(f"{method}: the covariance is not positive definite ({error})") from error
+        raise SolveFailedError(
+            f"{method}: the covariance is not positive definite ({error})"
+        ) from error
     whitened = sla.solve_triangular(factor, basis, lower=True)
     profile = np.einsum("ij,ij->j", whitened, whitened)
     return Solution(
@@ -179,7 +184,4 @@ def from_covariance(
 
 def quadratic_forms(rows: Matrix, symmetric: Array) -> Array:
     """``diag(rows @ symmetric @ rows.T)``."""
-    product = rows @ symmetric
-    if sp.issparse(rows):
-        return np.asarray(rows.multiply(product).sum(axis=1)).ravel()
-    return np.einsum("ij,ij->i", rows, product)
+    return Explicit(rows).quadratic_forms(symmetric)

@@ -16,6 +16,7 @@ from functools import cached_property
 import numpy as np
 import scipy.linalg as sla
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from workloads.operators import Array, Matrix
 
@@ -40,20 +41,20 @@ class Factors:
 
     @property
     def queries(self) -> int:
-        """m."""
-        return self.left.shape[0]
+        """Number of queries m."""
+        return int(self.left.shape[0])
 
     @property
     def rank(self) -> int:
-        """k."""
-        return self.left.shape[1]
+        """Rank k."""
+        return int(self.left.shape[1])
 
     @property
     def cells(self) -> int:
-        """d."""
+        """Number of cells d."""
         return self.rank if self.basis is None else self.basis.shape[1]
 
-    def take(self, rows: Array) -> "Factors":
+    def take(self, rows: NDArray[np.intp]) -> "Factors":
         """The same basis with some of the queries only."""
         return Factors(self.left[rows], self.basis)
 
@@ -157,9 +158,7 @@ def spectrum(factors: Factors, p: Array, q: Array) -> Spectrum:
 
 def _right_singular(half: Array) -> tuple[Array, Array]:
     """Singular values (ascending) and right vectors: by the Gram matrix where that is safe."""
-    squares, vectors = sla.eigh(
-        half.T @ half, driver="evd", overwrite_a=True, check_finite=False
-    )
+    squares, vectors = sla.eigh(half.T @ half, driver="evd", overwrite_a=True, check_finite=False)
     if squares[0] > _SAFE_SQUARED_RATIO * squares[-1]:
         return np.sqrt(squares), vectors
     _, singular, right = sla.svd(half, full_matrices=False, check_finite=False)

@@ -1,0 +1,75 @@
+"""From a dual result to a solution whose covariance confirms the dual's numbers."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from solvers.dual import DualResult, Weights
+from solvers.errors import SolveFailedError
+from solvers.problem import Problem
+from solvers.solution import Solution, from_covariance
+
+_AGREEMENT = 1e-6
+
+
+def from_dual(
+    method: str,
+    problem: Problem,
+    result: DualResult,
+    value: Callable[[Solution], float],
+    notes: Mapping[str, Any] | None = None,
+    **facts: Any,
+) -> Solution:
+    """The solution of a dual result, its profile and variances recomputed from Σ alone.
+
+    Parameters
+    ----------
+    method : str
+        The method's name.
+    problem : Problem
+        The workload and its targets.
+    result : DualResult
+        Weights and covariance.
+    value : callable
+        The objective of a solution; must give ``result.upper``.
+    notes : Mapping, optional
+        What to report beside the factorisations and products.
+    **facts
+        Other attributes of `Solution`.
+
+    Returns
+    -------
+    Solution
+
+    Raises
+    ------
+    SolveFailedError
+        If the objective recomputed from the covariance differs from the dual's.
+    """
+    solution = from_covariance(
+        method,
+        problem,
+        problem.basis,
+        problem.representation,
+        result.covariance,
+        iterations=result.iterations,
+        converged=result.converged,
+        timed_out=result.timed_out,
+        weights=Weights(result.point.p, result.point.q),
+        notes={
+            "factorisations": result.factorisations,
+            "products": result.products,
+            **(notes or {}),
+        },
+        **facts,
+    )
+    found = value(solution)
+    if not abs(found - result.upper) <= _AGREEMENT * result.upper:
+        decades = float(np.ptp(np.log10(problem.targets)))
+        raise SolveFailedError(
+            f"{method}: the objective recomputed from the covariance is {found:.9g}, the dual "
+            f"claims {result.upper:.9g}: too ill-conditioned for double precision (the targets "
+            f"span {decades:.1f} decades; bring them closer together)"
+        )
+    return solution

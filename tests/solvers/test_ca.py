@@ -1,0 +1,74 @@
+"""CA and its weightings: closed forms, COA as a second computation, orderings."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import solvers
+import workloads
+
+
+def total_error(solution, omega):
+    """Weighted total error at Δ² = 1."""
+    return solution.squared_privacy_cost * float(omega @ solution.query_variances)
+
+
+@pytest.mark.parametrize(("d", "least"), [(256, 1631.4), (512, 3842.2)])
+def test_prefix_total_error(d, least):
+    solution = solvers.solve("CA", workloads.make("prefix", d=d))
+    assert total_error(solution, np.ones(d)) == pytest.approx(least, abs=0.1)
+    assert solution.notes["total_error_gap"] <= 1e-8
+
+
+def test_two_cells_in_closed_form():
+    """Theorem 6 of arXiv v1: total 3/2 + sqrt(5)/2, variances 1 + 1/sqrt(5) and so on."""
+    solution = solvers.solve("CA", np.array([[1.0, 1.0], [1.0, 0.0]]), tol=1e-12)
+    variances = solution.query_variances * solution.squared_privacy_cost
+    expected = [1 + 1 / np.sqrt(5), 0.5 + 0.3 * np.sqrt(5)]
+    np.testing.assert_allclose(variances, expected, rtol=1e-5)
+    assert variances.sum() == pytest.approx(1.5 + np.sqrt(5) / 2, rel=1e-9)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 10_000))
+def test_dual_and_coa_agree(seed):
+    rng = np.random.default_rng(seed)
+    matrix = rng.normal(size=(9, 6))
+    targets = rng.uniform(1, 10, 9)
+    for name in ("CA", "wCA-I", "wCA-II"):
+        dual = solvers.solve(name, matrix, targets)
+        coa = solvers.solve(name, matrix, targets, algorithm="coa", tol=1e-6)
+        assert coa.squared_privacy_cost == pytest.approx(dual.squared_privacy_cost, rel=5e-3)
+        power = {"CA": 0, "wCA-I": 2, "wCA-II": 1}[name]
+        omega = targets**-power
+        assert total_error(dual, omega) == pytest.approx(total_error(coa, omega), rel=2e-6)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 10_000))
+def test_each_weighting_minimises_its_own_total_error(seed):
+    rng = np.random.default_rng(seed)
+    matrix = rng.integers(-1, 2, size=(8, 5)).astype(float)
+    matrix[0] = 1
+    targets = rng.uniform(0.1, 10, 8)
+    found = {name: solvers.solve(name, matrix, targets) for name in ("CA", "wCA-I", "wCA-II")}
+    for name, power in (("CA", 0), ("wCA-I", 2), ("wCA-II", 1)):
+        omega = targets**-power
+        least = total_error(found[name], omega)
+        for other in (*found.values(), solvers.solve("optimal", matrix, targets)):
+            assert least <= total_error(other, omega) * (1 + 1e-7)
+
+
+def test_weightings_are_ca_itself_at_uniform_targets():
+    workload = workloads.make("prefix", d=16)
+    costs = [
+        solvers.solve(name, workload, 3.0).squared_privacy_cost
+        for name in ("CA", "wCA-I", "wCA-II")
+    ]
+    np.testing.assert_allclose(costs, costs[0], rtol=1e-7)
+
+
+def test_unknown_algorithm_is_refused():
+    with pytest.raises(solvers.OptionError, match="'dual' or 'coa'"):
+        solvers.solve("CA", np.eye(2), algorithm="newton")

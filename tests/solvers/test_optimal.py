@@ -1,0 +1,192 @@
+"""`optimal`: closed forms, an independent SDP solver, invariances, and hard inputs."""
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import solvers
+import workloads
+
+PREFIX = {2: 4 / 3, 4: 1.758601, 8: 2.281561, 16: 2.905253, 64: 4.457869}
+MARGINALS = {2: 2.182453, 4: 3.471896, 6: 4.119431}
+
+
+def random_problem(seed, m=None, d=None, decades=1.0):
+    rng = np.random.default_rng(seed)
+    m, d = m or int(rng.integers(1, 12)), d or int(rng.integers(1, 9))
+    matrix = rng.integers(-2, 3, size=(m, d)).astype(float)
+    matrix[0, 0] = 1.0
+    return matrix, 10 ** rng.uniform(-decades, decades, m)
+
+
+def recomputed_cost(solution, matrix, targets):
+    """Δ² at just-met targets from basis, representation and covariance alone."""
+    basis, left, sigma = solution.basis, solution.representation, solution.covariance
+    np.testing.assert_allclose(left @ basis, matrix, atol=1e-9 * np.abs(matrix).max())
+    profile = np.diag(basis.T @ np.linalg.solve(sigma, basis))
+    ratios = np.diag(left @ sigma @ left.T) / targets
+    return profile.max() * ratios.max()
+
+
+def sdp_optimum(matrix, targets):
+    """γ₂(A)² by Clarabel: the least t with [[X, A], [Aᵀ, Y]] >= 0, diag(X), diag(Y) <= t."""
+    scaled = matrix / np.sqrt(targets)[:, None]
+    m, d = scaled.shape
+    block = cp.Variable((m + d, m + d), PSD=True)
+    problem = cp.Problem(cp.Minimize(cp.max(cp.diag(block))), [block[:m, m:] == scaled])
+    problem.solve(solver=cp.CLARABEL)
+    return problem.value**2
+
+
+@pytest.mark.parametrize("d", PREFIX)
+def test_prefix_check_values(d):
+    solution = solvers.solve("optimal", workloads.make("prefix", d=d), tol=1e-7)
+    assert solution.squared_privacy_cost == pytest.approx(PREFIX[d], abs=1e-6)
+    assert solution.converged
+    assert 0 <= solution.gap <= 1e-7
+
+
+@pytest.mark.parametrize("values", MARGINALS)
+def test_marginals_check_values(values):
+    dense = workloads.make("marginals", attributes=3, values=values, orders=[1, 2]).dense
+    solution = solvers.solve("optimal", dense)
+    assert solution.squared_privacy_cost == pytest.approx(MARGINALS[values], rel=2e-6)
+
+
+@pytest.mark.parametrize(("d", "total_target"), [(8, 1.0), (8, 3.0), (64, 1.0), (64, 20.0)])
+def test_identity_sum_closed_form(d, total_target):
+    b = (total_target - d) / (d * d - d)
+    a = 1 - b
+    targets = np.append(np.ones(d), total_target)
+    solution = solvers.solve("optimal", workloads.make("identity-sum", d=d), targets, tol=1e-8)
+    assert solution.squared_privacy_cost == pytest.approx((1 - b / (a + b * d)) / a, rel=1e-7)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_agrees_with_a_semidefinite_solver(seed):
+    matrix, targets = random_problem(seed)
+    solution = solvers.solve("optimal", matrix, targets, tol=1e-8)
+    assert solution.squared_privacy_cost == pytest.approx(sdp_optimum(matrix, targets), rel=1e-5)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10_000))
+def test_the_covariance_alone_gives_the_reported_numbers(seed):
+    matrix, targets = random_problem(seed)
+    solution = solvers.solve("optimal", matrix, targets)
+    assert solution.converged
+    assert recomputed_cost(solution, matrix, targets) == pytest.approx(
+        solution.squared_privacy_cost, rel=1e-9
+    )
+    assert solution.lower_bound <= solution.squared_privacy_cost * (1 + 1e-12)
+    assert np.max(solution.query_variances / targets) == pytest.approx(1.0, rel=1e-12)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 10_000), st.floats(0.01, 100))
+def test_scaling_targets_divides_the_squared_cost(seed, factor):
+    matrix, targets = random_problem(seed)
+    base = solvers.solve("optimal", matrix, targets).squared_privacy_cost
+    scaled = solvers.solve("optimal", matrix, factor * targets).squared_privacy_cost
+    assert scaled == pytest.approx(base / factor, rel=3e-6)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 10_000))
+def test_order_signs_and_repetition_do_not_matter(seed):
+    matrix, targets = random_problem(seed)
+    rng = np.random.default_rng(seed)
+    rows, columns = rng.permutation(len(matrix)), rng.permutation(matrix.shape[1])
+    signs = rng.choice([-1.0, 1.0], size=matrix.shape[1])
+    base = solvers.solve("optimal", matrix, targets).squared_privacy_cost
+    moved = solvers.solve("optimal", (matrix * signs)[rows][:, columns], targets[rows])
+    repeated = solvers.solve("optimal", np.vstack([matrix, matrix]), np.tile(targets, 2))
+    assert moved.squared_privacy_cost == pytest.approx(base, rel=3e-6)
+    assert repeated.squared_privacy_cost == pytest.approx(base, rel=3e-6)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 10_000))
+def test_no_method_beats_the_lower_bound(seed):
+    matrix, targets = random_problem(seed)
+    bound = solvers.solve("optimal", matrix, targets).lower_bound
+    for name in ("IP", "GM", "CA", "fisher"):
+        assert solvers.solve(name, matrix, targets).squared_privacy_cost >= bound * (1 - 1e-9)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 10_000))
+def test_dropping_a_query_or_loosening_a_target_never_costs_more(seed):
+    matrix, targets = random_problem(seed, m=6)
+    base = solvers.solve("optimal", matrix, targets).squared_privacy_cost
+    fewer = solvers.solve("optimal", matrix[:-1], targets[:-1]).lower_bound
+    loose = targets.copy()
+    loose[-1] *= 10
+    looser = solvers.solve("optimal", matrix, loose).lower_bound
+    assert fewer <= base * (1 + 1e-9)
+    assert looser <= base * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("m", "d", "decades"), [(200, 8, 1), (4, 60, 1), (128, 64, 3), (40, 40, 3)]
+)
+def test_shapes_and_six_orders_of_magnitude(m, d, decades):
+    matrix, targets = random_problem(7, m, d, decades)
+    solution = solvers.solve("optimal", matrix, targets)
+    assert solution.converged
+    assert solution.gap <= 1e-6
+
+
+def test_rank_deficient_ranges_with_spread_targets():
+    workload = workloads.make("range", d=64, seed=0)
+    targets = 10 ** np.random.default_rng(1).uniform(-3, 3, workload.m)
+    solution = solvers.solve("optimal", workload, targets)
+    assert solution.gap <= 1e-6
+    assert recomputed_cost(solution, workload.dense, targets) == pytest.approx(
+        solution.squared_privacy_cost, rel=1e-6
+    )
+
+
+def test_zero_queries_and_untouched_cells():
+    matrix = np.zeros((5, 6))
+    matrix[1:4, :3] = np.tril(np.ones((3, 3)))
+    padded = solvers.solve("optimal", matrix)
+    plain = solvers.solve("optimal", np.tril(np.ones((3, 3))))
+    assert padded.squared_privacy_cost == pytest.approx(plain.squared_privacy_cost, rel=2e-6)
+    assert np.all(padded.privacy_profile[3:] == 0)
+
+
+def test_more_queries_than_fit_a_newton_system_are_solved_by_a_working_set():
+    workload = workloads.make("all-range", d=80)
+    solution = solvers.solve("optimal", workload, tol=1e-5)
+    assert solution.gap <= 1e-5
+    matrix = workload.dense
+    assert recomputed_cost(solution, matrix, np.ones(len(matrix))) == pytest.approx(
+        solution.squared_privacy_cost, rel=1e-9
+    )
+
+
+def test_a_time_limit_returns_a_feasible_answer_with_its_gap():
+    solution = solvers.solve("optimal", workloads.make("prefix", d=32), time_limit=0.0)
+    assert solution.timed_out
+    assert not solution.converged
+    assert solution.gap > 1e-6
+    assert np.max(solution.query_variances) == pytest.approx(1.0)
+
+
+def test_too_few_iterations_are_confessed():
+    solution = solvers.solve("optimal", workloads.make("prefix", d=32), max_iterations=1)
+    assert not solution.converged
+    assert not solution.timed_out
+
+
+def test_a_neighbours_weights_change_nothing_beyond_the_gap():
+    workload = workloads.make("range", d=48, seed=3)
+    neighbour = solvers.solve("optimal", workload, 1.1)
+    targets = np.random.default_rng(0).uniform(1, 1.2, workload.m)
+    cold = solvers.solve("optimal", workload, targets)
+    warm = solvers.solve("optimal", workload, targets, start=neighbour.weights)
+    assert warm.squared_privacy_cost == pytest.approx(cold.squared_privacy_cost, rel=2e-6)
+    assert warm.gap <= 1e-6
