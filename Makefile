@@ -1,0 +1,43 @@
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.PHONY: demo test test-slow check lock bench clean
+
+demo: .venv/runtime  ## sweep the PL-94 experiment and print the paper's table beside it
+	$(BIN)/sweep run vldb-table4 --store results/vldb-table4
+
+test: check  ## lint, types and the default tests
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
+
+test-slow: .venv/dev  ## the tests that take minutes
+	OPENBLAS_NUM_THREADS=2 $(BIN)/python -m pytest -m slow
+
+check: .venv/dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: .venv/dev  ## the figures of docs/benchmarks.md
+	$(BIN)/python -m pytest benchmarks --benchmark-only
+
+lock: .venv/dev  ## renew both requirements files (needs uv)
+	uv pip compile pyproject.toml --extra build --universal --python-version 3.11 \
+		--generate-hashes --no-header --no-emit-index-url --no-annotate -o requirements.txt
+	uv pip compile pyproject.toml --extra build --extra dev --universal --python-version 3.11 \
+		--generate-hashes --no-header --no-emit-index-url --no-annotate -o requirements-dev.txt
+
+.venv/runtime: requirements.txt pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(PIP) --require-hashes -r requirements.txt
+	$(PIP) --no-deps --no-build-isolation -e .
+	touch $@
+
+.venv/dev: requirements-dev.txt pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(PIP) --require-hashes -r requirements-dev.txt
+	$(PIP) --no-deps --no-build-isolation -e .
+	touch $@
+
+clean:
+	rm -rf .venv results .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
