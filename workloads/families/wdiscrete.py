@@ -26,5 +26,5 @@ FAMILY = Family(
     "wdiscrete",
     "KDD'16's WDiscrete: m random queries with Bernoulli entries",
     build,
-    source="Yuan et al., KDD 2016, section 6",
+    source="Yuan et al., KDD 2016, section 5",
 )

@@ -48,5 +48,5 @@ FAMILY = Family(
     "wmarginal",
     "KDD'16's WMarginal: m queries drawn from all two-way marginals of d cells",
     build,
-    source="Yuan et al., KDD 2016, section 6",
+    source="Yuan et al., KDD 2016, section 5",
 )

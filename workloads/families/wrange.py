@@ -14,5 +14,5 @@ FAMILY = Family(
     "wrange",
     "KDD'16's WRange: m random ranges of d ordered cells",
     build,
-    source="Yuan et al., KDD 2016, section 6",
+    source="Yuan et al., KDD 2016, section 5",
 )

@@ -23,5 +23,5 @@ FAMILY = Family(
     "wrelated",
     "m random queries of rank s: a product of Gaussian matrices (m = s = d/2 by default)",
     build,
-    source="PVLDB 14(10), section 7.8; Yuan et al., KDD 2016, section 6",
+    source="PVLDB 14(10), section 7.8; Yuan et al., KDD 2016, section 5",
 )
