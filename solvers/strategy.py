@@ -55,9 +55,9 @@ def from_strategy(method: str, problem: Problem, strategy: Matrix, **facts: Any)
         symmetric = (covariance + covariance.T) / 2
         basis = np.eye(len(gram))
         return from_covariance(method, problem, basis, problem.workload.matrix, symmetric, **facts)
-    basis, squares = _row_space(strategy)
+    singular, basis = compact(strategy)
     representation = _coordinates(method, problem, basis)
-    return from_covariance(method, problem, basis, representation, np.diag(1.0 / squares), **facts)
+    return from_covariance(method, problem, basis, representation, np.diag(singular**-2), **facts)
 
 
 def _gram(strategy: Matrix) -> Array:
@@ -76,13 +76,31 @@ def _factor_if_well_conditioned(gram: Array) -> tuple[Array, bool]:
     return lower, scale > 0 and reciprocal > _WELL_CONDITIONED
 
 
-def _row_space(strategy: Matrix) -> tuple[Array, Array]:
-    """Orthonormal rows (k, d) spanning the row space, and the squared singular values (k,)."""
-    dense = strategy.toarray() if sp.issparse(strategy) else strategy
+def compact(matrix: Matrix) -> tuple[Array, Array]:
+    """The singular values above rounding error and their right vectors.
+
+    ``diag(singular) @ rows`` has the Gram matrix of ``matrix`` and full row rank.
+
+    Parameters
+    ----------
+    matrix : numpy.ndarray or scipy.sparse.csr_array, shape (r, d)
+        Not zero.
+
+    Returns
+    -------
+    singular : numpy.ndarray, shape (k,)
+        Positive, in descending order.
+    rows : numpy.ndarray, shape (k, d)
+        Orthonormal.
+    """
+    dense = matrix.toarray() if sp.issparse(matrix) else matrix
+    size = max(dense.shape)
+    if dense.shape[0] > dense.shape[1]:
+        (dense,) = sla.qr(dense, mode="r", check_finite=False)
+        dense = dense[: dense.shape[1]]
     _, singular, rows = sla.svd(dense, full_matrices=False, check_finite=False)
-    floor = max(dense.shape) * np.finfo(float).eps * singular[0]
-    rank = int(np.sum(singular > floor))
-    return rows[:rank], np.square(singular[:rank])
+    rank = int(np.sum(singular > size * np.finfo(float).eps * singular[0]))
+    return singular[:rank], rows[:rank]
 
 
 def _coordinates(method: str, problem: Problem, basis: Array) -> Array:

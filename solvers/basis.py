@@ -1,0 +1,143 @@
+"""Bases of the query space: W = L B with linearly independent rows of B.
+
+Theorem 2 of PVLDB 14(10): every basis represents the same mechanisms, so the choice is one
+of convenience. It decides how fast an optimiser over Σ converges and how sparse L is.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+import scipy.linalg as sla
+import scipy.sparse as sp
+
+from solvers.errors import OptionError
+from solvers.problem import Problem
+from solvers.spectral import spectrum
+from workloads.operators import Array, Matrix
+
+_SPARSE_BELOW = 0.1
+_RANK_TOLERANCE = 1e-10
+
+
+class Factored(NamedTuple):
+    """W = representation @ basis.
+
+    Attributes
+    ----------
+    basis : numpy.ndarray, shape (k, d)
+        B.
+    representation : numpy.ndarray or scipy.sparse.csr_array, shape (m, k)
+        L; sparse where few of its entries are not zero.
+    kind : str
+        The kind of basis that this is.
+    """
+
+    basis: Array
+    representation: Matrix
+    kind: str
+
+
+def factor(problem: Problem, kind: str) -> Factored:
+    """The workload in a basis of the kind asked for.
+
+    Parameters
+    ----------
+    problem : Problem
+        The workload and its targets.
+    kind : str
+        - ``"identity"``: B = I, L = W;
+        - ``"upper-triangular"``: B = U, ones on and above the diagonal (PVLDB 14(10),
+          section 7), so that L of a range query has two entries;
+        - ``"workload"``: k linearly independent queries;
+        - ``"row-space"``: orthonormal rows;
+        - ``"factor"``: the basis in which the covariance at equal dual weights is I.
+
+        The first two need a workload of rank d: with a smaller rank the directions that no
+        query sees would get ever more noise and Problem 1 has no minimiser over d x d
+        matrices. ``"row-space"`` takes their place then, and is named in the result.
+
+    Returns
+    -------
+    Factored
+
+    Raises
+    ------
+    OptionError
+        If there is no basis of that kind.
+    """
+    if kind not in KINDS:
+        raise OptionError(f"there is no basis {kind!r}; expected one of {', '.join(KINDS)}")
+    if kind in _NEEDS_FULL_RANK and problem.factors.rank < problem.workload.d:
+        kind = "row-space"
+    basis, representation = KINDS[kind](problem)
+    return Factored(basis, _sparse_if_worth(representation), kind)
+
+
+def _identity(problem: Problem) -> tuple[Array, Matrix]:
+    return np.eye(problem.workload.d), problem.workload.matrix
+
+
+def _upper_triangular(problem: Problem) -> tuple[Array, Matrix]:
+    """L = W inv(U): every column less the one before it."""
+    dense = problem.workload.dense
+    return np.triu(np.ones((dense.shape[1],) * 2)), np.diff(dense, axis=1, prepend=0.0)
+
+
+def _workload(problem: Problem) -> tuple[Array, Matrix]:
+    """The queries that a QR decomposition with column pivoting takes first."""
+    dense = problem.workload.dense
+    norms = np.linalg.norm(dense, axis=1)
+    unit = dense / np.where(norms > 0, norms, 1.0)[:, None]
+    triangle, order = sla.qr(unit.T, mode="r", pivoting=True)
+    pivots = np.abs(np.diag(triangle))
+    rank = int(np.sum(pivots > _RANK_TOLERANCE * pivots[0]))
+    chosen = np.sort(order[:rank])
+    basis = dense[chosen]
+    representation = sla.lstsq(basis.T, dense.T)[0].T
+    representation[np.abs(representation) < _RANK_TOLERANCE * np.abs(representation).max()] = 0.0
+    return basis, representation
+
+
+def _row_space(problem: Problem) -> tuple[Array, Matrix]:
+    """The orthonormal factor of the basis that the problem's own factorisation has."""
+    own = problem.factors.basis
+    if own is None:
+        return _identity(problem)
+    orthonormal, upper = sla.qr(own.T, mode="economic")
+    return orthonormal.T, problem.representation @ upper.T
+
+
+def _geometric_mean_factor(problem: Problem) -> tuple[Array, Matrix]:
+    lower = sla.cholesky(equal_weights_covariance(problem), lower=True)
+    basis = sla.solve_triangular(lower, problem.basis, lower=True)
+    return basis, problem.representation @ lower
+
+
+def equal_weights_covariance(problem: Problem) -> Array:
+    """Σ at equal dual weights in the problem's own basis, shape (k, k).
+
+    The matrix geometric mean of design.md section 4; it has the least Fisher information
+    (arXiv:Corollary 6 of 003) of all covariances of its total error.
+    """
+    m, d = problem.workload.shape
+    return spectrum(problem.factors, np.full(d, 1 / d), np.full(m, 1 / m)).covariance()
+
+
+def _sparse_if_worth(matrix: Matrix) -> Matrix:
+    if sp.issparse(matrix):
+        return sp.csr_array(matrix)
+    filled = np.count_nonzero(matrix) / matrix.size
+    return sp.csr_array(matrix) if filled < _SPARSE_BELOW else matrix
+
+
+KINDS: Mapping[str, Callable[[Problem], tuple[Array, Matrix]]] = {
+    "identity": _identity,
+    "upper-triangular": _upper_triangular,
+    "workload": _workload,
+    "row-space": _row_space,
+    "factor": _geometric_mean_factor,
+}
+"""Every kind of basis by name."""
+
+_NEEDS_FULL_RANK = ("identity", "upper-triangular")
