@@ -1,0 +1,88 @@
+"""The wavelet mechanism: its matrix by definition, closed forms, and never below CA."""
+
+import numpy as np
+import pytest
+from baselines import FAMILIES, by_pseudo_inverse, family, least_total_error, total_error
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import solvers
+import workloads
+from solvers.mechanisms.wm import haar
+
+
+def weighted_coefficients(d):
+    """ICDE 2010: coefficient (left mean - right mean)/2 times the node's size; mean times d."""
+    if d == 1:
+        return np.ones((1, 1))
+    rows = [np.ones(d)]
+    size = d
+    while size > 1:
+        for start in range(0, d, size):
+            half = size // 2
+            row = np.zeros(d)
+            row[start : start + half] = 1 / half
+            row[start + half : start + size] = -1 / half
+            rows.append(size * row / 2)
+        size //= 2
+    return np.array(rows)
+
+
+@pytest.mark.parametrize("d", [1, 2, 4, 8, 32])
+def test_strategy_is_the_weighted_haar_transform(d):
+    np.testing.assert_array_equal(haar(d).toarray(), weighted_coefficients(d))
+
+
+@pytest.mark.parametrize("d", [3, 5, 6, 11])
+def test_other_domains_are_padded_with_empty_cells(d):
+    padded = weighted_coefficients(1 << (d - 1).bit_length())[:, :d]
+    kept = padded[np.any(padded != 0, axis=1)]
+    np.testing.assert_array_equal(haar(d).toarray(), kept)
+
+
+@pytest.mark.parametrize("levels", [0, 1, 4, 7])
+def test_the_total_and_single_cells_in_closed_form(levels):
+    d = 2**levels
+    total = solvers.solve("WM", np.ones((1, d)))
+    cells = solvers.solve("WM", np.eye(d))
+    assert total.squared_privacy_cost == pytest.approx(1 + levels, rel=1e-12)
+    expected = (1 + levels) * (1 + 2 * 4.0**-levels) / 3
+    assert cells.squared_privacy_cost == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("levels", [2, 5])
+def test_prefix_queries_in_closed_form(levels):
+    """A prefix of j cells: (j/d)² of the total, (tri(j mod n)/n)² of the node with n cells."""
+    d = 2**levels
+    lengths = np.arange(1, d + 1)
+    expected = (lengths / d) ** 2
+    for size in 2 ** np.arange(1, levels + 1):
+        inside = lengths % size
+        expected += (np.minimum(inside, size - inside) / size) ** 2
+    solution = solvers.solve("WM", workloads.make("prefix", d=d))
+    at_unit_cost = solution.query_variances * solution.squared_privacy_cost / (1 + levels)
+    np.testing.assert_allclose(np.sort(at_unit_cost), np.sort(expected), rtol=1e-10)
+
+
+@given(st.integers(1, 40), st.integers(0, 1000))
+def test_least_squares_over_any_domain(d, seed):
+    queries = np.random.default_rng(seed).normal(size=(3, d))
+    solution = solvers.solve("WM", queries)
+    expected = by_pseudo_inverse(queries, haar(d).toarray())
+    assert total_error(solution) == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_never_below_the_optimal_matrix_mechanism(name):
+    workload = family(name)
+    assert total_error(solvers.solve("WM", workload)) >= least_total_error(workload) * (1 - 1e-7)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10_000))
+def test_targets_only_scale_the_answer(seed):
+    rng = np.random.default_rng(seed)
+    queries = rng.normal(size=(6, 5))
+    targets = rng.uniform(0.5, 2, 6)
+    plain, scaled = (solvers.solve("WM", queries, t) for t in (None, targets))
+    assert total_error(scaled) == pytest.approx(total_error(plain), rel=1e-9)
