@@ -1,0 +1,155 @@
+"""What a mechanism reaches at a privacy budget (ε, δ), and the ε that its targets need.
+
+A mechanism is solved once; its budget curve turns the result into numbers at any budget.
+``from_record`` restores a curve from the JSON-like ``content()`` that a sweep keeps.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from solvers import noise, privacy
+from solvers.noise import Noise
+
+Float = NDArray[np.float64]
+
+
+class BudgetCurve(Protocol):
+    """The largest variance ratio max_j var_j/c_j of a mechanism as a function of (ε, δ)."""
+
+    def epsilon_at_targets(self, delta: ArrayLike) -> Float:
+        """Least ε at which all targets are met, of the shape of ``delta``."""
+        ...
+
+    def variance_ratio_at_budget(self, epsilon: ArrayLike, delta: ArrayLike) -> Float:
+        """max_j var_j/c_j at (ε, δ), of their broadcast shape."""
+        ...
+
+    def content(self) -> dict[str, Any]:
+        """What `from_record` restores the curve from, JSON-like."""
+        ...
+
+
+@dataclass(frozen=True)
+class GaussianBudget:
+    """A Gaussian mechanism, by the exact (ε, δ) condition of `solvers.privacy`.
+
+    Attributes
+    ----------
+    squared_privacy_cost : float
+        Δ² when all targets are just met; NaN gives NaN.
+    """
+
+    squared_privacy_cost: float
+
+    def epsilon_at_targets(self, delta: ArrayLike) -> Float:
+        """ε of the privacy cost at the targets."""
+        return np.asarray(privacy.epsilon(np.sqrt(self.squared_privacy_cost), delta))
+
+    def variance_ratio_at_budget(self, epsilon: ArrayLike, delta: ArrayLike) -> Float:
+        """Δ² at the targets over the Δ² that (ε, δ) allows."""
+        allowed = np.square(privacy.privacy_cost(epsilon, delta))
+        return np.asarray(self.squared_privacy_cost / allowed)
+
+    def content(self) -> dict[str, Any]:
+        """Kind and privacy cost."""
+        return {"kind": "gaussian", "squared_privacy_cost": self.squared_privacy_cost}
+
+
+@dataclass(frozen=True)
+class PureBudget:
+    """A mechanism of pure ε-differential privacy: δ = 0 suffices, a larger δ changes nothing.
+
+    Attributes
+    ----------
+    noise : Noise
+        On one number, by the ε of one step.
+    sensitivity : float
+        Into how many steps' ε the budget is divided.
+    factor : float
+        max_j var_j/c_j where the noise has variance 1.
+    """
+
+    noise: Noise
+    sensitivity: float
+    factor: float
+
+    @property
+    def epsilon(self) -> float:
+        """Least ε at which all targets are met."""
+        return self.sensitivity * self.noise.epsilon(1.0 / self.factor)
+
+    def epsilon_at_targets(self, delta: ArrayLike) -> Float:
+        """`epsilon`, whatever δ."""
+        return np.full(np.shape(delta), self.epsilon)
+
+    def variance_ratio_at_budget(self, epsilon: ArrayLike, delta: ArrayLike) -> Float:
+        """The variance at ε, whatever δ."""
+        eps, _ = np.broadcast_arrays(np.asarray(epsilon, dtype=np.float64), np.asarray(delta))
+        return np.asarray(self.factor * self.noise.variance(eps / self.sensitivity))
+
+    def content(self) -> dict[str, Any]:
+        """Kind, noise, sensitivity and factor."""
+        return {
+            "kind": "pure",
+            "noise": self.noise.content(),
+            "sensitivity": self.sensitivity,
+            "factor": self.factor,
+        }
+
+
+@dataclass(frozen=True)
+class NoBudget:
+    """A mechanism without differential privacy at any finite ε with δ < 1 of use.
+
+    Attributes
+    ----------
+    reason : str
+        Why, in a sentence.
+    """
+
+    reason: str
+
+    def epsilon_at_targets(self, delta: ArrayLike) -> Float:
+        """Infinite."""
+        return np.full(np.shape(delta), np.inf)
+
+    def variance_ratio_at_budget(self, epsilon: ArrayLike, delta: ArrayLike) -> Float:
+        """Infinite: no variance reaches a finite ε."""
+        return np.full(np.broadcast_shapes(np.shape(epsilon), np.shape(delta)), np.inf)
+
+    def content(self) -> dict[str, Any]:
+        """Kind and reason."""
+        return {"kind": "none", "reason": self.reason}
+
+
+def from_record(curve: Mapping[str, Any]) -> BudgetCurve:
+    """The curve that made this content.
+
+    Parameters
+    ----------
+    curve : Mapping
+        From a curve's ``content()``, for instance ``solution.record()["curve"]``.
+
+    Returns
+    -------
+    BudgetCurve
+
+    Raises
+    ------
+    ValueError
+        If it is of no kind that is known.
+    """
+    kind = curve.get("kind")
+    if kind == "gaussian":
+        return GaussianBudget(float(curve["squared_privacy_cost"]))
+    if kind == "pure":
+        return PureBudget(
+            noise.from_content(curve["noise"]), float(curve["sensitivity"]), float(curve["factor"])
+        )
+    if kind == "none":
+        return NoBudget(str(curve["reason"]))
+    raise ValueError(f"budget curve of kind {kind!r}; expected gaussian, pure or none")

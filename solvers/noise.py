@@ -1,0 +1,216 @@
+"""Noise on one number under pure ε-differential privacy: variance, its inverse, samples.
+
+Every noise here is for an answer that moves by at most one step between neighbouring
+databases; ε is what one step may cost. Floating-point samples are for experiments: a
+production release needs a sampler that is exact (Mironov, CCS 2012).
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import brentq
+
+from solvers.errors import OptionError
+
+Float = NDArray[np.float64]
+
+_SMALLEST = 1e-300
+_FLAT = 1e-4
+
+
+class Noise(Protocol):
+    """Noise on one number, by the ε that one step of it may cost."""
+
+    def variance(self, epsilon: ArrayLike) -> Float:
+        """The variance at ε > 0, in squared steps; decreasing in ε, infinite at most at 0."""
+        ...
+
+    def epsilon(self, variance: float) -> float:
+        """The least ε at which the variance is at most this; 0 where every ε does."""
+        ...
+
+    def sample(self, epsilon: float, shape: tuple[int, ...], rng: np.random.Generator) -> Float:
+        """Independent errors at ε."""
+        ...
+
+    def content(self) -> dict[str, Any]:
+        """Its name and parameters, JSON-like."""
+        ...
+
+
+@dataclass(frozen=True)
+class Geometric:
+    """Two-sided geometric noise: P(z) proportional to ``α^abs(z)`` on the integers, α = exp(-ε)."""
+
+    def variance(self, epsilon: ArrayLike) -> Float:
+        """``2 α / (1 - α)²``."""
+        eps = np.asarray(epsilon, dtype=np.float64)
+        with np.errstate(divide="ignore"):
+            return 2.0 * np.exp(-eps) / np.square(np.expm1(-eps))
+
+    def epsilon(self, variance: float) -> float:
+        """``2 asinh((2 variance)^-1/2)``: the variance is ``1 / (2 sinh²(ε/2))``."""
+        return float(2.0 * np.arcsinh(1.0 / np.sqrt(2.0 * variance)))
+
+    def sample(self, epsilon: float, shape: tuple[int, ...], rng: np.random.Generator) -> Float:
+        """The difference of two geometric numbers."""
+        success = -np.expm1(-epsilon)
+        return (rng.geometric(success, shape) - rng.geometric(success, shape)).astype(np.float64)
+
+    def content(self) -> dict[str, Any]:
+        """Its name."""
+        return {"name": "geometric"}
+
+
+@dataclass(frozen=True)
+class Laplace:
+    """Laplace noise of scale 1/ε."""
+
+    def variance(self, epsilon: ArrayLike) -> Float:
+        """``2 / ε²``."""
+        with np.errstate(divide="ignore"):
+            return 2.0 / np.square(np.asarray(epsilon, dtype=np.float64))
+
+    def epsilon(self, variance: float) -> float:
+        """``(2 / variance)^1/2``."""
+        return float(np.sqrt(2.0 / variance))
+
+    def sample(self, epsilon: float, shape: tuple[int, ...], rng: np.random.Generator) -> Float:
+        """Laplace numbers of numpy."""
+        return rng.laplace(scale=1.0 / epsilon, size=shape)
+
+    def content(self) -> dict[str, Any]:
+        """Its name."""
+        return {"name": "laplace"}
+
+
+@dataclass(frozen=True)
+class TruncatedGeometric:
+    """Two-sided geometric noise on an answer in 0..n, clamped to 0..n: the worst answer.
+
+    On a line it is the tight-constraints mechanism (paper 004, section 5). With
+    P(G > t) = α^(t+1) / (1 + α) and i steps below, n - i steps above the answer,
+
+    - the expected squared error is S(i) + S(n-i), S(k) = sum over t < k of (2t+1) P(G > t);
+    - the bias is T(n-i) - T(i), T(k) = sum over t < k of P(G > t).
+
+    The increments of S(i) + S(n-i) in i change sign at most once before the middle, from
+    negative to positive, so the largest expected squared error is at an end or in the
+    middle. The variance is largest in the middle, because G is symmetric and its
+    distribution function log-concave.
+
+    Attributes
+    ----------
+    n : int
+        The largest answer, at least 1.
+    measure : {"expected-squared-error", "variance"}
+        What counts as variance. Clamping biases all answers but the middle one; for an
+        unbiased mechanism the two are one.
+    """
+
+    n: int
+    measure: Literal["expected-squared-error", "variance"] = "expected-squared-error"
+
+    def __post_init__(self) -> None:
+        if self.n < 1:
+            raise OptionError(f"n is {self.n}; expected a largest answer of at least 1")
+        if self.measure not in MEASURES:
+            raise OptionError(f"measure is {self.measure!r}; expected one of {', '.join(MEASURES)}")
+
+    def worst_answer(self, epsilon: float) -> int:
+        """The answer, at most n/2, with the largest variance or expected squared error."""
+        middle = self.n // 2
+        if self.measure == "variance":
+            return middle
+        eps = np.asarray(epsilon, dtype=np.float64)
+        return 0 if self._squared_error(eps, 0) > self._squared_error(eps, middle) else middle
+
+    def variance(self, epsilon: ArrayLike) -> Float:
+        """Of the worst answer; the limit n²/2 (variance: n²/4) at ε = 0."""
+        eps = np.asarray(epsilon, dtype=np.float64)
+        middle = self.n // 2
+        central = self._squared_error(eps, middle)
+        if self.measure == "variance":
+            return central - np.square(_up(eps, self.n - middle) - _up(eps, middle))
+        return np.maximum(central, self._squared_error(eps, 0))
+
+    def epsilon(self, variance: float) -> float:
+        """By Brent's method between bounds from the noise that is not clamped."""
+        if float(self.variance(0.0)) <= variance:
+            return 0.0
+        highest = Geometric().epsilon(variance)
+        lowest = highest
+        while float(self.variance(lowest)) <= variance:
+            lowest /= 2.0
+        return float(
+            brentq(
+                lambda eps: float(np.log(self.variance(eps) / variance)),
+                lowest,
+                2.0 * highest,
+                xtol=1e-300,
+                rtol=1e-14,
+            )
+        )
+
+    def sample(self, epsilon: float, shape: tuple[int, ...], rng: np.random.Generator) -> Float:
+        """Errors of the worst answer."""
+        answer = self.worst_answer(epsilon)
+        if epsilon <= 0:
+            return rng.choice([-float(answer), float(self.n - answer)], shape)
+        return np.clip(Geometric().sample(epsilon, shape, rng), -answer, self.n - answer)
+
+    def content(self) -> dict[str, Any]:
+        """Its name, n and measure."""
+        return {"name": "truncated-geometric", "n": self.n, "measure": self.measure}
+
+    def _squared_error(self, eps: Float, answer: int) -> Float:
+        return _squared_up(eps, answer) + _squared_up(eps, self.n - answer)
+
+
+MEASURES = ("expected-squared-error", "variance")
+"""What `TruncatedGeometric` may count as variance."""
+
+
+def from_content(content: dict[str, Any]) -> Noise:
+    """The noise that made this content.
+
+    Parameters
+    ----------
+    content : dict
+        From the noise's ``content()``.
+
+    Returns
+    -------
+    Noise
+    """
+    kinds = {
+        "geometric": Geometric,
+        "laplace": Laplace,
+        "truncated-geometric": TruncatedGeometric,
+    }
+    parameters = {name: value for name, value in content.items() if name != "name"}
+    noise: Noise = kinds[content["name"]](**parameters)
+    return noise
+
+
+def _up(eps: Float, k: int) -> Float:
+    """Sum over t < k of P(G > t): ``α (1 - α^k) / (1 - α²)``, k/2 at ε = 0."""
+    safe = np.maximum(eps, _SMALLEST)
+    return np.asarray(np.exp(-safe) * np.expm1(-k * safe) / np.expm1(-2 * safe))
+
+
+def _squared_up(eps: Float, k: int) -> Float:
+    """Sum over t < k of (2t+1) P(G > t): ``α/(1-α) [(1-α^k)/(1-α) - 2k α^k/(1+α)]``.
+
+    Where k ε is so small that the two terms cancel, by the power series of α^(t+1).
+    """
+    flat = k * eps < _FLAT
+    safe = np.where(flat, 1.0, eps)
+    complement = -np.expm1(-safe)
+    powers = -np.expm1(-k * safe) / complement - 2 * k * np.exp(-k * safe) / (1 + np.exp(-safe))
+    first = k * (4 * k**2 + 3 * k - 1) / 6
+    second = k * (k + 1) * (3 * k**2 + k - 1) / 6
+    series = (k**2 - first * eps + second * np.square(eps) / 2) / (1 + np.exp(-eps))
+    return np.asarray(np.where(flat, series, np.exp(-safe) / complement * powers))
