@@ -1,0 +1,84 @@
+"""The adaptive mechanism: eq. (5) of KDD'16 by a conic solver, closed forms, orderings."""
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from baselines import FAMILIES, family, least_total_error, random_queries, total_error
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.linalg import hadamard
+
+import solvers
+import workloads
+
+
+def least_over_eigen_query_weights(queries):
+    """Eq. (5): the best squared weights of the right singular vectors."""
+    _, singular, rows = np.linalg.svd(queries, full_matrices=False)
+    rank = np.sum(singular > 1e-10 * singular[0])
+    singular, rows = singular[:rank], rows[:rank]
+    u = cp.Variable(rank, pos=True)
+    objective = cp.sum(cp.multiply(singular**2, cp.inv_pos(u)))
+    problem = cp.Problem(cp.Minimize(objective), [np.square(rows).T @ u <= 1])
+    return problem.solve(solver=cp.CLARABEL)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_weights_agree_with_a_conic_solver(seed):
+    queries = np.random.default_rng(seed).normal(size=(7, 5 + seed % 3))
+    solution = solvers.solve("AM", queries, complete=False, tol=1e-9)
+    assert solution.converged
+    expected = least_over_eigen_query_weights(queries)
+    assert total_error(solution) == pytest.approx(expected, rel=1e-6)
+
+
+def test_weights_of_a_rank_deficient_workload_agree_with_a_conic_solver():
+    rng = np.random.default_rng(0)
+    queries = rng.normal(size=(6, 3)) @ rng.normal(size=(3, 8))
+    solution = solvers.solve("AM", queries, complete=False, tol=1e-9)
+    expected = least_over_eigen_query_weights(queries)
+    assert total_error(solution) == pytest.approx(expected, rel=1e-6)
+
+
+def test_flat_eigen_queries_reach_the_bound_of_the_matrix_mechanism():
+    """Where all |P_ij| are equal the optimum of (5) is the squared nuclear norm over d."""
+    singular = np.array([1.0, 2.0, 3.0, 5.0, 8.0, 13.0, 21.0, 34.0])
+    queries = singular[:, None] * hadamard(8) / np.sqrt(8)
+    solution = solvers.solve("AM", queries)
+    assert total_error(solution) == pytest.approx(singular.sum() ** 2 / 8, rel=1e-6)
+
+
+def test_identity_is_its_own_strategy():
+    solution = solvers.solve("AM", np.eye(5))
+    assert solution.squared_privacy_cost == pytest.approx(1.0, rel=1e-6)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10_000))
+def test_completed_columns_never_cost_anything(seed):
+    queries = random_queries(seed)
+    plain = solvers.solve("AM", queries, complete=False)
+    complete = solvers.solve("AM", queries)
+    assert plain.converged
+    assert least_total_error(queries) <= total_error(complete) * (1 + 1e-7)
+    assert total_error(complete) <= total_error(plain) * (1 + 1e-9)
+    np.testing.assert_allclose(complete.privacy_profile, complete.squared_privacy_cost, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_never_below_the_optimal_matrix_mechanism(name):
+    workload = family(name)
+    assert total_error(solvers.solve("AM", workload)) >= least_total_error(workload) * (1 - 1e-7)
+
+
+def test_time_limit_returns_a_feasible_answer():
+    solution = solvers.solve("AM", workloads.make("prefix", d=32), time_limit=0.0)
+    assert solution.timed_out
+    assert not solution.converged
+    assert solution.iterations == 0
+    assert np.max(solution.query_variances) == pytest.approx(1.0)
+
+
+def test_too_few_iterations_are_confessed():
+    solution = solvers.solve("AM", workloads.make("prefix", d=32), max_iterations=1)
+    assert (solution.converged, solution.timed_out, solution.iterations) == (False, False, 1)
