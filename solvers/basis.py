@@ -46,16 +46,19 @@ def factor(problem: Problem, kind: str) -> Factored:
     problem : Problem
         The workload and its targets.
     kind : str
+        - ``"own"``: the basis of the problem's own factorisation: I where W has rank d;
         - ``"identity"``: B = I, L = W;
         - ``"upper-triangular"``: B = U, ones on and above the diagonal (PVLDB 14(10),
           section 7), so that L of a range query has two entries;
+        - ``"paper"``: the one of these two in which L has fewer entries, as in section 7;
         - ``"workload"``: k linearly independent queries;
         - ``"row-space"``: orthonormal rows;
         - ``"factor"``: the basis in which the covariance at equal dual weights is I.
 
-        The first two need a workload of rank d: with a smaller rank the directions that no
-        query sees would get ever more noise and Problem 1 has no minimiser over d x d
-        matrices. ``"row-space"`` takes their place then, and is named in the result.
+        ``"identity"``, ``"upper-triangular"`` and ``"paper"`` need a workload of rank d: with
+        a smaller rank the directions that no query sees would get ever more noise and
+        Problem 1 has no minimiser over d x d matrices. ``"row-space"`` takes their place
+        then, and is named in the result.
 
     Returns
     -------
@@ -70,21 +73,32 @@ def factor(problem: Problem, kind: str) -> Factored:
         raise OptionError(f"there is no basis {kind!r}; expected one of {', '.join(KINDS)}")
     if kind in _NEEDS_FULL_RANK and problem.factors.rank < problem.workload.d:
         kind = "row-space"
-    basis, representation = KINDS[kind](problem)
-    return Factored(basis, _sparse_if_worth(representation), kind)
+    found = KINDS[kind](problem)
+    return found._replace(representation=_sparse_if_worth(found.representation))
 
 
-def _identity(problem: Problem) -> tuple[Array, Matrix]:
-    return np.eye(problem.workload.d), problem.workload.matrix
+def _own(problem: Problem) -> Factored:
+    return Factored(problem.basis, problem.representation, "own")
 
 
-def _upper_triangular(problem: Problem) -> tuple[Array, Matrix]:
+def _identity(problem: Problem) -> Factored:
+    return Factored(np.eye(problem.workload.d), problem.workload.matrix, "identity")
+
+
+def _upper_triangular(problem: Problem) -> Factored:
     """L = W inv(U): every column less the one before it."""
     dense = problem.workload.dense
-    return np.triu(np.ones((dense.shape[1],) * 2)), np.diff(dense, axis=1, prepend=0.0)
+    upper = np.triu(np.ones((dense.shape[1],) * 2))
+    differences: Array = np.diff(dense, axis=1, prepend=0.0)
+    return Factored(upper, differences, "upper-triangular")
 
 
-def _workload(problem: Problem) -> tuple[Array, Matrix]:
+def _paper(problem: Problem) -> Factored:
+    candidates = _identity(problem), _upper_triangular(problem)
+    return min(candidates, key=lambda found: _entries(found.representation))
+
+
+def _workload(problem: Problem) -> Factored:
     """The queries that a QR decomposition with column pivoting takes first."""
     dense = problem.workload.dense
     norms = np.linalg.norm(dense, axis=1)
@@ -96,48 +110,53 @@ def _workload(problem: Problem) -> tuple[Array, Matrix]:
     basis = dense[chosen]
     representation = sla.lstsq(basis.T, dense.T)[0].T
     representation[np.abs(representation) < _RANK_TOLERANCE * np.abs(representation).max()] = 0.0
-    return basis, representation
+    return Factored(basis, representation, "workload")
 
 
-def _row_space(problem: Problem) -> tuple[Array, Matrix]:
+def _row_space(problem: Problem) -> Factored:
     """The orthonormal factor of the basis that the problem's own factorisation has."""
     own = problem.factors.basis
     if own is None:
-        return _identity(problem)
+        return _identity(problem)._replace(kind="row-space")
     orthonormal, upper = sla.qr(own.T, mode="economic")
-    return orthonormal.T, problem.representation @ upper.T
+    return Factored(orthonormal.T, problem.representation @ upper.T, "row-space")
 
 
-def _geometric_mean_factor(problem: Problem) -> tuple[Array, Matrix]:
+def _geometric_mean_factor(problem: Problem) -> Factored:
     lower = sla.cholesky(equal_weights_covariance(problem), lower=True)
     basis = sla.solve_triangular(lower, problem.basis, lower=True)
-    return basis, problem.representation @ lower
+    return Factored(basis, problem.representation @ lower, "factor")
 
 
 def equal_weights_covariance(problem: Problem) -> Array:
     """Σ at equal dual weights in the problem's own basis, shape (k, k).
 
-    The matrix geometric mean of design.md section 4; it has the least Fisher information
-    (arXiv:Corollary 6 of 003) of all covariances of its total error.
+    The matrix geometric mean of design.md section 4.
     """
     m, d = problem.workload.shape
     return spectrum(problem.factors, np.full(d, 1 / d), np.full(m, 1 / m)).covariance()
 
 
+def _entries(matrix: Matrix) -> int:
+    return matrix.nnz if sp.issparse(matrix) else int(np.count_nonzero(matrix))
+
+
 def _sparse_if_worth(matrix: Matrix) -> Matrix:
     if sp.issparse(matrix):
         return sp.csr_array(matrix)
-    filled = np.count_nonzero(matrix) / matrix.size
+    filled = _entries(matrix) / matrix.size
     return sp.csr_array(matrix) if filled < _SPARSE_BELOW else matrix
 
 
-KINDS: Mapping[str, Callable[[Problem], tuple[Array, Matrix]]] = {
+KINDS: Mapping[str, Callable[[Problem], Factored]] = {
+    "own": _own,
     "identity": _identity,
     "upper-triangular": _upper_triangular,
+    "paper": _paper,
     "workload": _workload,
     "row-space": _row_space,
     "factor": _geometric_mean_factor,
 }
 """Every kind of basis by name."""
 
-_NEEDS_FULL_RANK = ("identity", "upper-triangular")
+_NEEDS_FULL_RANK = ("identity", "upper-triangular", "paper")

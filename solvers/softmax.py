@@ -1,30 +1,63 @@
-"""Problem 4 of PVLDB 14(10): the soft maximum of privacy plus that of variance.
+"""Problem 4 of PVLDB 14(10) by its Algorithms 1 to 3, every factorisation shared.
 
     F(Σ) = 1/t1 log sum_i exp(t1 g_i) + 1/t2 log sum_j exp(t2 h_j) + sum_j omega_j h_j,
     g_i = b_iᵀ Σ⁻¹ b_i,   h_j = v_j Σ v_jᵀ / c_j
 
-(equation (8), whose printed form misses the second exp; omega is the hybrid's weight of
-total variance, arXiv version, section 6.1). Two search directions are here: Algorithm 2
-itself, and the Newton step of the same function solved well.
-
-In the basis where Σ = I and A = sum_i p_i u_i u_iᵀ is diagonal with entries λ, the Hessian is
-S -> A S + S A + (t1 and t2 times the covariance of the soft-max weights): the first part is
-division by λ_a + λ_b, the second has rank d + m at most. So the Newton step follows from
-d + m unknowns (Woodbury), by conjugate gradients, whatever the basis.
+(equation (8) of arXiv v1, whose printed form misses the second exp; omega is the hybrid's
+weight of total variance, section 6.1 of the PVLDB version). The listing of Algorithm 1 takes
+a step after it has raised t too, along a direction that belongs to the old t and need not
+descend; its text takes one only otherwise, and so does this.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 import scipy.linalg as sla
-from scipy.sparse.linalg import LinearOperator, cg
 from scipy.special import logsumexp, softmax
 
+from solvers.deadline import Deadline
+from solvers.dual import Weights
 from solvers.solution import quadratic_forms
 from workloads.operators import Array, Matrix
 
-_SMALLEST_RELATIVE_EIGENVALUE = 1e-10
+_SMALLEST_STEP = 1e-14
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The constants of Algorithms 1 to 3.
+
+    Attributes
+    ----------
+    mu : float
+        MU: the factor by which t grows.
+    nttol : float
+        NTTOL: a level ends once ``|<s, gradient>|`` is less.
+    tol : float
+        TOL: the last level is the first with ``(d + m) / t1 < tol``.
+    max_cg : int
+        MAXCG: conjugate gradient steps of a direction.
+    tol2 : float
+        TOL2: squared norm of the residual at which they end earlier.
+    t2_over_t1 : float
+        t2 / t1 after t has been raised: 1 in the paper, MU in its code.
+    sigma, beta : float
+        Sufficient decrease and shrinking factor of the line search.
+    max_iterations : int
+        MAXITER.
+    """
+
+    mu: float
+    nttol: float
+    tol: float
+    max_cg: int
+    tol2: float
+    t2_over_t1: float
+    sigma: float
+    beta: float
+    max_iterations: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,22 +118,6 @@ class Iterate:
 
 
 @dataclass(frozen=True, eq=False)
-class Weights:
-    """The soft-max weights of an iterate: a point of the dual.
-
-    Attributes
-    ----------
-    p : numpy.ndarray, shape (d,)
-        Of the columns; they sum to one.
-    q : numpy.ndarray, shape (m,)
-        Of the queries; they sum to one, omega is not in them.
-    """
-
-    p: Array
-    q: Array
-
-
-@dataclass(frozen=True, eq=False)
 class Direction:
     """A search direction.
 
@@ -148,7 +165,7 @@ def weights(problem: SoftMax, at: Iterate) -> Weights:
     return Weights(softmax(problem.t1 * at.profile), softmax(problem.t2 * at.ratios))
 
 
-class PlainHessian:
+class Hessian:
     """Gradient and Hessian of F in the coordinates of Σ, everything reused factored once.
 
     Equations (13) and (14); with X = Σ⁻¹ B and M = X diag(p) Xᵀ the Hessian takes P to
@@ -176,15 +193,12 @@ class PlainHessian:
         b = quadratic_forms(problem.rows, p)
         along_cells = problem.t1 * self._p * (a - self._p @ a)
         along_queries = problem.t2 * self._q * (b - self._q @ b)
-        return (
-            half
-            + half.T
-            + (self._x * along_cells) @ self._x.T
-            + _weighted_gram(problem.rows, along_queries)
-        )
+        from_weights: Array = (self._x * along_cells) @ self._x.T
+        image: Array = half + half.T + from_weights + _weighted_gram(problem.rows, along_queries)
+        return image
 
 
-def plain_direction(
+def conjugate_gradient(
     problem: SoftMax, at: Iterate, max_products: int, tolerance: float
 ) -> Direction:
     """Algorithm 2: conjugate gradients from zero, in the coordinates of Σ.
@@ -204,7 +218,7 @@ def plain_direction(
     -------
     Direction
     """
-    hessian = PlainHessian(problem, at)
+    hessian = Hessian(problem, at)
     residual = -hessian.gradient
     found, search = np.zeros_like(residual), residual
     energy, products = float(np.vdot(residual, residual)), 0
@@ -221,98 +235,96 @@ def plain_direction(
     return Direction(found, float(np.vdot(found, hessian.gradient)), products)
 
 
-def newton_direction(
-    problem: SoftMax, at: Iterate, max_products: int, tolerance: float
-) -> Direction:
-    """The Newton step from its d + m soft-max unknowns, by preconditioned CG.
+@dataclass(frozen=True, eq=False)
+class Minimised:
+    """Where Algorithm 1 ended.
+
+    Attributes
+    ----------
+    problem : SoftMax
+        At the last t.
+    iterate : Iterate
+        The last covariance.
+    iterations, products : int
+        Directions computed, and products with the Hessian.
+    finished, timed_out : bool
+        Whether it ended by its own rule; whether time ran out before.
+    """
+
+    problem: SoftMax
+    iterate: Iterate
+    iterations: int
+    products: int
+    finished: bool
+    timed_out: bool
+
+
+def minimise(
+    problem: SoftMax,
+    start: Iterate,
+    settings: Settings,
+    deadline: Deadline,
+    enough: Callable[[SoftMax, Iterate], bool],
+) -> Minimised:
+    """Algorithm 1.
 
     Parameters
     ----------
     problem : SoftMax
-        Problem 4.
-    at : Iterate
-        Where.
-    max_products : int
-        Products with the Hessian at most.
-    tolerance : float
-        The residual to reach, relative to the right-hand side.
+        Problem 4 at the first t.
+    start : Iterate
+        The first covariance.
+    settings : Settings
+        MU, NTTOL, ….
+    deadline : Deadline
+        When to stop with the covariance so far.
+    enough : callable
+        Asked at the end of every level: whether to stop before TOL says so.
 
     Returns
     -------
-    Direction
-        The same in every basis.
+    Minimised
     """
-    found = weights(problem, at)
-    half = at.whitened * np.sqrt(found.p)
-    eigenvalues, rotation = sla.eigh(half @ half.T, check_finite=False, driver="evd")
-    eigenvalues = np.maximum(eigenvalues, _SMALLEST_RELATIVE_EIGENVALUE * eigenvalues[-1])
-    frame = at.lower @ rotation
-    moved = np.concatenate([at.whitened.T @ rotation, problem.rows @ frame])
-    descent = np.diag(eigenvalues) - _weighted_gram(
-        moved[problem.basis.shape[1] :], found.q + problem.omega
-    )
-    system = _SoftMaxSystem(problem, found, eigenvalues, moved)
-    free = system.kernel * descent
-    unknowns, products = system.solve(system.restrict(free), max_products, tolerance)
-    step = free - system.extend(unknowns)
-    return Direction(frame @ step @ frame.T, -float(np.vdot(step, descent)), products)
+    at, iterations, products, finished = start, 0, 0, False
+    size = problem.basis.shape[1] + problem.rows.shape[0]
+    while iterations < settings.max_iterations and not deadline.passed:
+        direction = conjugate_gradient(problem, at, settings.max_cg, settings.tol2)
+        iterations, products = iterations + 1, products + direction.products
+        if abs(direction.slope) < settings.nttol:
+            finished = size / problem.t1 < settings.tol or enough(problem, at)
+            if finished:
+                break
+            t1 = settings.mu * problem.t1
+            problem = replace(problem, t1=t1, t2=settings.t2_over_t1 * t1)
+            continue
+        moved = line_search(problem, at, direction, settings)
+        if moved is None:
+            break
+        at = moved
+    timed_out = deadline.passed and not finished
+    return Minimised(problem, at, iterations, products, finished, timed_out)
 
 
-class _SoftMaxSystem:
-    """I + N J D⁻¹ Jᵀ Nᵀ of the Woodbury identity, for the Hessian D + Jᵀ Nᵀ N J.
-
-    D S = A S + S A, row i of J is -u_i u_iᵀ, row j is v_j v_jᵀ, and N Nᵀ is the covariance
-    of the soft-max weights, t (diag(p) - p pᵀ) in each block: N = sqrt(t) diag(p)^1/2 times
-    the projection along p^1/2.
-    """
-
-    def __init__(
-        self, problem: SoftMax, found: Weights, eigenvalues: Array, moved: Array
-    ) -> None:
-        self.kernel = 1 / np.add.outer(eigenvalues, eigenvalues)
-        self._moved = moved
-        self._roots = np.sqrt(found.p), np.sqrt(found.q)
-        self._scale = np.concatenate(
-            [-np.sqrt(problem.t1) * self._roots[0], np.sqrt(problem.t2) * self._roots[1]]
-        )
-
-    def extend(self, y: Array) -> Array:
-        """``D⁻¹ Jᵀ Nᵀ y``, shape (k, k)."""
-        return self.kernel * _weighted_gram(self._moved, self._scale * self._project(y))
-
-    def restrict(self, s: Array) -> Array:
-        """``N J s`` for a symmetric (k, k) matrix."""
-        return self._project(self._scale * quadratic_forms(self._moved, s))
-
-    def solve(self, right: Array, max_products: int, tolerance: float) -> tuple[Array, int]:
-        """The solution and the number of products, Jacobi-preconditioned."""
-        squares = np.square(self._moved)
-        diagonal = 1 + np.square(self._scale) * quadratic_forms(squares, self.kernel)
-        products = 0
-
-        def product(y: Array) -> Array:
-            nonlocal products
-            products += 1
-            return y + self.restrict(self.extend(y))
-
-        shape = (right.size, right.size)
-        solution, _ = cg(
-            LinearOperator(shape, matvec=product, dtype=np.float64),
-            right,
-            rtol=tolerance,
-            maxiter=max_products,
-            M=LinearOperator(
-                shape, matvec=lambda y: self._project(y / diagonal), dtype=np.float64
-            ),
-        )
-        return solution, products
-
-    def _project(self, y: Array) -> Array:
-        cells, queries = self._roots
-        first, second = y[: cells.size], y[cells.size :]
-        return np.concatenate(
-            [first - (cells @ first) * cells, second - (queries @ second) * queries]
-        )
+def line_search(
+    problem: SoftMax, at: Iterate, direction: Direction, settings: Settings
+) -> Iterate | None:
+    """Algorithm 3; None where no step decreases F any more."""
+    value = problem.value(at.profile, at.ratios)
+    along = quadratic_forms(problem.rows, direction.matrix)
+    length = 1.0
+    while length > _SMALLEST_STEP:
+        try:
+            moved = with_ratios(
+                problem, at.covariance + length * direction.matrix, at.ratios + length * along
+            )
+        except sla.LinAlgError:
+            length *= settings.beta
+            continue
+        allowed = value + length * settings.sigma * direction.slope
+        if problem.value(moved.profile, moved.ratios) <= allowed:
+            return moved
+        length *= settings.beta
+    return None
 
 
 def _weighted_gram(rows: Matrix, by: Array) -> Array:

@@ -2,7 +2,8 @@
 
 Nothing is shared between two evaluations: every gradient and every product of the Hessian
 inverts the covariance again. Equation (8) misses an exp, which the text above it has; the
-reference has it too.
+reference has it too. After raising t the listing of Algorithm 1 goes on to a line search along
+the old direction, which need not descend at the new t; the text steps only otherwise.
 """
 
 from dataclasses import dataclass
@@ -135,5 +136,6 @@ def optimize(inputs: Inputs, start: Array, constants: Constants) -> tuple[Array,
                 return cov, iteration
             t1 = constants.MU * t1
             t2 = constants.t2_factor * t1
+            continue
         cov = cov + line_search(inputs, cov, s, t1, t2, constants) * s
     return cov, constants.MAXITER

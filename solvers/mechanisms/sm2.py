@@ -1,0 +1,259 @@
+"""SM-II: Problem 1 by soft maxima of privacy and of variance (PVLDB 14(10), section 6)."""
+
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+import scipy.linalg as sla
+import scipy.sparse as sp
+
+from solvers import basis as bases
+from solvers import certificate, dual, softmax, softmax_dual
+from solvers.checked import from_dual
+from solvers.deadline import Deadline
+from solvers.errors import OptionError
+from solvers.method import Method, Work
+from solvers.problem import Problem
+from solvers.solution import Solution, from_covariance, quadratic_forms
+from solvers.spectral import spectrum
+from workloads.operators import Array, Matrix
+
+Algorithm = Literal["dual", "newton-cg"]
+T2Rule = Literal["paper", "code"]
+
+_MARGIN = 0.99
+
+
+def solve(
+    problem: Problem,
+    *,
+    algorithm: Algorithm = "dual",
+    tol: float = 1e-3,
+    mu: float = 4.0,
+    nttol: float = 1e-3,
+    t2_rule: T2Rule = "paper",
+    total_error_weight: float = 0.0,
+    sigma: float = 0.01,
+    beta: float = 0.5,
+    basis: str = "own",
+    initial: Array | None = None,
+    max_cg: int = 5,
+    tol2: float = 1e-10,
+    softmax_tol: float = 1e-3,
+    start: dual.Weights | None = None,
+    max_iterations: int = 10_000,
+    time_limit: float | None = None,
+) -> Solution:
+    """The soft maximum of privacy cost plus that of variance, at rising sharpness.
+
+    Parameters
+    ----------
+    problem : Problem
+        The workload and its targets.
+    algorithm : {"dual", "newton-cg"}
+        Newton's method on the dual of Problem 4, every iterate certified; or Algorithms 1
+        to 3 as printed, on the covariance.
+    tol : float
+        Certified relative gap of Δ² at which to stop; "newton-cg" looks at the end of every
+        level only, and never if it is 0. With a total-error weight it is the gap of the
+        square of the whole objective.
+    mu : float
+        MU: the factor by which the sharpness t grows.
+    nttol : float
+        NTTOL: the Newton decrement at which a level ends; of the objective in "newton-cg",
+        relative to it in "dual".
+    t2_rule : {"paper", "code"}
+        Whether t2 is t1, or MU times t1 as in the authors' code.
+    total_error_weight : float
+        Weight of the sum of all variances in the objective (PVLDB 14(10), section 6.1).
+    sigma, beta : float
+        Sufficient decrease and shrinking factor of the line search.
+    basis : str
+        B of the answer, and of the iteration in "newton-cg": a name of `solvers.basis`.
+    initial : array_like, shape (r, d), optional
+        "newton-cg" only: Q, whose answers get independent noise at the start; the basis
+        itself if not given.
+    max_cg : int
+        "newton-cg" only: MAXCG, conjugate gradient steps of a direction.
+    tol2 : float
+        "newton-cg" only: TOL2, the squared residual at which they end earlier.
+    softmax_tol : float
+        "newton-cg" only: TOL, the last level is the first with ``(d + m) / t1`` below it.
+    start : Weights, optional
+        "dual" only: dual weights of a neighbouring problem (``Solution.weights``).
+    max_iterations : int
+        Newton steps at most.
+    time_limit : float, optional
+        In seconds; on expiry the mechanism so far is returned with its gap.
+
+    Returns
+    -------
+    Solution
+        Its ``notes`` give the basis, the last t and the products with the Hessian.
+
+    Raises
+    ------
+    OptionError
+        If an option is out of its range.
+    SolveFailedError
+        If the covariance does not confirm the numbers of the dual.
+    """
+    if algorithm not in ("dual", "newton-cg"):
+        raise OptionError(f"SM-II: algorithm {algorithm!r}; expected 'dual' or 'newton-cg'")
+    if t2_rule not in ("paper", "code"):
+        raise OptionError(f"SM-II: t2_rule {t2_rule!r}; expected 'paper' or 'code'")
+    if not mu > 1:
+        raise OptionError(f"SM-II: mu is {mu}; the sharpness must grow, give a number above 1")
+    if not total_error_weight >= 0:
+        raise OptionError(f"SM-II: total_error_weight is {total_error_weight}; expected 0 or more")
+    deadline = Deadline.after(time_limit)
+    t2_over_t1 = 1.0 if t2_rule == "paper" else mu
+    omega = total_error_weight * problem.targets
+    if algorithm == "dual":
+        settings = softmax_dual.Settings(tol, mu, nttol, t2_over_t1, sigma, beta, max_iterations)
+        return _by_the_dual(problem, omega, settings, deadline, basis, start)
+    literal = softmax.Settings(
+        mu, nttol, softmax_tol, max_cg, tol2, t2_over_t1, sigma, beta, max_iterations
+    )
+    return _on_the_covariance(problem, omega, literal, deadline, basis, initial, tol)
+
+
+def _by_the_dual(
+    problem: Problem,
+    omega: Array,
+    settings: softmax_dual.Settings,
+    deadline: Deadline,
+    basis: str,
+    start: dual.Weights | None,
+) -> Solution:
+    result, t1 = softmax_dual.minimise(problem.factors, omega, settings, deadline, start)
+    solution = from_dual(
+        "SM-II",
+        problem,
+        result,
+        lambda found: found.squared_privacy_cost * (1 + float(omega @ _ratios(found))),
+        known_lower_bound=result.lower if not omega.any() else None,
+        notes={"basis": basis, "t": t1},
+    )
+    return solution if basis == "own" else _in_basis(solution, bases.factor(problem, basis))
+
+
+def _in_basis(solution: Solution, chosen: bases.Factored) -> Solution:
+    """The same mechanism as noise on other queries (Theorem 2)."""
+    change = sla.lstsq(solution.basis.T, chosen.basis.T)[0].T
+    return replace(
+        solution,
+        basis=chosen.basis,
+        representation=chosen.representation,
+        covariance=change @ solution.covariance @ change.T,
+        notes={**(solution.notes or {}), "basis": chosen.kind},
+    )
+
+
+def _on_the_covariance(
+    problem: Problem,
+    omega: Array,
+    settings: softmax.Settings,
+    deadline: Deadline,
+    basis: str,
+    initial: Array | None,
+    tol: float,
+) -> Solution:
+    factored = bases.factor(problem, basis)
+    rows = _scaled_rows(factored.representation, problem.targets**-0.5)
+    program = softmax.SoftMax(factored.basis, rows, omega)
+    begin = softmax.iterate(program, _first_covariance(problem, program, initial))
+
+    def lower_bound(at: softmax.SoftMax, iterate: softmax.Iterate) -> float:
+        found = softmax.weights(at, iterate)
+        return _dual_value(problem, found.p, found.q)
+
+    def enough(at: softmax.SoftMax, iterate: softmax.Iterate) -> bool:
+        if tol == 0 or omega.any():
+            return False
+        cost = float(iterate.profile.max() * iterate.ratios.max())
+        return cost <= (1 + tol) * lower_bound(at, iterate)
+
+    end = softmax.minimise(program, begin, settings, deadline, enough)
+    return from_covariance(
+        "SM-II",
+        problem,
+        factored.basis,
+        factored.representation,
+        end.iterate.covariance,
+        iterations=end.iterations,
+        converged=end.finished,
+        timed_out=end.timed_out,
+        known_lower_bound=certificate.certify(problem),
+        weights=softmax.weights(end.problem, end.iterate),
+        notes={"basis": factored.kind, "t": end.problem.t1, "products": end.products},
+    )
+
+
+def _first_covariance(problem: Problem, program: softmax.SoftMax, initial: Array | None) -> Array:
+    """Section 6.3: what independent noise on Qx means for Bx, inside the targets.
+
+    The text sets Σ = s Q⁺ (Q⁺)ᵀ in any basis; the noise on Bx is B times that times Bᵀ. Its
+    s compares the targets with the diagonal of this matrix, not with the variances of the
+    queries; here it is 0.99 times the largest s that meets the targets, as the text wants.
+    """
+    k, d = program.basis.shape
+    if initial is None:
+        covariance = np.eye(k)
+    else:
+        queries = np.asarray(initial, dtype=np.float64)
+        if queries.ndim != 2 or queries.shape[1] != d:
+            raise OptionError(
+                f"SM-II: initial has shape {queries.shape}; expected queries over the {d} cells "
+                f"of workload {problem.workload.name!r}, shape (r, {d})"
+            )
+        spread = program.basis @ np.linalg.pinv(queries)
+        covariance = np.asarray(spread @ spread.T)
+    largest = float(quadratic_forms(program.rows, covariance).max())
+    return covariance * (_MARGIN / largest)
+
+
+def _scaled_rows(matrix: Matrix, by: Array) -> Matrix:
+    if sp.issparse(matrix):
+        return sp.csr_array(matrix.multiply(by[:, None]))
+    return by[:, None] * matrix
+
+
+def _dual_value(problem: Problem, p: Array, q: Array) -> float:
+    return spectrum(problem.factors, p, q).nuclear_norm ** 2
+
+
+def _ratios(solution: Solution) -> Array:
+    return solution.query_variances / solution.problem.targets
+
+
+_PUBLISHED = {
+    "algorithm": "newton-cg",
+    "tol": 0.0,
+    "mu": 2.0,
+    "nttol": 1e-3,
+    "basis": "paper",
+    "max_cg": 5,
+    "tol2": 1e-10,
+    "softmax_tol": 1e-3,
+}
+
+
+def work(m: int, d: int) -> Work:
+    """About ten Newton steps, each a factorisation and a preconditioner."""
+    n = m + d
+    step = 30.0 * d**3 + 5.0 * n * n * d + n**3 / 3 + 12.0 * n * d * d
+    return Work(flops=9 * step, bytes=16.0 * n * n + 40.0 * m * d)
+
+
+METHODS = (
+    Method(
+        "SM-II",
+        "soft maxima of privacy cost and of variance ratios, at rising sharpness",
+        solve,
+        source="Problem 4 and Algorithms 1-3 of PVLDB 14(10)",
+        presets={"published": _PUBLISHED},
+        self_certifying=True,
+        work=work,
+    ),
+)
