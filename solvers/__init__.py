@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, overload
 
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
@@ -15,12 +15,16 @@ from solvers.errors import (
     SolverError,
     UnknownMethodError,
 )
+from solvers.graph import GraphProblem, GraphSolution, as_graph_problem
 from solvers.method import Method, Work, all_methods, find
 from solvers.problem import Problem, as_problem
 from solvers.solution import Solution
-from workloads import Workload
+from workloads import QueryGraph, Workload
+from workloads.family import Kind
 
 __all__ = [
+    "GraphProblem",
+    "GraphSolution",
     "Method",
     "NotApplicableError",
     "OptionError",
@@ -41,6 +45,18 @@ def methods() -> Mapping[str, Method]:
     return all_methods()
 
 
+@overload
+def solve(
+    method: str,
+    workload: QueryGraph,
+    targets: ArrayLike | None = None,
+    *,
+    preset: str | None = None,
+    **options: Any,
+) -> GraphSolution: ...
+
+
+@overload
 def solve(
     method: str,
     workload: Workload | ArrayLike | sp.sparray | sp.spmatrix,
@@ -48,26 +64,38 @@ def solve(
     *,
     preset: str | None = None,
     **options: Any,
-) -> Solution:
+) -> Solution: ...
+
+
+def solve(
+    method: str,
+    workload: Workload | QueryGraph | ArrayLike | sp.sparray | sp.spmatrix,
+    targets: ArrayLike | None = None,
+    *,
+    preset: str | None = None,
+    **options: Any,
+) -> Solution | GraphSolution:
     """Choose the noise of a query release by the named method.
 
     Parameters
     ----------
     method : str
         A name of `methods()`.
-    workload : Workload, array_like or scipy.sparse matrix, shape (m, d)
+    workload : Workload, QueryGraph, array_like or scipy.sparse matrix, shape (m, d)
         The queries.
     targets : array_like, shape (m,) or scalar, optional
-        The variance bound of each query; 1 for all if not given.
+        The variance bound of each query; 1 for all if not given. Of a query graph, one bound
+        on the variance at the worst answer.
     preset : str, optional
         A named set of the method's options, for instance ``"published"`` for SM-II.
     **options
-        The method's options; see ``methods()[method].options``. Every iterative method
+        The method's options; see ``methods()[method].options_on(kind)``. Every iterative method
         takes ``tol``, the relative gap to reach, and ``time_limit``, in seconds.
 
     Returns
     -------
     Solution
+        A `GraphSolution` where the workload is a query graph.
 
     Raises
     ------
@@ -81,8 +109,14 @@ def solve(
         If the answer fails its own check.
     """
     chosen = find(method)
-    resolved = chosen.resolve(preset, options)
-    problem = as_problem(workload, targets)
+    problem: GraphProblem | Problem
+    if isinstance(workload, QueryGraph):
+        kind: Kind = "graph"
+        problem = as_graph_problem(workload, targets)
+    else:
+        kind = "matrix"
+        problem = as_problem(workload, targets)
+    resolved = chosen.resolve(preset, options, kind)
     started = time.perf_counter()
-    solution: Solution = chosen.solve(problem, **resolved)
+    solution: Solution | GraphSolution = chosen.solver(kind)(problem, **resolved)
     return solution.timed(time.perf_counter() - started)

@@ -8,10 +8,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any
 
 from solvers import mechanisms as _package
-from solvers.errors import OptionError, UnknownMethodError
+from solvers.errors import NotApplicableError, OptionError, UnknownMethodError
+from workloads.family import Kind
 
 
 @dataclass(frozen=True)
@@ -45,9 +46,9 @@ class Method:
         The name users write, as in design.md section 2.
     summary : str
         One line for ``sweep list``.
-    solve : callable
-        ``solve(problem, *, option=default, ...) -> Solution``; every option is a typed
-        keyword with a default.
+    solve : callable, optional
+        On query matrices: ``solve(problem, *, option=default, ...) -> Solution``; every
+        option is a typed keyword with a default. None if it takes query graphs only.
     source : str
         Paper, section, algorithm or equation.
     presets : Mapping[str, Mapping[str, Any]]
@@ -56,47 +57,102 @@ class Method:
         The method that this one is when all targets are equal.
     self_certifying : bool
         Whether a converged solution has a certified gap of at most its ``tol``.
-    asks : {"matrix", "graph"}
-        The kind of workload it takes.
     work : callable
-        ``work(m, d) -> Work``, for ``sweep plan``.
+        ``work(m, d) -> Work``, for ``sweep plan``; on a query graph m and d are both the
+        number of answers.
+    solve_graph : callable, optional
+        On query graphs: ``solve_graph(problem, *, option=default, ...) -> GraphSolution``.
+        None if it takes query matrices only.
     """
 
     name: str
     summary: str
-    solve: Callable[..., Any]
+    solve: Callable[..., Any] | None = None
     source: str = ""
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     same_when_uniform: str | None = None
     self_certifying: bool = False
-    asks: Literal["matrix", "graph"] = "matrix"
     work: Callable[[int, int], Work] = negligible_work
+    solve_graph: Callable[..., Any] | None = None
+
+    @property
+    def asks(self) -> tuple[Kind, ...]:
+        """The kinds of workload it takes: ``"matrix"``, ``"graph"`` or both, in this order."""
+        return tuple(kind for kind, solve in self._solvers().items() if solve is not None)
 
     @property
     def options(self) -> Mapping[str, inspect.Parameter]:
-        """The options that ``solve`` takes, by name."""
-        parameters = inspect.signature(self.solve).parameters.values()
+        """The options that it takes on any kind of workload, by name."""
+        return {n: p for kind in reversed(self.asks) for n, p in self.options_on(kind).items()}
+
+    def options_on(self, kind: Kind) -> Mapping[str, inspect.Parameter]:
+        """The options that it takes on one kind of workload, by name.
+
+        Raises
+        ------
+        NotApplicableError
+            If it does not take that kind.
+        """
+        parameters = inspect.signature(self.solver(kind)).parameters.values()
         return {p.name: p for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}
 
-    def resolve(self, preset: str | None, options: Mapping[str, Any]) -> dict[str, Any]:
+    def solver(self, kind: Kind) -> Callable[..., Any]:
+        """What solves that kind of workload.
+
+        Raises
+        ------
+        NotApplicableError
+            If it does not take that kind.
+        """
+        solve = self._solvers()[kind]
+        if solve is None:
+            others = [m.name for m in all_methods().values() if kind in m.asks]
+            raise NotApplicableError(
+                f"method {self.name!r} does not apply to a query {kind}; those that do are: "
+                f"{', '.join(others)}"
+            )
+        return solve
+
+    def resolve(
+        self, preset: str | None, options: Mapping[str, Any], kind: Kind | None = None
+    ) -> dict[str, Any]:
         """All options of one solve: defaults, then the preset, then ``options``.
+
+        Parameters
+        ----------
+        preset : str or None
+            A name of ``presets``.
+        options : Mapping[str, object]
+            What the user wrote.
+        kind : {"matrix", "graph"}, optional
+            The kind of workload; the first of ``asks`` if not given.
+
+        Returns
+        -------
+        dict
 
         Raises
         ------
         OptionError
             If the preset or an option does not exist.
+        NotApplicableError
+            If it does not take that kind of workload.
         """
+        known = self.options_on(kind or self.asks[0])
         if preset is not None and preset not in self.presets:
             raise OptionError(
                 f"method {self.name!r} has no preset {preset!r}{_hint(preset, self.presets)}"
             )
         for name in options:
-            if name not in self.options:
+            if name not in known:
                 raise OptionError(
-                    f"method {self.name!r} has no option {name!r}{_hint(name, self.options)}"
+                    f"method {self.name!r} has no option {name!r}{_hint(name, known)}"
                 )
-        chosen = {name: parameter.default for name, parameter in self.options.items()}
+        chosen = {name: parameter.default for name, parameter in known.items()}
         return {**chosen, **(self.presets[preset] if preset else {}), **options}
+
+    def _solvers(self) -> dict[Kind, Callable[..., Any] | None]:
+        return {"matrix": self.solve, "graph": self.solve_graph}
 
 
 @cache

@@ -5,10 +5,12 @@ from collections.abc import Mapping
 from workloads import targets
 from workloads.errors import TargetsError, WorkloadError
 from workloads.family import Family, all_families, make
+from workloads.graphs import QueryGraph
 from workloads.workload import Workload, from_matrix
 
 __all__ = [
     "Family",
+    "QueryGraph",
     "TargetsError",
     "Workload",
     "WorkloadError",

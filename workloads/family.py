@@ -7,12 +7,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 from workloads import families as _package
 from workloads.errors import WorkloadError
+from workloads.graphs import QueryGraph
 from workloads.parameters import bind, nearest, typed_parameters
 from workloads.workload import Workload
+
+Kind = Literal["matrix", "graph"]
+"""What a workload is: a query matrix or a query graph."""
 
 
 @dataclass(frozen=True)
@@ -30,12 +34,15 @@ class Family:
         ``seed: int`` among them.
     source : str
         Where the workload comes from: paper and section.
+    kind : {"matrix", "graph"}
+        Whether it makes a `Workload` or a `QueryGraph`.
     """
 
     name: str
     summary: str
-    build: Callable[..., Workload]
+    build: Callable[..., Workload | QueryGraph]
     source: str = ""
+    kind: Kind = "matrix"
 
     @property
     def params(self) -> Mapping[str, inspect.Parameter]:
@@ -58,7 +65,7 @@ def all_families() -> Mapping[str, Family]:
     return MappingProxyType({family.name: family for family in sorted(found, key=lambda f: f.name)})
 
 
-def make(name: str, **params: Any) -> Workload:
+def make(name: str, **params: Any) -> Workload | QueryGraph:
     """Make the workload of that family with these parameters.
 
     Parameters
@@ -70,8 +77,8 @@ def make(name: str, **params: Any) -> Workload:
 
     Returns
     -------
-    Workload
-        Its ``params`` are all parameters, the defaults included.
+    Workload or QueryGraph
+        By the family's ``kind``. Its ``params`` are all parameters, the defaults included.
 
     Raises
     ------

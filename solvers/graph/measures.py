@@ -1,0 +1,86 @@
+"""How useful and how private a noise matrix is (POST 2013, sections 2 and 4)."""
+
+import math
+
+import numpy as np
+from scipy.optimize import linprog
+
+from workloads import QueryGraph
+from workloads.operators import Array
+from workloads.priors import weights
+
+
+def utility(noise: Array, prior: Array) -> float:
+    """The probability that the best guess from the output is the true answer.
+
+    Equation (2): binary gain and the optimal remap, ``sum_o max_i prior[i] * noise[i, o]``.
+    """
+    return float((prior[:, None] * noise).max(axis=0).sum())
+
+
+def leakage(guessed: float, prior: Array) -> float:
+    """Min-entropy leakage in bits, from the utility or a bound on it (Propositions 5 and 6)."""
+    return math.log2(guessed / float(prior.max()))
+
+
+def utility_bound(phi: Array, prior: Array) -> float:
+    """An upper bound on the utility of every ε-differentially private mechanism.
+
+    Theorem 1 where the prior is ε-regular. For other priors ``sum(max(y, 0))``, which Lemma 2
+    gives since its slacks are at most 1; where Φ is singular the linear programme
+    ``min sum(y), y @ phi >= prior, y >= 0`` that Theorem 1's proof also bears out. Never above 1.
+
+    Parameters
+    ----------
+    phi : numpy.ndarray, shape (n, n)
+        Of `workloads.priors.constraints`.
+    prior : numpy.ndarray, shape (n,)
+        Probabilities.
+
+    Returns
+    -------
+    float
+    """
+    y = weights(phi, prior)
+    if y is not None:
+        return min(float(np.maximum(y, 0).sum()), 1.0)
+    found = linprog(np.ones(len(phi)), A_ub=-phi, b_ub=-prior, method="highs")
+    return 1.0 if found.x is None else min(float(found.x.sum()), 1.0)
+
+
+def expected_squared_error(noise: Array, prior: Array, graph: QueryGraph) -> float:
+    """Mean squared distance of the reported from the true answer, without a remap.
+
+    Euclidean where answers are numbers, summed over coordinates; squared graph distance
+    elsewhere.
+    """
+    return float(prior @ (noise * _squared_distances(graph)).sum(axis=1))
+
+
+def max_variance(noise: Array, graph: QueryGraph) -> float:
+    """The variance of the reported answer at the worst true one, of the worst coordinate.
+
+    Where answers are no numbers it is Fréchet's variance, the least mean squared graph distance
+    to one answer.
+    """
+    points = graph.coordinates
+    if points is None:
+        return float((noise @ graph.distances**2).min(axis=1).max())
+    mean = noise @ points
+    variance = np.stack(
+        [
+            np.einsum("io,io->i", noise, (column - centre[:, None]) ** 2)
+            for column, centre in zip(points.T, mean.T, strict=True)
+        ]
+    )
+    return float(variance.max())
+
+
+def _squared_distances(graph: QueryGraph) -> Array:
+    points = graph.coordinates
+    if points is None:
+        return graph.distances**2
+    squared = np.zeros(graph.shape)
+    for column in points.T:
+        squared += (column[:, None] - column) ** 2
+    return squared

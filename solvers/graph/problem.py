@@ -1,0 +1,56 @@
+"""A query graph with its variance target."""
+
+from dataclasses import dataclass
+from math import isfinite
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from workloads import QueryGraph, TargetsError
+
+
+@dataclass(frozen=True, eq=False)
+class GraphProblem:
+    """What every mechanism on a query graph is asked.
+
+    Attributes
+    ----------
+    graph : QueryGraph
+        The answers and their adjacency.
+    target : float
+        The bound on the variance of the reported answer at the worst true answer.
+    """
+
+    graph: QueryGraph
+    target: float = 1.0
+
+
+def as_graph_problem(graph: QueryGraph, targets: ArrayLike | None = None) -> GraphProblem:
+    """Check a variance target and join it to its query graph.
+
+    Parameters
+    ----------
+    graph : QueryGraph
+        The answers.
+    targets : array_like, shape (1,) or scalar, optional
+        The variance bound; 1 if not given.
+
+    Returns
+    -------
+    GraphProblem
+
+    Raises
+    ------
+    TargetsError
+        If it is not one positive finite number.
+    """
+    try:
+        values = np.asarray(1.0 if targets is None else targets, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise TargetsError(f"target of workload {graph.name!r} is no number: {error}") from error
+    if values.size != 1 or not (isfinite(values.item()) and values.item() > 0):
+        raise TargetsError(
+            f"targets {values.tolist()} for workload {graph.name!r}; expected one positive finite "
+            "bound on the variance at the worst answer"
+        )
+    return GraphProblem(graph, values.item())

@@ -1,0 +1,257 @@
+"""The query graph: the finite answers of a query and which of them are adjacent."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components, shortest_path
+
+from workloads.errors import WorkloadError
+from workloads.operators import Array, refuse_above_limit
+
+__all__ = [
+    "QueryGraph",
+    "Relation",
+    "from_edges",
+    "from_relation",
+    "on_grid",
+    "refuse_many_answers",
+]
+
+Relation = NDArray[np.bool_]
+"""Which answers are adjacent, shape (n, n)."""
+Ends = NDArray[np.integer]
+"""Numbers of answers, from 0."""
+
+
+@dataclass(frozen=True, eq=False)
+class QueryGraph:
+    """The answers of one query, adjacent where one individual can change one into the other.
+
+    Definition 3 of POST 2013. The graph is undirected, without loops and connected, as the
+    answers of any query on databases of u individuals are.
+
+    Attributes
+    ----------
+    name : str
+        The family's name, for instance ``"counting"``.
+    adjacency : scipy.sparse.csr_array of bool, shape (n, n)
+        Symmetric, with an empty diagonal.
+    labels : tuple of str
+        The n answers.
+    grid : tuple of int, optional
+        Where the answers are all the integer points of a box that starts at 0, the number of
+        values of each coordinate; answers are then numbered with the last coordinate fastest.
+        None where answers are no numbers.
+    params : Mapping[str, object]
+        The parameters that made it, JSON-like.
+    """
+
+    name: str
+    adjacency: sp.csr_array
+    labels: tuple[str, ...]
+    grid: tuple[int, ...] | None = None
+    params: Mapping[str, object] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        n = len(self.labels)
+        if n < 2 or self.adjacency.shape != (n, n):
+            raise WorkloadError(
+                f"workload {self.name!r}: {n} answers and an adjacency of shape "
+                f"{self.adjacency.shape}; expected at least two answers and one row and one column "
+                "for each"
+            )
+        one_way = self.adjacency.astype(np.int8) - self.adjacency.T.astype(np.int8)
+        if self.adjacency.diagonal().any() or one_way.count_nonzero():
+            raise WorkloadError(
+                f"workload {self.name!r}: the adjacency has loops or is not symmetric; expected "
+                "an undirected graph"
+            )
+        if self.grid is not None and int(np.prod(self.grid)) != n:
+            raise WorkloadError(
+                f"workload {self.name!r}: {n} answers do not fill a grid of shape {self.grid}"
+            )
+        parts, part = connected_components(self.adjacency, directed=False)
+        if parts > 1:
+            raise WorkloadError(
+                f"workload {self.name!r}: no path leads from answer {self.labels[0]!r} to "
+                f"{self.labels[int(np.argmax(part != part[0]))]!r}; the graph of a query is "
+                "connected: add the missing edges"
+            )
+
+    @property
+    def n(self) -> int:
+        """Number of answers."""
+        return len(self.labels)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, n): the shape of a noise matrix."""
+        return (self.n, self.n)
+
+    @property
+    def m(self) -> int:
+        """Number of answers, for what plans by size."""
+        return self.n
+
+    @property
+    def d(self) -> int:
+        """Number of answers, for what plans by size."""
+        return self.n
+
+    @property
+    def listed(self) -> bool:
+        """True: there is a target."""
+        return True
+
+    @property
+    def target_count(self) -> int:
+        """1: the bound on the variance at the worst answer."""
+        return 1
+
+    @property
+    def group_names(self) -> tuple[str, ...]:
+        """Empty: a query graph has no groups of queries."""
+        return ()
+
+    @property
+    def groups(self) -> None:
+        """None: a query graph has no groups of queries."""
+        return None
+
+    @cached_property
+    def edges(self) -> tuple[Ends, Ends]:
+        """Both ends of every edge, each edge once: two arrays, shape (edges,)."""
+        first, second = self.adjacency.nonzero()
+        once = first < second
+        return first[once], second[once]
+
+    @cached_property
+    def distances(self) -> Array:
+        """The least number of edges between any two answers, shape (n, n).
+
+        Breadth-first from every answer: O(n * edges).
+
+        Raises
+        ------
+        WorkloadError
+            If the matrix would take more than 8 GiB.
+        """
+        refuse_many_answers(self.name, self.n, "ask for fewer answers")
+        found: Array = shortest_path(self.adjacency, directed=False, unweighted=True)
+        return found
+
+    @cached_property
+    def coordinates(self) -> Array | None:
+        """The numbers that the answers are, shape (n, k); None where they are no numbers."""
+        if self.grid is None:
+            return None
+        return np.stack(np.unravel_index(np.arange(self.n), self.grid), axis=1).astype(np.float64)
+
+
+def refuse_many_answers(name: str, answers: int, advice: str) -> None:
+    """Refuse a graph whose distances would take more than 8 GiB.
+
+    Raises
+    ------
+    WorkloadError
+        If they would.
+    """
+    refuse_above_limit(answers * answers, f"workload {name!r}: {answers} x {answers}", advice)
+
+
+def from_relation(name: str, relation: Relation, labels: Iterable[object]) -> QueryGraph:
+    """A query graph whose answers are no numbers, from its adjacency.
+
+    Parameters
+    ----------
+    name : str
+        What to call it.
+    relation : numpy.ndarray of bool, shape (n, n)
+        Which answers are adjacent; the diagonal is not looked at.
+    labels : iterable of n objects
+        The answers, of any type with a text form.
+
+    Returns
+    -------
+    QueryGraph
+
+    Raises
+    ------
+    WorkloadError
+        If the adjacency is not symmetric or the graph is not connected.
+    """
+    return QueryGraph(name, _without_loops(relation), tuple(map(str, labels)))
+
+
+def on_grid(name: str, relation: Relation, grid: tuple[int, ...]) -> QueryGraph:
+    """A query graph whose answers are the integer points of a box.
+
+    Parameters
+    ----------
+    name : str
+        What to call it.
+    relation : numpy.ndarray of bool, shape (n, n)
+        Which points are adjacent, the last coordinate fastest; the diagonal is not looked at.
+    grid : tuple of int
+        The number of values of each coordinate; their product is n.
+
+    Returns
+    -------
+    QueryGraph
+
+    Raises
+    ------
+    WorkloadError
+        If the adjacency is not symmetric or the graph is not connected.
+    """
+    points = range(grid[0]) if len(grid) == 1 else np.ndindex(*grid)
+    return QueryGraph(name, _without_loops(relation), tuple(map(str, points)), grid=grid)
+
+
+def _without_loops(relation: Relation) -> sp.csr_array:
+    return sp.csr_array(relation & ~np.eye(len(relation), dtype=bool))
+
+
+def from_edges(edges: Iterable[Sequence[object]], name: str = "edge-list") -> QueryGraph:
+    """A query graph from the pairs of adjacent answers.
+
+    Parameters
+    ----------
+    edges : iterable of pairs
+        Two answers each, of any type with a text form; a pair may come twice.
+    name : str
+        What to call it.
+
+    Returns
+    -------
+    QueryGraph
+        Its answers are in numerical order if they are all whole numbers, and else in order of
+        appearance.
+
+    Raises
+    ------
+    WorkloadError
+        If something is no pair, joins an answer to itself, or the graph is not connected.
+    """
+    pairs: list[tuple[str, str]] = []
+    for position, edge in enumerate(edges):
+        ends = tuple(map(str, edge))
+        if len(ends) != 2 or ends[0] == ends[1]:
+            raise WorkloadError(
+                f"workload {name!r}: edge {position} (counted from 0) is {list(edge)}; expected "
+                "two different answers"
+            )
+        pairs.append((ends[0], ends[1]))
+    labels = list(dict.fromkeys(label for pair in pairs for label in pair))
+    if all(label.lstrip("-").isdecimal() for label in labels):
+        labels.sort(key=int)
+    number = {label: at for at, label in enumerate(labels)}
+    refuse_many_answers(name, len(labels), "give fewer answers")
+    relation = np.zeros((len(labels), len(labels)), dtype=bool)
+    for first, second in pairs:
+        relation[number[first], number[second]] = relation[number[second], number[first]] = True
+    return from_relation(name, relation, labels)

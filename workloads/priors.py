@@ -1,0 +1,214 @@
+"""Priors on the answers of a query graph, and which of them are ε-regular (POST 2013)."""
+
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+import numpy as np
+import scipy.linalg as sla
+from numpy.typing import ArrayLike
+from scipy.optimize import linprog
+
+from workloads.errors import WorkloadError
+from workloads.graphs import QueryGraph
+from workloads.operators import Array
+from workloads.parameters import nearest
+
+__all__ = [
+    "RULES",
+    "constraints",
+    "corner",
+    "is_regular",
+    "make",
+    "random_regular",
+    "uniform",
+    "weights",
+]
+
+_SUM = 1e-9
+_NEGATIVE = 1e-11
+_RESIDUAL = 1e-10
+_SINGULAR = 1e-13
+_STREAM = 0x9210125
+
+
+def constraints(graph: QueryGraph, epsilon: float) -> Array:
+    """Φ, shape (n, n): ``exp(-epsilon * distance)`` (Definition 4).
+
+    Raises
+    ------
+    WorkloadError
+        If ε is not positive and finite.
+    """
+    if not 0 < epsilon < math.inf:
+        raise WorkloadError(f"epsilon is {epsilon}; expected a positive finite number")
+    return np.exp(-epsilon * graph.distances)
+
+
+def weights(phi: Array, prior: Array) -> Array | None:
+    """The y with ``y @ phi = prior``, non-negative if any such y is.
+
+    Parameters
+    ----------
+    phi : numpy.ndarray, shape (n, n)
+        Of `constraints`; symmetric.
+    prior : numpy.ndarray, shape (n,)
+        Any non-negative vector.
+
+    Returns
+    -------
+    numpy.ndarray, shape (n,), or None
+        The one y where Φ is invertible. Where it is singular, a non-negative one of least
+        sum (by linear programming, then solved again on its support), or None.
+    """
+    factors = sla.lu_factor(phi, check_finite=False)
+    reciprocal, _ = sla.lapack.dgecon(factors[0], float(np.abs(phi).sum(axis=0).max()))
+    if reciprocal > _SINGULAR:
+        solved: Array = sla.lu_solve(factors, prior)
+        return _cleaned(solved)
+    return _by_linear_programming(phi, prior)
+
+
+def _by_linear_programming(phi: Array, prior: Array) -> Array | None:
+    scale = float(prior.max())
+    found = linprog(np.ones(len(phi)), A_eq=phi, b_eq=prior / scale, method="highs")
+    if found.x is None or found.status != 0:
+        return None
+    support = np.flatnonzero(found.x > _NEGATIVE)
+    on_support = np.zeros(len(phi))
+    on_support[support] = np.linalg.lstsq(phi[:, support], prior, rcond=None)[0]
+    solved = _cleaned(on_support)
+    residual = float(np.abs(phi @ solved - prior).max())
+    return solved if residual <= _RESIDUAL * scale and solved.min() >= 0 else None
+
+
+def _cleaned(y: Array) -> Array:
+    """Rounding errors below zero set to zero."""
+    rounding = (y < 0) & (y > -_NEGATIVE * np.abs(y).max())
+    cleaned: Array = np.where(rounding, 0.0, y)
+    return cleaned
+
+
+def is_regular(prior: ArrayLike, graph: QueryGraph, epsilon: float) -> bool:
+    """Whether a prior is ε-regular: ``y @ Φ`` for some y >= 0 (Definition 5).
+
+    Raises
+    ------
+    WorkloadError
+        If ε is not positive, or the prior is no distribution on the answers.
+    """
+    y = weights(constraints(graph, epsilon), make(prior, graph, epsilon))
+    return y is not None and bool(y.min() >= 0)
+
+
+def uniform(graph: QueryGraph) -> Array:
+    """Every answer as likely."""
+    return np.full(graph.n, 1.0 / graph.n)
+
+
+def corner(graph: QueryGraph, epsilon: float, answer: int) -> Array:
+    """The corner prior of an answer, by its number: its row of Φ, normalised (Definition 6)."""
+    if not 0 <= answer < graph.n:
+        raise WorkloadError(
+            f"prior 'corner:{answer}': workload {graph.name!r} has answers 0 to {graph.n - 1}"
+        )
+    row: Array = constraints(graph, epsilon)[answer]
+    return row / float(row.sum())
+
+
+def random_regular(graph: QueryGraph, epsilon: float, seed: int = 0) -> Array:
+    """A convex combination of the corner priors, uniform on the simplex (Proposition 4)."""
+    if seed < 0:
+        raise WorkloadError(f"prior 'random:{seed}': the seed is negative; expected 0 or more")
+    phi = constraints(graph, epsilon)
+    mixed = np.random.default_rng([seed, _STREAM]).dirichlet(np.ones(graph.n))
+    prior: Array = (mixed / phi.sum(axis=1)) @ phi
+    return prior / float(prior.sum())
+
+
+def make(prior: ArrayLike, graph: QueryGraph, epsilon: float) -> Array:
+    """A prior on the answers of a graph, by its name or from its probabilities.
+
+    Parameters
+    ----------
+    prior : str or array_like, shape (n,)
+        A name of `RULES`, with what follows a colon there ("corner:3"), or the probabilities.
+    graph : QueryGraph
+        The answers.
+    epsilon : float
+        ε of the corner and the random priors.
+
+    Returns
+    -------
+    numpy.ndarray, shape (n,)
+        Non-negative, sum 1.
+
+    Raises
+    ------
+    WorkloadError
+        If the name is unknown, or the probabilities are not n non-negative numbers of sum 1.
+    """
+    if not isinstance(prior, str):
+        return _distribution(np.asarray(prior, dtype=np.float64), graph, "given")
+    name, _, rest = prior.partition(":")
+    if name not in RULES:
+        raise WorkloadError(f"no prior is called {name!r}; {nearest(name, RULES)}")
+    try:
+        made = _BUILD[name](graph, epsilon, rest.strip())
+    except (OSError, ValueError) as error:
+        if isinstance(error, WorkloadError):
+            raise
+        raise WorkloadError(f"prior {prior!r} cannot be read ({error}); {RULES[name]}") from error
+    return _distribution(made, graph, prior)
+
+
+def _distribution(values: Array, graph: QueryGraph, name: str) -> Array:
+    if values.shape != (graph.n,):
+        raise WorkloadError(
+            f"prior {name!r} has shape {values.shape}; workload {graph.name!r} needs one "
+            f"probability for each of its {graph.n} answers"
+        )
+    total = float(values.sum())
+    if not (np.all(values >= 0) and abs(total - 1) <= _SUM):
+        raise WorkloadError(
+            f"prior {name!r} has entries from {values.min():g} to {values.max():g} and sum "
+            f"{total:g}; expected non-negative probabilities of sum 1"
+        )
+    return values / total
+
+
+def _numbers(text: str) -> Array:
+    return np.array([float(one) for one in text.split(",")])
+
+
+def _product(graph: QueryGraph, epsilon: float, text: str) -> Array:
+    made = one = _numbers(text)
+    while 1 < len(made) < graph.n:
+        made = np.outer(made, one).ravel()
+    return made
+
+
+RULES: Mapping[str, str] = MappingProxyType(
+    {
+        "uniform": "'uniform': every answer as likely",
+        "corner": "'corner:3': the corner prior of answer 3 (counted from 0)",
+        "random": "'random:7': a random ε-regular prior, seed 7",
+        "given": "'given:0.5,0.25,0.25': one probability for each answer",
+        "product": "'product:0.3,0.7': independent individuals with these probabilities each, "
+        "for answers that are all databases",
+        "file": "'file:prior.npy': one probability for each answer, from a .npy file",
+    }
+)
+"""How each prior is written, by its name."""
+
+_BUILD: Mapping[str, Callable[[QueryGraph, float, str], Array]] = {
+    "uniform": lambda graph, epsilon, text: uniform(graph),
+    "corner": lambda graph, epsilon, text: corner(graph, epsilon, int(text or 0)),
+    "random": lambda graph, epsilon, text: random_regular(graph, epsilon, int(text or 0)),
+    "given": lambda graph, epsilon, text: _numbers(text),
+    "product": _product,
+    "file": lambda graph, epsilon, text: np.asarray(
+        np.load(Path(text).expanduser(), allow_pickle=False), dtype=np.float64
+    ),
+}
