@@ -10,11 +10,11 @@ For A = diag(c)^-1/2 W and f(p, q) = || diag(q)^1/2 A diag(p)^1/2 ||_* (design.m
 Any weights give a lower bound, and the inner solution at any weights an upper bound.
 """
 
-import time
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from solvers.deadline import Deadline
 from solvers.interior_point import (
     Point,
     Progress,
@@ -27,9 +27,7 @@ from solvers.spectral import Factors
 from workloads.operators import Array
 
 _WARM_STEPS = 1
-_MANY_QUERIES = 8
-_FEW_QUERIES = 3000
-_SCREENING_STEPS = 8
+_UNIFORM_SHARE = 0.03
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,10 +66,14 @@ class DualResult:
 
 @dataclass(frozen=True, eq=False)
 class Weights:
-    """A dual point to start from: column weights p (d,) and query weights q (m,)."""
+    """A dual point: column weights p (d,) and query weights q (m,)."""
 
     p: Array
     q: Array
+
+    def resized(self, d: int, m: int) -> "Weights":
+        """The weights of a neighbour with d cells and m queries, read off by position."""
+        return Weights(_resampled(self.p, d), _resampled(self.q, m))
 
 
 def optimum(
@@ -91,7 +93,7 @@ def optimum(
     tol : float
         Relative gap to reach.
     start : Weights, optional
-        Of a neighbouring problem; changes no result beyond the gap.
+        Of a neighbouring problem, of any size; changes no result beyond the gap.
     max_iterations : int
         Newton steps at most.
     time_limit : float, optional
@@ -102,9 +104,7 @@ def optimum(
     DualResult
         Bounds on Δ².
     """
-    deadline = _deadline(time_limit)
-    if factors.queries > max(_MANY_QUERIES * factors.rank, _FEW_QUERIES):
-        return _by_working_set(factors, tol, max_iterations, deadline)
+    deadline = Deadline.after(time_limit)
     program = _both_simplices(factors, np.zeros(factors.queries))
     point = _first_point(program, start)
     for _ in range(_WARM_STEPS):
@@ -163,7 +163,7 @@ def least_total_error(
         _total_error_bounds,
         tol=tol,
         max_iterations=max_iterations,
-        deadline=_deadline(time_limit),
+        deadline=Deadline.after(time_limit),
     )
     return _scaled(_result(progress, extra_factorisations=1), float(weights.sum()))
 
@@ -173,6 +173,7 @@ def hybrid(
     weights: Array,
     *,
     tol: float,
+    start: Weights | None = None,
     max_iterations: int = 60,
     time_limit: float | None = None,
 ) -> DualResult:
@@ -189,6 +190,8 @@ def hybrid(
         Of the variance ratios in the total; all zero gives Problem 1.
     tol : float
         Relative gap to reach.
+    start : Weights, optional
+        Of a neighbouring problem, of any size; changes no result beyond the gap.
     max_iterations : int
         Newton steps at most.
     time_limit : float, optional
@@ -202,11 +205,11 @@ def hybrid(
     program = _both_simplices(factors, weights)
     progress = maximise(
         program,
-        _first_point(program, None),
+        _first_point(program, start),
         _hybrid_bounds,
         tol=tol,
         max_iterations=max_iterations,
-        deadline=_deadline(time_limit),
+        deadline=Deadline.after(time_limit),
     )
     return _result(progress, extra_factorisations=1)
 
@@ -214,7 +217,7 @@ def hybrid(
 def lower_bound_from(factors: Factors, weights: Weights) -> float:
     """The certified lower bound on Δ² from any positive weights."""
     program = _both_simplices(factors, np.zeros(factors.queries))
-    return _largest_entries(_first_point(program, weights))[0]
+    return _largest_entries(evaluate(program, np.concatenate([weights.p, weights.q])))[0]
 
 
 def _both_simplices(factors: Factors, offset: Array) -> WeightProgram:
@@ -230,8 +233,15 @@ def _first_point(program: WeightProgram, start: Weights | None) -> Point:
     uniform = np.concatenate([np.full(d, 1 / d), np.full(m, 1 / m)])
     if start is None:
         return evaluate(program, uniform)
-    near = np.concatenate([start.p / start.p.sum(), start.q / start.q.sum()])
-    return evaluate(program, 0.99 * near + 0.01 * uniform)
+    sized = start.resized(d, m)
+    near = np.concatenate([sized.p / sized.p.sum(), sized.q / sized.q.sum()])
+    return evaluate(program, (1 - _UNIFORM_SHARE) * near + _UNIFORM_SHARE * uniform)
+
+
+def _resampled(values: Array, size: int) -> Array:
+    if values.size == size:
+        return values
+    return np.interp(np.linspace(0, 1, size), np.linspace(0, 1, values.size), values)
 
 
 def _largest_entries(point: Point) -> tuple[float, float]:
@@ -255,57 +265,6 @@ def _hybrid_bounds(point: Point) -> tuple[float, float]:
     return lower, 2 * float(np.sqrt(point.profile.max() * accuracy))
 
 
-def _by_working_set(
-    factors: Factors, tol: float, max_iterations: int, deadline: float
-) -> DualResult:
-    """Many more queries than rank: solve for those that matter, add the violated ones."""
-    program = _both_simplices(factors, np.zeros(factors.queries))
-    point = _first_point(program, None)
-    for _ in range(_SCREENING_STEPS):
-        point = evaluate(program, multiplicative_step(point, floor=1e-6))
-    size = min(2 * factors.rank, factors.queries)
-    chosen = np.sort(np.argpartition(-point.q, size - 1)[:size])
-    iterations = factorisations = products = 0
-    best: DualResult | None = None
-    while True:
-        part = factors.take(chosen)
-        inner = _both_simplices(part, np.zeros(chosen.size))
-        progress = maximise(
-            inner,
-            _first_point(inner, None),
-            _largest_entries,
-            tol=tol / 4,
-            max_iterations=max_iterations,
-            deadline=deadline,
-        )
-        iterations += progress.iterations
-        factorisations += progress.factorisations
-        products += progress.products
-        covariance = progress.best.spectrum.covariance()
-        ratios = np.einsum("ij,ij->i", factors.left @ covariance, factors.left)
-        upper = float(progress.best.profile.max() * ratios.max())
-        if best is None or upper < best.upper:
-            best = DualResult(
-                progress.best, progress.lower, upper, covariance, 0, 0, 0, False, False
-            )
-        best = replace(
-            best,
-            lower=max(best.lower, progress.lower),
-            iterations=iterations,
-            factorisations=factorisations,
-            products=products,
-        )
-        best = replace(best, converged=best.gap <= tol)
-        if best.converged or time.perf_counter() >= deadline:
-            return replace(best, timed_out=not best.converged)
-        allowed = progress.best.variance_ratios.max()
-        violated = np.setdiff1d(np.flatnonzero(ratios > allowed), chosen)
-        if violated.size == 0:
-            return best
-        worst = violated[np.argsort(-ratios[violated])[: factors.rank]]
-        chosen = np.sort(np.concatenate([chosen, worst]))
-
-
 def _result(progress: Progress, *, extra_factorisations: int) -> DualResult:
     return DualResult(
         progress.best,
@@ -322,7 +281,3 @@ def _result(progress: Progress, *, extra_factorisations: int) -> DualResult:
 
 def _scaled(result: DualResult, factor: float) -> DualResult:
     return replace(result, lower=result.lower * factor, upper=result.upper * factor)
-
-
-def _deadline(time_limit: float | None) -> float:
-    return np.inf if time_limit is None else time.perf_counter() + time_limit

@@ -5,7 +5,6 @@ maximise 2 f(p, q) - cost . x over the weights x >= 0, where f is the nuclear no
 corrector on x * slack = mu, every Newton step solved by `solvers.newton_system`.
 """
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,6 +12,7 @@ from functools import cached_property
 import numpy as np
 import scipy.linalg as sla
 
+from solvers.deadline import Deadline
 from solvers.newton_system import NewtonSystem
 from solvers.spectral import Factors, Spectrum, spectrum
 from workloads.operators import Array
@@ -161,7 +161,7 @@ def maximise(
     *,
     tol: float,
     max_iterations: int = 60,
-    deadline: float = np.inf,
+    deadline: Deadline,
 ) -> Progress:
     """Maximise until the certified bounds agree.
 
@@ -177,8 +177,8 @@ def maximise(
         Relative gap to reach.
     max_iterations : int
         Newton steps at most.
-    deadline : float
-        ``time.perf_counter()`` value at which to stop.
+    deadline : Deadline
+        When to stop.
 
     Returns
     -------
@@ -196,7 +196,7 @@ def maximise(
         if high < upper:
             upper, best, best_slack = high, point, slack
         converged = upper <= lower * (1 + tol)
-        timed_out = time.perf_counter() >= deadline
+        timed_out = deadline.passed
         if converged or timed_out or iteration >= max_iterations:
             break
         complementarity_gap = float(point.x @ slack) / point.spectrum.nuclear_norm

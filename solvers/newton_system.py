@@ -10,6 +10,10 @@ integral of exp(-t/λ_a) exp(-t/λ_b) over t > 0: a few nodes of the trapezoidal
 log t make K a sum of Hadamard squares of Gram matrices, accurate to some per cent, at
 the price of one matrix product each. Factorised in single precision, that sum
 preconditions conjugate gradients so well that about two products with the exact K suffice.
+
+K_ij is at most the product of the root masses of weights i and j, and the masses sum to the
+nuclear norm; where there are too many weights for an n x n matrix, those of least mass
+are preconditioned by their diagonal alone.
 """
 
 from collections.abc import Callable
@@ -22,8 +26,11 @@ from solvers.spectral import Spectrum
 from workloads.operators import Array
 
 Single = NDArray[np.float32]
+Rows = slice | NDArray[np.intp]
 
 LARGEST_EXPLICIT = 20_000
+_HEAVY_PER_RANK = 8
+_HEAVY_AT_LEAST = 3_000
 _NODE_SPACING = 2.0
 _SMALLEST_RELATIVE = 1e-9
 _RIDGES = (1e-7, 1e-5, 1e-3)
@@ -71,10 +78,7 @@ class NewtonSystem:
         self._kernel: Single = (1 / np.add.outer(1 / found.singular, 1 / found.singular)).astype(
             np.float32
         )
-        if diagonal.size <= LARGEST_EXPLICIT:
-            self._precondition = self._factorised(found.singular, mass * self._share)
-        else:
-            self._precondition = self._diagonal_only()
+        self._precondition = self._factorised(found.singular, mass * self._share)
         self._solved = self._precondition(constraints)
         self._schur = constraints.T @ self._solved
 
@@ -120,36 +124,62 @@ class NewtonSystem:
         return lambda b: (b.T / entries).T
 
     def _factorised(self, singular: Array, mass: Array) -> Callable[[Array], Array]:
+        heavy = _heaviest(mass, singular.size)
         for ridge in _RIDGES:
-            explicit = self._explicit(singular)
-            explicit[np.diag_indices_from(explicit)] += (self._diagonal + ridge * mass).astype(
-                np.float32
-            )
+            explicit = self._explicit(singular, heavy)
+            explicit[np.diag_indices_from(explicit)] += (self._diagonal + ridge * mass)[
+                heavy
+            ].astype(np.float32)
             try:
                 factor = sla.cho_factor(explicit, lower=True, overwrite_a=True, check_finite=False)
             except sla.LinAlgError:
                 continue
-            return lambda b: np.asarray(
-                sla.cho_solve(factor, b.astype(np.float32), check_finite=False), dtype=np.float64
-            )
+            return self._blockwise(factor, heavy)
         return self._diagonal_only()
 
-    def _explicit(self, singular: Array) -> Single:
+    def _blockwise(self, factor: tuple[Single, bool], heavy: Rows) -> Callable[[Array], Array]:
+        """The factor where it is, the diagonal elsewhere."""
+
+        def solve_heavy(b: Array) -> Array:
+            solved = sla.cho_solve(factor, b.astype(np.float32), check_finite=False)
+            return np.asarray(solved, dtype=np.float64)
+
+        if isinstance(heavy, slice):
+            return solve_heavy
+        light = self._diagonal_only()
+
+        def solve(b: Array) -> Array:
+            solved = light(b)
+            solved[heavy] = solve_heavy(b[heavy])
+            return solved
+
+        return solve
+
+    def _explicit(self, singular: Array, heavy: Rows) -> Single:
         inverse = 1 / np.maximum(singular, _SMALLEST_RELATIVE * singular[-1])
         nodes = np.arange(
             -np.log(2 * inverse[0]) - 2.5,
             -np.log(2 * inverse[-1]) + 1.6 + _NODE_SPACING,
             _NODE_SPACING,
         )
-        n = self._stacked.shape[0]
+        stacked = self._stacked[heavy]
+        n = stacked.shape[0]
         total = np.zeros((n, n), np.float32)
         for t in np.exp(nodes):
-            weighted = self._stacked * np.exp(-0.5 * t * inverse).astype(np.float32)
+            weighted = stacked * np.exp(-0.5 * t * inverse).astype(np.float32)
             gram = weighted @ weighted.T
             gram *= gram
             gram *= np.float32(_NODE_SPACING * t)
             total += gram
-        signed = self._signs * self._share.astype(np.float32)
+        signed = (self._signs * self._share.astype(np.float32))[heavy]
         total *= signed
         total *= signed[:, None]
         return total
+
+
+def _heaviest(mass: Array, rank: int) -> Rows:
+    """All weights where they are few, else those of most mass."""
+    count = min(max(_HEAVY_PER_RANK * rank, _HEAVY_AT_LEAST), LARGEST_EXPLICIT)
+    if mass.size <= count:
+        return slice(None)
+    return np.sort(np.argpartition(-mass, count)[:count])

@@ -16,7 +16,6 @@ from functools import cached_property
 import numpy as np
 import scipy.linalg as sla
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from workloads.operators import Array, Matrix
 
@@ -53,10 +52,6 @@ class Factors:
     def cells(self) -> int:
         """Number of cells d."""
         return self.rank if self.basis is None else self.basis.shape[1]
-
-    def take(self, rows: NDArray[np.intp]) -> "Factors":
-        """The same basis with some of the queries only."""
-        return Factors(self.left[rows], self.basis)
 
 
 def factorise(scaled: Matrix) -> Factors:

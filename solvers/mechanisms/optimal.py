@@ -1,10 +1,24 @@
 """The optimum of Problem 1, certified: least privacy cost that meets every target."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
 from solvers import dual
 from solvers.checked import from_dual
+from solvers.deadline import Deadline
+from solvers.dual import DualResult
+from solvers.errors import OptionError
 from solvers.method import Method, Work
 from solvers.problem import Problem
-from solvers.solution import Solution
+from solvers.refined import Level, refine
+from solvers.solution import Solution, quadratic_forms
+from workloads import from_matrix
+from workloads.operators import Array
+
+_REFINED_TOL = 1e-9
 
 
 def solve(
@@ -14,6 +28,9 @@ def solve(
     max_iterations: int = 100,
     time_limit: float | None = None,
     start: dual.Weights | None = None,
+    refined: bool = False,
+    total_error_weight: float = 0.0,
+    profile_bounds: Sequence[float] | None = None,
 ) -> Solution:
     """The covariance of least Δ² (Problem 1 of PVLDB 14(10)) by an interior point in the dual.
 
@@ -30,30 +47,144 @@ def solve(
     start : Weights, optional
         Dual weights of a neighbouring problem (``Solution.weights``); changes no result
         beyond the gap.
+    refined : bool
+        Whether to go on to the one solution that is least in the refined privacy ordering
+        (Definition 3 and Theorem 10 of PVLDB 14(10)). ``notes["levels"]`` tells how many
+        problems that took.
+    total_error_weight : float
+        θ >= 0 of the hybrid with total squared error (section 6.1): the solution minimises
+        ``Δ² (1 + θ sum(query_variances))``, which the best scale makes of
+        ``max(profile) + max(ratios) + θ sum(query_variances)``.
+    profile_bounds : sequence of float, shape (d,), optional
+        A personal bound α_i > 0 for every cell: ``max(profile / α)`` takes the place of
+        ``Δ² = max(profile)`` (Corollary 1 holds for every cell by itself).
 
     Returns
     -------
     Solution
+        ``notes["room"]`` is one less the mean over the largest profile entry: what is left
+        for queries that cost nothing. Where the objective is not Δ² itself,
+        ``notes["objective"]`` and ``notes["objective_gap"]`` say what was reached.
 
     Raises
     ------
+    OptionError
+        If an option is out of range, or ``refined`` is asked of the hybrid.
     SolveFailedError
         If the covariance does not confirm the numbers of the dual.
     """
-    result = dual.optimum(
-        problem.factors,
-        tol=tol,
-        start=start,
-        max_iterations=max_iterations,
-        time_limit=time_limit,
+    _check(problem, start, refined, total_error_weight)
+    alpha = None if profile_bounds is None else _checked_bounds(problem, profile_bounds)
+    scaled = problem if alpha is None else _with_columns_divided(problem, np.sqrt(alpha))
+    omega = total_error_weight * problem.targets
+    deadline = Deadline.after(time_limit)
+    notes: dict[str, Any] = {}
+    if total_error_weight > 0:
+        result = dual.hybrid(
+            scaled.factors,
+            omega,
+            tol=tol,
+            start=start,
+            max_iterations=max_iterations,
+            time_limit=time_limit,
+        )
+    else:
+        result = dual.optimum(
+            scaled.factors,
+            tol=min(tol, _REFINED_TOL) if refined else tol,
+            start=start,
+            max_iterations=max_iterations,
+            time_limit=time_limit,
+        )
+    if refined:
+        result, notes["levels"] = _refine(scaled, result, tol, deadline)
+
+    def objective(found: Solution) -> float:
+        if total_error_weight == 0:
+            return found.squared_privacy_cost
+        total = 1 + total_error_weight * found.total_variance
+        return 2 * float(np.sqrt(found.squared_privacy_cost * total))
+
+    plain = alpha is None and total_error_weight == 0
+    bound = {"known_lower_bound": result.lower} if plain else {}
+    solution = from_dual("optimal", scaled, result, objective, notes, **bound)
+    if not plain:
+        notes |= {"objective": objective(solution), "objective_gap": result.gap}
+    if alpha is not None:
+        solution = _with_columns_multiplied(solution, problem, alpha)
+    return _with_notes(solution, notes | {"room": _room(solution)})
+
+
+def _check(
+    problem: Problem, start: dual.Weights | None, refined: bool, total_error_weight: float
+) -> None:
+    if start is not None and not isinstance(start, dual.Weights):
+        raise OptionError(
+            f"optimal: start of type {type(start).__name__}; expected the weights of another "
+            "solution (Solution.weights)"
+        )
+    if not (np.isfinite(total_error_weight) and total_error_weight >= 0):
+        raise OptionError(
+            f"optimal: total_error_weight {total_error_weight}; expected a number of at least 0"
+        )
+    if refined and total_error_weight > 0:
+        raise OptionError(
+            "optimal: refined with a total_error_weight; the refined ordering is of Problem 1 "
+            "alone: leave one of the two out"
+        )
+
+
+def _checked_bounds(problem: Problem, bounds: Sequence[float]) -> Array:
+    alpha = np.asarray(bounds, dtype=np.float64)
+    d = problem.workload.d
+    if alpha.shape != (d,) or not np.all(np.isfinite(alpha) & (alpha > 0)):
+        raise OptionError(
+            f"optimal: profile_bounds of shape {alpha.shape}; expected {d} positive finite "
+            "numbers, one for each cell of the domain"
+        )
+    return alpha
+
+
+def _with_columns_divided(problem: Problem, divisor: Array) -> Problem:
+    return Problem(from_matrix(problem.workload.matrix / divisor[None, :]), problem.targets)
+
+
+def _with_columns_multiplied(solution: Solution, problem: Problem, alpha: Array) -> Solution:
+    return replace(
+        solution,
+        problem=problem,
+        basis=solution.basis * np.sqrt(alpha),
+        privacy_profile=solution.privacy_profile * alpha,
     )
-    return from_dual(
-        "optimal",
-        problem,
-        result,
-        lambda solution: solution.squared_privacy_cost,
-        known_lower_bound=result.lower,
+
+
+def _refine(
+    problem: Problem, result: DualResult, tol: float, deadline: Deadline
+) -> tuple[DualResult, int]:
+    """The result with the covariance that is least in the refined ordering."""
+    factors = problem.factors
+    scale = float(quadratic_forms(factors.left, result.covariance).max())
+    first = Level(result.covariance / scale, result.point.p / result.point.p.sum(), result.gap)
+    found = refine(factors, first, _REFINED_TOL, deadline)
+    covariance = found.factor @ found.factor.T
+    converged = result.gap <= tol and found.gap <= tol
+    return (
+        replace(
+            result,
+            covariance=covariance,
+            converged=converged,
+            timed_out=deadline.passed and not converged,
+        ),
+        found.levels,
     )
+
+
+def _room(solution: Solution) -> float:
+    return float(1 - solution.privacy_profile.mean() / solution.squared_privacy_cost)
+
+
+def _with_notes(solution: Solution, notes: Mapping[str, Any]) -> Solution:
+    return replace(solution, notes={**(solution.notes or {}), **notes})
 
 
 def work(m: int, d: int) -> Work:

@@ -1,0 +1,165 @@
+"""The unique answer to Problem 1: least in the refined privacy ordering (Theorem 10).
+
+Among the covariances of least Δ² the one is sought whose next largest profile entry is
+least, and so on. In coordinates where Σ = I, let S be the span of the columns that the
+optimal dual weights p touch. Every optimal covariance has the same profile on those
+columns, and b' Σ⁻¹ b is strictly convex along all directions D with D Σ⁻¹ b != 0; so all
+optimal covariances agree with Σ on S and differ only by a covariance of the orthogonal
+complement, where the next level is a problem of the same form,
+
+    minimise max_i (a_i + b_i' Σ⁻¹ b_i)   subject to   v_j' Σ v_j <= room_j,
+
+smaller by the dimension of S, with a_i and room_j what the settled part uses. The
+recursion ends when no direction is left: then the answer is unique.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg as sla
+
+from solvers.deadline import Deadline
+from solvers.interior_point import Point, WeightProgram, evaluate, maximise
+from solvers.spectral import Factors
+from workloads.operators import Array
+
+_LEVEL_ITERATIONS = 60
+_NEGLIGIBLE = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Level:
+    """A covariance of least largest profile entry, and the weights that prove it.
+
+    Attributes
+    ----------
+    covariance : numpy.ndarray, shape (k, k)
+        Scaled so that no query has more than its room.
+    p : numpy.ndarray, shape (d,)
+        Column weights, summing to one.
+    gap : float
+        Certified relative gap of the largest entry.
+    """
+
+    covariance: Array
+    p: Array
+    gap: float
+
+
+@dataclass(frozen=True, eq=False)
+class Refined:
+    """The end of the recursion.
+
+    Attributes
+    ----------
+    factor : numpy.ndarray, shape (k, k)
+        F with Σ = F Fᵀ.
+    levels : int
+        How many different problems had to be solved.
+    gap : float
+        The largest certified gap of any level.
+    """
+
+    factor: Array
+    levels: int
+    gap: float
+
+
+def refine(factors: Factors, first: Level, tol: float, deadline: Deadline) -> Refined:
+    """Go on from an optimum of Problem 1 to the one least in the refined ordering.
+
+    Parameters
+    ----------
+    factors : Factors
+        Of the scaled workload.
+    first : Level
+        An optimum of Problem 1.
+    tol : float
+        Relative gap of every level.
+    deadline : Deadline
+        When to stop; the covariance of the last finished level is then returned.
+
+    Returns
+    -------
+    Refined
+    """
+    basis = np.eye(factors.rank) if factors.basis is None else factors.basis
+    return _descend(
+        factors.left,
+        basis,
+        np.zeros(basis.shape[1]),
+        np.ones(factors.queries),
+        first,
+        tol,
+        deadline,
+    )
+
+
+def _descend(
+    left: Array,
+    basis: Array,
+    used: Array,
+    room: Array,
+    level: Level,
+    tol: float,
+    deadline: Deadline,
+) -> Refined:
+    root = sla.cholesky(level.covariance, lower=True)
+    columns = sla.solve_triangular(root, basis, lower=True)
+    eigenvalues, rotation = sla.eigh((columns * level.p) @ columns.T, driver="evd")
+    threshold = np.sqrt(max(level.gap, np.finfo(float).eps)) * eigenvalues[-1]
+    count = int(np.sum(eigenvalues <= threshold))
+    if count == 0 or deadline.passed:
+        return Refined(root, 1, level.gap)
+    free, settled = rotation[:, :count], rotation[:, count:]
+    rows, inner = left @ root, free.T @ columns
+    open_columns = np.square(inner).sum(axis=0) > threshold * np.square(columns).sum(axis=0).max()
+    used_here = used + np.square(settled.T @ columns).sum(axis=0)
+    room_left = room - np.square(rows @ settled).sum(axis=1)
+    free_rows = rows @ free
+    asked = np.square(free_rows).sum(axis=1) > _NEGLIGIBLE * room
+    part = Factors(free_rows[asked], inner[:, open_columns])
+    below = _least_largest(part, used_here[open_columns], room_left[asked], tol, deadline)
+    rest = _descend(
+        part.left,
+        inner[:, open_columns],
+        used_here[open_columns],
+        room_left[asked],
+        below,
+        tol,
+        deadline,
+    )
+    factor = np.hstack([root @ settled, root @ free @ rest.factor])
+    return Refined(factor, 1 + rest.levels, max(level.gap, rest.gap))
+
+
+def _least_largest(
+    factors: Factors, used: Array, room: Array, tol: float, deadline: Deadline
+) -> Level:
+    """Minimise the largest of ``used + profile`` with variances of at most ``room``."""
+    d, m = factors.cells, factors.queries
+    groups = np.zeros((d + m, 1))
+    groups[:d] = 1
+    program = WeightProgram(factors, np.zeros(m), True, np.concatenate([-used, room]), groups)
+
+    def bounds(point: Point) -> tuple[float, float]:
+        weight = float(point.p.sum())
+        accuracy = float(point.q @ room)
+        lower = point.spectrum.nuclear_norm**2 / (weight * accuracy) + point.p @ used / weight
+        scale = float(np.max(point.variance_ratios / room))
+        return float(lower), float(np.max(used + scale * point.profile))
+
+    start = np.concatenate([np.full(d, 1 / d), 1 / (m * room)])
+    norm = evaluate(program, start).spectrum.nuclear_norm
+    start[d:] *= norm**2
+    progress = maximise(
+        program,
+        evaluate(program, start),
+        bounds,
+        tol=tol,
+        max_iterations=_LEVEL_ITERATIONS,
+        deadline=deadline,
+    )
+    best = progress.best
+    scale = float(np.max(best.variance_ratios / room))
+    return Level(best.spectrum.covariance() / scale, best.p / best.p.sum(), progress.gap)

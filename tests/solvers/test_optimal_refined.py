@@ -1,0 +1,182 @@
+"""The unique answer of Problem 1, personal profile bounds and the hybrid with total error."""
+
+import cvxpy as cp
+import numpy as np
+import pytest
+import scipy.linalg as sla
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import solvers
+import workloads
+from solvers import OptionError, dual
+from solvers.problem import as_problem
+
+
+def prefix(d):
+    return np.tril(np.ones((d, d)))
+
+
+def least_next_entry(basis, rows, fixed, level, targets):
+    """The least largest profile entry outside ``fixed``, those at most ``level``: an SDP."""
+    k = basis.shape[0]
+    sigma = cp.Variable((k, k), PSD=True)
+    entry = cp.Variable()
+    limits = [level if i in fixed else entry for i in range(basis.shape[1])]
+    blocks = [
+        cp.bmat([[sigma, b[:, None]], [b[None, :], cp.reshape(limit, (1, 1), order="C")]]) >> 0
+        for b, limit in zip(basis.T, limits, strict=True)
+    ]
+    accurate = [row @ sigma @ row <= c for row, c in zip(rows, targets, strict=True)]
+    problem = cp.Problem(cp.Minimize(entry), blocks + accurate)
+    problem.solve(solver=cp.CLARABEL)
+    return problem.value
+
+
+def test_every_block_of_a_direct_sum_gets_its_own_optimum():
+    sizes = (2, 8, 4)
+    matrix = sla.block_diag(*(prefix(d) for d in sizes))
+    solution = solvers.solve("optimal", matrix, refined=True)
+    own = [solvers.solve("optimal", prefix(d), tol=1e-9).squared_privacy_cost for d in sizes]
+    np.testing.assert_allclose(solution.privacy_profile, np.repeat(own, sizes), rtol=1e-7)
+    assert solution.notes["levels"] == 3
+    assert solution.gap <= 1e-6
+
+
+def test_refined_leaves_more_room_than_optimal_and_neither_costs_more():
+    matrix = sla.block_diag(prefix(2), prefix(8), prefix(4))
+    plain = solvers.solve("optimal", matrix)
+    refined = solvers.solve("optimal", matrix, refined=True)
+    assert refined.squared_privacy_cost == pytest.approx(plain.squared_privacy_cost, rel=2e-6)
+    assert refined.notes["room"] > plain.notes["room"] + 0.05
+    comparison = solvers.privacy.compare_profiles(
+        refined.privacy_profile, plain.privacy_profile, tolerance=1e-5
+    )
+    assert comparison.order < 0
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_later_entry_can_be_lowered(seed):
+    rng = np.random.default_rng(seed)
+    hard, easy = prefix(3), rng.integers(-1, 2, size=(3, 3)) + 2.0 * np.eye(3)
+    matrix = sla.block_diag(hard, easy)
+    matrix[1, 4] = 0.5
+    targets = np.concatenate([np.ones(3), rng.uniform(8, 12, 3)])
+    solution = solvers.solve("optimal", matrix, targets, refined=True)
+    profile = solution.privacy_profile
+    level = profile.max()
+    fixed = set(np.flatnonzero(profile > level * (1 - 1e-5)))
+    rest = [profile[i] for i in range(6) if i not in fixed]
+    least = least_next_entry(
+        solution.basis, solution.representation, fixed, level * (1 + 1e-7), targets
+    )
+    assert rest
+    assert max(rest) == pytest.approx(least, rel=1e-3)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10_000))
+def test_refined_meets_the_targets_at_the_same_cost(seed):
+    rng = np.random.default_rng(seed)
+    m, d = int(rng.integers(1, 10)), int(rng.integers(1, 8))
+    matrix = rng.integers(-1, 2, size=(m, d)).astype(float)
+    matrix[0, 0] = 1.0
+    targets = rng.uniform(0.2, 5, m)
+    plain = solvers.solve("optimal", matrix, targets, tol=1e-9)
+    refined = solvers.solve("optimal", matrix, targets, refined=True)
+    assert refined.converged
+    assert refined.squared_privacy_cost == pytest.approx(plain.squared_privacy_cost, rel=3e-6)
+    assert np.all(refined.query_variances <= targets * (1 + 1e-9))
+    ordering = solvers.privacy.compare_profiles(
+        refined.privacy_profile,
+        plain.privacy_profile,
+        tolerance=3e-4,  # a profile is known to the root of the gap
+    )
+    assert ordering.order <= 0
+
+
+def test_the_tightest_prefixes_leave_nothing_to_refine():
+    solution = solvers.solve("optimal", prefix(16), refined=True)
+    assert solution.notes["levels"] == 1
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 10_000), st.floats(0.05, 20))
+def test_equal_personal_bounds_change_nothing(seed, bound):
+    rng = np.random.default_rng(seed)
+    matrix = rng.integers(-2, 3, size=(5, 4)) + np.eye(5, 4)
+    plain = solvers.solve("optimal", matrix)
+    bounded = solvers.solve("optimal", matrix, profile_bounds=[bound] * 4)
+    assert bounded.squared_privacy_cost == pytest.approx(plain.squared_privacy_cost, rel=3e-6)
+    assert bounded.notes["objective"] * bound == pytest.approx(
+        bounded.squared_privacy_cost, rel=3e-6
+    )
+
+
+def test_a_personal_bound_protects_its_cell_at_the_others_expense():
+    workload = workloads.make("prefix", d=8)
+    plain = solvers.solve("optimal", workload)
+    alpha = np.ones(8)
+    alpha[0] = 0.5
+    bounded = solvers.solve("optimal", workload, profile_bounds=list(alpha))
+    ratio = bounded.privacy_profile / alpha
+    assert ratio.max() == pytest.approx(bounded.notes["objective"], rel=1e-9)
+    assert bounded.notes["objective_gap"] <= 1e-6
+    assert bounded.privacy_profile[0] < 0.7 * plain.privacy_profile[0]
+    assert bounded.squared_privacy_cost > plain.squared_privacy_cost
+    left, basis = bounded.representation, bounded.basis
+    np.testing.assert_allclose(left @ basis, workload.dense, atol=1e-9)
+
+
+def test_the_hybrid_trades_cost_for_total_error_between_optimal_and_ca():
+    workload = workloads.make("range", d=24, seed=1)
+    found = [
+        solvers.solve("optimal", workload, total_error_weight=weight)
+        for weight in (0.0, 0.01, 0.1, 1.0, 1e4)
+    ]
+    costs = np.array([s.squared_privacy_cost for s in found])
+    totals = np.array([s.total_variance * s.squared_privacy_cost for s in found])
+    assert np.all(np.diff(costs) >= -1e-5 * costs[0])
+    assert np.all(np.diff(totals) <= 1e-5 * totals[0])
+    ca = solvers.solve("CA", workload)
+    assert totals[-1] == pytest.approx(ca.total_variance * ca.squared_privacy_cost, rel=1e-3)
+    assert all(s.notes["objective_gap"] <= 1e-6 for s in found[1:])
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 10_000), st.floats(1e-3, 10))
+def test_no_covariance_beats_the_hybrid_in_its_own_objective(seed, weight):
+    rng = np.random.default_rng(seed)
+    matrix = rng.integers(-2, 3, size=(6, 4)) + np.eye(6, 4)
+    targets = rng.uniform(0.5, 3, 6)
+
+    def objective(solution):
+        return solution.squared_privacy_cost * (1 + weight * solution.total_variance)
+
+    best = objective(solvers.solve("optimal", matrix, targets, total_error_weight=weight))
+    for name in ("IP", "GM", "CA", "fisher", "optimal"):
+        assert objective(solvers.solve(name, matrix, targets)) >= best * (1 - 3e-6)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"refined": True, "total_error_weight": 1.0}, "leave one of the two out"),
+        ({"total_error_weight": -1.0}, "at least 0"),
+        ({"profile_bounds": [1.0, 2.0]}, "4 positive finite numbers"),
+        ({"profile_bounds": [1.0, 0.0, 1.0, 1.0]}, "positive"),
+        ({"start": "optimal"}, "Solution.weights"),
+    ],
+)
+def test_wrong_options_are_refused_with_a_sentence(options, message):
+    with pytest.raises(OptionError, match=message):
+        solvers.solve("optimal", prefix(4), **options)
+
+
+def test_a_smaller_neighbour_saves_newton_steps_and_changes_nothing_beyond_the_gap():
+    small = solvers.solve("optimal", workloads.make("prefix", d=64))
+    problem = as_problem(workloads.make("prefix", d=128))
+    cold = dual.optimum(problem.factors, tol=1e-6)
+    warm = dual.optimum(problem.factors, tol=1e-6, start=small.weights)
+    assert warm.iterations < cold.iterations
+    assert warm.upper == pytest.approx(cold.upper, rel=2e-6)
