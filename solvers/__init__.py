@@ -1,13 +1,14 @@
 """Choosing the noise of differentially private query releases: every mechanism, one result."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, overload
 
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from solvers import privacy
+from solvers import marginals, privacy
 from solvers.errors import (
     NotApplicableError,
     OptionError,
@@ -16,6 +17,7 @@ from solvers.errors import (
     UnknownMethodError,
 )
 from solvers.graph import GraphProblem, GraphSolution, as_graph_problem
+from solvers.marginals import MarginalsSolution
 from solvers.method import Method, Work, all_methods, find
 from solvers.problem import Problem, as_problem
 from solvers.solution import Solution
@@ -25,6 +27,7 @@ from workloads.family import Kind
 __all__ = [
     "GraphProblem",
     "GraphSolution",
+    "MarginalsSolution",
     "Method",
     "NotApplicableError",
     "OptionError",
@@ -64,7 +67,7 @@ def solve(
     *,
     preset: str | None = None,
     **options: Any,
-) -> Solution: ...
+) -> Solution | MarginalsSolution: ...
 
 
 def solve(
@@ -74,7 +77,7 @@ def solve(
     *,
     preset: str | None = None,
     **options: Any,
-) -> Solution | GraphSolution:
+) -> Solution | MarginalsSolution | GraphSolution:
     """Choose the noise of a query release by the named method.
 
     Parameters
@@ -95,7 +98,8 @@ def solve(
     Returns
     -------
     Solution
-        A `GraphSolution` where the workload is a query graph.
+        A `MarginalsSolution` where marginals are solved in subset variables (see
+        `solvers.marginals`), a `GraphSolution` where the workload is a query graph.
 
     Raises
     ------
@@ -117,6 +121,9 @@ def solve(
         kind = "matrix"
         problem = as_problem(workload, targets)
     resolved = chosen.resolve(preset, options, kind)
+    run: Callable[[], Any] = partial(chosen.solver(kind), problem, **resolved)
     started = time.perf_counter()
-    solution: Solution | GraphSolution = chosen.solver(kind)(problem, **resolved)
+    if isinstance(problem, Problem):
+        run = marginals.solver(chosen, problem, resolved) or run
+    solution: Solution | MarginalsSolution | GraphSolution = run()
     return solution.timed(time.perf_counter() - started)

@@ -1,0 +1,95 @@
+"""Which problems are solved in subset variables."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from solvers.errors import NotApplicableError
+from solvers.marginals.forms import FORMS
+from solvers.marginals.interior_point import minimise
+from solvers.marginals.solution import MarginalsSolution
+from solvers.marginals.structure import readable, structure
+from solvers.method import Method
+from solvers.problem import Problem
+from workloads.operators import LARGEST_MATRIX_BYTES, Marginals
+
+
+def solver(
+    method: Method, problem: Problem, options: Mapping[str, Any]
+) -> Callable[[], MarginalsSolution] | None:
+    """The solve of a problem in subset variables; None if it takes the query matrix.
+
+    Parameters
+    ----------
+    method : Method
+        The method asked for.
+    problem : Problem
+        The workload and its targets.
+    options : Mapping[str, object]
+        All options of the solve, defaults included.
+
+    Returns
+    -------
+    callable or None
+
+    Raises
+    ------
+    NotApplicableError
+        If it takes the query matrix, and that of this workload is too large to build.
+    """
+    if not isinstance(problem.workload.operator, Marginals):
+        return None
+    known = structure(problem)
+    form = FORMS.get(method.name)
+    if form is None:
+        obstacle = f"it has no form in subset variables (there is one for {', '.join(FORMS)})"
+    elif known is None:
+        obstacle = "the targets differ within a marginal; give one for each marginal"
+    else:
+        taken = {
+            name
+            for name, parameter in inspect.signature(form.solve).parameters.items()
+            if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+        }
+        dense_only = [
+            name
+            for name, parameter in method.options_on("matrix").items()
+            if name not in taken | form.indifferent and options[name] != parameter.default
+        ]
+        if not dense_only:
+            return partial(form.solve, known, **{name: options[name] for name in taken})
+        obstacle = f"option {dense_only[0]!r} needs the query matrix; leave it at its default"
+    _refuse_if_too_large(method.name, problem, obstacle)
+    return None
+
+
+def lower_bound(problem: Problem, tol: float, time_limit: float | None = None) -> float | None:
+    """A certified lower bound on Δ² in subset variables; None if it takes the query matrix.
+
+    Parameters
+    ----------
+    problem : Problem
+        The workload and its targets.
+    tol : float
+        How far below the optimum it may lie, relatively, if there is time enough.
+    time_limit : float, optional
+        In seconds.
+
+    Returns
+    -------
+    float or None
+    """
+    known = structure(problem)
+    if known is None:
+        return None
+    return minimise(known.collapsed.program, tol=tol, time_limit=time_limit).lower
+
+
+def _refuse_if_too_large(name: str, problem: Problem, obstacle: str) -> None:
+    m, d = problem.workload.shape
+    if 8 * d * max(m, d) > LARGEST_MATRIX_BYTES:
+        raise NotApplicableError(
+            f"{name} on {readable(m)} queries over {readable(d)} cells: too large for query "
+            f"matrices, and {obstacle}"
+        )

@@ -1,0 +1,180 @@
+"""What a solve on marginals returns, for a domain of any size."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import exp, fsum
+from typing import Any
+
+import numpy as np
+
+from solvers.errors import NotApplicableError
+from solvers.marginals.interior_point import minimise
+from solvers.marginals.noise import Noise
+from solvers.marginals.structure import Structure, readable
+from solvers.problem import Problem
+from workloads.operators import Array, Matrix
+from workloads.workload import LARGEST_LISTED
+
+LARGEST_EXPANDED = 4096
+"""Most cells and queries of a mechanism that is written out as B, L and Σ."""
+
+_CHEAP_ITERATIONS = 3
+
+
+@dataclass(frozen=True, eq=False)
+class MarginalsSolution:
+    """A linear query mechanism on marginals that just meets its targets.
+
+    It answers the same questions as `solvers.Solution`. All domain cells have the same
+    privacy cost and all queries of a marginal the same variance.
+
+    Attributes
+    ----------
+    method : str
+        The method's name.
+    structure : Structure
+        The marginals and their targets.
+    noise : Noise
+        What the noise is added to and how much.
+    known_lower_bound : float, optional
+        A certified lower bound on Δ² that the method came with.
+    iterations : int
+        Newton steps; 0 for a closed form.
+    converged : bool
+        Whether the method reached its own stopping rule.
+    timed_out : bool
+        Whether it stopped at its time limit instead.
+    runtime : float
+        Wall-clock seconds of the solve alone.
+    notes : dict
+        What else the method reports.
+    weights : numpy.ndarray, shape (number of marginals,), optional
+        The dual weights that certify it.
+    """
+
+    method: str
+    structure: Structure
+    noise: Noise
+    known_lower_bound: float | None = None
+    iterations: int = 0
+    converged: bool = True
+    timed_out: bool = False
+    runtime: float = float("nan")
+    notes: dict[str, Any] | None = None
+    weights: Array | None = None
+
+    @property
+    def problem(self) -> Problem:
+        """The workload and the targets."""
+        return self.structure.problem
+
+    @property
+    def squared_privacy_cost(self) -> float:
+        """Δ² when all targets are met: every entry of the privacy profile."""
+        return self.noise.squared_privacy_cost
+
+    @property
+    def privacy_cost(self) -> float:
+        """Δ, Corollary 1 of arXiv v1."""
+        return float(np.sqrt(self.squared_privacy_cost))
+
+    @property
+    def marginal_variances(self) -> Array:
+        """Variance of every query of each marginal, shape (number of marginals,)."""
+        return self.noise.marginal_variances
+
+    @cached_property
+    def query_variances(self) -> Array:
+        """Shape (m,); where the workload is not listed, one for each marginal."""
+        workload = self.problem.workload
+        if not workload.listed:
+            return self.marginal_variances
+        return np.repeat(self.marginal_variances, workload.group_sizes)
+
+    @cached_property
+    def privacy_profile(self) -> Array:
+        """Shape (d,), all entries equal; a single entry for more than 10^7 cells."""
+        d = self.problem.workload.d
+        return np.full(d if d <= LARGEST_LISTED else 1, self.squared_privacy_cost)
+
+    @cached_property
+    def lower_bound(self) -> float:
+        """A certified lower bound on Δ² over all linear query mechanisms.
+
+        Computed on first use where the method itself brought none.
+        """
+        if self.known_lower_bound is not None:
+            return self.known_lower_bound
+        return minimise(
+            self.structure.collapsed.program, tol=0.0, max_iterations=_CHEAP_ITERATIONS
+        ).lower
+
+    @property
+    def gap(self) -> float:
+        """``squared_privacy_cost / lower_bound - 1``."""
+        return max(self.squared_privacy_cost / self.lower_bound - 1.0, 0.0)
+
+    @property
+    def total_variance(self) -> float:
+        """Sum of the query variances when the targets are just met; infinite beyond floats."""
+        logs = np.log(self.marginal_variances) + self.structure.log_sizes
+        try:
+            return fsum(exp(log) for log in logs)
+        except OverflowError:
+            return float("inf")
+
+    @property
+    def basis(self) -> Array:
+        """B, shape (k, d), for at most `LARGEST_EXPANDED` cells and queries."""
+        return self._expanded[0]
+
+    @property
+    def representation(self) -> Matrix:
+        """L, shape (m, k), for at most `LARGEST_EXPANDED` cells and queries."""
+        return self._expanded[1]
+
+    @property
+    def covariance(self) -> Array:
+        """Of the noise on Bx, shape (k, k), for at most `LARGEST_EXPANDED` cells and queries."""
+        return self._expanded[2]
+
+    def timed(self, seconds: float) -> "MarginalsSolution":
+        """The same solution with its runtime."""
+        return replace(self, runtime=seconds)
+
+    def record(self) -> dict[str, Any]:
+        """The numbers that a sweep stores, by variable name.
+
+        The lower bound is that of the method itself, NaN where it has none.
+        """
+        known = self.known_lower_bound
+        return {
+            "squared_privacy_cost": self.squared_privacy_cost,
+            "lower_bound": float("nan") if known is None else known,
+            "total_variance": self.total_variance,
+            "iterations": self.iterations,
+            "converged": self.converged,
+        }
+
+    def arrays(self) -> dict[str, Array]:
+        """The arrays that a sweep keeps on request; the covariance only where it fits."""
+        arrays = {
+            "query_variances": self.query_variances,
+            "privacy_profile": self.privacy_profile,
+        }
+        return arrays | ({"covariance": self.covariance} if self._fits else {})
+
+    @property
+    def _fits(self) -> bool:
+        return max(self.problem.workload.shape) <= LARGEST_EXPANDED
+
+    @cached_property
+    def _expanded(self) -> tuple[Array, Matrix, Array]:
+        m, d = self.problem.workload.shape
+        if not self._fits:
+            raise NotApplicableError(
+                f"{self.method}: the mechanism is not written out for {readable(m)} queries over "
+                f"{readable(d)} cells (at most {LARGEST_EXPANDED} of either); use "
+                "marginal_variances, privacy_profile and noise, which describe it entirely"
+            )
+        return self.noise.expanded(self.structure)

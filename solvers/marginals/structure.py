@@ -1,0 +1,71 @@
+"""A problem on marginals with one target for each marginal, and what is derived from it."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import log
+
+import numpy as np
+
+from solvers.marginals.closure import Closure, closure
+from solvers.marginals.collapse import Collapsed, collapse
+from solvers.marginals.program import Program, program
+from solvers.problem import Problem
+from workloads import TargetsError
+from workloads.operators import Array, Marginals
+from workloads.targets import by_group
+
+
+@dataclass(frozen=True, eq=False)
+class Structure:
+    """Marginals and their targets.
+
+    Attributes
+    ----------
+    problem : Problem
+        Whose workload is made of marginals.
+    operator : Marginals
+        The workload's operator.
+    targets : numpy.ndarray, shape (number of marginals,)
+        The variance bound of every query of each marginal.
+    """
+
+    problem: Problem
+    operator: Marginals
+    targets: Array
+
+    @cached_property
+    def closure(self) -> Closure:
+        """The subsets of attributes that the marginals contain."""
+        return closure(self.operator)
+
+    @cached_property
+    def program(self) -> Program:
+        """Problem 1 in subset variables."""
+        return program(self.closure, self.targets)
+
+    @cached_property
+    def collapsed(self) -> Collapsed:
+        """The same with alike subsets and marginals together."""
+        return collapse(self.program, self.closure, self.targets)
+
+    @cached_property
+    def log_sizes(self) -> Array:
+        """Natural logarithms of the number of queries of each marginal."""
+        return np.array([log(size) for size in self.operator.marginal_sizes])
+
+
+def structure(problem: Problem) -> Structure | None:
+    """The problem's structure; None where it is none of marginals with one target for each."""
+    workload = problem.workload
+    if not isinstance(workload.operator, Marginals) or not workload.group_sizes:
+        return None
+    try:
+        targets = by_group(workload, problem.targets)
+    except TargetsError:
+        return None
+    return Structure(problem, workload.operator, np.asarray(targets, dtype=np.float64))
+
+
+def readable(count: int) -> str:
+    """A count of any size, for a message."""
+    return str(count) if count < 10**12 else f"about 10^{len(str(count)) - 1}"
