@@ -1,0 +1,17 @@
+"""What can go wrong in a sweep: each error is one clear sentence, and a builtin error too."""
+
+
+class SweepError(Exception):
+    """Base of the errors below; the message says what is wrong, where, and what to do."""
+
+
+class ExperimentError(SweepError, ValueError):
+    """An experiment, or a ``--set`` over it, is not valid."""
+
+
+class StoreError(SweepError, OSError):
+    """A store cannot be read or written, or belongs to another experiment."""
+
+
+class ClusterError(SweepError, RuntimeError):
+    """A Dask cluster cannot be started, reached or understood."""

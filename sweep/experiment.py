@@ -1,0 +1,349 @@
+"""An experiment: what a YAML file says, checked for form, before it becomes cells."""
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationError,
+    model_validator,
+)
+
+from sweep import overrides as changes
+from sweep import yamlsource
+from sweep.cells import digest
+from sweep.errors import ExperimentError
+from sweep.published import Claim, PublishedTable
+from sweep.yamlsource import Document, Origin
+
+_SHIPPED = "sweep.experiments"
+_DERIVED = ("text", "digest", "origin")
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Choice(BaseModel):
+    """A name with parameters, as written: a text, or a mapping with ``name``."""
+
+    model_config = ConfigDict(frozen=True, extra="allow", strict=True)
+
+    name: str
+
+    @property
+    def params(self) -> Mapping[str, Any]:
+        """The parameters that were written; an axis is a list, or ``{axis: [...]}``."""
+        return self.model_extra or {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_text(cls, written: object) -> object:
+        return {"name": written} if isinstance(written, str) else written
+
+
+class TargetsChoice(Choice):
+    """A targets rule, and what it is called on its axis (by default its name)."""
+
+    label: str | None = None
+
+    @property
+    def called(self) -> str:
+        """Its label."""
+        return self.label or self.name
+
+
+class MethodChoice(Choice):
+    """A method with options of its own.
+
+    Attributes
+    ----------
+    preset : str, optional
+        A named set of the method's options.
+    label : str, optional
+        What it is called on the ``method`` axis; by default its name, with the preset in
+        parentheses.
+    when : {"available"}, optional
+        Leave it out where the method (or its preset) does not exist, instead of an error.
+    """
+
+    preset: str | None = None
+    label: str | None = None
+    when: Literal["available"] | None = None
+
+    @property
+    def called(self) -> str:
+        """Its label."""
+        return self.label or (f"{self.name} ({self.preset})" if self.preset else self.name)
+
+
+def _one_or_many(written: object) -> str:
+    return "many" if isinstance(written, list | tuple) else "one"
+
+
+def _many(written: object) -> object:
+    return tuple(written) if isinstance(written, list) else written
+
+
+def _always_many(written: object) -> object:
+    return (written,) if isinstance(written, str | Mapping) else _many(written)
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_many)]
+Positives = Annotated[
+    tuple[Annotated[float, Field(gt=0)], ...],
+    BeforeValidator(
+        lambda written: (written,) if _one_or_many(written) == "one" else _many(written)
+    ),
+]
+
+
+class Block(_Strict):
+    """A product of axes: workload parameters x targets x replicates x methods.
+
+    Attributes
+    ----------
+    group : str
+        The group of the dataset; by default the workload's name. Blocks of one group are
+        united.
+    workload : Choice
+        A workload family and its parameters; a list makes an axis.
+    targets : TargetsChoice or tuple of TargetsChoice
+        One rule, or several: an axis.
+    method : tuple of MethodChoice
+        The axis ``method``.
+    replicates : int
+        How often; random workloads and targets get seed, seed + 1, ...
+    zipped : tuple of tuple of str
+        Axes that go together (key ``zip``); the first names the dimension.
+    where : str, optional
+        A condition over the coordinates; points where it is false are left out.
+    """
+
+    group: Annotated[str, Field(min_length=1, pattern="^[^/]+$")]
+    workload: Choice
+    targets: Annotated[
+        Annotated[TargetsChoice, Tag("one")]
+        | Annotated[
+            tuple[TargetsChoice, ...],
+            BeforeValidator(_many),
+            Field(min_length=1),
+            Tag("many"),
+        ],
+        Discriminator(_one_or_many),
+    ] = TargetsChoice(name="uniform")
+    method: Annotated[tuple[MethodChoice, ...], BeforeValidator(_always_many), Field(min_length=1)]
+    replicates: Annotated[int, Field(ge=1)] = 1
+    zipped: Annotated[tuple[Names, ...], BeforeValidator(_many), Field(alias="zip")] = ()
+    where: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _default_group(cls, written: object) -> object:
+        if not isinstance(written, Mapping) or "group" in written:
+            return written
+        workload = written.get("workload")
+        name = workload.get("name") if isinstance(workload, Mapping) else workload
+        return {**written, "group": name} if isinstance(name, str) else written
+
+
+class Experiment(BaseModel):
+    """A sweep: what to solve, and what to compare it with.
+
+    Attributes
+    ----------
+    name, title, source : str
+        Its short name, one line on it, and the paper and table it comes from.
+    text, digest : str
+        The effective YAML, with ``--set`` applied, and the hash of its content.
+    origin : Origin
+        Where each value was written, for error messages.
+    delta, epsilon : tuple of float
+        For which δ and ε the privacy variables are stored.
+    reference : str
+        The label of the method that the variance ratios refer to.
+    keep : tuple of str
+        Which arrays to store besides the numbers.
+    time_limit : float, optional
+        Seconds for one solve, for the methods that take a limit.
+    simulate : int
+        How many noise vectors to draw from every mechanism.
+    blocks : tuple of Block
+    published : tuple of PublishedTable
+        The paper's tables.
+    claims : tuple of Claim
+        What the paper's text says about numbers.
+    """
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, arbitrary_types_allowed=True
+    )
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+    title: str = ""
+    source: str = ""
+    text: str
+    digest: str
+    origin: Origin = Field(repr=False)
+    delta: Annotated[Positives, Field(min_length=1)] = (1e-5, 1e-9)
+    epsilon: Positives = ()
+    reference: str = "SM-II"
+    keep: Annotated[
+        tuple[Literal["query_variances", "privacy_profile", "covariance"], ...],
+        BeforeValidator(_always_many),
+    ] = ()
+    time_limit: Annotated[float, Field(gt=0)] | None = None
+    simulate: Annotated[int, Field(ge=0)] = 0
+    blocks: Annotated[tuple[Block, ...], BeforeValidator(_many), Field(min_length=1)]
+    published: Annotated[tuple[PublishedTable, ...], BeforeValidator(_many)] = ()
+    claims: Annotated[tuple[Claim, ...], BeforeValidator(_many)] = ()
+
+
+def load_experiment(name_or_path: str | Path, overrides: changes.Settings = ()) -> Experiment:
+    """Read an experiment that ships, or a YAML file, and check its form.
+
+    Parameters
+    ----------
+    name_or_path : str or pathlib.Path
+        A name of `experiments`, or the path of a YAML file.
+    overrides : sequence of str or mapping
+        Changes, as on the command line: ``["d=64,128", "replicates=3"]`` or
+        ``{"d": [64, 128]}``; see `sweep.overrides.apply`.
+
+    Returns
+    -------
+    Experiment
+
+    Raises
+    ------
+    ExperimentError
+        If there is no such experiment, or it is not valid; with file, line and key.
+    """
+    file, text = _find(name_or_path)
+    return parse_experiment(text, file, overrides)
+
+
+def parse_experiment(text: str, file: str, overrides: changes.Settings = ()) -> Experiment:
+    """An experiment from its YAML text; ``file`` is what error messages call it.
+
+    Raises
+    ------
+    ExperimentError
+        If it is not valid; with file, line and key.
+    """
+    written = yamlsource.read(text, file)
+    document = changes.apply(written, overrides) if overrides else written
+    content = document.plain()
+    for key in content:
+        if key not in _FILE_KEYS:
+            raise document.origin.error((key,), f"no such key; {_nearest(key, _FILE_KEYS)}")
+    named = {"name": Path(file).stem, **content}
+    try:
+        return Experiment(
+            **named,
+            text=document.text() if overrides else text,
+            digest=digest(named),
+            origin=document.origin,
+        )
+    except ValidationError as error:
+        raise _explained(error, document) from error
+
+
+def experiments() -> Mapping[str, str]:
+    """The experiments that ship: a line on each, by name."""
+    files = [file for file in resources.files(_SHIPPED).iterdir() if file.name.endswith(".yaml")]
+    titles = {file.name.removesuffix(".yaml"): _title(file.read_text("utf-8")) for file in files}
+    return MappingProxyType(dict(sorted(titles.items(), key=lambda item: _natural(item[0]))))
+
+
+def _title(text: str) -> str:
+    line = next((line for line in text.splitlines() if line.startswith("title:")), "title: ''")
+    return str(yamlsource.read(line, "title").tree["title"])
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """Sorts table9 before table10."""
+    parts = re.split(r"(\d+)", name)
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
+
+
+def _find(name_or_path: str | Path) -> tuple[str, str]:
+    shipped = resources.files(_SHIPPED) / f"{name_or_path}.yaml"
+    if str(name_or_path) == Path(name_or_path).name and shipped.is_file():
+        return f"{name_or_path}.yaml", shipped.read_text("utf-8")
+    path = Path(name_or_path).expanduser()
+    try:
+        return str(name_or_path), path.read_text("utf-8")
+    except FileNotFoundError as error:
+        raise ExperimentError(
+            f"no experiment {str(name_or_path)!r}: neither a file nor one that ships; "
+            f"{_nearest(str(name_or_path), experiments())}"
+        ) from error
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+        raise ExperimentError(
+            f"experiment file {str(name_or_path)!r} cannot be read ({reason})"
+        ) from error
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    names = list(known)
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    return f"did you mean {near[0]!r}?" if near else f"there is: {', '.join(names)}"
+
+
+_FILE_KEYS = tuple(name for name in Experiment.model_fields if name not in _DERIVED)
+
+
+def _keys(path: yamlsource.Path) -> tuple[str, ...]:
+    """The keys that the mapping that holds ``path`` may have."""
+    models: Mapping[object, type[BaseModel]] = {
+        "blocks": Block,
+        "published": PublishedTable,
+        "claims": Claim,
+    }
+    model = models.get(path[0])
+    fields = model.model_fields if model else {}
+    return tuple(field.alias or name for name, field in fields.items())
+
+
+def _explained(error: ValidationError, document: Document) -> ExperimentError:
+    """The first complaint of pydantic, in our words."""
+    found = error.errors(include_url=False)
+    first = next((one for one in found if one["type"] == "extra_forbidden"), found[0])
+    path = _real(first["loc"], document.plain())
+    said = first["msg"].removeprefix("Value error, ")
+    match first["type"]:
+        case "extra_forbidden":
+            message = f"no such key; {_nearest(str(path[-1]), _keys(path))}"
+        case "missing":
+            message = f"needs {first['loc'][-1]!r}"
+        case "value_error":
+            message = said
+        case _:
+            message = f"{said[0].lower()}{said[1:]}, not {first['input']!r}".replace(
+                "input should be", "should be"
+            )
+    return document.origin.error(path, message)
+
+
+def _real(loc: Sequence[str | int], content: Any) -> yamlsource.Path:
+    """The part of a pydantic location that leads through the file."""
+    path: list[str | int] = []
+    for part in loc:
+        at_key = isinstance(content, dict) and part in content
+        at_index = isinstance(content, list) and isinstance(part, int) and part < len(content)
+        if at_key or at_index:
+            content = content[part]
+            path.append(part)
+    return tuple(path)

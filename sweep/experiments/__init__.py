@@ -1,0 +1,1 @@
+"""The experiments that ship, one YAML file each."""
