@@ -1,0 +1,163 @@
+"""From the journal to an xarray dataset in zarr: derived as a whole, written as a whole."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from sweep import derived, environment, variables
+from sweep.cells import Grid
+from sweep.frame import Column, Frame
+from sweep.journal import Ledger
+from sweep.outcome import Status
+
+_LARGEST_CHUNK_BYTES = 2**26
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What an experiment says about its dataset.
+
+    Attributes
+    ----------
+    epsilon, delta : tuple of float
+        The budgets of the privacy variables.
+    reference : str
+        The label of the method that the variance ratios refer to.
+    attributes : Mapping[str, str]
+        The experiment's own attributes.
+    """
+
+    epsilon: tuple[float, ...] = ()
+    delta: tuple[float, ...] = ()
+    reference: str = "SM-II"
+    attributes: Mapping[str, str] | None = None
+
+
+class Derivation:
+    """Derives the dataset of some grids, again and again, from a growing ledger.
+
+    Parameters
+    ----------
+    grids : sequence of Grid
+        One for each group.
+    terms : Terms
+        What to derive.
+    """
+
+    def __init__(self, grids: Sequence[Grid], terms: Terms) -> None:
+        self.terms = terms
+        self.frames = tuple(Frame(grid, terms.reference) for grid in grids)
+
+    def dataset(self, ledger: Ledger) -> xr.Dataset | xr.DataTree:
+        """The dataset; a tree with one node for each group if there are several."""
+        made = {frame.grid.group: assemble(frame, ledger, self.terms) for frame in self.frames}
+        if len(made) == 1:
+            return next(iter(made.values()))
+        root = xr.Dataset(attrs=next(iter(made.values())).attrs)
+        return xr.DataTree.from_dict({"/": root, **made})
+
+
+def assemble(frame: Frame, ledger: Ledger, terms: Terms) -> xr.Dataset:
+    """The dataset of one grid.
+
+    Parameters
+    ----------
+    frame : Frame
+        The grid.
+    ledger : Ledger
+        What the journal says.
+    terms : Terms
+        What to derive.
+
+    Returns
+    -------
+    xarray.Dataset
+        The variables of design.md section 3, with long names and units.
+    """
+    dims = frame.dimensions
+    numbers = derived.columns(frame, ledger)
+    data: dict[str, Any] = {
+        name: (dims, frame.scattered(column, np.nan)) for name, column in numbers.items()
+    }
+    cost = numbers["squared_privacy_cost"]
+    coords: dict[str, Any] = dict(frame.coordinates)
+    if terms.delta and "delta" not in frame.names:
+        coords["delta"] = (("delta",), np.array(terms.delta))
+        least = derived.epsilon_at_targets(frame, ledger, cost, terms.delta)
+        data["epsilon_at_targets"] = ((*dims, "delta"), frame.scattered(least, np.nan))
+        if terms.epsilon and "epsilon" not in frame.names:
+            coords["epsilon"] = (("epsilon",), np.array(terms.epsilon))
+            ratio = derived.variance_ratio_at_budget(
+                frame, ledger, cost, terms.epsilon, terms.delta
+            )
+            data["variance_ratio_at_budget"] = (
+                (*dims, "epsilon", "delta"),
+                frame.scattered(ratio, np.nan),
+            )
+    for name, column, fill in _facts(frame, ledger):
+        data[name] = (dims, frame.scattered(column, fill))
+    made = xr.Dataset(data, coords, attrs={**(terms.attributes or {}), **environment.describe()})
+    for name in made.variables:
+        made[name].attrs.update(variables.attributes(str(name)))
+    return made
+
+
+def write(dataset: xr.Dataset | xr.DataTree, path: Path) -> None:
+    """Write a dataset as zarr, each variable in few chunks, with consolidated metadata.
+
+    Raises
+    ------
+    OSError
+        If the disk does not take it.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Consolidated metadata")
+        if isinstance(dataset, xr.DataTree):
+            encoding = {node.path: _encoding(node.dataset) for node in dataset.subtree}
+            dataset.to_zarr(path, mode="w", encoding=encoding, consolidated=True)
+        else:
+            dataset.to_zarr(path, mode="w", encoding=_encoding(dataset), consolidated=True)
+
+
+def read(path: Path) -> xr.Dataset | xr.DataTree:
+    """The dataset at that path, lazily: numbers are read when they are asked for."""
+    tree = xr.open_datatree(path, engine="zarr", chunks=None)
+    return tree if tree.children else tree.to_dataset()
+
+
+def _facts(frame: Frame, ledger: Ledger) -> list[tuple[str, Column, Any]]:
+    """What is no number: state, identity and origin of every cell, and the filler."""
+    records = [ledger.cells.get(cell) for cell in frame.ids]
+    states = [ledger.status(cell) for cell in frame.ids]
+    started = [np.nan if record is None else record.started for record in records]
+    times = np.array(started, dtype=np.float64) * 1e3
+    return [
+        ("status", np.array(states, dtype=np.int8), np.int8(Status.ABSENT)),
+        ("host", _texts(record.host if record else "" for record in records), ""),
+        ("started", times.astype("datetime64[ms]"), np.datetime64("NaT")),
+        (
+            "attempt",
+            np.array([record.attempt if record else 0 for record in records], dtype=np.int32),
+            np.int32(0),
+        ),
+        ("error", _texts(record.error if record else "" for record in records), ""),
+        ("cell", _texts(frame.ids), ""),
+        ("solve", _texts(frame.solves), ""),
+    ]
+
+
+def _texts(values: Any) -> Column:
+    return np.array(list(values), dtype=object)
+
+
+def _encoding(dataset: Any) -> dict[str, dict[str, Any]]:
+    return {
+        str(name): {"chunks": variable.shape}
+        for name, variable in dataset.variables.items()
+        if variable.size and variable.nbytes <= _LARGEST_CHUNK_BYTES and variable.ndim
+    }

@@ -1,0 +1,79 @@
+"""On what and by what the numbers were computed: the dataset's attributes."""
+
+import platform
+import subprocess
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+_PACKAGES = (
+    "fitness-sweep",
+    "numpy",
+    "scipy",
+    "dask",
+    "distributed",
+    "xarray",
+    "zarr",
+)
+
+
+@cache
+def describe() -> dict[str, str]:
+    """Package versions, git revision, BLAS with its threads, processor and Python."""
+    return {
+        "package_versions": ", ".join(f"{name} {_version(name)}" for name in _PACKAGES),
+        "dask_version": _version("dask"),
+        "zarr_version": _version("zarr"),
+        "python_version": platform.python_version(),
+        "git_revision": _revision(),
+        "blas": _blas(),
+        "cpu_model": _cpu(),
+        "platform": platform.platform(),
+    }
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def _revision() -> str:
+    folder = Path(__file__).resolve().parent
+    if not (folder.parent / ".git").exists():
+        return "not a git checkout"
+    try:
+        found = subprocess.run(
+            ["git", "describe", "--always", "--dirty", "--abbrev=40"],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=5,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return "unknown"
+    return found.stdout.strip()
+
+
+def _blas() -> str:
+    import numpy as np
+    from threadpoolctl import threadpool_info
+
+    _ = np.dot
+    libraries = {
+        f"{one['internal_api']} {one['version']} ({one.get('architecture', 'generic')})"
+        for one in threadpool_info()
+        if one["user_api"] == "blas"
+    }
+    return ", ".join(sorted(libraries)) or "unknown"
+
+
+def _cpu() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()

@@ -1,0 +1,256 @@
+"""From cells to tasks: every workload built once, every solve done once, cheap ones in blocks."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import solvers
+import workloads
+from sweep import costs
+from sweep.cells import Cell, Grid, MethodSpec, Spec
+from sweep.journal import Ledger
+from sweep.outcome import CellRecord, Status
+
+LARGEST_BLOCK = 100
+BLOCK_SECONDS = 0.5
+_OVERHEAD_SECONDS = 1e-3
+_LONGEST_SECONDS = 86400.0
+
+
+@dataclass(frozen=True)
+class CellTask:
+    """A cell that a solve serves.
+
+    Attributes
+    ----------
+    id : str
+        The cell's id.
+    simulate : int
+        Number of noise vectors to draw.
+    attempt : int
+        Which try this is.
+    """
+
+    id: str
+    simulate: int = 0
+    attempt: int = 1
+
+
+@dataclass(frozen=True)
+class Solve:
+    """One solve, and the cells that it serves.
+
+    Attributes
+    ----------
+    key, problem, workload_key : str
+        What it is shared by.
+    workload, targets : Spec
+        What is asked.
+    method : MethodSpec
+        What is solved.
+    cells : tuple of CellTask
+        Which cells get the result.
+    seconds : float
+        Expected duration.
+    """
+
+    key: str
+    problem: str
+    workload_key: str
+    workload: Spec
+    targets: Spec
+    method: MethodSpec
+    cells: tuple[CellTask, ...]
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A certificate to compute for one problem; attributes as in `Solve`."""
+
+    problem: str
+    workload_key: str
+    workload: Spec
+    targets: Spec
+    seconds: float = 0.0
+
+
+Item = Solve | Bound
+
+
+@dataclass(frozen=True)
+class Task:
+    """What one worker does in one go.
+
+    Attributes
+    ----------
+    name : str
+        Unique in the store: the name of its journal segment and of its Dask key.
+    items : tuple of Item
+        In order.
+    """
+
+    name: str
+    items: tuple[Item, ...]
+
+    @property
+    def seconds(self) -> float:
+        """Expected duration."""
+        return sum(item.seconds for item in self.items)
+
+    @property
+    def cells(self) -> tuple[CellTask, ...]:
+        """All cells that it serves."""
+        return tuple(cell for item in self.items if isinstance(item, Solve) for cell in item.cells)
+
+    @property
+    def workloads(self) -> Mapping[str, Spec]:
+        """The workloads that it needs, by key."""
+        return {item.workload_key: item.workload for item in self.items}
+
+    def alone(self) -> "tuple[Task, ...]":
+        """The same work, one item to a task."""
+        return tuple(
+            Task(f"{self.name}-{number:04d}", (item,)) for number, item in enumerate(self.items)
+        )
+
+    def again(self) -> "Task":
+        """The same work under a new name."""
+        return replace(self, name=f"{self.name}-again")
+
+
+def distinct(grids: Iterable[Grid]) -> dict[str, Cell]:
+    """The cells of all grids, by id; a cell that stands in two grids counts once."""
+    return {cell.id: cell for grid in grids for cell in grid.cells}
+
+
+def solves(
+    cells: Iterable[Cell], ledger: Ledger, shape: Callable[[Spec], tuple[int, int]]
+) -> list[Solve]:
+    """One solve for every solve key.
+
+    Parameters
+    ----------
+    cells : iterable of Cell
+        Distinct.
+    ledger : Ledger
+        For the number of earlier tries.
+    shape : callable
+        Gives (m, d) of a workload; see `sweep.costs.shapes`.
+
+    Returns
+    -------
+    list of Solve
+        In the order of the cells.
+    """
+    shared: dict[str, list[Cell]] = {}
+    for cell in cells:
+        shared.setdefault(cell.solve_key, []).append(cell)
+    return [
+        Solve(
+            key,
+            first.problem_key,
+            first.workload_key,
+            first.workload,
+            first.targets,
+            first.solved_as,
+            tuple(CellTask(c.id, c.simulate, ledger.attempts.get(c.id, 0) + 1) for c in served),
+            _seconds(first.solved_as, first.workload, shape),
+        )
+        for key, served in shared.items()
+        for first in served[:1]
+    ]
+
+
+def bounds(
+    cells: Iterable[Cell], ledger: Ledger, shape: Callable[[Spec], tuple[int, int]]
+) -> list[Bound]:
+    """The certificates that no record holds and that no solve will bring.
+
+    A problem needs one if it asks a query matrix and none of its methods certifies itself,
+    or those that do have failed.
+    """
+    by_problem: dict[str, list[Cell]] = {}
+    for cell in cells:
+        by_problem.setdefault(cell.problem_key, []).append(cell)
+    return [
+        Bound(
+            key,
+            asked[0].workload_key,
+            asked[0].workload,
+            asked[0].targets,
+            _seconds(costs.CERTIFIER, asked[0].workload, shape),
+        )
+        for key, asked in by_problem.items()
+        if key not in ledger.bounds
+        and _asks_matrix(asked[0])
+        and not any(_brings_bound(cell, ledger) for cell in asked)
+    ]
+
+
+def reusable(cells: Iterable[Cell], ledger: Ledger) -> list[CellRecord]:
+    """Records for the cells whose solve was already done for another cell."""
+    return [
+        replace(ledger.solved[cell.solve_key], cell=cell.id)
+        for cell in cells
+        if cell.simulate == 0 and cell.solve_key in ledger.solved
+    ]
+
+
+def tasks(items: Sequence[Item], prefix: str) -> list[Task]:
+    """Cheap items in blocks that share their workloads, expensive ones alone, longest first."""
+    at_home: dict[str, list[Item]] = {}
+    for item in items:
+        at_home.setdefault(item.workload_key, []).append(item)
+    blocks = sorted(_blocks(item for home in at_home.values() for item in home), key=_longest)
+    return [Task(f"{prefix}-{number:06d}", block) for number, block in enumerate(blocks)]
+
+
+def shared_workloads(planned: Iterable[Task]) -> dict[str, Spec]:
+    """The workloads that more than one task needs: nodes of the graph of their own."""
+    specs: dict[str, Spec] = {}
+    uses: Counter[str] = Counter()
+    for task in planned:
+        specs |= task.workloads
+        uses.update(task.workloads.keys())
+    return {key: specs[key] for key, count in uses.items() if count > 1}
+
+
+def _blocks(items: Iterable[Item]) -> Iterator[tuple[Item, ...]]:
+    block: list[Item] = []
+    seconds = 0.0
+    for item in items:
+        if item.seconds >= BLOCK_SECONDS:
+            yield (item,)
+            continue
+        if block and (len(block) == LARGEST_BLOCK or seconds + item.seconds > BLOCK_SECONDS):
+            yield tuple(block)
+            block, seconds = [], 0.0
+        block.append(item)
+        seconds += item.seconds
+    if block:
+        yield tuple(block)
+
+
+def _longest(block: tuple[Item, ...]) -> float:
+    return -sum(item.seconds for item in block)
+
+
+def _seconds(method: MethodSpec, workload: Spec, shape: Callable[[Spec], tuple[int, int]]) -> float:
+    try:
+        size = shape(workload)
+    except workloads.WorkloadError:
+        return _LONGEST_SECONDS
+    seconds = costs.work(method, size).flops * costs.SECONDS_PER_FLOP
+    return min(_OVERHEAD_SECONDS + seconds, _LONGEST_SECONDS)
+
+
+def _asks_matrix(cell: Cell) -> bool:
+    return workloads.families()[cell.workload.name].kind == "matrix"
+
+
+def _brings_bound(cell: Cell, ledger: Ledger) -> bool:
+    return solvers.methods()[cell.solved_as.name].self_certifying and ledger.status(cell.id) in (
+        Status.PENDING,
+        Status.OK,
+    )

@@ -1,0 +1,70 @@
+"""The arrays behind the numbers, kept on request: one small zarr group for every solve."""
+
+import shutil
+import uuid
+import warnings
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+_DIMENSIONS: Mapping[str, tuple[str, ...]] = {
+    "query_variances": ("query",),
+    "privacy_profile": ("domain_cell",),
+    "covariance": ("basis_row", "basis_column"),
+}
+_MEANINGS: Mapping[str, str] = {
+    "query_variances": "variance of every query when the targets are just met",
+    "privacy_profile": "squared personal privacy cost of every domain cell",
+    "covariance": "covariance of the noise on the basis queries",
+}
+
+
+def folder(store: Path, solve: str) -> Path:
+    """Where the arrays of a solve are."""
+    return store / "arrays" / f"{solve}.zarr"
+
+
+def write(store: Path, solve: str, arrays: Mapping[str, Any], keep: Iterable[str]) -> None:
+    """Write the arrays of one solve, whole or not at all.
+
+    Parameters
+    ----------
+    store : Path
+        The store's folder.
+    solve : str
+        The solve's key.
+    arrays : Mapping of str to numpy.ndarray
+        What the solution holds.
+    keep : iterable of str
+        Which of them are wanted.
+
+    Raises
+    ------
+    OSError
+        If the disk does not take them.
+    """
+    import xarray as xr
+
+    dataset = xr.Dataset(
+        {
+            name: xr.DataArray(
+                arrays[name],
+                dims=_DIMENSIONS.get(name, tuple(f"{name}_{i}" for i in range(arrays[name].ndim))),
+                attrs={"long_name": _MEANINGS.get(name, name.replace("_", " ")), "units": "1"},
+            )
+            for name in keep
+            if name in arrays
+        },
+        attrs={"solve": solve},
+    )
+    final = folder(store, solve)
+    partial = final.with_name(f".{solve}-{uuid.uuid4().hex}.partial")
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Consolidated metadata")
+            dataset.to_zarr(partial, mode="w")
+        shutil.rmtree(final, ignore_errors=True)
+        partial.replace(final)
+    except OSError:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise

@@ -1,0 +1,56 @@
+"""What one solve costs: clocks and memory around a call."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+_RESET = Path("/proc/self/clear_refs")
+_STATUS = Path("/proc/self/status")
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a call took.
+
+    Attributes
+    ----------
+    runtime_s, cpu_s : float
+        Wall-clock seconds, and processor seconds of all threads of the process.
+    peak_memory_bytes : int, optional
+        The highest resident memory of the process during the call, less that before it.
+        The kernel keeps this mark (Linux), so it costs nothing, unlike ``tracemalloc``;
+        memory that was free but resident already is not counted, so small calls show 0.
+        None where the kernel keeps none.
+    """
+
+    runtime_s: float
+    cpu_s: float
+    peak_memory_bytes: int | None
+
+
+def measured(call: Callable[[], Any]) -> tuple[Any, Cost]:
+    """The result of a call and what it took."""
+    before = _reset_peak()
+    cpu, wall = time.process_time(), time.perf_counter()
+    result = call()
+    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    peak = None if before is None else max(_peak() - before, 0)
+    return result, Cost(wall, cpu, peak)
+
+
+def _reset_peak() -> int | None:
+    """Resident bytes now; the high-water mark starts from here."""
+    try:
+        _RESET.write_text("5")
+    except OSError:
+        return None
+    return int(psutil.Process().memory_info().rss)
+
+
+def _peak() -> int:
+    line = next(line for line in _STATUS.open() if line.startswith("VmHWM"))
+    return int(line.split()[1]) * 1024

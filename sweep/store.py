@@ -1,0 +1,276 @@
+"""A store: the folder of one experiment's journal, dataset and arrays."""
+
+import errno
+import fcntl
+import json
+import os
+import shutil
+import socket
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sweep.errors import StoreError
+
+RESULTS = "results.zarr"
+_VERSIONS = ".results"
+_FORMAT = 1
+_LOCK_PATIENCE = 0.5
+
+_REASONS = {
+    errno.EROFS: "the file system is read-only",
+    errno.EACCES: "writing there is not permitted",
+    errno.EPERM: "writing there is not permitted",
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "the disk quota is used up",
+    errno.ENOTDIR: "a part of the path is a file",
+    errno.EEXIST: "a file of that name stands there",
+}
+
+
+@dataclass(frozen=True)
+class Store:
+    """A store that exists.
+
+    Attributes
+    ----------
+    path : Path
+        Its folder.
+    identity : str
+        A random name of its own.
+    experiment : str
+        The name of the experiment that made it.
+    """
+
+    path: Path
+    identity: str
+    experiment: str
+
+    @property
+    def journal(self) -> Path:
+        """Folder of the journal's segments."""
+        return self.path / "journal"
+
+    @property
+    def results(self) -> Path:
+        """The dataset: a symbolic link to its newest version."""
+        return self.path / RESULTS
+
+    @property
+    def text(self) -> str:
+        """The experiment's effective YAML."""
+        return (self.path / "experiment.yaml").read_text(encoding="utf-8")
+
+    @property
+    def cells(self) -> frozenset[str]:
+        """Ids of the cells of the experiment's grids."""
+        return frozenset(json.loads((self.path / "cells.json").read_text(encoding="utf-8")))
+
+    def describe(self, text: str, cells: Iterable[str]) -> None:
+        """Note the experiment as it is now: its text and its cells' ids."""
+        with _explained(self.path):
+            _replace(self.path / "experiment.yaml", text)
+            _replace(self.path / "cells.json", json.dumps(sorted(cells)))
+
+    def publish(self, write: Callable[[Path], None]) -> Path:
+        """Replace the dataset as a whole: readers see the old one or the new one.
+
+        Parameters
+        ----------
+        write : callable
+            Writes the new dataset into the folder that it is given.
+
+        Returns
+        -------
+        Path
+            The dataset's path, the same for every version.
+
+        Raises
+        ------
+        StoreError
+            If the disk does not take it; the old one stands then.
+        """
+        versions = self.path / _VERSIONS
+        with _explained(self.path):
+            versions.mkdir(exist_ok=True)
+            old = sorted(int(p.stem) for p in versions.iterdir() if p.stem.isdigit())
+            fresh = versions / f"{(old[-1] + 1 if old else 1):06d}.zarr"
+            try:
+                write(fresh)
+                link = self.path / f".{RESULTS}-{uuid.uuid4().hex}"
+                link.symlink_to(fresh.relative_to(self.path), target_is_directory=True)
+                link.replace(self.results)
+            except OSError:
+                shutil.rmtree(fresh, ignore_errors=True)
+                raise
+        for number in old[:-1]:
+            shutil.rmtree(versions / f"{number:06d}.zarr", ignore_errors=True)
+        return self.results
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep every other driver out.
+
+        Raises
+        ------
+        StoreError
+            If another one is in.
+        """
+        path = self.path / "lock"
+        with _explained(self.path):
+            stream = path.open("a+", encoding="utf-8")
+        with stream:
+            if not _try_lock(stream, fcntl.LOCK_EX, _LOCK_PATIENCE):
+                stream.seek(0)
+                raise StoreError(
+                    f"store {str(self.path)!r} is in use by {stream.read().strip() or 'another run'}"
+                    "; wait for it, or give another --store"
+                )
+            stream.truncate(0)
+            stream.write(f"process {os.getpid()} on {socket.gethostname()}")
+            stream.flush()
+            self._tidy()
+            yield
+
+    @property
+    def user(self) -> str | None:
+        """Who runs a sweep in it now; None if nobody does."""
+        path = self.path / "lock"
+        if not path.exists():
+            return None
+        with path.open(encoding="utf-8") as stream:
+            if _try_lock(stream, fcntl.LOCK_SH, 0.0):
+                return None
+            return stream.read().strip() or "another run"
+
+    def _tidy(self) -> None:
+        """Remove what a killed run left half-written."""
+        for folder in (self.path, self.journal, self.path / "arrays"):
+            for left in [*folder.glob(".*.partial"), *folder.glob(f".{RESULTS}-*")]:
+                if left.is_dir() and not left.is_symlink():
+                    shutil.rmtree(left, ignore_errors=True)
+                else:
+                    left.unlink(missing_ok=True)
+        current = self.results.resolve()
+        if self.results.exists():
+            for version in (self.path / _VERSIONS).glob("*.zarr"):
+                if version.resolve() > current:
+                    shutil.rmtree(version, ignore_errors=True)
+
+
+def create(path: Path, experiment: str) -> Store:
+    """The store in that folder, made if there is none.
+
+    Parameters
+    ----------
+    path : Path
+        The folder; made with its parents if it does not exist.
+    experiment : str
+        The experiment's name.
+
+    Returns
+    -------
+    Store
+
+    Raises
+    ------
+    StoreError
+        If the folder holds something else, belongs to another experiment, or cannot be
+        written.
+    """
+    if (path / "store.json").exists():
+        return _of(open_(path), experiment)
+    if path.exists() and not path.is_dir():
+        raise StoreError(f"store {str(path)!r} is a file; give a folder as --store")
+    with _explained(path):
+        path.mkdir(parents=True, exist_ok=True)
+        strangers = sorted(entry.name for entry in path.iterdir())
+        if strangers and set(strangers) - {"journal", "arrays"}:
+            raise StoreError(
+                f"folder {str(path)!r} is no store but holds {strangers[0]!r}; "
+                "give a new or an empty folder as --store"
+            )
+        (path / "journal").mkdir(exist_ok=True)
+        (path / "arrays").mkdir(exist_ok=True)
+        content = {
+            "format": _FORMAT,
+            "identity": uuid.uuid4().hex,
+            "experiment": experiment,
+            "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        }
+        _replace(path / "store.json", json.dumps(content, indent=1))
+    return open_(path)
+
+
+def open_(path: Path) -> Store:
+    """The store in that folder.
+
+    Raises
+    ------
+    StoreError
+        If there is none.
+    """
+    try:
+        content: dict[str, Any] = json.loads((path / "store.json").read_text(encoding="utf-8"))
+        found = Store(path, content["identity"], content["experiment"])
+    except (OSError, ValueError, KeyError) as error:
+        raise StoreError(
+            f"{str(path)!r} is no store of a sweep: it has no readable store.json; "
+            "give the folder that was --store in 'sweep run'"
+        ) from error
+    if content.get("format") != _FORMAT:
+        raise StoreError(
+            f"store {str(path)!r} has format {content.get('format')!r}, this version reads "
+            f"{_FORMAT}; use the version that made it"
+        )
+    return found
+
+
+def _of(store: Store, experiment: str) -> Store:
+    if store.experiment != experiment:
+        raise StoreError(
+            f"store {str(store.path)!r} was made by experiment {store.experiment!r}, not by "
+            f"{experiment!r}; give another folder as --store"
+        )
+    return store
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    """Turn what the disk says into one sentence."""
+    try:
+        yield
+    except StoreError:
+        raise
+    except OSError as error:
+        reason = _REASONS.get(error.errno or 0, error.strerror or str(error))
+        raise StoreError(
+            f"store {str(path)!r} cannot be written: {reason}; what was there is unharmed: "
+            "make room or give another --store, and run again"
+        ) from error
+
+
+def _replace(path: Path, text: str) -> None:
+    partial = path.with_name(f".{path.name}.partial")
+    with partial.open("w", encoding="utf-8") as stream:
+        stream.write(text)
+        stream.flush()
+        os.fsync(stream.fileno())
+    partial.replace(path)
+
+
+def _try_lock(stream: Any, kind: int, patience: float) -> bool:
+    until = time.monotonic() + patience
+    while True:
+        try:
+            fcntl.flock(stream, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= until:
+                return False
+            time.sleep(0.05)
+        else:
+            return True
