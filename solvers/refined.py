@@ -1,8 +1,8 @@
 """The unique answer to Problem 1: least in the refined privacy ordering (Theorem 10).
 
 Among the covariances of least Δ² the one is sought whose next largest profile entry is
-least, and so on. In coordinates where Σ = I, let S be the span of the columns that the
-optimal dual weights p touch. Every optimal covariance has the same profile on those
+least, and so on. In coordinates where Σ = I, let S be the span of the tight columns: those
+whose dual weight, complementary to their slack, stays positive. Every optimal covariance has the same profile on those
 columns, and b' Σ⁻¹ b is strictly convex along all directions D with D Σ⁻¹ b != 0; so all
 optimal covariances agree with Σ on S and differ only by a covariance of the orthogonal
 complement, where the next level is a problem of the same form,
@@ -106,14 +106,17 @@ def _descend(
 ) -> Refined:
     root = sla.cholesky(level.covariance, lower=True)
     columns = sla.solve_triangular(root, basis, lower=True)
-    eigenvalues, rotation = sla.eigh((columns * level.p) @ columns.T, driver="evd")
-    threshold = np.sqrt(max(level.gap, np.finfo(float).eps)) * eigenvalues[-1]
-    count = int(np.sum(eigenvalues <= threshold))
+    lengths = np.square(columns).sum(axis=0)
+    entries = used + lengths
+    tight = level.p > 1 - entries / entries.max()
+    directions = columns[:, tight] / np.sqrt(lengths[tight])
+    eigenvalues, rotation = sla.eigh(directions @ directions.T, driver="evd")
+    count = int(np.sum(eigenvalues <= _NEGLIGIBLE * eigenvalues[-1]))
     if count == 0 or deadline.passed:
         return Refined(root, 1, level.gap)
     free, settled = rotation[:, :count], rotation[:, count:]
     rows, inner = left @ root, free.T @ columns
-    open_columns = np.square(inner).sum(axis=0) > threshold * np.square(columns).sum(axis=0).max()
+    open_columns = np.square(inner).sum(axis=0) > _NEGLIGIBLE * lengths.max()
     used_here = used + np.square(settled.T @ columns).sum(axis=0)
     room_left = room - np.square(rows @ settled).sum(axis=1)
     free_rows = rows @ free
