@@ -20,7 +20,7 @@ def utility(noise: Array, prior: Array) -> float:
 
 def leakage(guessed: float, prior: Array) -> float:
     """Min-entropy leakage in bits, from the utility or a bound on it (Propositions 5 and 6)."""
-    return math.log2(guessed / float(prior.max()))
+    return max(math.log2(guessed / float(prior.max())), 0.0)
 
 
 def utility_bound(phi: Array, prior: Array) -> float:

@@ -1,0 +1,114 @@
+"""Truncated geometric mechanism on answers that are numbers."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from solvers.errors import NotApplicableError, OptionError
+from solvers.graph.problem import GraphProblem
+from solvers.graph.solution import GraphSolution, from_noise, given
+from workloads import QueryGraph
+from workloads.operators import Array
+
+_ROUNDING = 1e-12
+
+
+def solve(
+    problem: GraphProblem,
+    *,
+    epsilon: float = 1.0,
+    prior: ArrayLike = "uniform",
+    spend: str | float | Sequence[float] = "even",
+) -> GraphSolution:
+    """Two-sided geometric noise on every coordinate, cut off at its ends.
+
+    A coordinate that one individual changes by at most r, and that may spend the share s of ε,
+    gets noise with ratio ``exp(-s * epsilon / r)``; what falls outside the range is reported
+    as its end (Ghosh, Roughgarden, Sundararajan; POST 2013, section 6). On a counting query
+    this is the tight-constraints mechanism.
+
+    Parameters
+    ----------
+    problem : GraphProblem
+        Answers that are the integer points of a box.
+    epsilon : float
+        ε of the whole release.
+    prior : str or array_like, shape (n,)
+        For the measures; see `workloads.priors`.
+    spend : "even", float or list of float, or such a list as text
+        The share of ε of each coordinate; a number is the share of every one. ``"even"``: the
+        largest equal shares with which the whole is ε-differentially private; of k counts of
+        the same individuals 1/k each.
+
+    Returns
+    -------
+    GraphSolution
+        ``notes["epsilon_of_coordinate"]``: what each coordinate spends when one individual
+        changes it as much as one can.
+
+    Raises
+    ------
+    NotApplicableError
+        If the answers are no integer points of a box.
+    OptionError
+        If the shares are not positive, or spend more than ε together.
+    """
+    graph = problem.graph
+    given(problem, epsilon, prior)
+    changes = _changes(graph)
+    reach = changes.max(axis=0)
+    shares = _shares(spend, changes / reach)
+    noise: Array = np.ones((1, 1))
+    for size, share, most in zip(graph.grid or (), shares, reach, strict=True):
+        coordinate = truncated_geometric(size, epsilon * share / most)
+        noise = np.asarray(np.kron(noise, coordinate), dtype=np.float64)
+    notes = {"epsilon_of_coordinate": [float(epsilon * share) for share in shares]}
+    return from_noise("geometric", problem, epsilon, prior, noise, notes=notes)
+
+
+def truncated_geometric(size: int, epsilon: float) -> Array:
+    """The noise matrix on 0, ..., size - 1, shape (size, size).
+
+    With a = exp(-epsilon): ``a**|i - o| * (1 - a) / (1 + a)``, and ``a**|i - o| / (1 + a)`` at
+    the two ends.
+    """
+    number = np.arange(size)
+    diagonal = np.full(size, np.tanh(epsilon / 2))
+    diagonal[[0, -1]] = 1 / (1 + np.exp(-epsilon))
+    matrix: Array = np.exp(-epsilon * np.abs(number[:, None] - number)) * diagonal
+    return matrix
+
+
+def _changes(graph: QueryGraph) -> Array:
+    """By how much each edge changes each coordinate, shape (edges, k)."""
+    points = graph.coordinates
+    if points is None:
+        raise NotApplicableError(
+            f"geometric: the answers of workload {graph.name!r} are no numbers; use it on "
+            "'counting', 'sum' or 'k-count', or use 'tight-constraints'"
+        )
+    first, second = graph.edges
+    return np.abs(points[first] - points[second])
+
+
+def _shares(spend: str | float | Sequence[float], relative: Array) -> Array:
+    """The share of each coordinate; ``relative``: each edge's changes over the largest ones."""
+    count = relative.shape[1]
+    if spend == "even":
+        return np.full(count, 1.0 / relative.sum(axis=1).max())
+    listed = spend.split(",") if isinstance(spend, str) else spend
+    try:
+        shares = np.broadcast_to(np.asarray(listed, dtype=np.float64), (count,))
+    except (TypeError, ValueError) as error:
+        raise OptionError(
+            f"geometric: spend is {spend!r}; expected 'even', one share of epsilon, or one for "
+            f"each of the {count} coordinates"
+        ) from error
+    most = float((relative @ shares).max())
+    if not (np.all(shares > 0) and most <= 1 + _ROUNDING):
+        raise OptionError(
+            f"geometric: spend is {spend!r}, and one individual then spends {most:g} times "
+            "epsilon; expected positive shares that together spend at most epsilon"
+        )
+    return shares

@@ -1,0 +1,45 @@
+"""Randomised response on the answers."""
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from solvers.graph.problem import GraphProblem
+from solvers.graph.solution import GraphSolution, from_noise, given
+from workloads.operators import Array
+
+
+def solve(
+    problem: GraphProblem, *, epsilon: float = 1.0, prior: ArrayLike = "uniform"
+) -> GraphSolution:
+    """The true answer with probability e^ε / (e^ε + n - 1), else any other, all as likely.
+
+    It protects every pair of answers as if they were adjacent: the floor that a mechanism which
+    knows the graph must beat.
+
+    Parameters
+    ----------
+    problem : GraphProblem
+        Any query graph.
+    epsilon : float
+        ε.
+    prior : str or array_like, shape (n,)
+        For the measures; see `workloads.priors`.
+
+    Returns
+    -------
+    GraphSolution
+    """
+    given(problem, epsilon, prior)
+    noise = randomised_response(problem.graph.n, epsilon)
+    return from_noise("randomised-response", problem, epsilon, prior, noise)
+
+
+def randomised_response(n: int, epsilon: float) -> Array:
+    """The noise matrix on n answers, shape (n, n)."""
+    other = math.exp(-epsilon)
+    noise = np.full((n, n), other)
+    np.fill_diagonal(noise, 1.0)
+    noise /= 1.0 + (n - 1) * other
+    return noise
