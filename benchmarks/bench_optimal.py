@@ -1,0 +1,132 @@
+"""`optimal`: multiples of one symmetric eigendecomposition, and against other solvers.
+
+Every figure is a ratio of two things timed in the same run, in ``extra_info`` and in the
+table that pytest-benchmark prints; what is timed is the numerator.
+"""
+
+import time
+
+import cvxpy as cp
+import numpy as np
+import pytest
+import scipy.linalg as sla
+
+import solvers
+import workloads
+from solvers import dual
+from solvers.problem import as_problem
+
+
+def seconds(call, repeats=3):
+    """The least wall-clock time of a call."""
+    best = np.inf
+    for _ in range(repeats):
+        started = time.perf_counter()
+        call()
+        best = min(best, time.perf_counter() - started)
+    return best
+
+
+def one_eigh(d):
+    """Seconds of one ``scipy.linalg.eigh`` of a d x d symmetric matrix."""
+    matrix = np.random.default_rng(0).standard_normal((d, d))
+    symmetric = matrix @ matrix.T
+    return seconds(lambda: sla.eigh(symmetric))
+
+
+@pytest.mark.parametrize(
+    ("family", "d", "tol", "reach"),
+    [("range", 256, 1e-6, None), ("range", 1024, 1e-4, 120), ("prefix", 1024, 1e-6, 40)],
+)
+def test_multiples_of_one_eigh(benchmark, family, d, tol, reach):
+    params = {"seed": 0} if family == "range" else {}
+    problem = as_problem(workloads.make(family, d=d, **params))
+    unit = one_eigh(d)
+    solution = benchmark.pedantic(
+        solvers.solve, ("optimal", problem.workload), {"tol": tol}, rounds=1
+    )
+    assert solution.gap <= tol
+    benchmark.extra_info.update(
+        eigh_s=unit,
+        multiples_of_eigh=benchmark.stats.stats.min / unit,
+        reach=reach,
+        gap=solution.gap,
+        iterations=solution.iterations,
+        **solution.notes,
+    )
+
+
+def test_pl94_factorisations(benchmark):
+    workload = workloads.make("pl94")
+    solution = benchmark.pedantic(solvers.solve, ("optimal", workload), rounds=1)
+    assert solution.gap <= 1e-6
+    benchmark.extra_info.update(reach=20, gap=solution.gap, **solution.notes)
+
+
+def test_against_published_sm2(benchmark):
+    workload = workloads.make("range", d=256, seed=0)
+    limit = 60.0
+    started = time.perf_counter()
+    published = solvers.solve("SM-II", workload, preset="published", time_limit=limit)
+    published_s = time.perf_counter() - started
+    solution = benchmark.pedantic(solvers.solve, ("optimal", workload), rounds=1)
+    assert solution.gap <= 1e-6
+    benchmark.extra_info.update(
+        published_s=published_s,
+        published_timed_out=published.timed_out,
+        published_gap=published.squared_privacy_cost / solution.lower_bound - 1,
+        times_faster=published_s / benchmark.stats.stats.min,
+        reach=50,
+        gap=solution.gap,
+    )
+
+
+def semidefinite(scaled):
+    """γ₂(A)² as a semidefinite program, by Clarabel."""
+    m, d = scaled.shape
+    block = cp.Variable((m + d, m + d), PSD=True)
+    problem = cp.Problem(cp.Minimize(cp.max(cp.diag(block))), [block[:m, m:] == scaled])
+    problem.solve(solver=cp.CLARABEL)
+    return problem.value**2
+
+
+@pytest.mark.parametrize("d", [8, 16, 32])
+def test_against_a_semidefinite_solver(benchmark, d):
+    workload = workloads.make("prefix", d=d)
+    started = time.perf_counter()
+    reference = semidefinite(workload.dense)
+    reference_s = time.perf_counter() - started
+    solution = benchmark(solvers.solve, "optimal", workload)
+    assert solution.squared_privacy_cost == pytest.approx(reference, rel=1e-5)
+    benchmark.extra_info.update(times_faster=reference_s / benchmark.stats.stats.mean)
+
+
+@pytest.mark.parametrize("family", ["prefix", "range"])
+def test_a_neighbours_weights(benchmark, family):
+    params = {"seed": 0} if family == "range" else {}
+    small = solvers.solve("optimal", workloads.make(family, d=128, **params))
+    problem = as_problem(workloads.make(family, d=256, **params))
+    cold = seconds(lambda: dual.optimum(problem.factors, tol=1e-6))
+    warm = benchmark.pedantic(
+        lambda: dual.optimum(problem.factors, tol=1e-6, start=small.weights), rounds=3
+    )
+    assert warm.gap <= 1e-6
+    benchmark.extra_info.update(
+        times_faster=cold / benchmark.stats.stats.min, iterations=warm.iterations
+    )
+
+
+def test_column_dual_against_coa(benchmark):
+    workload = workloads.make("range", d=256, seed=0)
+    limit = 60.0
+    started = time.perf_counter()
+    coa = solvers.solve("CA", workload, algorithm="coa", tol=1e-8, time_limit=limit)
+    coa_s = time.perf_counter() - started
+    solution = benchmark.pedantic(solvers.solve, ("CA", workload), rounds=3)
+    assert solution.notes["total_error_gap"] <= 1e-8
+    benchmark.extra_info.update(
+        coa_s=coa_s,
+        coa_timed_out=coa.timed_out,
+        coa_total_error_gap=coa.notes["total_error_gap"],
+        times_faster=coa_s / benchmark.stats.stats.min,
+    )

@@ -1,0 +1,143 @@
+"""The dual: spectra by definition, derivatives by differences, bounds that hold anywhere."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import solvers
+import workloads
+from solvers import certificate, dual, newton_system
+from solvers.newton_system import NewtonSystem
+from solvers.problem import as_problem
+from solvers.spectral import factorise, spectrum
+
+
+def some_matrix(seed, m, d, rank=None):
+    rng = np.random.default_rng(seed)
+    if rank is None:
+        return rng.standard_normal((m, d))
+    return rng.standard_normal((m, rank)) @ rng.standard_normal((rank, d))
+
+
+def some_weights(seed, d, m):
+    rng = np.random.default_rng(seed + 1)
+    return rng.dirichlet(np.ones(d)), rng.dirichlet(np.ones(m))
+
+
+def nuclear_norm(matrix, p, q):
+    weighted = np.sqrt(q)[:, None] * matrix * np.sqrt(p)
+    return np.linalg.svd(weighted, compute_uv=False).sum()
+
+
+def relative_hessian(matrix, p, q, step=1e-4):
+    """The second derivatives of -2f in the logarithms of the weights, less the gradient's part."""
+    x = np.concatenate([p, q])
+    n, d = x.size, p.size
+
+    def value(logs):
+        moved = x * np.exp(logs)
+        return -2 * nuclear_norm(matrix, moved[:d], moved[d:])
+
+    unit = step * np.eye(n)
+    hessian = np.empty((n, n))
+    for i in range(n):
+        for j in range(n):
+            corners = [a * b * value(a * unit[i] + b * unit[j]) for a in (1, -1) for b in (1, -1)]
+            hessian[i, j] = sum(corners) / (4 * step**2)
+    gradient = np.array([value(u) - value(-u) for u in unit]) / (2 * step)
+    return hessian - np.diag(gradient)
+
+
+@pytest.mark.parametrize(("m", "d", "rank"), [(7, 5, None), (3, 6, None), (8, 6, 3), (5, 5, None)])
+def test_a_spectrum_is_a_singular_value_decomposition(m, d, rank):
+    matrix = some_matrix(3, m, d, rank)
+    p, q = some_weights(3, d, m)
+    factors = factorise(matrix)
+    found = spectrum(factors, p, q)
+    weighted = np.sqrt(q)[:, None] * matrix * np.sqrt(p)
+    np.testing.assert_allclose((found.rows * found.singular) @ found.columns.T, weighted, atol=1e-9)
+    np.testing.assert_allclose(found.rows.T @ found.rows, np.eye(factors.rank), atol=1e-8)
+    np.testing.assert_allclose(found.columns.T @ found.columns, np.eye(factors.rank), atol=1e-8)
+    assert found.nuclear_norm == pytest.approx(nuclear_norm(matrix, p, q), rel=1e-10)
+
+
+def test_the_inner_solution_is_the_geometric_mean_and_its_profile_the_gradient():
+    matrix = some_matrix(5, 7, 4)
+    p, q = some_weights(5, 4, 7)
+    found = spectrum(factorise(matrix), p, q)
+    sigma = found.covariance()
+    gram = matrix.T @ (q[:, None] * matrix)
+    np.testing.assert_allclose(sigma @ gram @ sigma, np.diag(p), atol=1e-10)
+    np.testing.assert_allclose(p * np.diag(np.linalg.inv(sigma)), found.column_mass, rtol=1e-8)
+    np.testing.assert_allclose(
+        q * np.diag(matrix @ sigma @ matrix.T), found.row_mass, rtol=1e-8, atol=1e-14
+    )
+
+
+@pytest.mark.parametrize(("m", "d"), [(6, 4), (3, 5)])
+def test_the_newton_system_holds_the_second_derivatives(m, d):
+    matrix = some_matrix(11, m, d)
+    p, q = some_weights(11, d, m)
+    found = spectrum(factorise(matrix), p, q)
+    n = m + d
+    exact = relative_hessian(matrix, p, q)
+    diagonal = np.full(n, 1e-2)
+    constraints = np.zeros((n, 2))
+    constraints[:d, 0], constraints[d:, 1] = p, q
+    system = NewtonSystem(found, np.ones(m), diagonal, constraints)
+    b, r = np.linspace(-1, 1, n), np.array([0.01, -0.02])
+    z, nu = system.solve(b, r)
+    full = np.block([[exact + np.diag(diagonal), constraints], [constraints.T, np.zeros((2, 2))]])
+    expected = np.linalg.solve(full, np.concatenate([b, r]))
+    np.testing.assert_allclose(constraints.T @ z, r, atol=1e-5)
+    error = (exact + np.diag(diagonal)) @ (z - expected[:n])
+    assert abs((z - expected[:n]) @ error) <= 0.05**2 * abs(expected[:n] @ b)
+
+
+def test_light_weights_are_left_to_their_diagonal(monkeypatch):
+    workload = workloads.make("all-range", d=16)
+    usual = solvers.solve("optimal", workload)
+    monkeypatch.setattr(newton_system, "_HEAVY_AT_LEAST", 20)
+    monkeypatch.setattr(newton_system, "_HEAVY_PER_RANK", 1)
+    sparse = solvers.solve("optimal", workload)
+    assert sparse.gap <= 1e-6
+    assert sparse.notes["products"] > usual.notes["products"]
+    assert sparse.squared_privacy_cost == pytest.approx(usual.squared_privacy_cost, rel=2e-6)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10_000))
+def test_any_weights_bound_the_cost_of_any_method_from_below(seed):
+    rng = np.random.default_rng(seed)
+    m, d = int(rng.integers(1, 9)), int(rng.integers(1, 9))
+    matrix = rng.integers(-2, 3, size=(m, d)).astype(float)
+    matrix[0, 0] = 1.0
+    p, q = some_weights(seed, d, m)
+    problem = as_problem(matrix, rng.uniform(0.5, 2, m))
+    bound = dual.lower_bound_from(problem.factors, dual.Weights(p, q))
+    assert bound == pytest.approx(nuclear_norm(np.asarray(problem.scaled), p, q) ** 2, rel=1e-6)
+    for name in ("IP", "GM", "optimal"):
+        cost = solvers.solve(name, matrix, problem.targets).squared_privacy_cost
+        assert cost >= bound * (1 - 1e-9)
+
+
+def test_certificates_tighten_with_the_work_spent_on_them():
+    problem = as_problem(workloads.make("range", d=24, seed=2))
+    bounds = [
+        certificate.uniform_lower_bound(problem),
+        certificate.quick_lower_bound(problem),
+        certificate.certify(problem, tol=1e-8),
+    ]
+    assert bounds == sorted(bounds)
+    optimum = solvers.solve("optimal", problem.workload, tol=1e-8).squared_privacy_cost
+    assert bounds[2] == pytest.approx(optimum, rel=3e-8)
+    assert bounds[1] >= 0.97 * optimum
+
+
+def test_weights_of_a_neighbour_are_read_off_by_position():
+    weights = dual.Weights(np.array([0.0, 1.0]), np.array([2.0, 4.0, 6.0]))
+    resized = weights.resized(3, 5)
+    np.testing.assert_allclose(resized.p, [0, 0.5, 1])
+    np.testing.assert_allclose(resized.q, [2, 3, 4, 5, 6])
+    assert weights.resized(2, 3).p is weights.p

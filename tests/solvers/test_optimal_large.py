@@ -1,0 +1,44 @@
+"""`optimal` at the sizes that take a while: tolerances reached, structure confirmed."""
+
+import numpy as np
+import pytest
+
+import solvers
+import workloads
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    ("family", "params", "tol"),
+    [
+        ("range", {"d": 512, "seed": 0}, 1e-6),
+        ("prefix", {"d": 1024}, 1e-6),
+        ("pl94", {}, 1e-6),
+        ("wrelated", {"d": 256, "seed": 1}, 1e-6),
+        ("all-range", {"d": 160}, 1e-5),
+    ],
+)
+def test_reaches_its_tolerance(family, params, tol):
+    workload = workloads.make(family, **params)
+    solution = solvers.solve("optimal", workload, tol=tol)
+    assert solution.converged
+    assert solution.gap <= tol
+    assert np.max(solution.query_variances) == pytest.approx(1.0)
+
+
+def test_targets_over_six_decades_at_scale():
+    workload = workloads.make("range", d=256, seed=4)
+    targets = 10 ** np.random.default_rng(4).uniform(-3, 3, workload.m)
+    solution = solvers.solve("optimal", workload, targets)
+    assert solution.gap <= 1e-6
+
+
+def test_the_column_dual_ends_where_coa_goes():
+    workload = workloads.make("prefix", d=256)
+    exact = solvers.solve("CA", workload)
+    slow = solvers.solve("CA", workload, algorithm="coa", tol=1e-6)
+    totals = [s.total_variance * s.squared_privacy_cost for s in (exact, slow)]
+    assert exact.notes["total_error_gap"] <= 1e-8
+    assert totals[0] == pytest.approx(1631.4, abs=0.05)
+    assert totals[1] == pytest.approx(totals[0], rel=2e-6)
