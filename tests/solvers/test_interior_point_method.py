@@ -1,0 +1,92 @@
+"""`interior-point`: Table 2, agreement with `optimal`, its certificate and its limits."""
+
+import numpy as np
+import pytest
+from baselines import FAMILIES, family, random_queries
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import solvers
+import workloads
+from solvers.mechanisms.primal_barrier import LARGEST_BYTES, system_bytes
+
+PUBLISHED = {2: 1.33, 4: 1.76, 8: 2.28, 16: 2.91, 64: 4.46}
+"""Table 2 of arXiv v1, squared privacy costs of prefix queries."""
+
+
+def check_prefix(d):
+    workload = workloads.make("prefix", d=d)
+    solution = solvers.solve("interior-point", workload)
+    assert solution.converged
+    assert round(solution.squared_privacy_cost, 2) == PUBLISHED[d]
+    certified = solvers.solve("optimal", workload, tol=1e-9)
+    assert solution.squared_privacy_cost == pytest.approx(certified.squared_privacy_cost, rel=1e-6)
+
+
+@pytest.mark.parametrize("d", [2, 4, 8, 16])
+def test_table_2(d):
+    check_prefix(d)
+
+
+@pytest.mark.slow
+def test_table_2_at_its_largest():
+    check_prefix(64)
+
+
+def test_two_prefix_cells_in_closed_form():
+    solution = solvers.solve("interior-point", workloads.make("prefix", d=2), tol=1e-9)
+    assert solution.squared_privacy_cost == pytest.approx(4 / 3, rel=1e-9)
+
+
+def test_identity_and_total_in_closed_form():
+    """The check value of design.md section 4 for unit targets: 2d/(d + 1)."""
+    solution = solvers.solve("interior-point", workloads.make("identity-sum", d=7))
+    assert solution.squared_privacy_cost == pytest.approx(14 / 8, rel=2e-7)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_agrees_with_optimal_on_every_family(name):
+    workload = family(name)
+    targets = np.random.default_rng(0).uniform(1, 10, workload.m)
+    solution = solvers.solve("interior-point", workload, targets)
+    certified = solvers.solve("optimal", workload, targets, tol=1e-9)
+    assert solution.squared_privacy_cost == pytest.approx(certified.squared_privacy_cost, rel=1e-6)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10_000), st.sampled_from([0.0, 1.0, 3.0]))
+def test_agrees_with_optimal_whatever_the_rank_and_the_spread(seed, decades):
+    queries = random_queries(seed)
+    targets = 10 ** np.random.default_rng(seed).uniform(-decades, decades, len(queries))
+    solution = solvers.solve("interior-point", queries, targets)
+    certified = solvers.solve("optimal", queries, targets, tol=1e-8)
+    assert solution.converged
+    assert solution.squared_privacy_cost == pytest.approx(certified.squared_privacy_cost, rel=1e-6)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 10_000), st.integers(0, 40))
+def test_bounds_enclose_the_optimum_wherever_it_stops(seed, iterations):
+    queries = random_queries(seed)
+    stopped = solvers.solve("interior-point", queries, max_iterations=iterations)
+    optimum = solvers.solve("optimal", queries, tol=1e-9)
+    assert stopped.lower_bound <= optimum.squared_privacy_cost * (1 + 1e-9)
+    assert stopped.squared_privacy_cost >= optimum.lower_bound * (1 - 1e-9)
+    assert stopped.iterations <= iterations
+
+
+def test_time_limit_returns_the_start_with_its_gap():
+    workload = workloads.make("prefix", d=16)
+    solution = solvers.solve("interior-point", workload, time_limit=0.0)
+    assert solution.timed_out
+    assert not solution.converged
+    perturbed = solvers.solve("IP", workload)
+    assert solution.squared_privacy_cost == pytest.approx(perturbed.squared_privacy_cost)
+    assert 0 < solution.lower_bound < solution.squared_privacy_cost
+
+
+def test_too_large_a_workload_is_refused_with_its_memory():
+    workload = workloads.make("prefix", d=256)
+    assert system_bytes(256, 256, 256) > LARGEST_BYTES
+    with pytest.raises(solvers.NotApplicableError, match=r"rank 256 needs 8\.3 GiB .* 'optimal'"):
+        solvers.solve("interior-point", workload)
