@@ -6,7 +6,7 @@ production release needs a sampler that is exact (Mironov, CCS 2012).
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -111,7 +111,7 @@ class TruncatedGeometric:
     """
 
     n: int
-    measure: Literal["expected-squared-error", "variance"] = "expected-squared-error"
+    measure: str = "expected-squared-error"
 
     def __post_init__(self) -> None:
         if self.n < 1:
@@ -133,7 +133,7 @@ class TruncatedGeometric:
         middle = self.n // 2
         central = self._squared_error(eps, middle)
         if self.measure == "variance":
-            return central - np.square(_up(eps, self.n - middle) - _up(eps, middle))
+            return central - np.square(self._bias(eps))
         return np.maximum(central, self._squared_error(eps, 0))
 
     def epsilon(self, variance: float) -> float:
@@ -155,15 +155,23 @@ class TruncatedGeometric:
         )
 
     def sample(self, epsilon: float, shape: tuple[int, ...], rng: np.random.Generator) -> Float:
-        """Errors of the worst answer."""
+        """Errors of the worst answer, less their mean where variance is the measure."""
         answer = self.worst_answer(epsilon)
+        below, above = -float(answer), float(self.n - answer)
         if epsilon <= 0:
-            return rng.choice([-float(answer), float(self.n - answer)], shape)
-        return np.clip(Geometric().sample(epsilon, shape, rng), -answer, self.n - answer)
+            errors = rng.choice([below, above], shape)
+        else:
+            errors = np.clip(Geometric().sample(epsilon, shape, rng), below, above)
+        return errors - self._bias(epsilon) if self.measure == "variance" else errors
 
     def content(self) -> dict[str, Any]:
         """Its name, n and measure."""
         return {"name": "truncated-geometric", "n": self.n, "measure": self.measure}
+
+    def _bias(self, epsilon: ArrayLike) -> Float:
+        """Of the middle answer, which is half a step below the centre where n is odd."""
+        eps, middle = np.asarray(epsilon, dtype=np.float64), self.n // 2
+        return _up(eps, self.n - middle) - _up(eps, middle)
 
     def _squared_error(self, eps: Float, answer: int) -> Float:
         return _squared_up(eps, answer) + _squared_up(eps, self.n - answer)

@@ -1,5 +1,6 @@
 """What a solve returns: the mechanism, scaled so that the targets are just met."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -51,6 +52,8 @@ class Solution:
         What else the method reports (for instance the branching factor it used).
     weights : Weights, optional
         The dual weights that certify it.
+    measures : Mapping[str, float], optional
+        Further numbers to store, by variable name.
     """
 
     method: str
@@ -67,6 +70,7 @@ class Solution:
     runtime: float = float("nan")
     notes: dict[str, Any] | None = None
     weights: Weights | None = None
+    measures: Mapping[str, float] | None = None
 
     @property
     def squared_privacy_cost(self) -> float:
@@ -99,6 +103,14 @@ class Solution:
         """Sum of the query variances when the targets are just met."""
         return float(self.query_variances.sum())
 
+    @property
+    def fisher_information(self) -> float:
+        """Trace of the Fisher information about x when the targets are just met.
+
+        The information is ``B.T @ inv(covariance) @ B``, whose diagonal is the profile.
+        """
+        return float(self.privacy_profile.sum())
+
     def timed(self, seconds: float) -> "Solution":
         """The same solution with its runtime."""
         return replace(self, runtime=seconds)
@@ -114,8 +126,10 @@ class Solution:
             "squared_privacy_cost": self.squared_privacy_cost,
             "lower_bound": float("nan") if known is None else known,
             "total_variance": self.total_variance,
+            "fisher_information": self.fisher_information,
             "iterations": self.iterations,
             "converged": self.converged,
+            **(self.measures or {}),
         }
 
     def arrays(self) -> dict[str, Array]:

@@ -1,10 +1,16 @@
 """The noise of least Fisher information: covariance proportional to (W Wᵀ)^(1/2).
 
-Corollary 6 of paper 003: among unconstrained noises of given total variance the Gaussian
-with this covariance minimises the trace of the Fisher information about x. It takes no
-targets; as a linear query mechanism it is the inner solution of the dual at equal column
-weights and at query weights proportional to the targets.
+Corollary 6 of paper 003, and Theorem 4 where W stacks the outputs of a system over time:
+among all unbounded noises of a given total variance the Gaussian with this covariance has
+the least trace of the Fisher information about x. It takes no targets; as a linear query
+mechanism it is the inner solution of the dual at equal column weights and at query weights
+proportional to the targets. W need not have full row rank: the noise lives on its range.
+
+The paper's covariance for Problem 3 carries a factor of 2 that its proof loses again
+(docs/fisher.md); up to scale, which the targets fix here, nothing changes.
 """
+
+from dataclasses import replace
 
 import numpy as np
 
@@ -15,12 +21,20 @@ from solvers.spectral import spectrum
 
 
 def solve(problem: Problem) -> Solution:
-    """Covariance (W Wᵀ)^(1/2) on the range of W, by one factorisation."""
+    """Covariance (W Wᵀ)^(1/2) on the range of W, by one factorisation.
+
+    Its ``cramer_rao_bound`` is the trace of the inverse Fisher information: the least total
+    squared error of an unbiased estimate of x. Below rank d there is no such estimate, and
+    no bound is given.
+    """
     factors = problem.factors
     found = spectrum(factors, np.ones(factors.cells), problem.targets)
-    return from_covariance(
+    solution = from_covariance(
         "fisher", problem, problem.basis, problem.representation, found.covariance()
     )
+    if factors.rank < factors.cells:
+        return solution
+    return replace(solution, measures={"cramer_rao_bound": float(np.trace(solution.covariance))})
 
 
 def work(m: int, d: int) -> Work:

@@ -1,0 +1,163 @@
+"""The noise of least Fisher information on an interval: the cos² density, and its tilt."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from solvers.errors import OptionError
+
+Float = NDArray[np.float64]
+
+_SERIES_BELOW = 0.02
+
+
+@dataclass(frozen=True)
+class CosineSquared:
+    """Density proportional to ``exp(tilt w) cos²(π (w - middle) / width)`` on an interval.
+
+    Without tilt it has the least Fisher information of all noises on the interval
+    (Corollaries 1 and 3 of paper 003). The tilt is the logarithmic slope p'(x)/p(x) of the
+    weight of Corollary 4; where that is constant the density does not depend on x.
+
+    Corollary 4 prints ``exp(-p'/p (w + x))``. Its x drops out of the normalised density; its
+    sign comes from a score that adds the derivatives in w and in x where ``y = x + w`` held
+    fixed subtracts them. The sign here is the one that solves the Euler-Lagrange equation
+    with the right score; the printed one is the mirror image, of the same variance and
+    Fisher information. See docs/fisher.md.
+
+    Attributes
+    ----------
+    lower, upper : float
+        The ends of the interval.
+    tilt : float
+        In units of 1/w.
+    """
+
+    lower: float
+    upper: float
+    tilt: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.tilt) and np.isfinite(self.width) and self.width > 0):
+            raise OptionError(
+                f"noise on [{self.lower}, {self.upper}] with tilt {self.tilt}; expected finite "
+                "numbers, the lower end below the upper one"
+            )
+
+    @property
+    def width(self) -> float:
+        """``upper - lower``."""
+        return self.upper - self.lower
+
+    @property
+    def middle(self) -> float:
+        """Halfway between the ends."""
+        return (self.upper + self.lower) / 2
+
+    @property
+    def mean(self) -> float:
+        """The middle without tilt."""
+        x = self._dimensionless_tilt
+        return self.middle + self.width / 2 * (_langevin(x) - 2 * x / (x * x + np.pi**2))
+
+    @property
+    def variance(self) -> float:
+        """``(π² - 6) / (12 π²) width²`` without tilt; never more than that."""
+        x = self._dimensionless_tilt
+        square = x * x
+        spread = _langevin_slope(x) - 2 * (np.pi**2 - square) / (square + np.pi**2) ** 2
+        return float(self.width**2 / 4 * spread)
+
+    @property
+    def second_moment(self) -> float:
+        """E w²: the quality Q of one coordinate. Corollary 2 (ii) prints it for lower = 0."""
+        return self.variance + self.mean**2
+
+    @property
+    def fisher_information(self) -> float:
+        """About a shift of the density: ``4 π² / width² + tilt²``."""
+        return float(4 * np.pi**2 / self.width**2 + self.tilt**2)
+
+    @property
+    def cramer_rao_bound(self) -> float:
+        """Least variance of an unbiased estimate of x from x + w."""
+        return 1.0 / self.fisher_information
+
+    def fisher_information_at(self, slope_of_tilt: float) -> float:
+        """About x, where the tilt is a function of x with this derivative at x.
+
+        ``4 π² / width² + tilt² + 2 tilt' + tilt'² variance``, by parts from the score
+        ``-d/dw log density + tilt' (w - mean)``.
+
+        Parameters
+        ----------
+        slope_of_tilt : float
+            The derivative of the tilt at x; with the tilt of this density.
+
+        Returns
+        -------
+        float
+        """
+        return self.fisher_information + 2 * slope_of_tilt + slope_of_tilt**2 * self.variance
+
+    def density(self, w: ArrayLike) -> Float:
+        """The probability density; zero outside the interval."""
+        x = self._dimensionless_tilt
+        shifted = 2 * (np.asarray(w, dtype=np.float64) - self.middle) / self.width
+        inside = np.abs(shifted) <= 1
+        t = np.where(inside, shifted, 1.0)
+        log_mass = _log_sinhc(x) - np.log1p(np.square(x / np.pi))
+        values = 2 / self.width * np.exp(x * t - log_mass) * np.square(np.cos(np.pi * t / 2))
+        return np.asarray(np.where(inside, values, 0.0))
+
+    def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> Float:
+        """Exact draws, by rejection from the exponential (uniform without tilt) density.
+
+        One of ``2 (1 + (tilt width / 2π)²)`` proposals is accepted.
+        """
+        count = int(np.prod(shape))
+        found = np.empty(0)
+        while found.size < count:
+            proposals = self._exponential(rng.random(3 * (count - found.size) + 16))
+            kept = rng.random(proposals.size) < np.square(np.cos(np.pi * proposals / 2))
+            found = np.concatenate([found, proposals[kept]])
+        return self.middle + self.width / 2 * found[:count].reshape(shape)
+
+    @property
+    def _dimensionless_tilt(self) -> float:
+        """On the interval [-1, 1]."""
+        return self.tilt * self.width / 2
+
+    def _exponential(self, uniform: Float) -> Float:
+        """Numbers of density proportional to exp(x t) on [-1, 1], from uniform ones."""
+        x = self._dimensionless_tilt
+        if x == 0:
+            return 2 * uniform - 1
+        size = abs(x)
+        upwards = 1 + np.log(uniform + (1 - uniform) * np.exp(-2 * size)) / size
+        numbers: Float = np.sign(x) * np.maximum(upwards, -1.0)
+        return numbers
+
+
+def _log_sinhc(x: float) -> float:
+    """``log(sinh(x) / x)``."""
+    size = abs(x)
+    if size < _SERIES_BELOW:
+        return x * x / 6 - x**4 / 180
+    return float(size + np.log(-np.expm1(-2 * size) / (2 * size)))
+
+
+def _langevin(x: float) -> float:
+    """``coth(x) - 1/x``."""
+    if abs(x) < _SERIES_BELOW:
+        return x / 3 - x**3 / 45 + 2 * x**5 / 945
+    return float(1 / np.tanh(x) - 1 / x)
+
+
+def _langevin_slope(x: float) -> float:
+    """``1/x² - 1/sinh(x)²``."""
+    if abs(x) < _SERIES_BELOW:
+        return 1 / 3 - x * x / 15 + 2 * x**4 / 189
+    decay = np.exp(-2 * abs(x))
+    return float(1 / (x * x) - 4 * decay / (1 - decay) ** 2)

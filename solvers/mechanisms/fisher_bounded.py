@@ -1,0 +1,140 @@
+"""Noise of least Fisher information on a box: the cos² density (Corollaries 1, 3, 4 of 003).
+
+The box is scaled so that the targets are just met: a side of width s gives the variance
+(π² - 6) / (12 π²) s². On the data vector every cell gets the same side (Corollary 1); on
+the queries each gets the side that its target allows, which is the optimum of the paper's
+Problem 2 where the queries are orthogonal: one query (Corollary 3) or several whose
+Laplacian separates. Bounded noise has no finite ε.
+"""
+
+import numpy as np
+import scipy.sparse as sp
+
+from solvers.budget import NoBudget
+from solvers.errors import NotApplicableError, OptionError
+from solvers.fisher import CosineSquared
+from solvers.method import Method
+from solvers.perturbation import DATA, QUERIES, check_place, listed_matrix
+from solvers.problem import Problem
+from solvers.pure import PureSolution
+from workloads.operators import Array, Matrix
+
+REASON = (
+    "the noise is bounded: some answers are possible under one database and impossible under its "
+    "neighbour, so no finite epsilon holds with delta = 0, and none is claimed with delta > 0"
+)
+
+_ORTHOGONALITY = 1e-9
+
+
+def solve(problem: Problem, *, on: str = QUERIES, slope: float = 0.0) -> PureSolution:
+    """Independent cos² noise on every query, or on every cell of x, centred at zero.
+
+    Parameters
+    ----------
+    problem : Problem
+        The workload and its targets.
+    on : {"queries", "data"}
+        Where the noise is added. On the queries they must be orthogonal to each other.
+    slope : float
+        The weight of Corollary 4: its logarithmic slope p'(x)/p(x) in every cell, times the
+        width of the box; on the data only.
+
+    Returns
+    -------
+    PureSolution
+        With the trace of its Fisher information about x and, on the data, the Cramér-Rao
+        bound on the total squared error of an unbiased estimate of x.
+
+    Raises
+    ------
+    NotApplicableError
+        If the noise is on queries that are not orthogonal: no closed form is known.
+    OptionError
+        If an option is none of the above.
+    """
+    check_place("fisher-bounded", on)
+    source = _centred(slope)
+    matrix = listed_matrix("fisher-bounded", problem)
+    if on == DATA:
+        return _on_data(problem, matrix, source)
+    if slope != 0:
+        raise OptionError(
+            f"fisher-bounded: slope {slope:g} with noise on the queries; the weight of "
+            "Corollary 4 is on the data vector, so set on: data"
+        )
+    return _on_queries(problem, source)
+
+
+def _centred(slope: float) -> CosineSquared:
+    """On an interval of width 1 so placed that the mean is zero."""
+    mean = CosineSquared(-0.5, 0.5, slope).mean
+    return CosineSquared(-0.5 - mean, 0.5 - mean, slope)
+
+
+def _on_data(problem: Problem, matrix: Matrix, source: CosineSquared) -> PureSolution:
+    d = problem.workload.d
+    norms = problem.workload.operator.squared_row_norms()
+    width = float(np.sqrt(1.0 / (source.variance * np.max(norms / problem.targets))))
+    representation = sp.csr_array(matrix * width) if sp.issparse(matrix) else matrix * width
+    measures = {
+        "fisher_information": d * source.fisher_information / width**2,
+        "cramer_rao_bound": d * source.cramer_rao_bound * width**2,
+    }
+    return _solution(problem, representation, source, np.array([width]), measures)
+
+
+def _on_queries(problem: Problem, source: CosineSquared) -> PureSolution:
+    _check_orthogonal(problem)
+    operator = problem.workload.operator
+    widths = np.sqrt(problem.targets / source.variance)
+    information = source.fisher_information / np.square(widths)
+    measures = {"fisher_information": float(information @ operator.squared_row_norms())}
+    return _solution(problem, sp.csr_array(sp.diags_array(widths)), source, widths, measures)
+
+
+def _solution(
+    problem: Problem,
+    representation: Matrix,
+    source: CosineSquared,
+    widths: Array,
+    measures: dict[str, float],
+) -> PureSolution:
+    return PureSolution(
+        "fisher-bounded",
+        problem,
+        representation,
+        source,
+        NoBudget(REASON),
+        measures=measures,
+        notes={
+            "no_finite_epsilon": REASON,
+            "narrowest_side": float(widths.min()),
+            "widest_side": float(widths.max()),
+        },
+    )
+
+
+def _check_orthogonal(problem: Problem) -> None:
+    """Refuse queries that are not orthogonal: W Wᵀ v = diag(W Wᵀ) v for two random v."""
+    operator = problem.workload.operator
+    norms = operator.squared_row_norms()
+    probes = np.random.default_rng(0).standard_normal((problem.workload.m, 2))
+    products = operator.apply(operator.apply_transposed(probes))
+    off = np.abs(products - norms[:, None] * probes).max()
+    if off > _ORTHOGONALITY * float(norms.max()):
+        raise NotApplicableError(
+            f"fisher-bounded: the queries of workload {problem.workload.name!r} are not orthogonal "
+            "to each other, and for such queries no optimal noise on a box is known in closed "
+            "form; set on: data to add the noise to the data vector"
+        )
+
+
+METHODS = (
+    Method(
+        "fisher-bounded",
+        "noise of least Fisher information on a box, density cos²; no finite ε",
+        solve,
+        source="Farokhi and Sandberg, Corollaries 1, 3 and 4",
+    ),
+)

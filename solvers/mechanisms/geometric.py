@@ -1,0 +1,57 @@
+"""Two-sided geometric noise calibrated to the 1-norm sensitivity: pure ε-differential privacy.
+
+Ghosh, Roughgarden and Sundararajan (STOC 2009). On a query matrix the noise is not clamped,
+so it is unbiased; with α = exp(-ε / sensitivity) its variance is 2 α / (1 - α)².
+"""
+
+import numpy as np
+import scipy.sparse as sp
+
+from solvers.errors import NotApplicableError
+from solvers.method import Method
+from solvers.noise import Geometric
+from solvers.perturbation import QUERIES, check_place, listed_matrix, perturbed
+from solvers.problem import Problem
+from solvers.pure import PureSolution
+
+
+def solve(problem: Problem, *, on: str = QUERIES) -> PureSolution:
+    """Independent geometric noise of one parameter on every query, or on every cell of x.
+
+    Parameters
+    ----------
+    problem : Problem
+        The workload and its targets; all entries of W whole numbers.
+    on : {"queries", "data"}
+        Where the noise is added.
+
+    Returns
+    -------
+    PureSolution
+
+    Raises
+    ------
+    NotApplicableError
+        If an entry of W is no whole number: its answers are not on the noise's lattice.
+    """
+    check_place("geometric", on)
+    matrix = listed_matrix("geometric", problem)
+    entries = matrix.data if sp.issparse(matrix) else matrix
+    broken = entries[entries != np.rint(entries)]
+    if broken.size:
+        raise NotApplicableError(
+            f"geometric: workload {problem.workload.name!r} has an entry of {broken.flat[0]:g}; "
+            "expected whole numbers, whose answers are whole too. Use 'laplace' for real "
+            "entries, or scale the queries"
+        )
+    return perturbed("geometric", problem, Geometric(), on)
+
+
+METHODS = (
+    Method(
+        "geometric",
+        "two-sided geometric noise on every query or on every cell of x; pure ε",
+        solve,
+        source="Ghosh et al., STOC 2009; ElSalamouny et al., section 6",
+    ),
+)

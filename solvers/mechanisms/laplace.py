@@ -1,0 +1,54 @@
+"""Laplace noise calibrated to the 1-norm sensitivity: pure ε-differential privacy.
+
+Dwork, McSherry, Nissim and Smith (TCC 2006); Proposition 3 of paper 003, whose scale is
+printed upside down (`solvers.fisher.laplace_scale`).
+"""
+
+from dataclasses import replace
+
+from solvers.method import Method
+from solvers.noise import Laplace
+from solvers.perturbation import DATA, QUERIES, perturbed
+from solvers.problem import Problem
+from solvers.pure import PureSolution
+
+
+def solve(problem: Problem, *, on: str = QUERIES) -> PureSolution:
+    """Independent Laplace noise of one scale b on every query, or on every cell of x.
+
+    The Fisher information about x is ``WᵀW / b²`` or ``I / b²``; on the data the
+    Cramér-Rao bound is ``d b²``.
+
+    Parameters
+    ----------
+    problem : Problem
+        The workload and its targets.
+    on : {"queries", "data"}
+        Where the noise is added.
+
+    Returns
+    -------
+    PureSolution
+    """
+    solution = perturbed("laplace", problem, Laplace(), on)
+    squared_scale = solution.source.variance / 2
+    workload = problem.workload
+    if on == DATA:
+        measures = {
+            "fisher_information": workload.d / squared_scale,
+            "cramer_rao_bound": workload.d * squared_scale,
+        }
+    else:
+        total = float(workload.operator.squared_row_norms().sum())
+        measures = {"fisher_information": total / squared_scale}
+    return replace(solution, measures=measures)
+
+
+METHODS = (
+    Method(
+        "laplace",
+        "independent Laplace noise on every query or on every cell of x; pure ε",
+        solve,
+        source="Dwork et al., TCC 2006; Farokhi and Sandberg, Proposition 3",
+    ),
+)

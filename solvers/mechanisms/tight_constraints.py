@@ -1,0 +1,106 @@
+"""The tight-constraints mechanism of paper 004, on counts: truncated geometric noise.
+
+On a query matrix it applies where the answers of each query form a line: entries 0 and one
+other value a, so that n records give answers 0, a, ..., n a and one record moves an answer
+by one step. On a line the tight-constraints mechanism is the truncated geometric one
+(section 5.1). The queries are composed: one record of cell j moves every query that has it.
+"""
+
+import numpy as np
+import scipy.sparse as sp
+
+from solvers.errors import NotApplicableError, OptionError
+from solvers.method import Method
+from solvers.noise import TruncatedGeometric
+from solvers.perturbation import listed_matrix
+from solvers.problem import Problem
+from solvers.pure import PureSolution, calibrated
+from workloads.operators import Array, Matrix
+
+COMPOSITIONS = ("sensitivity", "equal")
+
+
+def solve(
+    problem: Problem,
+    *,
+    n: int = 1000,
+    composition: str = "sensitivity",
+    measure: str = "expected-squared-error",
+) -> PureSolution:
+    """Truncated geometric noise of one parameter on every query.
+
+    Parameters
+    ----------
+    problem : Problem
+        The workload and its targets; every query's entries are 0 and one other value.
+    n : int
+        The largest number of records: answers are steps 0..n.
+    composition : {"sensitivity", "equal"}
+        What each query spends: ε over the largest number of queries that one record is in,
+        or ε/m (sequential composition, without a look at W).
+    measure : {"expected-squared-error", "variance"}
+        What the targets bound at the worst answer. Clamping biases the answers near the
+        ends; the variance leaves that out.
+
+    Returns
+    -------
+    PureSolution
+        Its variances are those of the worst answer of each query.
+
+    Raises
+    ------
+    NotApplicableError
+        If the answers of a query form no line.
+    OptionError
+        If an option is none of the above.
+    """
+    if composition not in COMPOSITIONS:
+        raise OptionError(
+            f"tight-constraints: option 'composition' is {composition!r}; expected one of "
+            f"{', '.join(COMPOSITIONS)}"
+        )
+    matrix = listed_matrix("tight-constraints", problem)
+    steps = _steps(problem, matrix)
+    queries = _queries_per_record(matrix) if composition == "sensitivity" else problem.workload.m
+    return calibrated(
+        "tight-constraints",
+        problem,
+        TruncatedGeometric(n, measure),
+        float(queries),
+        sp.csr_array(sp.diags_array(steps)),
+        notes={"queries_composed": queries},
+    )
+
+
+def _steps(problem: Problem, matrix: Matrix) -> Array:
+    """The one value other than 0 of each query."""
+    entries = sp.coo_array(matrix)
+    entries.eliminate_zeros()
+    rows = entries.coords[0]
+    steps = np.zeros(problem.workload.m)
+    steps[rows] = entries.data
+    uneven = np.flatnonzero(entries.data != steps[rows])
+    if uneven.size:
+        row = rows[uneven[0]]
+        raise NotApplicableError(
+            f"tight-constraints: query {row} (counted from 0) of workload "
+            f"{problem.workload.name!r} has entries {entries.data[uneven[0]]:g} and "
+            f"{steps[row]:g}; expected 0 and one other value, so that its answers form a line "
+            "0..n. Use 'geometric', or ask the query as a query graph"
+        )
+    return steps
+
+
+def _queries_per_record(matrix: Matrix) -> int:
+    """The largest number of queries that one cell is in."""
+    return int(np.bincount(sp.coo_array(matrix).nonzero()[1]).max())
+
+
+METHODS = (
+    Method(
+        "tight-constraints",
+        "counts by truncated geometric noise, composed over the queries; pure ε",
+        solve,
+        source="ElSalamouny et al., section 5",
+    ),
+)

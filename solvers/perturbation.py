@@ -1,0 +1,86 @@
+"""Where independent noise is added: to the answers, or to the data vector."""
+
+from typing import Any
+
+import scipy.sparse as sp
+
+from solvers.errors import NotApplicableError, OptionError
+from solvers.noise import Noise
+from solvers.problem import Problem
+from solvers.pure import PureSolution, calibrated
+from workloads.operators import Matrix
+
+QUERIES, DATA = PLACES = ("queries", "data")
+
+
+def check_place(method: str, on: str) -> None:
+    """Refuse a place that there is not.
+
+    Raises
+    ------
+    OptionError
+        If it is none of `PLACES`.
+    """
+    if on not in PLACES:
+        raise OptionError(f"{method}: option 'on' is {on!r}; expected one of {', '.join(PLACES)}")
+
+
+def perturbed(method: str, problem: Problem, noise: Noise, on: str, **facts: Any) -> PureSolution:
+    """Independent noise of one distribution on every query, or on every cell of x.
+
+    The 1-norm sensitivity is the largest 1-norm of a column of W for the queries, 1 for the
+    data: neighbours differ by one record, that is by 1 in one cell.
+
+    Parameters
+    ----------
+    method : str
+        The method's name.
+    problem : Problem
+        The workload and its targets.
+    noise : Noise
+        On one number that moves by one step.
+    on : {"queries", "data"}
+        Where it is added.
+    **facts
+        Other attributes of `PureSolution`.
+
+    Returns
+    -------
+    PureSolution
+        Unbiased if the noise is.
+
+    Raises
+    ------
+    OptionError
+        If ``on`` is no such place.
+    NotApplicableError
+        If the queries are too many to list.
+    """
+    check_place(method, on)
+    matrix = listed_matrix(method, problem)
+    if on == DATA:
+        return calibrated(method, problem, noise, 1.0, matrix, **facts)
+    identity = sp.csr_array(sp.eye_array(problem.workload.m))
+    return calibrated(method, problem, noise, one_norm_sensitivity(matrix), identity, **facts)
+
+
+def listed_matrix(method: str, problem: Problem) -> Matrix:
+    """W, where the workload has one target for each query.
+
+    Raises
+    ------
+    NotApplicableError
+        If its queries are too many to list.
+    """
+    if not problem.workload.listed:
+        raise NotApplicableError(
+            f"{method}: workload {problem.workload.name!r} has {problem.workload.m} queries, too "
+            "many to list; use fewer or smaller groups, or a method that works on its structure"
+        )
+    return problem.workload.matrix
+
+
+def one_norm_sensitivity(matrix: Matrix) -> float:
+    """The largest 1-norm of a column: how far one record moves all answers together."""
+    magnitudes = matrix if sp.issparse(matrix) else sp.csr_array(matrix)
+    return float(abs(magnitudes).sum(axis=0).max())
