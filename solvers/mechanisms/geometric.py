@@ -1,13 +1,15 @@
 """Two-sided geometric noise calibrated to the 1-norm sensitivity: pure ε-differential privacy.
 
 Ghosh, Roughgarden and Sundararajan (STOC 2009). On a query matrix the noise is not clamped,
-so it is unbiased; with α = exp(-ε / sensitivity) its variance is 2 α / (1 - α)².
+so it is unbiased; with α = exp(-ε / sensitivity) its variance is 2 α / (1 - α)². On a query
+graph it is clamped to the answers (`solvers.graph.geometric`).
 """
 
 import numpy as np
 import scipy.sparse as sp
 
 from solvers.errors import NotApplicableError
+from solvers.graph import geometric as graph
 from solvers.method import Method
 from solvers.noise import Geometric
 from solvers.perturbation import QUERIES, check_place, listed_matrix, perturbed
@@ -53,5 +55,6 @@ METHODS = (
         "two-sided geometric noise on every query or on every cell of x; pure ε",
         solve,
         source="Ghosh et al., STOC 2009; ElSalamouny et al., section 6",
+        solve_graph=graph.solve,
     ),
 )

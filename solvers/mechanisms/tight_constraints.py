@@ -1,4 +1,4 @@
-"""The tight-constraints mechanism of paper 004, on counts: truncated geometric noise.
+"""The tight-constraints mechanism of paper 004; on query matrices, truncated geometric noise.
 
 On a query matrix it applies where the answers of each query form a line: entries 0 and one
 other value a, so that n records give answers 0, a, ..., n a and one record moves an answer
@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from solvers.errors import NotApplicableError, OptionError
+from solvers.graph import tight_constraints as graph
 from solvers.method import Method
 from solvers.noise import TruncatedGeometric
 from solvers.perturbation import listed_matrix
@@ -99,8 +100,9 @@ def _queries_per_record(matrix: Matrix) -> int:
 METHODS = (
     Method(
         "tight-constraints",
-        "counts by truncated geometric noise, composed over the queries; pure ε",
+        "noise with every privacy constraint tight; counts by truncated geometric noise",
         solve,
         source="ElSalamouny et al., section 5",
+        solve_graph=graph.solve,
     ),
 )
