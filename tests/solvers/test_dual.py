@@ -87,7 +87,7 @@ def test_the_newton_system_holds_the_second_derivatives(m, d):
     constraints[:d, 0], constraints[d:, 1] = p, q
     system = NewtonSystem(found, np.ones(m), diagonal, constraints)
     b, r = np.linspace(-1, 1, n), np.array([0.01, -0.02])
-    z, nu = system.solve(b, r)
+    z, _ = system.solve(b, r)
     full = np.block([[exact + np.diag(diagonal), constraints], [constraints.T, np.zeros((2, 2))]])
     expected = np.linalg.solve(full, np.concatenate([b, r]))
     np.testing.assert_allclose(constraints.T @ z, r, atol=1e-5)
