@@ -211,8 +211,8 @@ def _zipped(
         if len(pairs) > len(values):
             raise origin.error(
                 parts[0].path,
-                f"{other!r} is zipped to {name!r}, and the blocks of this group give it two values at "
-                f"one {name!r}; zip them alike",
+                f"{other!r} is zipped to {name!r}, and blocks of this group give it two values "
+                f"at one {name!r}; zip them alike",
             )
         at = dict(pairs)
         found[other] = tuple(at[value] for value in values)
