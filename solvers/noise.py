@@ -105,13 +105,13 @@ class TruncatedGeometric:
     ----------
     n : int
         The largest answer, at least 1.
-    measure : {"expected-squared-error", "variance"}
-        What counts as variance. Clamping biases all answers but the middle one; for an
-        unbiased mechanism the two are one.
+    measure : {"variance", "expected-squared-error"}
+        What the targets bound. Clamping biases all answers but the middle one, which the
+        variance leaves out; for an unbiased mechanism the two are one.
     """
 
     n: int
-    measure: str = "expected-squared-error"
+    measure: str = "variance"
 
     def __post_init__(self) -> None:
         if self.n < 1:
@@ -177,8 +177,8 @@ class TruncatedGeometric:
         return _squared_up(eps, answer) + _squared_up(eps, self.n - answer)
 
 
-MEASURES = ("expected-squared-error", "variance")
-"""What `TruncatedGeometric` may count as variance."""
+MEASURES = ("variance", "expected-squared-error")
+"""What the targets of `TruncatedGeometric` may bound."""
 
 
 def from_content(content: dict[str, Any]) -> Noise:

@@ -110,11 +110,6 @@ class PureSolution:
         """Least ε at which all targets are met; infinite where there is none."""
         return float(self.curve.epsilon_at_targets(0.0))
 
-    @property
-    def error_targets(self) -> Array:
-        """The variance target of each error of `draw`, shape (m,)."""
-        return self.problem.targets
-
     def draw(self, n: int, rng: np.random.Generator) -> Array:
         """Draw n vectors of errors when the targets are just met, shape (n, m)."""
         numbers = self.source.sample((n, self.representation.shape[1]), rng)

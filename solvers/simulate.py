@@ -5,55 +5,59 @@ privacy floating-point arithmetic can break (Mironov, CCS 2012).
 """
 
 from collections.abc import Callable
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.linalg as sla
 from numpy.typing import NDArray
 from scipy import stats
 
-from solvers.errors import NotApplicableError, OptionError
-from solvers.solution import Solution
+from solvers.errors import OptionError
+from solvers.graph import GraphSolution
+from solvers.pure import PureSolution
 
 Float = NDArray[np.float64]
-Draw = Callable[[int, np.random.Generator], Float]
 
 CONFIDENCE = 0.99
 """Probability that the interval of `simulate` holds the largest variance ratio."""
 
 _CHUNK_ENTRIES = 2**21
-_GAUSSIAN_KURTOSIS = 3.0
 
 
-@runtime_checkable
-class Drawn(Protocol):
-    """A solution that brings its own sampler."""
+class Sampler(NamedTuple):
+    """What draws the errors of a mechanism.
 
-    @property
-    def error_targets(self) -> Float:
-        """The variance target of each error, shape (m,)."""
-        ...
+    Attributes
+    ----------
+    draw : callable
+        ``draw(n, rng)`` gives n vectors of errors, shape (n, m).
+    targets : numpy.ndarray, shape (m,)
+        The variance target of each error.
+    gaussian : bool
+        Whether every error is normal.
+    """
 
-    def draw(self, n: int, rng: np.random.Generator) -> Float:
-        """Draw n vectors of errors when the targets are just met, shape (n, m)."""
-        ...
+    draw: Callable[[int, np.random.Generator], Float]
+    targets: Float
+    gaussian: bool
 
 
 def simulate(solution: Any, n: int, seed: int) -> dict[str, float]:
     """The largest variance ratio of n noise vectors drawn from a solution's mechanism.
 
-    The targets are just met, so the ratio that theory gives is 1. The errors have mean
-    zero (or count from zero where a mechanism is biased), so the empirical variance is
-    their mean square. Its interval is by the chi-square distribution, at level `CONFIDENCE`
-    for all queries at once (Bonferroni); noise that is not Gaussian has n replaced by
-    2n/(kurtosis - 1), by the kurtosis of each query's draws (Box's correction).
+    On a query matrix the targets are just met, so theory gives 1; on a query graph it gives
+    the solution's ``variance_ratio``. The empirical variance is the mean square of the errors,
+    whose mean is known. Its interval is by the chi-square distribution, at level `CONFIDENCE`
+    for all queries at once (Bonferroni); for noise that is not Gaussian n is replaced by
+    2n/(kurtosis - 1), with the kurtosis of each query's draws (Box's correction), which is
+    no longer exact.
 
     Parameters
     ----------
-    solution : Solution or Drawn
+    solution : Solution, PureSolution, GraphSolution or MarginalsSolution
         What `solvers.solve` returned.
     n : int
-        Number of noise vectors, at least 2.
+        Number of noise vectors, at least 2; on a query graph, for each answer.
     seed : int
         The same seed gives the same numbers.
 
@@ -68,19 +72,16 @@ def simulate(solution: Any, n: int, seed: int) -> dict[str, float]:
     OptionError
         If n is below 2.
     NotApplicableError
-        If the solution holds no noise vector to draw.
+        If the noise is known by its structure only and too large to be written out.
     """
     if n < 2:
         raise OptionError(f"simulate: {n} noise vectors; expected at least 2")
-    draw, targets = sampler(solution)
-    rng = np.random.default_rng(seed)
-    squares, fourths = _moments(draw, len(targets), n, rng)
-    gaussian = isinstance(solution, Solution)
-    kurtosis = np.full(len(targets), _GAUSSIAN_KURTOSIS)
-    if not gaussian:
-        known = squares > 0
-        kurtosis[known] = np.maximum(fourths[known] / squares[known] ** 2, 1.0)
-    ratios = squares / targets
+    chosen = sampler(solution)
+    squares, fourths = _moments(chosen, n, np.random.default_rng(seed))
+    kurtosis = np.full_like(squares, 3.0)
+    if not chosen.gaussian:
+        np.divide(fourths, np.square(squares), out=kurtosis, where=squares > 0)
+    ratios = squares / chosen.targets
     low, high = _interval(ratios, n, kurtosis)
     return {
         "empirical_variance_ratio": float(ratios.max()),
@@ -89,46 +90,44 @@ def simulate(solution: Any, n: int, seed: int) -> dict[str, float]:
     }
 
 
-def sampler(solution: Any) -> tuple[Draw, Float]:
-    """What draws a solution's errors, and their variance targets.
+def sampler(solution: Any) -> Sampler:
+    """What draws a solution's errors.
 
     Parameters
     ----------
-    solution : Solution or Drawn
+    solution : Solution, PureSolution, GraphSolution or MarginalsSolution
         What `solvers.solve` returned.
 
     Returns
     -------
-    draw : callable
-        ``draw(n, rng)`` gives n vectors of errors, shape (n, m).
-    targets : numpy.ndarray, shape (m,)
+    Sampler
 
     Raises
     ------
     NotApplicableError
-        If the solution holds no noise vector to draw.
+        If the noise is known by its structure only and too large to be written out.
     """
-    if isinstance(solution, Drawn):
-        return solution.draw, solution.error_targets
-    if isinstance(solution, Solution):
-        return _gaussian(solution), solution.problem.targets
-    raise NotApplicableError(
-        "simulate: this solution holds no covariance of the noise to draw from (its workload is "
-        "known by its structure only); leave simulate out, or use a smaller domain"
-    )
+    if isinstance(solution, PureSolution):
+        return Sampler(solution.draw, solution.problem.targets, gaussian=False)
+    if isinstance(solution, GraphSolution):
+        return _of_rows(solution)
+    return _of_covariance(solution)
 
 
-def _gaussian(solution: Solution) -> Draw:
-    """Errors L R z with covariance = R Rᵀ."""
+def _of_covariance(solution: Any) -> Sampler:
+    """Errors L R z, with covariance R Rᵀ and z standard normal."""
     representation, covariance = solution.representation, solution.covariance
-    size = covariance.shape[0]
+    size, targets = len(covariance), solution.problem.targets
     variance = _constant_diagonal(covariance)
     if variance is not None:
-        return lambda n, rng: (
-            np.sqrt(variance) * np.asarray(representation @ rng.standard_normal((n, size)).T).T
-        )
-    factor = np.asarray(representation @ sla.cholesky(covariance, lower=True))
-    return lambda n, rng: rng.standard_normal((n, size)) @ factor.T
+        factor = np.sqrt(variance) * representation
+    else:
+        factor = np.asarray(representation @ sla.cholesky(covariance, lower=True))
+
+    def draw(n: int, rng: np.random.Generator) -> Float:
+        return np.asarray((factor @ rng.standard_normal((n, size)).T).T)
+
+    return Sampler(draw, targets, gaussian=True)
 
 
 def _constant_diagonal(matrix: Float) -> float | None:
@@ -139,12 +138,42 @@ def _constant_diagonal(matrix: Float) -> float | None:
     return None
 
 
-def _moments(draw: Draw, queries: int, n: int, rng: np.random.Generator) -> tuple[Float, Float]:
+def _of_rows(solution: GraphSolution) -> Sampler:
+    """Errors of outputs drawn from every row of the noise matrix, about the row's centre.
+
+    A coordinate's error is its distance from its mean; where answers are no numbers, an
+    error is the graph distance from the answer with the least mean square (Fréchet).
+    """
+    graph, noise = solution.problem.graph, solution.noise
+    upto = np.cumsum(noise, axis=1)
+    points = graph.coordinates
+    if points is None:
+        centres = np.argmin(noise @ np.square(graph.distances), axis=1)
+        errors = graph.distances[centres][:, :, None]
+    else:
+        errors = points[None, :, :] - (noise @ points)[:, None, :]
+    answers, _, coordinates = errors.shape
+    each = np.arange(answers)
+
+    def draw(n: int, rng: np.random.Generator) -> Float:
+        uniform = rng.random((n, answers)) * upto[:, -1]
+        outputs = np.stack(
+            [np.searchsorted(upto[i], uniform[:, i], side="right") for i in each], axis=1
+        )
+        found: Float = errors[each, outputs].reshape(n, -1)
+        return found
+
+    targets = np.full(answers * coordinates, solution.problem.target)
+    return Sampler(draw, targets, gaussian=False)
+
+
+def _moments(chosen: Sampler, n: int, rng: np.random.Generator) -> tuple[Float, Float]:
     """Mean squares and mean fourth powers of n draws, in chunks of bounded memory."""
+    queries = len(chosen.targets)
     chunk = max(_CHUNK_ENTRIES // queries, 1)
     squares, fourths = np.zeros(queries), np.zeros(queries)
     for start in range(0, n, chunk):
-        errors = np.square(draw(min(chunk, n - start), rng))
+        errors = np.square(chosen.draw(min(chunk, n - start), rng))
         squares += errors.sum(axis=0)
         fourths += np.square(errors).sum(axis=0)
     return squares / n, fourths / n
