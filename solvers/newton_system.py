@@ -131,7 +131,9 @@ class NewtonSystem:
                 heavy
             ].astype(np.float32)
             try:
-                factor = sla.cho_factor(explicit, lower=True, overwrite_a=True, check_finite=False)
+                factor = sla.cho_factor(
+                    explicit.T, lower=True, overwrite_a=True, check_finite=False
+                )
             except sla.LinAlgError:
                 continue
             return self._blockwise(factor, heavy)
