@@ -6,8 +6,8 @@ from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
-import scipy.linalg as sla
 from numpy.typing import ArrayLike
+from scipy.linalg import lapack
 from scipy.optimize import linprog
 
 from workloads.errors import WorkloadError
@@ -27,9 +27,9 @@ __all__ = [
 ]
 
 _SUM = 1e-9
-_NEGATIVE = 1e-11
+_SUPPORT = 1e-9
 _RESIDUAL = 1e-10
-_SINGULAR = 1e-13
+_SINGULAR = 1e-11
 _STREAM = 0x9210125
 
 
@@ -62,11 +62,11 @@ def weights(phi: Array, prior: Array) -> Array | None:
         The one y where Φ is invertible. Where it is singular, a non-negative one of least
         sum (by linear programming, then solved again on its support), or None.
     """
-    factors = sla.lu_factor(phi, check_finite=False)
-    reciprocal, _ = sla.lapack.dgecon(factors[0], float(np.abs(phi).sum(axis=0).max()))
+    lower_upper, pivots, _ = lapack.dgetrf(phi)
+    reciprocal, _ = lapack.dgecon(lower_upper, float(np.abs(phi).sum(axis=0).max()))
     if reciprocal > _SINGULAR:
-        solved: Array = sla.lu_solve(factors, prior)
-        return _cleaned(solved)
+        solved, _ = lapack.dgetrs(lower_upper, pivots, prior)
+        return _cleaned(solved, 16 * np.finfo(float).eps / reciprocal)
     return _by_linear_programming(phi, prior)
 
 
@@ -75,17 +75,17 @@ def _by_linear_programming(phi: Array, prior: Array) -> Array | None:
     found = linprog(np.ones(len(phi)), A_eq=phi, b_eq=prior / scale, method="highs")
     if found.x is None or found.status != 0:
         return None
-    support = np.flatnonzero(found.x > _NEGATIVE)
+    support = np.flatnonzero(found.x > _SUPPORT)
     on_support = np.zeros(len(phi))
     on_support[support] = np.linalg.lstsq(phi[:, support], prior, rcond=None)[0]
-    solved = _cleaned(on_support)
+    solved = _cleaned(on_support, _SUPPORT)
     residual = float(np.abs(phi @ solved - prior).max())
-    return solved if residual <= _RESIDUAL * scale and solved.min() >= 0 else None
+    return solved if residual <= _RESIDUAL * scale and bool(solved.min() >= 0) else None
 
 
-def _cleaned(y: Array) -> Array:
-    """Rounding errors below zero set to zero."""
-    rounding = (y < 0) & (y > -_NEGATIVE * np.abs(y).max())
+def _cleaned(y: Array, accuracy: float) -> Array:
+    """What is negative by its relative accuracy only, set to zero."""
+    rounding = (y < 0) & (y > -accuracy * np.abs(y).max())
     cleaned: Array = np.where(rounding, 0.0, y)
     return cleaned
 

@@ -1,9 +1,6 @@
 """Truncated geometric mechanism on answers that are numbers."""
 
-from collections.abc import Sequence
-
 import numpy as np
-from numpy.typing import ArrayLike
 
 from solvers.errors import NotApplicableError, OptionError
 from solvers.graph.problem import GraphProblem
@@ -18,8 +15,8 @@ def solve(
     problem: GraphProblem,
     *,
     epsilon: float = 1.0,
-    prior: ArrayLike = "uniform",
-    spend: str | float | Sequence[float] = "even",
+    prior: str | list[float] = "uniform",
+    spend: str | float | list[float] = "even",
 ) -> GraphSolution:
     """Two-sided geometric noise on every coordinate, cut off at its ends.
 
@@ -34,7 +31,7 @@ def solve(
         Answers that are the integer points of a box.
     epsilon : float
         ε of the whole release.
-    prior : str or array_like, shape (n,)
+    prior : str or list of float, shape (n,)
         For the measures; see `workloads.priors`.
     spend : "even", float or list of float, or such a list as text
         The share of ε of each coordinate; a number is the share of every one. ``"even"``: the
@@ -92,7 +89,7 @@ def _changes(graph: QueryGraph) -> Array:
     return np.abs(points[first] - points[second])
 
 
-def _shares(spend: str | float | Sequence[float], relative: Array) -> Array:
+def _shares(spend: str | float | list[float], relative: Array) -> Array:
     """The share of each coordinate; ``relative``: each edge's changes over the largest ones."""
     count = relative.shape[1]
     if spend == "even":

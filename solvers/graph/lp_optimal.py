@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike
 from scipy.optimize import linprog
 
 from solvers.errors import NotApplicableError, SolveFailedError
@@ -24,7 +23,7 @@ def solve(
     problem: GraphProblem,
     *,
     epsilon: float = 1.0,
-    prior: ArrayLike = "uniform",
+    prior: str | list[float] = "uniform",
     time_limit: float | None = None,
 ) -> GraphSolution:
     """Maximise ``sum_i prior[i] X[i, i]`` over all ε-differentially private X, with HiGHS.
@@ -39,7 +38,7 @@ def solve(
         At most `LARGEST` answers.
     epsilon : float
         ε.
-    prior : str or array_like, shape (n,)
+    prior : str or list of float, shape (n,)
         What to be optimal for, too; see `workloads.priors`.
     time_limit : float, optional
         Seconds; when they are over the answer is randomised response, not converged.

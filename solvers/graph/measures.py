@@ -1,6 +1,7 @@
 """How useful and how private a noise matrix is (POST 2013, sections 2 and 4)."""
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import linprog
@@ -23,7 +24,23 @@ def leakage(guessed: float, prior: Array) -> float:
     return max(math.log2(guessed / float(prior.max())), 0.0)
 
 
-def utility_bound(phi: Array, prior: Array) -> float:
+@dataclass(frozen=True)
+class Bound:
+    """An upper bound on the utility for a prior.
+
+    Attributes
+    ----------
+    utility : float
+        The bound, at most 1.
+    regular : bool
+        Whether the prior is ε-regular, so that the bound is Theorem 1's.
+    """
+
+    utility: float
+    regular: bool
+
+
+def utility_bound(phi: Array, prior: Array) -> Bound:
     """An upper bound on the utility of every ε-differentially private mechanism.
 
     Theorem 1 where the prior is ε-regular. For other priors ``sum(max(y, 0))``, which Lemma 2
@@ -39,13 +56,13 @@ def utility_bound(phi: Array, prior: Array) -> float:
 
     Returns
     -------
-    float
+    Bound
     """
     y = weights(phi, prior)
     if y is not None:
-        return min(float(np.maximum(y, 0).sum()), 1.0)
+        return Bound(min(float(np.maximum(y, 0).sum()), 1.0), bool(y.min() >= 0))
     found = linprog(np.ones(len(phi)), A_ub=-phi, b_ub=-prior, method="highs")
-    return 1.0 if found.x is None else min(float(found.x.sum()), 1.0)
+    return Bound(1.0 if found.x is None else min(float(found.x.sum()), 1.0), regular=False)
 
 
 def expected_squared_error(noise: Array, prior: Array, graph: QueryGraph) -> float:

@@ -3,7 +3,6 @@
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from solvers.graph.problem import GraphProblem
 from solvers.graph.solution import GraphSolution, from_noise, given
@@ -11,7 +10,7 @@ from workloads.operators import Array
 
 
 def solve(
-    problem: GraphProblem, *, epsilon: float = 1.0, prior: ArrayLike = "uniform"
+    problem: GraphProblem, *, epsilon: float = 1.0, prior: str | list[float] = "uniform"
 ) -> GraphSolution:
     """The true answer with probability e^ε / (e^ε + n - 1), else any other, all as likely.
 
@@ -24,7 +23,7 @@ def solve(
         Any query graph.
     epsilon : float
         ε.
-    prior : str or array_like, shape (n,)
+    prior : str or list of float, shape (n,)
         For the measures; see `workloads.priors`.
 
     Returns

@@ -42,6 +42,8 @@ class GraphSolution:
         Wall-clock seconds of the solve alone.
     notes : Mapping[str, object]
         What else the method reports.
+    own_numbers : Mapping[str, float]
+        What else a sweep stores of this method, by variable name.
     """
 
     method: str
@@ -54,16 +56,22 @@ class GraphSolution:
     timed_out: bool = False
     runtime: float = float("nan")
     notes: Mapping[str, Any] = field(default_factory=dict)
+    own_numbers: Mapping[str, float] = field(default_factory=dict)
 
     @cached_property
     def utility(self) -> float:
         """Probability of a right guess with the optimal remap, Equation (2)."""
         return measures.utility(self.noise, self.prior)
 
-    @cached_property
+    @property
     def utility_bound(self) -> float:
         """Upper bound on the utility of any ε-private mechanism; Theorem 1 if regular."""
-        return measures.utility_bound(self._phi, self.prior)
+        return self._bound.utility
+
+    @property
+    def prior_is_regular(self) -> bool:
+        """Whether the prior is ε-regular (Definition 5)."""
+        return self._bound.regular
 
     @property
     def min_entropy_leakage(self) -> float:
@@ -79,7 +87,7 @@ class GraphSolution:
     def leakage_bound_any_prior(self) -> float:
         """In bits, for every prior (Corollary 1; on the graph of databases Theorem 2)."""
         uniform = priors.uniform(self.problem.graph)
-        return measures.leakage(measures.utility_bound(self._phi, uniform), uniform)
+        return measures.leakage(measures.utility_bound(self._phi, uniform).utility, uniform)
 
     @cached_property
     def expected_squared_error(self) -> float:
@@ -116,6 +124,8 @@ class GraphSolution:
             "expected_squared_error": self.expected_squared_error,
             "max_variance": self.max_variance,
             "variance_ratio": self.variance_ratio,
+            "prior_is_regular": self.prior_is_regular,
+            **self.own_numbers,
             "iterations": self.iterations,
             "converged": self.converged,
         }
@@ -123,6 +133,10 @@ class GraphSolution:
     def arrays(self) -> dict[str, Array]:
         """The arrays that a sweep keeps on request, by variable name."""
         return {"noise_matrix": self.noise, "prior": self.prior}
+
+    @cached_property
+    def _bound(self) -> measures.Bound:
+        return measures.utility_bound(self._phi, self.prior)
 
     @cached_property
     def _phi(self) -> Array:

@@ -4,7 +4,6 @@ import math
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from solvers.errors import NotApplicableError
 from solvers.graph.problem import GraphProblem
@@ -17,7 +16,11 @@ _ACCURACY = 1e-7
 
 
 def solve(
-    problem: GraphProblem, *, epsilon: float = 1.0, prior: ArrayLike = "uniform"
+    problem: GraphProblem,
+    *,
+    epsilon: float = 1.0,
+    prior: str | list[float] = "uniform",
+    find_least_epsilon: bool = False,
 ) -> GraphSolution:
     """``X[i, k] = exp(-epsilon * d(i, k)) * z[k]`` with Φz = 1 and z >= 0 (Lemma 3).
 
@@ -29,8 +32,10 @@ def solve(
         Any query graph.
     epsilon : float
         ε.
-    prior : str or array_like, shape (n,)
+    prior : str or list of float, shape (n,)
         For the measures; see `workloads.priors`.
+    find_least_epsilon : bool
+        Whether to report the `least_epsilon` of the graph, too.
 
     Returns
     -------
@@ -49,7 +54,10 @@ def solve(
             f"({problem.graph.n} answers) at epsilon {epsilon:g}; the least epsilon for which "
             f"one does is {least_epsilon(problem.graph):.6f}"
         )
-    return from_noise("tight-constraints", problem, epsilon, prior, phi * diagonal)
+    least = {"least_epsilon": least_epsilon(problem.graph)} if find_least_epsilon else {}
+    return from_noise(
+        "tight-constraints", problem, epsilon, prior, phi * diagonal, own_numbers=least
+    )
 
 
 def tight_diagonal(phi: Array) -> Array | None:

@@ -1,0 +1,253 @@
+"""Query graphs and priors, against Definition 3, closed forms and POST 2013's propositions."""
+
+import itertools
+import math
+from ast import literal_eval
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import workloads
+from workloads import QueryGraph, WorkloadError, priors
+from workloads.graphs import from_edges, from_relation, on_grid
+
+GRAPHS = {
+    "counting": {"n": 5},
+    "sum": {"u": 3, "v": 2},
+    "k-count": {"u": 2, "k": 2},
+    "cycle": {"n": 6},
+    "hamming": {"u": 2, "values": 3},
+    "edge-list": {"edges": [[0, 1], [1, 2], [1, 3]]},
+}
+
+
+@pytest.fixture(params=GRAPHS)
+def graph(request):
+    return workloads.make(request.param, **GRAPHS[request.param])
+
+
+def coordinates(graph):
+    return np.array([np.atleast_1d(literal_eval(label)) for label in graph.labels])
+
+
+def induced(query, databases):
+    """The answers in order, and Definition 3's adjacency between them."""
+    answers = sorted({query(database) for database in databases})
+    number = {answer: at for at, answer in enumerate(answers)}
+    relation = np.zeros((len(answers),) * 2, dtype=bool)
+    for one, other in itertools.product(databases, repeat=2):
+        differing = sum(a != b for a, b in zip(one, other, strict=True))
+        if differing == 1 and query(one) != query(other):
+            relation[number[query(one)], number[query(other)]] = True
+    return [str(answer) for answer in answers], relation
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "values", "u", "query"),
+    [
+        ("counting", {"n": 4}, range(2), 4, sum),
+        ("sum", {"u": 3, "v": 3}, range(4), 3, sum),
+        (
+            "k-count",
+            {"u": 3, "k": 2},
+            list(itertools.product(range(2), repeat=2)),
+            3,
+            lambda rows: tuple(sum(column) for column in zip(*rows, strict=True)),
+        ),
+        ("hamming", {"u": 2, "values": 3}, range(3), 2, lambda rows: rows),
+    ],
+)
+def test_adjacency_is_that_of_the_databases(name, params, values, u, query):
+    labels, relation = induced(query, list(itertools.product(values, repeat=u)))
+    made = workloads.make(name, **params)
+    assert list(made.labels) == labels
+    assert (made.adjacency.toarray() == relation).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "distance"),
+    [
+        ("counting", {"n": 7}, lambda a, b: abs(a - b).max()),
+        ("sum", {"u": 5, "v": 3}, lambda a, b: -(-abs(a - b).max() // 3)),
+        ("k-count", {"u": 3, "k": 3}, lambda a, b: abs(a - b).max()),
+        ("cycle", {"n": 7}, lambda a, b: min((a - b)[0] % 7, (b - a)[0] % 7)),
+        ("hamming", {"u": 3, "values": 3}, lambda a, b: (a != b).sum()),
+    ],
+)
+def test_distances(name, params, distance):
+    made = workloads.make(name, **params)
+    points = coordinates(made)
+    expected = [[distance(a, b) for b in points] for a in points]
+    assert (made.distances == np.array(expected)).all()
+
+
+def test_coordinates_are_the_labels_where_answers_are_numbers(graph):
+    if graph.grid is None:
+        assert graph.coordinates is None
+    else:
+        assert (graph.coordinates == coordinates(graph)).all()
+
+
+def test_a_graph_is_a_workload_of_its_family(graph):
+    family = workloads.families()[graph.name]
+    assert family.kind == "graph"
+    assert isinstance(graph, QueryGraph)
+    assert set(graph.params) == set(family.params)
+    assert graph.shape == (graph.n, graph.n) == (graph.m, graph.d)
+    first, second = graph.edges
+    assert len(first) * 2 == graph.adjacency.nnz
+    assert (first < second).all()
+    assert (graph.distances[first, second] == 1).all()
+
+
+def test_every_other_family_asks_a_matrix():
+    graphs = {name for name, family in workloads.families().items() if family.kind == "graph"}
+    assert graphs == set(GRAPHS)
+
+
+def test_the_target_of_a_graph_is_one_number(graph):
+    assert workloads.targets.make("uniform", graph, value=2.5).tolist() == [2.5]
+
+
+def test_an_edge_list_is_read_from_a_file(tmp_path):
+    file = tmp_path / "edges.txt"
+    file.write_text("# a path\n10 9\n9, 2   # and back\n2 9\n\n2 b\n")
+    made = workloads.make("edge-list", path=str(file))
+    assert made.labels == ("10", "9", "2", "b")
+    assert made.distances[0].tolist() == [0, 1, 2, 3]
+
+
+def test_numbers_are_sorted_in_an_edge_list():
+    assert from_edges([(10, 9), (9, -2)]).labels == ("-2", "9", "10")
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda: workloads.make("counting", n=0), "n is 0; expected at least 1"),
+        (lambda: workloads.make("sum", u=1, v=0), "v is 0; expected at least 1"),
+        (lambda: workloads.make("cycle", n=2), "n is 2; expected at least 3"),
+        (lambda: workloads.make("hamming", u=1, values=1), "values is 1; expected at least 2"),
+        (lambda: workloads.make("k-count", u=10**6), "lower u or k"),
+        (lambda: workloads.make("hamming", u=40, values=4), "lower u or values"),
+        (lambda: workloads.make("edge-list"), "either a path or the edges"),
+        (lambda: workloads.make("edge-list", path="/nowhere"), "cannot be read"),
+        (lambda: from_edges([(1, 2), (3, 3)]), "edge 1 .* expected two different answers"),
+        (lambda: from_edges([(1, 2), (1, 2, 3)]), "expected two different answers"),
+        (lambda: from_edges([(1, 2), (3, 4)]), "no path leads from answer '1' to '3'"),
+        (lambda: from_edges([]), "0 answers"),
+        (lambda: from_relation("x", np.triu(np.ones((3, 3), bool)), "abc"), "not symmetric"),
+        (lambda: on_grid("x", np.ones((3, 3), bool), (2, 2)), "4 answers"),
+    ],
+)
+def test_wrong_graphs_are_refused(make, sentence):
+    with pytest.raises(WorkloadError, match=sentence):
+        make()
+
+
+def test_corner_priors_are_rows_of_phi(graph):
+    phi = np.exp(-0.7 * graph.distances)
+    made = priors.make("corner:2", graph, 0.7)
+    assert made == pytest.approx(phi[2] / phi[2].sum())
+    y = priors.weights(phi, made)
+    assert y == pytest.approx(np.eye(graph.n)[2] / phi[2].sum(), abs=1e-12)
+
+
+def test_named_priors(graph, tmp_path):
+    values = np.arange(1, graph.n + 1) / np.arange(1, graph.n + 1).sum()
+    np.save(tmp_path / "prior.npy", values)
+    assert priors.make("uniform", graph, 1.0) == pytest.approx(np.full(graph.n, 1 / graph.n))
+    text = ",".join(map(repr, values.tolist()))
+    for prior in (f"file:{tmp_path / 'prior.npy'}", f"given:{text}", values, values.tolist()):
+        assert priors.make(prior, graph, 1.0) == pytest.approx(values)
+
+
+def test_the_product_prior_is_that_of_independent_individuals():
+    graph = workloads.make("hamming", u=3, values=2)
+    expected = [
+        math.prod((0.3, 0.7)[value] for value in literal_eval(label)) for label in graph.labels
+    ]
+    assert priors.make("product:0.3,0.7", graph, 1.0) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("prior", "sentence"),
+    [
+        ("unifrom", "did you mean 'uniform'"),
+        ("corner:9", "has answers 0 to 5"),
+        ("corner:x", "'corner:3': the corner prior"),
+        ("random:-1", "the seed is negative"),
+        ("given:1,0", "one probability for each of its 6 answers"),
+        ("given:1,1,0,0,0,0", "sum 2"),
+        ([2, -1, 0, 0, 0, 0], "non-negative probabilities"),
+        ("product:0.5,0.5", "has shape"),
+        ("file:/nowhere.npy", "cannot be read"),
+    ],
+)
+def test_wrong_priors_are_refused(prior, sentence):
+    with pytest.raises(WorkloadError, match=sentence):
+        priors.make(prior, workloads.make("counting", n=5), 1.0)
+
+
+@pytest.mark.parametrize("epsilon", [0, -1, math.nan, math.inf])
+def test_wrong_epsilons_are_refused(graph, epsilon):
+    with pytest.raises(WorkloadError, match="expected a positive finite number"):
+        priors.constraints(graph, epsilon)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.sampled_from(sorted(GRAPHS)),
+    st.floats(0.05, 4.0),
+    st.integers(0, 2**32),
+)
+def test_random_regular_priors_have_the_papers_properties(name, epsilon, seed):
+    graph = workloads.make(name, **GRAPHS[name])
+    prior = priors.make(f"random:{seed}", graph, epsilon)
+    distances = graph.distances
+    assert prior.sum() == pytest.approx(1)
+    assert priors.is_regular(prior, graph, epsilon)
+    assert (prior[:, None] <= np.exp(epsilon * distances) * prior * (1 + 1e-9)).all()  # Prop. 2
+    assert (prior * np.exp(epsilon * distances).sum(axis=1) >= 1 - 1e-9).all()  # Prop. 3
+    assert (prior * np.exp(-epsilon * distances).sum(axis=1) <= 1 + 1e-9).all()
+    assert (prior == priors.make(f"random:{seed}", graph, epsilon)).all()
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
+def test_what_breaks_proposition_2_is_not_regular(graph, epsilon):
+    first, second = graph.edges
+    prior = np.ones(graph.n)
+    prior[first[0]] = 1.01 * math.exp(epsilon)
+    assert not priors.is_regular(prior / prior.sum(), graph, epsilon)
+
+
+def test_regularity_on_the_line_of_three_by_hand():
+    """y = prior @ inv(Φ): y[1] >= 0 iff prior[1] (1 + a²) >= a (prior[0] + prior[2])."""
+    graph = workloads.make("counting", n=2)
+    a = 0.5
+    middle = a / ((1 + a * a) + a)
+    for nudge, expected in ((1e-6, True), (-1e-6, False)):
+        prior = np.array([0, middle + nudge, 0])
+        prior[[0, 2]] = (1 - prior[1]) / 2
+        assert priors.is_regular(prior, graph, -math.log(a)) is expected
+
+
+def test_weights_where_phi_is_singular():
+    """Appendix B: the cube with its long diagonals; Φ is singular at exp(-ε) = 1/3."""
+    graph = cube_with_diagonals()
+    phi = priors.constraints(graph, math.log(3))
+    assert np.linalg.matrix_rank(phi, tol=1e-9) < 8
+    y = priors.weights(phi, np.ones(8))
+    assert y is not None
+    assert y.min() >= 0
+    assert phi @ y == pytest.approx(np.ones(8))
+    assert priors.weights(phi, np.eye(8)[0]) is None
+    assert not priors.is_regular(np.eye(8)[0], graph, math.log(3))
+
+
+def cube_with_diagonals():
+    number = np.arange(8)
+    differing = np.bitwise_count(number[:, None] ^ number)
+    return from_relation("cube", np.isin(differing, [1, 3]), number)
