@@ -4,9 +4,9 @@ Applies where the workload is made of marginals, the targets are constant within
 them, and the method has a form in `solvers.marginals.forms`.
 """
 
-from solvers.marginals.dispatch import lower_bound, solver
+from solvers.marginals.dispatch import solver
 from solvers.marginals.forms import FORMS
 from solvers.marginals.solution import MarginalsSolution
 from solvers.marginals.structure import Structure, structure
 
-__all__ = ["FORMS", "MarginalsSolution", "Structure", "lower_bound", "solver", "structure"]
+__all__ = ["FORMS", "MarginalsSolution", "Structure", "solver", "structure"]

@@ -72,10 +72,12 @@ def collapse(program: Program, closure: Closure, targets: Array) -> Collapsed:
         shape=(columns.size, sizes.size),
     )
     _, representatives = np.unique(rows, return_index=True)
-    largest = program.log_counts.max()
-    counts = np.bincount(rows, weights=np.exp(program.log_counts - largest))
-    matrix = sp.csr_array(program.matrix[representatives] @ members)
-    return Collapsed(Program(matrix, np.log(counts) + largest), rows, columns)
+    smaller = Program(
+        sp.csr_array(program.matrix[representatives] @ members),
+        np.bincount(rows, weights=program.omega).astype(np.float64),
+        program.log_counts[representatives] + np.log(np.bincount(rows)),
+    )
+    return Collapsed(smaller, rows, columns)
 
 
 def _colours(keys: Array) -> Index:

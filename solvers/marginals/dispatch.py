@@ -7,7 +7,6 @@ from typing import Any
 
 from solvers.errors import NotApplicableError
 from solvers.marginals.forms import FORMS
-from solvers.marginals.interior_point import minimise
 from solvers.marginals.solution import MarginalsSolution
 from solvers.marginals.structure import readable, structure
 from solvers.method import Method
@@ -62,28 +61,6 @@ def solver(
         obstacle = f"option {dense_only[0]!r} needs the query matrix; leave it at its default"
     _refuse_if_too_large(method.name, problem, obstacle)
     return None
-
-
-def lower_bound(problem: Problem, tol: float, time_limit: float | None = None) -> float | None:
-    """A certified lower bound on Δ² in subset variables; None if it takes the query matrix.
-
-    Parameters
-    ----------
-    problem : Problem
-        The workload and its targets.
-    tol : float
-        How far below the optimum it may lie, relatively, if there is time enough.
-    time_limit : float, optional
-        In seconds.
-
-    Returns
-    -------
-    float or None
-    """
-    known = structure(problem)
-    if known is None:
-        return None
-    return minimise(known.collapsed.program, tol=tol, time_limit=time_limit).lower
 
 
 def _refuse_if_too_large(name: str, problem: Problem, obstacle: str) -> None:

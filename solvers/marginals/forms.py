@@ -4,18 +4,22 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from math import exp, log
+from typing import Any
 
 import numpy as np
 
-from solvers.errors import SolveFailedError
-from solvers.marginals.interior_point import minimise
+from solvers.errors import OptionError, SolveFailedError
+from solvers.marginals.collapse import Collapsed
+from solvers.marginals.interior_point import Optimum, minimise
 from solvers.marginals.noise import CellNoise, QueryNoise, SubsetNoise
+from solvers.marginals.soft_max import Settings, soften
 from solvers.marginals.solution import MarginalsSolution
 from solvers.marginals.structure import Structure
 from workloads.operators import Array
 
 _AGREEMENT = 1e-6
 _LARGEST_LOG = 700.0
+_REFINED_TOL = 1e-9
 
 
 @dataclass(frozen=True)
@@ -51,35 +55,104 @@ def optimal(
     tol: float = 1e-6,
     max_iterations: int = 100,
     time_limit: float | None = None,
+    refined: bool = False,
+    total_error_weight: float = 0.0,
 ) -> MarginalsSolution:
-    """The certified optimum of Problem 1 by the interior point in the marginals' weights.
+    """The certified optimum of Problem 1, or of its hybrid, in the marginals' weights.
+
+    The profile being constant, the optimum is the least in the refined privacy ordering too:
+    the mean of the profile of any other optimum over all relabellings is no lower.
 
     Raises
     ------
+    OptionError
+        If the weight is negative, or ``refined`` is asked of the hybrid.
     SolveFailedError
         If the variances of all subsets do not confirm the optimum of the collapsed program.
     """
-    collapsed = structure.collapsed
-    found = minimise(
-        collapsed.program, tol=tol, max_iterations=max_iterations, time_limit=time_limit
-    )
-    noise = subset_noise(structure, collapsed.variables(found.v))
-    if not abs(noise.squared_privacy_cost - found.upper) <= _AGREEMENT * found.upper:
-        raise SolveFailedError(
-            f"optimal: the cost recomputed from the variances of all subsets is "
-            f"{noise.squared_privacy_cost:.9g}, the solver claims {found.upper:.9g}: too "
-            "ill-conditioned for double precision; bring the targets closer together"
+    if refined and total_error_weight > 0:
+        raise OptionError(
+            "optimal: refined with a total_error_weight; the refined ordering is of Problem 1 "
+            "alone: leave one of the two out"
         )
-    return MarginalsSolution(
-        "optimal",
+    collapsed = _hybrid("optimal", structure, total_error_weight)
+    found = minimise(
+        collapsed.program,
+        tol=min(tol, _REFINED_TOL) if refined else tol,
+        max_iterations=max_iterations,
+        time_limit=time_limit,
+    )
+    notes = {"room": 0.0} | ({"levels": 1} if refined else {})
+    return _certified("optimal", structure, collapsed, found, total_error_weight, notes)
+
+
+def soft_maxima(
+    structure: Structure,
+    *,
+    tol: float = 1e-3,
+    mu: float = 4.0,
+    nttol: float = 1e-3,
+    total_error_weight: float = 0.0,
+    sigma: float = 0.01,
+    beta: float = 0.5,
+    max_iterations: int = 10_000,
+    time_limit: float | None = None,
+) -> MarginalsSolution:
+    """SM-II by the dual of Problem 4 in the marginals' weights.
+
+    Raises
+    ------
+    OptionError
+        If MU or the weight is out of range.
+    SolveFailedError
+        If the variances of all subsets do not confirm the value of the collapsed program.
+    """
+    if not mu > 1:
+        raise OptionError(f"SM-II: mu is {mu}; the sharpness must grow, give a number above 1")
+    collapsed = _hybrid("SM-II", structure, total_error_weight)
+    settings = Settings(tol, mu, nttol, sigma, beta, max_iterations)
+    found, t = soften(collapsed.program, settings, time_limit)
+    return _certified("SM-II", structure, collapsed, found, total_error_weight, {"t": t})
+
+
+def _hybrid(name: str, structure: Structure, weight: float) -> Collapsed:
+    if not 0 <= weight < float("inf"):
+        raise OptionError(f"{name}: total_error_weight {weight}; expected a number of at least 0")
+    return structure.hybrid(weight)
+
+
+def _certified(
+    name: str,
+    structure: Structure,
+    collapsed: Collapsed,
+    found: Optimum,
+    weight: float,
+    notes: dict[str, Any],
+) -> MarginalsSolution:
+    """The solution of a program, its value computed again from the variances of all subsets."""
+    noise = subset_noise(structure, collapsed.variables(found.v))
+    solution = MarginalsSolution(
+        name,
         structure,
         noise,
-        known_lower_bound=found.lower,
+        known_lower_bound=found.lower if weight == 0 else None,
         iterations=found.iterations,
         converged=found.converged,
         timed_out=found.timed_out,
+        notes=notes,
         weights=collapsed.weights(found.q),
     )
+    value = solution.squared_privacy_cost
+    if weight > 0:
+        value *= 1 + weight * solution.total_variance
+        notes |= {"objective": 2 * value**0.5, "objective_gap": found.gap}
+    if not abs(value - found.upper) <= _AGREEMENT * found.upper:
+        raise SolveFailedError(
+            f"{name}: the objective recomputed from the variances of all subsets is "
+            f"{value:.9g}, the solver claims {found.upper:.9g}: too ill-conditioned for double "
+            "precision; bring the targets closer together"
+        )
+    return solution
 
 
 def least_total_error(name: str, power: float, structure: Structure) -> MarginalsSolution:
@@ -119,6 +192,10 @@ _CLOSED = frozenset({"tol", "max_iterations", "time_limit", "cg_steps", "homotop
 
 FORMS: Mapping[str, Form] = {
     "optimal": Form(optimal, frozenset({"start"})),
+    "SM-II": Form(
+        soft_maxima,
+        frozenset({"start", "basis", "initial", "max_cg", "tol2", "softmax_tol"}),
+    ),
     "CA": Form(partial(least_total_error, "CA", 0.0), _CLOSED),
     "wCA-I": Form(partial(least_total_error, "wCA-I", 2.0), _CLOSED),
     "wCA-II": Form(partial(least_total_error, "wCA-II", 1.0), _CLOSED),

@@ -1,8 +1,9 @@
-"""A primal-dual interior point for ``min sum(1/v), A v <= 1`` in the weights of the constraints.
+"""A primal-dual interior point for `solvers.marginals.program`, in the constraints' weights.
 
-The dual is to maximise ``2 sum(sqrt(A.T q)) - sum(q)`` over q >= 0. At its optimum
-v = (A.T q)^-1/2 is feasible, with slack u = 1 - A v and q u = 0. Newton steps on q u = mu with
-Mehrotra's centring; the matrix of a step is diag(u/q) + A diag(v³/2) A.T.
+The dual is to maximise ``2 sum(sqrt(A.T (q + omega)))`` over the simplex. At its optimum
+v = (A.T (q + omega))^-1/2 has ``A v + u = tau`` with slacks u >= 0 and q u = 0. Newton steps on
+q u = mu with Mehrotra's predictor and corrector; the matrix of a step is
+diag(u/q) + A diag(v³/2) A.T.
 """
 
 from dataclasses import dataclass, replace
@@ -11,7 +12,7 @@ import numpy as np
 
 from solvers.deadline import Deadline
 from solvers.marginals.program import Program
-from solvers.marginals.system import System
+from solvers.marginals.system import Solve, System
 from workloads.operators import Array
 
 _WARM_STEPS = 5
@@ -27,7 +28,7 @@ class Optimum:
     Attributes
     ----------
     v : numpy.ndarray, shape (variables,)
-        Its objective is ``upper`` once the largest ratio is scaled to 1.
+        Of the value ``upper``.
     q : numpy.ndarray, shape (constraints,)
         Weights that certify ``lower``.
     lower, upper : float
@@ -40,16 +41,22 @@ class Optimum:
 
     v: Array
     q: Array
-    lower: float
-    upper: float
-    iterations: int
-    converged: bool
-    timed_out: bool
+    lower: float = 0.0
+    upper: float = np.inf
+    iterations: int = 0
+    converged: bool = False
+    timed_out: bool = False
 
     @property
     def gap(self) -> float:
         """``upper / lower - 1``."""
         return max(self.upper / self.lower - 1.0, 0.0)
+
+    def improved(self, program: Program, q: Array, v: Array) -> "Optimum":
+        """The better of this and of the bounds that some weights and their v give."""
+        low, high = program.lower_bound(q), program.value(v)
+        better = self if low <= self.lower else replace(self, lower=low, q=q)
+        return better if high >= self.upper else replace(better, upper=high, v=v)
 
 
 def minimise(
@@ -79,64 +86,63 @@ def minimise(
     deadline = Deadline.after(time_limit)
     system = System(program.matrix)
     at = _start(program)
-    best = Optimum(at.v, at.q, 0.0, np.inf, 0, False, False)
-    while True:
-        low, high = program.lower_bound(at.q), program.value(at.v)
-        if low > best.lower:
-            best = replace(best, lower=low, q=at.q)
-        if high < best.upper:
-            best = replace(best, upper=high, v=at.v)
-        converged = best.gap <= tol
-        if converged or best.iterations >= max_iterations or deadline.passed:
-            break
+    best = Optimum(at.v, at.q).improved(program, at.q, at.v)
+    while best.gap > tol and best.iterations < max_iterations and not deadline.passed:
         at = _newton(program, system, at)
-        best = replace(best, iterations=best.iterations + 1)
+        best = replace(best.improved(program, at.q, at.v), iterations=best.iterations + 1)
+    converged = best.gap <= tol
     return replace(best, converged=converged, timed_out=deadline.passed and not converged)
 
 
 @dataclass(frozen=True, eq=False)
 class _Iterate:
-    """Weights q, slacks u, and what follows from q."""
+    """Weights q, slacks u, the level tau of the largest ratios, and what follows from q."""
 
     q: Array
     u: Array
+    tau: float
     v: Array
     ratios: Array
 
 
-def _iterate(program: Program, q: Array, u: Array) -> _Iterate:
+def _iterate(program: Program, q: Array, u: Array, tau: float) -> _Iterate:
     v = program.inner(q)
-    return _Iterate(q, u, v, program.ratios(v))
+    return _Iterate(q, u, tau, v, program.ratios(v))
+
+
+def _start(program: Program) -> _Iterate:
+    """Weights after some multiplicative steps, whose fixed points are the optima."""
+    q = np.full(program.omega.size, 1 / program.omega.size)
+    for _ in range(_WARM_STEPS):
+        ratios = program.ratios(program.inner(q))
+        q = q * np.maximum(ratios / ratios.max(), 1e-3)
+        q = q / q.sum()
+    ratios = program.ratios(program.inner(q))
+    tau = float(q @ ratios)
+    return _iterate(program, q, np.maximum(tau - ratios, _LEAST_FIRST_SLACK * tau), tau)
 
 
 def _newton(program: Program, system: System, at: _Iterate) -> _Iterate:
     """A predictor to q u = 0, then a corrector to the mu that it promises."""
     q, u = at.q, at.u
     solve = system.factorised(q / u, at.v**3 / 2)
-    known, mu = 1 - at.ratios, float(q @ u) / q.size
-
-    def step(target: Array) -> tuple[Array, Array]:
-        dq = solve(target / q - known)
-        return dq, (target - u * dq) / q - u
-
-    dq, du = step(np.zeros_like(q))
+    ones = solve(np.ones_like(q))
+    mu = float(q @ u) / q.size
+    dq, du, _ = _step(at, solve, ones, np.zeros_like(q))
     reach = min(_reach(q, dq), _reach(u, du), 1.0)
     ahead = float((q + reach * dq) @ (u + reach * du)) / q.size
     centring = max((ahead / mu) ** 3, _SMALLEST_CENTRING) * mu
-    dq, du = step(centring - np.clip(dq * du, -10 * mu, 10 * mu))
+    dq, du, dtau = _step(at, solve, ones, centring - np.clip(dq * du, -10 * mu, 10 * mu))
     length = min(_STEP_TO_BOUNDARY * min(_reach(q, dq), _reach(u, du)), 1.0)
-    return _iterate(program, q + length * dq, u + length * du)
+    return _iterate(program, q + length * dq, u + length * du, at.tau + length * dtau)
 
 
-def _start(program: Program) -> _Iterate:
-    """Weights after some multiplicative steps, at the best scale for the dual."""
-    q = np.ones(program.matrix.shape[0])
-    for _ in range(_WARM_STEPS):
-        ratios = program.ratios(program.inner(q))
-        q = q * np.maximum(ratios / ratios.max(), 1e-3)
-    q = q * (np.sqrt(program.dual(q)).sum() / q.sum()) ** 2
-    slack = 1 - program.ratios(program.inner(q))
-    return _iterate(program, q, np.maximum(slack, _LEAST_FIRST_SLACK))
+def _step(at: _Iterate, solve: Solve, ones: Array, target: Array) -> tuple[Array, Array, float]:
+    """The step of q, u and tau towards ``q u = target``; ``ones`` is the solution for ones."""
+    free = solve(target / at.q - at.tau + at.ratios)
+    dtau = float((free.sum() + at.q.sum() - 1) / ones.sum())
+    dq = free - dtau * ones
+    return dq, (target - at.u * dq) / at.q - at.u, dtau
 
 
 def _reach(x: Array, dx: Array) -> float:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from solvers.errors import NotApplicableError
-from solvers.marginals.interior_point import minimise
 from solvers.marginals.noise import Noise
 from solvers.marginals.structure import Structure, readable
 from solvers.problem import Problem
@@ -105,9 +104,7 @@ class MarginalsSolution:
         """
         if self.known_lower_bound is not None:
             return self.known_lower_bound
-        return minimise(
-            self.structure.collapsed.program, tol=0.0, max_iterations=_CHEAP_ITERATIONS
-        ).lower
+        return self.structure.lower_bound(tol=0.0, max_iterations=_CHEAP_ITERATIONS)
 
     @property
     def gap(self) -> float:

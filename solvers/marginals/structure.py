@@ -8,6 +8,7 @@ import numpy as np
 
 from solvers.marginals.closure import Closure, closure
 from solvers.marginals.collapse import Collapsed, collapse
+from solvers.marginals.interior_point import minimise
 from solvers.marginals.program import Program, program
 from solvers.problem import Problem
 from workloads import TargetsError
@@ -47,6 +48,36 @@ class Structure:
     def collapsed(self) -> Collapsed:
         """The same with alike subsets and marginals together."""
         return collapse(self.program, self.closure, self.targets)
+
+    def hybrid(self, total_error_weight: float) -> Collapsed:
+        """Problem 1 with a weight on the sum of all query variances, collapsed."""
+        if total_error_weight == 0:
+            return self.collapsed
+        weighted = program(self.closure, self.targets, total_error_weight)
+        return collapse(weighted, self.closure, self.targets)
+
+    def lower_bound(
+        self, tol: float, max_iterations: int = 100, time_limit: float | None = None
+    ) -> float:
+        """A certified lower bound on Δ² over all linear query mechanisms.
+
+        Parameters
+        ----------
+        tol : float
+            How far below the optimum it may lie, relatively, if there is time enough.
+        max_iterations : int
+            Newton steps at most.
+        time_limit : float, optional
+            In seconds.
+
+        Returns
+        -------
+        float
+        """
+        smaller = self.collapsed.program
+        return minimise(
+            smaller, tol=tol, max_iterations=max_iterations, time_limit=time_limit
+        ).lower
 
     @cached_property
     def log_sizes(self) -> Array:

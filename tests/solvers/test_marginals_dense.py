@@ -29,7 +29,7 @@ def dense(name, problem, **options):
 
 
 @settings(max_examples=60, deadline=None)
-@given(problems(), st.sampled_from([name for name in FORMS if name != "optimal"]))
+@given(problems(), st.sampled_from([name for name in FORMS if name not in ("optimal", "SM-II")]))
 def test_same_numbers_as_the_dense_form(problem, name):
     ours = solvers.solve(name, problem.workload, problem.targets)
     theirs = dense(name, problem)
