@@ -165,7 +165,7 @@ def solves(
 def bounds(
     cells: Iterable[Cell], ledger: Ledger, shape: Callable[[Spec], tuple[int, int]]
 ) -> list[Bound]:
-    """The certificates that no record holds and that no solve will bring.
+    """The certificates that were not tried yet and that no solve will bring.
 
     A problem needs one if it asks a query matrix and none of its methods certifies itself,
     or those that do have failed.
@@ -183,6 +183,7 @@ def bounds(
         )
         for key, asked in by_problem.items()
         if key not in ledger.bounds
+        and key not in ledger.bound_errors
         and _asks_matrix(asked[0])
         and not any(_brings_bound(cell, ledger) for cell in asked)
     ]

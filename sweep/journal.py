@@ -157,6 +157,11 @@ class Journal:
             self.ledger.add(records)
 
     @property
+    def names(self) -> frozenset[str]:
+        """File names of the segments taken in."""
+        return frozenset(self._seen)
+
+    @property
     def segments(self) -> int:
         """Number of segments taken in."""
         return len(self._seen)

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from sweep.errors import StoreError
+
 _DIMENSIONS: Mapping[str, tuple[str, ...]] = {
     "query_variances": ("query",),
     "privacy_profile": ("domain_cell",),
@@ -68,3 +70,36 @@ def write(store: Path, solve: str, arrays: Mapping[str, Any], keep: Iterable[str
     except OSError:
         shutil.rmtree(partial, ignore_errors=True)
         raise
+
+
+def arrays(store: str | Path, solve: str) -> Any:
+    """The arrays that were kept of one solve, lazily.
+
+    Parameters
+    ----------
+    store : str or Path
+        The store's folder.
+    solve : str
+        The solve's key: the variable ``solve`` of the dataset at the cell.
+
+    Returns
+    -------
+    xarray.Dataset
+        ``query_variances``, ``privacy_profile`` and ``covariance``, as far as the experiment's
+        ``keep`` names them.
+
+    Raises
+    ------
+    StoreError
+        If none were kept of that solve.
+    """
+    import xarray as xr
+
+    path = folder(Path(store), str(solve))
+    if not path.exists():
+        raise StoreError(
+            f"store {str(store)!r} keeps no arrays of solve {str(solve)!r}; name them under "
+            "'keep' in the experiment before the run, and take the key from the dataset's "
+            "variable 'solve'"
+        )
+    return xr.open_zarr(path, chunks=None)

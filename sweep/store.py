@@ -70,9 +70,24 @@ class Store:
         """Ids of the cells of the experiment's grids."""
         return frozenset(json.loads((self.path / "cells.json").read_text(encoding="utf-8")))
 
+    @property
+    def described(self) -> bool:
+        """Whether an experiment was noted yet."""
+        return (self.path / "cells.json").exists()
+
+    @property
+    def state(self) -> str | None:
+        """From which state of the journal the dataset was derived; None if there is none."""
+        try:
+            content = json.loads((self.results / "zarr.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+        found = content.get("attributes", {}).get("journal_state")
+        return str(found) if found else None
+
     def describe(self, text: str, cells: Iterable[str]) -> None:
         """Note the experiment as it is now: its text and its cells' ids."""
-        with _explained(self.path):
+        with explained(self.path):
             _replace(self.path / "experiment.yaml", text)
             _replace(self.path / "cells.json", json.dumps(sorted(cells)))
 
@@ -95,7 +110,7 @@ class Store:
             If the disk does not take it; the old one stands then.
         """
         versions = self.path / _VERSIONS
-        with _explained(self.path):
+        with explained(self.path):
             versions.mkdir(exist_ok=True)
             old = sorted(int(p.stem) for p in versions.iterdir() if p.stem.isdigit())
             fresh = versions / f"{(old[-1] + 1 if old else 1):06d}.zarr"
@@ -121,14 +136,15 @@ class Store:
             If another one is in.
         """
         path = self.path / "lock"
-        with _explained(self.path):
+        with explained(self.path):
             stream = path.open("a+", encoding="utf-8")
         with stream:
             if not _try_lock(stream, fcntl.LOCK_EX, _LOCK_PATIENCE):
                 stream.seek(0)
+                holder = stream.read().strip() or "another run"
                 raise StoreError(
-                    f"store {str(self.path)!r} is in use by {stream.read().strip() or 'another run'}"
-                    "; wait for it, or give another --store"
+                    f"store {str(self.path)!r} is in use by {holder}; wait for it, or give "
+                    "another --store"
                 )
             stream.truncate(0)
             stream.write(f"process {os.getpid()} on {socket.gethostname()}")
@@ -186,7 +202,7 @@ def create(path: Path, experiment: str) -> Store:
         return _of(open_(path), experiment)
     if path.exists() and not path.is_dir():
         raise StoreError(f"store {str(path)!r} is a file; give a folder as --store")
-    with _explained(path):
+    with explained(path):
         path.mkdir(parents=True, exist_ok=True)
         strangers = sorted(entry.name for entry in path.iterdir())
         if strangers and set(strangers) - {"journal", "arrays"}:
@@ -240,8 +256,14 @@ def _of(store: Store, experiment: str) -> Store:
 
 
 @contextmanager
-def _explained(path: Path) -> Iterator[None]:
-    """Turn what the disk says into one sentence."""
+def explained(path: Path) -> Iterator[None]:
+    """Turn what the disk says into one sentence.
+
+    Raises
+    ------
+    StoreError
+        Instead of any other OSError.
+    """
     try:
         yield
     except StoreError:

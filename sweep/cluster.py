@@ -1,0 +1,171 @@
+"""The Dask cluster: a ``cluster.yaml`` in dask-ctl's form, checked, started and closed."""
+
+import importlib
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from sweep.errors import ClusterError
+
+_LOST_AFTER = 1
+_CONNECT_SECONDS = 20
+_PRELOAD = "sweep.preload"
+
+
+class ClusterSpec(BaseModel):
+    """How to get a cluster: a class with arguments, or the address of a scheduler.
+
+    Attributes
+    ----------
+    version : int
+        Of the form; 1.
+    module, cls : str
+        Where the class is and what it is called (key ``class``).
+    args : tuple
+        Its positional arguments.
+    kwargs : dict
+        Its keyword arguments.
+    address : str, optional
+        Of a scheduler that runs already, instead of all the others.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+    version: int = Field(default=1, ge=1, le=1)
+    module: str = ""
+    cls: str = Field(default="", alias="class")
+    args: tuple[Any, ...] = ()
+    kwargs: dict[str, Any] = Field(default_factory=dict)
+    address: str | None = None
+
+    @model_validator(mode="after")
+    def _one_way(self) -> "ClusterSpec":
+        named = bool(self.module) and bool(self.cls)
+        if (self.address is None) is not named or (self.address and (self.args or self.kwargs)):
+            raise ValueError("expected either 'module' and 'class', or 'address' alone")
+        return self
+
+
+LOCAL = ClusterSpec(
+    module="dask.distributed",
+    cls="LocalCluster",
+    kwargs={
+        "n_workers": None,
+        "threads_per_worker": 1,
+        "processes": True,
+        "host": "127.0.0.1",
+        "dashboard_address": None,
+        "silence_logs": logging.CRITICAL,
+    },
+)
+"""One process with one thread for every processor of this machine, on loopback."""
+
+
+def load(path: Path) -> ClusterSpec:
+    """Read and check a ``cluster.yaml``.
+
+    Parameters
+    ----------
+    path : Path
+        The file. Trust it: it names a class to be called.
+
+    Returns
+    -------
+    ClusterSpec
+
+    Raises
+    ------
+    ClusterError
+        If the file cannot be read or is not in dask-ctl's form.
+    """
+    from ruamel.yaml import YAML, YAMLError
+
+    try:
+        content = YAML(typ="safe").load(path.read_text(encoding="utf-8"))
+        return ClusterSpec.model_validate(content)
+    except OSError as error:
+        raise ClusterError(
+            f"cluster file {str(path)!r} cannot be read: {error.strerror}; "
+            "give the path of a cluster.yaml"
+        ) from error
+    except YAMLError as error:
+        raise ClusterError(
+            f"cluster file {str(path)!r} is no YAML: {str(error).splitlines()[0]}"
+        ) from error
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise ClusterError(
+            f"cluster file {str(path)!r}{', key ' + repr(where) if where else ''}: "
+            f"{first['msg'].removeprefix('Value error, ')}; the form is version, module, class, "
+            "args, kwargs, or address"
+        ) from error
+
+
+def cluster_class(spec: ClusterSpec) -> Any:
+    """The class that a specification names.
+
+    Raises
+    ------
+    ClusterError
+        If it cannot be imported.
+    """
+    try:
+        return getattr(importlib.import_module(spec.module), spec.cls)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ClusterError(
+            f"no cluster class {spec.cls!r} in module {spec.module!r} ({error}); install its "
+            "package here, or correct 'module' and 'class' in cluster.yaml"
+        ) from error
+
+
+@contextmanager
+def connected(spec: ClusterSpec) -> Iterator[Any]:
+    """A client of that cluster, closed at the end, and the cluster with it if it was started.
+
+    Raises
+    ------
+    ClusterError
+        If it cannot be started or reached.
+    """
+    import dask
+    from distributed import Client
+
+    settings = {
+        "distributed.scheduler.allowed-failures": _LOST_AFTER,
+        "distributed.admin.tick.limit": "1h",
+        "distributed.worker.preload": [*dask.config.get("distributed.worker.preload"), _PRELOAD],
+    }
+    with dask.config.set(settings):
+        if spec.address is not None:
+            with _explained(f"scheduler {spec.address!r} cannot be reached"):
+                client = Client(spec.address, timeout=_CONNECT_SECONDS)
+            with client:
+                yield client
+            return
+        make = cluster_class(spec)
+        with _explained(f"cluster {spec.module}.{spec.cls} cannot be started"):
+            cluster = make(*spec.args, **spec.kwargs)
+            client = Client(cluster)
+        try:
+            yield client
+        finally:
+            with suppress(Exception):
+                client.close(timeout=5)
+            with suppress(Exception):
+                cluster.close(timeout=5)
+
+
+@contextmanager
+def _explained(what: str) -> Iterator[None]:
+    try:
+        yield
+    except ClusterError:
+        raise
+    except Exception as error:
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        raise ClusterError(f"{what}: {lines[0]}; check cluster.yaml") from error

@@ -1,0 +1,131 @@
+"""What happens in a run, for whoever listens: progress, history, tests."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class RunStarted:
+    """The work is laid out.
+
+    Attributes
+    ----------
+    experiment : str
+        Its name.
+    store : Path
+        The store's folder.
+    cells : int
+        Cells of the experiment.
+    todo : int
+        Cells without a final result.
+    reused : int
+        Cells among them that an earlier solve serves.
+    solves, bounds, tasks : int
+        What is to be done.
+    """
+
+    experiment: str
+    store: Path
+    cells: int
+    todo: int
+    reused: int
+    solves: int
+    bounds: int
+    tasks: int
+
+
+@dataclass(frozen=True)
+class ClusterReady:
+    """The cluster takes work.
+
+    Attributes
+    ----------
+    workers, threads : int
+        How many there are now.
+    """
+
+    workers: int
+    threads: int
+
+
+@dataclass(frozen=True)
+class CellsDone:
+    """A task has ended.
+
+    Attributes
+    ----------
+    statuses : Mapping[str, int]
+        Number of its cells by status.
+    share : float
+        Its part of all the work of the run, by estimated time.
+    """
+
+    statuses: Mapping[str, int]
+    share: float
+
+
+@dataclass(frozen=True)
+class TaskRetried:
+    """A task was lost with its worker and is tried again.
+
+    Attributes
+    ----------
+    cells : int
+        Number of its cells.
+    """
+
+    cells: int
+
+
+@dataclass(frozen=True)
+class DatasetWritten:
+    """The dataset on the disk is up to date.
+
+    Attributes
+    ----------
+    path : Path
+        Where it is.
+    seconds : float
+        What that took.
+    """
+
+    path: Path
+    seconds: float
+
+
+@dataclass(frozen=True)
+class RunEnded:
+    """Nothing more is done.
+
+    Attributes
+    ----------
+    statuses : Mapping[str, int]
+        Number of the experiment's cells by status.
+    seconds : float
+        Duration of the run.
+    interrupted : bool
+        Whether the user ended it.
+    """
+
+    statuses: Mapping[str, int]
+    seconds: float
+    interrupted: bool
+
+
+Event = RunStarted | ClusterReady | CellsDone | TaskRetried | DatasetWritten | RunEnded
+Listener = Callable[[Event], None]
+
+
+def ignore(event: Event) -> None:
+    """Do nothing."""
+
+
+def to_all(*listeners: Listener) -> Listener:
+    """One listener that tells several, in order."""
+
+    def tell(event: Event) -> None:
+        for listener in listeners:
+            listener(event)
+
+    return tell

@@ -1,0 +1,23 @@
+"""A store's history: a line for the start and the end of every run."""
+
+import json
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+from sweep.events import Event, Listener, RunEnded, RunStarted
+
+NAME = "runs.jsonl"
+
+
+def recorder(store: Path) -> Listener:
+    """A listener that appends to ``runs.jsonl`` in the store."""
+
+    def record(event: Event) -> None:
+        if isinstance(event, RunStarted | RunEnded):
+            when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+            line = {"event": type(event).__name__, "at": when, **asdict(event)}
+            with (store / NAME).open("a", encoding="utf-8") as stream:
+                stream.write(json.dumps(line, default=str) + "\n")
+
+    return record
