@@ -1,0 +1,197 @@
+"""GD: plain gradient descent on Problem 4, the baseline of Table 3 (arXiv v1, section 7.1.2).
+
+Algorithm 1 with the direction of Algorithm 2 replaced by minus the gradient (equation (13)).
+The paper says no more of it; where it leaves a choice open:
+
+- **step**: the backtracking of Algorithm 3 with its constants, from a step of 1 every time.
+- **stopping**: Algorithm 1's rules with s = -gradient: a level ends once the squared norm of
+  the gradient is less than NTTOL, and the last level is the first with (d + m)/t less than
+  TOL. They are no certificate: on prefix d = 16 they end 1 % above the optimum. So a level
+  also ends the run where the soft-max weights, as a point of the dual (design.md section 4),
+  certify a relative gap of ``tol``.
+- **basis**: as for SM-II, I or U, whichever gives the sparser L. Unlike Newton's directions
+  the gradient depends on it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
+
+import numpy as np
+import scipy.sparse as sp
+
+from solvers import basis as bases
+from solvers.deadline import Deadline
+from solvers.errors import OptionError
+from solvers.method import Method, Work
+from solvers.problem import Problem
+from solvers.softmax import (
+    Direction,
+    Hessian,
+    Iterate,
+    Settings,
+    SoftMax,
+    iterate,
+    line_search,
+    weights,
+)
+from solvers.solution import Solution, from_covariance, quadratic_forms
+from solvers.spectral import spectrum
+
+_MARGIN = 0.99
+
+
+@dataclass(frozen=True, eq=False)
+class Visited:
+    """A covariance on the way down.
+
+    Attributes
+    ----------
+    program : SoftMax
+        Problem 4 at the present t.
+    iterate : Iterate
+        The covariance.
+    settled : bool
+        Whether it ends the level: the gradient is small enough for the next t.
+    """
+
+    program: SoftMax
+    iterate: Iterate
+    settled: bool
+
+    @property
+    def cost(self) -> float:
+        """Δ² of the covariance scaled so that the targets are just met."""
+        return float(self.iterate.profile.max() * self.iterate.ratios.max())
+
+
+def solve(
+    problem: Problem,
+    *,
+    tol: float = 1e-3,
+    mu: float = 2.0,
+    nttol: float = 1e-3,
+    softmax_tol: float = 1e-3,
+    sigma: float = 0.01,
+    beta: float = 0.5,
+    basis: str = "paper",
+    max_iterations: int = 100_000,
+    time_limit: float | None = None,
+) -> Solution:
+    """Gradient descent on the soft maxima, at rising sharpness.
+
+    Parameters
+    ----------
+    problem : Problem
+        The workload and its targets.
+    tol : float
+        Certified relative gap at the end of a level at which to stop; 0 for Algorithm 1's
+        rules alone.
+    mu : float
+        MU: the factor by which the sharpness t grows.
+    nttol : float
+        NTTOL: squared norm of the gradient at which a level ends.
+    softmax_tol : float
+        TOL: the last level is the first with ``(d + m) / t`` below it.
+    sigma, beta : float
+        Sufficient decrease and shrinking factor of the line search.
+    basis : str
+        B: a name of `solvers.basis`.
+    max_iterations : int
+        Gradients at most.
+    time_limit : float, optional
+        In seconds; on expiry the best mechanism so far is returned.
+
+    Returns
+    -------
+    Solution
+        Its ``notes`` give the basis and the last t.
+
+    Raises
+    ------
+    OptionError
+        If an option is out of its range.
+    """
+    if not mu > 1:
+        raise OptionError(f"GD: mu is {mu}; the sharpness must grow, give a number above 1")
+    deadline = Deadline.after(time_limit)
+    settings = Settings(mu, nttol, softmax_tol, 0, 0.0, 1.0, sigma, beta, max_iterations)
+    chosen = bases.factor(problem, basis)
+    size = sum(problem.workload.shape)
+    finished, certified, iterations = False, None, 0
+    visits = descend(*first_iterate(problem, chosen), settings)
+    best = last = next(visits)
+    for last in islice(visits, max_iterations):
+        iterations += 1
+        best = min(best, last, key=lambda visited: visited.cost)
+        if last.settled:
+            bound = _lower_bound(problem, last)
+            certified = bound if best.cost <= (1 + tol) * bound else None
+            finished = certified is not None or size / last.program.t1 < softmax_tol
+        if finished or deadline.passed:
+            break
+    return from_covariance(
+        "GD",
+        problem,
+        chosen.basis,
+        chosen.representation,
+        best.iterate.covariance,
+        known_lower_bound=certified,
+        iterations=iterations,
+        converged=finished,
+        timed_out=deadline.passed and not finished,
+        notes={"basis": chosen.kind, "t": last.program.t1},
+    )
+
+
+def descend(program: SoftMax, at: Iterate, settings: Settings) -> Iterator[Visited]:
+    """The covariances of gradient descent, the first one included, one gradient between two.
+
+    Ends only where no step decreases the objective any more.
+    """
+    yield Visited(program, at, False)
+    while True:
+        gradient = Hessian(program, at).gradient
+        direction = Direction(-gradient, -float(np.vdot(gradient, gradient)), 0)
+        if -direction.slope < settings.nttol:
+            yield Visited(program, at, True)
+            program = replace(program, t1=settings.mu * program.t1, t2=settings.mu * program.t2)
+            continue
+        moved = line_search(program, at, direction, settings)
+        if moved is None:
+            return
+        at = moved
+        yield Visited(program, at, False)
+
+
+def first_iterate(problem: Problem, chosen: bases.Factored) -> tuple[SoftMax, Iterate]:
+    """Problem 4 at t = 1, and equal noise on the basis inside the targets (section 6.3)."""
+    left, scale = chosen.representation, problem.targets[:, None] ** -0.5
+    rows = scale * left if isinstance(left, np.ndarray) else sp.csr_array(left.multiply(scale))
+    program = SoftMax(chosen.basis, rows, np.zeros(problem.workload.m))
+    identity = np.eye(len(chosen.basis))
+    largest = float(quadratic_forms(rows, identity).max())
+    return program, iterate(program, _MARGIN / largest * identity)
+
+
+def _lower_bound(problem: Problem, visited: Visited) -> float:
+    found = weights(visited.program, visited.iterate)
+    return spectrum(problem.factors, found.p, found.q).nuclear_norm ** 2
+
+
+def work(m: int, d: int) -> Work:
+    """A thousand gradients, each with some steps tried on the way."""
+    step = 4.0 * d**3 + 2.0 * m * d**2
+    return Work(flops=1000 * step, bytes=8.0 * (10 * d**2 + 3 * m * d))
+
+
+METHODS = (
+    Method(
+        "GD",
+        "gradient descent on the soft maxima of privacy cost and of variance ratios",
+        solve,
+        source="arXiv v1, section 7.1.2, Table 3, on its Problem 4",
+        presets={"published": {"tol": 0.0}},
+        work=work,
+    ),
+)

@@ -1,0 +1,109 @@
+"""Gradient descent: it descends, it stays feasible, it ends near the optimum on Table 3."""
+
+from itertools import islice, pairwise
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from baselines import random_queries
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import logsumexp
+
+import solvers
+import workloads
+from solvers import basis as bases
+from solvers.mechanisms.gd import descend, first_iterate
+from solvers.problem import as_problem
+from solvers.softmax import Settings
+
+ALGORITHM_1 = Settings(2.0, 1e-3, 1e-3, 0, 0.0, 1.0, 0.01, 0.5, 10_000)
+
+
+def descent(queries, targets, count):
+    problem = as_problem(queries, targets)
+    chosen = bases.factor(problem, "paper")
+    return list(islice(descend(*first_iterate(problem, chosen), ALGORITHM_1), count))
+
+
+def objective(program, covariance):
+    """Problem 4 by definition, with the exp that equation (8) misses."""
+    profile = np.diag(program.basis.T @ np.linalg.solve(covariance, program.basis))
+    rows = program.rows.toarray() if sp.issparse(program.rows) else program.rows
+    ratios = np.diag(rows @ covariance @ rows.T)
+    return sum(logsumexp(program.t1 * part) / program.t1 for part in (profile, ratios))
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 10_000))
+def test_the_objective_never_rises(seed):
+    queries = random_queries(seed)
+    targets = np.random.default_rng(seed).uniform(1, 10, len(queries))
+    visits = descent(queries, targets, 60)
+    for before, after in pairwise(visits):
+        start = objective(after.program, before.iterate.covariance)
+        end = objective(after.program, after.iterate.covariance)
+        assert end <= start + 1e-12 * abs(start)
+        assert np.linalg.eigvalsh(after.iterate.covariance)[0] > 0
+
+
+def test_its_direction_is_minus_the_gradient_of_the_objective():
+    first, second = descent(np.tril(np.ones((4, 4))), 1.0, 2)
+    step = second.iterate.covariance - first.iterate.covariance
+    gradient, small = np.zeros((4, 4)), 1e-6
+    for i, j in np.ndindex(4, 4):
+        bump = np.zeros((4, 4))
+        bump[i, j] += small / 2
+        bump[j, i] += small / 2
+        up = objective(first.program, first.iterate.covariance + bump)
+        down = objective(first.program, first.iterate.covariance - bump)
+        gradient[i, j] = (up - down) / (2 * small)
+    expected = -gradient / np.linalg.norm(gradient)
+    np.testing.assert_allclose(step / np.linalg.norm(step), expected, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("d", "within"),
+    [(2, 1e-3), (4, 1e-3), (8, 5e-3), pytest.param(16, 2e-2, marks=pytest.mark.slow)],
+)
+def test_prefix_queries_of_table_3(d, within):
+    workload = workloads.make("prefix", d=d)
+    solution = solvers.solve("GD", workload, basis="identity" if d < 8 else "paper")
+    optimum = solvers.solve("optimal", workload).squared_privacy_cost
+    assert solution.converged
+    assert optimum * (1 - 1e-6) <= solution.squared_privacy_cost <= optimum * (1 + within)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 10_000), st.integers(1, 200))
+def test_wherever_it_stops_the_answer_is_feasible_and_no_better_than_the_optimum(seed, count):
+    queries = random_queries(seed)
+    targets = np.random.default_rng(seed).uniform(1, 10, len(queries))
+    stopped = solvers.solve("GD", queries, targets, max_iterations=count)
+    assert np.max(stopped.query_variances / targets) == pytest.approx(1.0)
+    optimum = solvers.solve("optimal", queries, targets).lower_bound
+    assert stopped.squared_privacy_cost >= optimum * (1 - 1e-9)
+    assert stopped.iterations <= count
+    if stopped.known_lower_bound is not None:
+        assert stopped.gap <= 1e-3
+
+
+def test_more_steps_never_make_the_answer_worse():
+    workload = workloads.make("prefix", d=6)
+    costs = [
+        solvers.solve("GD", workload, max_iterations=n).squared_privacy_cost
+        for n in (1, 5, 20, 80, 300)
+    ]
+    assert costs == sorted(costs, reverse=True)
+
+
+def test_time_limit_returns_a_feasible_answer():
+    solution = solvers.solve("GD", workloads.make("prefix", d=16), time_limit=0.0)
+    assert solution.timed_out
+    assert not solution.converged
+    assert np.max(solution.query_variances) == pytest.approx(1.0)
+
+
+def test_a_sharpness_that_does_not_grow_is_refused():
+    with pytest.raises(solvers.OptionError, match="mu is 1"):
+        solvers.solve("GD", np.eye(2), mu=1.0)
