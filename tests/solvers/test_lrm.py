@@ -1,0 +1,84 @@
+"""The low-rank mechanism: near CA, never below it, and unbiased wherever it stops."""
+
+from itertools import islice
+
+import numpy as np
+import pytest
+from baselines import FAMILIES, family, least_total_error, random_queries, total_error
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import solvers
+import workloads
+from solvers.mechanisms.lrm import rounds
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_comes_close_to_the_optimal_matrix_mechanism_and_not_below(name):
+    """KDD'16, section 5: "COA obtains comparable results with LRM"."""
+    workload = family(name)
+    solution = solvers.solve("LRM", workload)
+    least = least_total_error(workload)
+    assert solution.converged
+    assert least * (1 - 1e-7) <= total_error(solution) <= least * 1.005
+
+
+def test_two_prefix_cells_in_closed_form():
+    """Theorem 6 of arXiv v1: the least total error is 3/2 + sqrt(5)/2."""
+    solution = solvers.solve("LRM", np.array([[1.0, 1.0], [1.0, 0.0]]), tol=1e-8)
+    assert total_error(solution) == pytest.approx(1.5 + np.sqrt(5) / 2, rel=1e-6)
+
+
+def test_identity_needs_no_correlation():
+    solution = solvers.solve("LRM", np.eye(6), tol=1e-8)
+    assert solution.squared_privacy_cost == pytest.approx(1.0, rel=1e-6)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10_000), st.integers(0, 30), st.sampled_from([None, 0, 1]))
+def test_unbiased_and_never_below_the_optimum_wherever_it_stops(seed, rounds, start):
+    queries = random_queries(seed)
+    targets = np.random.default_rng(seed).uniform(0.1, 10, len(queries))
+    solution = solvers.solve("LRM", queries, targets, seed=start, max_iterations=rounds)
+    np.testing.assert_allclose(
+        solution.representation @ solution.basis, queries, atol=1e-9 * np.abs(queries).max()
+    )
+    assert np.max(solution.query_variances / targets) == pytest.approx(1.0)
+    assert total_error(solution) >= least_total_error(queries) * (1 - 1e-7)
+
+
+def test_the_unbiased_answer_costs_no_more_privacy_than_the_strategy():
+    """Where W = B L, the profile is the squared columns of L projected to the rows of B."""
+    rows = np.tril(np.ones((12, 12)))
+    start = rows * np.sqrt(12.0), np.eye(12) / np.sqrt(12.0)
+    B, residual = next(islice(rounds(rows, *start), 100, None))
+    profile = np.diag(rows.T @ np.linalg.solve(B @ B.T, rows))
+    assert residual <= 1e-10
+    assert profile.max() <= 1 + 1e-8
+    assert np.sum(B**2) == pytest.approx(least_total_error(rows), rel=1e-3)
+
+
+def test_more_strategy_queries_than_cells_change_little():
+    workload = workloads.make("prefix", d=8)
+    found = [total_error(solvers.solve("LRM", workload, rank_ratio=r)) for r in (1.0, 1.2, 3.0)]
+    np.testing.assert_allclose(found, least_total_error(workload), rtol=5e-3)
+
+
+def test_same_seed_same_answer():
+    workload = workloads.make("wrange", d=16, m=20, seed=0)
+    first, again, other = (solvers.solve("LRM", workload, seed=s) for s in (3, 3, 4))
+    np.testing.assert_array_equal(first.covariance, again.covariance)
+    assert not np.array_equal(first.covariance, other.covariance)
+
+
+def test_time_limit_returns_the_start():
+    solution = solvers.solve("LRM", workloads.make("prefix", d=16), time_limit=0.0)
+    assert solution.timed_out
+    assert not solution.converged
+    assert solution.iterations == 0
+    assert np.max(solution.query_variances) == pytest.approx(1.0)
+
+
+def test_too_few_strategy_queries_are_refused():
+    with pytest.raises(solvers.OptionError, match=r"rank_ratio 0\.5"):
+        solvers.solve("LRM", np.eye(3), rank_ratio=0.5)
