@@ -20,6 +20,8 @@ from solvers.graph import GraphProblem, GraphSolution, as_graph_problem
 from solvers.marginals import MarginalsSolution
 from solvers.method import Method, Work, all_methods, find
 from solvers.problem import Problem, as_problem
+from solvers.products import solution as products
+from solvers.products.solution import ProductSolution
 from solvers.solution import Solution
 from workloads import QueryGraph, Workload
 from workloads.family import Kind
@@ -32,6 +34,7 @@ __all__ = [
     "NotApplicableError",
     "OptionError",
     "Problem",
+    "ProductSolution",
     "Solution",
     "SolveFailedError",
     "SolverError",
@@ -67,7 +70,7 @@ def solve(
     *,
     preset: str | None = None,
     **options: Any,
-) -> Solution | MarginalsSolution: ...
+) -> Solution | MarginalsSolution | ProductSolution: ...
 
 
 def solve(
@@ -77,7 +80,7 @@ def solve(
     *,
     preset: str | None = None,
     **options: Any,
-) -> Solution | MarginalsSolution | GraphSolution:
+) -> Solution | MarginalsSolution | ProductSolution | GraphSolution:
     """Choose the noise of a query release by the named method.
 
     Parameters
@@ -99,7 +102,8 @@ def solve(
     -------
     Solution
         A `MarginalsSolution` where marginals are solved in subset variables (see
-        `solvers.marginals`), a `GraphSolution` where the workload is a query graph.
+        `solvers.marginals`), a `ProductSolution` where a Kronecker product is solved factor by
+        factor (see `solvers.products`), a `GraphSolution` where the workload is a query graph.
 
     Raises
     ------
@@ -124,6 +128,10 @@ def solve(
     run: Callable[[], Any] = partial(chosen.solver(kind), problem, **resolved)
     started = time.perf_counter()
     if isinstance(problem, Problem):
-        run = marginals.solver(chosen, problem, resolved) or run
-    solution: Solution | MarginalsSolution | GraphSolution = run()
+        run = (
+            marginals.solver(chosen, problem, resolved)
+            or products.solver(chosen, problem, resolved)
+            or run
+        )
+    solution: Solution | MarginalsSolution | ProductSolution | GraphSolution = run()
     return solution.timed(time.perf_counter() - started)

@@ -3,7 +3,9 @@
 import numpy as np
 
 from solvers import dual, marginals
+from solvers.deadline import Deadline
 from solvers.problem import Problem
+from solvers.products import structure as products
 
 _CHEAP_ITERATIONS = 3
 
@@ -28,6 +30,13 @@ def certify(problem: Problem, tol: float = 1e-4, time_limit: float | None = None
     known = marginals.structure(problem)
     if known is not None:
         return known.lower_bound(tol=tol, time_limit=time_limit)
+    factors = products.factors(problem)
+    if factors is not None:
+        deadline = Deadline.after(time_limit)
+        share = tol / len(factors)
+        return products.lower_bound(
+            problem, factors, lambda part: certify(part, share, deadline.remaining)
+        )
     return dual.optimum(problem.factors, tol=tol, time_limit=time_limit).lower
 
 
@@ -46,6 +55,9 @@ def quick_lower_bound(problem: Problem) -> float:
     known = marginals.structure(problem)
     if known is not None:
         return known.lower_bound(tol=0.0, max_iterations=_CHEAP_ITERATIONS)
+    factors = products.factors(problem)
+    if factors is not None:
+        return products.lower_bound(problem, factors, quick_lower_bound)
     return dual.optimum(problem.factors, tol=0.0, max_iterations=_CHEAP_ITERATIONS).lower
 
 

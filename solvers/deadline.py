@@ -26,3 +26,8 @@ class Deadline:
     def passed(self) -> bool:
         """Whether it is later than this."""
         return time.perf_counter() >= self.at
+
+    @property
+    def remaining(self) -> float | None:
+        """Seconds left, at least 0; None where there is no limit."""
+        return None if self.at == math.inf else max(self.at - time.perf_counter(), 0.0)

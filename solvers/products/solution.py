@@ -1,0 +1,218 @@
+"""What a solve of a Kronecker product returns: one mechanism for each factor."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial, reduce
+from math import prod
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from solvers.deadline import Deadline
+from solvers.errors import NotApplicableError
+from solvers.method import Method
+from solvers.problem import Problem
+from solvers.products.structure import factors
+from solvers.solution import Solution
+from workloads.operators import Array, Matrix, refuse_above_limit
+from workloads.workload import LARGEST_LISTED
+
+_MULTIPLICATIVE = ("CA", "fisher", "GM", "IP", "optimal", "wCA-I", "wCA-II")
+_SHARED_OPTIONS = ("tol", "max_iterations", "time_limit")
+
+
+@dataclass(frozen=True, eq=False)
+class ProductSolution:
+    """A product of mechanisms, one for each attribute, that just meets equal targets.
+
+    It answers the same questions as `solvers.Solution`.
+
+    Attributes
+    ----------
+    method : str
+        The method's name.
+    problem : Problem
+        The workload and its targets.
+    parts : tuple of Solution
+        The mechanism of each factor, with unit targets.
+    runtime : float
+        Wall-clock seconds of the solve alone.
+    """
+
+    method: str
+    problem: Problem
+    parts: tuple[Solution, ...]
+    runtime: float = float("nan")
+
+    @property
+    def target(self) -> float:
+        """The one target."""
+        return float(self.problem.targets[0])
+
+    @property
+    def squared_privacy_cost(self) -> float:
+        """Δ² when all targets are met: the product over the factors, over the target."""
+        return prod(part.squared_privacy_cost for part in self.parts) / self.target
+
+    @property
+    def privacy_cost(self) -> float:
+        """Δ, Corollary 1 of arXiv v1."""
+        return float(np.sqrt(self.squared_privacy_cost))
+
+    @cached_property
+    def lower_bound(self) -> float:
+        """A certified lower bound on Δ²: the product of the factors' bounds."""
+        return prod(part.lower_bound for part in self.parts) / self.target
+
+    @property
+    def gap(self) -> float:
+        """``squared_privacy_cost / lower_bound - 1``."""
+        return max(self.squared_privacy_cost / self.lower_bound - 1.0, 0.0)
+
+    @property
+    def iterations(self) -> int:
+        """Outer iterations of all factors."""
+        return sum(part.iterations for part in self.parts)
+
+    @property
+    def converged(self) -> bool:
+        """Whether every factor reached its own stopping rule."""
+        return all(part.converged for part in self.parts)
+
+    @property
+    def timed_out(self) -> bool:
+        """Whether a factor stopped at its time limit instead."""
+        return any(part.timed_out for part in self.parts)
+
+    @property
+    def notes(self) -> dict[str, Any]:
+        """The number of factors that were solved."""
+        return {"factors": len(self.parts)}
+
+    @cached_property
+    def query_variances(self) -> Array:
+        """Shape (m,); the largest alone for more than 10^7 queries."""
+        if self.problem.workload.m > LARGEST_LISTED:
+            return np.array([self.target])
+        return self.target * _kron([part.query_variances for part in self.parts])
+
+    @cached_property
+    def privacy_profile(self) -> Array:
+        """Shape (d,); the largest entry alone for more than 10^7 cells."""
+        if self.problem.workload.d > LARGEST_LISTED:
+            return np.array([self.squared_privacy_cost])
+        return _kron([part.privacy_profile for part in self.parts]) / self.target
+
+    @property
+    def total_variance(self) -> float:
+        """Sum of the query variances when the targets are just met."""
+        return self.target * prod(part.total_variance for part in self.parts)
+
+    @property
+    def fisher_information(self) -> float:
+        """Trace of the Fisher information about x when the targets are just met."""
+        return prod(part.fisher_information for part in self.parts) / self.target
+
+    @cached_property
+    def basis(self) -> Array:
+        """B, shape (k, d)."""
+        return self._product("B", [part.basis for part in self.parts])
+
+    @cached_property
+    def representation(self) -> Matrix:
+        """L, shape (m, k), CSR."""
+        product = sp.csr_array(np.ones((1, 1)))
+        for part in self.parts:
+            product = sp.csr_array(sp.kron(product, part.representation))
+        return product
+
+    @cached_property
+    def covariance(self) -> Array:
+        """Of the noise on Bx, shape (k, k)."""
+        return self.target * self._product("Σ", [part.covariance for part in self.parts])
+
+    def timed(self, seconds: float) -> "ProductSolution":
+        """The same solution with its runtime."""
+        return replace(self, runtime=seconds)
+
+    def record(self) -> dict[str, Any]:
+        """The numbers that a sweep stores, by variable name."""
+        own = [part.known_lower_bound for part in self.parts]
+        known = prod(bound for bound in own if bound is not None) / self.target
+        return {
+            "squared_privacy_cost": self.squared_privacy_cost,
+            "lower_bound": float("nan") if None in own else known,
+            "total_variance": self.total_variance,
+            "fisher_information": self.fisher_information,
+            "iterations": self.iterations,
+            "converged": self.converged,
+        }
+
+    def arrays(self) -> dict[str, Array]:
+        """The arrays that a sweep keeps on request, by variable name."""
+        return {
+            "query_variances": self.query_variances,
+            "privacy_profile": self.privacy_profile,
+            "covariance": self.covariance,
+        }
+
+    def _product(self, what: str, arrays: Sequence[Array]) -> Array:
+        rows, columns = (prod(array.shape[i] for array in arrays) for i in (0, 1))
+        refuse_above_limit(
+            rows * columns,
+            f"{what} of {self.method} as a {rows} x {columns} matrix",
+            "use the factors in parts, which describe it entirely",
+        )
+        return _kron(arrays)
+
+
+def solver(
+    method: Method, problem: Problem, options: Mapping[str, Any]
+) -> Callable[[], ProductSolution] | None:
+    """The solve of a product factor by factor; None if it takes the query matrix.
+
+    Parameters
+    ----------
+    method : Method
+        The method asked for.
+    problem : Problem
+        The workload and its targets.
+    options : Mapping[str, object]
+        All options of the solve, defaults included.
+
+    Returns
+    -------
+    callable or None
+        None too where the method is not multiplicative, or an option other than
+        ``tol``, ``max_iterations`` and ``time_limit`` differs from its default.
+    """
+    known = factors(problem)
+    if known is None or method.name not in _MULTIPLICATIVE:
+        return None
+    for name, parameter in method.options_on("matrix").items():
+        if name not in _SHARED_OPTIONS and options[name] != parameter.default:
+            return None
+    return partial(_solve, method, problem, known, options)
+
+
+def _solve(
+    method: Method, problem: Problem, parts: tuple[Problem, ...], options: Mapping[str, Any]
+) -> ProductSolution:
+    given = dict(options)
+    if "tol" in given:
+        given["tol"] = float(np.expm1(np.log1p(given["tol"]) / len(parts)))
+    deadline = Deadline.after(given.get("time_limit"))
+    solved = []
+    for part in parts:
+        if "time_limit" in given:
+            given["time_limit"] = deadline.remaining
+        solution = method.solver("matrix")(part, **given)
+        if not isinstance(solution, Solution):
+            raise NotApplicableError(f"{method.name}: its answer on a factor has no covariance")
+        solved.append(solution)
+    return ProductSolution(method.name, problem, tuple(solved))
+
+
+def _kron(arrays: Sequence[Array]) -> Array:
+    return reduce(lambda left, right: np.asarray(np.kron(left, right)), arrays)
