@@ -21,6 +21,7 @@ from workloads import TargetsError, WorkloadError
 from workloads.parameters import bind, nearest
 
 Parameters = Mapping[str, inspect.Parameter]
+Kind = Literal["matrix", "graph"]
 
 _DIGITS = 12
 """Significant digits of a float in an identity or a coordinate."""
@@ -28,12 +29,12 @@ _DIGITS = 12
 
 @dataclass(frozen=True)
 class Owner:
-    """What takes parameters: a workload family or a targets rule.
+    """What takes parameters: a workload family, a targets rule or a method.
 
     Attributes
     ----------
     kind : str
-        "workload" or "targets rule".
+        "workload", "targets rule" or "method".
     name : str
         Its name.
     params : Mapping[str, inspect.Parameter]
@@ -119,10 +120,12 @@ def rule(choice: Choice, origin: Origin, path: Path) -> Owner:
     return Owner("targets rule", choice.name, known[choice.name].params)
 
 
-def written(owner: Owner, choice: Choice, origin: Origin, path: Path) -> dict[str, Written]:
+def written(
+    owner: Owner, given: Mapping[str, Any], origin: Origin, path: Path
+) -> dict[str, Written]:
     """The parameters that were written, each value checked against its type."""
     found: dict[str, Written] = {}
-    for name, value in choice.params.items():
+    for name, value in given.items():
         here = (*path, name)
         values, is_axis = _values(owner.params.get(name), value)
         for one in values:
@@ -134,26 +137,58 @@ def written(owner: Owner, choice: Choice, origin: Origin, path: Path) -> dict[st
     return found
 
 
+def available(choice: MethodChoice) -> bool:
+    """False for what is only wanted when available, and is not."""
+    known = solvers.methods()
+    has_it = choice.name in known and (choice.preset or "") in ("", *known[choice.name].presets)
+    return has_it or choice.when != "available"
+
+
+def method_owner(choice: MethodChoice, kind: Kind, origin: Origin, path: Path) -> Owner:
+    """The method of that name, with the options that it takes on a kind of workload."""
+    with reported(origin, (*path, "name")):
+        method = solvers.method.find(choice.name)
+        return Owner("method", method.name, method.options_on(kind))
+
+
 def methods(
     choice: MethodChoice,
-    kind: Literal["matrix", "graph"],
+    common: Mapping[str, Any],
+    kind: Kind,
     time_limit: float | None,
     origin: Origin,
     path: Path,
 ) -> Iterator[Labelled]:
     """The methods that one entry stands for: several where an option is a list of values.
 
-    None if it is only wanted when available, and is not.
+    Parameters
+    ----------
+    choice : MethodChoice
+        The entry.
+    common : Mapping[str, object]
+        Options of all methods of the block.
+    kind : {"matrix", "graph"}
+        The kind of workload.
+    time_limit : float, optional
+        For methods that take one and are not given another.
+    origin, path
+        Where the entry stands.
+
+    Returns
+    -------
+    iterator of Labelled
+        Of none if the entry is only wanted when available, and is not.
+
+    Raises
+    ------
+    ExperimentError
+        If the method, its preset or an option is wrong.
     """
-    known = solvers.methods()
-    preset = choice.preset
-    if choice.when == "available" and (
-        choice.name not in known or not (preset is None or preset in known[choice.name].presets)
-    ):
+    if not available(choice):
         return
-    with reported(origin, (*path, "name")):
-        method = solvers.method.find(choice.name)
-        options = method.options_on(kind)
+    preset = choice.preset
+    options = method_owner(choice, kind, origin, path).params
+    method = solvers.methods()[choice.name]
     with reported(origin, (*path, "preset")):
         method.resolve(preset, {}, kind)
     axes: dict[str, tuple[list[Any], bool]] = {}
@@ -165,7 +200,7 @@ def methods(
             _check(f"method {method.name!r}", options, {name: one}, origin, (*path, name))
     for given, suffix in _combinations(axes):
         limit = {} if time_limit is None or "time_limit" not in options else _limit(time_limit)
-        own = {**limit, **(method.presets[preset] if preset else {}), **given}
+        own = {**limit, **(method.presets[preset] if preset else {}), **common, **given}
         resolved = method.resolve(None, own, kind)
         chosen = {n: canonical(v, options[n].annotation) for n, v in resolved.items()}
         yield Labelled(
@@ -273,7 +308,7 @@ def _combinations(
 
 
 def _solved_when_uniform(
-    method: Method, options: Parameters, chosen: Mapping[str, Any], kind: Literal["matrix", "graph"]
+    method: Method, options: Parameters, chosen: Mapping[str, Any], kind: Kind
 ) -> MethodSpec:
     """The method that this one is when all targets are equal, if their options agree."""
     if method.same_when_uniform is None:

@@ -122,6 +122,8 @@ class Block(_Strict):
         One rule, or several: an axis.
     method : tuple of MethodChoice
         The axis ``method``.
+    options : Mapping[str, object]
+        Options that all these methods take; a list makes an axis.
     replicates : int
         How often; random workloads and targets get seed, seed + 1, ...
     zipped : tuple of tuple of str
@@ -143,6 +145,7 @@ class Block(_Strict):
         Discriminator(_one_or_many),
     ] = TargetsChoice(name="uniform")
     method: Annotated[tuple[MethodChoice, ...], BeforeValidator(_always_many), Field(min_length=1)]
+    options: Mapping[str, Any] = {}
     replicates: Annotated[int, Field(ge=1)] = 1
     zipped: Annotated[tuple[Names, ...], BeforeValidator(_many), Field(alias="zip")] = ()
     where: str | None = None

@@ -188,7 +188,7 @@ def _companions(parts: Sequence[Product], origin: Origin) -> dict[str, str]:
 
 def _in_order(name: str, parts: Sequence[Product], column: Sequence[Scalar]) -> tuple[Scalar, ...]:
     """The labels that occur, in the order in which the blocks list them."""
-    present = _unique(column)
+    present = dict.fromkeys(column)
     as_text = isinstance(column[0], str)
     declared = [
         str(value) if as_text else value for part in parts for value in part.axes.get(name, ())

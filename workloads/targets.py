@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from workloads.errors import TargetsError
+from workloads.graphs import QueryGraph
 from workloads.operators import Array
 from workloads.parameters import bind, nearest, typed_parameters
 from workloads.workload import Workload
@@ -62,14 +63,14 @@ def rules() -> Mapping[str, Rule]:
     return MappingProxyType({rule.name: rule for rule in RULES})
 
 
-def make(rule: str, workload: Workload, **params: Any) -> Array:
+def make(rule: str, workload: Workload | QueryGraph, **params: Any) -> Array:
     """The variance targets of a workload by the named rule.
 
     Parameters
     ----------
     rule : str
         A name of `rules`.
-    workload : Workload
+    workload : Workload or QueryGraph
         The queries.
     **params
         The rule's parameters; see ``rules()[rule].params``.
