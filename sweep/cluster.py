@@ -33,7 +33,7 @@ class ClusterSpec(BaseModel):
         Of a scheduler that runs already, instead of all the others.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     version: int = Field(default=1, ge=1, le=1)
     module: str = ""
@@ -50,17 +50,21 @@ class ClusterSpec(BaseModel):
         return self
 
 
-LOCAL = ClusterSpec(
-    module="dask.distributed",
-    cls="LocalCluster",
-    kwargs={
-        "n_workers": None,
-        "threads_per_worker": 1,
-        "processes": True,
-        "host": "127.0.0.1",
-        "dashboard_address": None,
-        "silence_logs": logging.CRITICAL,
-    },
+LOCAL = ClusterSpec.model_validate(
+    {
+        "version": 1,
+        "module": "dask.distributed",
+        "class": "LocalCluster",
+        "args": [],
+        "kwargs": {
+            "n_workers": None,
+            "threads_per_worker": 1,
+            "processes": True,
+            "host": "127.0.0.1",
+            "dashboard_address": None,
+            "silence_logs": logging.CRITICAL,
+        },
+    }
 )
 """One process with one thread for every processor of this machine, on loopback."""
 
@@ -82,7 +86,8 @@ def load(path: Path) -> ClusterSpec:
     ClusterError
         If the file cannot be read or is not in dask-ctl's form.
     """
-    from ruamel.yaml import YAML, YAMLError
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
 
     try:
         content = YAML(typ="safe").load(path.read_text(encoding="utf-8"))
@@ -133,24 +138,25 @@ def connected(spec: ClusterSpec) -> Iterator[Any]:
         If it cannot be started or reached.
     """
     import dask
-    from distributed import Client
+    import distributed
 
     settings = {
         "distributed.scheduler.allowed-failures": _LOST_AFTER,
         "distributed.admin.tick.limit": "1h",
         "distributed.worker.preload": [*dask.config.get("distributed.worker.preload"), _PRELOAD],
     }
+    client_class: Any = distributed.Client
     with dask.config.set(settings):
         if spec.address is not None:
             with _explained(f"scheduler {spec.address!r} cannot be reached"):
-                client = Client(spec.address, timeout=_CONNECT_SECONDS)
+                client = client_class(spec.address, timeout=_CONNECT_SECONDS)
             with client:
                 yield client
             return
         make = cluster_class(spec)
         with _explained(f"cluster {spec.module}.{spec.cls} cannot be started"):
             cluster = make(*spec.args, **spec.kwargs)
-            client = Client(cluster)
+            client = client_class(cluster)
         try:
             yield client
         finally:

@@ -102,8 +102,8 @@ def assemble(frame: Frame, ledger: Ledger, terms: Terms) -> xr.Dataset:
     for name, column, fill in _facts(frame, ledger):
         data[name] = (dims, frame.scattered(column, fill))
     made = xr.Dataset(data, coords, attrs={**(terms.attributes or {}), **environment.describe()})
-    for name in made.variables:
-        made[name].attrs.update(variables.attributes(str(name)))
+    for variable in made.variables:
+        made[variable].attrs.update(variables.attributes(str(variable)))
     return made
 
 

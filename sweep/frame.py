@@ -106,7 +106,8 @@ class Frame:
             for axis in self.grid.axes
             for index in [{value: number for number, value in enumerate(axis.values)}]
         ]
-        return np.ravel_multi_index(tuple(np.asarray(where, dtype=np.int64)), self.shape)
+        found = np.ravel_multi_index(tuple(np.asarray(where, dtype=np.int64)), self.shape)
+        return np.asarray(found, dtype=np.int64)
 
     def _partner(self, numbers: Iterable[int]) -> NDArray[np.int64]:
         cells = self.grid.cells

@@ -15,8 +15,7 @@ def recorder(store: Path) -> Listener:
 
     def record(event: Event) -> None:
         if isinstance(event, RunStarted | RunEnded):
-            when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-            line = {"event": type(event).__name__, "at": when, **asdict(event)}
+            line = {"event": type(event).__name__, "time": time.time(), **asdict(event)}
             with (store / NAME).open("a", encoding="utf-8") as stream:
                 stream.write(json.dumps(line, default=str) + "\n")
 

@@ -1,0 +1,307 @@
+"""The command line: ``sweep list``, ``plan``, ``run``, ``status``, ``rerun`` and ``show``."""
+
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from sweep.cluster import ClusterSpec
+
+OK, TROUBLED, BAD_INPUT, BUG, INTERRUPTED = 0, 1, 2, 70, 130
+
+_HELP = """
+Sweeps of differentially private query mechanisms, on a Dask cluster.
+
+An EXPERIMENT is a grid of workloads, variance targets and methods: the name of one that ships
+('sweep list experiments'), or the path of a YAML file. Its results go to a store, a folder with
+a journal and an xarray dataset, DIR/results.zarr, which opens at any moment. Running an
+experiment again solves only what its store does not hold yet.
+
+A first session:
+
+  sweep list experiments\n
+  sweep plan vldb-table4\n
+  sweep run vldb-table4\n
+  sweep show results/vldb-table4
+
+Exit codes: 0 all well, 1 some cells failed, timed out or were lost, 2 bad input,
+130 interrupted.
+"""
+
+app = typer.Typer(
+    help=_HELP,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+_debug = {"on": False}
+
+
+def _complete_experiment(incomplete: str) -> list[str]:
+    from sweep.experiment import experiments
+
+    return [name for name in experiments() if name.startswith(incomplete)]
+
+
+ExperimentName = Annotated[
+    str,
+    typer.Argument(
+        metavar="EXPERIMENT",
+        help="Name of one that ships, or path of a YAML file.",
+        autocompletion=_complete_experiment,
+    ),
+]
+StoreFolder = Annotated[
+    Path, typer.Argument(metavar="STORE", help="The folder that was --store in 'sweep run'.")
+]
+StoreOption = Annotated[
+    Path | None,
+    typer.Option("--store", metavar="DIR", help="Folder of the results. [results/EXPERIMENT]"),
+]
+ClusterOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--cluster",
+        metavar="FILE",
+        help="A cluster.yaml in dask-ctl's form. [one process for every processor here]",
+    ),
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Change a value of the experiment: --set d=64,128; may be repeated.",
+    ),
+]
+
+
+@app.callback()
+def _options(
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+) -> None:
+    _debug["on"] = debug
+
+
+@app.command("list")
+def list_(
+    kind: Annotated[
+        str | None,
+        typer.Argument(metavar="[KIND]", help="experiments, workloads, targets or methods."),
+    ] = None,
+) -> None:
+    """List experiments, workloads, targets and methods, each with its parameters.
+
+    Example: sweep list methods
+    """
+    with _sentences():
+        from sweep import catalog, screen
+        from sweep.errors import SweepError
+
+        if kind is not None and kind not in catalog.KINDS:
+            raise SweepError(f"nothing to list is called {kind!r}; there is: {_named(catalog)}")
+        console = screen.console()
+        for name, listed in catalog.catalog().items():
+            if kind in (None, name):
+                console.print(screen.entries(name, listed))
+                console.print()
+
+
+@app.command()
+def plan(experiment: ExperimentName, store: StoreOption = None, set_: SetOption = None) -> None:
+    """Show what a run would do, and do nothing.
+
+    Cells, shared solves, what the store holds already, the largest matrix, memory and time.
+
+    Example: sweep plan vldb-table5 --set d=64,128
+    """
+    with _sentences():
+        from sweep import plan as planning
+        from sweep import screen
+        from sweep.experiment import load_experiment
+
+        loaded = load_experiment(experiment, set_ or ())
+        folder = store or _default_store(loaded.name)
+        screen.console().print(screen.planned(planning.plan(loaded, folder), f"({folder})"))
+
+
+@app.command()
+def run(
+    experiment: ExperimentName,
+    store: StoreOption = None,
+    cluster: ClusterOption = None,
+    set_: SetOption = None,
+) -> None:
+    """Solve what the store does not hold yet, and show the tables.
+
+    Ctrl-C ends it cleanly; the same command goes on where it stopped.
+
+    Example: sweep run vldb-table5 --set d=64,128 --store results/small
+    """
+    with _sentences(_resume_hint):
+        from sweep import runner
+        from sweep.experiment import load_experiment
+
+        loaded = load_experiment(experiment, set_ or ())
+        folder = store or _default_store(loaded.name)
+        spec = _cluster(cluster)
+        _watch(folder, lambda tell: runner.run(loaded, folder, cluster=spec, listen=tell))
+
+
+@app.command()
+def rerun(
+    store: StoreFolder,
+    failed: Annotated[
+        bool, typer.Option("--failed", help="Cells that failed, timed out or were lost (default).")
+    ] = False,
+    where: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CONDITION",
+            help="Cells whose coordinates (or status) satisfy it.",
+        ),
+    ] = None,
+    cluster: ClusterOption = None,
+) -> None:
+    """Solve some cells again; a cell that was ok keeps its result if it now fails.
+
+    Example: sweep rerun results/vldb-table5 --where "method == 'CA' and d > 256"
+    """
+    with _sentences(_resume_hint):
+        from sweep import runner
+        from sweep.errors import SweepError
+
+        if failed and where is not None:
+            raise SweepError("--failed and --where exclude each other; give one of them")
+        spec = _cluster(cluster)
+        _watch(store, lambda tell: runner.rerun(store, where, cluster=spec, listen=tell))
+
+
+@app.command()
+def status(
+    store: StoreFolder,
+    errors: Annotated[bool, typer.Option("--errors", help="All errors, with tracebacks.")] = False,
+) -> None:
+    """Show how a store stands: from any terminal, while it is being filled too.
+
+    Example: sweep status results/vldb-table5 --errors
+    """
+    with _sentences():
+        from sweep import screen
+        from sweep import status as states
+
+        found = states.status(store)
+        console = screen.console()
+        console.print(screen.store_status(found))
+        for line in screen.troubles(found.troubles, traces=errors):
+            console.print(line)
+
+
+@app.command()
+def show(store: StoreFolder) -> None:
+    """Print the papers' tables beside what was measured.
+
+    Example: sweep show results/vldb-table4
+    """
+    with _sentences():
+        from sweep import runner
+
+        _show(runner.of_store(store).experiment, runner.open_dataset(store))
+
+
+def _watch(folder: Path, work: Any) -> None:
+    """Do a run under a progress bar, then show its tables and where the dataset is."""
+    from sweep import runner, screen
+    from sweep.events import Event, RunEnded, to_all
+    from sweep.progress import ProgressBar
+
+    ended: list[RunEnded] = []
+
+    def remember(event: Event) -> None:
+        if isinstance(event, RunEnded):
+            ended.append(event)
+
+    console = screen.console()
+    with ProgressBar(console) as bar:
+        dataset = work(to_all(bar, remember))
+    sweep = runner.of_store(folder)
+    _show(sweep.experiment, dataset)
+    last = ended[-1]
+    console.print(f"{screen.counts(last.statuses)} in {screen.duration(last.seconds)}")
+    console.print(f"dataset: {sweep.store.results}")
+    if any(last.statuses.get(name) for name in ("failed", "timeout", "lost")):
+        console.print(f"'sweep status {folder} --errors' says why; 'sweep rerun {folder}' retries")
+        raise typer.Exit(TROUBLED)
+
+
+def _show(experiment: Any, dataset: Any) -> None:
+    from sweep import report, screen
+
+    console = screen.console()
+    for table in report.tables(dataset, experiment):
+        console.print(table)
+        console.print()
+
+
+def _cluster(path: Path | None) -> "ClusterSpec | None":
+    from sweep import cluster
+
+    return None if path is None else cluster.load(path)
+
+
+def _default_store(name: str) -> Path:
+    return Path("results") / name
+
+
+def _named(catalog: Any) -> str:
+    return ", ".join(catalog.KINDS)
+
+
+_resume_hint = "interrupted; the same command goes on where it stopped"
+
+
+@contextmanager
+def _sentences(on_interrupt: str = "interrupted") -> Iterator[None]:
+    """Turn errors into a sentence and an exit code; tracebacks only with ``--debug``."""
+    import solvers
+    import workloads
+    from sweep.errors import SweepError
+
+    expected = (
+        SweepError,
+        workloads.WorkloadError,
+        workloads.TargetsError,
+        solvers.SolverError,
+    )
+    try:
+        yield
+    except typer.Exit:
+        raise
+    except KeyboardInterrupt:
+        _complain(on_interrupt)
+        raise typer.Exit(INTERRUPTED) from None
+    except expected as error:
+        _complain(f"error: {error}")
+        raise typer.Exit(BAD_INPUT) from None
+    except BrokenPipeError:
+        raise typer.Exit(OK) from None
+    except Exception as error:
+        _complain(f"internal error: {type(error).__name__}: {error}; --debug shows where")
+        raise typer.Exit(BUG) from None
+
+
+def _complain(text: str) -> None:
+    if _debug["on"]:
+        traceback.print_exc()
+    typer.echo(text, err=True)
+
+
+def main() -> None:
+    """Run the command line."""
+    app()

@@ -1,0 +1,117 @@
+"""A progress bar that listens to the events of a run."""
+
+import time
+from collections import Counter
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
+from rich.text import Text
+
+from sweep.events import CellsDone, ClusterReady, Event, RunEnded, RunStarted, TaskRetried
+
+_PLAIN_STEP = 0.1
+
+
+class ProgressBar:
+    """Shows a run on a terminal; on anything else, a plain line now and then.
+
+    The bar is by estimated work, not by number of cells: the long solves come first.
+
+    Parameters
+    ----------
+    console : rich.console.Console
+        Where to show it.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._progress = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=None),
+            TextColumn("{task.fields[cells]}"),
+            _Remaining(),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self._bar = self._progress.add_task(
+            "starting the cluster", total=1.0, start=False, cells="", rate=None
+        )
+        self._statuses: Counter[str] = Counter()
+        self._todo = 0
+        self._share = 0.0
+        self._told = 0.0
+        self._began = time.monotonic()
+
+    def __enter__(self) -> "ProgressBar":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._progress.stop()
+
+    def __call__(self, event: Event) -> None:
+        """Show what happened."""
+        match event:
+            case RunStarted(cells=cells, todo=todo, reused=reused, tasks=tasks):
+                self._todo = todo - reused
+                self._console.print(_opening(event.experiment, cells, todo, reused))
+                if tasks:
+                    self._progress.start()
+            case ClusterReady(workers=workers, threads=threads):
+                self._began = time.monotonic()
+                self._progress.start_task(self._bar)
+                self._progress.update(self._bar, description=f"{workers} workers", cells=self._text)
+                if not self._console.is_terminal:
+                    self._console.print(f"{workers} workers with {threads} threads")
+            case CellsDone(statuses=statuses, share=share):
+                self._advance(Counter(statuses), share)
+            case TaskRetried(cells=cells):
+                self._progress.console.print(f"a worker was lost: {cells} cells are tried again")
+            case RunEnded():
+                self._progress.stop()
+
+    def _advance(self, statuses: Counter[str], share: float) -> None:
+        self._statuses += statuses
+        self._share = min(self._share + share, 1.0)
+        elapsed = time.monotonic() - self._began
+        expected = elapsed / self._share if self._share else None
+        self._progress.update(self._bar, completed=self._share, cells=self._text, rate=expected)
+        if not self._console.is_terminal and self._share >= self._told + _PLAIN_STEP:
+            self._told = self._share
+            left = "" if expected is None else f", about {expected - elapsed:.0f} s left"
+            self._console.print(f"{self._share:4.0%} of the work, {self._text}{left}")
+
+    @property
+    def _text(self) -> str:
+        troubles = {k: n for k, n in self._statuses.items() if k != "ok"}
+        said = "".join(f", {n} {k.replace('_', ' ')}" for k, n in sorted(troubles.items()))
+        return f"{self._statuses.total()} of {self._todo} cells{said}"
+
+
+class _Remaining(ProgressColumn):
+    """Time left, by the work done so far."""
+
+    max_refresh = 0.5
+
+    def render(self, task: Task) -> Text:
+        expected = task.fields["rate"]
+        if expected is None or task.elapsed is None:
+            return Text("ETA -:--:--", style="progress.remaining")
+        left = max(int(expected - task.elapsed), 0)
+        text = f"ETA {left // 3600}:{left // 60 % 60:02d}:{left % 60:02d}"
+        return Text(text, style="progress.remaining")
+
+
+def _opening(name: str, cells: int, todo: int, reused: int) -> str:
+    if not todo:
+        return f"{name}: all {cells} cells are there already"
+    already = f", {cells - todo} are there already" if todo < cells else ""
+    shared = f", {reused} follow from earlier solves" if reused else ""
+    return f"{name}: {cells} cells{already}, {todo} to do{shared}"

@@ -1,0 +1,123 @@
+"""How a store stands, read from its journal alone: from any terminal, while a run goes on."""
+
+import json
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sweep import history
+from sweep.cells import Scalar
+from sweep.journal import Journal, Ledger
+from sweep.outcome import CellRecord
+from sweep.runner import Sweep, of_store
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """A cell that failed, timed out or was lost.
+
+    Attributes
+    ----------
+    group : str
+        Its group.
+    coords : Mapping[str, Scalar]
+        Its coordinates.
+    record : CellRecord
+        What was recorded.
+    """
+
+    group: str
+    coords: Mapping[str, Scalar]
+    record: CellRecord
+
+
+@dataclass(frozen=True)
+class StoreStatus:
+    """How a store stands.
+
+    Attributes
+    ----------
+    experiment : str
+        Its experiment's name.
+    groups : Mapping[str, Mapping[str, int]]
+        Number of cells by status, for every group.
+    user : str or None
+        Who runs a sweep in it now.
+    running_s : float or None
+        For how long, in seconds.
+    done_since : int
+        Cells that the last run has finished so far.
+    troubles : tuple of Trouble
+        What went wrong.
+    bound_errors : tuple of str
+        Certificates that could not be computed: why.
+    results : Path or None
+        The dataset, if there is one.
+    """
+
+    experiment: str
+    groups: Mapping[str, Mapping[str, int]]
+    user: str | None
+    running_s: float | None
+    done_since: int
+    troubles: tuple[Trouble, ...]
+    bound_errors: tuple[str, ...]
+    results: Path | None
+
+    @property
+    def totals(self) -> Counter[str]:
+        """Number of cells by status, of all groups."""
+        return sum((Counter(counts) for counts in self.groups.values()), Counter[str]())
+
+
+def status(store: Path) -> StoreStatus:
+    """How a store stands.
+
+    Raises
+    ------
+    StoreError
+        If the folder is no store.
+    """
+    sweep = of_store(store)
+    ledger = Journal(sweep.store.journal).refresh()
+    user = sweep.store.user
+    began = _last_start(sweep.store.path)
+    return StoreStatus(
+        sweep.experiment.name,
+        {
+            grid.group: Counter(ledger.status(cell.id).label for cell in grid.cells)
+            for grid in sweep.grids
+        },
+        user,
+        time.time() - began if user and began else None,
+        sum(record.started >= (began or 0.0) for record in ledger.cells.values()),
+        _troubles(sweep, ledger),
+        tuple(sorted({one.error for one in ledger.bound_errors.values()})),
+        sweep.store.results if sweep.store.results.exists() else None,
+    )
+
+
+def _troubles(sweep: Sweep, ledger: Ledger) -> tuple[Trouble, ...]:
+    return tuple(
+        Trouble(grid.group, cell.coords, ledger.cells[cell.id])
+        for grid in sweep.grids
+        for cell in grid.cells
+        if ledger.status(cell.id).troubled
+    )
+
+
+def _last_start(store: Path) -> float | None:
+    path = store / history.NAME
+    if not path.exists():
+        return None
+    lines: list[dict[str, Any]] = []
+    for text in path.read_text(encoding="utf-8").splitlines():
+        try:
+            lines.append(json.loads(text))
+        except ValueError:
+            continue
+    starts = [line["time"] for line in lines if line.get("event") == "RunStarted"]
+    return float(starts[-1]) if starts else None
