@@ -11,9 +11,10 @@ from scipy.linalg import lapack
 from scipy.optimize import linprog
 
 from workloads.errors import WorkloadError
-from workloads.graphs import QueryGraph
+from workloads.graphs import Ends, QueryGraph
 from workloads.operators import Array
 from workloads.parameters import nearest
+from workloads.symmetry import Classes, classes
 
 __all__ = [
     "RULES",
@@ -46,7 +47,7 @@ def constraints(graph: QueryGraph, epsilon: float) -> Array:
     return np.exp(-epsilon * graph.distances)
 
 
-def weights(phi: Array, prior: Array) -> Array | None:
+def weights(phi: Array, prior: Array, alike: Classes | None = None) -> Array | None:
     """The y with ``y @ phi = prior``, non-negative if any such y is.
 
     Parameters
@@ -55,6 +56,8 @@ def weights(phi: Array, prior: Array) -> Array | None:
         Of `constraints`; symmetric.
     prior : numpy.ndarray, shape (n,)
         Any non-negative vector.
+    alike : Classes, optional
+        Answers that neither tells apart; found if not given.
 
     Returns
     -------
@@ -62,24 +65,28 @@ def weights(phi: Array, prior: Array) -> Array | None:
         The one y where Φ is invertible. Where it is singular, a non-negative one of least
         sum (by linear programming, then solved again on its support), or None.
     """
-    lower_upper, pivots, _ = lapack.dgetrf(phi)
-    reciprocal, _ = lapack.dgecon(lower_upper, float(np.abs(phi).sum(axis=0).max()))
+    known = classes(phi, prior) if alike is None else alike
+    matrix, vector = known.reduced(phi), prior[known.first]
+    lower_upper, pivots, _ = lapack.dgetrf(matrix)
+    reciprocal, _ = lapack.dgecon(lower_upper, float(np.abs(matrix).sum(axis=0).max()))
     if reciprocal > _SINGULAR:
-        solved, _ = lapack.dgetrs(lower_upper, pivots, prior)
-        return _cleaned(solved, 16 * np.finfo(float).eps / reciprocal)
-    return _by_linear_programming(phi, prior)
+        solved, _ = lapack.dgetrs(lower_upper, pivots, vector)
+        found: Array | None = _cleaned(solved, 16 * np.finfo(float).eps / reciprocal)
+    else:
+        found = _by_linear_programming(matrix, vector, known.sizes)
+    return None if found is None else found[known.of]
 
 
-def _by_linear_programming(phi: Array, prior: Array) -> Array | None:
-    scale = float(prior.max())
-    found = linprog(np.ones(len(phi)), A_eq=phi, b_eq=prior / scale, method="highs")
+def _by_linear_programming(matrix: Array, vector: Array, sizes: Ends) -> Array | None:
+    scale = float(vector.max())
+    found = linprog(sizes, A_eq=matrix, b_eq=vector / scale)
     if found.x is None or found.status != 0:
         return None
     support = np.flatnonzero(found.x > _SUPPORT)
-    on_support = np.zeros(len(phi))
-    on_support[support] = np.linalg.lstsq(phi[:, support], prior, rcond=None)[0]
+    on_support = np.zeros(len(vector))
+    on_support[support] = np.linalg.lstsq(matrix[:, support], vector, rcond=None)[0]
     solved = _cleaned(on_support, _SUPPORT)
-    residual = float(np.abs(phi @ solved - prior).max())
+    residual = float(np.abs(matrix @ solved - vector).max())
     return solved if residual <= _RESIDUAL * scale and bool(solved.min() >= 0) else None
 
 

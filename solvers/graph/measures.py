@@ -9,6 +9,10 @@ from scipy.optimize import linprog
 from workloads import QueryGraph
 from workloads.operators import Array
 from workloads.priors import weights
+from workloads.symmetry import classes
+
+MOST_CLASSES = 400
+"""Unknowns of the linear programme for priors that are not ε-regular: a second's work."""
 
 
 def utility(noise: Array, prior: Array) -> float:
@@ -43,9 +47,11 @@ class Bound:
 def utility_bound(phi: Array, prior: Array) -> Bound:
     """An upper bound on the utility of every ε-differentially private mechanism.
 
-    Theorem 1 where the prior is ε-regular. For other priors ``sum(max(y, 0))``, which Lemma 2
-    gives since its slacks are at most 1; where Φ is singular the linear programme
-    ``min sum(y), y @ phi >= prior, y >= 0`` that Theorem 1's proof also bears out. Never above 1.
+    Theorem 1 where the prior is ε-regular. For other priors the least ``sum(y)`` with
+    ``y @ phi >= prior`` and ``y >= 0``: by Equation (3) ``phi @ diag(XR) <= 1``, so utility is
+    ``prior @ diag(XR) <= y @ phi @ diag(XR) <= sum(y)``. A linear programme in as many unknowns
+    as Φ and the prior tell answers apart; above `MOST_CLASSES` of them ``sum(max(y, 0))`` of
+    Theorem 1's y, which is one of its candidates. Never above 1.
 
     Parameters
     ----------
@@ -58,11 +64,20 @@ def utility_bound(phi: Array, prior: Array) -> Bound:
     -------
     Bound
     """
-    y = weights(phi, prior)
-    if y is not None:
-        return Bound(min(float(np.maximum(y, 0).sum()), 1.0), bool(y.min() >= 0))
-    found = linprog(np.ones(len(phi)), A_ub=-phi, b_ub=-prior, method="highs")
-    return Bound(1.0 if found.x is None else min(float(found.x.sum()), 1.0), regular=False)
+    alike = classes(phi, prior)
+    y = weights(phi, prior, alike)
+    if y is not None and bool(y.min() >= 0):
+        return Bound(min(float(y.sum()), 1.0), regular=True)
+    simple = 1.0 if y is None else float(np.maximum(y, 0).sum())
+    if len(alike.sizes) > MOST_CLASSES:
+        return Bound(min(simple, 1.0), regular=False)
+    scale = float(prior.max())
+    matrix, least = alike.reduced(phi), prior[alike.first] / scale
+    found = linprog(alike.sizes, A_ub=-matrix, b_ub=-least)
+    if found.x is None:
+        return Bound(min(simple, 1.0), regular=False)
+    covered = found.x * max(float((least / (matrix @ found.x)).max()), 1.0)
+    return Bound(min(float(alike.sizes @ covered) * scale, simple, 1.0), regular=False)
 
 
 def expected_squared_error(noise: Array, prior: Array, graph: QueryGraph) -> float:

@@ -11,8 +11,12 @@ from solvers.graph.solution import GraphSolution, from_noise, given
 from workloads import QueryGraph
 from workloads.operators import Array
 from workloads.priors import constraints, weights
+from workloads.symmetry import Classes, classes
 
 _ACCURACY = 1e-7
+_LEAST = 1e-3
+_GENERIC = math.sqrt(0.7)
+"""An ε at which answers have equal sums only if they have at every ε."""
 
 
 def solve(
@@ -60,12 +64,9 @@ def solve(
     )
 
 
-def tight_diagonal(phi: Array) -> Array | None:
+def tight_diagonal(phi: Array, alike: Classes | None = None) -> Array | None:
     """The z >= 0 with Φz = 1, shape (n,), or None: the check that a mechanism exists."""
-    sums = phi.sum(axis=1)
-    if np.ptp(sums) <= 4 * np.finfo(float).eps * len(phi) * sums[0]:
-        return np.full(len(phi), 1.0 / float(sums.mean()))
-    z = weights(phi, np.ones(len(phi)))
+    z = weights(phi, np.ones(len(phi)), alike)
     return None if z is None or z.min() < 0 else z
 
 
@@ -74,8 +75,8 @@ def least_epsilon(graph: QueryGraph) -> float:
     """The least ε for which a tight-constraints mechanism exists, to 1e-6.
 
     By bisection on the check Φz = 1, z >= 0, as if it held for every ε above the least one
-    (POST 2013, sections 5.1 and 6, say it does). Where every row of Φ has an off-diagonal sum
-    of at most 1/2 it holds for certain, since then ``z = 1 - E1 + E²1 - ... >= 0`` with E = Φ - I.
+    (POST 2013, sections 5.1 and 6, say it does). At ln(2n) it does for certain: with E = Φ - I
+    every row of E then sums to at most 1/2, and ``z = 1 - E1 + E²1 - ... >= 0``.
 
     POST 2013, section 6, states 0.8 for the sum query with u=150, v=5 and 0.9 for the 2-count
     query with u=30; the check that it names gives 0.968 and 1.136.
@@ -90,18 +91,15 @@ def least_epsilon(graph: QueryGraph) -> float:
     float
         0 where one exists for every ε down to 1e-3.
     """
-    lowest, highest = 1e-3, _surely(graph)
-    if tight_diagonal(constraints(graph, lowest)) is not None:
+    alike = classes(constraints(graph, _GENERIC), np.ones(graph.n))
+    lowest, highest = _LEAST, math.log(2 * graph.n)
+    if _exists(graph, lowest, alike):
         return 0.0
     while highest - lowest > _ACCURACY:
         middle = (lowest + highest) / 2
-        if tight_diagonal(constraints(graph, middle)) is None:
-            lowest = middle
-        else:
-            highest = middle
+        lowest, highest = (lowest, middle) if _exists(graph, middle, alike) else (middle, highest)
     return highest
 
 
-def _surely(graph: QueryGraph) -> float:
-    """An ε for which Φz = 1 has a solution z >= 0 for certain."""
-    return math.log(2 * graph.n)
+def _exists(graph: QueryGraph, epsilon: float, alike: Classes) -> bool:
+    return tight_diagonal(constraints(graph, epsilon), alike) is not None

@@ -217,9 +217,9 @@ def test_random_regular_priors_have_the_papers_properties(name, epsilon, seed):
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
 def test_what_breaks_proposition_2_is_not_regular(graph, epsilon):
-    first, second = graph.edges
+    (first, *_), _ = graph.edges
     prior = np.ones(graph.n)
-    prior[first[0]] = 1.01 * math.exp(epsilon)
+    prior[first] = 1.01 * math.exp(epsilon)
     assert not priors.is_regular(prior / prior.sum(), graph, epsilon)
 
 

@@ -1,0 +1,265 @@
+"""Mechanisms on query graphs: identities, closed forms and the papers' theorems."""
+
+import math
+
+import numpy as np
+import pytest
+from graph_examples import best_guess, connected_graphs, distributions, least_privacy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import solvers
+import workloads
+from solvers.errors import NotApplicableError, OptionError, SolveFailedError
+from solvers.graph import as_graph_problem
+from solvers.graph.checks import check_noise
+from solvers.graph.geometric import truncated_geometric
+from solvers.graph.tight_constraints import least_epsilon
+from workloads import TargetsError, priors
+from workloads.graphs import from_edges, from_relation
+
+EVERYWHERE = ("lp-optimal", "randomised-response")
+
+
+def counting(n):
+    return workloads.make("counting", n=n)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(1, 40), st.floats(0.05, 5.0))
+def test_geometric_on_a_line_is_the_tight_constraints_mechanism(n, epsilon):
+    one = solvers.solve("geometric", counting(n), epsilon=epsilon)
+    other = solvers.solve("tight-constraints", counting(n), epsilon=epsilon)
+    assert np.abs(one.noise - other.noise).max() < 1e-12
+    assert np.abs(one.slack).max() < 1e-12
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.data(), st.integers(1, 5), st.floats(0.1, 4.0))
+def test_geometric_on_a_line_is_optimal_for_every_prior(data, n, epsilon):
+    """Ghosh, Roughgarden, Sundararajan: regular or not."""
+    prior = data.draw(distributions(n + 1))
+    geometric = solvers.solve("geometric", counting(n), epsilon=epsilon, prior=prior)
+    best = solvers.solve("lp-optimal", counting(n), epsilon=epsilon, prior=prior)
+    assert geometric.utility == pytest.approx(best.utility, abs=1e-8)
+
+
+def test_truncated_geometric_is_two_sided_geometric_noise_cut_off():
+    """Every answer's distribution summed term by term beyond both ends."""
+    epsilon, size = 0.6, 5
+    ratio = math.exp(-epsilon)
+    expected = np.zeros((size, size))
+    for answer in range(size):
+        for noise in range(-200, 201):
+            output = min(max(answer + noise, 0), size - 1)
+            expected[answer, output] += (1 - ratio) / (1 + ratio) * ratio ** abs(noise)
+    assert truncated_geometric(size, epsilon) == pytest.approx(expected, abs=1e-14)
+
+
+@pytest.mark.parametrize(("u", "values", "epsilon"), [(1, 2, 0.3), (3, 3, 1.0), (4, 2, 2.0)])
+def test_tight_constraints_on_databases(u, values, epsilon):
+    """Section 4.3: y is (e^ε / (|V| (|V| - 1 + e^ε)))^u, and Theorem 2 is met."""
+    graph = workloads.make("hamming", u=u, values=values)
+    found = solvers.solve("tight-constraints", graph, epsilon=epsilon)
+    grown = math.exp(epsilon)
+    assert found.noise.diagonal() == pytest.approx((grown / (values - 1 + grown)) ** u)
+    bound = u * math.log2(values * grown / (values - 1 + grown))
+    assert found.leakage_bound_any_prior == pytest.approx(bound)
+    assert found.min_entropy_leakage == pytest.approx(bound)
+
+
+def test_tight_constraints_on_a_cycle():
+    """n = 2 k + 1: the diagonal is 1 / (1 + 2 (a + ... + a^k))."""
+    a = 0.4
+    found = solvers.solve("tight-constraints", workloads.make("cycle", n=7), epsilon=-math.log(a))
+    assert found.noise.diagonal() == pytest.approx(1 / (1 + 2 * (a + a**2 + a**3)))
+
+
+def test_tight_constraints_where_phi_is_singular():
+    """Appendix B's cube with its long diagonals at exp(-ε) = 1/3: rows of Φ sum to 8/3."""
+    number = np.arange(8)
+    differing = np.bitwise_count(number[:, None] ^ number)
+    cube = from_relation("cube", np.isin(differing, [1, 3]), number)
+    found = solvers.solve("tight-constraints", cube, epsilon=math.log(3), prior="corner:2")
+    assert np.abs(found.slack).max() < 1e-12
+    assert found.utility == pytest.approx(3 / 8)
+    assert found.utility_bound == pytest.approx(3 / 8)
+
+
+def bipartite(a, b):
+    return from_edges((i, a + k) for i in range(a) for k in range(b))
+
+
+def test_least_epsilon_of_a_complete_bipartite_graph():
+    """K(2,3): z solves 2 x 2 equations; it is non-negative iff 1 - 3 a + 2 a² >= 0: a <= 1/2."""
+    assert least_epsilon(bipartite(2, 3)) == pytest.approx(math.log(2), abs=1e-6)
+    sentence = r"at epsilon 0\.6; the least epsilon for which one does is 0\.69314[78]"
+    with pytest.raises(NotApplicableError, match=sentence):
+        solvers.solve("tight-constraints", bipartite(2, 3), epsilon=0.6)
+    found = solvers.solve(
+        "tight-constraints", bipartite(2, 3), epsilon=0.7, find_least_epsilon=True
+    )
+    assert found.record()["least_epsilon"] == pytest.approx(math.log(2), abs=1e-6)
+
+
+def test_no_tight_constraints_where_phi_is_singular_and_the_equations_contradict():
+    """K(2,3) at exp(-ε)² = 1/2: the two rows of equations are proportional, 1 = 1 is not."""
+    with pytest.raises(NotApplicableError, match="no z >= 0"):
+        solvers.solve("tight-constraints", bipartite(2, 3), epsilon=math.log(2) / 2)
+
+
+@pytest.mark.parametrize("name", ["counting", "cycle"])
+def test_some_graphs_have_tight_constraints_for_every_epsilon(name):
+    assert least_epsilon(workloads.make(name, n=6)) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "least", "published"),
+    [
+        ("sum", {"u": 150, "v": 5}, 0.968, 0.8),
+        ("sum", {"u": 150, "v": 4}, 0.779, None),
+        ("k-count", {"u": 30}, 1.136, 0.9),
+    ],
+)
+def test_least_epsilon_of_the_case_study(name, params, least, published):
+    """Φz = 1, z >= 0 gives these; section 6 states what is published."""
+    found = least_epsilon(workloads.make(name, **params))
+    assert found == pytest.approx(least, abs=5e-4)
+    assert published is None or found > published + 0.1
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data(), connected_graphs(), st.floats(0.1, 3.0))
+def test_every_mechanism_is_private_and_none_beats_the_bounds(data, graph, epsilon):
+    prior = data.draw(distributions(graph.n))
+    solutions = [solvers.solve(m, graph, epsilon=epsilon, prior=prior) for m in EVERYWHERE]
+    if epsilon >= least_epsilon(graph) + 1e-6:
+        solutions.append(solvers.solve("tight-constraints", graph, epsilon=epsilon, prior=prior))
+    best = solutions[0]
+    for one in solutions:
+        assert one.noise.sum(axis=1) == pytest.approx(np.ones(graph.n))
+        assert least_privacy(graph, one.noise) <= epsilon + 1e-9
+        reach = np.exp(epsilon * graph.distances)
+        assert (one.noise[:, None] <= reach[:, :, None] * one.noise[None] + 1e-12).all()  # Prop. 1
+        assert one.utility == pytest.approx(best_guess(one.noise, prior))
+        assert prior.max() - 1e-12 <= one.utility <= best.utility + 1e-8
+        assert one.utility <= one.utility_bound + 1e-9
+        assert one.min_entropy_leakage <= one.leakage_bound + 1e-9
+        assert one.min_entropy_leakage <= one.leakage_bound_any_prior + 1e-9
+
+
+@settings(max_examples=40, deadline=None)
+@given(connected_graphs(), st.floats(0.2, 3.0), st.integers(0, 10**6))
+def test_tight_constraints_are_optimal_for_regular_priors(graph, epsilon, seed):
+    """Theorem 3, against the linear programme; and Lemma 3."""
+    prior = f"random:{seed}"
+    best = solvers.solve("lp-optimal", graph, epsilon=epsilon, prior=prior)
+    assert best.prior_is_regular
+    if epsilon < least_epsilon(graph) + 1e-6:
+        return
+    tight = solvers.solve("tight-constraints", graph, epsilon=epsilon, prior=prior)
+    phi = np.exp(-epsilon * graph.distances)
+    assert tight.noise == pytest.approx(phi * tight.noise.diagonal(), abs=1e-12)
+    assert phi @ tight.noise.diagonal() == pytest.approx(np.ones(graph.n))
+    assert tight.utility == pytest.approx(best.utility, abs=1e-8)
+    assert tight.utility == pytest.approx(tight.utility_bound, abs=1e-9)
+    assert tight.min_entropy_leakage == pytest.approx(tight.leakage_bound, abs=1e-8)
+
+
+def test_randomised_response_by_hand():
+    found = solvers.solve("randomised-response", counting(3), epsilon=math.log(2), prior="uniform")
+    assert found.noise == pytest.approx(np.full((4, 4), 0.2) + np.diag([0.2] * 4))
+    assert found.utility == pytest.approx(0.4)
+    assert found.min_entropy_leakage == pytest.approx(math.log2(1.6))
+    assert least_privacy(counting(3), found.noise) == pytest.approx(math.log(2))
+
+
+@pytest.mark.parametrize(
+    ("spend", "spent"), [("even", [0.5, 0.5]), ("0.25, 0.75", [0.25, 0.75]), (0.3, [0.3, 0.3])]
+)
+def test_geometric_on_two_counts(spend, spent):
+    """Independent coordinates: X is a Kronecker product, and the utility a product."""
+    graph = workloads.make("k-count", u=3)
+    found = solvers.solve("geometric", graph, epsilon=2.0, spend=spend)
+    parts = [truncated_geometric(4, 2.0 * share) for share in spent]
+    assert found.noise == pytest.approx(np.kron(*parts))
+    assert found.notes["epsilon_of_coordinate"] == pytest.approx([2.0 * s for s in spent])
+    assert least_privacy(graph, found.noise) == pytest.approx(2.0 * sum(spent))
+    assert found.utility == pytest.approx(
+        math.prod(best_guess(part, np.full(4, 0.25)) for part in parts)
+    )
+
+
+def test_geometric_on_a_sum_spends_epsilon_on_the_largest_step():
+    graph = workloads.make("sum", u=4, v=3)
+    found = solvers.solve("geometric", graph, epsilon=1.5)
+    assert found.noise == pytest.approx(truncated_geometric(13, 0.5))
+    assert least_privacy(graph, found.noise) == pytest.approx(1.5)
+
+
+@pytest.mark.parametrize(
+    ("graph", "params", "options", "error", "sentence"),
+    [
+        ("k-count", {"u": 2}, {"spend": 1.0}, OptionError, "spends 2 times epsilon"),
+        ("k-count", {"u": 2}, {"spend": "0.5,0"}, OptionError, "expected positive shares"),
+        ("k-count", {"u": 2}, {"spend": "most"}, OptionError, "expected 'even'"),
+        ("k-count", {"u": 2}, {"spend": [0.1, 0.1, 0.1]}, OptionError, "the 2 coordinates"),
+        ("cycle", {"n": 5}, {}, NotApplicableError, "the answers of workload 'cycle' are no"),
+        ("counting", {"n": 5}, {"epsilon": 0.0}, OptionError, "epsilon is 0"),
+        ("counting", {"n": 5}, {"prior": "corner:6"}, OptionError, "answers 0 to 5"),
+        ("counting", {"n": 5}, {"tol": 1e-3}, OptionError, "no option 'tol'"),
+    ],
+)
+def test_what_geometric_refuses(graph, params, options, error, sentence):
+    with pytest.raises(error, match=sentence):
+        solvers.solve("geometric", workloads.make(graph, **params), **options)
+
+
+def test_methods_say_which_workloads_they_take():
+    known = solvers.methods()
+    assert known["geometric"].asks == known["tight-constraints"].asks == ("matrix", "graph")
+    assert known["lp-optimal"].asks == known["randomised-response"].asks == ("graph",)
+    assert known["CA"].asks == ("matrix",)
+    with pytest.raises(NotApplicableError, match=r"'CA' does not apply to a query graph; .*lp-opt"):
+        solvers.solve("CA", counting(3))
+    with pytest.raises(NotApplicableError, match=r"'lp-optimal' does not apply to a query matrix"):
+        solvers.solve("lp-optimal", np.eye(3))
+
+
+def test_lp_optimal_is_for_small_graphs():
+    with pytest.raises(NotApplicableError, match="it applies up to 100 answers"):
+        solvers.solve("lp-optimal", counting(100))
+
+
+def test_lp_optimal_out_of_time_is_randomised_response():
+    graph = workloads.make("sum", u=10, v=3)
+    found = solvers.solve("lp-optimal", graph, time_limit=1e-9)
+    assert found.timed_out
+    assert not found.converged
+    floor = solvers.solve("randomised-response", graph)
+    assert (found.noise == floor.noise).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda x: x * 1.001, "is no distribution"),
+        (lambda x: x - np.eye(4) * 2, "is no distribution"),
+        (lambda x: np.eye(4), "not 1-differentially private: answers '0' and '1'"),
+        (lambda x: truncated_geometric(4, 1.0 + 1e-6), "not 1-differentially private"),
+        (lambda x: np.full((4, 4), np.nan), "is no distribution"),
+    ],
+)
+def test_a_wrong_noise_matrix_fails(change, sentence):
+    graph = counting(3)
+    phi = priors.constraints(graph, 1.0)
+    right = truncated_geometric(4, 1.0)
+    check_noise("right", right, graph, 1.0, phi)
+    with pytest.raises(SolveFailedError, match=sentence):
+        check_noise("wrong", change(right), graph, 1.0, phi)
+
+
+@pytest.mark.parametrize("targets", [[1, 2], 0.0, math.nan, "x"])
+def test_wrong_targets_of_a_graph_are_refused(targets):
+    with pytest.raises(TargetsError, match="target"):
+        as_graph_problem(counting(3), targets)
