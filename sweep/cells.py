@@ -27,6 +27,11 @@ def digest(content: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:20]
 
 
+def rounded(value: float) -> float:
+    """The value with 12 significant digits, as identities and coordinates hold it."""
+    return float(f"{value:.12g}")
+
+
 @dataclass(frozen=True)
 class Spec:
     """A workload family or a targets rule by name, with all its parameters.

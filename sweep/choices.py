@@ -2,9 +2,10 @@
 
 import inspect
 import math
+import re
 import types
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import product
@@ -14,7 +15,7 @@ import solvers
 import workloads
 from solvers.errors import SolverError
 from solvers.method import Method
-from sweep.cells import MethodSpec, Scalar, Spec
+from sweep.cells import MethodSpec, Scalar, Spec, rounded
 from sweep.experiment import Choice, MethodChoice
 from sweep.yamlsource import Origin, Path
 from workloads import TargetsError, WorkloadError
@@ -22,9 +23,6 @@ from workloads.parameters import bind, nearest
 
 Parameters = Mapping[str, inspect.Parameter]
 Kind = Literal["matrix", "graph"]
-
-_DIGITS = 12
-"""Significant digits of a float in an identity or a coordinate."""
 
 
 @dataclass(frozen=True)
@@ -94,12 +92,18 @@ class Labelled:
 
 
 @contextmanager
-def reported(origin: Origin, path: Path) -> Iterator[None]:
-    """Errors of workloads and solvers as errors of the experiment, with the place."""
+def reported(origin: Origin, path: Path, names: Iterable[str] = ()) -> Iterator[None]:
+    """Errors of workloads and solvers as errors of the experiment, with the place.
+
+    Of the names of parameters below ``path`` the one that the message is about is added.
+    """
     try:
         yield
     except (WorkloadError, TargetsError, SolverError) as error:
-        raise origin.error(path, str(error)) from error
+        said = str(error).partition(":")[2]
+        paths = ((*path, name) for name in names if re.search(rf"\b{re.escape(name)}\b", said))
+        blamed = next((one for one in paths if one in origin.places), path)
+        raise origin.error(blamed, str(error)) from error
 
 
 def family(choice: Choice, origin: Origin, path: Path) -> Owner:
@@ -227,11 +231,6 @@ def canonical(value: Any, expected: Any) -> Any:
     return rounded(value)
 
 
-def rounded(value: float) -> float:
-    """The value with 12 significant digits."""
-    return float(f"{value:.{_DIGITS}g}")
-
-
 def label(value: Any) -> Scalar:
     """The coordinate of a value: itself, or a short text for a list, a mapping or nothing."""
     if isinstance(value, Mapping):
@@ -262,9 +261,10 @@ def _check(
     owner: str, parameters: Parameters, given: Mapping[str, Any], origin: Origin, path: Path
 ) -> None:
     ((name, value),) = given.items()
-    known = {name: parameters[name]} if name in parameters else parameters
+    if name not in parameters:
+        raise origin.error(path, f"{owner} does not take {name!r}; {nearest(name, parameters)}")
     with reported(origin, path):
-        bind(owner, known, given, WorkloadError)
+        bind(owner, {name: parameters[name]}, given, WorkloadError)
     choices = [
         choice
         for one in _alternatives(parameters[name].annotation)

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -21,7 +22,7 @@ from pydantic import (
 
 from sweep import overrides as changes
 from sweep import yamlsource
-from sweep.cells import digest
+from sweep.cells import digest, rounded
 from sweep.errors import ExperimentError
 from sweep.published import Claim, PublishedTable
 from sweep.yamlsource import Document, Origin
@@ -96,16 +97,26 @@ def _many(written: object) -> object:
 
 
 def _always_many(written: object) -> object:
-    return (written,) if isinstance(written, str | Mapping) else _many(written)
+    return _many(written) if isinstance(written, list | tuple) else (written,)
 
 
 Names = Annotated[tuple[str, ...], BeforeValidator(_many)]
-Positives = Annotated[
-    tuple[Annotated[float, Field(gt=0)], ...],
-    BeforeValidator(
-        lambda written: (written,) if _one_or_many(written) == "one" else _many(written)
-    ),
+
+
+def _distinct(values: tuple[float, ...]) -> tuple[float, ...]:
+    if len(set(values)) < len(values):
+        raise ValueError("holds a value twice; name each value once")
+    return values
+
+
+_DISTINCT = (BeforeValidator(_always_many), AfterValidator(_distinct))
+
+Deltas = Annotated[
+    tuple[Annotated[float, Field(gt=0, lt=1), AfterValidator(rounded)], ...],
+    *_DISTINCT,
+    Field(min_length=1),
 ]
+Epsilons = Annotated[tuple[Annotated[float, Field(gt=0), AfterValidator(rounded)], ...], *_DISTINCT]
 
 
 class Block(_Strict):
@@ -198,8 +209,8 @@ class Experiment(BaseModel):
     text: str
     digest: str
     origin: Origin = Field(repr=False)
-    delta: Annotated[Positives, Field(min_length=1)] = (1e-5, 1e-9)
-    epsilon: Positives = ()
+    delta: Deltas = (1e-5, 1e-9)
+    epsilon: Epsilons = ()
     reference: str = "SM-II"
     keep: Annotated[
         tuple[Literal["query_variances", "privacy_profile", "covariance"], ...],
@@ -333,6 +344,10 @@ def _explained(error: ValidationError, document: Document) -> ExperimentError:
             message = f"needs {first['loc'][-1]!r}"
         case "value_error":
             message = said
+        case "too_short":
+            message = "is empty; expected at least one"
+        case "string_pattern_mismatch":
+            message = f"{first['input']!r} is no name; expected letters, digits, '.', '_' and '-'"
         case _:
             message = f"{said[0].lower()}{said[1:]}, not {first['input']!r}".replace(
                 "input should be", "should be"

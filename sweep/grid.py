@@ -163,9 +163,9 @@ def _check_problems(part: Product, origin: Origin, checked: set[str]) -> None:
         if problem in checked:
             continue
         if made is None or made[0] != asked:
-            with reported(origin, (*part.path, "workload")):
+            with reported(origin, (*part.path, "workload"), point.workload.params):
                 made = asked, workloads.make(point.workload.name, **point.workload.params)
-        with reported(origin, (*part.path, "targets")):
+        with reported(origin, (*part.path, "targets"), point.targets.params):
             workloads.targets.make(point.targets.name, made[1], **point.targets.params)
         checked.add(problem)
 

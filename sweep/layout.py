@@ -89,8 +89,12 @@ def united(group: str, parts: Sequence[Product], simulate: int, origin: Origin) 
     """
     points = [(part, point) for part in parts for point in part.points]
     if not points:
+        path = parts[0].path
+        blamed = next(
+            (p for p in ((*path, "where"), (*path, "method")) if p in origin.places), path
+        )
         raise origin.error(
-            parts[0].path,
+            blamed,
             f"group {group!r} has no cells: no method of it is available, or 'where' is never true",
         )
     names = _unique(name for _, point in points for name in point.labels)
