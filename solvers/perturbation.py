@@ -4,7 +4,7 @@ from typing import Any
 
 import scipy.sparse as sp
 
-from solvers.errors import NotApplicableError, OptionError
+from solvers.errors import OptionError
 from solvers.noise import Noise
 from solvers.problem import Problem
 from solvers.pure import PureSolution, calibrated
@@ -53,31 +53,13 @@ def perturbed(method: str, problem: Problem, noise: Noise, on: str, **facts: Any
     ------
     OptionError
         If ``on`` is no such place.
-    NotApplicableError
-        If the queries are too many to list.
     """
     check_place(method, on)
-    matrix = listed_matrix(method, problem)
+    matrix = problem.workload.matrix
     if on == DATA:
         return calibrated(method, problem, noise, 1.0, matrix, **facts)
     identity = sp.csr_array(sp.eye_array(problem.workload.m))
     return calibrated(method, problem, noise, one_norm_sensitivity(matrix), identity, **facts)
-
-
-def listed_matrix(method: str, problem: Problem) -> Matrix:
-    """W, where the workload has one target for each query.
-
-    Raises
-    ------
-    NotApplicableError
-        If its queries are too many to list.
-    """
-    if not problem.workload.listed:
-        raise NotApplicableError(
-            f"{method}: workload {problem.workload.name!r} has {problem.workload.m} queries, too "
-            "many to list; use fewer or smaller groups, or a method that works on its structure"
-        )
-    return problem.workload.matrix
 
 
 def one_norm_sensitivity(matrix: Matrix) -> float:

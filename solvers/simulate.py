@@ -160,7 +160,7 @@ def _of_rows(solution: GraphSolution) -> Sampler:
         outputs = np.stack(
             [np.searchsorted(upto[i], uniform[:, i], side="right") for i in each], axis=1
         )
-        found: Float = errors[each, outputs].reshape(n, -1)
+        found: Float = errors[each, np.minimum(outputs, answers - 1)].reshape(n, -1)
         return found
 
     targets = np.full(answers * coordinates, solution.problem.target)

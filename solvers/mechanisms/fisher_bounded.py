@@ -14,7 +14,7 @@ from solvers.budget import NoBudget
 from solvers.errors import NotApplicableError, OptionError
 from solvers.fisher import CosineSquared
 from solvers.method import Method
-from solvers.perturbation import DATA, QUERIES, check_place, listed_matrix
+from solvers.perturbation import DATA, QUERIES, check_place
 from solvers.problem import Problem
 from solvers.pure import PureSolution
 from workloads.operators import Array, Matrix
@@ -55,9 +55,8 @@ def solve(problem: Problem, *, on: str = QUERIES, slope: float = 0.0) -> PureSol
     """
     check_place("fisher-bounded", on)
     source = _centred(slope)
-    matrix = listed_matrix("fisher-bounded", problem)
     if on == DATA:
-        return _on_data(problem, matrix, source)
+        return _on_data(problem, source)
     if slope != 0:
         raise OptionError(
             f"fisher-bounded: slope {slope:g} with noise on the queries; the weight of "
@@ -72,8 +71,8 @@ def _centred(slope: float) -> CosineSquared:
     return CosineSquared(-0.5 - mean, 0.5 - mean, slope)
 
 
-def _on_data(problem: Problem, matrix: Matrix, source: CosineSquared) -> PureSolution:
-    d = problem.workload.d
+def _on_data(problem: Problem, source: CosineSquared) -> PureSolution:
+    d, matrix = problem.workload.d, problem.workload.matrix
     norms = problem.workload.operator.squared_row_norms()
     width = float(np.sqrt(1.0 / (source.variance * np.max(norms / problem.targets))))
     representation = sp.csr_array(matrix * width) if sp.issparse(matrix) else matrix * width

@@ -12,7 +12,7 @@ from solvers.errors import NotApplicableError
 from solvers.graph import geometric as graph
 from solvers.method import Method
 from solvers.noise import Geometric
-from solvers.perturbation import QUERIES, check_place, listed_matrix, perturbed
+from solvers.perturbation import QUERIES, perturbed
 from solvers.problem import Problem
 from solvers.pure import PureSolution
 
@@ -36,8 +36,7 @@ def solve(problem: Problem, *, on: str = QUERIES) -> PureSolution:
     NotApplicableError
         If an entry of W is no whole number: its answers are not on the noise's lattice.
     """
-    check_place("geometric", on)
-    matrix = listed_matrix("geometric", problem)
+    matrix = problem.workload.matrix
     entries = matrix.data if sp.issparse(matrix) else matrix
     broken = entries[entries != np.rint(entries)]
     if broken.size:

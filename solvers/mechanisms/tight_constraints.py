@@ -13,7 +13,6 @@ from solvers.errors import NotApplicableError, OptionError
 from solvers.graph import tight_constraints as graph
 from solvers.method import Method
 from solvers.noise import TruncatedGeometric
-from solvers.perturbation import listed_matrix
 from solvers.problem import Problem
 from solvers.pure import PureSolution, calibrated
 from workloads.operators import Array, Matrix
@@ -61,7 +60,7 @@ def solve(
             f"tight-constraints: option 'composition' is {composition!r}; expected one of "
             f"{', '.join(COMPOSITIONS)}"
         )
-    matrix = listed_matrix("tight-constraints", problem)
+    matrix = problem.workload.matrix
     steps = _steps(problem, matrix)
     queries = _queries_per_record(matrix) if composition == "sensitivity" else problem.workload.m
     return calibrated(

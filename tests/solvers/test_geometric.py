@@ -1,0 +1,87 @@
+"""Two-sided geometric noise on query matrices: sensitivity, variances, budgets."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+import solvers
+import workloads
+
+PREFIX = np.tril(np.ones((5, 5)))
+
+
+def variance(epsilon):
+    alpha = np.exp(-epsilon)
+    return 2 * alpha / (1 - alpha) ** 2
+
+
+def matrices(seed):
+    return np.random.default_rng(seed).integers(-3, 4, (4, 6)) + np.eye(4, 6)
+
+
+@given(st.integers(0, 10**6), st.floats(0.05, 5))
+def test_on_the_queries_the_budget_is_split_by_the_largest_column(seed, epsilon):
+    queries, targets = matrices(seed), np.array([1.0, 2.0, 3.0, 4.0])
+    solution = solvers.solve("geometric", queries, targets)
+    sensitivity = np.abs(queries).sum(axis=0).max()
+    ratio = solution.curve.variance_ratio_at_budget(epsilon, 1e-9)
+    assert ratio == pytest.approx(variance(epsilon / sensitivity))
+    np.testing.assert_allclose(solution.query_variances, 1.0)
+
+
+@given(st.integers(0, 10**6), st.floats(0.05, 5))
+def test_on_the_data_variances_grow_with_the_rows(seed, epsilon):
+    queries, targets = matrices(seed), np.array([1.0, 2.0, 3.0, 4.0])
+    solution = solvers.solve("geometric", queries, targets, on="data")
+    norms = np.square(queries).sum(axis=1)
+    ratio = solution.curve.variance_ratio_at_budget(epsilon, 1e-9)
+    assert ratio == pytest.approx(variance(epsilon) * np.max(norms / targets))
+    assert np.max(solution.query_variances / targets) == pytest.approx(1.0)
+    np.testing.assert_allclose(solution.query_variances / norms, variance(solution.epsilon))
+
+
+@pytest.mark.parametrize("on", ["queries", "data"])
+def test_log_likelihoods_of_neighbours_differ_by_at_most_epsilon(on):
+    """P(z) is α^|z|, so one record of cell j costs at most sum of |shift| times -log α."""
+    solution = solvers.solve("geometric", PREFIX, on=on)
+    shifts = PREFIX if on == "queries" else np.eye(5)
+    spent = np.abs(shifts).sum(axis=0) * solution.source.epsilon
+    assert spent.max() == pytest.approx(solution.epsilon)
+
+
+def test_sparse_and_dense_agree():
+    dense = solvers.solve("geometric", PREFIX)
+    sparse = solvers.solve("geometric", sp.csr_array(PREFIX))
+    assert sparse.epsilon == dense.epsilon
+    assert sparse.record() == dense.record()
+
+
+@given(st.floats(0.01, 50))
+def test_it_never_needs_more_than_laplace_noise(target):
+    geometric = solvers.solve("geometric", PREFIX, target)
+    assert geometric.epsilon < solvers.solve("laplace", PREFIX, target).epsilon
+
+
+def test_entries_must_be_whole_numbers():
+    with pytest.raises(solvers.NotApplicableError, match=r"entry of 0\.5.*'laplace'"):
+        solvers.solve("geometric", PREFIX / 2)
+
+
+def test_places_are_checked():
+    with pytest.raises(solvers.OptionError, match="'on' is 'noise'"):
+        solvers.solve("geometric", PREFIX, on="noise")
+
+
+def test_workloads_without_a_matrix_are_refused():
+    workload = workloads.make("marginals", attributes=30, values=20, orders=[3])
+    with pytest.raises(solvers.NotApplicableError, match="too large for query matrices"):
+        solvers.solve("geometric", workload)
+
+
+def test_record_has_a_curve_and_no_privacy_cost():
+    record = solvers.solve("geometric", PREFIX).record()
+    assert "squared_privacy_cost" not in record
+    assert record["curve"]["sensitivity"] == 5.0
+    assert record["total_variance"] == pytest.approx(5.0)

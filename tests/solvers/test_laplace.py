@@ -1,0 +1,72 @@
+"""Laplace noise, and paper 003's comparison with it (Propositions 3 and 4, Figure 2)."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import integrate
+
+import solvers
+from solvers import privacy
+from solvers.fisher import gaussian_deviation, laplace_scale
+
+PREFIX = np.tril(np.ones((5, 5)))
+
+
+@given(st.integers(0, 10**6), st.floats(0.05, 5))
+def test_variances_and_sensitivities(seed, epsilon):
+    queries = np.random.default_rng(seed).normal(size=(4, 6))
+    targets = np.array([1.0, 2.0, 3.0, 4.0])
+    on_queries = solvers.solve("laplace", queries, targets).curve
+    scale = np.abs(queries).sum(axis=0).max() / epsilon
+    assert on_queries.variance_ratio_at_budget(epsilon, 0.1) == pytest.approx(2 * scale**2)
+    on_data = solvers.solve("laplace", queries, targets, on="data").curve
+    worst = np.max(np.square(queries).sum(axis=1) / targets)
+    assert on_data.variance_ratio_at_budget(epsilon, 0.1) == pytest.approx(2 * worst / epsilon**2)
+
+
+def test_fisher_information_by_quadrature():
+    solution = solvers.solve("laplace", PREFIX, 2.0)
+    scale = np.sqrt(solution.source.variance / 2)
+    score = integrate.quad(lambda z: np.exp(-z / scale) / scale**3, 0, 60 * scale)[0]
+    assert solution.measures["fisher_information"] == pytest.approx(score * PREFIX.sum())
+    data = solvers.solve("laplace", PREFIX, 2.0, on="data")
+    assert data.measures["fisher_information"] * data.measures["cramer_rao_bound"] == (
+        pytest.approx(25.0)
+    )
+
+
+@given(st.integers(0, 10**6), st.floats(0.1, 10))
+def test_for_one_query_it_tells_twice_as_much_as_the_gaussian(seed, target):
+    """Section 5 of paper 003: 2 CCᵀ/ϑ against CCᵀ/ϑ."""
+    query = np.random.default_rng(seed).normal(size=(1, 5))
+    laplace = solvers.solve("laplace", query, target).record()
+    gaussian = solvers.solve("fisher", query, target).record()
+    expected = float(np.sum(query**2)) / target
+    assert gaussian["fisher_information"] == pytest.approx(expected)
+    assert laplace["fisher_information"] == pytest.approx(2 * expected)
+
+
+def test_the_scale_of_proposition_3_is_sensitivity_over_epsilon():
+    scale = laplace_scale(3.0, 0.5)
+    y = np.linspace(-20, 20, 401)
+    log_ratio = (np.abs(y - 3.0) - np.abs(y)) / scale
+    assert np.max(np.abs(log_ratio)) == pytest.approx(0.5)
+    printed = 0.5 / 3.0
+    assert np.max(np.abs(y - 3.0) - np.abs(y)) / printed > 0.5
+
+
+@given(st.floats(0.01, 20), st.floats(1e-12, 0.5), st.floats(0.1, 10))
+def test_proposition_4_suffices_as_a_standard_deviation(epsilon, delta, sensitivity):
+    deviation = gaussian_deviation(sensitivity, epsilon, delta)
+    assert privacy.delta(sensitivity / deviation, epsilon) <= delta * (1 + 1e-9)
+
+
+def test_proposition_4_fails_as_a_variance():
+    variance = gaussian_deviation(1.0, 0.5, 1e-5)
+    assert privacy.delta(1.0 / np.sqrt(variance), 0.5) > 1e-5
+
+
+def test_proposition_4_is_for_small_delta():
+    with pytest.raises(ValueError, match="1/2"):
+        gaussian_deviation(1.0, 1.0, 0.6)

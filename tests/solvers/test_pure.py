@@ -1,0 +1,123 @@
+"""Noise on one number: variances by summation, privacy entry by entry, samples by frequency."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import integrate, stats
+
+from solvers.errors import OptionError
+from solvers.noise import MEASURES, Geometric, Laplace, TruncatedGeometric, from_content
+
+EPSILONS = (1e-6, 1e-3, 0.05, 0.7, 3.0)
+
+
+def clamped(n, epsilon):
+    """The noise matrix of clamp(i + G, 0, n), by summing the tails of G."""
+    alpha = np.exp(-epsilon)
+    answers = np.arange(n + 1)
+    matrix = alpha ** np.abs(answers[:, None] - answers) * -np.expm1(-epsilon) / (1 + alpha)
+    matrix[:, 0] = alpha**answers / (1 + alpha)
+    matrix[:, -1] = alpha ** (n - answers) / (1 + alpha)
+    return matrix
+
+
+def worst(n, epsilon, measure):
+    answers = np.arange(n + 1)
+    matrix = clamped(n, epsilon)
+    squares = (matrix * np.square(answers[:, None] - answers)).sum(axis=1)
+    bias = (matrix * (answers - answers[:, None])).sum(axis=1)
+    return np.max(squares if measure == "expected-squared-error" else squares - bias**2)
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS[2:])
+def test_geometric_variance_by_summation(epsilon):
+    z = np.arange(-2000, 2001)
+    mass = np.exp(-epsilon * np.abs(z))
+    assert Geometric().variance(epsilon) == pytest.approx((mass @ z**2) / mass.sum())
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_laplace_variance_by_quadrature(epsilon):
+    def second_moment(z):
+        return z * z * epsilon * np.exp(-epsilon * z)
+
+    found, _ = integrate.quad(second_moment, 0, 60 / epsilon, points=[1 / epsilon, 5 / epsilon])
+    assert Laplace().variance(epsilon) == pytest.approx(found, rel=1e-8)
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+@given(n=st.integers(1, 60), log_epsilon=st.floats(-6, 0.7))
+def test_truncated_variance_is_that_of_the_worst_answer(measure, n, log_epsilon):
+    epsilon = 10**log_epsilon
+    found = TruncatedGeometric(n, measure).variance(epsilon)
+    assert found == pytest.approx(worst(n, epsilon, measure), rel=1e-9)
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_the_worst_answer_is_one_of_two(measure):
+    answers = np.arange(8)
+    for epsilon in (0.01, 0.2, 0.4, 2.0):
+        matrix = clamped(7, epsilon)
+        squares = (matrix * np.square(answers[:, None] - answers)).sum(axis=1)
+        bias = (matrix * (answers - answers[:, None])).sum(axis=1)
+        value = squares if measure == "expected-squared-error" else squares - bias**2
+        chosen = TruncatedGeometric(7, measure).worst_answer(epsilon)
+        assert value[chosen] == pytest.approx(value.max(), rel=1e-12)
+
+
+def test_truncated_limits_at_no_privacy_budget():
+    assert TruncatedGeometric(10).variance(0.0) == 25.0
+    assert TruncatedGeometric(10, "expected-squared-error").variance(0.0) == 50.0
+    assert TruncatedGeometric(10).epsilon(25.0) == 0.0
+    assert TruncatedGeometric(10**6).variance(1.0) == pytest.approx(Geometric().variance(1.0))
+
+
+@pytest.mark.parametrize(
+    "noise", [Geometric(), Laplace(), TruncatedGeometric(9), TruncatedGeometric(10, MEASURES[1])]
+)
+@given(epsilon=st.floats(0.02, 8))
+def test_epsilon_inverts_the_variance(noise, epsilon):
+    assert noise.epsilon(float(noise.variance(epsilon))) == pytest.approx(epsilon, rel=1e-9)
+
+
+@pytest.mark.parametrize("noise", [Geometric(), Laplace(), TruncatedGeometric(9, MEASURES[1])])
+def test_content_restores_the_noise(noise):
+    assert from_content(noise.content()) == noise
+
+
+def test_geometric_samples_have_geometric_frequencies():
+    drawn = Geometric().sample(0.8, (40_000,), np.random.default_rng(5))
+    z = np.arange(-8, 9)
+    expected = np.exp(-0.8 * np.abs(z)) * np.tanh(0.4) * drawn.size
+    observed = np.array([np.sum(drawn == one) for one in z])
+    rest = [drawn.size - observed.sum()], [drawn.size - expected.sum()]
+    test = stats.chisquare(np.append(observed, rest[0]), np.append(expected, rest[1]))
+    assert test.pvalue > 1e-3
+
+
+def test_truncated_samples_have_the_frequencies_of_the_worst_row():
+    noise = TruncatedGeometric(6, "expected-squared-error")
+    for epsilon in (0.1, 1.0):
+        answer = noise.worst_answer(epsilon)
+        drawn = noise.sample(epsilon, (20_000,), np.random.default_rng(6)) + answer
+        observed = np.bincount(drawn.astype(int), minlength=7)
+        test = stats.chisquare(observed, clamped(6, epsilon)[answer] * drawn.size)
+        assert test.pvalue > 1e-3
+
+
+def test_truncated_samples_without_budget_are_the_ends():
+    drawn = TruncatedGeometric(6).sample(0.0, (1000,), np.random.default_rng(0))
+    assert set(drawn) == {-3.0, 3.0}
+
+
+def test_laplace_samples_follow_their_distribution():
+    drawn = Laplace().sample(2.0, (20_000,), np.random.default_rng(7))
+    assert stats.kstest(drawn, stats.laplace(scale=0.5).cdf).pvalue > 1e-3
+
+
+def test_impossible_lines_are_refused():
+    with pytest.raises(OptionError, match="n is 0"):
+        TruncatedGeometric(0)
+    with pytest.raises(OptionError, match="measure is 'bias'"):
+        TruncatedGeometric(3, "bias")

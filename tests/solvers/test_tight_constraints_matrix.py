@@ -1,0 +1,80 @@
+"""Tight-constraints on query matrices: truncated geometric noise on every count."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import solvers
+import workloads
+from solvers.graph.geometric import truncated_geometric
+
+PREFIX = np.tril(np.ones((4, 4)))
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
+@pytest.mark.parametrize("n", [1, 4, 7])
+def test_one_count_is_the_counting_query_graph(n, epsilon):
+    """The mechanism of the line graph, from its diagonal system Φz = 1, has this variance."""
+    graph = solvers.solve("tight-constraints", workloads.make("counting", n=n), epsilon=epsilon)
+    count = solvers.solve("tight-constraints", [[1.0, 0.0, 1.0]], n=n)
+    ratio = count.curve.variance_ratio_at_budget(epsilon, 1e-9)
+    assert ratio == pytest.approx(graph.max_variance, rel=1e-9)
+    np.testing.assert_allclose(graph.noise, truncated_geometric(n + 1, epsilon), atol=1e-12)
+
+
+def test_queries_share_the_budget_of_a_record():
+    by_sensitivity = solvers.solve("tight-constraints", np.eye(4), n=10)
+    equal = solvers.solve("tight-constraints", np.eye(4), n=10, composition="equal")
+    assert equal.epsilon == pytest.approx(4 * by_sensitivity.epsilon)
+    assert by_sensitivity.notes["queries_composed"] == 1
+    assert solvers.solve("tight-constraints", PREFIX, n=10).notes["queries_composed"] == 4
+
+
+@given(st.floats(0.05, 6), st.integers(1, 50))
+def test_clamping_never_adds_variance(epsilon, n):
+    clamped = solvers.solve("tight-constraints", PREFIX, n=n).curve
+    free = solvers.solve("geometric", PREFIX).curve
+    assert clamped.variance_ratio_at_budget(epsilon, 0.1) <= free.variance_ratio_at_budget(
+        epsilon, 0.1
+    ) * (1 + 1e-12)
+
+
+def test_a_long_line_is_the_geometric_mechanism():
+    clamped = solvers.solve("tight-constraints", PREFIX, n=10_000)
+    assert clamped.epsilon == pytest.approx(solvers.solve("geometric", PREFIX).epsilon)
+
+
+def test_scaled_counts_scale_their_errors():
+    targets = np.array([1.0, 9.0])
+    solution = solvers.solve("tight-constraints", [[1.0, 1.0], [3.0, 0.0]], targets, n=20)
+    np.testing.assert_allclose(solution.query_variances, targets)
+
+
+def test_generous_targets_need_no_budget():
+    solution = solvers.solve("tight-constraints", PREFIX, 30.0, n=10)
+    assert solution.epsilon == 0.0
+    np.testing.assert_allclose(solution.query_variances, 25.0)
+    squared = solvers.solve("tight-constraints", PREFIX, 30.0, n=10, measure=MEAN_SQUARE)
+    assert squared.epsilon > 0
+
+
+MEAN_SQUARE = "expected-squared-error"
+
+
+def test_answers_that_form_no_line_are_refused():
+    with pytest.raises(solvers.NotApplicableError, match=r"query 1 .* one other value"):
+        solvers.solve("tight-constraints", [[1.0, 1.0], [1.0, -1.0]])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n": 0}, "n is 0"),
+        ({"composition": "advanced"}, "'composition' is 'advanced'"),
+        ({"measure": "bias"}, "measure is 'bias'"),
+    ],
+)
+def test_options_are_checked(options, message):
+    with pytest.raises(solvers.OptionError, match=message):
+        solvers.solve("tight-constraints", PREFIX, **options)
