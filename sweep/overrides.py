@@ -47,8 +47,9 @@ def apply(document: Document, settings: Settings) -> Document:
     """The document with the settings in place of what was written.
 
     A key is ``epsilon``, ``delta``, ``keep``, ``time_limit``, ``simulate``, ``reference``,
-    ``replicates``, ``method``, ``targets``, or a parameter of a workload or of targets: it is
-    set in every block whose workload or targets take it. Of zipped axes the rows with the
+    ``replicates``, ``method``, ``targets``, a parameter of a workload or of targets (it is set
+    in every block whose workload or targets take it), or an option that a block writes for all
+    its methods, ``epsilon`` too. Of zipped axes the rows with the
     given values are kept.
 
     Raises
@@ -68,7 +69,7 @@ def apply(document: Document, settings: Settings) -> Document:
 
 def _set(document: Document, key: str, values: list[Any], said: str) -> list[Path]:
     tree = document.tree
-    if key in _WHOLE:
+    if key in _WHOLE and not any(key in _options(block) for _, block in _blocks(tree)):
         tree[key] = values
         return [(key,)]
     if key in (*_SINGLE, "replicates") and len(values) != 1:
@@ -76,12 +77,9 @@ def _set(document: Document, key: str, values: list[Any], said: str) -> list[Pat
     if key in _SINGLE:
         tree[key] = values[0]
         return [(key,)]
-    blocks = tree.get("blocks")
     paths: list[Path] = []
     names = {*_WHOLE, *_SINGLE, *_BLOCK}
-    for at, block in enumerate(blocks if isinstance(blocks, list) else []):
-        if not isinstance(block, dict):
-            continue
+    for at, block in _blocks(tree):
         if key in _BLOCK:
             block[key] = _block_value(key, values, block.get(key))
             paths.append(("blocks", at, key))
@@ -124,7 +122,19 @@ def _owners(block: dict[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
     targets = block.get("targets", "uniform")
     if not isinstance(targets, list) and _name(targets) in rules:
         owners.append(("targets", rules[_name(targets)].params))
-    return owners
+    return [*owners, ("options", _options(block))]
+
+
+def _blocks(tree: Mapping[str, Any]) -> list[tuple[int, dict[str, Any]]]:
+    blocks = tree.get("blocks")
+    listed = enumerate(blocks if isinstance(blocks, list) else [])
+    return [(at, block) for at, block in listed if isinstance(block, dict)]
+
+
+def _options(block: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that a block writes for all its methods."""
+    options = block.get("options")
+    return options if isinstance(options, dict) else {}
 
 
 def _name(entry: Any) -> Any:
