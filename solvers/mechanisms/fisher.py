@@ -24,8 +24,9 @@ def solve(problem: Problem) -> Solution:
     """Covariance (W Wᵀ)^(1/2) on the range of W, by one factorisation.
 
     Its ``cramer_rao_bound`` is the trace of the inverse Fisher information: the least total
-    squared error of an unbiased estimate of x. Below rank d there is no such estimate, and
-    no bound is given.
+    squared error of an unbiased estimate of x; ``cramer_rao_ratio`` is that over the total
+    variance, free of scale: privacy over quality in Example 4. Below rank d there is no such
+    estimate, and neither is given.
     """
     factors = problem.factors
     found = spectrum(factors, np.ones(factors.cells), problem.targets)
@@ -34,7 +35,9 @@ def solve(problem: Problem) -> Solution:
     )
     if factors.rank < factors.cells:
         return solution
-    return replace(solution, measures={"cramer_rao_bound": float(np.trace(solution.covariance))})
+    bound = float(np.trace(solution.covariance))
+    measures = {"cramer_rao_bound": bound, "cramer_rao_ratio": bound / solution.total_variance}
+    return replace(solution, measures=measures)
 
 
 def work(m: int, d: int) -> Work:

@@ -1,0 +1,143 @@
+"""Gaussian noise of least Fisher information: Corollary 6, Theorem 4 and Example 4 of 003."""
+
+import numpy as np
+import pytest
+import scipy.linalg as sla
+from hypothesis import given
+from hypothesis import strategies as st
+
+import solvers
+import workloads
+from solvers import dual
+
+
+def queries_of(seed, shape=(4, 6)):
+    return np.random.default_rng(seed).normal(size=shape)
+
+
+def answer_covariance(solution):
+    left = solution.representation
+    return left @ solution.covariance @ left.T
+
+
+@given(st.integers(0, 10**6))
+def test_the_covariance_is_the_root_of_the_gram_matrix(seed):
+    queries = queries_of(seed)
+    covariance = answer_covariance(solvers.solve("fisher", queries, [1.0, 2.0, 3.0, 4.0]))
+    root = sla.sqrtm(queries @ queries.T)
+    np.testing.assert_allclose(covariance / np.trace(covariance), root / np.trace(root), atol=1e-9)
+
+
+@given(st.integers(0, 10**6))
+def test_below_full_rank_it_lives_on_the_range(seed):
+    queries = queries_of(seed, (7, 2)) @ queries_of(seed + 1, (2, 5))
+    solution = solvers.solve("fisher", queries)
+    covariance = answer_covariance(solution)
+    left, singular, _ = np.linalg.svd(queries)
+    root = left[:, :2] * singular[:2] @ left[:, :2].T
+    np.testing.assert_allclose(covariance / np.trace(covariance), root / np.trace(root), atol=1e-8)
+    assert "cramer_rao_bound" not in solution.record()
+
+
+@given(st.integers(0, 10**6))
+def test_no_noise_of_its_total_variance_tells_less(seed):
+    """Corollary 6: the trace of the information times that of the covariance is least."""
+    queries = queries_of(seed)
+    record = solvers.solve("fisher", queries).record()
+    least = record["fisher_information"] * record["total_variance"]
+    nuclear = np.linalg.svd(queries, compute_uv=False).sum()
+    assert least == pytest.approx(nuclear**2)
+    other = queries_of(seed + 7, (4, 4))
+    covariance = other @ other.T + 0.01 * np.eye(4)
+    information = np.trace(queries.T @ np.linalg.inv(covariance) @ queries)
+    assert information * np.trace(covariance) >= least * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("method", ["GM", "IP", "HM", "CA", "optimal"])
+def test_no_gaussian_method_tells_less(method):
+    prefix = np.tril(np.ones((16, 16)))
+    least, other = (solvers.solve(name, prefix).record() for name in ("fisher", method))
+    assert other["fisher_information"] * other["total_variance"] >= least[
+        "fisher_information"
+    ] * least["total_variance"] * (1 - 1e-9)
+
+
+def test_it_is_the_dual_point_of_equal_weights():
+    queries, targets = queries_of(3), np.array([1.0, 2.0, 3.0, 4.0])
+    problem = solvers.problem.as_problem(queries, targets)
+    point = dual.lower_bound_from(problem.factors, dual.Weights(np.ones(6), targets))
+    nuclear = np.linalg.svd(queries, compute_uv=False).sum()
+    assert point == pytest.approx(nuclear**2 / (6 * targets.sum()))
+    solution = solvers.solve("fisher", queries, targets)
+    assert solution.squared_privacy_cost >= point
+
+
+SYSTEM = {"A": [[1.0, 1.0], [0.0, 1.0]], "C": [[1.0, 0.0]]}
+
+
+@pytest.mark.parametrize("T", [2, 5, 30])
+def test_the_dynamic_noise_is_a_disturbed_first_state(T):
+    """Theorem 4: Ψ z with z of covariance (ΨᵀΨ)^(-1/2), up to scale."""
+    workload = workloads.make("dynamics", T=T, **SYSTEM)
+    outputs = workload.dense
+    np.testing.assert_allclose(outputs, [[1.0, k] for k in range(T + 1)])
+    covariance = answer_covariance(solvers.solve("fisher", workload))
+    state = sla.inv(sla.sqrtm(outputs.T @ outputs))
+    expected = outputs @ state @ outputs.T
+    np.testing.assert_allclose(
+        covariance / np.trace(covariance), expected / np.trace(expected), atol=1e-9
+    )
+
+
+def example_4(T):
+    """Q sqrt(ϱ) and E sqrt(ϱ) as Example 4 prints them."""
+    root = np.sqrt(4 * T**4 + 4 * T**3 + 13 * T**2 - 12 * T + 36)
+    parts = np.sqrt((T + 1) * (2 * T**2 + T + 6 + np.array([-root, root])))
+    return parts.sum() / np.sqrt(3), 4 * np.sqrt(3) * (1 / parts).sum()
+
+
+@pytest.mark.parametrize("T", [1, 2, 5, 30])
+def test_example_4_up_to_the_factor_of_its_theorem(T):
+    """The scale-free ratio E/Q is the paper's; each alone is twice what Problem 3 gives."""
+    record = solvers.solve("fisher", workloads.make("dynamics", T=T, **SYSTEM)).record()
+    quality, privacy = example_4(T)
+    found = record["cramer_rao_bound"] / record["total_variance"]
+    assert found == pytest.approx(privacy / quality)
+    assert record["cramer_rao_ratio"] == pytest.approx(found)
+    gram = np.array([[T + 1, T * (T + 1) / 2], [T * (T + 1) / 2, T * (T + 1) * (2 * T + 1) / 6]])
+    roots = np.sqrt(np.linalg.eigvalsh(gram))
+    assert quality == pytest.approx(2 * roots.sum())
+    assert privacy == pytest.approx(2 * (1 / roots).sum())
+
+
+@given(st.floats(0.1, 10), st.integers(0, 10**6))
+def test_problem_3_has_no_factor_of_two(weight, seed):
+    """tr Σ⁻¹ + ϱ tr(GΣ) is least at G^(-1/2)/sqrt(ϱ); the printed Σ is twice that."""
+    half = queries_of(seed, (3, 3))
+    gram = half @ half.T + 0.1 * np.eye(3)
+    root = sla.inv(sla.sqrtm(gram)).real / np.sqrt(weight)
+
+    def objective(covariance):
+        return np.trace(np.linalg.inv(covariance)) + weight * np.trace(gram @ covariance)
+
+    least = objective(root)
+    assert objective(2 * root) == pytest.approx(1.25 * least)
+    nudge = queries_of(seed + 1, (3, 3))
+    step = 0.1 * np.linalg.eigvalsh(root)[0] * (nudge + nudge.T) / np.linalg.norm(nudge)
+    assert objective(root + step) >= least * (1 - 1e-12)
+
+
+def test_example_4_loses_privacy_like_one_over_the_root_of_the_horizon():
+    """Its E is of order 1/sqrt(T), not 1/(T sqrt(T)); Q is of order T sqrt(T) as printed."""
+    (quality, privacy), (far_quality, far_privacy) = example_4(1000), example_4(4000)
+    assert privacy / far_privacy == pytest.approx(2.0, rel=0.01)
+    assert far_quality / quality == pytest.approx(8.0, rel=0.01)
+
+
+def test_personal_bound_is_the_inverse_squared_privacy_cost():
+    """(7) of 003: knowing all other cells, x_i is known no better than 1/I_ii."""
+    solution = solvers.solve("fisher", np.tril(np.ones((5, 5))))
+    left = answer_covariance(solution)
+    queries = solution.problem.workload.dense
+    information = queries.T @ np.linalg.inv(left) @ queries
+    assert 1 / information.diagonal().max() == pytest.approx(1 / solution.squared_privacy_cost)

@@ -1,0 +1,194 @@
+"""The cos² noise on a box: Corollaries 1 to 4 of paper 003, by quadrature and by sampling."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import integrate, stats
+
+import solvers
+from solvers.errors import OptionError
+from solvers.fisher import CosineSquared
+
+DENSITIES = tuple(
+    CosineSquared(lower, upper, tilt)
+    for lower, upper in ((0.0, 1.0), (-2.0, 1.5), (3.0, 3.4))
+    for tilt in (0.0, 1e-3, 0.7, -5.0, 40.0)
+)
+VARIANCE = (np.pi**2 - 6) / (12 * np.pi**2)
+
+
+def expectation(noise, function):
+    found, _ = integrate.quad(
+        lambda w: function(w) * noise.density(w),
+        noise.lower,
+        noise.upper,
+        epsabs=0,
+        epsrel=1e-12,
+        limit=200,
+    )
+    return found
+
+
+def score(noise, w):
+    """d/dw log density, by its definition."""
+    angle = np.pi * (w - noise.middle) / noise.width
+    return noise.tilt - 2 * np.pi / noise.width * np.tan(angle)
+
+
+@pytest.mark.parametrize("noise", DENSITIES, ids=repr)
+def test_moments_and_information_by_quadrature(noise):
+    assert expectation(noise, lambda w: 1.0) == pytest.approx(1.0, rel=1e-10)
+    mean = expectation(noise, lambda w: w)
+    assert noise.mean == pytest.approx(mean, rel=1e-10, abs=1e-12)
+    spread = expectation(noise, lambda w: (w - mean) ** 2)
+    assert noise.variance == pytest.approx(spread, rel=1e-9)
+    assert noise.second_moment == pytest.approx(spread + mean**2, rel=1e-9)
+    information = expectation(noise, lambda w: score(noise, w) ** 2)
+    assert noise.fisher_information == pytest.approx(information, rel=1e-8)
+    assert noise.cramer_rao_bound == pytest.approx(1 / information, rel=1e-8)
+    assert noise.variance >= noise.cramer_rao_bound
+
+
+@given(st.floats(-60, 60), st.floats(0.01, 100))
+def test_tilt_only_takes_variance(tilt, width):
+    noise = CosineSquared(-width / 2, width / 2, tilt / width)
+    plain = CosineSquared(-width / 2, width / 2)
+    assert plain.variance == pytest.approx(VARIANCE * width**2, rel=1e-12)
+    assert 0 < noise.variance <= plain.variance * (1 + 1e-12)
+    mirrored = CosineSquared(-width / 2, width / 2, -tilt / width)
+    assert mirrored.variance == pytest.approx(noise.variance, rel=1e-12)
+    assert mirrored.mean == pytest.approx(-noise.mean, rel=1e-9, abs=1e-300)
+
+
+def test_corollary_2_quality_is_printed_for_a_lower_end_of_zero():
+    printed = (2 * np.pi**2 - 3) / (6 * np.pi**2)
+    assert CosineSquared(0.0, 2.0).second_moment == pytest.approx(4 * printed)
+    shifted = CosineSquared(1.0, 3.0)
+    assert shifted.second_moment == pytest.approx(4 * VARIANCE + 4**2 / 4)
+    assert shifted.second_moment > 2 * 4 * printed
+
+
+@given(st.lists(st.floats(-0.4, 0.4), min_size=1, max_size=5))
+def test_no_other_density_on_the_interval_tells_less(coefficients):
+    """u = sum of a_k sin(k π w) on [0, 1]; the information is 4 times the integral of u'²."""
+    amplitude = np.array([1.0, *coefficients])
+    frequency = np.pi * np.arange(1, amplitude.size + 1)
+    information = 4 * np.sum((amplitude * frequency) ** 2) / np.sum(amplitude**2)
+    assert information >= CosineSquared(0.0, 1.0).fisher_information * (1 - 1e-12)
+
+
+def weighted_information(sign):
+    """The integral of p(x) I(x) for p = exp(-x²)/sqrt(π) on [0, 1], tilt sign p'/p = -2 sign x."""
+
+    def integrand(x):
+        noise = CosineSquared(0.0, 1.0, sign * -2 * x)
+        return np.exp(-x * x) / np.sqrt(np.pi) * noise.fisher_information_at(sign * -2.0)
+
+    return integrate.quad(integrand, -8, 8)[0]
+
+
+def test_information_about_x_where_the_tilt_depends_on_it():
+    noise, slope = CosineSquared(-0.5, 0.5, 1.3), 0.8
+
+    def total_score(w):
+        return -score(noise, w) + slope * (w - noise.mean)
+
+    found = expectation(noise, lambda w: total_score(w) ** 2)
+    assert noise.fisher_information_at(slope) == pytest.approx(found, rel=1e-8)
+
+
+def test_corollary_4_beats_plain_cosine_with_its_sign_corrected_only():
+    plain = CosineSquared(0.0, 1.0).fisher_information
+    assert weighted_information(+1) < plain < weighted_information(-1)
+
+
+@pytest.mark.parametrize("x", [-1.0, 0.3])
+def test_the_tilted_density_solves_the_euler_lagrange_equation(x):
+    """u(y, x)² = density(y - x): u_xx + (p'/p) u_x + μ u = 0 with p'/p the tilt."""
+    noise, y, step = CosineSquared(-1.0, 1.0, 0.9), x + 0.2, 1e-4
+
+    def root(at):
+        return np.sqrt(noise.density(y - at))
+
+    second = (root(x + step) - 2 * root(x) + root(x - step)) / step**2
+    first = (root(x + step) - root(x - step)) / (2 * step)
+    multiplier = (np.pi / noise.width) ** 2 + noise.tilt**2 / 4
+    assert second + noise.tilt * first + multiplier * root(x) == pytest.approx(0.0, abs=1e-6)
+
+
+@pytest.mark.parametrize("noise", DENSITIES[::2], ids=repr)
+def test_samples_follow_the_density(noise):
+    drawn = noise.sample((4000,), np.random.default_rng(11))
+    grid = np.linspace(noise.lower, noise.upper, 4001)
+    mass = integrate.cumulative_simpson(noise.density(grid), x=grid, initial=0)
+    assert drawn.min() >= noise.lower
+    assert drawn.max() <= noise.upper
+    assert stats.kstest(drawn, lambda w: np.interp(w, grid, mass)).pvalue > 1e-3
+
+
+def test_samples_have_the_shape_asked_for():
+    rng = np.random.default_rng(0)
+    assert CosineSquared(0.0, 1.0).sample((3, 5), rng).shape == (3, 5)
+    assert CosineSquared(0.0, 1.0, 200.0).sample((7,), rng).min() > 0.8
+
+
+@pytest.mark.parametrize(("lower", "upper", "tilt"), [(1, 1, 0), (2, 1, 0), (0, np.inf, 0)])
+def test_impossible_intervals_are_refused(lower, upper, tilt):
+    with pytest.raises(OptionError, match="lower end below"):
+        CosineSquared(lower, upper, tilt)
+
+
+def test_one_query_whatever_its_weights():
+    """Corollary 3: the density does not depend on C; the information does."""
+    first = solvers.solve("fisher-bounded", [[0.5, 0.5]], 2.0)
+    second = solvers.solve("fisher-bounded", [[3.0, -1.0]], 2.0)
+    assert first.notes["widest_side"] == second.notes["widest_side"]
+    width = first.notes["widest_side"]
+    assert width**2 * VARIANCE == pytest.approx(2.0)
+    assert second.measures["fisher_information"] == pytest.approx(10 * 4 * np.pi**2 / width**2)
+
+
+def test_the_data_vector_gets_a_cube():
+    """Corollary 1 and 2 (i): the least total squared error is m width² / (4 π²)."""
+    targets = np.array([1.0, 4.0, 9.0])
+    solution = solvers.solve("fisher-bounded", np.eye(3), targets, on="data")
+    width = solution.notes["widest_side"]
+    assert width**2 * VARIANCE == pytest.approx(1.0)
+    assert solution.measures["cramer_rao_bound"] == pytest.approx(3 * width**2 / (4 * np.pi**2))
+    np.testing.assert_allclose(solution.query_variances, 1.0)
+
+
+def test_orthogonal_queries_get_a_side_each():
+    targets = np.array([1.0, 4.0])
+    boxed = solvers.solve("fisher-bounded", [[1.0, 1.0], [1.0, -1.0]], targets)
+    np.testing.assert_allclose(boxed.query_variances, targets)
+    assert boxed.notes["widest_side"] == pytest.approx(2 * boxed.notes["narrowest_side"])
+
+
+@pytest.mark.parametrize("slope", [0.0, 2.5, -9.0])
+def test_errors_stay_in_the_box_and_centre_on_zero(slope):
+    solution = solvers.solve("fisher-bounded", np.tril(np.ones((3, 3))), on="data", slope=slope)
+    drawn = solution.draw(20_000, np.random.default_rng(1))
+    width = solution.notes["widest_side"]
+    assert np.ptp(drawn[:, 0]) <= width
+    deviation = np.sqrt(solution.query_variances / 20_000)
+    assert np.all(np.abs(drawn.mean(axis=0)) < 4.5 * deviation)
+    assert solution.query_variances.max() == pytest.approx(1.0)
+
+
+def test_no_finite_epsilon_is_claimed():
+    solution = solvers.solve("fisher-bounded", np.eye(2))
+    assert np.isinf(solution.epsilon)
+    assert "no finite epsilon" in solution.notes["no_finite_epsilon"]
+    assert solution.record()["curve"]["kind"] == "none"
+
+
+def test_queries_that_overlap_are_refused():
+    with pytest.raises(solvers.NotApplicableError, match=r"not orthogonal.*on: data"):
+        solvers.solve("fisher-bounded", np.tril(np.ones((3, 3))))
+
+
+def test_a_weight_belongs_to_the_data():
+    with pytest.raises(OptionError, match="set on: data"):
+        solvers.solve("fisher-bounded", np.eye(2), slope=1.0)
