@@ -1,7 +1,7 @@
 """The methods that have a form in subset variables, each giving what its dense form gives."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import exp, log
 from typing import Any
@@ -159,12 +159,24 @@ def least_total_error(name: str, power: float, structure: Structure) -> Marginal
     """The least ``sum_j c_j**-power var_j``: CA (power 0), wCA-II (1), wCA-I (2), all closed form.
 
     At equal column weights the inner solution has a constant profile, so these weights are
-    optimal. It is also the noise of least Fisher information when the power is 0.
+    optimal; the power 0 gives the noise of least Fisher information too.
     """
     logs = structure.log_sizes + (1 - power) * np.log(structure.targets)
     weights = np.exp(logs - logs.max())
     v = structure.program.inner(weights)
     return MarginalsSolution(name, structure, subset_noise(structure, v))
+
+
+def least_fisher_information(structure: Structure) -> MarginalsSolution:
+    """CA's noise under its other name, with the Cramér-Rao measures where W has rank d."""
+    solution = least_total_error("fisher", 0.0, structure)
+    d = structure.problem.workload.d
+    if d not in structure.operator.marginal_sizes:
+        return solution
+    whole = structure.operator.marginal_sizes.index(d)
+    bound = exp(structure.log_sizes[whole] + log(solution.marginal_variances[whole]))
+    measures = {"cramer_rao_bound": bound, "cramer_rao_ratio": bound / solution.total_variance}
+    return replace(solution, measures=measures)
 
 
 def input_perturbation(structure: Structure) -> MarginalsSolution:
@@ -199,7 +211,7 @@ FORMS: Mapping[str, Form] = {
     "CA": Form(partial(least_total_error, "CA", 0.0), _CLOSED),
     "wCA-I": Form(partial(least_total_error, "wCA-I", 2.0), _CLOSED),
     "wCA-II": Form(partial(least_total_error, "wCA-II", 1.0), _CLOSED),
-    "fisher": Form(partial(least_total_error, "fisher", 0.0)),
+    "fisher": Form(least_fisher_information),
     "IP": Form(input_perturbation),
     "GM": Form(gaussian),
 }

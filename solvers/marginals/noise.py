@@ -10,6 +10,7 @@ import numpy as np
 import scipy.linalg as sla
 import scipy.sparse as sp
 
+from solvers.marginals.sampling import draw_errors
 from solvers.marginals.structure import Structure
 from workloads.operators import Array, Matrix
 
@@ -29,6 +30,10 @@ class Noise(Protocol):
 
     def expanded(self, structure: Structure) -> tuple[Array, Matrix, Array]:
         """B, L and Σ of Definition 3 of arXiv v1, for a domain that fits."""
+        ...
+
+    def draw(self, structure: Structure, n: int, rng: np.random.Generator) -> Array:
+        """N vectors of the errors of all queries, shape (n, m); the workload is listed."""
         ...
 
 
@@ -61,6 +66,10 @@ class SubsetNoise:
         variances = np.repeat(self.subset_variances / workload.d, [len(span) for span in spans])
         return basis, np.asarray(workload.matrix @ basis.T), np.diag(variances)
 
+    def draw(self, structure: Structure, n: int, rng: np.random.Generator) -> Array:
+        """Table by table."""
+        return draw_errors(structure, self.subset_variances, n, rng)
+
 
 @dataclass(frozen=True, eq=False)
 class CellNoise:
@@ -83,6 +92,11 @@ class CellNoise:
         identity = np.eye(workload.d)
         return identity, workload.matrix, identity / self.squared_privacy_cost
 
+    def draw(self, structure: Structure, n: int, rng: np.random.Generator) -> Array:
+        """What the queries see of it: all s_S equal, N_T times the variance of marginal T."""
+        seen = self.marginal_variances[0] * structure.operator.marginal_sizes[0]
+        return draw_errors(structure, np.full(structure.closure.log_ranks.size, seen), n, rng)
+
 
 @dataclass(frozen=True, eq=False)
 class QueryNoise:
@@ -104,6 +118,11 @@ class QueryNoise:
         workload = structure.problem.workload
         covariance = self.marginal_variances[0] * np.eye(workload.m)
         return workload.dense, sp.eye_array(workload.m, format="csr"), covariance
+
+    def draw(self, structure: Structure, n: int, rng: np.random.Generator) -> Array:
+        """Independent errors."""
+        size = (n, structure.problem.workload.m)
+        return rng.normal(scale=float(self.marginal_variances[0]) ** 0.5, size=size)
 
 
 def _chosen(structure: Structure, subset: int) -> Iterator[frozenset[int]]:

@@ -19,7 +19,7 @@ from solvers.marginals.system import System
 from workloads.operators import Array
 
 _FIRST_SHARPNESS = 10.0
-_SMALLEST_WEIGHT = 1e-14
+_SMALLEST_WEIGHT = 1e-40
 _SMALLEST_STEP = 1e-8
 _ROUNDING = 1e-13
 _LARGEST_EXPONENT = 50.0

@@ -1,8 +1,9 @@
 """What a solve on marginals returns, for a domain of any size."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import exp, fsum
+from math import exp, inf, log
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,8 @@ class MarginalsSolution:
         What else the method reports.
     weights : numpy.ndarray, shape (number of marginals,), optional
         The dual weights that certify it.
+    measures : Mapping of str to float, optional
+        What else it is measured by, stored beside its numbers.
     """
 
     method: str
@@ -61,6 +64,7 @@ class MarginalsSolution:
     runtime: float = float("nan")
     notes: dict[str, Any] | None = None
     weights: Array | None = None
+    measures: Mapping[str, float] | None = None
 
     @property
     def problem(self) -> Problem:
@@ -115,10 +119,12 @@ class MarginalsSolution:
     def total_variance(self) -> float:
         """Sum of the query variances when the targets are just met; infinite beyond floats."""
         logs = np.log(self.marginal_variances) + self.structure.log_sizes
-        try:
-            return fsum(exp(log) for log in logs)
-        except OverflowError:
-            return float("inf")
+        return _exponential(float(np.logaddexp.reduce(logs)))
+
+    @property
+    def fisher_information(self) -> float:
+        """Trace of the Fisher information about x, d Δ²; infinite beyond floats."""
+        return _exponential(log(self.problem.workload.d) + log(self.squared_privacy_cost))
 
     @property
     def basis(self) -> Array:
@@ -135,6 +141,27 @@ class MarginalsSolution:
         """Of the noise on Bx, shape (k, k), for at most `LARGEST_EXPANDED` cells and queries."""
         return self._expanded[2]
 
+    @property
+    def error_targets(self) -> Array:
+        """The variance target of each error that `draw` draws, shape (m,)."""
+        return self.problem.targets
+
+    def draw(self, n: int, rng: np.random.Generator) -> Array:
+        """Draw n vectors of the errors of all queries, the targets just met, shape (n, m).
+
+        Raises
+        ------
+        NotApplicableError
+            If the queries are too many to be listed.
+        """
+        workload = self.problem.workload
+        if not workload.listed:
+            raise NotApplicableError(
+                f"simulate: {readable(workload.m)} queries are too many to draw the error of each "
+                f"(at most {LARGEST_LISTED}); leave simulate out, or ask for fewer marginals"
+            )
+        return self.noise.draw(self.structure, n, rng)
+
     def timed(self, seconds: float) -> "MarginalsSolution":
         """The same solution with its runtime."""
         return replace(self, runtime=seconds)
@@ -149,8 +176,10 @@ class MarginalsSolution:
             "squared_privacy_cost": self.squared_privacy_cost,
             "lower_bound": float("nan") if known is None else known,
             "total_variance": self.total_variance,
+            "fisher_information": self.fisher_information,
             "iterations": self.iterations,
             "converged": self.converged,
+            **(self.measures or {}),
         }
 
     def arrays(self) -> dict[str, Array]:
@@ -175,3 +204,10 @@ class MarginalsSolution:
                 "marginal_variances, privacy_profile and noise, which describe it entirely"
             )
         return self.noise.expanded(self.structure)
+
+
+def _exponential(power: float) -> float:
+    try:
+        return exp(power)
+    except OverflowError:
+        return inf

@@ -3,7 +3,7 @@
 Columns with a single entry (subsets that lie in one marginal) only add to the diagonal. For
 the others the smaller of two dense matrices is factorised: the system itself, one row for each
 constraint, or by the Woodbury identity one row for each shared column. Where both are large,
-conjugate gradients.
+conjugate gradients on the smaller.
 """
 
 from collections.abc import Callable
@@ -11,15 +11,18 @@ from collections.abc import Callable
 import numpy as np
 import scipy.linalg as sla
 import scipy.sparse as sp
+from scipy.sparse.linalg import LinearOperator, cg
 
 from workloads.operators import Array
 
 Solve = Callable[[Array], Array]
 
-LARGEST_DENSE = 6000
-"""Rows of the largest matrix that is factorised."""
+LARGEST_FACTORISED = 3000
+"""Rows of the largest dense matrix that is factorised."""
 
-_REFINEMENTS = 2
+_RIDGE = 1e-15
+_RESIDUAL = 1e-11
+_MOST_PRODUCTS = 2000
 
 
 class System:
@@ -55,25 +58,52 @@ class System:
         return self._on_rows(g, shared) if self._by_rows else self._on_columns(g, shared)
 
     def _on_rows(self, g: Array, e: Array) -> Solve:
-        """``I + G^1/2 A E A.T G^1/2``, eigenvalues from 1 on."""
+        """``I + G^1/2 A E A.T G^1/2``."""
         root = np.sqrt(g)
-        half = self._a.multiply(root[:, None]).multiply(np.sqrt(e)).toarray()
-        gram = half @ half.T
-        gram[np.diag_indices_from(gram)] += 1.0
-        factor = sla.cho_factor(gram, lower=True, overwrite_a=True, check_finite=False)
-        return lambda right: root * sla.cho_solve(factor, root * right, check_finite=False)
+        inner = _inverse(_scaled(self._a, root, np.sqrt(e)))
+        return lambda right: root * inner(root * right)
 
     def _on_columns(self, g: Array, e: Array) -> Solve:
         """Woodbury: ``G - G A E^1/2 (I + E^1/2 A.T G A E^1/2)^-1 E^1/2 A.T G``."""
         root = np.sqrt(e)
-        scaled = sp.csr_array(self._at.multiply(root[:, None]).multiply(np.sqrt(g)))
-        gram = (scaled @ scaled.T).toarray()
-        gram[np.diag_indices_from(gram)] += 1.0
-        factor = sla.cho_factor(gram, lower=True, overwrite_a=True, check_finite=False)
+        inner = _inverse(_scaled(self._at, root, np.sqrt(g)))
 
         def solve(right: Array) -> Array:
-            inner = sla.cho_solve(factor, root * (self._at @ (g * right)), check_finite=False)
-            first: Array = g * (right - self._a @ (root * inner))
-            return first
+            return np.asarray(
+                g * (right - self._a @ (root * inner(root * (self._at @ (g * right)))))
+            )
 
         return solve
+
+
+def _scaled(matrix: sp.csr_array, left: Array, right: Array) -> sp.csr_array:
+    return sp.csr_array(matrix.multiply(left[:, None]).multiply(right))
+
+
+def _inverse(half: sp.csr_array) -> Solve:
+    """The inverse of ``I + half @ half.T``, scaled to ones on the diagonal."""
+    diagonal = 1.0 + np.asarray(half.power(2).sum(axis=1), dtype=np.float64)
+    root = np.sqrt(1 / diagonal)
+    unit = _scaled(half, root, np.ones(half.shape[1]))
+    inner = _by_cholesky if half.shape[0] <= LARGEST_FACTORISED else _by_conjugate_gradients
+    solve = inner(unit, np.square(root))
+    return lambda right: root * solve(root * right)
+
+
+def _by_cholesky(half: sp.csr_array, diagonal: Array) -> Solve:
+    """The inverse of ``diag(diagonal) + half @ half.T``, which has ones on its diagonal."""
+    gram = (half @ half.T).toarray()
+    gram[np.diag_indices_from(gram)] += diagonal + _RIDGE * len(gram)
+    factor = sla.cho_factor(gram, lower=True, overwrite_a=True, check_finite=False)
+    return lambda right: sla.cho_solve(factor, right, check_finite=False)
+
+
+def _by_conjugate_gradients(half: sp.csr_array, diagonal: Array) -> Solve:
+    """The same without the matrix. A solution that is not exact costs Newton steps, no more."""
+    turned = sp.csr_array(half.T)
+    operator = LinearOperator(
+        (diagonal.size, diagonal.size),
+        matvec=lambda x: diagonal * x + half @ (turned @ x),
+        dtype=np.float64,
+    )
+    return lambda right: cg(operator, right, rtol=_RESIDUAL, maxiter=_MOST_PRODUCTS)[0]

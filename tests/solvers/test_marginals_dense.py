@@ -4,48 +4,102 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from marginal_problems import make, problems
 
 import solvers
-import workloads
 from solvers.marginals import FORMS, MarginalsSolution
-from solvers.problem import Problem
 
-
-@st.composite
-def problems(draw):
-    """Marginals of up to four attributes and 60 cells, with or without equal targets."""
-    sizes = draw(
-        st.lists(st.integers(1, 5), min_size=1, max_size=4).filter(lambda s: np.prod(s) <= 60)
-    )
-    every = [[i for i in range(len(sizes)) if code >> i & 1] for code in range(2 ** len(sizes))]
-    subsets = draw(st.lists(st.sampled_from(every), min_size=1, max_size=6, unique_by=tuple))
-    workload = workloads.make("marginals", attributes=len(sizes), values=sizes, subsets=subsets)
-    targets = draw(st.lists(st.sampled_from([0.1, 1.0, 1.0, 2.5, 30.0]), min_size=6, max_size=6))
-    return Problem(workload, np.repeat(targets[: len(subsets)], workload.group_sizes))
+CLOSED = [name for name in FORMS if name not in ("optimal", "SM-II")]
 
 
 def dense(name, problem, **options):
     return solvers.methods()[name].solve(problem, **options)
 
 
-@settings(max_examples=60, deadline=None)
-@given(problems(), st.sampled_from([name for name in FORMS if name not in ("optimal", "SM-II")]))
+def structured(name, problem, **options):
+    solution = solvers.solve(name, problem.workload, problem.targets, **options)
+    assert isinstance(solution, MarginalsSolution)
+    return solution
+
+
+@settings(max_examples=50, deadline=None)
+@given(problems(), st.sampled_from(CLOSED))
 def test_same_numbers_as_the_dense_form(problem, name):
-    ours = solvers.solve(name, problem.workload, problem.targets)
-    theirs = dense(name, problem)
-    assert isinstance(ours, MarginalsSolution)
+    ours, theirs = structured(name, problem), dense(name, problem)
     assert ours.squared_privacy_cost == pytest.approx(theirs.squared_privacy_cost, rel=2e-6)
     np.testing.assert_allclose(ours.query_variances, theirs.query_variances, rtol=2e-5)
     np.testing.assert_allclose(ours.privacy_profile, theirs.privacy_profile, rtol=2e-5)
     assert ours.total_variance == pytest.approx(theirs.total_variance, rel=2e-5)
+    assert set(ours.record()) == set(theirs.record())
+    for measure, value in (theirs.measures or {}).items():
+        assert ours.measures[measure] == pytest.approx(value, rel=2e-5)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(problems())
 def test_the_optimum_is_the_dense_one(problem):
-    ours = solvers.solve("optimal", problem.workload, problem.targets, tol=1e-7)
-    theirs = dense("optimal", problem, tol=1e-7)
+    ours, theirs = structured("optimal", problem, tol=1e-7), dense("optimal", problem, tol=1e-7)
     assert ours.converged
+    assert ours.gap <= 1e-7
     assert ours.squared_privacy_cost == pytest.approx(theirs.squared_privacy_cost, rel=3e-7)
     assert ours.lower_bound <= theirs.squared_privacy_cost * (1 + 1e-12)
     assert theirs.lower_bound <= ours.squared_privacy_cost * (1 + 1e-12)
+
+
+@settings(max_examples=20, deadline=None)
+@given(problems(), st.sampled_from([0.01, 1.0]), st.sampled_from(["optimal", "SM-II"]))
+def test_the_hybrid_is_the_dense_one(problem, weight, name):
+    def objective(solution):
+        return solution.squared_privacy_cost * (1 + weight * solution.total_variance)
+
+    options = {"tol": 1e-6, "total_error_weight": weight}
+    ours, theirs = structured(name, problem, **options), dense(name, problem, **options)
+    assert objective(ours) == pytest.approx(objective(theirs), rel=3e-6)
+    assert ours.notes["objective"] == pytest.approx(2 * objective(ours) ** 0.5, rel=1e-9)
+
+
+def test_soft_maxima_are_the_dense_ones_level_by_level():
+    """Same levels of t and same Newton steps, so even a loose tolerance ends alike."""
+    problem = make([3, 2, 4], [[0], [1], [2], [0, 1], [0, 2], [1, 2]], [1, 2, 3, 4, 5, 6])
+    for tol in (0.3, 1e-2, 1e-3):
+        ours, theirs = structured("SM-II", problem, tol=tol), dense("SM-II", problem, tol=tol)
+        assert ours.notes["t"] == pytest.approx(theirs.notes["t"], rel=1e-9)
+        assert ours.squared_privacy_cost == pytest.approx(theirs.squared_privacy_cost, rel=1e-3)
+        assert ours.gap <= tol
+
+
+@settings(max_examples=25, deadline=None)
+@given(problems())
+def test_soft_maxima_reach_the_optimum(problem):
+    best = structured("optimal", problem, tol=1e-8)
+    found = structured("SM-II", problem, tol=1e-6)
+    assert found.converged
+    assert best.lower_bound * (1 - 1e-12) <= found.squared_privacy_cost
+    assert found.squared_privacy_cost <= best.squared_privacy_cost * (1 + 1e-6)
+
+
+@settings(max_examples=40, deadline=None)
+@given(problems(), st.sampled_from(list(FORMS)))
+def test_the_mechanism_written_out_has_the_reported_numbers(problem, name):
+    solution = structured(name, problem)
+    basis, covariance = solution.basis, solution.covariance
+    representation = np.asarray(solution.representation @ np.eye(len(basis)))
+    np.testing.assert_allclose(representation @ basis, problem.workload.dense, atol=1e-12)
+    variances = np.einsum("ij,jk,ik->i", representation, covariance, representation)
+    profile = np.einsum("ij,ik,kj->j", basis, np.linalg.inv(covariance), basis)
+    np.testing.assert_allclose(variances, solution.query_variances, rtol=1e-9)
+    np.testing.assert_allclose(profile, solution.privacy_profile, rtol=1e-9)
+    assert np.max(variances / problem.targets) == pytest.approx(1.0, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", ["optimal", "IP", "GM"])
+def test_drawn_errors_have_the_covariance_of_the_queries(name):
+    """Attributes 1 and 3 are in the same marginals only: one block."""
+    problem = make([2, 3, 1, 2], [[0], [1, 2, 3], [0, 1, 3], []], [1, 2, 3, 4])
+    solution = structured(name, problem)
+    representation = np.asarray(solution.representation @ np.eye(len(solution.basis)))
+    expected = representation @ solution.covariance @ representation.T
+    errors = solution.draw(200_000, np.random.default_rng(0))
+    found = errors.T @ errors / len(errors)
+    scale = np.sqrt(np.outer(np.diag(expected), np.diag(expected)))
+    assert np.abs((found - expected) / scale).max() < 6 * np.sqrt(2 / len(errors))

@@ -1,0 +1,30 @@
+"""Random problems on marginals, small enough for the dense solvers."""
+
+import numpy as np
+from hypothesis import strategies as st
+
+import workloads
+from solvers.problem import Problem
+
+VALUES = (0.1, 1.0, 1.0, 2.5, 30.0)
+
+
+@st.composite
+def problems(draw, least_size=1, most_cells=60):
+    """Marginals of up to four attributes with targets of which some are equal."""
+    sizes = draw(
+        st.lists(st.integers(least_size, 5), min_size=1, max_size=4).filter(
+            lambda sizes: np.prod(sizes) <= most_cells
+        )
+    )
+    every = [[i for i in range(len(sizes)) if code >> i & 1] for code in range(2 ** len(sizes))]
+    subsets = draw(st.lists(st.sampled_from(every), min_size=1, max_size=6, unique_by=tuple))
+    values = draw(st.lists(st.sampled_from(VALUES), min_size=6, max_size=6))
+    return make(sizes, subsets, values[: len(subsets)])
+
+
+def make(sizes, subsets, values):
+    """One target for each marginal."""
+    workload = workloads.make("marginals", attributes=len(sizes), values=sizes, subsets=subsets)
+    spread = np.repeat(np.asarray(values, dtype=float), workload.group_sizes)
+    return Problem(workload, spread)
