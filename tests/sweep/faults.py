@@ -1,0 +1,92 @@
+"""Failures on purpose: by invocation, counted across processes, so that a test can foretell them.
+
+A fault hits the solves whose method matches, from the ``first`` matching invocation (from 0)
+for ``times`` invocations. Invocations are counted by the length of a file that every process
+appends one byte to, so the count survives killed workers.
+"""
+
+import os
+import time
+from collections.abc import Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import distributed
+
+from solvers import NotApplicableError
+from sweep import worker
+
+
+@dataclass(frozen=True)
+class Fault:
+    kind: str
+    method: str
+    first: int = 0
+    times: int = 10**9
+    seconds: float = 0.0
+
+    def strike(self) -> None:
+        match self.kind:
+            case "raise":
+                raise ValueError("broken on purpose")
+            case "inapplicable":
+                raise NotApplicableError("no line of answers here")
+            case "kill":
+                os._exit(3)
+            case "sleep":
+                time.sleep(self.seconds)
+
+
+def count(path: Path) -> int:
+    """How often this was called before, by any process."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    try:
+        os.write(descriptor, b".")
+        return os.lseek(descriptor, 0, os.SEEK_CUR) - 1
+    finally:
+        os.close(descriptor)
+
+
+class FaultPlugin(distributed.WorkerPlugin):
+    def __init__(self, folder: Path, faults: Sequence[Fault], grace_s: float | None = None):
+        self.folder, self.faults, self.grace_s = folder, tuple(faults), grace_s
+
+    def setup(self, worker):
+        install(self.folder, self.faults, self.grace_s)
+
+    def teardown(self, worker):
+        uninstall()
+
+
+_ORIGINAL = (worker.run_solver, worker._GRACE_SECONDS)
+
+
+def install(folder: Path, faults: Sequence[Fault], grace_s: float | None = None) -> None:
+    solve = _ORIGINAL[0]
+
+    def run_solver(item, *rest):
+        for number, fault in enumerate(faults):
+            if fault.method == item.method.name:
+                nth = count(folder / f"fault-{number}")
+                if fault.first <= nth < fault.first + fault.times:
+                    fault.strike()
+        return solve(item, *rest)
+
+    worker.run_solver = run_solver
+    if grace_s is not None:
+        worker._GRACE_SECONDS = grace_s
+
+
+def uninstall() -> None:
+    worker.run_solver, worker._GRACE_SECONDS = _ORIGINAL
+
+
+@contextmanager
+def injected(client, folder: Path, *faults: Fault, grace_s: float | None = None):
+    """Faults in every worker of the cluster, restarted ones included."""
+    client.register_plugin(FaultPlugin(folder, faults, grace_s), name="faults")
+    try:
+        yield
+    finally:
+        client.unregister_worker_plugin("faults")

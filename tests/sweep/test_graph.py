@@ -1,0 +1,108 @@
+from collections import Counter
+
+import pytest
+
+from sweep import costs, graph
+from sweep.experiment import parse_experiment
+from sweep.grid import expand
+from sweep.journal import Ledger
+from sweep.outcome import BoundRecord, CellRecord
+
+shape = costs.shapes()
+
+
+def grids(blocks, reference="IP"):
+    return expand(parse_experiment(f"reference: {reference}\nblocks:\n{blocks}", "graph.yaml"))
+
+
+@pytest.fixture
+def uniform():
+    return graph.distinct(
+        grids("  - workload: {name: prefix, d: [4, 8]}\n    method: [IP, CA, wCA-I, wCA-II]\n")
+    )
+
+
+def test_a_solve_is_shared_by_the_methods_that_are_the_same_with_equal_targets(uniform):
+    solves = graph.solves(uniform.values(), Ledger(), shape)
+    served = Counter(solve.method.name for solve in solves for _ in solve.cells)
+    assert len(solves) == 4
+    assert served == {"IP": 2, "CA": 6}
+    assert {cell.id for solve in solves for cell in solve.cells} == set(uniform)
+
+
+def test_one_certificate_for_each_problem_that_no_method_certifies(uniform):
+    bounds = graph.bounds(uniform.values(), Ledger(), shape)
+    problems = {cell.problem_key for cell in uniform.values()}
+    assert {bound.problem for bound in bounds} == problems
+    assert len(bounds) == 2
+
+    ledger = Ledger()
+    first, second = sorted(problems)
+    ledger.add([BoundRecord(first, 1.0), BoundRecord(second, None, error="too large")])
+    assert graph.bounds(uniform.values(), ledger, shape) == []
+
+
+def test_no_certificate_where_the_optimum_is_asked_for_unless_it_failed():
+    cells = graph.distinct(
+        grids("  - workload: {name: prefix, d: 4}\n    method: [IP, optimal]\n")
+    )
+    assert graph.bounds(cells.values(), Ledger(), shape) == []
+    optimal = next(c for c in cells.values() if c.method.name == "optimal")
+    ledger = Ledger()
+    ledger.add([CellRecord(optimal.id, optimal.solve_key, optimal.problem_key, "failed")])
+    assert len(graph.bounds(cells.values(), ledger, shape)) == 1
+
+
+def test_ten_thousand_replicates_share_one_workload_one_certificate_and_travel_in_blocks():
+    cells = graph.distinct(
+        grids("  - {workload: {name: prefix, d: 4}, method: IP, replicates: 10000}\n")
+    )
+    items = [
+        *graph.solves(cells.values(), Ledger(), shape),
+        *graph.bounds(cells.values(), Ledger(), shape),
+    ]
+    tasks = graph.tasks(items, "r1")
+    assert len(items) == 10_001
+    assert len(tasks) <= 102
+    assert max(len(task.items) for task in tasks) <= graph.LARGEST_BLOCK
+    assert Counter(c.id for task in tasks for c in task.cells) == dict.fromkeys(cells, 1)
+    assert len(graph.shared_workloads(tasks)) == 1
+
+
+def test_expensive_solves_travel_alone_and_first():
+    cells = graph.distinct(
+        grids("  - workload: {name: prefix, d: [4, 8, 1024]}\n    method: [IP, optimal]\n")
+    )
+    tasks = graph.tasks(graph.solves(cells.values(), Ledger(), shape), "r1")
+    assert [len(task.items) for task in tasks] == [1, 5]
+    assert tasks[0].items[0].method.name == "optimal"
+    assert list(graph.shared_workloads(tasks)) == [tasks[0].items[0].workload_key]
+
+
+def test_a_task_splits_into_the_same_work():
+    cells = graph.distinct(grids("  - workload: {name: prefix, d: [2, 4]}\n    method: [IP, GM]\n"))
+    (task,) = graph.tasks(graph.solves(cells.values(), Ledger(), shape), "r1")
+    parts = task.alone()
+    assert [item for part in parts for item in part.items] == list(task.items)
+    assert len({part.name for part in (*parts, task, parts[0].again())}) == 6
+
+
+def test_a_cell_whose_solve_was_done_for_another_is_not_solved_again(uniform):
+    ca = next(c for c in uniform.values() if c.coords["method"] == "CA")
+    ledger = Ledger()
+    done = CellRecord(ca.id, ca.solve_key, ca.problem_key, "ok", numbers={"squared": 2.0})
+    ledger.add([done])
+    rest = [cell for cell in uniform.values() if cell.id != ca.id]
+    reused = graph.reusable(rest, ledger)
+    twins = {c.id for c in rest if c.solve_key == ca.solve_key}
+    assert {record.cell for record in reused} == twins
+    assert len(twins) == 2
+    assert {record.numbers["squared"] for record in reused} == {2.0}
+
+
+def test_attempts_count_on(uniform):
+    first = next(iter(uniform.values()))
+    ledger = Ledger()
+    ledger.add([CellRecord(first.id, first.solve_key, first.problem_key, "failed", attempt=2)])
+    solves = graph.solves([first], ledger, shape)
+    assert [cell.attempt for cell in solves[0].cells] == [3]

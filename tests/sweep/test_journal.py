@@ -1,0 +1,75 @@
+import math
+import os
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sweep.journal import Journal, Ledger, read_segment, write_segment
+from sweep.outcome import BoundRecord, CellRecord, Status, from_json, to_json
+
+statuses = st.sampled_from([s.label for s in Status if s > Status.PENDING])
+
+
+def cell(status, attempt=1, cell="a", **facts):
+    return CellRecord(cell, "solve", "problem", status, attempt, **facts)
+
+
+def test_a_segment_gives_back_what_was_written(tmp_path):
+    records = [
+        cell("ok", numbers={"epsilon": math.inf, "x": 0.1}, notes={"branching": [2, 3]}),
+        cell("failed", error="broken", traceback="line 1\nline 2"),
+        BoundRecord("problem", 1.25, 0.5),
+    ]
+    found = read_segment(write_segment(tmp_path, "one", records))
+    assert float(found[0].numbers["epsilon"]) == math.inf
+    assert found[0].notes == {"branching": [2, 3]}
+    assert found[1:] == records[1:]
+
+
+def test_a_record_of_a_later_version_is_read_without_what_is_unknown():
+    assert from_json({**to_json(cell("ok")), "colour": "red"}) == cell("ok")
+
+
+def test_a_disk_that_fails_leaves_no_segment(tmp_path, monkeypatch):
+    def full(descriptor):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        write_segment(tmp_path, "one", [cell("ok")])
+    assert not list(tmp_path.iterdir())
+
+
+@given(st.lists(statuses, min_size=1, max_size=8))
+def test_the_last_ok_wins_else_the_last_word(said):
+    records = [cell(status, attempt=n) for n, status in enumerate(said)]
+    ledger = Ledger()
+    ledger.add(records)
+    good = [record for record in records if record.status == "ok"]
+    assert ledger.cells["a"] == (good[-1] if good else records[-1])
+
+
+def test_what_the_infrastructure_lost_is_no_attempt():
+    ledger = Ledger()
+    ledger.add([cell("failed", attempt=1), cell("lost", attempt=2)])
+    assert ledger.attempts["a"] == 1
+
+
+def test_the_highest_bound_of_a_problem_is_kept_wherever_it_comes_from():
+    ledger = Ledger()
+    ledger.add([BoundRecord("problem", 1.0), cell("timeout", numbers={"lower_bound": 3.0})])
+    ledger.add([BoundRecord("problem", 2.0), BoundRecord("other", None, error="too large")])
+    assert ledger.bounds == {"problem": 3.0}
+    assert ledger.bound_errors["other"].error == "too large"
+
+
+def test_a_journal_reads_each_segment_once_and_ignores_partial_ones(tmp_path):
+    journal = Journal(tmp_path)
+    write_segment(tmp_path, "r000001-000000", [cell("failed")])
+    (tmp_path / ".r000001-000001.host-1-1.partial").write_text('{"kind": "cel')
+    assert journal.refresh().status("a") is Status.FAILED
+    write_segment(tmp_path, "r000002-000000", [cell("ok")])
+    assert journal.refresh().status("a") is Status.OK
+    assert journal.segments == 2
+    assert journal.ledger.status("never seen") is Status.PENDING

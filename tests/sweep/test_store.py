@@ -1,0 +1,107 @@
+import errno
+
+import pytest
+import xarray as xr
+
+from sweep import store
+from sweep.errors import StoreError
+
+
+@pytest.fixture
+def fresh(tmp_path):
+    return store.create(tmp_path / "s", "mine")
+
+
+def write_number(number):
+    return lambda folder: xr.Dataset({"x": number}).to_zarr(folder, consolidated=False)
+
+
+def value(found):
+    return int(xr.open_zarr(found.results, consolidated=False, chunks=None).x)
+
+
+def test_a_store_is_found_again(fresh):
+    assert store.create(fresh.path, "mine") == fresh
+    assert store.open_(fresh.path) == fresh
+
+
+def test_a_store_of_another_experiment_is_refused(fresh):
+    with pytest.raises(StoreError, match="was made by experiment 'mine', not by 'yours'"):
+        store.create(fresh.path, "yours")
+
+
+def test_a_folder_that_holds_something_else_is_refused_and_left_alone(tmp_path):
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(StoreError, match=r"holds 'thesis\.tex'"):
+        store.create(tmp_path, "mine")
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_a_file_is_no_folder(tmp_path):
+    (tmp_path / "s").touch()
+    with pytest.raises(StoreError, match="is a file"):
+        store.create(tmp_path / "s", "mine")
+    with pytest.raises(StoreError, match="a part of the path is a file"):
+        store.create(tmp_path / "s" / "below", "mine")
+
+
+def test_what_is_no_store_is_not_opened(tmp_path):
+    with pytest.raises(StoreError, match="no store of a sweep"):
+        store.open_(tmp_path)
+
+
+def test_the_dataset_is_replaced_as_a_whole_and_one_old_version_stays(fresh):
+    for number in range(5):
+        path = fresh.publish(write_number(number))
+        assert value(fresh) == number
+    assert path == fresh.path / "results.zarr"
+    versions = [p.name for p in (fresh.path / ".results").iterdir()]
+    assert sorted(versions) == ["000004.zarr", "000005.zarr"]
+
+
+@pytest.mark.parametrize(
+    ("number", "reason"),
+    [(errno.ENOSPC, "the disk is full"), (errno.EROFS, "the file system is read-only")],
+)
+def test_a_disk_that_takes_no_more_leaves_the_old_dataset(fresh, number, reason):
+    fresh.publish(write_number(1))
+
+    def half(folder):
+        write_number(2)(folder)
+        raise OSError(number, "as the system says it")
+
+    with pytest.raises(StoreError, match=reason):
+        fresh.publish(half)
+    assert value(fresh) == 1
+    assert [p.name for p in (fresh.path / ".results").iterdir()] == ["000001.zarr"]
+
+
+def test_a_read_only_disk_is_one_sentence(tmp_path, monkeypatch):
+    def refuse(*args, **kwargs):
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(store.Path, "mkdir", refuse)
+    with pytest.raises(StoreError, match="the file system is read-only"):
+        store.create(tmp_path / "s", "mine")
+
+
+def test_two_drivers_do_not_share_a_store(fresh):
+    with fresh.locked():
+        assert "process" in fresh.user
+        with pytest.raises(StoreError, match=r"is in use by process \d+ on"), fresh.locked():
+            pass
+    assert fresh.user is None
+    with fresh.locked():
+        pass
+
+
+def test_what_a_killed_run_left_is_tidied(fresh):
+    fresh.publish(write_number(1))
+    (fresh.journal / ".r000001-000000.host-1-1.partial").touch()
+    unfinished = fresh.path / ".results" / "000002.zarr"
+    unfinished.mkdir()
+    with fresh.locked():
+        pass
+    assert not list(fresh.journal.iterdir())
+    assert not unfinished.exists()
+    assert value(fresh) == 1
