@@ -1,14 +1,46 @@
 """The sweep: from an experiment file to an xarray dataset in zarr, on a Dask cluster.
 
->>> import sweep
->>> experiment = sweep.load_experiment("vldb-table4")
->>> ds = sweep.run(experiment, "results/vldb-table4")      # doctest: +SKIP
->>> ds = sweep.open("results/vldb-table4")                 # doctest: +SKIP
+`load_experiment`, `run`, `rerun`, `open` and `arrays` are all that a notebook needs:
+
+    experiment = sweep.load_experiment("vldb-table4")
+    dataset = sweep.run(experiment, "results/vldb-table4")
+
+They are imported when they are first used, so that ``import sweep`` costs nothing.
 """
 
-from sweep.experiment import Experiment, load_experiment
-from sweep.keeping import arrays
-from sweep.runner import open_dataset as open
-from sweep.runner import rerun, run
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sweep.experiment import Experiment, load_experiment
+    from sweep.keeping import arrays
+    from sweep.runner import open_dataset as open
+    from sweep.runner import rerun, run
+from sweep.selection import let_method_mean_the_axis
 
 __all__ = ["Experiment", "arrays", "load_experiment", "open", "rerun", "run"]
+
+_HOMES = {
+    "Experiment": ("sweep.experiment", "Experiment"),
+    "arrays": ("sweep.keeping", "arrays"),
+    "load_experiment": ("sweep.experiment", "load_experiment"),
+    "open": ("sweep.runner", "open_dataset"),
+    "rerun": ("sweep.runner", "rerun"),
+    "run": ("sweep.runner", "run"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'sweep' has no attribute {name!r}")
+    from importlib import import_module
+
+    module, attribute = _HOMES[name]
+    found = getattr(import_module(module), attribute)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+let_method_mean_the_axis()
