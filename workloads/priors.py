@@ -23,6 +23,7 @@ __all__ = [
     "is_regular",
     "make",
     "random_regular",
+    "solved",
     "uniform",
     "weights",
 ]
@@ -66,15 +67,32 @@ def weights(phi: Array, prior: Array, alike: Classes | None = None) -> Array | N
         sum (by linear programming, then solved again on its support), or None.
     """
     known = classes(phi, prior) if alike is None else alike
-    matrix, vector = known.reduced(phi), prior[known.first]
+    found = solved(known.reduced(phi), prior[known.first], known.sizes)
+    return None if found is None else found[known.of]
+
+
+def solved(matrix: Array, vector: Array, sizes: Ends) -> Array | None:
+    """Like `weights`, on classes of answers: y with ``matrix @ y = vector``, shape (k,).
+
+    Parameters
+    ----------
+    matrix : numpy.ndarray, shape (k, k)
+        Φ on the classes.
+    vector : numpy.ndarray, shape (k,)
+        The prior at one answer of each class.
+    sizes : numpy.ndarray of int, shape (k,)
+        Number of answers of each class.
+
+    Returns
+    -------
+    numpy.ndarray, shape (k,), or None
+    """
     lower_upper, pivots, _ = lapack.dgetrf(matrix)
     reciprocal, _ = lapack.dgecon(lower_upper, float(np.abs(matrix).sum(axis=0).max()))
     if reciprocal > _SINGULAR:
-        solved, _ = lapack.dgetrs(lower_upper, pivots, vector)
-        found: Array | None = _cleaned(solved, 16 * np.finfo(float).eps / reciprocal)
-    else:
-        found = _by_linear_programming(matrix, vector, known.sizes)
-    return None if found is None else found[known.of]
+        unique, _ = lapack.dgetrs(lower_upper, pivots, vector)
+        return _cleaned(unique, 16 * np.finfo(float).eps / reciprocal)
+    return _by_linear_programming(matrix, vector, sizes)
 
 
 def _by_linear_programming(matrix: Array, vector: Array, sizes: Ends) -> Array | None:
@@ -85,9 +103,9 @@ def _by_linear_programming(matrix: Array, vector: Array, sizes: Ends) -> Array |
     support = np.flatnonzero(found.x > _SUPPORT)
     on_support = np.zeros(len(vector))
     on_support[support] = np.linalg.lstsq(matrix[:, support], vector, rcond=None)[0]
-    solved = _cleaned(on_support, _SUPPORT)
-    residual = float(np.abs(matrix @ solved - vector).max())
-    return solved if residual <= _RESIDUAL * scale and bool(solved.min() >= 0) else None
+    cleaned = _cleaned(on_support, _SUPPORT)
+    residual = float(np.abs(matrix @ cleaned - vector).max())
+    return cleaned if residual <= _RESIDUAL * scale and bool(cleaned.min() >= 0) else None
 
 
 def _cleaned(y: Array, accuracy: float) -> Array:

@@ -1,22 +1,13 @@
 """The tight-constraints mechanism, and for which ε there is one (POST 2013, section 5)."""
 
-import math
-from functools import lru_cache
-
 import numpy as np
 
 from solvers.errors import NotApplicableError
+from solvers.graph.existence import existence, least_epsilon
 from solvers.graph.problem import GraphProblem
 from solvers.graph.solution import GraphSolution, from_noise, given
-from workloads import QueryGraph
 from workloads.operators import Array
-from workloads.priors import constraints, weights
-from workloads.symmetry import Classes, classes
-
-_ACCURACY = 1e-7
-_LEAST = 1e-3
-_GENERIC = math.sqrt(0.7)
-"""An ε at which answers have equal sums only if they have at every ε."""
+from workloads.priors import weights
 
 
 def solve(
@@ -48,15 +39,15 @@ def solve(
     Raises
     ------
     NotApplicableError
-        If there is no such z; the message gives the least ε for which there is.
+        If there is no such z; the message says for which ε, from the least on, there is.
     """
     phi, _ = given(problem, epsilon, prior)
     diagonal = tight_diagonal(phi)
     if diagonal is None:
         raise NotApplicableError(
             f"tight-constraints: no z >= 0 has Φz = 1 on workload {problem.graph.name!r} "
-            f"({problem.graph.n} answers) at epsilon {epsilon:g}; the least epsilon for which "
-            f"one does is {least_epsilon(problem.graph):.6f}"
+            f"({problem.graph.n} answers) at epsilon {epsilon:g}; one does for epsilon "
+            f"{_in_words(existence(problem.graph))}"
         )
     least = {"least_epsilon": least_epsilon(problem.graph)} if find_least_epsilon else {}
     return from_noise(
@@ -64,42 +55,15 @@ def solve(
     )
 
 
-def tight_diagonal(phi: Array, alike: Classes | None = None) -> Array | None:
+def tight_diagonal(phi: Array) -> Array | None:
     """The z >= 0 with Φz = 1, shape (n,), or None: the check that a mechanism exists."""
-    z = weights(phi, np.ones(len(phi)), alike)
+    z = weights(phi, np.ones(len(phi)))
     return None if z is None or z.min() < 0 else z
 
 
-@lru_cache(maxsize=16)
-def least_epsilon(graph: QueryGraph) -> float:
-    """The least ε for which a tight-constraints mechanism exists, to 1e-6.
-
-    By bisection on the check Φz = 1, z >= 0, as if it held for every ε above the least one
-    (POST 2013, sections 5.1 and 6, say it does). At ln(2n) it does for certain: with E = Φ - I
-    every row of E then sums to at most 1/2, and ``z = 1 - E1 + E²1 - ... >= 0``.
-
-    POST 2013, section 6, states 0.8 for the sum query with u=150, v=5 and 0.9 for the 2-count
-    query with u=30; the check that it names gives 0.968 and 1.136.
-
-    Parameters
-    ----------
-    graph : QueryGraph
-        Any query graph.
-
-    Returns
-    -------
-    float
-        0 where one exists for every ε down to 1e-3.
-    """
-    alike = classes(constraints(graph, _GENERIC), np.ones(graph.n))
-    lowest, highest = _LEAST, math.log(2 * graph.n)
-    if _exists(graph, lowest, alike):
-        return 0.0
-    while highest - lowest > _ACCURACY:
-        middle = (lowest + highest) / 2
-        lowest, highest = (lowest, middle) if _exists(graph, middle, alike) else (middle, highest)
-    return highest
-
-
-def _exists(graph: QueryGraph, epsilon: float, alike: Classes) -> bool:
-    return tight_diagonal(constraints(graph, epsilon), alike) is not None
+def _in_words(ranges: tuple[tuple[float, float], ...]) -> str:
+    """From 0.1 to 0.2 and from 0.5 on."""
+    return " and ".join(
+        f"from {least:.6f}" + (" on" if most == np.inf else f" to {most:.6f}")
+        for least, most in ranges
+    )

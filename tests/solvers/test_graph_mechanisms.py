@@ -13,12 +13,16 @@ import workloads
 from solvers.errors import NotApplicableError, OptionError, SolveFailedError
 from solvers.graph import as_graph_problem
 from solvers.graph.checks import check_noise
+from solvers.graph.existence import existence, least_epsilon
 from solvers.graph.geometric import truncated_geometric
-from solvers.graph.tight_constraints import least_epsilon
 from workloads import TargetsError, priors
 from workloads.graphs import from_edges, from_relation
 
 EVERYWHERE = ("lp-optimal", "randomised-response")
+
+
+def exists(graph, epsilon):
+    return any(least + 1e-6 <= epsilon <= most - 1e-6 for least, most in existence(graph))
 
 
 def counting(n):
@@ -93,7 +97,7 @@ def bipartite(a, b):
 def test_least_epsilon_of_a_complete_bipartite_graph():
     """K(2,3): z solves 2 x 2 equations; it is non-negative iff 1 - 3 a + 2 a² >= 0: a <= 1/2."""
     assert least_epsilon(bipartite(2, 3)) == pytest.approx(math.log(2), abs=1e-6)
-    sentence = r"at epsilon 0\.6; the least epsilon for which one does is 0\.69314[78]"
+    sentence = r"at epsilon 0\.6; one does for epsilon from 0\.69314[78] on"
     with pytest.raises(NotApplicableError, match=sentence):
         solvers.solve("tight-constraints", bipartite(2, 3), epsilon=0.6)
     found = solvers.solve(
@@ -106,6 +110,30 @@ def test_no_tight_constraints_where_phi_is_singular_and_the_equations_contradict
     """K(2,3) at exp(-ε)² = 1/2: the two rows of equations are proportional, 1 = 1 is not."""
     with pytest.raises(NotApplicableError, match="no z >= 0"):
         solvers.solve("tight-constraints", bipartite(2, 3), epsilon=math.log(2) / 2)
+
+
+SEVEN = [(0, 1), (0, 2), (0, 3), (0, 5), (1, 3), (1, 4), (1, 5), (2, 4), (2, 6), (3, 4), (3, 6)]
+SEVEN += [(4, 5), (4, 6), (5, 6)]
+
+
+def test_existence_is_not_monotone_in_epsilon():
+    """Against section 6: both ends confirmed by solving Φz = 1 on either side."""
+    graph = from_edges(SEVEN)
+    (least, most), (again, forever) = existence(graph)
+    assert (least, forever) == (0, math.inf)
+    for epsilon, positive in [
+        (1e-3, True),
+        (most - 1e-6, True),
+        (most + 1e-6, False),
+        ((most + again) / 2, False),
+        (again - 1e-6, False),
+        (again + 1e-6, True),
+        (10.0, True),
+    ]:
+        z = np.linalg.solve(np.exp(-epsilon * graph.distances), np.ones(7))
+        assert (z.min() >= 0) is np.bool_(positive)
+    with pytest.raises(NotApplicableError, match=r"from 0\.000000 to 0\.2.* and from 0\.7.* on"):
+        solvers.solve("tight-constraints", graph, epsilon=0.5)
 
 
 @pytest.mark.parametrize("name", ["counting", "cycle"])
@@ -133,7 +161,7 @@ def test_least_epsilon_of_the_case_study(name, params, least, published):
 def test_every_mechanism_is_private_and_none_beats_the_bounds(data, graph, epsilon):
     prior = data.draw(distributions(graph.n))
     solutions = [solvers.solve(m, graph, epsilon=epsilon, prior=prior) for m in EVERYWHERE]
-    if epsilon >= least_epsilon(graph) + 1e-6:
+    if exists(graph, epsilon):
         solutions.append(solvers.solve("tight-constraints", graph, epsilon=epsilon, prior=prior))
     best = solutions[0]
     for one in solutions:
@@ -155,7 +183,7 @@ def test_tight_constraints_are_optimal_for_regular_priors(graph, epsilon, seed):
     prior = f"random:{seed}"
     best = solvers.solve("lp-optimal", graph, epsilon=epsilon, prior=prior)
     assert best.prior_is_regular
-    if epsilon < least_epsilon(graph) + 1e-6:
+    if not exists(graph, epsilon):
         return
     tight = solvers.solve("tight-constraints", graph, epsilon=epsilon, prior=prior)
     phi = np.exp(-epsilon * graph.distances)
