@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from sweep.keeping import arrays
     from sweep.runner import open_dataset as open
     from sweep.runner import rerun, run
-from sweep.selection import let_method_mean_the_axis
 
 __all__ = ["Experiment", "arrays", "load_experiment", "open", "rerun", "run"]
 
@@ -42,5 +41,3 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
-
-let_method_mean_the_axis()

@@ -38,7 +38,19 @@ def _fills(method: Any) -> bool:
     return isinstance(method, str) and method in _FILLS
 
 
-def let_method_mean_the_axis() -> None:
+def install() -> None:
     """Make ``sel(method=...)`` select along an axis of that name; once is enough."""
     if not hasattr(xr.Dataset.sel, "__wrapped__"):
         setattr(xr.Dataset, _SELECT, _by_method(xr.Dataset.sel))
+
+
+class NoChunkManager:
+    """What the entry point in xarray's group ``xarray.chunkmanagers`` names: never available.
+
+    xarray imports the entry points of that group in ``open_zarr``, those of its engines not.
+    """
+
+    available = False
+
+
+install()

@@ -9,7 +9,7 @@ from sweep import selection
 
 @pytest.fixture
 def ds():
-    selection.let_method_mean_the_axis()
+    selection.install()
     return xr.Dataset(
         {"cost": (("d", "method"), np.arange(6.0).reshape(2, 3))},
         {"d": [64, 256], "method": ["CA", "IP", "SM-II (published)"]},
