@@ -188,6 +188,8 @@ class Experiment(BaseModel):
         The label of the method that the variance ratios refer to.
     keep : tuple of str
         Which arrays to store besides the numbers.
+    show : tuple of str
+        The variables that ``sweep show`` lists where there are no published numbers.
     time_limit : float, optional
         Seconds for one solve, for the methods that take a limit.
     simulate : int
@@ -216,6 +218,7 @@ class Experiment(BaseModel):
         tuple[Literal["query_variances", "privacy_profile", "covariance"], ...],
         BeforeValidator(_always_many),
     ] = ()
+    show: Annotated[tuple[str, ...], BeforeValidator(_always_many)] = ()
     time_limit: Annotated[float, Field(gt=0)] | None = None
     simulate: Annotated[int, Field(ge=0)] = 0
     blocks: Annotated[tuple[Block, ...], BeforeValidator(_many), Field(min_length=1)]

@@ -29,16 +29,15 @@ _LISTED = (
     "min_entropy_leakage",
     "leakage_bound",
     "expected_squared_error",
-    "fisher_information",
 )
+"""What an overview shows, as far as it has numbers, unless the experiment names variables."""
 _SHORT = {
     "squared_privacy_cost": "Δ²",
     "variance_ratio": "variance ratio",
-    "total_variance_ratio": "total variance / CA's",
+    "total_variance_ratio": "total / CA's",
     "min_entropy_leakage": "leakage (bit)",
     "leakage_bound": "its bound",
     "utility_bound": "its bound",
-    "epsilon_at_targets": "least ε",
 }
 
 
@@ -186,16 +185,19 @@ def _caption(source: str, slab: Slab, factors: Mapping[str, float], reference: s
 
 def _overview(group: str, data: xr.Dataset, experiment: Experiment) -> Table:
     """A group without published numbers: every method's numbers, or one number of each."""
-    found = {name: take(data, name, {}) for name in _LISTED}
+    found = {name: take(data, name, {}) for name in experiment.show or _LISTED}
     known = {name: slab for name, slab in found.items() if slab is not None}
     filled = {name: slab for name, slab in known.items() if np.isfinite(slab.values).any()}
-    slabs = filled or dict(list(known.items())[:1])
+    slabs = filled or known
+    if not slabs:
+        return _table(f"{group}: nothing to show; no variable is {', '.join(found)}", [], [])
     first = next(iter(slabs.values()))
     count = int(np.prod([len(labels) for labels in first.rows.values()])) * len(first.columns)
     if count > _LONGEST:
-        wanted = "variance_ratio" if "variance_ratio" in slabs else next(iter(slabs))
-        return _pivot(group, data, wanted, slabs[wanted])
-    budgets = _budgets(data)
+        wanted = "variance_ratio" if not experiment.show and "variance_ratio" in slabs else ""
+        name = wanted or next(iter(slabs))
+        return _pivot(group, data, name, slabs[name])
+    budgets = {} if experiment.show else _budgets(data)
     table = _table(
         f"{group}: {experiment.title}" if experiment.title else group,
         [*first.rows, "method"],
@@ -234,7 +236,7 @@ def _budgets(data: xr.Dataset) -> dict[str, Slab]:
     for delta in labels_of(data, "delta"):
         slab = take(data, "epsilon_at_targets", {"delta": delta})
         if slab is not None and np.isfinite(slab.values).any():
-            found[f"least ε at δ = {delta:g}"] = slab
+            found[f"ε at δ={delta:g}"] = slab
     return found
 
 
@@ -295,7 +297,16 @@ def _paper(value: float | None) -> str:
 
 
 def _percent(value: float) -> Text:
-    return Text("" if np.isnan(value) else f"{100 * value:.2g} %")
+    if np.isnan(value):
+        return Text("")
+    percent = 100 * value
+    return Text(
+        "< 0.001 %"
+        if percent < 1e-3
+        else f"{percent:.2g} %"
+        if percent < 10
+        else f"{percent:.0f} %"
+    )
 
 
 def _range(least: float | None, most: float | None) -> str:
