@@ -17,6 +17,8 @@ LARGEST = 100
 """Answers; the linear programme has n² variables and 2 n constraints for each edge."""
 
 _TIME_LIMIT_REACHED = 1
+_TOLERANCE = 1e-10
+"""The least that HiGHS takes."""
 
 
 def solve(
@@ -64,7 +66,11 @@ def solve(
     _, probabilities = given(problem, epsilon, prior)
     found = linprog(
         -np.diag(probabilities).ravel(),
-        options={"time_limit": np.inf if time_limit is None else float(time_limit)},
+        options={
+            "time_limit": np.inf if time_limit is None else float(time_limit),
+            "primal_feasibility_tolerance": _TOLERANCE,
+            "dual_feasibility_tolerance": _TOLERANCE,
+        },
         **_constraints(graph, epsilon),
     )
     if found.status == _TIME_LIMIT_REACHED:
