@@ -141,3 +141,29 @@ def test_personal_bound_is_the_inverse_squared_privacy_cost():
     queries = solution.problem.workload.dense
     information = queries.T @ np.linalg.inv(left) @ queries
     assert 1 / information.diagonal().max() == pytest.approx(1 / solution.squared_privacy_cost)
+
+
+def test_section_4_counts_the_unknowns_once():
+    """Tr(I⁻¹) Tr(I) is at least n² = 4, and below the (T+1)² n² that section 4 prints."""
+    workload = workloads.make("dynamics", T=9, **SYSTEM)
+    record = solvers.solve("fisher", workload).record()
+    assert 4 <= record["cramer_rao_bound"] * record["fisher_information"] < 10**2 * 4
+
+
+@given(st.integers(0, 10**6), st.floats(0.1, 10))
+def test_section_5_error_of_the_least_squares_adversary(seed, variance):
+    """C⁺ y errs by ϑ/(CCᵀ) beside its bias, where section 5 bounds it by ϑ/(CCᵀ)²."""
+    query = np.abs(queries_of(seed, (1, 5)))
+    query /= query.sum()
+    spread = np.trace(np.linalg.pinv(query) @ np.linalg.pinv(query).T) * variance
+    square = float(np.sum(query**2))
+    assert spread == pytest.approx(variance / square)
+    assert spread < variance / square**2
+
+
+def test_section_5_gain_over_laplace_is_largest_without_bias():
+    """(A + ϑ) / (A + ϑ/2) is 1 + 1/(1 + 2A/ϑ): 2 at bias A = 0, falling in A."""
+    bias = np.linspace(0, 10, 101)
+    gain = (bias + 1.0) / (bias + 0.5)
+    np.testing.assert_allclose(gain, 1 + 1 / (1 + 2 * bias))
+    assert gain.max() == gain[0] == 2.0
