@@ -1,0 +1,94 @@
+"""The exponential smoothing mechanism: its gradient, its certificate, never below CA."""
+
+import numpy as np
+import pytest
+from baselines import FAMILIES, family, least_total_error, random_queries, total_error
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import logsumexp
+
+import solvers
+import workloads
+from solvers.mechanisms.esm import descend, start
+from solvers.strategy import compact
+
+
+def smoothed_error(queries, gram, mu):
+    """Eq. (6) with its soft maximum, over all cells."""
+    columns = np.diag(gram)
+    return mu * logsumexp(columns / mu) * np.trace(queries @ np.linalg.inv(gram) @ queries.T)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_within_its_tolerance_of_the_optimal_matrix_mechanism_and_not_below(name):
+    workload = family(name)
+    solution = solvers.solve("ESM", workload)
+    least = least_total_error(workload)
+    assert solution.converged
+    assert least * (1 - 1e-7) <= total_error(solution) <= least * 1.01
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 10_000), st.integers(0, 60))
+def test_its_certificate_holds_wherever_it_stops(seed, steps):
+    queries = random_queries(seed)
+    targets = np.random.default_rng(seed).uniform(0.1, 10, len(queries))
+    solution = solvers.solve("ESM", queries, targets, max_iterations=steps)
+    least = least_total_error(queries)
+    claimed = solution.notes["total_error_gap"]
+    assert least * (1 - 1e-7) <= total_error(solution) <= least * (1 + claimed) * (1 + 1e-9)
+    assert solution.converged == (claimed <= 1e-2)
+    assert np.max(solution.query_variances / targets) == pytest.approx(1.0)
+    np.testing.assert_allclose(
+        solution.representation @ solution.basis, queries, atol=1e-9 * np.abs(queries).max()
+    )
+
+
+def test_objective_and_gradient_are_those_of_the_definition():
+    queries = np.random.default_rng(1).normal(size=(6, 4))
+    program, first = start(*compact(queries), 0.1)
+    point = next(descend(program, first))
+    rows, small = program.rows, 1e-6
+    gram = rows.T @ point.Y @ rows
+    assert point.smoothed == pytest.approx(smoothed_error(queries, gram, program.mu), rel=1e-9)
+    assert point.exact == pytest.approx(
+        gram.diagonal().max() * np.trace(queries @ np.linalg.inv(gram) @ queries.T), rel=1e-9
+    )
+    for i, j in np.ndindex(4, 4):
+        bump = np.zeros((4, 4))
+        bump[i, j] += small / 2
+        bump[j, i] += small / 2
+        up, down = (
+            smoothed_error(queries, rows.T @ (point.Y + side * bump) @ rows, program.mu)
+            for side in (1, -1)
+        )
+        scale = np.abs(point.gradient).max()
+        slope = (up - down) / (2 * small)
+        assert point.gradient[i, j] == pytest.approx(slope, abs=1e-6 * scale)
+
+
+def test_projection_is_the_nearest_matrix_above_the_floor():
+    program, _ = start(*compact(np.eye(3)), 0.1)
+    rotation = np.linalg.qr(np.random.default_rng(0).normal(size=(3, 3)))[0]
+    matrix = rotation @ np.diag([-1.0, 0.5, 2.0]) @ rotation.T
+    expected = rotation @ np.diag([program.floor, 0.5, 2.0]) @ rotation.T
+    np.testing.assert_allclose(program.project(matrix), expected, atol=1e-12)
+
+
+def test_identity_is_solved_by_its_start():
+    solution = solvers.solve("ESM", np.eye(5))
+    assert solution.iterations == 0
+    assert solution.squared_privacy_cost == pytest.approx(1.0, rel=1e-12)
+
+
+def test_time_limit_returns_the_start():
+    solution = solvers.solve("ESM", workloads.make("prefix", d=16), time_limit=0.0)
+    assert solution.timed_out
+    assert not solution.converged
+    assert solution.iterations == 0
+    assert np.max(solution.query_variances) == pytest.approx(1.0)
+
+
+def test_no_smoothing_at_all_is_refused():
+    with pytest.raises(solvers.OptionError, match="tol 0"):
+        solvers.solve("ESM", np.eye(3), tol=0)
