@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from sweep import derived, environment, variables
+from sweep import derived, environment, selection, variables
 from sweep.cells import Grid
 from sweep.frame import Column, Frame
 from sweep.journal import Ledger
@@ -84,9 +84,9 @@ def assemble(frame: Frame, ledger: Ledger, terms: Terms) -> xr.Dataset:
     data: dict[str, Any] = {
         name: (dims, frame.scattered(column, np.nan)) for name, column in numbers.items()
     }
-    cost = numbers["squared_privacy_cost"]
+    cost = numbers.get("squared_privacy_cost")
     coords: dict[str, Any] = dict(frame.coordinates)
-    if terms.delta and "delta" not in frame.names:
+    if cost is not None and terms.delta and "delta" not in frame.names:
         coords["delta"] = (("delta",), np.array(terms.delta))
         least = derived.epsilon_at_targets(frame, ledger, cost, terms.delta)
         data["epsilon_at_targets"] = ((*dims, "delta"), frame.scattered(least, np.nan))
@@ -126,6 +126,7 @@ def write(dataset: xr.Dataset | xr.DataTree, path: Path) -> None:
 
 def read(path: Path) -> xr.Dataset | xr.DataTree:
     """The dataset at that path, lazily: numbers are read when they are asked for."""
+    selection.install()
     tree = xr.open_datatree(path, engine="zarr", chunks=None)
     return tree if tree.children else tree.to_dataset()
 

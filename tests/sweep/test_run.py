@@ -1,0 +1,221 @@
+from collections import Counter
+
+import numpy as np
+import pytest
+import xarray as xr
+from faults import Fault, injected
+
+import sweep
+from sweep import events, graph, worker
+from sweep.errors import StoreError, SweepError
+from sweep.outcome import BoundRecord, Status
+from sweep.runner import of_store
+
+
+def states(dataset):
+    return Counter(Status(int(code)).label for code in dataset.status.values.ravel())
+
+
+def test_a_sweep_gives_the_closed_forms(client, small, tmp_path):
+    heard = []
+    dataset = sweep.run(small("[2, 4]"), tmp_path / "s", client, listen=heard.append)
+    # prefix over d cells with unit targets: both mechanisms need d; the optimum for d = 2 is 4/3
+    for method in ("IP", "GM"):
+        np.testing.assert_allclose(
+            dataset.sel(method=method).squared_privacy_cost, [2.0, 4.0], rtol=1e-12
+        )
+    np.testing.assert_allclose(dataset.lower_bound.sel(d=2), 4 / 3, rtol=2e-4)
+    np.testing.assert_allclose(dataset.lower_bound.sel(d=4), 1.758601, rtol=2e-4)
+    assert (dataset.lower_bound.sel(d=2) <= 4 / 3 * (1 + 1e-12)).all()
+    assert states(dataset) == {"ok": 4}
+    assert [type(event) for event in heard[:1]] == [events.RunStarted]
+    assert heard[-1].statuses == {"ok": 4}
+    assert sum(e.share for e in heard if isinstance(e, events.CellsDone)) == pytest.approx(1.0)
+
+
+def test_a_second_run_does_nothing_and_needs_no_cluster(client, small, tmp_path, records):
+    sweep.run(small(), tmp_path / "s", client)
+    before = records(tmp_path / "s")
+    heard = []
+    sweep.run(small(), tmp_path / "s", client="never touched", listen=heard.append)
+    assert records(tmp_path / "s") == before
+    assert heard[0].todo == heard[0].tasks == 0
+
+
+def test_a_store_grows_and_does_not_shrink(client, small, tmp_path, records):
+    sweep.run(small("[2, 4]"), tmp_path / "s", client)
+    grown = sweep.run(small("[8, 4, 2]"), tmp_path / "s", client)
+    assert Counter(Counter(r.cell for r in records(tmp_path / "s")).values()) == {1: 6}
+    assert states(grown) == {"ok": 6}
+    with pytest.raises(StoreError, match="holds 4 cells that experiment 'small' does not have"):
+        sweep.run(small("[2]"), tmp_path / "s", client)
+    xr.testing.assert_identical(sweep.open(tmp_path / "s").load(), grown.load())
+
+
+def test_results_do_not_depend_on_order_or_company(client, small, tmp_path):
+    one = sweep.run(small("[2, 4, 8]", "[IP, CA]"), tmp_path / "1", client)
+    two = sweep.run(small("[8, 2]", "[CA, GM, IP]"), tmp_path / "2", client)
+    for name in ("cell", "squared_privacy_cost", "total_variance", "epsilon_at_targets", "gap"):
+        here = one[name].sel(d=[2, 8], method=["IP", "CA"]).values
+        np.testing.assert_array_equal(here, two[name].sel(d=[2, 8], method=["IP", "CA"]).values)
+
+
+def test_a_cell_that_fails_is_recorded_and_stops_nothing(client, small, tmp_path, records):
+    with injected(client, tmp_path, Fault("raise", "GM", times=1)):
+        dataset = sweep.run(small(), tmp_path / "s", client)
+    assert states(dataset) == {"ok": 3, "failed": 1}
+    assert "ValueError: broken on purpose" in dataset.error.values.ravel()
+    (failed,) = [r for r in records(tmp_path / "s") if r.status == "failed"]
+    assert "faults.py" in failed.traceback
+    assert np.isnan(dataset.squared_privacy_cost.where(dataset.status == Status.FAILED)).all()
+
+    sweep.run(small(), tmp_path / "s", client="never touched")
+    again = sweep.rerun(tmp_path / "s", client=client)
+    assert states(again) == {"ok": 4}
+    assert Counter(again.attempt.values.ravel().tolist()) == {1: 3, 2: 1}
+
+
+def test_a_method_that_does_not_apply_says_so(client, small, tmp_path):
+    with injected(client, tmp_path, Fault("inapplicable", "GM")):
+        dataset = sweep.run(small(), tmp_path / "s", client)
+    assert states(dataset) == {"ok": 2, "not_applicable": 2}
+    assert (dataset.error.sel(method="GM") == "no line of answers here").all()
+
+
+def test_a_cell_that_kills_its_workers_is_lost_alone(client, small, tmp_path):
+    heard = []
+    with injected(client, tmp_path, Fault("kill", "GM", first=0, times=10**6)):
+        dataset = sweep.run(
+            small("[2]", "[IP, GM, CA]"), tmp_path / "s", client, listen=heard.append
+        )
+    assert states(dataset) == {"ok": 2, "lost": 1}
+    assert Status(int(dataset.status.sel(d=2, method="GM"))) is Status.LOST
+    assert any(isinstance(event, events.TaskRetried) for event in heard)
+    healed = sweep.run(small("[2]", "[IP, GM, CA]"), tmp_path / "s", client)
+    assert states(healed) == {"ok": 3}
+    assert int(healed.attempt.sel(d=2, method="GM")) == 1
+
+
+def test_a_worker_that_dies_once_costs_nothing(client, small, tmp_path, records):
+    with injected(client, tmp_path, Fault("kill", "GM", times=1)):
+        dataset = sweep.run(small(), tmp_path / "s", client)
+    assert states(dataset) == {"ok": 4}
+    assert Counter(Counter(r.cell for r in records(tmp_path / "s")).values()) == {1: 4}
+
+
+def test_a_solve_that_ignores_its_time_limit_ends_with_its_worker(client, small, tmp_path):
+    experiment = small("[2, 4]", "[IP, GM, CA]", more="time_limit: 0.2")
+    with injected(client, tmp_path, Fault("sleep", "GM", times=1, seconds=60), grace_s=0.5):
+        dataset = sweep.run(experiment, tmp_path / "s", client)
+    assert states(dataset) == {"ok": 5, "timeout": 1}
+    assert "did not stop within 0.9 s" in "".join(dataset.error.values.ravel())
+
+
+def test_the_time_limit_reaches_methods_that_take_one(client, small, tmp_path):
+    experiment = small("[64]", "[IP, optimal]", more="time_limit: 1.0e-6")
+    dataset = sweep.run(experiment, tmp_path / "s", client)
+    assert states(dataset) == {"ok": 1, "timeout": 1}
+    late = dataset.sel(d=64, method="optimal")
+    assert float(late.squared_privacy_cost) > float(late.lower_bound) > 0
+    assert float(late.gap) > 0
+
+
+def test_chosen_cells_run_again_and_keep_what_was_ok(client, small, tmp_path, records):
+    before = sweep.run(small(), tmp_path / "s", client).load()
+    with injected(client, tmp_path, Fault("raise", "GM")):
+        after = sweep.rerun(tmp_path / "s", "method == 'GM' and d > 2", client)
+    assert Counter(r.status for r in records(tmp_path / "s")) == {"ok": 4, "failed": 1}
+    np.testing.assert_array_equal(after.squared_privacy_cost, before.squared_privacy_cost)
+    with pytest.raises(SweepError, match="holds for no cell"):
+        sweep.rerun(tmp_path / "s", "d > 1000", client)
+    with pytest.raises(SweepError, match="there is no coordinate"):
+        sweep.rerun(tmp_path / "s", "colour == 'red'", client)
+    assert states(sweep.rerun(tmp_path / "s", "status == 'failed' or d == 2", client)) == {"ok": 4}
+
+
+def test_several_groups_are_one_tree(client, tmp_path):
+    from sweep.experiment import parse_experiment
+
+    two = parse_experiment(
+        "reference: IP\nblocks:\n  - {workload: {name: prefix, d: 4}, method: IP}\n"
+        "  - {workload: {name: identity-sum, d: 4}, method: [IP, GM]}\n",
+        "two.yaml",
+    )
+    tree = sweep.run(two, tmp_path / "s", client)
+    found = xr.open_datatree(tmp_path / "s" / "results.zarr", engine="zarr")
+    assert set(found.children) == set(tree.children) == {"prefix", "identity-sum"}
+    # identity and total over 4 cells: IP gives the total variance 4, so needs 4
+    assert float(found["identity-sum"].squared_privacy_cost.sel(method="IP")) == pytest.approx(4.0)
+
+
+def test_arrays_are_kept_on_request_and_loaded_lazily(client, small, tmp_path):
+    experiment = small("[4]", more="keep: [query_variances, privacy_profile, covariance]")
+    dataset = sweep.run(experiment, tmp_path / "s", client)
+    kept = sweep.arrays(tmp_path / "s", dataset.solve.sel(d=4, method="IP").item())
+    # IP on prefix d=4: the last query sums 4 cells of variance 1/4
+    np.testing.assert_allclose(kept.query_variances, [0.25, 0.5, 0.75, 1.0])
+    np.testing.assert_allclose(kept.privacy_profile, 4.0)
+    np.testing.assert_allclose(kept.covariance, 0.25 * np.eye(4))
+    with pytest.raises(StoreError, match="keeps no arrays"):
+        sweep.arrays(tmp_path / "s", "no such solve")
+
+
+def test_noise_is_simulated_from_the_cell_alone(client, small, tmp_path):
+    experiment = small("[2, 4]", more="simulate: 4000")
+    one = sweep.run(experiment, tmp_path / "1", client)
+    two = sweep.run(small("[4]", more="simulate: 4000"), tmp_path / "2", client)
+    np.testing.assert_array_equal(
+        one.empirical_variance_ratio.sel(d=4), two.empirical_variance_ratio.sel(d=4)
+    )
+    np.testing.assert_allclose(one.empirical_variance_ratio, 1.0, atol=0.2)
+    assert (one.empirical_variance_ratio != 1.0).all()
+
+
+def test_a_task_done_before_is_not_done_again(tmp_path, small):
+    from sweep import costs, journal, store
+    from sweep.grid import expand
+
+    place = store.create(tmp_path / "s", "small")
+    cells = graph.distinct(expand(small())).values()
+    ledger = journal.Ledger()
+    (task,) = graph.tasks(graph.solves(cells, ledger, costs.shapes()), "r000001")
+    here = worker.Place(str(place.path), place.identity)
+    first = worker.perform(task, here, {})
+    assert first.written
+    assert worker.perform(task, here, {}) == first
+
+
+def test_a_worker_without_the_store_hands_its_records_over(tmp_path, small):
+    from sweep import costs, journal, store
+    from sweep.grid import expand
+
+    place = store.create(tmp_path / "s", "small")
+    cells = graph.distinct(expand(small())).values()
+    items = graph.bounds(cells, journal.Ledger(), costs.shapes())
+    done = worker.perform(graph.Task("r1", tuple(items)), worker.Place(str(place.path), "else"), {})
+    assert not done.written
+    assert all(isinstance(r, BoundRecord) and r.lower_bound > 1 for r in done.records)
+    assert not list(place.journal.iterdir())
+
+
+def test_a_workload_that_cannot_be_built_fails_its_cells_only(tmp_path):
+    from sweep.cells import MethodSpec, Spec
+
+    nowhere = Spec("file", {"path": str(tmp_path / "gone.npy")})
+    uniform, ip = Spec("uniform", {"value": 1.0}), MethodSpec("IP")
+    lost = graph.Solve("s1", "p1", "w1", nowhere, uniform, ip, (graph.CellTask("c1"),))
+    fine = graph.Solve(
+        "s2", "p2", "w2", Spec("prefix", {"d": 4}), uniform, ip, (graph.CellTask("c2"),)
+    )
+    bound = graph.Bound("p1", "w1", nowhere, uniform)
+    done = worker.perform(graph.Task("t", (lost, fine, bound)), worker.Place(str(tmp_path), ""), {})
+    assert [r.status for r in done.records[:2]] == ["failed", "ok"]
+    assert "gone.npy" in done.records[0].error
+    assert done.records[2].lower_bound is None
+
+
+def test_a_store_knows_its_experiment(client, small, tmp_path):
+    sweep.run(small(), tmp_path / "s", client)
+    found = of_store(tmp_path / "s")
+    assert found.experiment.name == "small"
+    assert {c.id for c in found.cells.values()} == set(found.store.cells)
