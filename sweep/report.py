@@ -104,6 +104,8 @@ def _beside(data: xr.Dataset, published: PublishedTable, reference: str) -> Tabl
     first = [name for name in published.axes["method"] if name in slab.columns]
     columns = [*first, *(name for name in slab.columns if name not in first)]
     gaps = take(data, "gap", {**published.at, "method": reference})
+    if gaps is not None and gaps.rows != slab.rows:
+        gaps = None
     table = _table(
         f"{published.title or published.variable}: {_meaning(data, published.variable)}",
         [*slab.rows, ""],

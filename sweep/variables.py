@@ -43,9 +43,20 @@ _MEANINGS: Mapping[str, tuple[str, str]] = {
     "utility_bound": ("upper bound on the utility", "1"),
     "min_entropy_leakage": ("min-entropy leakage", "bit"),
     "leakage_bound": ("upper bound on the min-entropy leakage", "bit"),
+    "leakage_bound_any_prior": ("upper bound on the min-entropy leakage of every prior", "bit"),
+    "prior_is_regular": ("whether the prior is epsilon-regular", "1"),
+    "least_epsilon": ("least epsilon for which a tight-constraints mechanism exists", "1"),
     "expected_squared_error": ("expected squared error", "1"),
     "max_variance": ("largest variance over the answers", "1"),
-    "fisher_information": ("Fisher information", "1"),
+    "fisher_information": (
+        "trace of the Fisher information about the data when the targets are just met",
+        "1",
+    ),
+    "cramer_rao_bound": (
+        "least total squared error of an unbiased estimate of the data at the targets",
+        "1",
+    ),
+    "cramer_rao_ratio": ("Cramér-Rao bound over total variance", "1"),
     "empirical_variance_ratio": (
         "largest ratio of the variance of the simulated noise to the target",
         "1",
