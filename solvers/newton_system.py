@@ -179,9 +179,14 @@ class NewtonSystem:
         return total
 
 
+def heaviest_count(weights: int, rank: int) -> int:
+    """How many of the weights enter the explicit preconditioner."""
+    return min(weights, max(_HEAVY_PER_RANK * rank, _HEAVY_AT_LEAST), LARGEST_EXPLICIT)
+
+
 def _heaviest(mass: Array, rank: int) -> Rows:
     """All weights where they are few, else those of most mass."""
-    count = min(max(_HEAVY_PER_RANK * rank, _HEAVY_AT_LEAST), LARGEST_EXPLICIT)
-    if mass.size <= count:
+    count = heaviest_count(mass.size, rank)
+    if count == mass.size:
         return slice(None)
     return np.sort(np.argpartition(-mass, count)[:count])

@@ -1,0 +1,51 @@
+"""What ``sweep plan`` expects of a solve against what it takes, on one core.
+
+``expected_over_measured`` should lie between 0.5 and 2: that is how the coefficients of
+``work`` in the mechanisms were fitted.
+"""
+
+import time
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_limits
+
+import solvers
+import workloads
+
+SHAPES = [
+    ("prefix", 64),
+    ("prefix", 256),
+    ("prefix", 512),
+    ("range", 64),
+    ("range", 256),
+    ("range", 512),
+    ("random", 128),
+    ("wrelated", 256),
+    ("all-range", 64),
+]
+
+
+def flops_per_second():
+    """The rate of matrix products on one core."""
+    matrix = np.random.default_rng(0).standard_normal((1000, 1000))
+    started = time.process_time()
+    for _ in range(3):
+        matrix @ matrix
+    return 3 * 2 * 1000**3 / (time.process_time() - started)
+
+
+@pytest.mark.parametrize("method", ["optimal", "CA", "SM-II"])
+@pytest.mark.parametrize(("family", "d"), SHAPES)
+def test_expected_work(benchmark, method, family, d):
+    workload = workloads.make(family, d=d)
+    with threadpool_limits(1):
+        rate = flops_per_second()
+        started = time.process_time()
+        solution = benchmark.pedantic(solvers.solve, (method, workload), rounds=1)
+        measured = time.process_time() - started
+    assert solution.converged
+    expected = solvers.methods()[method].work(workload.m, workload.d).flops / rate
+    benchmark.extra_info.update(
+        expected_s=expected, measured_s=measured, expected_over_measured=expected / measured
+    )
