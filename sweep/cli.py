@@ -211,8 +211,10 @@ def show(store: StoreFolder) -> None:
     """
     with _sentences():
         from sweep import runner
+        from sweep.store import open_
 
-        _show(runner.of_store(store).experiment, runner.open_dataset(store))
+        dataset = runner.open_dataset(store)
+        _show(runner.experiment_of(open_(store)), dataset)
 
 
 def _watch(folder: Path, work: Any) -> None:
@@ -220,6 +222,7 @@ def _watch(folder: Path, work: Any) -> None:
     from sweep import runner, screen
     from sweep.events import Event, RunEnded, to_all
     from sweep.progress import ProgressBar
+    from sweep.store import open_
 
     ended: list[RunEnded] = []
 
@@ -230,11 +233,11 @@ def _watch(folder: Path, work: Any) -> None:
     console = screen.console()
     with ProgressBar(console) as bar:
         dataset = work(to_all(bar, remember))
-    sweep = runner.of_store(folder)
-    _show(sweep.experiment, dataset)
+    store = open_(folder)
+    _show(runner.experiment_of(store), dataset)
     last = ended[-1]
     console.print(f"{screen.counts(last.statuses)} in {screen.duration(last.seconds)}")
-    console.print(f"dataset: {sweep.store.results}")
+    console.print(f"dataset: {store.results}")
     if any(last.statuses.get(name) for name in ("failed", "timeout", "lost")):
         console.print(f"'sweep status {folder} --errors' says why; 'sweep rerun {folder}' retries")
         raise typer.Exit(TROUBLED)

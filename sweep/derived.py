@@ -29,6 +29,8 @@ _REPORTED = ("iterations", "converged")
 def columns(frame: Frame, ledger: Ledger) -> dict[str, Column]:
     """Every variable that has one number for every cell, NaN where there is none.
 
+    Query graphs are solved at one ε and have no privacy cost: only what their solutions report.
+
     Parameters
     ----------
     frame : Frame
@@ -41,20 +43,7 @@ def columns(frame: Frame, ledger: Ledger) -> dict[str, Column]:
     dict of str to numpy.ndarray, shape (number of cells,)
     """
     records = [ledger.cells.get(cell) for cell in frame.ids]
-    cost = reported("squared_privacy_cost", records)
-    total = reported("total_variance", records)
-    bound = np.array([ledger.bounds.get(problem, np.nan) for problem in frame.problems])
-    ratio = cost / partner(cost, frame.reference_cells)
-    at_cost = total * cost
-    found: dict[str, Column] = {
-        "squared_privacy_cost": cost,
-        "privacy_cost": np.sqrt(cost),
-        "variance_ratio": ratio,
-        "lower_bound": bound,
-        "gap": np.maximum(cost / bound - 1.0, 0.0),
-        "total_variance": total * ratio,
-        "total_variance_ratio": at_cost / partner(at_cost, frame.baseline_cells),
-    }
+    found = {} if frame.asks == "graph" else _compared(frame, ledger, records)
     extra = {name for record in records if record for name in record.numbers} - set(_DERIVED)
     for name in (*_REPORTED, *sorted(extra - set(_REPORTED))):
         found[name] = reported(name, records)
@@ -64,6 +53,26 @@ def columns(frame: Frame, ledger: Ledger) -> dict[str, Column]:
             dtype=np.float64,
         )
     return found
+
+
+def _compared(
+    frame: Frame, ledger: Ledger, records: Sequence[CellRecord | None]
+) -> dict[str, Column]:
+    """Privacy costs, compared with the reference, the lower bound and CA."""
+    cost = reported("squared_privacy_cost", records)
+    total = reported("total_variance", records)
+    bound = np.array([ledger.bounds.get(problem, np.nan) for problem in frame.problems])
+    ratio = cost / partner(cost, frame.reference_cells)
+    at_cost = total * cost
+    return {
+        "squared_privacy_cost": cost,
+        "privacy_cost": np.sqrt(cost),
+        "variance_ratio": ratio,
+        "lower_bound": bound,
+        "gap": np.maximum(cost / bound - 1.0, 0.0),
+        "total_variance": total * ratio,
+        "total_variance_ratio": at_cost / partner(at_cost, frame.baseline_cells),
+    }
 
 
 def epsilon_at_targets(frame: Frame, ledger: Ledger, cost: Float, delta: Sequence[float]) -> Float:

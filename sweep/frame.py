@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+import workloads
 from sweep.cells import Cell, Grid, Scalar
+from workloads.family import Kind
 
 Column = NDArray[Any]
 """One value for every cell of a grid, in the order of its cells."""
@@ -41,6 +43,12 @@ class Frame:
     def shape(self) -> tuple[int, ...]:
         """Lengths of the axes."""
         return tuple(len(axis.values) for axis in self.grid.axes)
+
+    @property
+    def asks(self) -> Kind:
+        """Whether its workloads are query matrices or query graphs."""
+        known = workloads.families().get(self.grid.cells[0].workload.name)
+        return known.kind if known else "matrix"
 
     @property
     def names(self) -> frozenset[str]:

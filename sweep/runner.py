@@ -162,6 +162,11 @@ def open_dataset(store: str | Path) -> "xr.Dataset | xr.DataTree":
     return dataset.read(found.results)
 
 
+def experiment_of(store: Store) -> Experiment:
+    """The experiment that a store was last run with."""
+    return parse_experiment(store.text, f"{store.experiment}.yaml")
+
+
 def of_store(store: str | Path) -> Sweep:
     """The experiment of a store, laid out.
 
@@ -171,7 +176,7 @@ def of_store(store: str | Path) -> Sweep:
         If the folder is no store.
     """
     found = open_(Path(store))
-    experiment = parse_experiment(found.text, f"{found.experiment}.yaml")
+    experiment = experiment_of(found)
     return Sweep(experiment, expand(experiment), found)
 
 

@@ -1,0 +1,375 @@
+"""Experiment files and ``--set``: what is read, and what every mistake is told."""
+
+from pathlib import Path
+
+import pytest
+
+from sweep.errors import ExperimentError
+from sweep.experiment import Experiment, experiments, load_experiment, parse_experiment
+from sweep.grid import expand
+
+GOOD = """\
+name: small            # line 1
+reference: IP
+blocks:
+  - workload: {name: prefix, d: [4, 8]}
+    targets: uniform
+    method: [IP, CA]
+"""
+
+
+def changed(old: str, new: str) -> str:
+    assert old in GOOD
+    return GOOD.replace(old, new)
+
+
+def test_a_file_says_all_there_is() -> None:
+    read = parse_experiment(
+        "title: A title\nsource: A paper\nepsilon: 0.5\ndelta: [1e-5, 1e-9]\nkeep: covariance\n"
+        "time_limit: 60\nsimulate: 10\n" + GOOD,
+        "folder/other.yaml",
+    )
+    assert (read.name, read.title, read.source) == ("small", "A title", "A paper")
+    assert (read.epsilon, read.delta) == ((0.5,), (1e-5, 1e-9))
+    assert (read.keep, read.time_limit, read.simulate) == (("covariance",), 60.0, 10)
+    (block,) = read.blocks
+    assert block.group == "prefix"
+    assert block.workload.params == {"d": [4, 8]}
+    assert [method.called for method in block.method] == ["IP", "CA"]
+
+
+def test_the_name_of_a_nameless_experiment_is_the_files(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(GOOD.replace("name: small            # line 1\n", ""))
+    assert load_experiment(path).name == "mine"
+    assert load_experiment(str(path)).name == "mine"
+
+
+def test_the_digest_depends_on_content_and_not_on_looks() -> None:
+    plain = parse_experiment(GOOD, "x.yaml")
+    spaced = parse_experiment(
+        GOOD.replace("# line 1", "# a comment").replace("[4, 8]", "[4,  8]"), "x"
+    )
+    assert plain.digest == spaced.digest
+    assert plain.digest != parse_experiment(changed("8]", "16]"), "x.yaml").digest
+
+
+def test_an_experiment_is_frozen() -> None:
+    read = parse_experiment(GOOD, "x.yaml")
+    with pytest.raises(ValueError, match="frozen"):
+        read.__setattr__("name", "other")
+
+
+MISTAKES = {
+    "not YAML": (GOOD + "foo: [", "line 7: not YAML"),
+    "not a mapping": ("- 1\n", "x.yaml: not an experiment; expected 'name:'"),
+    "empty": ("", "x.yaml: not an experiment"),
+    "a key twice": (GOOD + "name: b\n", "line 7: this key stands there twice"),
+    "an unknown key": (
+        GOOD + "epsilom: 1\n",
+        "line 7, epsilom: no such key; did you mean 'epsilon'?",
+    ),
+    "a derived key": (GOOD + "digest: 1\n", "line 7, digest: no such key"),
+    "an unknown key of a block": (
+        changed("method:", "methods:"),
+        "line 6, blocks[0].methods: no such key; did you mean 'method'?",
+    ),
+    "no blocks": ("name: a\n", "x.yaml: needs 'blocks'"),
+    "empty blocks": ("blocks: []\n", "line 1, blocks: is empty; expected at least one"),
+    "no method": (changed("    method: [IP, CA]\n", ""), "line 4, blocks[0]: needs 'method'"),
+    "an empty method": (changed("[IP, CA]", "[]"), "line 6, blocks[0].method: is empty"),
+    "a nameless method": (
+        changed("CA]", "{tol: 1}]"),
+        "line 6, blocks[0].method[1]: needs 'name'",
+    ),
+    "no such time": (
+        GOOD + "time_limit: 0\n",
+        "line 7, time_limit: should be greater than 0, not 0",
+    ),
+    "no such array": (GOOD + "keep: [all]\n", "line 7, keep[0]: should be 'query_variances'"),
+    "NaN": (
+        GOOD + "epsilon: [1, .nan]\n",
+        "line 7, epsilon[1]: the value is nan; expected a finite",
+    ),
+    "infinity": (changed("8]", ".inf]"), "line 4, blocks[0].workload.d[1]: the value is inf"),
+    "a date": (
+        changed("8]", "2000-01-01]"),
+        "line 4, blocks[0].workload.d[1]: the value is datetime",
+    ),
+    "a text for a number": (GOOD + "delta: small\n", "line 7, delta: should be a valid number"),
+    "delta of 1": (GOOD + "delta: 1\n", "line 7, delta: should be less than 1, not 1"),
+    "negative epsilon": (GOOD + "epsilon: -1\n", "line 7, epsilon: should be greater than 0"),
+    "epsilon twice": (
+        GOOD + "epsilon: [1, 1.00000000000001]\n",
+        "line 7, epsilon: holds a value twice; name each value once",
+    ),
+    "a name with a slash": (
+        changed("small", "a/b"),
+        "line 1, name: 'a/b' is no name; expected letters",
+    ),
+    "no replicates": (
+        GOOD + "    replicates: 0\n",
+        "line 7, blocks[0].replicates: should be greater than or equal to 1, not 0",
+    ),
+    "published values of another shape": (
+        GOOD + "published:\n  - variable: gap\n    axes: {d: [4, 8]}\n    values: [1]\n",
+        "line 8, published[0]: values do not match the axes; expected 2 (d)",
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_of_form_names_line_and_key(mistake: str) -> None:
+    text, told = MISTAKES[mistake]
+    with pytest.raises(ExperimentError) as raised:
+        parse_experiment(text, "x.yaml")
+    message = str(raised.value)
+    assert message.startswith("x.yaml")
+    assert told in message
+    assert "\n" not in message
+
+
+MISTAKEN_VALUES = {
+    "workload": (changed("prefix", "prefx"), "line 4, blocks[0].workload.name", "'prefix'?"),
+    "parameter": (
+        changed("prefix, d:", "prefix, dd:"),
+        "line 4, blocks[0].workload.dd",
+        "did you mean 'd'?",
+    ),
+    "type": (changed("8]", "8.5]"), "line 4, blocks[0].workload.d", "8.5; expected a whole number"),
+    "range": (changed("8]", "0]"), "line 4, blocks[0].workload.d", "d is 0; expected at least 1"),
+    "twice": (changed("8]", "4]"), "line 4, blocks[0].workload.d", "axis 'd' holds 4 twice"),
+    "missing": (changed(", d: [4, 8]", ""), "line 4, blocks[0].workload", "needs parameter 'd'"),
+    "no values": (
+        changed("[4, 8]", "[]"),
+        "line 4, blocks[0].workload.d",
+        "an axis without values",
+    ),
+    "rule": (changed("uniform", "unifrm"), "line 5, blocks[0].targets.name", "'uniform'?"),
+    "rule's parameter": (
+        changed("uniform", "{name: uniform, vale: 1}"),
+        "line 5, blocks[0].targets.vale",
+        "did you mean 'value'?",
+    ),
+    "rule's value": (
+        changed("uniform", "{name: uniform, value: -1}"),
+        "line 5, blocks[0].targets",
+        "must be positive and finite",
+    ),
+    "close floats": (
+        changed("uniform", "{name: uniform, value: [1, 1.00000000000001]}"),
+        "line 5, blocks[0].targets.value",
+        "axis 'value' holds 1.0 twice",
+    ),
+    "rule that does not suit": (
+        changed("uniform", "sequential"),
+        "line 5, blocks[0].targets",
+        "goes by groups of queries",
+    ),
+    "axis in one of several rules": (
+        changed("uniform", "[uniform, {name: random, low: [1, 2]}]"),
+        "line 5, blocks[0].targets[1].low",
+        "'low' is an axis within one of several targets",
+    ),
+    "rules alike": (changed("uniform", "[random, random]"), "line 5, blocks[0].targets", "twice"),
+    "method": (changed("CA]", "CAA]"), "line 6, blocks[0].method[1].name", "did you mean 'CA'?"),
+    "option": (
+        changed("CA]", "{name: CA, tool: 1}]"),
+        "line 6, blocks[0].method[1].tool",
+        "did you mean 'tol'?",
+    ),
+    "option's type": (
+        changed("CA]", "{name: CA, tol: small}]"),
+        "line 6, blocks[0].method[1].tol",
+        "'small'; expected a number",
+    ),
+    "option's choice": (
+        changed("CA]", "{name: CA, algorithm: coo}]"),
+        "line 6, blocks[0].method[1].algorithm",
+        "did you mean 'coa'?",
+    ),
+    "preset": (
+        changed("CA]", "{name: CA, preset: publish}]"),
+        "line 6, blocks[0].method[1].preset",
+        "did you mean 'published'?",
+    ),
+    "methods alike": (
+        changed("CA]", "IP]"),
+        "line 6, blocks[0].method[1]",
+        "give one of them a label",
+    ),
+    "kind of workload": (
+        changed("[IP, CA]", "lp-optimal"),
+        "line 6, blocks[0].method[0].name",
+        "does not apply to a query matrix",
+    ),
+    "one thing, two labels": (
+        changed("CA]", "{name: IP, label: again}]"),
+        "blocks[0]",
+        "d=4, method=IP and d=4, method=again are one and the same",
+    ),
+    "common option": (
+        GOOD + "    options: {tol: 1e-3}\n",
+        "line 7, blocks[0].options.tol",
+        "method 'IP' does not take 'tol'",
+    ),
+    "condition": (GOOD + "    where: d >\n", "line 7, blocks[0].where", "cannot be read"),
+    "condition's name": (
+        GOOD + "    where: dd > 4\n",
+        "line 7, blocks[0].where",
+        "no coordinate of this block; did you mean 'd'?",
+    ),
+    "condition's types": (
+        GOOD + "    where: d > 'a'\n",
+        "line 7, blocks[0].where",
+        "cannot be evaluated",
+    ),
+    "condition that acts": (
+        GOOD + "    where: __import__('os').getcwd() == ''\n",
+        "line 7, blocks[0].where",
+        "expected comparisons of coordinates",
+    ),
+    "condition never true": (
+        GOOD + "    where: d > 100\n",
+        "line 7, blocks[0].where",
+        "group 'prefix' has no cells",
+    ),
+    "nothing available": (
+        changed("[IP, CA]", "{name: nonesuch, when: available}"),
+        "line 6, blocks[0].method",
+        "group 'prefix' has no cells",
+    ),
+    "zip of no axis": (
+        GOOD + "    zip: [[d, m]]\n",
+        "line 7, blocks[0].zip[0]",
+        "'m' is no axis to zip",
+    ),
+    "zip of other lengths": (
+        changed("{name: prefix, d: [4, 8]}", "{name: range, d: [4, 8], m: [1, 2, 3]}")
+        + "    zip: [[d, m]]\n",
+        "line 7, blocks[0].zip[0]",
+        "here d has 2, m has 3",
+    ),
+    "blocks at odds": (
+        GOOD + "  - {workload: {name: prefix, d: 4}, method: {name: CA, tol: 0.1}}\n",
+        "line 7, blocks[1]",
+        "asks for something else at d=4, method=CA",
+    ),
+    "blocks of other coordinates": (
+        GOOD + "  - {workload: {name: range, d: 4, m: 2}, method: IP, group: prefix}\n",
+        "line 4, blocks[0]",
+        "another block of group 'prefix' has the coordinate 'm'",
+    ),
+    "reference": (changed("reference: IP", "reference: SMII"), "line 2, reference", "'SM-II'?"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKEN_VALUES)
+def test_a_mistaken_value_is_found_before_anything_runs(mistake: str) -> None:
+    text, place, told = MISTAKEN_VALUES[mistake]
+    read = parse_experiment(text, "x.yaml")
+    with pytest.raises(ExperimentError) as raised:
+        expand(read)
+    message = str(raised.value)
+    assert message.startswith("x.yaml, line ")
+    assert place in message
+    assert told in message
+    assert "\n" not in message
+
+
+def axis(experiment: Experiment, name: str) -> tuple[object, ...]:
+    (grid,) = expand(experiment)
+    return next(axis.values for axis in grid.axes if axis.name == name)
+
+
+def test_set_changes_an_axis_wherever_it_is_taken() -> None:
+    assert axis(parse_experiment(GOOD, "x", ["d=16,32"]), "d") == (16, 32)
+    assert axis(parse_experiment(GOOD, "x", {"d": [16, 32]}), "d") == (16, 32)
+    assert axis(parse_experiment(GOOD, "x", ["d=16"]), "d") == (16,)
+
+
+def test_set_gives_a_parameter_that_was_not_written() -> None:
+    read = parse_experiment(GOOD, "x", ["value=2.5"])
+    assert {cell.targets.params["value"] for cell in expand(read)[0].cells} == {2.5}
+
+
+def test_set_replicates_methods_targets_and_experiment_keys() -> None:
+    read = parse_experiment(
+        GOOD,
+        "x",
+        ["replicates=3", "method=CA,HM", "targets=uniform,random", "delta=1e-3", "time_limit=7"],
+    )
+    assert axis(read, "replicate") == (0, 1, 2)
+    assert axis(read, "method") == ("CA", "HM")
+    assert axis(read, "targets") == ("uniform", "random")
+    assert (read.delta, read.time_limit) == ((1e-3,), 7.0)
+
+
+def test_set_method_keeps_the_options_that_were_written() -> None:
+    text = changed("CA]", "{name: CA, preset: published}]")
+    (cell, *_) = expand(parse_experiment(text, "x", ["method=CA (published)"]))[0].cells
+    assert cell.method.options["algorithm"] == "coa"
+
+
+def test_set_takes_lists_in_brackets() -> None:
+    text = changed("{name: prefix, d: [4, 8]}", "{name: marginals, orders: [1]}")
+    assert axis(parse_experiment(text, "x", ["orders=[1],[1,2]"]), "orders") == ("1", "1,2")
+
+
+def test_set_picks_rows_of_zipped_axes() -> None:
+    text = changed("{name: prefix, d: [4, 8]}", "{name: range, d: [4, 8, 16], m: [1, 2, 3]}")
+    (grid,) = expand(parse_experiment(text + "    zip: [[d, m]]\n", "x", ["d=4,16"]))
+    assert grid.axes[0].values == (4, 16)
+    assert grid.axes[0].companions == {"m": (1, 3)}
+
+
+def test_the_text_tells_of_what_was_set() -> None:
+    changed_by_hand = parse_experiment(changed("[4, 8]", "{axis: [16, 32]}"), "x")
+    set_ = parse_experiment(GOOD, "x", ["d=16,32"])
+    assert set_.digest == changed_by_hand.digest
+    assert parse_experiment(set_.text, "x").digest == set_.digest
+    assert "# line 1" in set_.text
+
+
+@pytest.mark.parametrize(
+    ("setting", "told"),
+    [
+        ("d", "--set d: expected key=value[,value...]"),
+        ("=4", "--set =4: expected key=value[,value...]"),
+        ("d=[4", "--set d=[4: '[4' is not a list of values"),
+        ("e=4", "--set e=4: no block takes 'e'; there is: d, delta"),
+        (
+            "replicate=4",
+            "--set replicate=4: no block takes 'replicate'; did you mean 'replicates'?",
+        ),
+        ("replicates=1,2", "--set replicates=1,2: expected one value"),
+        ("d=0", "x.yaml, --set d=0, blocks[0].workload.d: workload 'prefix': d is 0"),
+        ("method=CAA", "x.yaml, --set method=CAA, blocks[0].method[0].name: no method is called"),
+        ("time_limit=-1", "x.yaml, --set time_limit=-1, time_limit: should be greater than 0"),
+    ],
+)
+def test_a_mistaken_setting_is_told_as_such(setting: str, told: str) -> None:
+    with pytest.raises(ExperimentError) as raised:
+        expand(parse_experiment(GOOD, "x.yaml", [setting]))
+    assert told in str(raised.value)
+
+
+def test_no_such_experiment() -> None:
+    with pytest.raises(ExperimentError, match="did you mean 'vldb-table4'"):
+        load_experiment("vldb-tabel4")
+    with pytest.raises(ExperimentError, match="neither a file nor one that ships"):
+        load_experiment("no/such/file.yaml")
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(ExperimentError, match="cannot be read"):
+        load_experiment(tmp_path)
+    (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ExperimentError, match="not UTF-8 text"):
+        load_experiment(tmp_path / "binary.yaml")
+
+
+def test_experiments_are_listed_in_natural_order_with_a_line_each() -> None:
+    names = list(experiments())
+    assert names.index("vldb-table9") < names.index("vldb-table10")
+    assert all(experiments().values())

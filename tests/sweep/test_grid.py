@@ -1,0 +1,334 @@
+"""Expansion: hand-counted grids, shared solves, and identities that depend on content alone."""
+
+import json
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import solvers
+import workloads
+from sweep.cells import Cell, Grid
+from sweep.experiment import parse_experiment
+from sweep.grid import expand
+
+
+def block(workload: Any, method: Any, **others: Any) -> dict[str, Any]:
+    return {"workload": workload, "method": method, **others}
+
+
+def grids(*blocks: dict[str, Any], **others: Any) -> tuple[Grid, ...]:
+    content = {"reference": "IP", "blocks": list(blocks), **others}
+    return expand(parse_experiment(json.dumps(content), "x.yaml"))
+
+
+def grid(*blocks: dict[str, Any], **others: Any) -> Grid:
+    (only,) = grids(*blocks, **others)
+    return only
+
+
+def axes(of: Grid) -> dict[str, tuple[Any, ...]]:
+    return {axis.name: axis.values for axis in of.axes}
+
+
+def test_a_product_has_a_cell_for_every_combination() -> None:
+    made = grid(
+        block(
+            {"name": "range", "d": [4, 8, 16], "m": 3},
+            ["IP", "CA"],
+            targets=["uniform", "random"],
+            replicates=5,
+        )
+    )
+    assert axes(made) == {
+        "d": (4, 8, 16),
+        "targets": ("uniform", "random"),
+        "replicate": (0, 1, 2, 3, 4),
+        "method": ("IP", "CA"),
+    }
+    assert dict(made.scalars) == {"workload": "range", "m": 3}
+    assert len(made.cells) == 3 * 2 * 5 * 2
+    assert len({cell.id for cell in made.cells}) == 60
+    assert len({tuple(cell.coords.items()) for cell in made.cells}) == 60
+
+
+def test_a_scalar_is_a_coordinate_and_a_list_a_dimension_even_of_one() -> None:
+    made = grid(block({"name": "prefix", "d": 4}, "IP", targets="uniform"))
+    assert axes(made) == {"method": ("IP",)}
+    assert dict(made.scalars) == {"workload": "prefix", "d": 4, "targets": "uniform"}
+    listed = grid(block({"name": "prefix", "d": [4]}, ["IP"], targets=["uniform"]))
+    assert axes(listed) == {"d": (4,), "targets": ("uniform",), "method": ("IP",)}
+
+
+def test_cells_hold_all_parameters_and_all_options() -> None:
+    (cell,) = grid(block({"name": "range", "d": 4}, "CA")).cells
+    assert dict(cell.workload.params) == {"d": 4, "m": None, "seed": 0}
+    assert dict(cell.targets.params) == {"value": 1.0}
+    assert set(cell.method.options) == set(solvers.methods()["CA"].options)
+
+
+def test_random_things_count_their_seed_up_and_others_do_not() -> None:
+    made = grid(block({"name": "range", "d": 4, "seed": 7}, "IP", targets="random", replicates=3))
+    assert [cell.workload.params["seed"] for cell in made.cells] == [7, 8, 9]
+    assert [cell.targets.params["seed"] for cell in made.cells] == [0, 1, 2]
+    fixed = grid(block({"name": "prefix", "d": 4}, "IP", replicates=3))
+    assert len({cell.workload_key for cell in fixed.cells}) == 1
+    assert len({cell.id for cell in fixed.cells}) == 3
+
+
+def test_list_parameters_are_values_and_lists_of_lists_axes() -> None:
+    one = grid(block({"name": "marginals", "values": [2, 3, 4], "orders": [1]}, "IP"))
+    assert one.scalars["values"] == "2,3,4"
+    assert one.scalars["orders"] == "1"
+    several = grid(block({"name": "marginals", "orders": [[1], [1, 2]]}, "IP"))
+    assert axes(several)["orders"] == ("1", "1,2")
+    explicit = grid(block({"name": "marginals", "values": {"axis": [2, 3]}}, "IP"))
+    assert axes(explicit)["values"] == (2, 3)
+
+
+def test_parameters_of_the_targets_make_axes_too() -> None:
+    made = grid(
+        block({"name": "identity-sum", "d": 4}, "IP", targets={"name": "total", "k": [1, 2.5]})
+    )
+    assert axes(made)["k"] == (1.0, 2.5)
+    assert made.scalars["targets"] == "total"
+
+
+def test_a_name_that_workload_and_targets_share_tells_them_apart() -> None:
+    made = grid(
+        block(
+            {"name": "range", "d": 4, "seed": [0, 1]}, "IP", targets={"name": "random", "seed": 5}
+        )
+    )
+    assert axes(made)["seed"] == (0, 1)
+    assert made.scalars["targets_seed"] == 5
+
+
+def test_zipped_axes_make_one_dimension_with_companions() -> None:
+    made = grid(block({"name": "range", "d": [4, 8], "m": [3, 3]}, ["IP", "CA"], zip=[["d", "m"]]))
+    assert axes(made) == {"d": (4, 8), "method": ("IP", "CA")}
+    assert dict(made.axes[0].companions) == {"m": (3, 3)}
+    assert len(made.cells) == 4
+    assert [cell.workload.params["m"] for cell in made.cells] == [3] * 4
+
+
+def test_targets_zip_as_well() -> None:
+    made = grid(
+        block(
+            {"name": "range", "d": [4, 8]},
+            "IP",
+            targets=["uniform", "random"],
+            zip=[["d", "targets"]],
+        )
+    )
+    assert dict(made.axes[0].companions) == {"targets": ("uniform", "random")}
+    assert [cell.targets.name for cell in made.cells] == ["uniform", "random"]
+
+
+def test_a_condition_leaves_points_out() -> None:
+    made = grid(
+        block({"name": "prefix", "d": [4, 8, 16]}, ["IP", "CA"], where="d <= 8 or method != 'CA'")
+    )
+    assert len(made.cells) == 5
+    assert axes(made)["d"] == (4, 8, 16)
+    gone = grid(block({"name": "prefix", "d": [4, 8, 16]}, "IP", where="d != 8"))
+    assert axes(gone)["d"] == (4, 16)
+
+
+def test_blocks_of_a_group_unite_and_leave_holes() -> None:
+    made = grid(
+        block({"name": "prefix", "d": [4, 8]}, ["IP", "CA"]),
+        block({"name": "prefix", "d": [8, 16]}, ["CA", "HM"]),
+    )
+    assert axes(made) == {"d": (4, 8, 16), "method": ("IP", "CA", "HM")}
+    points = {(cell.coords["d"], cell.coords["method"]) for cell in made.cells}
+    assert points == {(d, m) for d in (4, 8) for m in ("IP", "CA")} | {
+        (d, m) for d in (8, 16) for m in ("CA", "HM")
+    }
+    assert len(made.cells) == 7
+
+
+def test_scalars_that_differ_between_blocks_become_a_dimension() -> None:
+    made = grid(
+        block({"name": "prefix", "d": 4}, "IP", targets="uniform"),
+        block({"name": "prefix", "d": 4}, "IP", targets="random"),
+        block({"name": "range", "d": 4}, "IP", targets="uniform", group="prefix"),
+    )
+    assert axes(made) == {
+        "workload": ("prefix", "range"),
+        "targets": ("uniform", "random"),
+        "method": ("IP",),
+    }
+    assert dict(made.scalars) == {"d": 4}
+
+
+def test_a_block_takes_part_with_the_default_of_what_another_varies() -> None:
+    made = grid(
+        block({"name": "random", "d": 4, "probability": [0.5]}, "IP"),
+        block({"name": "random", "d": 4}, "IP"),
+    )
+    assert axes(made)["probability"] == (0.5, 0.2)
+
+
+def test_workloads_are_groups_of_their_own() -> None:
+    names = [
+        made.group
+        for made in grids(
+            block({"name": "prefix", "d": 4}, "IP"),
+            block("pl94", "IP"),
+            block({"name": "range", "d": 4}, "IP", group="ranges"),
+        )
+    ]
+    assert names == ["prefix", "pl94", "ranges"]
+
+
+def test_labels_of_mixed_types_become_texts() -> None:
+    made = grid(
+        block({"name": "range", "d": 4, "m": 2}, "IP"), block({"name": "range", "d": 4}, "IP")
+    )
+    assert axes(made)["m"] == ("2", "none")
+
+
+def test_options_in_a_list_make_methods_of_their_own() -> None:
+    made = grid(
+        block(
+            {"name": "prefix", "d": 4},
+            ["IP", {"name": "HM", "branching": [2, "sqrt"]}, {"name": "CA", "preset": "published"}],
+        )
+    )
+    labels = ("IP", "HM (branching=2)", "HM (branching=sqrt)", "CA (published)")
+    assert axes(made)["method"] == labels
+    assert [c.method.options.get("branching") for c in made.cells][1:3] == [2, "sqrt"]
+
+
+def test_common_options_make_an_axis_of_their_own() -> None:
+    made = grid(block({"name": "prefix", "d": 4}, ["CA", "wCA-I"], options={"tol": [1e-2, 1e-4]}))
+    assert axes(made) == {"tol": (1e-2, 1e-4), "method": ("CA", "wCA-I")}
+    assert [cell.method.options["tol"] for cell in made.cells] == [1e-2, 1e-2, 1e-4, 1e-4]
+
+
+def test_the_time_limit_goes_to_methods_that_take_one() -> None:
+    made = grid(
+        block({"name": "prefix", "d": 4}, ["IP", "CA", {"name": "wCA-I", "time_limit": 3}]),
+        time_limit=60,
+    )
+    limits = {c.method.name: c.method.options.get("time_limit") for c in made.cells}
+    assert limits == {"IP": None, "CA": 60.0, "wCA-I": 3.0}
+
+
+def test_unavailable_methods_are_left_out_when_asked() -> None:
+    entries = [
+        "IP",
+        {"name": "nonesuch", "when": "available"},
+        {"name": "CA", "preset": "nonesuch", "when": "available"},
+        {"name": "CA", "when": "available"},
+    ]
+    assert axes(grid(block({"name": "prefix", "d": 4}, entries)))["method"] == ("IP", "CA")
+
+
+def solves(cells: Sequence[Cell]) -> int:
+    return len({cell.solve_key for cell in cells})
+
+
+def test_weighted_ca_with_equal_targets_is_solved_once_as_ca() -> None:
+    methods = ["CA", "wCA-I", "wCA-II"]
+    assert solves(grid(block({"name": "prefix", "d": 4}, methods)).cells) == 1
+    assert solves(grid(block({"name": "prefix", "d": 4}, methods, targets="random")).cells) == 3
+    other = ["CA", {"name": "wCA-I", "tol": 1e-3}, {"name": "wCA-II", "preset": "published"}]
+    made = grid(block({"name": "prefix", "d": 4}, other))
+    assert solves(made.cells) == 3
+    assert {cell.solved_as.name for cell in made.cells} == {"CA"}
+
+
+def test_what_is_solved_for_another_method_is_that_methods_result() -> None:
+    (cell,) = grid(block({"name": "prefix", "d": 8}, "wCA-I")).cells
+    workload = workloads.make(cell.workload.name, **cell.workload.params)
+    asked, solved = (
+        solvers.solve(spec.name, workload, **spec.options).squared_privacy_cost
+        for spec in (cell.method, cell.solved_as)
+    )
+    assert solved == pytest.approx(asked, rel=1e-6)
+
+
+def test_numbers_written_differently_are_one_identity() -> None:
+    ids = {
+        grid(block({"name": "prefix", "d": 4}, {"name": "CA", "tol": tol}, targets=targets))
+        .cells[0]
+        .id
+        for tol, targets in (
+            (1, "uniform"),
+            (1.0, {"name": "uniform", "value": 1}),
+            (1.00000000000004, {"name": "uniform", "value": 1.0}),
+        )
+    }
+    assert len(ids) == 1
+
+
+WORKLOADS = st.sampled_from(
+    [
+        {"name": "prefix", "d": [2, 4, 8]},
+        {"name": "range", "d": [2, 4], "m": 3},
+        {"name": "identity-sum", "d": [4]},
+    ]
+)
+METHODS = st.lists(st.sampled_from(["IP", "GM", "CA", "wCA-I", "HM"]), min_size=1, unique=True)
+TARGETS = st.lists(st.sampled_from(["uniform", "random"]), min_size=1, unique=True)
+BLOCKS = st.lists(
+    st.builds(
+        lambda workload, method, targets, replicates: block(
+            workload, method, targets=targets, replicates=replicates
+        ),
+        WORKLOADS,
+        METHODS,
+        TARGETS,
+        st.integers(2, 3),
+    ),
+    min_size=1,
+    max_size=3,
+)
+
+
+def identities(made: Sequence[Grid]) -> dict[tuple[Any, ...], str]:
+    return {
+        (of.group, *sorted((name, str(value)) for name, value in cell.coords.items())): cell.id
+        for of in made
+        for cell in of.cells
+    }
+
+
+@settings(max_examples=30, deadline=None)
+@given(blocks=BLOCKS, seed=st.integers(0, 99))
+def test_ids_depend_neither_on_order_nor_on_what_else_there_is(
+    blocks: list[dict[str, Any]], seed: int
+) -> None:
+    whole = identities(grids(*blocks))
+    shuffled = [dict(one) for one in blocks]
+    shuffle = random.Random(seed).shuffle
+    shuffle(shuffled)
+    for one in shuffled:
+        for key in ("method", "targets"):
+            one[key] = list(one[key])
+            shuffle(one[key])
+    assert identities(grids(*shuffled)) == whole
+    for one in blocks:
+        assert identities(grids(one)).items() <= whole.items()
+
+
+@settings(max_examples=30, deadline=None)
+@given(blocks=BLOCKS)
+def test_one_solve_never_serves_two_problems(blocks: list[dict[str, Any]]) -> None:
+    problems: dict[str, str] = {}
+    for of in grids(*blocks):
+        for cell in of.cells:
+            assert problems.setdefault(cell.solve_key, cell.problem_key) == cell.problem_key
+
+
+def test_simulations_are_part_of_the_identity_and_not_of_the_solve() -> None:
+    plain, simulated = (
+        grid(block({"name": "prefix", "d": 4}, "IP"), simulate=n).cells[0] for n in (0, 100)
+    )
+    assert plain.id != simulated.id
+    assert plain.solve_key == simulated.solve_key
