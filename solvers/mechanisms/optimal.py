@@ -196,7 +196,7 @@ def work(m: int, d: int) -> Work:
     k = min(m, d)
     heavy = heaviest_count(m + d, k)
     flops = 3.2e8 + 115.0 * heavy**2 * k + 3.3 * heavy**3
-    return Work(flops=flops, bytes=12.0 * heavy**2 + 40.0 * (m + d) * k + 8.0 * m * d)
+    return Work(flops=flops, bytes=16.0 * heavy**2 + 40.0 * (m + d) * k + 8.0 * m * d)
 
 
 METHODS = (
