@@ -52,7 +52,7 @@ class Settings:
 
 
 @dataclass(frozen=True, eq=False)
-class _Level:
+class Level:
     """The smooth dual at one sharpness."""
 
     program: Program
@@ -98,7 +98,7 @@ def soften(
     system = System(program.matrix)
     uniform = np.exp(program.log_counts - np.logaddexp.reduce(program.log_counts))
     q = _normalised(uniform)
-    level = _Level(program, _FIRST_SHARPNESS / float((1 / program.inner(q)).sum()))
+    level = Level(program, _FIRST_SHARPNESS / float((1 / program.inner(q)).sum()))
     best = Optimum(program.inner(q), q).improved(program, q, program.inner(q))
     while best.gap > settings.tol and not deadline.passed:
         if best.iterations >= settings.max_iterations:
@@ -112,14 +112,14 @@ def soften(
         best = best.improved(program, q, program.inner(q))
         best = replace(best, iterations=best.iterations + 1)
         if decrement <= enough:
-            level = _Level(program, level.t * settings.mu)
+            level = Level(program, level.t * settings.mu)
     converged = best.gap <= settings.tol
     stopped = replace(best, converged=converged, timed_out=deadline.passed and not converged)
     return stopped, level.t
 
 
 def _line_search(
-    level: _Level,
+    level: Level,
     q: Array,
     direction: Array,
     decrement: float,

@@ -1,0 +1,184 @@
+"""Marginals in subset variables: closed forms, published optima, invariances, certificates."""
+
+from itertools import combinations
+from math import comb, prod
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from marginal_problems import make, problems
+
+import solvers
+import workloads
+
+
+def solve(name, problem, **options):
+    return solvers.solve(name, problem.workload, problem.targets, **options)
+
+
+@pytest.mark.parametrize(("values", "expected"), [(2, 2.182453), (4, 3.471896), (6, 4.119431)])
+def test_all_one_and_two_way_marginals_of_three_attributes(values, expected):
+    """Values of design.md section 4."""
+    solution = solvers.solve("optimal", workloads.make("marginals", attributes=3, values=values))
+    assert solution.squared_privacy_cost == pytest.approx(expected, abs=6e-7 + 1e-6 * expected)
+
+
+@pytest.mark.parametrize(("attributes", "values"), [(1, 7), (3, 5), (40, 10)])
+def test_one_way_marginals_in_closed_form(attributes, values):
+    """Least 1/s_0 + k(n-1)/s_1 with (s_0 + (n-1) s_1)/n² = 1: Cauchy-Schwarz."""
+    workload = workloads.make("marginals", attributes=attributes, values=values, orders=[1])
+    solution = solvers.solve("optimal", workload, tol=1e-10)
+    expected = ((1 + np.sqrt(attributes) * (values - 1)) / values) ** 2
+    assert solution.squared_privacy_cost == pytest.approx(expected, rel=1e-9)
+
+
+def test_all_three_way_marginals_of_equal_attributes_in_closed_form():
+    """All marginals are alike, so their common bound is the only constraint."""
+    attributes, values, order = 100, 10, 3
+    workload = workloads.make("marginals", attributes=attributes, values=values, orders=[order])
+    solution = solvers.solve("optimal", workload)
+    terms = (
+        (values - 1) ** size * np.sqrt(comb(attributes, size) * comb(order, size))
+        for size in range(order + 1)
+    )
+    assert solution.squared_privacy_cost == pytest.approx((sum(terms) / values**order) ** 2)
+    assert workload.d == 10**100
+    np.testing.assert_allclose(solution.query_variances, np.ones(comb(attributes, order)))
+
+
+def test_a_marginal_of_thirty_attributes_is_an_identity():
+    """Attributes that are never apart are one: no list of 2^30 subsets."""
+    workload = workloads.make(
+        "marginals", attributes=40, values=3, subsets=[list(range(30)), [30, 31]]
+    )
+    alone = workloads.make("marginals", attributes=2, values=[3**30, 9], orders=[1])
+    found = solvers.solve("optimal", workload, [2.0, 3.0], tol=1e-9)
+    expected = solvers.solve("optimal", alone, [2.0, 3.0], tol=1e-9)
+    assert found.squared_privacy_cost == pytest.approx(expected.squared_privacy_cost, rel=2e-9)
+
+
+def closure(subsets):
+    return {
+        part
+        for subset in subsets
+        for n in range(len(subset) + 1)
+        for part in combinations(subset, n)
+    }
+
+
+def residual_planner(problem):
+    """Privacy cost and variance of each residual by ResidualPlanner's own formulas.
+
+    Xiao, He, Zhang and Kifer, NeurIPS 2023: p_S = prod of (n_i - 1)/n_i, and a cell of
+    marginal T has variance sum over S within T of sigma_S² p_S prod over T less S of n_j^-2.
+    """
+    operator = problem.workload.operator
+    sizes, parts = operator.sizes, sorted(closure(operator.subsets))
+    p = np.array([prod((sizes[i] - 1) / sizes[i] for i in part) for part in parts])
+    cells = np.array(
+        [
+            [
+                set(part) <= set(subset) and prod(sizes[j] ** -2.0 for j in set(subset) - set(part))
+                for part in parts
+            ]
+            for subset in operator.subsets
+        ],
+        dtype=float,
+    )
+    return p, cells * p
+
+
+@settings(max_examples=30, deadline=None)
+@given(problems(least_size=2), st.sampled_from([("CA", 0), ("wCA-II", 1), ("wCA-I", 2)]))
+def test_total_error_is_residual_planners(problem, method):
+    """Its closed form: (sum_S sqrt(v_S p_S))² at unit privacy cost."""
+    name, power = method
+    p, variances = residual_planner(problem)
+    first = np.unique(problem.workload.groups, return_index=True)[1]
+    weights = np.array(problem.workload.group_sizes) * problem.targets[first] ** -float(power)
+    expected = np.sqrt((weights @ variances) * p).sum() ** 2
+    solution = solve(name, problem)
+    found = solution.squared_privacy_cost * float(weights @ solution.marginal_variances)
+    assert found == pytest.approx(expected, rel=1e-9)
+
+
+@settings(max_examples=6, deadline=None)
+@given(problems(least_size=2))
+def test_largest_variance_is_residual_planners_through_a_conic_solver(problem):
+    p, variances = residual_planner(problem)
+    first = np.unique(problem.workload.groups, return_index=True)[1]
+    sigma = cp.Variable(p.size, pos=True)
+    scaled = variances / problem.targets[first][:, None]
+    task = cp.Problem(cp.Minimize(p @ cp.inv_pos(sigma)), [scaled @ sigma <= 1])
+    task.solve(solver=cp.CLARABEL)
+    found = solve("optimal", problem, tol=1e-8).squared_privacy_cost
+    assert found == pytest.approx(task.value, rel=1e-5)
+
+
+@settings(max_examples=25, deadline=None)
+@given(problems(), st.randoms(use_true_random=False))
+def test_renaming_attributes_changes_nothing(problem, random):
+    operator = problem.workload.operator
+    order = list(range(len(operator.sizes)))
+    random.shuffle(order)
+    first = np.unique(problem.workload.groups, return_index=True)[1]
+    moved = make(
+        [operator.sizes[i] for i in order],
+        [[order.index(i) for i in subset] for subset in operator.subsets],
+        problem.targets[first],
+    )
+    for name in solvers.marginals.FORMS:
+        before, after = solve(name, problem), solve(name, moved)
+        assert after.squared_privacy_cost == pytest.approx(before.squared_privacy_cost, rel=2e-3)
+    assert solve("optimal", moved, tol=1e-9).squared_privacy_cost == pytest.approx(
+        solve("optimal", problem, tol=1e-9).squared_privacy_cost, rel=2e-9
+    )
+
+
+@settings(max_examples=25, deadline=None)
+@given(problems(), st.floats(1e-3, 1e3))
+def test_scaling_targets_divides_the_squared_cost(problem, factor):
+    for name in solvers.marginals.FORMS:
+        base = solve(name, problem)
+        scaled = solvers.solve(name, problem.workload, factor * problem.targets)
+        assert factor * scaled.squared_privacy_cost == pytest.approx(
+            base.squared_privacy_cost, rel=2e-3
+        )
+
+
+@settings(max_examples=25, deadline=None)
+@given(problems())
+def test_one_marginal_less_or_one_target_looser_never_costs_more(problem):
+    operator = problem.workload.operator
+    subsets = [list(subset) for subset in operator.subsets]
+    values = problem.targets[np.unique(problem.workload.groups, return_index=True)[1]]
+    base = solve("optimal", problem).squared_privacy_cost * (1 + 1e-9)
+    looser = make(operator.sizes, subsets, [*values[:-1], 10 * values[-1]])
+    assert solve("optimal", looser).lower_bound <= base
+    if len(subsets) > 1:
+        assert solve("optimal", make(operator.sizes, subsets[:-1], values[:-1])).lower_bound <= base
+
+
+@settings(max_examples=25, deadline=None)
+@given(problems(), st.integers(0, 2**32 - 1))
+def test_any_weights_certify_and_no_method_beats_them(problem, seed):
+    known = solvers.marginals.structure(problem)
+    weights = np.random.default_rng(seed).exponential(size=known.targets.size)
+    bound = known.program.lower_bound(weights)
+    for name in solvers.marginals.FORMS:
+        found = solve(name, problem)
+        assert bound <= found.squared_privacy_cost * (1 + 1e-12)
+        assert found.lower_bound <= found.squared_privacy_cost * (1 + 1e-12)
+
+
+def test_six_orders_of_magnitude_in_the_targets():
+    sizes = [2, 3, 4, 5, 6, 7, 8]
+    subsets = [list(s) for n in (1, 2, 3) for s in combinations(range(7), n)]
+    targets = 10 ** np.random.default_rng(0).uniform(-3, 3, len(subsets))
+    problem = make(sizes, subsets, targets)
+    for name, tol in (("optimal", 1e-8), ("SM-II", 1e-4)):
+        solution = solve(name, problem, tol=tol)
+        assert solution.converged
+        assert solution.gap <= tol

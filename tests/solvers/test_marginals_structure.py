@@ -1,0 +1,232 @@
+"""What the solver on marginals is made of: closure, classes, linear systems, dispatch."""
+
+import pickle
+from itertools import chain, combinations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from marginal_problems import make, problems
+from scipy.optimize import minimize
+from scipy.special import logsumexp
+
+import solvers
+import workloads
+from solvers import certificate
+from solvers.marginals import FORMS, MarginalsSolution, structure, system
+from solvers.marginals.interior_point import minimise
+from solvers.marginals.soft_max import Level
+from solvers.problem import as_problem
+
+
+def powerset(items):
+    return chain.from_iterable(combinations(items, n) for n in range(len(items) + 1))
+
+
+@settings(max_examples=50, deadline=None)
+@given(problems())
+def test_the_closure_counts_the_rank_and_lists_every_subset(problem):
+    known = structure(problem)
+    ranks = np.exp(known.closure.log_ranks)
+    assert ranks.sum() == pytest.approx(np.linalg.matrix_rank(problem.workload.dense))
+    blocks = known.closure.blocks
+    for at, marginal in enumerate(known.operator.subsets):
+        whole = [b for b, block in enumerate(blocks) if set(block) <= set(marginal)]
+        start, end = known.closure.incidence.indptr[at : at + 2]
+        listed = [known.closure.subset(s) for s in known.closure.incidence.indices[start:end]]
+        assert sorted(listed) == sorted(powerset(whole))
+
+
+def test_attributes_that_are_never_apart_and_single_values_make_no_subsets():
+    known = structure(make([2, 1, 3, 4], [[0, 1, 2], [0, 2, 3]], [1, 1]))
+    assert known.closure.blocks == ((0, 2), (3,))
+    assert known.closure.block_sizes == (6, 4)
+
+
+@settings(max_examples=50, deadline=None)
+@given(problems())
+def test_classes_of_alike_marginals_have_the_same_optimum(problem):
+    known = structure(problem)
+    whole = minimise(known.program, tol=1e-9)
+    collapsed = known.collapsed
+    part = minimise(collapsed.program, tol=1e-9)
+    assert part.upper == pytest.approx(whole.upper, rel=2e-9)
+    assert known.program.value(collapsed.variables(part.v)) == pytest.approx(part.upper)
+    assert known.program.lower_bound(collapsed.weights(part.q)) == pytest.approx(part.lower)
+
+
+def test_alike_marginals_are_few_classes():
+    equal = structure(as_problem(workloads.make("marginals", attributes=12, orders=[1, 2, 3])))
+    assert equal.program.matrix.shape == (298, 299)
+    assert equal.collapsed.program.matrix.shape == (3, 4)
+    mixed = workloads.make("marginals", attributes=12, values=[2, 3] * 6, orders=[2])
+    assert structure(as_problem(mixed)).collapsed.program.matrix.shape == (3, 6)
+
+
+@pytest.mark.parametrize("shape", [(5, 40), (40, 12)])
+@pytest.mark.parametrize("largest", [0, 1000])
+def test_linear_systems(monkeypatch, shape, largest):
+    """By rows and by columns, by Cholesky and by conjugate gradients."""
+    monkeypatch.setattr(system, "LARGEST_FACTORISED", largest)
+    rng = np.random.default_rng(0)
+    a = rng.exponential(size=shape) * (rng.random(shape) < 0.4)
+    a[0, 0] = 1.0
+    g, e = rng.exponential(size=shape[0]), rng.exponential(size=shape[1])
+    right = rng.normal(size=shape[0])
+    found = system.System(sp.csr_array(a)).factorised(g, e)(right)
+    expected = np.linalg.solve(np.diag(1 / g) + (a * e) @ a.T, right)
+    np.testing.assert_allclose(found, expected, rtol=1e-8)
+
+
+@pytest.mark.parametrize("largest", [0, 10_000])
+def test_many_marginals_with_targets_of_their_own(monkeypatch, largest):
+    monkeypatch.setattr(system, "LARGEST_FACTORISED", largest)
+    workload = workloads.make("marginals", attributes=16, values=[2, 3, 4, 5] * 4, orders=[1, 2, 3])
+    targets = np.random.default_rng(0).uniform(1, 10, len(workload.group_sizes))
+    solution = solvers.solve("optimal", workload, np.repeat(targets, workload.group_sizes))
+    assert solution.structure.collapsed.program.matrix.shape == (696, 697)
+    assert solution.converged
+    assert solution.gap <= 1e-6
+
+
+@pytest.mark.parametrize("t", [0.5, 5.0, 50.0])
+def test_the_dual_of_a_level_is_problem_4(t):
+    """Newton on the weights and BFGS on the variances of the subsets end at one value."""
+    problem = make([2, 3, 4], [[0], [0, 1], [1, 2]], [1.0, 2.0, 3.0])
+    program = structure(problem).program
+
+    def objective(log_v):
+        soft = logsumexp(t * program.ratios(np.exp(log_v)) + program.log_counts) / t
+        return np.exp(-log_v).sum() + soft
+
+    expected = minimize(objective, np.zeros(program.matrix.shape[1]), options={"gtol": 1e-9}).fun
+    level, solver = Level(program, t), system.System(program.matrix)
+    q = np.exp(program.log_counts) / np.exp(program.log_counts).sum()
+    for _ in range(100):
+        direction, _ = level.newton(solver, q)
+        q = q * np.exp(direction / (1 + np.abs(direction).max()))
+        q /= q.sum()
+    assert level.value(q) == pytest.approx(expected, rel=1e-8)
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_solutions_travel_between_processes(name):
+    solution = solvers.solve(name, make([2, 3], [[0], [1]], [1, 2]).workload, 2.0)
+    copy = pickle.loads(pickle.dumps(solution))
+    assert copy.squared_privacy_cost == solution.squared_privacy_cost
+    assert copy.timed(3.0).runtime == 3.0
+    np.testing.assert_array_equal(copy.covariance, solution.covariance)
+
+
+def test_a_time_limit_and_too_few_iterations_are_confessed():
+    workload = make([2, 3, 4, 5], [[0, 1], [1, 2], [2, 3]], [1, 2, 3]).workload
+    targets = np.repeat([1.0, 5.0, 20.0], workload.group_sizes)
+    late = solvers.solve("optimal", workload, targets, time_limit=0.0, tol=1e-9)
+    assert late.timed_out
+    assert not late.converged
+    assert late.gap > 1e-9
+    assert np.max(late.query_variances / targets) == pytest.approx(1.0)
+    short = solvers.solve("optimal", workload, targets, max_iterations=1, tol=1e-12)
+    assert not short.converged
+    assert not short.timed_out
+    assert short.iterations == 1
+
+
+def test_certificates_of_marginals_take_no_matrix():
+    workload = workloads.make("marginals", attributes=40, values=7, orders=[2])
+    problem = as_problem(workload)
+    best = solvers.solve("optimal", workload, tol=1e-8)
+    for bound in (certificate.certify(problem), certificate.quick_lower_bound(problem)):
+        assert bound == pytest.approx(best.squared_privacy_cost, rel=1e-4)
+        assert bound <= best.squared_privacy_cost * (1 + 1e-12)
+
+
+def test_uneven_targets_and_other_options_go_to_the_matrix():
+    workload = workloads.make("marginals", attributes=2, values=[2, 3])
+    uneven = np.arange(1.0, workload.m + 1)
+    assert not isinstance(solvers.solve("optimal", workload, uneven), MarginalsSolution)
+    coa = solvers.solve("CA", workload, algorithm="coa")
+    assert not isinstance(coa, MarginalsSolution)
+    assert coa.squared_privacy_cost == pytest.approx(
+        solvers.solve("CA", workload).squared_privacy_cost, rel=1e-4
+    )
+
+
+def huge(**params):
+    return workloads.make("marginals", **{"attributes": 30, "values": 10, "orders": [2], **params})
+
+
+@pytest.mark.parametrize(
+    ("ask", "sentence"),
+    [
+        (lambda: solvers.solve("HM", huge()), "it has no form in subset variables .there is one"),
+        (
+            lambda: solvers.solve("optimal", huge(), np.arange(1.0, huge().m + 1)),
+            "the targets differ within a marginal; give one for each",
+        ),
+        (
+            lambda: solvers.solve("CA", huge(), preset="published"),
+            "option 'algorithm' needs the query matrix; leave it at its default",
+        ),
+        (lambda: solvers.solve("GM", huge()).covariance, r"43500 queries over about 10\^30 cells"),
+        (
+            lambda: solvers.solve(
+                "optimal", huge(subsets=[list(range(30)), *([i] for i in range(30))])
+            ),
+            "subsets of attributes, more than the limit",
+        ),
+        (
+            lambda: solvers.solve("CA", huge(orders=[3], values=20)).draw(
+                2, np.random.default_rng(0)
+            ),
+            "too many to draw the error of each",
+        ),
+    ],
+)
+def test_what_a_large_domain_does_not_allow_is_said(ask, sentence):
+    with pytest.raises(solvers.NotApplicableError, match=sentence):
+        ask()
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"total_error_weight": -1.0}, "expected a number of at least 0"),
+        ({"refined": True, "total_error_weight": 1.0}, "leave one of the two out"),
+    ],
+)
+def test_bad_options_are_refused(options, sentence):
+    with pytest.raises(solvers.OptionError, match=sentence):
+        solvers.solve("optimal", huge(), **options)
+
+
+def test_input_perturbation_beyond_floats_fails_in_a_sentence():
+    with pytest.raises(solvers.SolveFailedError, match=r"about 10\^399, beyond floats"):
+        solvers.solve("IP", huge(attributes=400, orders=[1]))
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(1, 400), st.integers(2, 10**6))
+def test_any_domain_has_finite_answers(attributes, values):
+    """The total and all one-way marginals; GM costs one for each of them."""
+    workload = workloads.make("marginals", attributes=attributes, values=values, orders=[0, 1])
+    found = {name: solvers.solve(name, workload) for name in ("optimal", "CA", "GM", "SM-II")}
+    assert found["GM"].squared_privacy_cost == attributes + 1
+    assert found["optimal"].squared_privacy_cost <= attributes + 1
+    for solution in found.values():
+        assert solution.marginal_variances.max() == pytest.approx(1.0)
+        assert solution.squared_privacy_cost >= found["optimal"].lower_bound * (1 - 1e-12)
+    assert found["SM-II"].gap <= 1e-3
+
+
+@pytest.mark.slow
+def test_a_hundred_attributes_with_a_target_for_each_marginal():
+    workload = workloads.make("marginals", attributes=100, values=10, orders=[3])
+    targets = np.random.default_rng(0).integers(1, 11, workload.target_count).astype(float)
+    bound = solvers.solve("optimal", workload, targets, tol=1e-6)
+    assert bound.gap <= 1e-6
+    found = solvers.solve("SM-II", workload, targets)
+    assert bound.lower_bound * (1 - 1e-12) <= found.squared_privacy_cost
+    assert found.squared_privacy_cost <= bound.squared_privacy_cost * (1 + 1e-3)
