@@ -6,6 +6,7 @@ production release needs a sampler that is exact (Mironov, CCS 2012).
 """
 
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, Protocol
 
 import numpy as np
@@ -114,8 +115,8 @@ class TruncatedGeometric:
     measure: str = "variance"
 
     def __post_init__(self) -> None:
-        if self.n < 1:
-            raise OptionError(f"n is {self.n}; expected a largest answer of at least 1")
+        if not (isinstance(self.n, Integral) and self.n >= 1):
+            raise OptionError(f"n is {self.n}; expected a largest answer, a whole number from 1")
         if self.measure not in MEASURES:
             raise OptionError(f"measure is {self.measure!r}; expected one of {', '.join(MEASURES)}")
 

@@ -117,7 +117,8 @@ def test_laplace_samples_follow_their_distribution():
 
 
 def test_impossible_lines_are_refused():
-    with pytest.raises(OptionError, match="n is 0"):
-        TruncatedGeometric(0)
+    for n in (0, 2.5):
+        with pytest.raises(OptionError, match=f"n is {n}; .* whole number"):
+            TruncatedGeometric(n)
     with pytest.raises(OptionError, match="measure is 'bias'"):
         TruncatedGeometric(3, "bias")
