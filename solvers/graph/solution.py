@@ -123,7 +123,7 @@ class GraphSolution:
             "leakage_bound_any_prior": self.leakage_bound_any_prior,
             "expected_squared_error": self.expected_squared_error,
             "max_variance": self.max_variance,
-            "variance_ratio": self.variance_ratio,
+            "variance_ratio_at_budget": self.variance_ratio,
             "prior_is_regular": self.prior_is_regular,
             **self.own_numbers,
             "iterations": self.iterations,
