@@ -103,7 +103,7 @@ class PureBudget:
 
 @dataclass(frozen=True)
 class NoBudget:
-    """A mechanism without differential privacy at any finite ε with δ < 1 of use.
+    """A mechanism for which no (ε, δ) is claimed.
 
     Attributes
     ----------
