@@ -195,7 +195,7 @@ def _overview(group: str, data: xr.Dataset, experiment: Experiment) -> Table:
         return _table(f"{group}: nothing to show; no variable is {', '.join(found)}", [], [])
     first = next(iter(slabs.values()))
     count = int(np.prod([len(labels) for labels in first.rows.values()])) * len(first.columns)
-    if count > _LONGEST:
+    if count > _LONGEST or len(slabs) == 1:
         wanted = "variance_ratio" if not experiment.show and "variance_ratio" in slabs else ""
         name = wanted or next(iter(slabs))
         return _pivot(group, data, name, slabs[name])
