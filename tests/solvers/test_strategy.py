@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from solvers import NotApplicableError
 from solvers.problem import as_problem
-from solvers.strategy import from_strategy
+from solvers.strategy import compact, from_strategy
 
 
 def by_pseudo_inverse(queries, targets, strategy):
@@ -44,3 +44,39 @@ def test_a_query_outside_the_row_space_is_refused_with_its_number():
     problem = as_problem(np.array([[1.0, 1.0, 0.0], [0.0, 1.0, 1.0]]))
     with pytest.raises(NotApplicableError, match=r"query 1 .* rank is 1 over 3 cells"):
         from_strategy("S", problem, np.array([[1.0, 1.0, 0.0]]))
+
+
+@pytest.mark.parametrize("shape", [(3, 7), (7, 3), (40, 6), (5, 5)])
+@pytest.mark.parametrize("rank", [1, 3])
+def test_compact_keeps_the_gram_matrix_and_drops_the_rest(shape, rank):
+    rng = np.random.default_rng(rank)
+    matrix = rng.normal(size=(shape[0], rank)) @ rng.normal(size=(rank, shape[1]))
+    for held in (matrix, sp.csr_array(matrix)):
+        singular, rows = compact(held)
+        assert rows.shape == (rank, shape[1])
+        assert np.all(np.diff(singular) <= 0)
+        np.testing.assert_allclose(rows @ rows.T, np.eye(rank), atol=1e-12)
+        np.testing.assert_allclose(
+            (rows.T * singular**2) @ rows, matrix.T @ matrix, atol=1e-12 * singular[0] ** 2
+        )
+
+
+@pytest.mark.parametrize("decades", [4, 7])
+def test_an_ill_conditioned_strategy_keeps_its_accuracy(decades):
+    """Gram matrices of condition 1e8 and 1e14: the second takes the way over the SVD."""
+    rng = np.random.default_rng(5)
+    left, right = (np.linalg.qr(rng.normal(size=(6, 6)))[0] for _ in range(2))
+    strategy = left @ np.diag(np.logspace(0, -decades, 6)) @ right
+    queries = rng.normal(size=(4, 6))
+    solution = from_strategy("S", as_problem(queries), strategy)
+    expected = by_pseudo_inverse(queries, np.ones(4), strategy)
+    assert solution.squared_privacy_cost == pytest.approx(expected, rel=1e-6)
+
+
+def test_strategies_of_any_scale_are_the_same_mechanism():
+    strategy = np.random.default_rng(2).normal(size=(9, 5))
+    costs = [
+        from_strategy("S", as_problem(np.eye(5)), scale * strategy).squared_privacy_cost
+        for scale in (1e-6, 1.0, 1e6)
+    ]
+    np.testing.assert_allclose(costs, costs[1], rtol=1e-10)
