@@ -46,19 +46,20 @@ def factor(problem: Problem, kind: str) -> Factored:
     problem : Problem
         The workload and its targets.
     kind : str
-        - ``"own"``: the basis of the problem's own factorisation: I where W has rank d;
         - ``"identity"``: B = I, L = W;
         - ``"upper-triangular"``: B = U, ones on and above the diagonal (PVLDB 14(10),
           section 7), so that L of a range query has two entries;
-        - ``"paper"``: the one of these two in which L has fewer entries, as in section 7;
+        - ``"lower-triangular"``: its transpose, the same for the cells in reverse order;
+        - ``"paper"``: the one of these three in which L has the fewest entries (section 7 has
+          the first two; its prefix workload is upper triangular, so that L = I);
+        - ``"own"``: the basis of the problem's own factorisation, I where W has rank d;
         - ``"workload"``: k linearly independent queries;
         - ``"row-space"``: orthonormal rows;
         - ``"factor"``: the basis in which the covariance at equal dual weights is I.
 
-        ``"identity"``, ``"upper-triangular"`` and ``"paper"`` need a workload of rank d: with
-        a smaller rank the directions that no query sees would get ever more noise and
-        Problem 1 has no minimiser over d x d matrices. ``"row-space"`` takes their place
-        then, and is named in the result.
+        These four need a workload of rank d: with a smaller rank the directions that no query
+        sees would get ever more noise and Problem 1 has no minimiser over d x d matrices.
+        ``"row-space"`` takes their place then, and is named in the result.
 
     Returns
     -------
@@ -93,8 +94,16 @@ def _upper_triangular(problem: Problem) -> Factored:
     return Factored(upper, differences, "upper-triangular")
 
 
+def _lower_triangular(problem: Problem) -> Factored:
+    """L = W inv(Uᵀ): every column less the one after it."""
+    dense = problem.workload.dense
+    lower = np.tril(np.ones((dense.shape[1],) * 2))
+    differences: Array = -np.diff(dense, axis=1, append=0.0)
+    return Factored(lower, differences, "lower-triangular")
+
+
 def _paper(problem: Problem) -> Factored:
-    candidates = _identity(problem), _upper_triangular(problem)
+    candidates = _identity(problem), _upper_triangular(problem), _lower_triangular(problem)
     return min(candidates, key=lambda found: _entries(found.representation))
 
 
@@ -118,7 +127,7 @@ def _row_space(problem: Problem) -> Factored:
     own = problem.factors.basis
     if own is None:
         return _identity(problem)._replace(kind="row-space")
-    orthonormal, upper = sla.qr(own.T, mode="economic")
+    orthonormal, upper = np.linalg.qr(own.T)
     return Factored(orthonormal.T, problem.representation @ upper.T, "row-space")
 
 
@@ -152,6 +161,7 @@ KINDS: Mapping[str, Callable[[Problem], Factored]] = {
     "own": _own,
     "identity": _identity,
     "upper-triangular": _upper_triangular,
+    "lower-triangular": _lower_triangular,
     "paper": _paper,
     "workload": _workload,
     "row-space": _row_space,
@@ -159,4 +169,4 @@ KINDS: Mapping[str, Callable[[Problem], Factored]] = {
 }
 """Every kind of basis by name."""
 
-_NEEDS_FULL_RANK = ("identity", "upper-triangular", "paper")
+_NEEDS_FULL_RANK = ("identity", "upper-triangular", "lower-triangular", "paper")

@@ -9,9 +9,12 @@ gives the concave programme of the same value
 over two simplices, where f is the nuclear norm of `solvers.spectral` and omega the weights
 of the total variance. Its optimal p and q are the soft-max weights of Problem 4's minimiser,
 and its inner solution is that minimiser. So Algorithm 1 (raise t, Newton steps by conjugate
-gradients, backtracking) runs here on d + m unknowns instead of k², whatever the basis: a
-step is the solution of `solvers.newton_system` with diagonal ``x / t``, and every iterate
-has a certified gap.
+gradients, backtracking) runs here on d + m unknowns instead of k², whatever the basis, and
+every iterate has a certified gap.
+
+A soft-max weight is exp(-t slack) and soon leaves double precision, but where the weights
+that remain do not span the cells, the vanishing ones decide Σ. So a logarithmic barrier keeps
+them: ``weight * sum(log x)``, with a weight that costs a quarter of the gap asked for.
 """
 
 from dataclasses import dataclass
@@ -27,7 +30,10 @@ from solvers.spectral import Factors
 from workloads.operators import Array
 
 _FIRST_SHARPNESS = 10.0
-_SMALLEST_WEIGHT = 1e-14
+_FINEST_SHARPNESS = 1e4
+_BARRIER_SHARE = 0.25
+_SMALLEST_START = 1e-3
+_LARGEST_EXPONENT = 50.0
 _SMALLEST_STEP = 1e-8
 _ROUNDING = 1e-13
 
@@ -61,15 +67,26 @@ class Settings:
     max_iterations: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Level:
-    """The sharpness of every weight's entropy, shape (d + m,)."""
+    """Sharpness of every weight's entropy, shape (d + m,), and weight of the barrier."""
 
     t: Array
+    barrier: float
 
     def value(self, point: Point) -> float:
-        entropy = -np.sum(point.x * np.log(point.x) / self.t)
-        return 2 * point.spectrum.nuclear_norm + float(entropy)
+        smooth = (self.barrier - point.x / self.t) @ np.log(point.x)
+        return 2 * point.spectrum.nuclear_norm + float(smooth)
+
+    def newton(self, point: Point) -> tuple[Array, float, int]:
+        """The step of log x, the Newton decrement, and the products that it took."""
+        program, x = point.program, point.x
+        slope = x * (point.gradient - np.log(x) / self.t) + self.barrier
+        curvature = x / self.t + self.barrier
+        free_share = x[program.factors.cells :] / point.q
+        system = NewtonSystem(point.spectrum, free_share, curvature, x[:, None] * program.groups)
+        step, _ = system.solve(slope, np.zeros(program.groups.shape[1]))
+        return step, float(step @ slope), system.products
 
 
 def minimise(
@@ -92,7 +109,7 @@ def minimise(
     deadline : Deadline
         When to stop with the best so far.
     start : Weights, optional
-        Of a neighbouring problem; equal weights if not given.
+        Of a neighbouring problem of any size; equal weights if not given.
 
     Returns
     -------
@@ -101,18 +118,14 @@ def minimise(
     float
         The last t1.
     """
-    d, m = factors.cells, factors.queries
-    groups = np.zeros((d + m, 2))
-    groups[:d, 0] = groups[d:, 1] = 1
-    program = WeightProgram(factors, omega, True, np.zeros(d + m), groups)
-    uniform = groups @ (1 / groups.sum(axis=0))
-    near = uniform if start is None else np.concatenate([start.p, start.q])
-    point = evaluate(program, _normalised(near, groups, uniform))
-    sharpness = _FIRST_SHARPNESS / point.spectrum.nuclear_norm
-    level = _Level(np.full(d + m, sharpness))
+    point = _first_point(factors, omega, start)
+    norm, columns = point.spectrum.nuclear_norm, point.program.groups[:, 0] > 0
+    sharpness = _FIRST_SHARPNESS / norm
+    finest = _FINEST_SHARPNESS * np.log(columns.size) / (settings.tol * norm)
+    barrier = _BARRIER_SHARE * settings.tol * norm / columns.size
+    level = _Level(np.full(columns.size, sharpness), barrier)
     lower, upper, best = 0.0, np.inf, point
-    iterations = products = 0
-    factorisations = 1
+    iterations, products, factorisations = 0, 0, 1
     while True:
         low, high = _bounds(point)
         lower = max(lower, low)
@@ -121,16 +134,18 @@ def minimise(
         converged = upper <= lower * (1 + settings.tol)
         if converged or deadline.passed or iterations >= settings.max_iterations:
             break
-        direction, decrement, used = _newton_direction(point, level)
-        products += used
-        moved, trials = _line_search(point, level, direction, decrement, uniform, settings)
+        direction, decrement, used = level.newton(point)
+        moved, trials = _line_search(point, level, direction, decrement, settings)
+        iterations, products = iterations + 1, products + used
         factorisations += trials
-        if moved is None and decrement > settings.nttol * point.spectrum.nuclear_norm:
-            break
-        point, iterations = moved or point, iterations + 1
-        if decrement <= settings.nttol * point.spectrum.nuclear_norm:
+        point = moved or point
+        if decrement <= settings.nttol * norm:
             sharpness *= settings.mu
-            level = _Level(sharpness * np.where(groups[:, 0] > 0, 1.0, settings.t2_over_t1))
+            level = _Level(sharpness * np.where(columns, 1.0, settings.t2_over_t1), barrier)
+        elif moved is None:
+            break
+        if sharpness > finest:
+            break
     result = DualResult(
         best,
         lower,
@@ -145,6 +160,19 @@ def minimise(
     return result, sharpness
 
 
+def _first_point(factors: Factors, omega: Array, start: Weights | None) -> Point:
+    d, m = factors.cells, factors.queries
+    groups = np.zeros((d + m, 2))
+    groups[:d, 0] = groups[d:, 1] = 1
+    program = WeightProgram(factors, omega, True, np.zeros(d + m), groups)
+    uniform = groups @ (1 / groups.sum(axis=0))
+    if start is None:
+        return evaluate(program, uniform)
+    near = start.resized(d, m)
+    x = np.concatenate([near.p, near.q])
+    return evaluate(program, _normalised(x, groups, _SMALLEST_START * uniform))
+
+
 def _bounds(point: Point) -> tuple[float, float]:
     """On the square of half the objective; Σ is scaled to balance its two sides."""
     ratios = point.variance_ratios
@@ -152,44 +180,32 @@ def _bounds(point: Point) -> tuple[float, float]:
     return point.spectrum.nuclear_norm**2, float(point.profile.max()) * accuracy
 
 
-def _normalised(x: Array, groups: Array, uniform: Array) -> Array:
-    """On the simplices, and no weight so small that single precision loses it."""
-    floored = np.maximum(x / (groups @ (groups.T @ x)), _SMALLEST_WEIGHT * uniform)
+def _normalised(x: Array, groups: Array, least: Array | float) -> Array:
+    """On the simplices, no weight below the least."""
+    floored = np.maximum(x / (groups @ (groups.T @ x)), least)
     return floored / (groups @ (groups.T @ floored))
 
 
-def _newton_direction(point: Point, level: _Level) -> tuple[Array, float, int]:
-    """The step of log x, the Newton decrement, and the products that it took."""
-    program, x = point.program, point.x
-    relative = x * (point.gradient - np.log(x) / level.t)
-    free_share = x[program.factors.cells :] / point.q
-    scaled_groups = x[:, None] * program.groups
-    system = NewtonSystem(point.spectrum, free_share, x / level.t, scaled_groups)
-    step, _ = system.solve(relative, np.zeros(program.groups.shape[1]))
-    return step, float(step @ relative), system.products
-
-
 def _line_search(
-    point: Point,
-    level: _Level,
-    direction: Array,
-    decrement: float,
-    uniform: Array,
-    settings: Settings,
+    point: Point, level: _Level, direction: Array, decrement: float, settings: Settings
 ) -> tuple[Point | None, int]:
-    """Algorithm 3 along ``x exp(length * direction)``, renormalised; None if it stalls."""
+    """Algorithm 3 along ``x exp(length * direction)``, renormalised; None if it stalls.
+
+    At the optimum no weight is below barrier / norm: none needs to go further.
+    """
     value = level.value(point)
     allowed = value - _ROUNDING * abs(value)
+    least = level.barrier / point.spectrum.nuclear_norm
     length, trials = 1.0, 0
     while length > _SMALLEST_STEP:
-        moved = point.x * np.exp(np.minimum(length * direction, 50.0))
+        x = point.x * np.exp(np.minimum(length * direction, _LARGEST_EXPONENT))
         trials += 1
         try:
-            found = evaluate(point.program, _normalised(moved, point.program.groups, uniform))
+            moved = evaluate(point.program, _normalised(x, point.program.groups, least))
         except (sla.LinAlgError, ValueError):
             length *= settings.beta
             continue
-        if level.value(found) >= allowed + settings.sigma * length * decrement:
-            return found, trials
+        if level.value(moved) >= allowed + settings.sigma * length * decrement:
+            return moved, trials
         length *= settings.beta
     return None, trials
