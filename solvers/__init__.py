@@ -40,6 +40,7 @@ __all__ = [
     "SolverError",
     "UnknownMethodError",
     "Work",
+    "expected_work",
     "methods",
     "privacy",
     "solve",
@@ -49,6 +50,32 @@ __all__ = [
 def methods() -> Mapping[str, Method]:
     """Every method by name."""
     return all_methods()
+
+
+def expected_work(method: str, workload: Workload | QueryGraph) -> Work:
+    """What one solve is expected to take, with one target for each marginal if it has any.
+
+    Parameters
+    ----------
+    method : str
+        A name of `methods()`.
+    workload : Workload or QueryGraph
+        What is asked.
+
+    Returns
+    -------
+    Work
+
+    Raises
+    ------
+    UnknownMethodError
+        If there is no method of that name.
+    OverflowError
+        If it is beyond floats.
+    """
+    chosen = find(method)
+    known = marginals.expected_work(chosen.name, workload)
+    return chosen.work(int(workload.m), int(workload.d)) if known is None else known
 
 
 @overload

@@ -8,5 +8,13 @@ from solvers.marginals.dispatch import solver
 from solvers.marginals.forms import FORMS
 from solvers.marginals.solution import MarginalsSolution
 from solvers.marginals.structure import Structure, structure
+from solvers.marginals.work import expected_work
 
-__all__ = ["FORMS", "MarginalsSolution", "Structure", "solver", "structure"]
+__all__ = [
+    "FORMS",
+    "MarginalsSolution",
+    "Structure",
+    "expected_work",
+    "solver",
+    "structure",
+]

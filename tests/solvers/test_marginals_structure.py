@@ -154,6 +154,18 @@ def test_uneven_targets_and_other_options_go_to_the_matrix():
     )
 
 
+def test_expected_work_goes_by_the_marginals_not_by_the_domain():
+    small = workloads.make("marginals", attributes=30, values=2, orders=[2])
+    large = workloads.make("marginals", attributes=30, values=1000, orders=[2])
+    dense = workloads.make("prefix", d=64)
+    for name in FORMS:
+        assert solvers.expected_work(name, small) == solvers.expected_work(name, large)
+        assert solvers.expected_work(name, large).bytes < 1e9
+        own = solvers.methods()[name].work(64, 64)
+        assert solvers.expected_work(name, dense) == own
+    assert solvers.expected_work("AM", large) == solvers.methods()["AM"].work(large.m, large.d)
+
+
 def huge(**params):
     return workloads.make("marginals", **{"attributes": 30, "values": 10, "orders": [2], **params})
 
