@@ -1,0 +1,218 @@
+"""Tables: what stands in them, next to what, and that they fit a screen."""
+
+import io
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+from rich.console import Console
+from rich.table import Table
+
+from sweep.experiment import Experiment, load_experiment, parse_experiment
+from sweep.outcome import Status
+from sweep.report import tables
+
+OK = int(Status.OK)
+
+
+def experiment(**content: Any) -> Experiment:
+    blocks = [{"workload": {"name": "prefix", "d": [4, 8]}, "method": ["IP", "CA"]}]
+    return parse_experiment(json.dumps({"blocks": blocks, "reference": "CA", **content}), "x.yaml")
+
+
+def dataset(
+    coords: Mapping[str, Sequence[Any]],
+    numbers: Mapping[str, Any],
+    status: Any = OK,
+) -> xr.Dataset:
+    dims = tuple(coords)
+    shape = tuple(map(len, coords.values()))
+    data = {name: (dims, np.broadcast_to(value, shape)) for name, value in numbers.items()}
+    states = np.broadcast_to(np.asarray(status, dtype=np.int8), shape)
+    return xr.Dataset({**data, "status": (dims, states)}, {k: list(v) for k, v in coords.items()})
+
+
+def rendered(made: Sequence[Table], width: int = 100) -> str:
+    console = Console(width=width, record=True, file=io.StringIO())
+    for table in made:
+        console.print(table)
+    return console.export_text()
+
+
+def lines(made: Sequence[Table]) -> list[list[str]]:
+    return [line.split() for line in rendered(made).splitlines() if line.strip()]
+
+
+PUBLISHED = {
+    "variable": "variance_ratio",
+    "title": "Table 1",
+    "source": "A paper",
+    "axes": {"d": [4, 8], "method": ["IP", "CA"]},
+    "values": [[2.0, 1.0], [4.0, 1.0]],
+}
+MEASURED = dataset(
+    {"d": [4, 8], "method": ["CA", "IP", "GM"]},
+    {"variance_ratio": [[1, 2.5, 3], [1, 5, 7]], "gap": 0.0123},
+)
+
+
+def test_measured_paper_and_ratio_stand_below_each_other() -> None:
+    found = lines(tables(MEASURED, experiment(published=[PUBLISHED])))
+    assert ["d", "IP", "CA", "GM", "gap", "of", "CA"] in found
+    at = found.index(["4", "measured", "2.500", "1.000", "3.000", "1.2", "%"])
+    assert found[at + 1] == ["paper", "2.00", "1.00"]
+    assert found[at + 2] == ["ratio", "1.250", "1.000"]
+    assert ["8", "measured", "5.000", "1.000", "7.000", "1.2", "%"] in found
+
+
+def test_rows_that_the_paper_lacks_are_shown_alone() -> None:
+    only = {**PUBLISHED, "axes": {"d": [8], "method": ["IP", "CA"]}, "values": [[4.0, 1.0]]}
+    found = lines(tables(MEASURED, experiment(published=[only])))
+    assert sum(line[0] == "paper" for line in found) == 1
+    assert ["4", "measured", "2.500", "1.000", "3.000", "1.2", "%"] in found
+
+
+def test_numbers_the_paper_does_not_print_stay_blank() -> None:
+    holes = {**PUBLISHED, "values": [[None, 1.0], [4.0, None]]}
+    found = lines(tables(MEASURED, experiment(published=[holes])))
+    assert ["paper", "1.00"] in found
+    assert ["paper", "4.00"] in found
+
+
+@pytest.mark.parametrize(
+    ("state", "word"),
+    [
+        (Status.FAILED, "failed"),
+        (Status.TIMEOUT, "timeout"),
+        (Status.LOST, "lost"),
+        (Status.PENDING, "pending"),
+        (Status.NOT_APPLICABLE, "not applicable"),
+        (Status.ABSENT, "-"),
+    ],
+)
+def test_other_states_are_words(state: Status, word: str) -> None:
+    data = dataset(
+        {"method": ["CA", "IP"]},
+        {"variance_ratio": [1.0, 123.0], "gap": 0.0},
+        [OK, int(state)],
+    )
+    table = {**PUBLISHED, "axes": {"method": ["CA", "IP"]}, "values": [1.0, 2.0]}
+    text = rendered(tables(data, experiment(published=[table])))
+    assert word in text
+    assert "123" not in text
+
+
+def test_means_are_over_the_replicates_that_are_ok() -> None:
+    data = dataset(
+        {"replicate": [0, 1, 2], "method": ["CA", "IP"]},
+        {"variance_ratio": [[1, 2], [1, 4], [1, np.nan]], "gap": 0.0},
+        [[OK, OK], [OK, OK], [OK, int(Status.FAILED)]],
+    )
+    table = {**PUBLISHED, "axes": {"method": ["CA", "IP"]}, "values": [1.0, 2.0]}
+    text = rendered(tables(data, experiment(published=[table])))
+    assert "3.000 (2/3)" in text
+    assert "means of 3 replicates" in " ".join(text.split())
+
+
+def test_a_factor_that_a_row_shares_is_named_as_the_papers_gap() -> None:
+    def note(values: Sequence[float], published: Sequence[float]) -> str:
+        names = ["CA", "IP", "HM", "GM"]
+        data = dataset({"method": names}, {"variance_ratio": values, "gap": 0.0})
+        table = {**PUBLISHED, "axes": {"method": names}, "values": list(published)}
+        return " ".join(rendered(tables(data, experiment(published=[table]))).split())
+
+    shared = note([1.0, 11.44, 2.29, 7.0], [1.0, 10.0, 2.0, 9.0])
+    assert "one factor (1.14" in shared
+    assert "one factor" not in note([1.0, 11.44, 3.0, 7.0], [1.0, 10.0, 2.0, 9.0])
+    assert "one factor" not in note([1.0, 10.01, 2.002, 9.0], [1.0, 10.0, 2.0, 9.0])
+    assert "one factor" not in note([1.0, 9.0, 1.8, 8.1], [1.0, 10.0, 2.0, 9.0])
+
+
+def test_tables_hold_for_the_coordinates_they_name() -> None:
+    data = dataset(
+        {"targets": ["uniform", "random"], "d": [4, 8], "method": ["IP", "CA"]},
+        {"variance_ratio": np.arange(8.0).reshape(2, 2, 2) + 10, "gap": 0.0},
+    )
+    at = {**PUBLISHED, "at": {"targets": "random"}}
+    found = lines(tables(data, experiment(published=[at])))
+    assert ["4", "measured", "14.00", "15.00", "<", "0.001", "%"] in found
+    gone = {**PUBLISHED, "at": {"targets": "important"}}
+    assert tables(data, experiment(published=[gone])) == []
+
+
+def test_groups_of_a_tree_have_their_own_tables() -> None:
+    published = [{**PUBLISHED, "group": "prefix"}]
+    blocks = [
+        {"workload": {"name": "prefix", "d": [4, 8]}, "method": ["IP", "CA"]},
+        {"workload": {"name": "range", "d": [4, 8]}, "method": ["IP", "CA"]},
+    ]
+    tree = xr.DataTree.from_dict({"prefix": MEASURED, "range": MEASURED})
+    text = rendered(tables(tree, experiment(published=published, blocks=blocks)))
+    assert text.count("Table 1") == 1
+    assert "range" in text
+
+
+def test_without_published_numbers_every_method_has_a_line() -> None:
+    data = dataset(
+        {"method": ["CA", "IP"]},
+        {"squared_privacy_cost": [2.0, 4.0], "variance_ratio": [1.0, 2.0], "gap": [0.5, 2.0]},
+    ).assign_coords(delta=[1e-5])
+    data["epsilon_at_targets"] = (("method", "delta"), [[6.5], [10.0]])
+    found = lines(tables(data, experiment()))
+    assert ["CA", "2.000", "1.000", "50", "%", "6.500"] in found
+    assert ["IP", "4.000", "2.000", "200", "%", "10.00"] in found
+
+
+def test_many_lines_become_one_number_of_every_method() -> None:
+    sizes = list(range(1, 41))
+    data = dataset({"d": sizes, "method": ["CA", "IP"]}, {"variance_ratio": [1.0, 2.0]})
+    found = lines(tables(data, experiment()))
+    assert ["d", "CA", "IP"] in found
+    assert ["40", "1.000", "2.000"] in found
+
+
+def test_an_experiment_chooses_what_is_shown() -> None:
+    data = dataset(
+        {"method": ["CA", "IP"]}, {"squared_privacy_cost": 2.0, "fisher_information": [3.0, 4.0]}
+    )
+    text = rendered(tables(data, experiment(show="fisher_information")))
+    assert "3.000" in text
+    assert "2.000" not in text
+
+
+def test_claims_show_the_range_that_was_measured() -> None:
+    claims = [
+        {"variable": "variance_ratio", "at": {"method": "IP"}, "least": 2, "text": "IP is bad"},
+        {"variable": "gap", "text": "no range is stated"},
+    ]
+    text = rendered(tables(MEASURED, experiment(claims=claims)))
+    (line,) = [line.split() for line in text.splitlines() if "IP is bad" in line]
+    assert line == ["IP", "is", "bad", ">=", "2", "2.5", "to", "5"]
+    assert "no range is stated" in text
+
+
+def test_an_unfinished_dataset_has_tables_too() -> None:
+    data = dataset(
+        {"d": [4, 8], "method": ["IP", "CA"]},
+        {"variance_ratio": np.nan, "gap": np.nan},
+        int(Status.PENDING),
+    )
+    text = rendered(tables(data, experiment(published=[PUBLISHED])))
+    assert text.count("pending") == 4
+    assert "nan" not in text
+
+
+def test_the_widest_shipped_table_fits_100_columns() -> None:
+    shipped = load_experiment("vldb-table5")
+    methods = [method.called for method in shipped.blocks[0].method]
+    data = dataset(
+        {"d": [64, 1024], "replicate": [0, 1, 2], "method": methods},
+        {"variance_ratio": 109.3421, "gap": 0.00071},
+    )
+    text = rendered(tables(data, shipped))
+    assert max(map(len, text.splitlines())) <= 100
+    assert "109.3" in text
+    assert "…" not in text
