@@ -215,7 +215,7 @@ class Experiment(BaseModel):
     epsilon: Epsilons = ()
     reference: str = "SM-II"
     keep: Annotated[
-        tuple[Literal["query_variances", "privacy_profile", "covariance"], ...],
+        tuple[Literal["query_variances", "privacy_profile", "covariance", "noise_matrix"], ...],
         BeforeValidator(_always_many),
     ] = ()
     show: Annotated[tuple[str, ...], BeforeValidator(_always_many)] = ()

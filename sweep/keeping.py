@@ -2,7 +2,6 @@
 
 import shutil
 import uuid
-import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,11 +12,13 @@ _DIMENSIONS: Mapping[str, tuple[str, ...]] = {
     "query_variances": ("query",),
     "privacy_profile": ("domain_cell",),
     "covariance": ("basis_row", "basis_column"),
+    "noise_matrix": ("answer", "output"),
 }
 _MEANINGS: Mapping[str, str] = {
     "query_variances": "variance of every query when the targets are just met",
     "privacy_profile": "squared personal privacy cost of every domain cell",
     "covariance": "covariance of the noise on the basis queries",
+    "noise_matrix": "probability of every output for every answer of a query graph",
 }
 
 
@@ -62,9 +63,7 @@ def write(store: Path, solve: str, arrays: Mapping[str, Any], keep: Iterable[str
     final = folder(store, solve)
     partial = final.with_name(f".{solve}-{uuid.uuid4().hex}.partial")
     try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Consolidated metadata")
-            dataset.to_zarr(partial, mode="w")
+        dataset.to_zarr(partial, mode="w", consolidated=True, zarr_format=2)
         shutil.rmtree(final, ignore_errors=True)
         partial.replace(final)
     except OSError:
