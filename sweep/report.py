@@ -107,7 +107,7 @@ def _beside(data: xr.Dataset, published: PublishedTable, reference: str) -> Tabl
     if gaps is not None and gaps.rows != slab.rows:
         gaps = None
     table = _table(
-        f"{published.title or published.variable}: {_meaning(data, published.variable)}",
+        f"{published.title or published.variable}: {_meaning(data, published.variable, reference)}",
         [*slab.rows, ""],
         [*map(str, columns), f"gap of {reference}"],
     )
@@ -198,7 +198,8 @@ def _overview(group: str, data: xr.Dataset, experiment: Experiment) -> Table:
     if count > _LONGEST or len(slabs) == 1:
         wanted = "variance_ratio" if not experiment.show and "variance_ratio" in slabs else ""
         name = wanted or next(iter(slabs))
-        return _pivot(group, data, name, slabs[name])
+        title = f"{group}: {_meaning(data, name, experiment.reference)}"
+        return _pivot(title, slabs[name])
     budgets = {} if experiment.show else _budgets(data)
     table = _table(
         f"{group}: {experiment.title}" if experiment.title else group,
@@ -222,8 +223,9 @@ def _overview(group: str, data: xr.Dataset, experiment: Experiment) -> Table:
     return table
 
 
-def _pivot(group: str, data: xr.Dataset, variable: str, slab: Slab) -> Table:
-    table = _table(f"{group}: {_meaning(data, variable)}", list(slab.rows), map(str, slab.columns))
+def _pivot(title: str, slab: Slab) -> Table:
+    """One number of every method."""
+    table = _table(title, list(slab.rows), map(str, slab.columns))
     for index, names in slab.each_row():
         table.add_row(*names, *(slab.shown((*index, at)) for at in range(len(slab.columns))))
     table.caption = _caption_of(slab)
@@ -288,8 +290,9 @@ def _caption_of(slab: Slab) -> str | None:
     return f"Means of {replicates} replicates." if replicates > 1 else None
 
 
-def _meaning(data: xr.Dataset, variable: str) -> str:
-    return str(data[variable].attrs.get("long_name", variable))
+def _meaning(data: xr.Dataset, variable: str, reference: str) -> str:
+    long_name = str(data[variable].attrs.get("long_name", variable))
+    return long_name.replace("the reference method", reference)
 
 
 def _paper(value: float | None) -> str:

@@ -103,7 +103,7 @@ def test_cells_counted_by_hand() -> None:
         # 5 sizes x 3 draws x 7 methods, and the published SM-II at d = 64
         "vldb-table5": 5 * 3 * 7 + 3,
         "vldb-fig3": 8 * 5,
-        "vldb-table9": 2 * 8,
+        "vldb-table9": 2 * 9,
     }
     for name, count in counts.items():
         _, grids = loaded(name)
