@@ -18,7 +18,8 @@ Where the papers leave a choice open:
 - **rank**: over all cells (6) has no minimiser where W is rank deficient, which KDD'16 names
   as the source of its numerical errors. Here X = Pᵀ Y P with the right singular vectors P of
   W, so that Y is positive definite at the optimum too.
-- **start and constraint set**: Y = I; eigenvalues of at least 1e-8 times those of the start.
+- **start**: X = (WᵀW)^(1/2), the optimum where all cells have equal weight.
+- **constraint set**: no eigenvalue of Y below 1e-8 times the least one of the start.
 """
 
 from collections import deque
@@ -163,12 +164,11 @@ def solve(
 
 
 def start(singular: Array, rows: Array, tol: float) -> tuple[Smoothed, Point]:
-    """The program whose smoothing suits ``tol``, and Y = I scaled to columns of at most 1."""
-    scale = 1 / float(np.square(rows).sum(axis=0).max())
+    """The program whose smoothing suits ``tol``, and Y from equal weights of all cells."""
+    eigenvalues = singular / float((singular @ np.square(rows)).max())
     smoothing = tol / (2 * np.log(max(rows.shape[1], 2)))
-    program = Smoothed(singular, rows, smoothing, _RELATIVE_FLOOR * scale)
-    identity = np.eye(len(singular))
-    return program, _point(program, scale * identity, identity / scale)
+    program = Smoothed(singular, rows, smoothing, _RELATIVE_FLOOR * float(eigenvalues.min()))
+    return program, _point(program, np.diag(eigenvalues), np.diag(1 / eigenvalues))
 
 
 def descend(program: Smoothed, at: Point) -> Iterator[Point]:
