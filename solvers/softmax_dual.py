@@ -30,8 +30,9 @@ from solvers.spectral import Factors
 from workloads.operators import Array
 
 _FIRST_SHARPNESS = 10.0
-_FINEST_SHARPNESS = 1e4
+_FINEST_SHARPNESS = 10.0
 _BARRIER_SHARE = 0.25
+_OFF_CENTRE = 2.0
 _SMALLEST_START = 1e-3
 _LARGEST_EXPONENT = 50.0
 _SMALLEST_STEP = 1e-8
@@ -49,7 +50,8 @@ class Settings:
     mu : float
         MU: the factor by which t grows.
     nttol : float
-        NTTOL: a level ends once the Newton decrement, relative to the objective, is less.
+        NTTOL: a level ends once the Newton decrement, relative to the objective, is less
+        and the certified gap is what the soft maxima of the level can cost.
     t2_over_t1 : float
         t2 / t1 after t has been raised.
     sigma, beta : float
@@ -77,6 +79,10 @@ class _Level:
     def value(self, point: Point) -> float:
         smooth = (self.barrier - point.x / self.t) @ np.log(point.x)
         return 2 * point.spectrum.nuclear_norm + float(smooth)
+
+    def gap(self, norm: float) -> float:
+        """What the soft maxima can cost at the level's optimum, relative to Δ²."""
+        return float(np.log(self.t.size) * (1 / self.t.min() + 1 / self.t.max())) / norm
 
     def newton(self, point: Point) -> tuple[Array, float, int]:
         """The step of log x, the Newton decrement, and the products that it took."""
@@ -139,12 +145,11 @@ def minimise(
         iterations, products = iterations + 1, products + used
         factorisations += trials
         point = moved or point
-        if decrement <= settings.nttol * norm:
+        centred = high <= low * (1 + _OFF_CENTRE * level.gap(norm) + settings.tol / 2)
+        if sharpness < finest and centred and decrement <= settings.nttol * norm:
             sharpness *= settings.mu
             level = _Level(sharpness * np.where(columns, 1.0, settings.t2_over_t1), barrier)
-        elif moved is None:
-            break
-        if sharpness > finest:
+        elif moved is None or decrement <= _ROUNDING * norm:
             break
     result = DualResult(
         best,
