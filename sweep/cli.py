@@ -308,3 +308,7 @@ def _complain(text: str) -> None:
 def main() -> None:
     """Run the command line."""
     app()
+
+
+if __name__ == "__main__":
+    main()

@@ -2,8 +2,10 @@
 
 import importlib
 import logging
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,6 @@ from sweep.errors import ClusterError
 
 _LOST_AFTER = 1
 _CONNECT_SECONDS = 20
-_PRELOAD = "sweep.preload"
 
 
 class ClusterSpec(BaseModel):
@@ -143,7 +144,6 @@ def connected(spec: ClusterSpec) -> Iterator[Any]:
     settings = {
         "distributed.scheduler.allowed-failures": _LOST_AFTER,
         "distributed.admin.tick.limit": "1h",
-        "distributed.worker.preload": [*dask.config.get("distributed.worker.preload"), _PRELOAD],
     }
     client_class: Any = distributed.Client
     with dask.config.set(settings):
@@ -155,7 +155,8 @@ def connected(spec: ClusterSpec) -> Iterator[Any]:
             return
         make = cluster_class(spec)
         with _explained(f"cluster {spec.module}.{spec.cls} cannot be started"):
-            cluster = make(*spec.args, **spec.kwargs)
+            with _interrupts_held():
+                cluster = make(*spec.args, **spec.kwargs)
             client = client_class(cluster)
         try:
             yield client
@@ -164,6 +165,20 @@ def connected(spec: ClusterSpec) -> Iterator[Any]:
                 client.close(timeout=5)
             with suppress(Exception):
                 cluster.close(timeout=5)
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Hold Ctrl-C back, here and for ever in every thread and process started meanwhile.
+
+    The terminal sends it to all processes; it is for the driver, which ends the workers.
+    """
+    resource_tracker.ensure_running()  # when it starts, it lets the signal through again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager

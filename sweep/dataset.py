@@ -1,6 +1,5 @@
 """From the journal to an xarray dataset in zarr: derived as a whole, written as a whole."""
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -108,20 +107,22 @@ def assemble(frame: Frame, ledger: Ledger, terms: Terms) -> xr.Dataset:
 
 
 def write(dataset: xr.Dataset | xr.DataTree, path: Path) -> None:
-    """Write a dataset as zarr, each variable in few chunks, with consolidated metadata.
+    """Write a dataset as zarr, each variable in one chunk, with consolidated metadata.
+
+    In zarr's format 2: texts of fixed length have no stable form in format 3, and xarray's
+    ``where`` refuses texts of variable length.
 
     Raises
     ------
     OSError
         If the disk does not take it.
     """
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Consolidated metadata")
-        if isinstance(dataset, xr.DataTree):
-            encoding = {node.path: _encoding(node.dataset) for node in dataset.subtree}
-            dataset.to_zarr(path, mode="w", encoding=encoding, consolidated=True)
-        else:
-            dataset.to_zarr(path, mode="w", encoding=_encoding(dataset), consolidated=True)
+    if isinstance(dataset, xr.DataTree):
+        encoding = {node.path: _encoding(node.dataset) for node in dataset.subtree}
+        dataset.to_zarr(path, mode="w", encoding=encoding, consolidated=True, zarr_format=2)
+    else:
+        encoding = _encoding(dataset)
+        dataset.to_zarr(path, mode="w", encoding=encoding, consolidated=True, zarr_format=2)
 
 
 def read(path: Path) -> xr.Dataset | xr.DataTree:
@@ -153,7 +154,7 @@ def _facts(frame: Frame, ledger: Ledger) -> list[tuple[str, Column, Any]]:
 
 
 def _texts(values: Any) -> Column:
-    return np.array(list(values), dtype=object)
+    return np.array(list(values), dtype=np.str_)
 
 
 def _encoding(dataset: Any) -> dict[str, dict[str, Any]]:

@@ -132,7 +132,7 @@ def labels(values: Sequence[Scalar]) -> Column:
         found = np.array(values)
         if found.dtype != object:
             return found
-    return np.array([str(value) for value in values], dtype=object)
+    return np.array([str(value) for value in values], dtype=np.str_)
 
 
 def _question(cell: Cell) -> tuple[str, int]:

@@ -265,11 +265,11 @@ class _Session:
 
     def publish(self) -> None:
         """Derive the dataset from the journal, unless the one on the disk says the same."""
-        from sweep import dataset
-
         state = f"{self.sweep.experiment.digest}:{self.journal.segments}"
         if self.sweep.store.state == state:
             return
+        from sweep import dataset
+
         started = time.perf_counter()
         made = self._derivation.dataset(self.ledger)
         made.attrs["journal_state"] = state

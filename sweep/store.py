@@ -79,10 +79,10 @@ class Store:
     def state(self) -> str | None:
         """From which state of the journal the dataset was derived; None if there is none."""
         try:
-            content = json.loads((self.results / "zarr.json").read_text(encoding="utf-8"))
+            content = json.loads((self.results / ".zattrs").read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return None
-        found = content.get("attributes", {}).get("journal_state")
+        found = content.get("journal_state")
         return str(found) if found else None
 
     def describe(self, text: str, cells: Iterable[str]) -> None:

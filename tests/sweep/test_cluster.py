@@ -1,0 +1,95 @@
+from pathlib import Path
+
+import pytest
+from distributed import LocalCluster
+
+from sweep import cluster
+from sweep.errors import ClusterError
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Pretended:
+    """A cluster class of somebody else's."""
+
+    def __init__(self, *args, **kwargs):
+        raise RuntimeError(f"queue {kwargs['queue']!r} does not exist")
+
+
+def written(tmp_path, text):
+    path = tmp_path / "cluster.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_the_file_at_the_root_is_the_default():
+    assert cluster.load(ROOT / "cluster.yaml") == cluster.LOCAL
+    assert cluster.cluster_class(cluster.LOCAL) is LocalCluster
+
+
+def test_the_default_listens_on_this_machine_only():
+    kwargs = cluster.LOCAL.kwargs
+    assert kwargs["host"] == "127.0.0.1"
+    assert kwargs["dashboard_address"].startswith("127.0.0.1:")
+
+
+def test_any_class_can_be_named(tmp_path):
+    spec = cluster.load(
+        written(
+            tmp_path,
+            "version: 1\nmodule: test_cluster\nclass: Pretended\nargs: [1]\nkwargs: {queue: q}\n",
+        )
+    )
+    assert cluster.cluster_class(spec) is Pretended
+    assert spec.args == (1,)
+    with (
+        pytest.raises(ClusterError, match="test_cluster.Pretended cannot be started: queue 'q'"),
+        cluster.connected(spec),
+    ):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("module", "cls"), [("dask_jobqueue_of_nobody", "SLURMCluster"), ("dask", "NoSuchCluster")]
+)
+def test_a_class_that_is_not_there_is_one_sentence(tmp_path, module, cls):
+    spec = cluster.load(written(tmp_path, f"module: {module}\nclass: {cls}\n"))
+    with pytest.raises(ClusterError, match=f"no cluster class '{cls}' in module '{module}'"):
+        cluster.cluster_class(spec)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("version: 2\nmodule: a\nclass: b\n", "key 'version'"),
+        ("module: dask.distributed\n", "either 'module' and 'class', or 'address'"),
+        ("address: tcp://a:1\nmodule: a\nclass: b\n", "either 'module' and 'class'"),
+        ("modul: a\nclass: b\n", "key 'modul'"),
+        ("- 1\n", "valid dictionary"),
+        ("module: [\n", "is no YAML"),
+        ("", "valid dictionary"),
+    ],
+)
+def test_a_file_that_is_wrong_is_one_sentence(tmp_path, text, said):
+    with pytest.raises(ClusterError, match=said) as caught:
+        cluster.load(written(tmp_path, text))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    with pytest.raises(ClusterError, match="cannot be read"):
+        cluster.load(tmp_path / "none.yaml")
+
+
+def test_a_scheduler_that_does_not_answer(monkeypatch):
+    monkeypatch.setattr(cluster, "_CONNECT_SECONDS", 1)
+    spec = cluster.ClusterSpec(address="tcp://127.0.0.1:9")
+    with pytest.raises(ClusterError, match="cannot be reached"), cluster.connected(spec):
+        pass
+
+
+def test_a_scheduler_that_runs_is_used_and_left_running(client):
+    spec = cluster.ClusterSpec(address=client.scheduler.address)
+    with cluster.connected(spec) as other:
+        assert len(other.nthreads()) == 2
+    assert client.submit(sum, [1, 2]).result() == 3

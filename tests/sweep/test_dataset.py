@@ -1,0 +1,180 @@
+import math
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from solvers import privacy
+from sweep import dataset
+from sweep.cells import Axis, Cell, Grid, MethodSpec, Spec
+from sweep.journal import Ledger
+from sweep.outcome import BoundRecord, CellRecord, Status
+
+UNIFORM = Spec("uniform", {"value": 1.0})
+
+
+def cell(method, d, replicate=0):
+    spec = MethodSpec(method)
+    coords = {"d": d, "replicate": replicate, "method": method}
+    return Cell("g", coords, Spec("prefix", {"d": d}), UNIFORM, spec, spec, replicate)
+
+
+def grid(*cells, scalars=None, group="g"):
+    def axis(name):
+        return Axis(name, tuple(dict.fromkeys(one.coords[name] for one in cells)))
+
+    return Grid(group, (axis("d"), axis("replicate"), axis("method")), scalars or {}, cells)
+
+
+def ok(one, cost, total, **facts):
+    numbers = {"squared_privacy_cost": cost, "total_variance": total, **facts.pop("numbers", {})}
+    facts = {"status": "ok", "runtime_s": 0.5, "host": "here", "started": 1.7e9, **facts}
+    return CellRecord(one.id, one.solve_key, one.problem_key, numbers=numbers, **facts)
+
+
+def derived(grid, *records, **terms):
+    ledger = Ledger()
+    ledger.add(records)
+    terms = dataset.Terms(**{"delta": (1e-5, 1e-9), "reference": "R", **terms})
+    return dataset.Derivation([grid], terms).dataset(ledger)
+
+
+@pytest.fixture
+def cells():
+    return {
+        (method, d): cell(method, d)
+        for d in (4, 8)
+        for method in ("R", "CA", "other")
+        if (method, d) != ("other", 8)
+    }
+
+
+def test_ratios_are_against_the_same_problem(cells):
+    found = derived(
+        grid(*cells.values()),
+        ok(cells["R", 4], 2.0, 10.0),
+        ok(cells["CA", 4], 3.0, 6.0),
+        ok(cells["other", 4], 5.0, 4.0),
+        ok(cells["R", 8], 4.0, 20.0),
+        ok(cells["CA", 8], 4.0, 18.0),
+        BoundRecord(cells["R", 4].problem_key, 1.6),
+    ).isel(replicate=0)
+    at_4, at_8 = found.sel({"d": 4}), found.sel({"d": 8})
+    np.testing.assert_allclose(at_4.variance_ratio, [1.0, 1.5, 2.5])
+    # at the reference's privacy cost variances grow by the ratio; CA's total is 6 * 3 / 2
+    np.testing.assert_allclose(at_4.total_variance, [10.0, 9.0, 10.0])
+    np.testing.assert_allclose(at_4.total_variance_ratio, [10 / 9, 1.0, 10 / 9])
+    np.testing.assert_allclose(at_8.variance_ratio[:2], [1.0, 1.0])
+    np.testing.assert_allclose(at_4.gap, [0.25, 0.875, 2.125])
+    assert np.isnan(at_8.gap).all()
+    np.testing.assert_allclose(at_4.privacy_cost, np.sqrt([2.0, 3.0, 5.0]))
+
+
+def test_replicates_are_compared_with_their_own_reference():
+    r0, r1, x1 = cell("R", 4, 0), cell("R", 4, 1), cell("X", 4, 1)
+    x0 = cell("X", 4, 0)
+    found = derived(grid(r0, x0, r1, x1), ok(r0, 2, 1), ok(r1, 4, 1), ok(x0, 6, 1), ok(x1, 6, 1))
+    ratios = found.variance_ratio.sel({"method": "X", "d": 4})
+    np.testing.assert_allclose(ratios, [3.0, 1.5])
+
+
+def test_every_state_is_told_apart_and_no_number_is_made_up(cells):
+    found = derived(
+        grid(*cells.values()),
+        ok(cells["R", 4], 2.0, 10.0),
+        CellRecord(cells["CA", 4].id, "s", "p", "failed", 2, error="E: broken"),
+        ok(cells["other", 4], 3.0, 1.0, status="timeout", numbers={"lower_bound": 1.5}),
+        CellRecord(cells["R", 8].id, "s", "p", "lost"),
+    ).isel(replicate=0)
+    states = [[Status(int(code)).label for code in row] for row in found.status.values]
+    assert states == [["ok", "failed", "timeout"], ["lost", "pending", "absent"]]
+    assert found.status.dtype == np.int8
+    assert found.status.attrs["flag_meanings"].split()[found.status.values[1, 0]] == "lost"
+    np.testing.assert_array_equal(
+        np.isfinite(found.squared_privacy_cost), [[True, False, True], [False] * 3]
+    )
+    late = found.sel({"d": 4, "method": "other"})
+    assert float(late.gap) == pytest.approx(1.0)
+    assert found.error.values[0, 1] == "E: broken"
+    assert found.attempt.values[0, 1] == 2
+    assert np.isnat(found.started.values[1, 1])
+
+
+def test_budgets_are_those_of_the_privacy_module(cells):
+    one = cells["R", 4]
+    found = derived(grid(one), ok(one, 2.0, 1.0), epsilon=(0.5, 2.0)).squeeze()
+    for delta in (1e-5, 1e-9):
+        least = float(found.epsilon_at_targets.sel(delta=delta))
+        # design.md section 4: the condition holds with equality at the least epsilon
+        assert privacy.delta(math.sqrt(2.0), least) == pytest.approx(delta, rel=1e-8)
+        for epsilon in (0.5, 2.0):
+            ratio = float(found.variance_ratio_at_budget.sel(epsilon=epsilon, delta=delta))
+            cost = math.sqrt(2.0 / ratio)
+            assert privacy.delta(cost, epsilon) == pytest.approx(delta, rel=1e-8)
+
+
+def test_a_curve_of_its_own_replaces_the_gaussian_one(cells):
+    one, two = cells["R", 4], cells["CA", 4]
+    curve = {"kind": "none", "reason": "no finite epsilon"}
+    found = derived(
+        grid(one, two), ok(one, 2.0, 1.0), ok(two, 2.0, 1.0, curve=curve), epsilon=(1.0,)
+    ).squeeze()
+    assert np.isinf(found.epsilon_at_targets.sel({"method": "CA"})).all()
+    assert np.isfinite(found.epsilon_at_targets.sel({"method": "R"})).all()
+
+
+def test_what_a_method_reports_besides_becomes_a_variable(cells):
+    one = cells["R", 4]
+    record = ok(one, 2.0, 1.0, numbers={"utility": 0.75, "my_own_measure": 3.0})
+    found = derived(grid(one), record)
+    assert found.utility.item() == 0.75
+    assert found.utility.attrs["long_name"].startswith("expected gain")
+    assert found.my_own_measure.attrs == {"long_name": "my own measure", "units": "1"}
+
+
+def test_an_axis_epsilon_of_the_grid_is_left_alone():
+    spec = MethodSpec("geometric")
+    one = Cell("g", {"epsilon": 0.5, "method": "geometric"}, Spec("x"), UNIFORM, spec, spec)
+    laid = Grid("g", (Axis("epsilon", (0.5,)), Axis("method", ("geometric",))), {}, (one,))
+    found = derived(laid, ok(one, 2.0, 1.0), epsilon=(1.0, 2.0))
+    assert found.epsilon.values.tolist() == [0.5]
+    assert "variance_ratio_at_budget" not in found
+    assert found.epsilon_at_targets.dims == ("epsilon", "method", "delta")
+
+
+def test_every_variable_says_what_it_is(cells):
+    one = cells["R", 4]
+    found = derived(grid(one, scalars={"m": 4}), ok(one, 2.0, 1.0), epsilon=(1.0,))
+    for name, variable in found.variables.items():
+        assert variable.attrs.get("long_name"), name
+        assert "units" in variable.attrs or variable.dtype.kind == "M", name
+    for name in ("package_versions", "git_revision", "blas", "cpu_model", "zarr_version"):
+        assert found.attrs[name]
+
+
+def test_the_dataset_comes_back_from_the_disk(cells, tmp_path):
+    made = derived(
+        grid(*cells.values(), scalars={"workload": "prefix"}),
+        ok(cells["R", 4], 2.0, 10.0),
+        epsilon=(1.0,),
+    )
+    dataset.write(made, tmp_path / "x.zarr")
+    plain = xr.open_zarr(tmp_path / "x.zarr").load()
+    xr.testing.assert_equal(plain.drop_vars("started"), made.drop_vars("started"))
+    assert plain.started.values.ravel()[0] == np.datetime64("2023-11-14T22:13:20")
+    assert plain.sel(method="R", d=4).status.item() == Status.OK
+    chosen = plain.where(plain.status == Status.OK, drop=True)
+    assert dict(chosen.sizes) == {"d": 1, "replicate": 1, "method": 1, "epsilon": 1, "delta": 2}
+
+
+def test_several_grids_are_one_tree(cells, tmp_path):
+    one, two = grid(cells["R", 4], group="one"), grid(cells["R", 8], group="two")
+    ledger = Ledger()
+    ledger.add([ok(cells["R", 8], 2.0, 1.0)])
+    made = dataset.Derivation([one, two], dataset.Terms(attributes={"title": "t"})).dataset(ledger)
+    dataset.write(made, tmp_path / "x.zarr")
+    tree = dataset.read(tmp_path / "x.zarr")
+    assert list(tree.children) == ["one", "two"]
+    assert tree.attrs["title"] == tree["two"].attrs["title"] == "t"
+    assert float(tree["two"].squared_privacy_cost.squeeze()) == 2.0
+    assert isinstance(xr.open_zarr(tmp_path / "x.zarr"), xr.Dataset)

@@ -1,0 +1,145 @@
+"""The command itself, in a process of its own: killed, interrupted, run twice at once."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import xarray as xr
+
+import sweep
+from sweep.outcome import Status
+
+HERE = Path(__file__).resolve().parent
+REPLICATES = 300
+
+EXPERIMENT = f"""
+reference: IP
+blocks:
+  - workload: {{name: prefix, d: 4}}
+    method: IP
+    replicates: {REPLICATES}
+"""
+CLUSTER = """
+module: dask.distributed
+class: LocalCluster
+kwargs:
+  n_workers: 2
+  threads_per_worker: 1
+  host: 127.0.0.1
+  dashboard_address: 127.0.0.1:0
+  silence_logs: 50
+  preload: [{preload}]
+"""
+SLOWER = """
+from pathlib import Path
+from faults import Fault, install
+install(Path({folder!r}), [Fault("sleep", "IP", seconds=0.02)])
+"""
+
+
+@pytest.fixture
+def command(tmp_path):
+    """Starts ``sweep run`` on 300 cells that take 20 ms each, in a process group of its own."""
+    (tmp_path / "slower.py").write_text(SLOWER.format(folder=str(tmp_path)))
+    (tmp_path / "cluster.yaml").write_text(CLUSTER.format(preload=tmp_path / "slower.py"))
+    (tmp_path / "many.yaml").write_text(EXPERIMENT)
+    path = os.pathsep.join([str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])])
+    started = []
+
+    def start():
+        process = subprocess.Popen(
+            [sys.executable, "-m", "sweep.cli", "run", "many.yaml", "--store", "s"]
+            + ["--cluster", "cluster.yaml"],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": path},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+            process.communicate()
+
+
+@pytest.fixture
+def first_cells(records):
+    """Waits until some cells are done; the dataset must open whenever it is there."""
+    return lambda store, process: _first_cells(store, process, records)
+
+
+def _first_cells(store, process, records):
+    opened = 0
+    while not records(store):
+        assert process.poll() is None, process.communicate()[0]
+        opened += opens(store)
+        time.sleep(0.05)
+    return opened
+
+
+def opens(store):
+    path = store / "results.zarr"
+    if not path.exists():
+        return 0
+    dataset = xr.open_zarr(path).load()
+    assert dict(dataset.sizes)["replicate"] == REPLICATES
+    assert set(dataset.status.values.ravel()) <= {Status.PENDING, Status.OK}
+    return 1
+
+
+def test_killed_half_way_and_run_again_nothing_is_done_twice(
+    command, first_cells, tmp_path, records
+):
+    store = tmp_path / "s"
+    process = command()
+    assert first_cells(store, process) > 0
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert opens(store)
+    done = {record.cell for record in records(store)}
+    assert 0 < len(done) < REPLICATES
+
+    process = command()
+    while process.poll() is None:
+        assert opens(store)
+        time.sleep(0.05)
+    said = process.communicate()[0]
+    assert process.returncode == 0, said
+    assert f"{len(done)} are there already" in said
+    assert Counter(Counter(r.cell for r in records(store)).values()) == {1: REPLICATES}
+    assert (sweep.open(store).status == Status.OK).all()
+
+
+def test_ctrl_c_ends_cleanly_and_says_how_to_go_on(command, first_cells, tmp_path, records):
+    store = tmp_path / "s"
+    process = command()
+    first_cells(store, process)
+    os.killpg(process.pid, signal.SIGINT)
+    said = process.communicate(timeout=60)[0]
+    assert process.returncode == 130, said
+    assert "the same command goes on where it stopped" in said
+    assert "Traceback" not in said
+    done = {record.cell for record in records(store)}
+    assert int((sweep.open(store).status == Status.OK).sum()) == len(done)
+
+
+def test_a_second_command_on_the_same_store_is_refused(command, first_cells, tmp_path):
+    store = tmp_path / "s"
+    first = command()
+    first_cells(store, first)
+    second = command()
+    said = second.communicate(timeout=60)[0]
+    assert second.returncode == 2
+    assert said.startswith("error: store 's' is in use by process")
+    assert len(said.splitlines()) == 1
+    assert first.wait(timeout=60) == 0
