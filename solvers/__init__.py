@@ -52,8 +52,10 @@ def methods() -> Mapping[str, Method]:
     return all_methods()
 
 
-def expected_work(method: str, workload: Workload | QueryGraph) -> Work:
-    """What one solve is expected to take, with one target for each marginal if it has any.
+def expected_work(
+    method: str, workload: Workload | QueryGraph, options: Mapping[str, Any] | None = None
+) -> Work:
+    """What one solve is expected to take, with equal targets in each group of queries.
 
     Parameters
     ----------
@@ -61,6 +63,8 @@ def expected_work(method: str, workload: Workload | QueryGraph) -> Work:
         A name of `methods()`.
     workload : Workload or QueryGraph
         What is asked.
+    options : Mapping[str, object], optional
+        Options of the solve; those that are left out have their defaults.
 
     Returns
     -------
@@ -74,8 +78,12 @@ def expected_work(method: str, workload: Workload | QueryGraph) -> Work:
         If it is beyond floats.
     """
     chosen = find(method)
-    known = marginals.expected_work(chosen.name, workload)
-    return chosen.work(int(workload.m), int(workload.d)) if known is None else known
+    given = options or {}
+    return (
+        marginals.expected_work(chosen.name, workload)
+        or products.expected_work(chosen, workload, given)
+        or chosen.expected_work(int(workload.m), int(workload.d), given)
+    )
 
 
 @overload

@@ -58,7 +58,8 @@ class Method:
     self_certifying : bool
         Whether a converged solution has a certified gap of at most its ``tol``.
     work : callable
-        ``work(m, d) -> Work``, for ``sweep plan``; on a query graph m and d are both the
+        ``work(m, d, *, option=default, ...) -> Work``, with those options that matter, for
+        ``sweep plan``; on a query graph m and d are both the
         number of answers.
     solve_graph : callable, optional
         On query graphs: ``solve_graph(problem, *, option=default, ...) -> GraphSolution``.
@@ -72,7 +73,7 @@ class Method:
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     same_when_uniform: str | None = None
     self_certifying: bool = False
-    work: Callable[[int, int], Work] = negligible_work
+    work: Callable[..., Work] = negligible_work
     solve_graph: Callable[..., Any] | None = None
 
     @property
@@ -112,6 +113,11 @@ class Method:
                 f"{', '.join(others)}"
             )
         return solve
+
+    def expected_work(self, m: int, d: int, options: Mapping[str, Any]) -> Work:
+        """What a solve of m queries over d cells with these options is expected to take."""
+        matter = inspect.signature(self.work).parameters
+        return self.work(m, d, **{n: value for n, value in options.items() if n in matter})
 
     def resolve(
         self, preset: str | None, options: Mapping[str, Any], kind: Kind | None = None

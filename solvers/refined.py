@@ -2,10 +2,10 @@
 
 Among the covariances of least Δ² the one is sought whose next largest profile entry is
 least, and so on. In coordinates where Σ = I, let S be the span of the tight columns: those
-whose dual weight, complementary to their slack, stays positive. Every optimal covariance has the same profile on those
-columns, and b' Σ⁻¹ b is strictly convex along all directions D with D Σ⁻¹ b != 0; so all
-optimal covariances agree with Σ on S and differ only by a covariance of the orthogonal
-complement, where the next level is a problem of the same form,
+whose dual weight, complementary to their slack, stays positive. Every optimal covariance has
+the same profile on those columns, and b' Σ⁻¹ b is strictly convex along all directions D with
+D Σ⁻¹ b != 0; so all optimal covariances agree with Σ on S and differ only by a covariance of
+the orthogonal complement, where the next level is a problem of the same form,
 
     minimise max_i (a_i + b_i' Σ⁻¹ b_i)   subject to   v_j' Σ v_j <= room_j,
 

@@ -11,11 +11,12 @@ import scipy.sparse as sp
 
 from solvers.deadline import Deadline
 from solvers.errors import NotApplicableError
-from solvers.method import Method
+from solvers.method import Method, Work
 from solvers.problem import Problem
 from solvers.products.structure import factors
 from solvers.solution import Solution
-from workloads.operators import Array, Matrix, refuse_above_limit
+from workloads import QueryGraph, Workload
+from workloads.operators import Array, Kronecker, Matrix, refuse_above_limit
 from workloads.workload import LARGEST_LISTED
 
 _MULTIPLICATIVE = ("CA", "fisher", "GM", "IP", "optimal", "wCA-I", "wCA-II")
@@ -194,6 +195,22 @@ def solver(
         if name not in _SHARED_OPTIONS and options[name] != parameter.default:
             return None
     return partial(_solve, method, problem, known, options)
+
+
+def expected_work(
+    method: Method, workload: Workload | QueryGraph, options: Mapping[str, Any]
+) -> Work | None:
+    """The work of all factors of a product; None where the query matrix is taken."""
+    if method.name not in _MULTIPLICATIVE or not isinstance(workload, Workload):
+        return None
+    operator = workload.operator
+    if not isinstance(operator, Kronecker) or len(operator.terms) > 1:
+        return None
+    shapes = [(int(part.shape[0]), int(part.shape[1])) for part in operator.terms[0]]
+    works = [method.expected_work(rows, columns, options) for rows, columns in shapes]
+    m, d = workload.shape
+    stored = 8.0 * (m if m <= LARGEST_LISTED else 1) + 8.0 * (d if d <= LARGEST_LISTED else 1)
+    return Work(sum(w.flops for w in works), stored + max(w.bytes for w in works))
 
 
 def _solve(

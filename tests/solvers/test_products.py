@@ -98,3 +98,11 @@ def test_a_time_limit_is_shared_by_the_factors():
     assert found.timed_out
     assert not found.converged
     assert found.gap > 1e-6
+
+
+def test_expected_work_goes_by_the_factors():
+    one = workloads.make("kronecker", terms=[["prefix:64"]])
+    two = workloads.make("kronecker", terms=[["prefix:64", "prefix:64"]])
+    single, double = (solvers.expected_work("optimal", w) for w in (one, two))
+    assert double.flops == 2 * single.flops
+    assert solvers.expected_work("HM", two) == solvers.methods()["HM"].work(4096, 4096)

@@ -1,0 +1,30 @@
+"""What a solve is expected to take, by its method, its options and its workload's structure."""
+
+import pytest
+
+import solvers
+import workloads
+
+
+@pytest.mark.parametrize("name", solvers.methods())
+def test_more_queries_over_more_cells_take_no_less(name):
+    method = solvers.methods()[name]
+    small, large = (method.expected_work(n, n, {}) for n in (64, 512))
+    assert 0 < small.flops <= large.flops
+    assert 0 < small.bytes <= large.bytes
+
+
+def test_presets_have_their_own_cost():
+    workload = workloads.make("range", d=256)
+    for name in ("SM-II", "CA"):
+        options = solvers.methods()[name].resolve("published", {})
+        assert (
+            solvers.expected_work(name, workload, options).flops
+            > 2 * solvers.expected_work(name, workload).flops
+        )
+
+
+def test_options_that_cost_nothing_do_not_matter():
+    workload = workloads.make("prefix", d=64)
+    base = solvers.expected_work("optimal", workload)
+    assert solvers.expected_work("optimal", workload, {"tol": 1e-9, "refined": False}) == base
