@@ -1,13 +1,13 @@
-"""What a solve is expected to take, from the shape of its workload alone."""
+"""What a solve is expected to take, before anything is solved."""
 
 import math
-from collections.abc import Callable
-from functools import cache
+from functools import lru_cache
 
 import solvers
 import workloads
 from solvers import Work
 from sweep.cells import MethodSpec, Spec, digest
+from workloads import QueryGraph, Workload
 
 SECONDS_PER_FLOP = 1e-10
 """At about ten gigaflops a second: one core of today. ``sweep plan`` measures its own."""
@@ -15,41 +15,62 @@ SECONDS_PER_FLOP = 1e-10
 CERTIFIER = MethodSpec("optimal")
 """What a certificate costs at most."""
 
+_KEPT_WORKLOADS = 8
 
-def shapes() -> Callable[[Spec], tuple[int, int]]:
-    """A function that gives (m, d) of a workload; each shape is found once.
 
-    Both are the number of answers for a query graph.
+class Costs:
+    """Shapes of workloads and the work of solves, each found once.
 
-    The workload is built for it, and dropped: an operator in most families. Seeds do not
-    change a shape, so replicates are built once.
-
-    Returns
-    -------
-    callable
-        Raises what `workloads.make` raises.
+    A workload is built for it, and dropped: an operator in most families. Seeds do not change
+    a cost, so replicates are looked at once.
     """
-    known: dict[str, tuple[int, int]] = {}
 
-    def shape(spec: Spec) -> tuple[int, int]:
+    def __init__(self) -> None:
+        self._shapes: dict[str, tuple[int, int]] = {}
+        self._works: dict[tuple[str, str], Work] = {}
+        self._specs: dict[str, Spec] = {}
+        self._workload = lru_cache(maxsize=_KEPT_WORKLOADS)(self._made)
+
+    def shape(self, spec: Spec) -> tuple[int, int]:
+        """(m, d) of a workload; both are the number of answers for a query graph.
+
+        Raises
+        ------
+        WorkloadError
+            If it cannot be built.
+        """
+        key = self._key(spec)
+        if key not in self._shapes:
+            made = self._workload(key)
+            self._shapes[key] = (int(made.m), int(made.d))
+        return self._shapes[key]
+
+    def work(self, method: MethodSpec, spec: Spec) -> Work:
+        """The work of one solve, infinite where it cannot be said in a float.
+
+        Raises
+        ------
+        WorkloadError
+            If the workload cannot be built.
+        """
+        key = (digest(method.content()), self._key(spec))
+        if key not in self._works:
+            self._works[key] = _work(method, self._workload(key[1]))
+        return self._works[key]
+
+    def _key(self, spec: Spec) -> str:
         params = {name: value for name, value in spec.params.items() if name != "seed"}
         key = digest([spec.name, params])
-        if key not in known:
-            made = workloads.make(spec.name, **spec.params)
-            known[key] = (int(made.m), int(made.d))
-        return known[key]
+        self._specs.setdefault(key, spec)
+        return key
 
-    return shape
+    def _made(self, key: str) -> Workload | QueryGraph:
+        spec = self._specs[key]
+        return workloads.make(spec.name, **spec.params)
 
 
-def work(method: MethodSpec, shape: tuple[int, int]) -> Work:
-    """The work of one solve, infinite where it cannot be said in a float."""
+def _work(method: MethodSpec, workload: Workload | QueryGraph) -> Work:
     try:
-        return _method_work(method.name, *shape)
+        return solvers.expected_work(method.name, workload, method.options)
     except OverflowError:
         return Work(flops=math.inf, bytes=math.inf)
-
-
-@cache
-def _method_work(name: str, m: int, d: int) -> Work:
-    return solvers.methods()[name].work(m, d)

@@ -1,13 +1,13 @@
 """From cells to tasks: every workload built once, every solve done once, cheap ones in blocks."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import solvers
 import workloads
-from sweep import costs
 from sweep.cells import Cell, Grid, MethodSpec, Spec
+from sweep.costs import CERTIFIER, SECONDS_PER_FLOP, Costs
 from sweep.journal import Ledger
 from sweep.outcome import CellRecord, Status
 
@@ -124,9 +124,7 @@ def distinct(grids: Iterable[Grid]) -> dict[str, Cell]:
     return {cell.id: cell for grid in grids for cell in grid.cells}
 
 
-def solves(
-    cells: Iterable[Cell], ledger: Ledger, shape: Callable[[Spec], tuple[int, int]]
-) -> list[Solve]:
+def solves(cells: Iterable[Cell], ledger: Ledger, costs: Costs) -> list[Solve]:
     """One solve for every solve key.
 
     Parameters
@@ -135,8 +133,8 @@ def solves(
         Distinct.
     ledger : Ledger
         For the number of earlier tries.
-    shape : callable
-        Gives (m, d) of a workload; see `sweep.costs.shapes`.
+    costs : Costs
+        What every solve is expected to take.
 
     Returns
     -------
@@ -155,16 +153,14 @@ def solves(
             first.targets,
             first.solved_as,
             tuple(CellTask(c.id, c.simulate, ledger.attempts.get(c.id, 0) + 1) for c in served),
-            _seconds(first.solved_as, first.workload, shape),
+            _seconds(first.solved_as, first.workload, costs),
         )
         for key, served in shared.items()
         for first in served[:1]
     ]
 
 
-def bounds(
-    cells: Iterable[Cell], ledger: Ledger, shape: Callable[[Spec], tuple[int, int]]
-) -> list[Bound]:
+def bounds(cells: Iterable[Cell], ledger: Ledger, costs: Costs) -> list[Bound]:
     """The certificates that were not tried yet and that no solve will bring.
 
     A problem needs one if it asks a query matrix and none of its methods certifies itself,
@@ -179,7 +175,7 @@ def bounds(
             asked[0].workload_key,
             asked[0].workload,
             asked[0].targets,
-            _seconds(costs.CERTIFIER, asked[0].workload, shape),
+            _seconds(CERTIFIER, asked[0].workload, costs),
         )
         for key, asked in by_problem.items()
         if key not in ledger.bounds
@@ -237,13 +233,13 @@ def _longest(block: tuple[Item, ...]) -> float:
     return -sum(item.seconds for item in block)
 
 
-def _seconds(method: MethodSpec, workload: Spec, shape: Callable[[Spec], tuple[int, int]]) -> float:
+def _seconds(method: MethodSpec, workload: Spec, costs: Costs) -> float:
     try:
-        size = shape(workload)
+        work = costs.work(method, workload)
     except workloads.WorkloadError:
         return _LONGEST_SECONDS
-    seconds = costs.work(method, size).flops * costs.SECONDS_PER_FLOP
-    return min(_OVERHEAD_SECONDS + seconds, _LONGEST_SECONDS)
+    limit = method.options.get("time_limit") or _LONGEST_SECONDS
+    return min(_OVERHEAD_SECONDS + work.flops * SECONDS_PER_FLOP, limit)
 
 
 def _asks_matrix(cell: Cell) -> bool:

@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 
 import workloads
-from sweep import costs, graph
+from sweep import graph
 from sweep.cells import Spec
+from sweep.costs import SECONDS_PER_FLOP, Costs
 from sweep.experiment import Experiment
 from sweep.grid import expand
 from sweep.journal import Journal, Ledger
@@ -90,15 +91,15 @@ def plan(experiment: Experiment, store: Path | None = None) -> Plan:
     grids = expand(experiment)
     cells = graph.distinct(grids)
     ledger = _ledger(store)
-    shape = costs.shapes()
+    costs = Costs()
     todo = [cell for cell in cells.values() if not ledger.status(cell.id).final]
     reused = {record.cell for record in graph.reusable(todo, ledger)}
-    solves = graph.solves([c for c in todo if c.id not in reused], ledger, shape)
-    bounds = graph.bounds(cells.values(), ledger, shape)
+    solves = graph.solves([c for c in todo if c.id not in reused], ledger, costs)
+    bounds = graph.bounds(cells.values(), ledger, costs)
     tasks = graph.tasks([*solves, *bounds], "plan")
-    largest, size = _largest([cell.workload for cell in cells.values()])
+    largest, size = _largest([cell.workload for cell in cells.values()], costs)
     workers = os.cpu_count() or 1
-    needed = (costs.work(one.method, shape(one.workload)).bytes for one in solves)
+    needed = (costs.work(one.method, one.workload).bytes for one in solves)
     return Plan(
         groups={grid.group: {axis.name: len(axis.values) for axis in grid.axes} for grid in grids},
         cells=len(cells),
@@ -135,7 +136,7 @@ def _duration(seconds: list[float], workers: int) -> float:
     if not seconds:
         return 0.0
     lower = max(max(seconds), sum(seconds) / workers)
-    return _START_SECONDS + lower * seconds_per_flop() / costs.SECONDS_PER_FLOP
+    return _START_SECONDS + lower * seconds_per_flop() / SECONDS_PER_FLOP
 
 
 def _ledger(store: Path | None) -> Ledger:
@@ -144,12 +145,11 @@ def _ledger(store: Path | None) -> Ledger:
     return Journal(open_(store).journal).refresh()
 
 
-def _largest(specs: list[Spec]) -> tuple[str, tuple[int, int]]:
-    shape = costs.shapes()
+def _largest(specs: list[Spec], costs: Costs) -> tuple[str, tuple[int, int]]:
     sizes: dict[str, tuple[int, int]] = {}
     for spec in specs:
         try:
-            sizes[_described(spec)] = shape(spec)
+            sizes[_described(spec)] = costs.shape(spec)
         except workloads.WorkloadError:
             continue
     if not sizes:

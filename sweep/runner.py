@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from sweep import conditions, events, graph, history, journal
 from sweep.cells import Cell, Grid
+from sweep.costs import Costs
 from sweep.errors import StoreError, SweepError
 from sweep.experiment import Experiment, load_experiment, parse_experiment
 from sweep.grid import expand
@@ -241,11 +242,9 @@ class _Session:
         self, cells: list[Cell], todo: int, client: Any, cluster: "ClusterSpec | None"
     ) -> None:
         """Solve these cells and compute the certificates that are missing."""
-        from sweep import costs
-
-        shape = costs.shapes()
-        solves = graph.solves(cells, self.ledger, shape)
-        missing = graph.bounds(self.sweep.cells.values(), self.ledger, shape)
+        costs = Costs()
+        solves = graph.solves(cells, self.ledger, costs)
+        missing = graph.bounds(self.sweep.cells.values(), self.ledger, costs)
         planned = graph.tasks([*solves, *missing], f"r{self.number:06d}")
         self.tell(
             events.RunStarted(

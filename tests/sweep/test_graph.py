@@ -8,7 +8,7 @@ from sweep.grid import expand
 from sweep.journal import Ledger
 from sweep.outcome import BoundRecord, CellRecord
 
-shape = costs.shapes()
+COSTS = costs.Costs()
 
 
 def grids(blocks, reference="IP"):
@@ -23,7 +23,7 @@ def uniform():
 
 
 def test_a_solve_is_shared_by_the_methods_that_are_the_same_with_equal_targets(uniform):
-    solves = graph.solves(uniform.values(), Ledger(), shape)
+    solves = graph.solves(uniform.values(), Ledger(), COSTS)
     served = Counter(solve.method.name for solve in solves for _ in solve.cells)
     assert len(solves) == 4
     assert served == {"IP": 2, "CA": 6}
@@ -31,7 +31,7 @@ def test_a_solve_is_shared_by_the_methods_that_are_the_same_with_equal_targets(u
 
 
 def test_one_certificate_for_each_problem_that_no_method_certifies(uniform):
-    bounds = graph.bounds(uniform.values(), Ledger(), shape)
+    bounds = graph.bounds(uniform.values(), Ledger(), COSTS)
     problems = {cell.problem_key for cell in uniform.values()}
     assert {bound.problem for bound in bounds} == problems
     assert len(bounds) == 2
@@ -39,18 +39,16 @@ def test_one_certificate_for_each_problem_that_no_method_certifies(uniform):
     ledger = Ledger()
     first, second = sorted(problems)
     ledger.add([BoundRecord(first, 1.0), BoundRecord(second, None, error="too large")])
-    assert graph.bounds(uniform.values(), ledger, shape) == []
+    assert graph.bounds(uniform.values(), ledger, COSTS) == []
 
 
 def test_no_certificate_where_the_optimum_is_asked_for_unless_it_failed():
-    cells = graph.distinct(
-        grids("  - workload: {name: prefix, d: 4}\n    method: [IP, optimal]\n")
-    )
-    assert graph.bounds(cells.values(), Ledger(), shape) == []
+    cells = graph.distinct(grids("  - workload: {name: prefix, d: 4}\n    method: [IP, optimal]\n"))
+    assert graph.bounds(cells.values(), Ledger(), COSTS) == []
     optimal = next(c for c in cells.values() if c.method.name == "optimal")
     ledger = Ledger()
     ledger.add([CellRecord(optimal.id, optimal.solve_key, optimal.problem_key, "failed")])
-    assert len(graph.bounds(cells.values(), ledger, shape)) == 1
+    assert len(graph.bounds(cells.values(), ledger, COSTS)) == 1
 
 
 def test_ten_thousand_replicates_share_one_workload_one_certificate_and_travel_in_blocks():
@@ -58,8 +56,8 @@ def test_ten_thousand_replicates_share_one_workload_one_certificate_and_travel_i
         grids("  - {workload: {name: prefix, d: 4}, method: IP, replicates: 10000}\n")
     )
     items = [
-        *graph.solves(cells.values(), Ledger(), shape),
-        *graph.bounds(cells.values(), Ledger(), shape),
+        *graph.solves(cells.values(), Ledger(), COSTS),
+        *graph.bounds(cells.values(), Ledger(), COSTS),
     ]
     tasks = graph.tasks(items, "r1")
     assert len(items) == 10_001
@@ -73,7 +71,7 @@ def test_expensive_solves_travel_alone_and_first():
     cells = graph.distinct(
         grids("  - workload: {name: prefix, d: [4, 8, 1024]}\n    method: [IP, optimal]\n")
     )
-    tasks = graph.tasks(graph.solves(cells.values(), Ledger(), shape), "r1")
+    tasks = graph.tasks(graph.solves(cells.values(), Ledger(), COSTS), "r1")
     assert [len(task.items) for task in tasks] == [1, 5]
     assert tasks[0].items[0].method.name == "optimal"
     assert list(graph.shared_workloads(tasks)) == [tasks[0].items[0].workload_key]
@@ -81,7 +79,7 @@ def test_expensive_solves_travel_alone_and_first():
 
 def test_a_task_splits_into_the_same_work():
     cells = graph.distinct(grids("  - workload: {name: prefix, d: [2, 4]}\n    method: [IP, GM]\n"))
-    (task,) = graph.tasks(graph.solves(cells.values(), Ledger(), shape), "r1")
+    (task,) = graph.tasks(graph.solves(cells.values(), Ledger(), COSTS), "r1")
     parts = task.alone()
     assert [item for part in parts for item in part.items] == list(task.items)
     assert len({part.name for part in (*parts, task, parts[0].again())}) == 6
@@ -104,5 +102,5 @@ def test_attempts_count_on(uniform):
     first = next(iter(uniform.values()))
     ledger = Ledger()
     ledger.add([CellRecord(first.id, first.solve_key, first.problem_key, "failed", attempt=2)])
-    solves = graph.solves([first], ledger, shape)
+    solves = graph.solves([first], ledger, COSTS)
     assert [cell.attempt for cell in solves[0].cells] == [3]

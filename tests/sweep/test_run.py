@@ -178,7 +178,7 @@ def test_a_task_done_before_is_not_done_again(tmp_path, small):
     place = store.create(tmp_path / "s", "small")
     cells = graph.distinct(expand(small())).values()
     ledger = journal.Ledger()
-    (task,) = graph.tasks(graph.solves(cells, ledger, costs.shapes()), "r000001")
+    (task,) = graph.tasks(graph.solves(cells, ledger, costs.Costs()), "r000001")
     here = worker.Place(str(place.path), place.identity)
     first = worker.perform(task, here, {})
     assert first.written
@@ -191,7 +191,7 @@ def test_a_worker_without_the_store_hands_its_records_over(tmp_path, small):
 
     place = store.create(tmp_path / "s", "small")
     cells = graph.distinct(expand(small())).values()
-    items = graph.bounds(cells, journal.Ledger(), costs.shapes())
+    items = graph.bounds(cells, journal.Ledger(), costs.Costs())
     done = worker.perform(graph.Task("r1", tuple(items)), worker.Place(str(place.path), "else"), {})
     assert not done.written
     assert all(isinstance(r, BoundRecord) and r.lower_bound > 1 for r in done.records)
