@@ -109,7 +109,7 @@ def _beside(data: xr.Dataset, published: PublishedTable, reference: str) -> Tabl
     table = _table(
         f"{published.title or published.variable}: {_meaning(data, published.variable, reference)}",
         [*slab.rows, ""],
-        [*map(str, columns), f"gap of {reference}"],
+        [*map(str, columns), "gap"],
     )
     factors: dict[str, float] = {}
     for index, names in slab.each_row():
@@ -170,7 +170,7 @@ def _shared_factor(pairs: Sequence[_Pair]) -> float | None:
 
 def _caption(source: str, slab: Slab, factors: Mapping[str, float], reference: str) -> str:
     replicates = slab.replicates
-    parts = [source, "ratio = measured / paper"]
+    parts = [source, "ratio = measured / paper", f"gap: of {reference}"]
     if replicates > 1:
         parts.append(f"means of {replicates} replicates")
     text = "; ".join(part for part in parts if part) + "."
@@ -277,11 +277,13 @@ def _table(title: str, labels: Sequence[str], columns: Any) -> Table:
         title_justify="left",
         caption_justify="left",
         padding=(0, 1, 0, 0),
+        show_edge=False,
+        pad_edge=False,
     )
     for name in labels:
         table.add_column(name, no_wrap=True)
     for name in columns:
-        table.add_column(name, justify="right")
+        table.add_column(name.replace(" (", "\n("), justify="right")
     return table
 
 
