@@ -80,7 +80,7 @@ def expected_work(
     chosen = find(method)
     given = options or {}
     return (
-        marginals.expected_work(chosen.name, workload)
+        marginals.expected_work(chosen, workload, given)
         or products.expected_work(chosen, workload, given)
         or chosen.expected_work(int(workload.m), int(workload.d), given)
     )

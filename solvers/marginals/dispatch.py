@@ -1,6 +1,5 @@
 """Which problems are solved in subset variables."""
 
-import inspect
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -46,19 +45,10 @@ def solver(
     elif known is None:
         obstacle = "the targets differ within a marginal; give one for each marginal"
     else:
-        taken = {
-            name
-            for name, parameter in inspect.signature(form.solve).parameters.items()
-            if parameter.kind is inspect.Parameter.KEYWORD_ONLY
-        }
-        dense_only = [
-            name
-            for name, parameter in method.options_on("matrix").items()
-            if name not in taken | form.indifferent and options[name] != parameter.default
-        ]
-        if not dense_only:
-            return partial(form.solve, known, **{name: options[name] for name in taken})
-        obstacle = f"option {dense_only[0]!r} needs the query matrix; leave it at its default"
+        option = form.obstacle(method, options)
+        if option is None:
+            return partial(form.solve, known, **{name: options[name] for name in form.options})
+        obstacle = f"option {option!r} needs the query matrix; leave it at its default"
     _refuse_if_too_large(method.name, problem, obstacle)
     return None
 

@@ -1,5 +1,6 @@
 """The methods that have a form in subset variables, each giving what its dense form gives."""
 
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,6 +16,7 @@ from solvers.marginals.noise import CellNoise, QueryNoise, SubsetNoise
 from solvers.marginals.soft_max import Settings, soften
 from solvers.marginals.solution import MarginalsSolution
 from solvers.marginals.structure import Structure
+from solvers.method import Method
 from workloads.operators import Array
 
 _AGREEMENT = 1e-6
@@ -29,13 +31,32 @@ class Form:
     Attributes
     ----------
     solve : callable
-        ``solve(structure, *, option=default, ...) -> MarginalsSolution``.
+        ``solve(structure, *, option, ...) -> MarginalsSolution``; its options are among those
+        of the dense method, whose defaults and meanings they have.
     indifferent : frozenset of str
         Options of the dense method that change no answer here, whatever their value.
     """
 
     solve: Callable[..., MarginalsSolution]
     indifferent: frozenset[str] = frozenset()
+
+    @property
+    def options(self) -> frozenset[str]:
+        """The options that it takes."""
+        parameters = inspect.signature(self.solve).parameters.values()
+        return frozenset(p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY)
+
+    def obstacle(self, method: Method, options: Mapping[str, Any]) -> str | None:
+        """The first of the options given that only the dense method knows; None without one."""
+        return next(
+            (
+                name
+                for name, parameter in method.options_on("matrix").items()
+                if name not in self.options | self.indifferent
+                and options.get(name, parameter.default) != parameter.default
+            ),
+            None,
+        )
 
 
 def subset_noise(structure: Structure, v: Array) -> SubsetNoise:
@@ -52,11 +73,11 @@ def subset_noise(structure: Structure, v: Array) -> SubsetNoise:
 def optimal(
     structure: Structure,
     *,
-    tol: float = 1e-6,
-    max_iterations: int = 100,
-    time_limit: float | None = None,
-    refined: bool = False,
-    total_error_weight: float = 0.0,
+    tol: float,
+    max_iterations: int,
+    time_limit: float | None,
+    refined: bool,
+    total_error_weight: float,
 ) -> MarginalsSolution:
     """The certified optimum of Problem 1, or of its hybrid, in the marginals' weights.
 
@@ -89,14 +110,14 @@ def optimal(
 def soft_maxima(
     structure: Structure,
     *,
-    tol: float = 1e-3,
-    mu: float = 4.0,
-    nttol: float = 1e-3,
-    total_error_weight: float = 0.0,
-    sigma: float = 0.01,
-    beta: float = 0.5,
-    max_iterations: int = 10_000,
-    time_limit: float | None = None,
+    tol: float,
+    mu: float,
+    nttol: float,
+    total_error_weight: float,
+    sigma: float,
+    beta: float,
+    max_iterations: int,
+    time_limit: float | None,
 ) -> MarginalsSolution:
     """SM-II by the dual of Problem 4 in the marginals' weights.
 

@@ -54,9 +54,13 @@ class Program:
         """The v of least ``sum(1/v) * (q + omega) . A v``."""
         return np.asarray((self.matrix.T @ (q + self.omega)) ** -0.5)
 
+    def norm(self, q: Array) -> float:
+        """``sum(sqrt(A.T (q + omega)))``: what the dual maximises over the simplex."""
+        return float(np.sqrt(self.matrix.T @ (q + self.omega)).sum())
+
     def lower_bound(self, q: Array) -> float:
         """Certified by weights q >= 0, whatever they are."""
-        return float((1 / self.inner(q / q.sum())).sum() ** 2)
+        return self.norm(q / q.sum()) ** 2
 
     def value(self, v: Array) -> float:
         """The objective."""

@@ -5,7 +5,8 @@ constant. With Q_T the weight of a marginal's N_T queries together, the dual of 
 
     maximise  2 sum(sqrt(A.T (Q + omega))) + sum_T Q_T (log N_T - log Q_T) / t
 
-over the simplex: the same levels of t, Newton steps and line search as on the matrix.
+over the simplex. As on the matrix, Newton steps at rising t, and a logarithmic barrier that
+keeps vanishing weights at the cost of a quarter of the gap asked for.
 """
 
 from dataclasses import dataclass, replace
@@ -19,7 +20,9 @@ from solvers.marginals.system import System
 from workloads.operators import Array
 
 _FIRST_SHARPNESS = 10.0
-_SMALLEST_WEIGHT = 1e-40
+_FINEST_SHARPNESS = 1e4
+_BARRIER_SHARE = 0.25
+_OFF_CENTRE = 4.0
 _SMALLEST_STEP = 1e-8
 _ROUNDING = 1e-13
 _LARGEST_EXPONENT = 50.0
@@ -53,25 +56,32 @@ class Settings:
 
 @dataclass(frozen=True, eq=False)
 class Level:
-    """The smooth dual at one sharpness."""
+    """The smooth dual at sharpness t, with the weight of its barrier."""
 
     program: Program
     t: float
+    barrier: float = 0.0
 
     def value(self, q: Array) -> float:
-        entropy = float(q @ (self.program.log_counts - np.log(q)))
-        return 2 * float((1 / self.program.inner(q)).sum()) + entropy / self.t
+        """The objective, a constant apart."""
+        smooth = q @ self.program.log_counts / self.t + (self.barrier - q / self.t) @ np.log(q)
+        return 2 * self.program.norm(q) + float(smooth)
 
     def newton(self, system: System, q: Array) -> tuple[Array, float]:
         """The step of log q along the simplex, and the Newton decrement."""
         v = self.program.inner(q)
         entropy = (self.program.log_counts - np.log(q)) / self.t
-        gradient = self.program.ratios(v) + entropy
-        gradient = gradient - float(q @ gradient)
-        solve = system.factorised(self.t * q, v**3 / 2)
-        free, ones = solve(gradient), solve(np.ones_like(q))
+        slope = self.program.ratios(v) + entropy + self.barrier / q
+        slope = slope - float(q @ slope)
+        solve = system.factorised(np.square(q) / (q / self.t + self.barrier), v**3 / 2)
+        free, ones = solve(slope), solve(np.ones_like(q))
         step = free - float(free.sum() / ones.sum()) * ones
-        return step / q, float(step @ gradient)
+        return step / q, float(step @ slope)
+
+    def gap(self, norm: float) -> float:
+        """About the gap of the largest ratio at its maximiser."""
+        entropy = float(np.logaddexp.reduce(self.program.log_counts)) / self.t
+        return (entropy + self.barrier * self.program.omega.size) / norm
 
 
 def soften(
@@ -96,48 +106,52 @@ def soften(
     """
     deadline = Deadline.after(time_limit)
     system = System(program.matrix)
-    uniform = np.exp(program.log_counts - np.logaddexp.reduce(program.log_counts))
-    q = _normalised(uniform)
-    level = Level(program, _FIRST_SHARPNESS / float((1 / program.inner(q)).sum()))
+    count = float(np.logaddexp.reduce(program.log_counts))
+    uniform = np.exp(program.log_counts - count)
+    norm = program.norm(uniform)
+    barrier = _BARRIER_SHARE * settings.tol * norm / uniform.size
+    q = _normalised(uniform, barrier / norm)
+    level = Level(program, _FIRST_SHARPNESS / norm, barrier)
     best = Optimum(program.inner(q), q).improved(program, q, program.inner(q))
-    while best.gap > settings.tol and not deadline.passed:
-        if best.iterations >= settings.max_iterations:
+    while best.gap > settings.tol and best.iterations < settings.max_iterations:
+        if deadline.passed:
             break
         direction, decrement = level.newton(system, q)
-        enough = settings.nttol * float((1 / program.inner(q)).sum())
         moved = _line_search(level, q, direction, decrement, settings)
-        if moved is None and decrement > enough:
-            break
         q = q if moved is None else moved
         best = best.improved(program, q, program.inner(q))
         best = replace(best, iterations=best.iterations + 1)
-        if decrement <= enough:
-            level = Level(program, level.t * settings.mu)
+        off_centre = _OFF_CENTRE * level.gap(norm) + settings.tol / 2
+        centred = decrement <= settings.nttol * norm and (
+            program.value(program.inner(q)) <= program.lower_bound(q) * (1 + off_centre)
+        )
+        if centred and level.t * norm * settings.tol < _FINEST_SHARPNESS * max(count, 1.0):
+            level = Level(program, level.t * settings.mu, barrier)
+        elif moved is None or decrement <= _ROUNDING * norm:
+            break
     converged = best.gap <= settings.tol
     stopped = replace(best, converged=converged, timed_out=deadline.passed and not converged)
     return stopped, level.t
 
 
 def _line_search(
-    level: Level,
-    q: Array,
-    direction: Array,
-    decrement: float,
-    settings: Settings,
+    level: Level, q: Array, direction: Array, decrement: float, settings: Settings
 ) -> Array | None:
     """Algorithm 3 along ``q exp(length * direction)``, renormalised; None if it stalls."""
     value = level.value(q)
     allowed = value - _ROUNDING * abs(value)
+    least = level.barrier / level.program.norm(q)
     length = 1.0
     while length > _SMALLEST_STEP:
-        moved = _normalised(q * np.exp(np.minimum(length * direction, _LARGEST_EXPONENT)))
+        moved = q * np.exp(np.minimum(length * direction, _LARGEST_EXPONENT))
+        moved = _normalised(moved, least)
         if level.value(moved) >= allowed + settings.sigma * length * decrement:
             return moved
         length *= settings.beta
     return None
 
 
-def _normalised(q: Array) -> Array:
-    """Of sum one, and no weight so small that rounding loses it."""
-    floored = np.maximum(q / q.sum(), _SMALLEST_WEIGHT / q.size)
+def _normalised(q: Array, least: float) -> Array:
+    """Of sum one, no weight below the least: at the optimum none is."""
+    floored = np.maximum(q / q.sum(), least)
     return np.asarray(floored / floored.sum())

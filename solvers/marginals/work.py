@@ -1,8 +1,11 @@
 """What a solve on marginals is expected to take, fitted to measured solves."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from solvers.marginals.forms import FORMS
 from solvers.marginals.system import LARGEST_FACTORISED
-from solvers.method import Work
+from solvers.method import Method, Work
 from workloads import QueryGraph, Workload
 from workloads.operators import Marginals
 
@@ -12,29 +15,35 @@ _LEAST_FLOPS = 1e7
 _BYTES = 300.0
 
 
-def expected_work(name: str, workload: Workload | QueryGraph) -> Work | None:
+def expected_work(
+    method: Method, workload: Workload | QueryGraph, options: Mapping[str, Any]
+) -> Work | None:
     """The work of a method on marginals with one target for each of them.
 
     The measure is the number of pairs of a marginal and a subset of it, whatever the domain.
 
     Parameters
     ----------
-    name : str
-        The method's name.
+    method : Method
+        The method asked for.
     workload : Workload or QueryGraph
         What is asked.
+    options : Mapping[str, object]
+        Options of the solve; those that are left out have their defaults.
 
     Returns
     -------
     Work or None
-        None where the workload is not made of marginals, or the method has no form.
+        None where the workload is not made of marginals, the method has no form, or an option
+        needs the query matrix.
     """
     if not isinstance(workload, Workload) or not isinstance(workload.operator, Marginals):
         return None
-    if name not in FORMS:
+    form = FORMS.get(method.name)
+    if form is None or form.obstacle(method, options) is not None:
         return None
     subsets = workload.operator.subsets
     pairs = sum(2 ** len(subset) for subset in subsets)
     dense = min(len(subsets), LARGEST_FACTORISED) ** 2
-    flops = _LEAST_FLOPS + _FLOPS.get(name, _CLOSED_FORM_FLOPS) * pairs
+    flops = _LEAST_FLOPS + _FLOPS.get(method.name, _CLOSED_FORM_FLOPS) * pairs
     return Work(flops=flops, bytes=_BYTES * pairs + 16.0 * dense)

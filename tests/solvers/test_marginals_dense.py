@@ -47,25 +47,30 @@ def test_the_optimum_is_the_dense_one(problem):
 
 
 @settings(max_examples=20, deadline=None)
-@given(problems(), st.sampled_from([0.01, 1.0]), st.sampled_from(["optimal", "SM-II"]))
-def test_the_hybrid_is_the_dense_one(problem, weight, name):
+@given(problems(), st.sampled_from([0.01, 1.0]))
+def test_the_hybrid_is_the_dense_one(problem, weight):
     def objective(solution):
         return solution.squared_privacy_cost * (1 + weight * solution.total_variance)
 
     options = {"tol": 1e-6, "total_error_weight": weight}
-    ours, theirs = structured(name, problem, **options), dense(name, problem, **options)
-    assert objective(ours) == pytest.approx(objective(theirs), rel=3e-6)
-    assert ours.notes["objective"] == pytest.approx(2 * objective(ours) ** 0.5, rel=1e-9)
+    theirs = dense("optimal", problem, **options)
+    for name in ("optimal", "SM-II"):
+        ours = structured(name, problem, **options)
+        assert ours.converged
+        assert objective(ours) == pytest.approx(objective(theirs), rel=3e-6)
+        assert ours.notes["objective"] == pytest.approx(2 * objective(ours) ** 0.5, rel=1e-9)
 
 
-def test_soft_maxima_are_the_dense_ones_level_by_level():
-    """Same levels of t and same Newton steps, so even a loose tolerance ends alike."""
+@pytest.mark.parametrize("tol", [0.1, 1e-2, 1e-3, 1e-4])
+def test_soft_maxima_of_a_loose_tolerance_end_within_it(tol):
+    """On the matrix a barrier shifts each level a little; both keep to the tolerance."""
     problem = make([3, 2, 4], [[0], [1], [2], [0, 1], [0, 2], [1, 2]], [1, 2, 3, 4, 5, 6])
-    for tol in (0.3, 1e-2, 1e-3):
-        ours, theirs = structured("SM-II", problem, tol=tol), dense("SM-II", problem, tol=tol)
-        assert ours.notes["t"] == pytest.approx(theirs.notes["t"], rel=1e-9)
-        assert ours.squared_privacy_cost == pytest.approx(theirs.squared_privacy_cost, rel=1e-3)
-        assert ours.gap <= tol
+    ours, theirs = structured("SM-II", problem, tol=tol), dense("SM-II", problem, tol=tol)
+    best = structured("optimal", problem, tol=1e-9)
+    for found in (ours, theirs):
+        assert found.gap <= tol
+        assert found.lower_bound <= best.squared_privacy_cost
+        assert found.squared_privacy_cost <= best.squared_privacy_cost * (1 + tol)
 
 
 @settings(max_examples=25, deadline=None)

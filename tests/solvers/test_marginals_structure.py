@@ -164,6 +164,8 @@ def test_expected_work_goes_by_the_marginals_not_by_the_domain():
         own = solvers.methods()[name].work(64, 64)
         assert solvers.expected_work(name, dense) == own
     assert solvers.expected_work("AM", large) == solvers.methods()["AM"].work(large.m, large.d)
+    published = solvers.methods()["CA"].resolve("published", {})
+    assert solvers.expected_work("CA", small, published).flops > 1e20
 
 
 def huge(**params):
