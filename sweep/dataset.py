@@ -1,6 +1,6 @@
 """From the journal to an xarray dataset in zarr: derived as a whole, written as a whole."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,14 @@ from sweep.journal import Ledger
 from sweep.outcome import Status
 
 _LARGEST_CHUNK_BYTES = 2**26
+_TIME_ENCODING = {
+    "units": "milliseconds since 1970-01-01",
+    "dtype": "int64",
+    "_FillValue": np.iinfo(np.int64).min,
+}
+_KEY_WIDTH = 20
+_HOST_WIDTH = 64
+_ERROR_WIDTH = 200
 
 
 @dataclass(frozen=True)
@@ -101,6 +109,7 @@ def assemble(frame: Frame, ledger: Ledger, terms: Terms) -> xr.Dataset:
     for name, column, fill in _facts(frame, ledger):
         data[name] = (dims, frame.scattered(column, fill))
     made = xr.Dataset(data, coords, attrs={**(terms.attributes or {}), **environment.describe()})
+    made["started"].encoding = dict(_TIME_ENCODING)
     for variable in made.variables:
         made[variable].attrs.update(variables.attributes(str(variable)))
     return made
@@ -140,26 +149,30 @@ def _facts(frame: Frame, ledger: Ledger) -> list[tuple[str, Column, Any]]:
     times = np.array(started, dtype=np.float64) * 1e3
     return [
         ("status", np.array(states, dtype=np.int8), np.int8(Status.ABSENT)),
-        ("host", _texts(record.host if record else "" for record in records), ""),
+        ("host", _texts(_HOST_WIDTH, (record.host if record else "" for record in records)), ""),
         ("started", times.astype("datetime64[ms]"), np.datetime64("NaT")),
         (
             "attempt",
             np.array([record.attempt if record else 0 for record in records], dtype=np.int32),
             np.int32(0),
         ),
-        ("error", _texts(record.error if record else "" for record in records), ""),
-        ("cell", _texts(frame.ids), ""),
-        ("solve", _texts(frame.solves), ""),
+        ("error", _texts(_ERROR_WIDTH, (record.error if record else "" for record in records)), ""),
+        ("cell", _texts(_KEY_WIDTH, frame.ids), ""),
+        ("solve", _texts(_KEY_WIDTH, frame.solves), ""),
     ]
 
 
-def _texts(values: Any) -> Column:
-    return np.array(list(values), dtype=np.str_)
+def _texts(width: int, values: Iterable[str]) -> Column:
+    """Texts of a width that no version of the dataset changes.
+
+    A reader may have opened one version and read a chunk of the next: their forms must agree.
+    """
+    return np.array(list(values), dtype=f"<U{width}")
 
 
 def _encoding(dataset: Any) -> dict[str, dict[str, Any]]:
     return {
-        str(name): {"chunks": variable.shape}
+        str(name): {**variable.encoding, "chunks": variable.shape}
         for name, variable in dataset.variables.items()
         if variable.size and variable.nbytes <= _LARGEST_CHUNK_BYTES and variable.ndim
     }

@@ -43,7 +43,7 @@ def test_any_class_can_be_named(tmp_path):
     assert cluster.cluster_class(spec) is Pretended
     assert spec.args == (1,)
     with (
-        pytest.raises(ClusterError, match="test_cluster.Pretended cannot be started: queue 'q'"),
+        pytest.raises(ClusterError, match=r"test_cluster\.Pretended cannot be started: queue 'q'"),
         cluster.connected(spec),
     ):
         pass

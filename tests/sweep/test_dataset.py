@@ -167,6 +167,19 @@ def test_the_dataset_comes_back_from_the_disk(cells, tmp_path):
     assert dict(chosen.sizes) == {"d": 1, "replicate": 1, "method": 1, "epsilon": 1, "delta": 2}
 
 
+def test_what_was_opened_before_a_new_version_can_still_be_read(cells, tmp_path):
+    from sweep import store
+
+    laid = grid(*cells.values())
+    place = store.create(tmp_path / "s", "x")
+    place.publish(lambda path: dataset.write(derived(laid), path))
+    early = xr.open_zarr(place.results)
+    records = [ok(one, 2.0, 1.0, host="a-long-name", error="E") for one in cells.values()]
+    place.publish(lambda path: dataset.write(derived(laid, *records), path))
+    assert set(early.load().host.values.ravel()) == {"a-long-name", ""}
+    xr.testing.assert_identical(xr.open_zarr(place.results).load(), early)
+
+
 def test_several_grids_are_one_tree(cells, tmp_path):
     one, two = grid(cells["R", 4], group="one"), grid(cells["R", 8], group="two")
     ledger = Ledger()

@@ -16,6 +16,7 @@ from sweep.outcome import Status
 
 HERE = Path(__file__).resolve().parent
 REPLICATES = 300
+OPTIONS = ("--store", "s", "--cluster", "cluster.yaml")
 
 EXPERIMENT = f"""
 reference: IP
@@ -53,8 +54,7 @@ def command(tmp_path):
 
     def start():
         process = subprocess.Popen(
-            [sys.executable, "-m", "sweep.cli", "run", "many.yaml", "--store", "s"]
-            + ["--cluster", "cluster.yaml"],
+            [sys.executable, "-m", "sweep.cli", "run", "many.yaml", *OPTIONS],
             cwd=tmp_path,
             env={**os.environ, "PYTHONPATH": path},
             stdout=subprocess.PIPE,
@@ -131,15 +131,3 @@ def test_ctrl_c_ends_cleanly_and_says_how_to_go_on(command, first_cells, tmp_pat
     assert "Traceback" not in said
     done = {record.cell for record in records(store)}
     assert int((sweep.open(store).status == Status.OK).sum()) == len(done)
-
-
-def test_a_second_command_on_the_same_store_is_refused(command, first_cells, tmp_path):
-    store = tmp_path / "s"
-    first = command()
-    first_cells(store, first)
-    second = command()
-    said = second.communicate(timeout=60)[0]
-    assert second.returncode == 2
-    assert said.startswith("error: store 's' is in use by process")
-    assert len(said.splitlines()) == 1
-    assert first.wait(timeout=60) == 0

@@ -1,0 +1,165 @@
+import re
+
+import pytest
+from typer.testing import CliRunner
+
+from sweep import runner, store
+from sweep.cli import app
+from sweep.experiment import experiments
+
+HELP = ("--help", "list --help", "plan --help", "run --help", "rerun --help", "status --help")
+
+
+@pytest.fixture
+def sweep_command(tmp_path, monkeypatch):
+    """Calls the command line in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    return lambda *words: CliRunner().invoke(app, list(words), prog_name="sweep")
+
+
+@pytest.fixture
+def on_the_test_cluster(client, monkeypatch):
+    """Runs that would start a cluster use the one of the tests."""
+    work = runner._Session.work
+
+    def work_here(self, cells, todo, given, spec):
+        work(self, cells, todo, client, spec)
+
+    monkeypatch.setattr(runner._Session, "work", work_here)
+
+
+@pytest.fixture
+def small_file(tmp_path):
+    path = tmp_path / "small.yaml"
+    path.write_text(
+        "reference: IP\nblocks:\n  - workload: {name: prefix, d: [2, 4]}\n    method: [IP, GM]\n"
+    )
+    return "small.yaml"
+
+
+@pytest.mark.parametrize("words", HELP)
+def test_help_teaches_by_example(sweep_command, words):
+    found = sweep_command(*words.split())
+    assert found.exit_code == 0
+    assert "sweep run" in found.output if words == "--help" else "Example:" in found.output
+
+
+def test_the_list_names_everything_once(sweep_command):
+    found = sweep_command("list", "experiments")
+    assert found.exit_code == 0
+    assert all(name in found.output for name in experiments())
+    for kind, name in (
+        ("methods", "wCA-II"),
+        ("workloads", "identity-sum"),
+        ("targets", "uniform"),
+    ):
+        assert name in sweep_command("list", kind).output
+
+
+def test_a_plan_does_nothing(sweep_command, small_file, tmp_path):
+    found = sweep_command("plan", small_file, "--set", "d=2,4,8")
+    assert found.exit_code == 0
+    assert re.search(r"solves to do +6 ", found.output)
+    assert [path.name for path in tmp_path.iterdir()] == [small_file]
+
+
+def test_run_show_status_and_rerun(sweep_command, small_file, on_the_test_cluster):
+    ran = sweep_command("run", small_file)
+    assert ran.exit_code == 0, ran.output
+    assert "4 ok" in ran.output
+    assert "dataset: results/small/results.zarr" in ran.output
+
+    again = sweep_command("run", small_file)
+    assert "all 4 cells are there already" in again.output
+    assert "IP" in sweep_command("show", "results/small").output
+    stands = sweep_command("status", "results/small").output
+    assert "4 of 4 cells (100%)" in stands
+
+    chosen = sweep_command("rerun", "results/small", "--where", "method == 'GM' and d > 2")
+    assert chosen.exit_code == 0, chosen.output
+    assert "1 to do" in chosen.output
+    assert sweep_command("rerun", "results/small", "--failed").exit_code == 0
+
+
+def test_troubled_cells_are_the_exit_code_and_their_errors_can_be_read(
+    sweep_command, small_file, on_the_test_cluster, client, tmp_path
+):
+    from faults import Fault, injected
+
+    with injected(client, tmp_path, Fault("raise", "GM", times=1)):
+        ran = sweep_command("run", small_file)
+    assert ran.exit_code == 1
+    assert "3 ok, 1 failed" in ran.output
+    assert "sweep status results/small --errors" in ran.output
+    short = sweep_command("status", "results/small").output
+    assert "ValueError: broken on purpose" in short
+    assert "Traceback" not in short
+    assert "Traceback" in sweep_command("status", "results/small", "--errors").output
+    assert sweep_command("rerun", "results/small").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("run vldb-tabel4", "did you mean 'vldb-table"),
+        ("plan none.yaml", "neither a file nor one that ships"),
+        ("list colours", "there is: experiments, workloads"),
+        ("show nowhere", "no store of a sweep"),
+        ("status nowhere", "no store of a sweep"),
+        ("rerun nowhere", "no store of a sweep"),
+        ("rerun nowhere --failed --where d==1", "exclude each other"),
+        ("run vldb-table4 --cluster none.yaml", "cluster file 'none.yaml' cannot be read"),
+        ("plan vldb-table5 --set colour=red", "colour"),
+        ("plan vldb-table5 --set d=64,64", "64"),
+        ("run vldb-table4 --store results/file", "is a file"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_exit_code_2(sweep_command, tmp_path, words, said):
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "file").touch()
+    found = sweep_command(*words.split())
+    assert found.exit_code == 2
+    assert said in found.stderr
+    assert found.stderr.startswith("error: ")
+    assert len(found.stderr.strip().splitlines()) == 1
+    assert not found.stdout
+
+
+def test_a_store_of_another_experiment_is_refused_unharmed(sweep_command, small_file, tmp_path):
+    made = store.create(tmp_path / "s", "other")
+    before = {path: path.stat().st_mtime_ns for path in made.path.rglob("*")}
+    found = sweep_command("run", small_file, "--store", "s")
+    assert found.exit_code == 2
+    assert "was made by experiment 'other'" in found.stderr
+    assert {path: path.stat().st_mtime_ns for path in made.path.rglob("*")} == before
+
+
+def test_a_store_in_use_is_refused(sweep_command, small_file, tmp_path):
+    with store.create(tmp_path / "s", "small").locked():
+        found = sweep_command("run", small_file, "--store", "s")
+    assert found.exit_code == 2
+    assert "is in use by process" in found.stderr
+
+
+def test_an_interrupt_says_how_to_go_on(sweep_command, small_file, monkeypatch):
+    def interrupted(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runner, "run", interrupted)
+    found = sweep_command("run", small_file)
+    assert found.exit_code == 130
+    assert "goes on where it stopped" in found.stderr
+
+
+def test_debug_shows_the_traceback(sweep_command):
+    found = sweep_command("--debug", "show", "nowhere")
+    assert found.exit_code == 2
+    assert "Traceback" in found.stderr
+    assert "Traceback" not in sweep_command("show", "nowhere").stderr
+
+
+def test_the_shell_completes_experiments(sweep_command, monkeypatch):
+    monkeypatch.setenv("_SWEEP_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", "sweep plan vldb-table1")
+    monkeypatch.setenv("COMP_CWORD", "2")
+    assert sweep_command().stdout.split() == ["vldb-table10", "vldb-table11"]
