@@ -17,7 +17,7 @@ from sweep.slab import Slab, labels_of, take
 
 _AGREE = 0.01
 """Ratios closer than this are one factor."""
-_LONGEST = 48
+_LONGEST = 64
 """Rows of a table that lists every method below the other."""
 _LISTED = (
     "squared_privacy_cost",
