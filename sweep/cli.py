@@ -1,5 +1,6 @@
 """The command line: ``sweep list``, ``plan``, ``run``, ``status``, ``rerun`` and ``show``."""
 
+import signal
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -230,6 +231,7 @@ def _watch(folder: Path, work: Any) -> None:
         if isinstance(event, RunEnded):
             ended.append(event)
 
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     console = screen.console()
     with ProgressBar(console) as bar:
         dataset = work(to_all(bar, remember))
