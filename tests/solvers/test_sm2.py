@@ -1,0 +1,345 @@
+"""SM-II: the literal algorithms, check values, certificates, invariances, hard inputs."""
+
+import numpy as np
+import pytest
+import sm2_reference as reference
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import solvers
+import workloads
+from solvers import OptionError, basis
+from solvers.problem import as_problem
+from solvers.spectral import spectrum
+
+TABLE_2 = {2: 1.33, 4: 1.76, 8: 2.28, 16: 2.91, 64: 4.46}
+PREFIX = {2: 4 / 3, 4: 1.758601, 8: 2.281561, 16: 2.905253, 64: 4.457869}
+MARGINALS = {2: 2.182453, 4: 3.471896, 6: 4.119431}
+TOL = 5e-4
+
+
+def random_problem(seed, decades=1.0):
+    rng = np.random.default_rng(seed)
+    m, d = int(rng.integers(1, 14)), int(rng.integers(1, 10))
+    matrix = rng.integers(-2, 3, size=(m, d)).astype(float)
+    matrix[0, 0] = 1.0
+    return matrix, 10 ** rng.uniform(-decades, decades, m)
+
+
+def recomputed_cost(solution, matrix, targets):
+    """Δ² at just-met targets from basis, representation and covariance alone."""
+    left = solution.representation
+    left = left.toarray() if hasattr(left, "toarray") else left
+    np.testing.assert_allclose(left @ solution.basis, matrix, atol=1e-9 * np.abs(matrix).max())
+    sigma = solution.covariance
+    profile = np.diag(solution.basis.T @ np.linalg.solve(sigma, solution.basis))
+    return profile.max() * (np.diag(left @ sigma @ left.T) / targets).max()
+
+
+# The literal algorithms
+
+
+def literal(matrix, targets, kind, start=None, **constants):
+    """Algorithms 1 to 3, with the covariance scaled so that the targets are just met."""
+    factored = basis.factor(as_problem(matrix, targets), kind)
+    left = factored.representation
+    left = left.toarray() if hasattr(left, "toarray") else left
+    weight = constants.pop("total_error_weight", 0.0)
+    inputs = reference.Inputs(factored.basis, left, targets, weight)
+    first = np.eye(len(factored.basis)) if start is None else start(factored.basis)
+    first = 0.99 / reference.ratios(inputs, first).max() * first
+    covariance, iterations = reference.optimize(inputs, first, reference.Constants(**constants))
+    return covariance / reference.ratios(inputs, covariance).max(), iterations
+
+
+LOWER = np.tril(np.ones((6, 6)))
+SIGNS = workloads.make("random", d=6, seed=1).dense
+
+
+@pytest.mark.parametrize(
+    ("matrix", "kind"),
+    [
+        (SIGNS, "identity"),
+        (LOWER.T, "upper-triangular"),
+        (LOWER, "lower-triangular"),
+        (LOWER, "paper"),
+        (workloads.make("all-range", d=4).dense, "factor"),
+        (SIGNS, "workload"),
+        (np.hstack([np.eye(4)[:, :2], np.eye(4)]), "row-space"),
+    ],
+)
+def test_published_is_the_literal_algorithm(matrix, kind):
+    """In well-conditioned bases: in others both amplify a change of 1e-15 of W beyond 1e-8."""
+    targets = np.random.default_rng(7).uniform(1, 3, len(matrix))
+    solution = solvers.solve("SM-II", matrix, targets, preset="published", basis=kind)
+    covariance, iterations = literal(matrix, targets, kind)
+    assert solution.iterations == iterations
+    np.testing.assert_allclose(solution.covariance, covariance, rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("options", "constants"),
+    [
+        ({"mu": 5.0, "max_cg": 3}, {"MU": 5.0, "MAXCG": 3}),
+        ({"nttol": 1e-5, "softmax_tol": 1e-2}, {"NTTOL": 1e-5, "TOL": 1e-2}),
+        ({"tol2": 1e-3}, {"TOL2": 1e-3}),
+        ({"sigma": 0.3, "beta": 0.7}, {"sigma": 0.3, "beta": 0.7}),
+        ({"t2_rule": "code"}, {"t2_factor": 2.0}),
+        ({"total_error_weight": 0.2}, {"total_error_weight": 0.2}),
+        ({"max_iterations": 9}, {"MAXITER": 9}),
+    ],
+)
+def test_every_option_of_the_papers(options, constants):
+    matrix, targets = workloads.make("prefix", d=7).dense, np.linspace(1, 2, 7)
+    solution = solvers.solve(
+        "SM-II", matrix, targets, preset="published", basis="lower-triangular", **options
+    )
+    covariance, iterations = literal(matrix, targets, "lower-triangular", **constants)
+    assert solution.iterations == iterations
+    np.testing.assert_allclose(solution.covariance, covariance, rtol=0, atol=1e-8)
+
+
+def test_initial_queries():
+    matrix, targets = workloads.make("prefix", d=5).dense, np.ones(5)
+    queries = np.vstack([np.eye(5), np.ones(5)])
+    spread = np.linalg.pinv(queries)
+
+    def start(rows):
+        return rows @ spread @ spread.T @ rows.T
+
+    solution = solvers.solve(
+        "SM-II", matrix, preset="published", basis="lower-triangular", initial=queries
+    )
+    covariance, iterations = literal(matrix, targets, "lower-triangular", start=start)
+    assert solution.iterations == iterations
+    np.testing.assert_allclose(solution.covariance, covariance, rtol=0, atol=1e-8)
+
+
+def test_the_literal_algorithm_can_stop_on_a_certificate():
+    workload = workloads.make("prefix", d=8)
+    early = solvers.solve("SM-II", workload, preset="published", tol=0.05)
+    late = solvers.solve("SM-II", workload, preset="published")
+    assert early.converged
+    assert early.iterations < late.iterations
+    assert early.squared_privacy_cost <= 1.05 * PREFIX[8]
+
+
+# The dual of Problem 4
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 1000), st.floats(0.3, 3.0), st.sampled_from([0.0, 0.1]))
+def test_duality_of_problem_4(seed, t, weight):
+    """At its minimiser F = 2 f(p, q + omega) + the entropies, and that is the inner solution."""
+    rng = np.random.default_rng(seed)
+    matrix, targets = rng.normal(size=(7, 4)), rng.uniform(0.5, 2, 7)
+    inputs = reference.Inputs(np.eye(4), matrix, targets, weight)
+    constants = reference.Constants(MAXCG=40, TOL2=1e-30)
+    covariance = np.eye(4)
+    for _ in range(60):
+        step = reference.conjugate_gradient(inputs, covariance, t, t, constants)
+        slope = np.sum(step * reference.gradient(inputs, covariance, t, t))
+        if -slope < 1e-13:
+            break
+        length = reference.line_search(inputs, covariance, step, t, t, constants)
+        covariance = covariance + length * step
+    p = np.exp(t * reference.privacy(inputs, covariance))
+    q = np.exp(t * reference.ratios(inputs, covariance))
+    p, q = p / p.sum(), q / q.sum()
+    inner = spectrum(as_problem(matrix, targets).factors, p, q + weight * targets)
+    entropies = -(p @ np.log(p) + q @ np.log(q)) / t
+    value = reference.objective(inputs, covariance, t, t)
+    assert 2 * inner.nuclear_norm + entropies == pytest.approx(value, rel=1e-9)
+    np.testing.assert_allclose(inner.covariance(), covariance, rtol=1e-4, atol=1e-6)
+
+
+# Check values and certificates
+
+
+@pytest.mark.parametrize("d", TABLE_2)
+def test_table_2_of_the_paper(d):
+    solution = solvers.solve("SM-II", workloads.make("prefix", d=d))
+    assert round(solution.squared_privacy_cost, 2) == TABLE_2[d]
+    assert solution.squared_privacy_cost >= PREFIX[d] - 1e-6
+    assert solution.lower_bound <= PREFIX[d] + 1e-6
+
+
+@pytest.mark.parametrize("values", MARGINALS)
+def test_marginals_check_values(values):
+    dense = workloads.make("marginals", attributes=3, values=values, orders=[1, 2]).dense
+    solution = solvers.solve("SM-II", dense)
+    assert MARGINALS[values] * (1 - 1e-6) <= solution.squared_privacy_cost
+    assert solution.squared_privacy_cost <= MARGINALS[values] * (1 + TOL)
+
+
+def by_group(workload, *values):
+    return np.array(values)[workload.groups]
+
+
+AGE, PL94 = workloads.make("age", voting_age=False), workloads.make("pl94")
+ORDER_ONE = workloads.make("marginals", attributes=3, values=4, orders=[1])
+DETERMINISTIC = {
+    "prefix": (workloads.make("prefix", d=256), None),
+    "identity-sum": (workloads.make("identity-sum", d=64), np.append(np.ones(64), 5.0)),
+    "PL-94": (PL94, None),
+    "PL-94, arXiv": (PL94, by_group(PL94, 1.0, 1.0, 1.0, 2.0, 4.0)),
+    "age": (workloads.make("age"), None),
+    "age, arXiv": (AGE, by_group(AGE, 1.0, 10.0)),
+    "all ranges": (workloads.make("all-range", d=32), None),
+    "kronecker": (workloads.make("kronecker", terms=[["prefix:6", "all-range:4"]]).dense, None),
+    "marginals (A)": (ORDER_ONE.dense, ORDER_ONE.groups + 1.0),
+    "rank deficient": (workloads.make("range", d=64, seed=0), None),
+}
+
+
+@pytest.mark.parametrize("case", DETERMINISTIC)
+def test_the_default_is_certified(case):
+    solution = solvers.solve("SM-II", *DETERMINISTIC[case])
+    assert solution.converged
+    assert solution.known_lower_bound is not None
+    assert solution.gap <= TOL
+    certified = solvers.solve("optimal", *DETERMINISTIC[case])
+    assert solution.squared_privacy_cost >= certified.lower_bound * (1 - 1e-9)
+    assert solution.lower_bound <= certified.squared_privacy_cost * (1 + 1e-9)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10_000), st.sampled_from([1e-2, 5e-4, 5e-5]))
+def test_within_its_tolerance_of_the_optimum(seed, tol):
+    matrix, targets = random_problem(seed)
+    solution = solvers.solve("SM-II", matrix, targets, tol=tol)
+    best = solvers.solve("optimal", matrix, targets, tol=1e-8).squared_privacy_cost
+    assert solution.converged
+    assert best * (1 - 1e-7) <= solution.squared_privacy_cost <= best * (1 + tol)
+    assert solution.lower_bound <= best * (1 + 1e-9)
+    assert recomputed_cost(solution, matrix, targets) == pytest.approx(
+        solution.squared_privacy_cost, rel=1e-7
+    )
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10_000))
+def test_targets_over_six_decades(seed):
+    matrix, targets = random_problem(seed, decades=3.0)
+    solution = solvers.solve("SM-II", matrix, targets)
+    assert solution.converged
+    assert np.all(solution.query_variances <= targets * (1 + 1e-9))
+
+
+def test_repeated_and_zero_queries():
+    matrix = np.vstack([np.tril(np.ones((5, 5))), np.zeros(5), np.ones(5), np.ones(5)])
+    best = solvers.solve("optimal", np.tril(np.ones((5, 5))), tol=1e-9).squared_privacy_cost
+    solution = solvers.solve("SM-II", matrix)
+    assert best <= solution.squared_privacy_cost <= best * (1 + TOL)
+
+
+# Invariances
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 10_000), st.floats(-8, 8))
+def test_scale_of_the_targets(seed, decades):
+    matrix, targets = random_problem(seed)
+    plain = solvers.solve("SM-II", matrix, targets)
+    scaled = solvers.solve("SM-II", matrix, 10**decades * targets)
+    assert scaled.converged
+    assert scaled.squared_privacy_cost * 10**decades == pytest.approx(
+        plain.squared_privacy_cost, rel=TOL
+    )
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 10_000))
+def test_order_of_cells_and_queries(seed):
+    matrix, targets = random_problem(seed)
+    rng = np.random.default_rng(seed)
+    rows, columns = rng.permutation(matrix.shape[0]), rng.permutation(matrix.shape[1])
+    plain = solvers.solve("SM-II", matrix, targets, tol=1e-4)
+    moved = solvers.solve("SM-II", matrix[rows][:, columns], targets[rows], tol=1e-4)
+    assert moved.squared_privacy_cost == pytest.approx(plain.squared_privacy_cost, rel=1e-4)
+
+
+@pytest.mark.parametrize("kind", basis.KINDS)
+def test_every_basis_gives_the_same_mechanism(kind):
+    """Theorem 2 of PVLDB 14(10)."""
+    workload = workloads.make("age", voting_age=True)
+    own = solvers.solve("SM-II", workload)
+    other = solvers.solve("SM-II", workload, basis=kind)
+    np.testing.assert_allclose(other.query_variances, own.query_variances, rtol=1e-6)
+    assert recomputed_cost(other, workload.dense, np.ones(workload.m)) == pytest.approx(
+        own.squared_privacy_cost, rel=1e-6
+    )
+
+
+# The hybrid with total error
+
+
+@pytest.mark.parametrize("weight", [1e-3, 1e-2, 1e-1, 1.0])
+def test_hybrid_is_within_its_tolerance(weight):
+    workload = workloads.make("all-range", d=12)
+    targets = np.linspace(1, 4, workload.m)
+    found = solvers.solve("SM-II", workload, targets, total_error_weight=weight)
+    best = solvers.solve("optimal", workload, targets, total_error_weight=weight, tol=1e-7)
+
+    def objective(solution):
+        return solution.squared_privacy_cost * (1 + weight * solution.total_variance)
+
+    assert objective(best) * (1 - 1e-6) <= objective(found) <= objective(best) * (1 + TOL)
+
+
+def test_more_weight_buys_total_error_with_privacy():
+    workload = workloads.make("prefix", d=24)
+    weights = [0.0, 1e-3, 1e-2, 1e-1, 1.0, 100.0]
+    found = [
+        solvers.solve("SM-II", workload, total_error_weight=weight, tol=1e-5) for weight in weights
+    ]
+    costs = np.array([solution.squared_privacy_cost for solution in found])
+    totals = np.array(
+        [solution.total_variance * solution.squared_privacy_cost for solution in found]
+    )
+    assert np.all(np.diff(costs) >= -2e-5 * costs[:-1])
+    assert np.all(np.diff(totals) <= 2e-5 * totals[:-1])
+    ca = solvers.solve("CA", workload)
+    assert totals[-1] == pytest.approx(ca.total_variance * ca.squared_privacy_cost, rel=1e-2)
+
+
+# Time limits, warm starts, options
+
+
+@pytest.mark.parametrize("options", [{}, {"preset": "published"}])
+def test_a_time_limit_leaves_a_feasible_mechanism(options):
+    matrix = workloads.make("prefix", d=64).dense
+    solution = solvers.solve("SM-II", matrix, time_limit=0.0, **options)
+    assert solution.timed_out
+    assert not solution.converged
+    assert solution.gap > TOL
+    assert recomputed_cost(solution, matrix, np.ones(64)) == pytest.approx(
+        solution.squared_privacy_cost, rel=1e-9
+    )
+
+
+def test_a_neighbour_s_weights_change_no_result_beyond_the_gap():
+    neighbour = solvers.solve("SM-II", workloads.make("prefix", d=48))
+    cold = solvers.solve("SM-II", workloads.make("prefix", d=64))
+    warm = solvers.solve("SM-II", workloads.make("prefix", d=64), start=neighbour.weights)
+    assert warm.converged
+    assert warm.squared_privacy_cost == pytest.approx(cold.squared_privacy_cost, rel=TOL)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"algorithm": "sgd"}, "algorithm 'sgd'"),
+        ({"t2_rule": "both"}, "t2_rule 'both'"),
+        ({"mu": 1.0}, "mu is 1.0"),
+        ({"total_error_weight": -1.0}, "total_error_weight is -1.0"),
+        ({"basis": "fourier"}, "no basis 'fourier'"),
+        ({"initial": np.eye(4)}, "initial needs algorithm"),
+        ({"start": np.ones(4)}, "start takes the weights"),
+        ({"algorithm": "newton-cg", "initial": np.eye(3)}, "shape (3, 3)"),
+    ],
+)
+def test_wrong_options_are_refused(options, message):
+    with pytest.raises(OptionError) as refused:
+        solvers.solve("SM-II", np.eye(4), **options)
+    assert message in str(refused.value)
