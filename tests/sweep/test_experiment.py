@@ -1,5 +1,6 @@
 """Experiment files and ``--set``: what is read, and what every mistake is told."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -373,3 +374,16 @@ def test_experiments_are_listed_in_natural_order_with_a_line_each() -> None:
     names = list(experiments())
     assert names.index("vldb-table9") < names.index("vldb-table10")
     assert all(experiments().values())
+
+
+def test_the_documented_examples_are_valid() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "experiments.md").read_text()
+    file, published = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    read = parse_experiment(file + published, "doc.yaml")
+    (grid,) = expand(read)
+    methods = axis(parse_experiment(file, "doc.yaml"), "method")
+    assert {"HM", "SM-II (published)"} <= set(methods)
+    # 3 sizes x 2 targets x 3 draws x 5 methods, SM-II (published) at d = 64 only
+    assert len(grid.cells) == 3 * 2 * 3 * 5 - 2 * 2 * 3
+    assert read.published
+    assert read.claims
