@@ -5,7 +5,7 @@ from typing import Any
 
 from sweep.outcome import Status
 
-_MEANINGS: Mapping[str, tuple[str, str]] = {
+MEANINGS: Mapping[str, tuple[str, str]] = {
     "squared_privacy_cost": ("squared privacy cost at which all targets are just met", "1"),
     "privacy_cost": ("privacy cost at which all targets are just met", "1"),
     "variance_ratio": (
@@ -68,13 +68,14 @@ _MEANINGS: Mapping[str, tuple[str, str]] = {
     "d": ("number of domain cells", "1"),
     "m": ("number of queries", "1"),
 }
+"""Long name and units of every variable and coordinate that the sweep itself makes."""
 
 
 def attributes(name: str) -> dict[str, Any]:
     """``long_name`` and ``units`` of a variable or coordinate; its name in words if unknown."""
     if name == "started":
-        return {"long_name": _MEANINGS[name][0]}
-    long_name, units = _MEANINGS.get(name, (name.replace("_", " "), "1"))
+        return {"long_name": MEANINGS[name][0]}
+    long_name, units = MEANINGS.get(name, (name.replace("_", " "), "1"))
     found: dict[str, Any] = {"long_name": long_name, "units": units}
     if name == "status":
         found["flag_values"] = [int(status) for status in Status]

@@ -1,13 +1,30 @@
-"""The documentation's examples run, and its commands exist."""
+"""The documentation's examples run, its commands exist, and it leaves no name out."""
 
 import re
+import shlex
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+import solvers
+import sweep
+import workloads
+from sweep import cluster, variables
+from sweep.cli import app
+from sweep.grid import expand
+
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+ONE_THREAD = """\
+version: 1
+module: dask.distributed
+class: LocalCluster
+kwargs: {n_workers: 1, threads_per_worker: 1, processes: false, dashboard_address: null}
+"""
 
 
 def blocks(page, language):
@@ -21,22 +38,30 @@ def commands(page):
                 yield line.removeprefix("$ sweep ")
 
 
+def written_names(page):
+    """What stands between backquotes."""
+    prose = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    return set(re.findall(r"`([^`\n]+)`", prose))
+
+
+@pytest.fixture
+def one_thread(tmp_path, monkeypatch):
+    """In a folder of its own, with a cluster inside this process."""
+    written = tmp_path / "one-thread.yaml"
+    written.write_text(ONE_THREAD)
+    monkeypatch.setattr(cluster, "LOCAL", cluster.load(written))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_python_examples_run(page, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_python_examples_run(page, one_thread):
     names = {"__name__": "example"}
-    examples = blocks(page, "python")
-    for example in examples:
+    for example in blocks(page, "python"):
         exec(compile(example, str(page), "exec"), names)
-    assert page.exists()
 
 
-def test_the_readmes_commands_run_in_their_order(tmp_path, monkeypatch):
-    import shlex
-
-    from sweep.cli import app
-
-    monkeypatch.chdir(tmp_path)
+def test_the_readmes_commands_run_in_their_order(one_thread):
     found = list(commands(ROOT / "README.md"))
     assert len(found) >= 4
     for command in found:
@@ -45,9 +70,6 @@ def test_the_readmes_commands_run_in_their_order(tmp_path, monkeypatch):
 
 
 def test_the_readmes_experiment_is_one(tmp_path):
-    import sweep
-    from sweep.grid import expand
-
     mine = tmp_path / "mine.yaml"
     mine.write_text(blocks(ROOT / "README.md", "yaml")[0])
     (grid,) = expand(sweep.load_experiment(str(mine)))
@@ -62,3 +84,56 @@ def test_links_between_pages_lead_somewhere():
         if not (page.parent / target).exists()
     ]
     assert broken == []
+
+
+@pytest.mark.parametrize(
+    "known",
+    [solvers.methods(), workloads.families(), workloads.targets.rules()],
+    ids=["methods", "workloads", "targets"],
+)
+def test_every_name_that_an_experiment_takes_has_its_line(known):
+    page = (ROOT / "docs" / "mechanisms.md").read_text()
+    missing = [name for name in known if not re.search(rf"^\| `{re.escape(name)}` \|", page, re.M)]
+    assert missing == []
+
+
+def test_every_variable_is_described():
+    missing = variables.MEANINGS.keys() - written_names(ROOT / "docs" / "dataset.md")
+    assert missing == set()
+
+
+def test_a_mechanism_and_a_workload_are_one_file_each(tmp_path):
+    page = ROOT / "docs" / "mechanisms.md"
+    for package in ("sweep", "solvers", "workloads"):
+        shutil.copytree(ROOT / package, tmp_path / package)
+    for module in blocks(page, "python"):
+        (tmp_path / module.partition("\n")[0].removeprefix("# ")).write_text(module)
+    (tmp_path / "mine.yaml").write_text(blocks(page, "yaml")[0])
+    (tmp_path / "cluster.yaml").write_text(ONE_THREAD)
+
+    def command(*arguments):
+        ran = subprocess.run(
+            [sys.executable, "-m", "sweep.cli", *arguments],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+        return ran.stdout
+
+    listed = command("list")
+    assert "cells-and-total" in listed
+    assert "window" in listed
+    command("run", "mine.yaml", "--store", "results", "--cluster", "cluster.yaml")
+    data = sweep.open(tmp_path / "results")
+    assert (data.status == 2).all()
+    assert data.method.values.tolist() == [
+        "IP",
+        "cells-and-total (weight=0.5)",
+        "cells-and-total (weight=1)",
+        "SM-II",
+        "optimal",
+    ]
+    assert data.squared_privacy_cost.sel(method="IP").values == pytest.approx(7.0)
+    assert (data.gap >= 0).all()
