@@ -308,11 +308,7 @@ def _percent(value: float) -> Text:
         return Text("")
     percent = 100 * value
     return Text(
-        "< 0.001 %"
-        if percent < 1e-3
-        else f"{percent:.2g} %"
-        if percent < 10
-        else f"{percent:.0f} %"
+        "<0.001 %" if percent < 1e-3 else f"{percent:.2g} %" if percent < 10 else f"{percent:.0f} %"
     )
 
 

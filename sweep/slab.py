@@ -42,6 +42,8 @@ class Slab:
         """The number, or the state in a word."""
         states = self.states[at]
         good = np.count_nonzero(states == Status.OK)
+        if good and np.isnan(self.number(at)):
+            return Text("")
         if good:
             value = significant(self.number(at))
             return Text(value if good == states.size else f"{value} ({good}/{states.size})")

@@ -138,7 +138,7 @@ def test_tables_hold_for_the_coordinates_they_name() -> None:
     )
     at = {**PUBLISHED, "at": {"targets": "random"}}
     found = lines(tables(data, experiment(published=[at])))
-    assert ["4", "measured", "14.00", "15.00", "<", "0.001", "%"] in found
+    assert ["4", "measured", "14.00", "15.00", "<0.001", "%"] in found
     gone = {**PUBLISHED, "at": {"targets": "important"}}
     assert tables(data, experiment(published=[gone])) == []
 
@@ -164,6 +164,16 @@ def test_without_published_numbers_every_method_has_a_line() -> None:
     found = lines(tables(data, experiment()))
     assert ["CA", "2.000", "1.000", "50", "%", "6.500"] in found
     assert ["IP", "4.000", "2.000", "200", "%", "10.00"] in found
+
+
+def test_numbers_that_a_method_does_not_have_stay_blank() -> None:
+    data = dataset(
+        {"method": ["CA", "geometric"]},
+        {"squared_privacy_cost": [2.0, np.nan], "utility": [np.nan, 0.5]},
+    )
+    found = lines(tables(data, experiment()))
+    assert ["CA", "2.000"] in found
+    assert ["geometric", "0.5000"] in found
 
 
 def test_many_lines_become_one_number_of_every_method() -> None:
