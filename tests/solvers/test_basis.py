@@ -1,0 +1,83 @@
+"""Bases of the query space: W = L B, their ranks, and what each is for."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import workloads
+from solvers import OptionError, basis
+from solvers.problem import as_problem
+
+
+def dense(matrix):
+    return matrix.toarray() if sp.issparse(matrix) else matrix
+
+
+@pytest.mark.parametrize("kind", basis.KINDS)
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 10_000))
+def test_w_is_l_b_with_independent_rows(kind, seed):
+    rng = np.random.default_rng(seed)
+    shape = int(rng.integers(1, 9)), int(rng.integers(1, 9))
+    matrix = rng.integers(-2, 3, size=shape).astype(float)
+    matrix[0, 0] = 1.0
+    found = basis.factor(as_problem(matrix, rng.uniform(0.5, 2.0, len(matrix))), kind)
+    np.testing.assert_allclose(dense(found.representation) @ found.basis, matrix, atol=1e-8)
+    assert np.linalg.matrix_rank(found.basis) == len(found.basis)
+    if np.linalg.matrix_rank(matrix) < matrix.shape[1]:
+        assert len(found.basis) == np.linalg.matrix_rank(matrix)
+
+
+def test_two_entries_of_a_range_in_the_triangular_bases():
+    ranges = as_problem(workloads.make("all-range", d=6))
+    for kind in ("upper-triangular", "lower-triangular"):
+        found = basis.factor(ranges, kind)
+        assert np.all(np.count_nonzero(dense(found.representation), axis=1) <= 2)
+    np.testing.assert_array_equal(
+        basis.factor(ranges, "upper-triangular").basis, np.triu(np.ones((6, 6)))
+    )
+
+
+@pytest.mark.parametrize(
+    ("matrix", "kind"),
+    [
+        (np.tril(np.ones((5, 5))), "lower-triangular"),
+        (np.triu(np.ones((5, 5))), "upper-triangular"),
+        (np.eye(5), "identity"),
+        (np.ones((1, 5)), "row-space"),
+    ],
+)
+def test_the_papers_choose_the_sparsest_representation(matrix, kind):
+    assert basis.factor(as_problem(matrix), "paper").kind == kind
+
+
+def test_workload_basis_is_made_of_queries():
+    matrix = np.array([[1.0, 1, 0], [2, 2, 0], [0, 0, 3], [1, 1, 3]])
+    found = basis.factor(as_problem(matrix), "workload")
+    assert len(found.basis) == 2
+    assert all(any(np.array_equal(row, query) for query in matrix) for row in found.basis)
+
+
+def test_row_space_basis_is_orthonormal():
+    rng = np.random.default_rng(0)
+    matrix = rng.normal(size=(7, 3)) @ rng.normal(size=(3, 5))
+    rows = basis.factor(as_problem(matrix), "row-space").basis
+    np.testing.assert_allclose(rows @ rows.T, np.eye(3), atol=1e-12)
+
+
+@pytest.mark.parametrize("rank", [4, 2])
+def test_factor_basis_makes_the_geometric_mean_the_identity(rank):
+    """There mean_i b_i b_iᵀ, the H of equal weights, is mean_j v_jᵀ v_j / c_j, the G."""
+    rng = np.random.default_rng(1)
+    matrix = rng.normal(size=(6, rank)) @ rng.normal(size=(rank, 4))
+    targets = rng.uniform(1, 2, 6)
+    found = basis.factor(as_problem(matrix, targets), "factor")
+    rows = dense(found.representation) / np.sqrt(targets)[:, None]
+    np.testing.assert_allclose(found.basis @ found.basis.T / 4, rows.T @ rows / 6, atol=1e-10)
+
+
+def test_an_unknown_basis_is_refused():
+    with pytest.raises(OptionError, match="there is no basis 'fourier'"):
+        basis.factor(as_problem(np.eye(2)), "fourier")
