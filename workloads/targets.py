@@ -151,6 +151,14 @@ def _random(workload: Workload, /, *, low: float = 1.0, high: float = 10.0, seed
     return _stream(seed).uniform(low, high, size=workload.target_count)
 
 
+def _random_by_group(
+    workload: Workload, /, *, low: float = 1.0, high: float = 10.0, seed: int = 0
+) -> Array:
+    names = _group_names(workload, "random-by-group")
+    _check_interval("random-by-group", low, high)
+    return _spread(workload, _stream(seed).uniform(low, high, size=len(names)))
+
+
 def _important(
     workload: Workload,
     /,
@@ -273,6 +281,11 @@ RULES = (
         "real numbers, uniform from low to high",
         _random,
         source="arXiv v1, section 7.3",
+    ),
+    Rule(
+        "random-by-group",
+        "one real number, uniform from low to high, for each group of queries",
+        _random_by_group,
     ),
     Rule(
         "important",

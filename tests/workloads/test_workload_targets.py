@@ -14,11 +14,11 @@ def ranges():
 
 def test_rules_say_what_they_are():
     assert set(targets.rules()) == {
-        "uniform", "random-integer", "random", "important", "by-group", "sequential", "total",
-        "file",
+        "uniform", "random-integer", "random", "random-by-group", "important", "by-group",
+        "sequential", "total", "file",
     }  # fmt: skip
     random = {name for name, rule in targets.rules().items() if rule.random}
-    assert random == {"random-integer", "random", "important"}
+    assert random == {"random-integer", "random", "random-by-group", "important"}
     assert {name for name, rule in targets.rules().items() if rule.uniform} == {"uniform"}
     for rule in targets.rules().values():
         assert rule.summary
@@ -34,6 +34,17 @@ def test_random_integer_covers_one_to_ten_evenly(ranges):
     values, counts = np.unique(targets.make("random-integer", ranges), return_counts=True)
     np.testing.assert_array_equal(values, np.arange(1, 11))
     assert np.all(np.abs(counts - 100) < 5 * np.sqrt(1000 * 0.1 * 0.9))
+
+
+def test_random_by_group_is_constant_in_each_group_and_differs_between_them():
+    workload = make("marginals", attributes=3, values=4, orders=[1, 2])
+    made = targets.make("random-by-group", workload, low=2.0, high=3.0, seed=5)
+    of_groups = targets.by_group(workload, made)
+    assert made.shape == (workload.m,)
+    assert np.unique(of_groups).size == len(workload.group_names)
+    assert np.all((of_groups >= 2) & (of_groups <= 3))
+    with pytest.raises(TargetsError, match="random-by-group"):
+        targets.make("random-by-group", make("prefix", d=4))
 
 
 def test_random_is_uniform_and_real(ranges):
