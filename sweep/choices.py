@@ -15,8 +15,8 @@ import solvers
 import workloads
 from solvers.errors import SolverError
 from solvers.method import Method
+from sweep.blocks import Choice, MethodChoice
 from sweep.cells import MethodSpec, Scalar, Spec, rounded
-from sweep.experiment import Choice, MethodChoice
 from sweep.yamlsource import Origin, Path
 from workloads import TargetsError, WorkloadError
 from workloads.parameters import bind, nearest

@@ -13,15 +13,13 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
-    Discriminator,
     Field,
-    Tag,
     ValidationError,
-    model_validator,
 )
 
 from sweep import overrides as changes
 from sweep import yamlsource
+from sweep.blocks import Block, always_many, many
 from sweep.cells import digest, rounded
 from sweep.errors import ExperimentError
 from sweep.published import Claim, PublishedTable
@@ -31,85 +29,13 @@ _SHIPPED = "sweep.experiments"
 _DERIVED = ("text", "digest", "origin")
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-
-class Choice(BaseModel):
-    """A name with parameters, as written: a text, or a mapping with ``name``."""
-
-    model_config = ConfigDict(frozen=True, extra="allow", strict=True)
-
-    name: str
-
-    @property
-    def params(self) -> Mapping[str, Any]:
-        """The parameters that were written; an axis is a list, or ``{axis: [...]}``."""
-        return self.model_extra or {}
-
-    @model_validator(mode="before")
-    @classmethod
-    def _from_text(cls, written: object) -> object:
-        return {"name": written} if isinstance(written, str) else written
-
-
-class TargetsChoice(Choice):
-    """A targets rule, and what it is called on its axis (by default its name)."""
-
-    label: str | None = None
-
-    @property
-    def called(self) -> str:
-        """Its label."""
-        return self.label or self.name
-
-
-class MethodChoice(Choice):
-    """A method with options of its own.
-
-    Attributes
-    ----------
-    preset : str, optional
-        A named set of the method's options.
-    label : str, optional
-        What it is called on the ``method`` axis; by default its name, with the preset in
-        parentheses.
-    when : {"available"}, optional
-        Leave it out where the method (or its preset) does not exist, instead of an error.
-    """
-
-    preset: str | None = None
-    label: str | None = None
-    when: Literal["available"] | None = None
-
-    @property
-    def called(self) -> str:
-        """Its label."""
-        return self.label or (f"{self.name} ({self.preset})" if self.preset else self.name)
-
-
-def _one_or_many(written: object) -> str:
-    return "many" if isinstance(written, list | tuple) else "one"
-
-
-def _many(written: object) -> object:
-    return tuple(written) if isinstance(written, list) else written
-
-
-def _always_many(written: object) -> object:
-    return _many(written) if isinstance(written, list | tuple) else (written,)
-
-
-Names = Annotated[tuple[str, ...], BeforeValidator(_many)]
-
-
 def _distinct(values: tuple[float, ...]) -> tuple[float, ...]:
     if len(set(values)) < len(values):
         raise ValueError("holds a value twice; name each value once")
     return values
 
 
-_DISTINCT = (BeforeValidator(_always_many), AfterValidator(_distinct))
+_DISTINCT = (BeforeValidator(always_many), AfterValidator(_distinct))
 
 Deltas = Annotated[
     tuple[Annotated[float, Field(gt=0, lt=1), AfterValidator(rounded)], ...],
@@ -117,58 +43,6 @@ Deltas = Annotated[
     Field(min_length=1),
 ]
 Epsilons = Annotated[tuple[Annotated[float, Field(gt=0), AfterValidator(rounded)], ...], *_DISTINCT]
-
-
-class Block(_Strict):
-    """A product of axes: workload parameters x targets x replicates x methods.
-
-    Attributes
-    ----------
-    group : str
-        The group of the dataset; by default the workload's name. Blocks of one group are
-        united.
-    workload : Choice
-        A workload family and its parameters; a list makes an axis.
-    targets : TargetsChoice or tuple of TargetsChoice
-        One rule, or several: an axis.
-    method : tuple of MethodChoice
-        The axis ``method``.
-    options : Mapping[str, object]
-        Options that all these methods take; a list makes an axis.
-    replicates : int
-        How often; random workloads and targets get seed, seed + 1, ...
-    zipped : tuple of tuple of str
-        Axes that go together (key ``zip``); the first names the dimension.
-    where : str, optional
-        A condition over the coordinates; points where it is false are left out.
-    """
-
-    group: Annotated[str, Field(min_length=1, pattern="^[^/]+$")]
-    workload: Choice
-    targets: Annotated[
-        Annotated[TargetsChoice, Tag("one")]
-        | Annotated[
-            tuple[TargetsChoice, ...],
-            BeforeValidator(_many),
-            Field(min_length=1),
-            Tag("many"),
-        ],
-        Discriminator(_one_or_many),
-    ] = TargetsChoice(name="uniform")
-    method: Annotated[tuple[MethodChoice, ...], BeforeValidator(_always_many), Field(min_length=1)]
-    options: Mapping[str, Any] = {}
-    replicates: Annotated[int, Field(ge=1)] = 1
-    zipped: Annotated[tuple[Names, ...], BeforeValidator(_many), Field(alias="zip")] = ()
-    where: str | None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _default_group(cls, written: object) -> object:
-        if not isinstance(written, Mapping) or "group" in written:
-            return written
-        workload = written.get("workload")
-        name = workload.get("name") if isinstance(workload, Mapping) else workload
-        return {**written, "group": name} if isinstance(name, str) else written
 
 
 class Experiment(BaseModel):
@@ -216,14 +90,14 @@ class Experiment(BaseModel):
     reference: str = "SM-II"
     keep: Annotated[
         tuple[Literal["query_variances", "privacy_profile", "covariance", "noise_matrix"], ...],
-        BeforeValidator(_always_many),
+        BeforeValidator(always_many),
     ] = ()
-    show: Annotated[tuple[str, ...], BeforeValidator(_always_many)] = ()
+    show: Annotated[tuple[str, ...], BeforeValidator(always_many)] = ()
     time_limit: Annotated[float, Field(gt=0)] | None = None
     simulate: Annotated[int, Field(ge=0)] = 0
-    blocks: Annotated[tuple[Block, ...], BeforeValidator(_many), Field(min_length=1)]
-    published: Annotated[tuple[PublishedTable, ...], BeforeValidator(_many)] = ()
-    claims: Annotated[tuple[Claim, ...], BeforeValidator(_many)] = ()
+    blocks: Annotated[tuple[Block, ...], BeforeValidator(many), Field(min_length=1)]
+    published: Annotated[tuple[PublishedTable, ...], BeforeValidator(many)] = ()
+    claims: Annotated[tuple[Claim, ...], BeforeValidator(many)] = ()
 
 
 def load_experiment(name_or_path: str | Path, overrides: changes.Settings = ()) -> Experiment:

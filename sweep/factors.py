@@ -6,9 +6,9 @@ from functools import reduce
 from typing import Any
 
 import workloads
+from sweep.blocks import Block, TargetsChoice
 from sweep.cells import Scalar
 from sweep.choices import Owner, Written, available, family, label, method_owner, rule, written
-from sweep.experiment import Block, TargetsChoice
 from sweep.yamlsource import Origin, Path
 from workloads.parameters import nearest
 

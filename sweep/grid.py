@@ -6,10 +6,11 @@ from itertools import product
 import solvers
 import workloads
 from sweep import conditions
+from sweep.blocks import Block
 from sweep.cells import Grid, Spec, digest
 from sweep.choices import Labelled, methods, reported
 from sweep.errors import SweepError
-from sweep.experiment import Block, Experiment
+from sweep.experiment import Experiment
 from sweep.factors import Factors, Setting, all_of, factors
 from sweep.layout import Point, Product, united
 from sweep.yamlsource import Origin, Path

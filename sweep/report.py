@@ -109,27 +109,32 @@ def _beside(data: xr.Dataset, published: PublishedTable, reference: str) -> Tabl
     table = _table(
         f"{published.title or published.variable}: {_meaning(data, published.variable, reference)}",
         [*slab.rows, ""],
-        [*map(str, columns), "gap"],
+        [*map(str, columns), *([] if gaps is None else ["gap"])],
     )
     factors: dict[str, float] = {}
     for index, names in slab.each_row():
         pairs = {name: _pair(published, slab, index, name) for name in columns}
-        gap = Text("") if gaps is None else _percent(gaps.number((*index, 0)))
+        gap = [] if gaps is None else [_percent(gaps.number((*index, 0)))]
         _add_pairs(table, names, list(pairs.values()), gap)
         factor = _shared_factor([pair for name, pair in pairs.items() if name != reference])
         own_draw = slab.replicates > 1 or published.variable != "variance_ratio"
         if factor is not None and not own_draw:
             labels = zip(slab.rows, names, strict=True)
             factors[", ".join(f"{name} = {value}" for name, value in labels)] = factor
-    table.caption = _caption(published.source, slab, factors, reference)
+    of_gap = "" if gaps is None else f"gap: of {reference}"
+    table.caption = _caption(
+        [published.source, "ratio = measured / paper", of_gap], slab, factors, reference
+    )
     return table
 
 
-def _add_pairs(table: Table, names: Sequence[str], pairs: Sequence[_Pair], gap: Text) -> None:
+def _add_pairs(
+    table: Table, names: Sequence[str], pairs: Sequence[_Pair], gap: Sequence[Text]
+) -> None:
     """One line of measured numbers; the paper's and the ratios below if there are any."""
     compared = any(pair.paper is not None for pair in pairs)
     table.add_row(
-        *names, "measured", *(pair.shown for pair in pairs), gap, end_section=not compared
+        *names, "measured", *(pair.shown for pair in pairs), *gap, end_section=not compared
     )
     if not compared:
         return
@@ -168,12 +173,9 @@ def _shared_factor(pairs: Sequence[_Pair]) -> float | None:
     return middle if agree >= 2 and agree > len(ratios) / 2 and middle > 1 + _AGREE else None
 
 
-def _caption(source: str, slab: Slab, factors: Mapping[str, float], reference: str) -> str:
-    replicates = slab.replicates
-    parts = [source, "ratio = measured / paper", f"gap: of {reference}"]
-    if replicates > 1:
-        parts.append(f"means of {replicates} replicates")
-    text = "; ".join(part for part in parts if part) + "."
+def _caption(parts: Sequence[str], slab: Slab, factors: Mapping[str, float], reference: str) -> str:
+    means = f"means of {slab.replicates} replicates" if slab.replicates > 1 else ""
+    text = "; ".join(part for part in (*parts, means) if part) + "."
     if factors:
         listed = ", ".join(
             f"{factor:.3f}{f' at {row}' if row else ''}" for row, factor in factors.items()
