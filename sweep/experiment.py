@@ -68,6 +68,9 @@ class Experiment(BaseModel):
         Seconds for one solve, for the methods that take a limit.
     simulate : int
         How many noise vectors to draw from every mechanism.
+    warm_start : str, optional
+        An axis along which every solve begins at its neighbour's dual weights, for the
+        methods that take them; no result changes beyond its gap.
     blocks : tuple of Block
     published : tuple of PublishedTable
         The paper's tables.
@@ -95,6 +98,7 @@ class Experiment(BaseModel):
     show: Annotated[tuple[str, ...], BeforeValidator(always_many)] = ()
     time_limit: Annotated[float, Field(gt=0)] | None = None
     simulate: Annotated[int, Field(ge=0)] = 0
+    warm_start: str | None = None
     blocks: Annotated[tuple[Block, ...], BeforeValidator(many), Field(min_length=1)]
     published: Annotated[tuple[PublishedTable, ...], BeforeValidator(many)] = ()
     claims: Annotated[tuple[Claim, ...], BeforeValidator(many)] = ()

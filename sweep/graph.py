@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import solvers
 import workloads
-from sweep.cells import Cell, Grid, MethodSpec, Spec
+from sweep.cells import Cell, Grid, MethodSpec, Spec, digest
 from sweep.costs import CERTIFIER, SECONDS_PER_FLOP, Costs
 from sweep.journal import Ledger
 from sweep.outcome import CellRecord, Status
@@ -52,6 +52,9 @@ class Solve:
         Which cells get the result.
     seconds : float
         Expected duration.
+    chain : str
+        Equal for the solves that are done one after the other, each from the last's dual
+        weights; empty for a solve by itself.
     """
 
     key: str
@@ -62,6 +65,7 @@ class Solve:
     method: MethodSpec
     cells: tuple[CellTask, ...]
     seconds: float = 0.0
+    chain: str = ""
 
 
 @dataclass(frozen=True)
@@ -124,7 +128,9 @@ def distinct(grids: Iterable[Grid]) -> dict[str, Cell]:
     return {cell.id: cell for grid in grids for cell in grid.cells}
 
 
-def solves(cells: Iterable[Cell], ledger: Ledger, costs: Costs) -> list[Solve]:
+def solves(
+    cells: Iterable[Cell], ledger: Ledger, costs: Costs, along: str | None = None
+) -> list[Solve]:
     """One solve for every solve key.
 
     Parameters
@@ -135,6 +141,8 @@ def solves(cells: Iterable[Cell], ledger: Ledger, costs: Costs) -> list[Solve]:
         For the number of earlier tries.
     costs : Costs
         What every solve is expected to take.
+    along : str, optional
+        The axis along which solves are chained.
 
     Returns
     -------
@@ -154,6 +162,7 @@ def solves(cells: Iterable[Cell], ledger: Ledger, costs: Costs) -> list[Solve]:
             first.solved_as,
             tuple(CellTask(c.id, c.simulate, ledger.attempts.get(c.id, 0) + 1) for c in served),
             _seconds(first.solved_as, first.workload, costs),
+            _chain(first, along),
         )
         for key, served in shared.items()
         for first in served[:1]
@@ -195,11 +204,19 @@ def reusable(cells: Iterable[Cell], ledger: Ledger) -> list[CellRecord]:
 
 
 def tasks(items: Sequence[Item], prefix: str) -> list[Task]:
-    """Cheap items in blocks that share their workloads, expensive ones alone, longest first."""
+    """Cheap items in blocks that share their workloads, expensive ones alone, longest first.
+
+    A chain is one task, in its order.
+    """
     at_home: dict[str, list[Item]] = {}
+    chains: dict[str, list[Item]] = {}
     for item in items:
-        at_home.setdefault(item.workload_key, []).append(item)
-    blocks = sorted(_blocks(item for home in at_home.values() for item in home), key=_longest)
+        if isinstance(item, Solve) and item.chain:
+            chains.setdefault(item.chain, []).append(item)
+        else:
+            at_home.setdefault(item.workload_key, []).append(item)
+    single = _blocks(item for home in at_home.values() for item in home)
+    blocks = sorted([*map(tuple, chains.values()), *single], key=_longest)
     return [Task(f"{prefix}-{number:06d}", block) for number, block in enumerate(blocks)]
 
 
@@ -240,6 +257,16 @@ def _seconds(method: MethodSpec, workload: Spec, costs: Costs) -> float:
         return _LONGEST_SECONDS
     limit = method.options.get("time_limit") or _LONGEST_SECONDS
     return min(_OVERHEAD_SECONDS + work.flops * SECONDS_PER_FLOP, limit)
+
+
+def _chain(cell: Cell, along: str | None) -> str:
+    if along not in cell.coords or not _takes_start(cell.solved_as):
+        return ""
+    return digest([cell.group, {name: at for name, at in cell.coords.items() if name != along}])
+
+
+def _takes_start(method: MethodSpec) -> bool:
+    return "start" in solvers.methods()[method.name].options
 
 
 def _asks_matrix(cell: Cell) -> bool:

@@ -8,10 +8,11 @@ import workloads
 from sweep import conditions
 from sweep.blocks import Block
 from sweep.cells import Grid, Spec, digest
-from sweep.choices import Labelled, methods, reported
+from sweep.choices import reported
 from sweep.errors import SweepError
 from sweep.experiment import Experiment
 from sweep.factors import Factors, Setting, all_of, factors
+from sweep.labelled import Labelled, methods
 from sweep.layout import Point, Product, united
 from sweep.yamlsource import Origin, Path
 from workloads.parameters import nearest
@@ -44,10 +45,21 @@ def expand(experiment: Experiment) -> tuple[Grid, ...]:
         multiplied = _multiplied(experiment, block, ("blocks", at))
         _check_problems(multiplied, experiment.origin, checked)
         groups.setdefault(block.group, []).append(multiplied)
-    return tuple(
+    grids = tuple(
         united(name, parts, experiment.simulate, experiment.origin)
         for name, parts in groups.items()
     )
+    _check_warm_start(experiment, grids)
+    return grids
+
+
+def _check_warm_start(experiment: Experiment, grids: Sequence[Grid]) -> None:
+    axis = experiment.warm_start
+    known = sorted({a.name for grid in grids for a in grid.axes} - {"method", "replicate"})
+    if axis is not None and axis not in known:
+        raise experiment.origin.error(
+            ("warm_start",), f"no grid has an axis {axis!r} of neighbours; {nearest(axis, known)}"
+        )
 
 
 def _multiplied(experiment: Experiment, block: Block, path: Path) -> Product:

@@ -148,7 +148,7 @@ def rerun(
 
 
 def open_dataset(store: str | Path) -> "xr.Dataset | xr.DataTree":
-    """The dataset of a store, lazily.
+    """The dataset of a store as it stands, in memory.
 
     Raises
     ------
@@ -243,7 +243,7 @@ class _Session:
     ) -> None:
         """Solve these cells and compute the certificates that are missing."""
         costs = Costs()
-        solves = graph.solves(cells, self.ledger, costs)
+        solves = graph.solves(cells, self.ledger, costs, self.sweep.experiment.warm_start)
         missing = graph.bounds(self.sweep.cells.values(), self.ledger, costs)
         planned = graph.tasks([*solves, *missing], f"r{self.number:06d}")
         self.tell(

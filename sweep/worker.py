@@ -18,6 +18,7 @@ from threadpoolctl import threadpool_limits
 import solvers
 import workloads
 from solvers import NotApplicableError, Problem, certificate, simulate
+from solvers.dual import Weights
 from sweep import journal, keeping, measure
 from sweep.cells import Spec
 from sweep.graph import Bound, CellTask, Item, Solve, Task
@@ -127,13 +128,14 @@ def perform(task: Task, place: Place, built: Mapping[str, Built]) -> Done:
         Done before, if a journal segment says so: a task that Dask runs again because a
         worker was lost is not solved again.
     """
+    earlier = done_before(task, place)
+    if earlier is not None:
+        return earlier
     reachable = place.reachable
-    segment = place.journal / (task.name + journal.SUFFIX)
-    if reachable and segment.exists():
-        return Done(task.name, tuple(journal.read_segment(segment)), written=True)
     known: dict[str, Built] = dict(built)
     records: list[Record] = _left_behind(task, place) if reachable else []
     finished = {record.cell for record in records if isinstance(record, CellRecord)}
+    weights: dict[str, Any] = {}
     with threadpool_limits(limits=_threads()):
         for item in task.items:
             if isinstance(item, Solve) and all(cell.id in finished for cell in item.cells):
@@ -141,14 +143,22 @@ def perform(task: Task, place: Place, built: Mapping[str, Built]) -> Done:
             if item.workload_key not in known:
                 known[item.workload_key] = build(item.workload)
             with _watched(item, task, place, records if reachable else None):
-                records += _outcomes(item, known[item.workload_key], place)
+                records += _outcomes(item, known[item.workload_key], place, weights)
     return Done(task.name, tuple(records), reachable and _written(place, task.name, records))
 
 
-def _outcomes(item: Item, built: Built, place: Place) -> list[Record]:
+def done_before(task: Task, place: Place) -> Done | None:
+    """What a task handed back when it was done, if the journal has it."""
+    segment = place.journal / (task.name + journal.SUFFIX)
+    if not place.reachable or not segment.exists():
+        return None
+    return Done(task.name, tuple(journal.read_segment(segment)), written=True)
+
+
+def _outcomes(item: Item, built: Built, place: Place, weights: dict[str, Any]) -> list[Record]:
     if isinstance(item, Bound):
         return [_certified(item, built, place.time_limit)]
-    return list(_solved(item, built, place))
+    return list(_solved(item, built, place, weights))
 
 
 def _certified(item: Bound, built: Built, time_limit: float | None) -> BoundRecord:
@@ -166,8 +176,10 @@ def _certified(item: Bound, built: Built, time_limit: float | None) -> BoundReco
     return BoundRecord(item.problem, bound, time.perf_counter() - started)
 
 
-def _solved(item: Solve, built: Built, place: Place) -> Iterator[CellRecord]:
-    """One record for every cell of a solve."""
+def _solved(
+    item: Solve, built: Built, place: Place, weights: dict[str, Any]
+) -> Iterator[CellRecord]:
+    """One record for every cell of a solve; its dual weights are left for the next in its chain."""
     blank = CellRecord(
         cell="",
         solve=item.key,
@@ -183,8 +195,10 @@ def _solved(item: Solve, built: Built, place: Place) -> Iterator[CellRecord]:
     try:
         targets = workloads.targets.make(item.targets.name, built, **item.targets.params)
         solution, cost = measure.measured(
-            lambda: run_solver(item, built, targets, place.time_limit)
+            lambda: run_solver(item, built, targets, place.time_limit, weights.get(item.chain))
         )
+        if item.chain and isinstance(getattr(solution, "weights", None), Weights):
+            weights[item.chain] = solution.weights
         shared = replace(blank, **_facts(solution, cost))
         if place.keep:
             keeping.write(Path(place.store), item.key, solution.arrays(), place.keep)
@@ -196,12 +210,20 @@ def _solved(item: Solve, built: Built, place: Place) -> Iterator[CellRecord]:
     yield from (_of(cell, _simulated(cell, shared, solution)) for cell in item.cells)
 
 
-def run_solver(item: Solve, built: Built, targets: Any, time_limit: float | None) -> Any:
+def run_solver(
+    item: Solve,
+    built: Built,
+    targets: Any,
+    time_limit: float | None,
+    start: Weights | None = None,
+) -> Any:
     """Solve; the time limit reaches the methods that take one and were given none."""
     options = dict(item.method.options)
     takes = solvers.methods()[item.method.name].options
     if time_limit is not None and "time_limit" in takes and options.get("time_limit") is None:
         options["time_limit"] = time_limit
+    if start is not None:
+        options["start"] = start
     return solvers.solve(item.method.name, built, targets, **options)
 
 

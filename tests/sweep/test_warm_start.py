@@ -1,0 +1,49 @@
+"""Warm starts along an axis: fewer Newton steps, the same results within the gap."""
+
+import numpy as np
+import pytest
+
+import sweep
+from sweep import graph
+from sweep.costs import Costs
+from sweep.errors import ExperimentError
+from sweep.experiment import parse_experiment
+from sweep.grid import expand
+from sweep.journal import Ledger
+
+COLD = """
+reference: optimal
+blocks:
+  - workload: {name: prefix, d: [32, 64, 128]}
+    method: [optimal, IP]
+"""
+WARM = COLD + "warm_start: d\n"
+
+
+def parsed(text):
+    return parse_experiment(text, "prefixes.yaml")
+
+
+def test_neighbours_begin_where_the_last_one_ended(client, tmp_path):
+    cold = sweep.run(parsed(COLD), tmp_path / "cold", client)
+    warm = sweep.run(parsed(WARM), tmp_path / "warm", client)
+    steps = [ds.iterations.sel({"method": "optimal"}).values for ds in (cold, warm)]
+    assert steps[1][0] == steps[0][0]
+    assert np.all(steps[1][1:] < steps[0][1:])
+    np.testing.assert_allclose(warm.squared_privacy_cost, cold.squared_privacy_cost, rtol=2e-6)
+    assert np.array_equal(warm.cell, cold.cell)
+
+
+def test_a_chain_is_one_task_in_its_order():
+    cells = graph.distinct(expand(parsed(WARM)))
+    solves = graph.solves(cells.values(), Ledger(), Costs(), "d")
+    tasks = graph.tasks(solves, "r1")
+    chained = [task for task in tasks if task.items[0].chain]
+    assert len(chained) == 1
+    assert [item.workload.params["d"] for item in chained[0].items] == [32, 64, 128]
+    assert {item.method.name for item in chained[0].items} == {"optimal"}
+
+
+def test_an_axis_that_no_grid_has_is_refused_with_its_line():
+    with pytest.raises(ExperimentError, match=r"prefixes.yaml, line 6.*warm_start.*'d'"):
+        expand(parsed(COLD + "warm_start: dd\n"))
