@@ -135,10 +135,13 @@ def write(dataset: xr.Dataset | xr.DataTree, path: Path) -> None:
 
 
 def read(path: Path) -> xr.Dataset | xr.DataTree:
-    """The dataset at that path, lazily: numbers are read when they are asked for."""
+    """The dataset at that path as it stands, in memory.
+
+    A later version, of other dimensions maybe, leaves it as it is.
+    """
     selection.install()
-    tree = xr.open_datatree(path, engine="zarr", chunks=None)
-    return tree if tree.children else tree.to_dataset()
+    with xr.open_datatree(path.resolve(), engine="zarr", chunks=None) as tree:
+        return tree.load() if tree.children else tree.to_dataset().load()
 
 
 def _facts(frame: Frame, ledger: Ledger) -> list[tuple[str, Column, Any]]:

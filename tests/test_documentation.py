@@ -23,7 +23,8 @@ ONE_THREAD = """\
 version: 1
 module: dask.distributed
 class: LocalCluster
-kwargs: {n_workers: 1, threads_per_worker: 1, processes: false, dashboard_address: null}
+kwargs:
+  {n_workers: 1, threads_per_worker: 1, processes: false, dashboard_address: null, silence_logs: 50}
 """
 
 
