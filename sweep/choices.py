@@ -1,22 +1,18 @@
 """From what an experiment says to specs: names, types and values checked, defaults filled in."""
 
 import inspect
-import math
 import re
 import types
 import typing
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import product
 from typing import Any, Literal, Union
 
-import solvers
 import workloads
 from solvers.errors import SolverError
-from solvers.method import Method
-from sweep.blocks import Choice, MethodChoice
-from sweep.cells import MethodSpec, Scalar, Spec, rounded
+from sweep.blocks import Choice
+from sweep.cells import Scalar, Spec, rounded
 from sweep.yamlsource import Origin, Path
 from workloads import TargetsError, WorkloadError
 from workloads.parameters import bind, nearest
@@ -71,26 +67,6 @@ class Written:
     is_axis: bool
 
 
-@dataclass(frozen=True)
-class Labelled:
-    """A method of the ``method`` axis.
-
-    Attributes
-    ----------
-    label : str
-        Its label there.
-    path : Path
-        Where it was written.
-    asked, if_uniform : MethodSpec
-        What is asked for, and the method that it is where all targets are equal.
-    """
-
-    label: str
-    path: Path
-    asked: MethodSpec
-    if_uniform: MethodSpec
-
-
 @contextmanager
 def reported(origin: Origin, path: Path, names: Iterable[str] = ()) -> Iterator[None]:
     """Errors of workloads and solvers as errors of the experiment, with the place.
@@ -133,7 +109,7 @@ def written(
         here = (*path, name)
         values, is_axis = _values(owner.params.get(name), value)
         for one in values:
-            _check(f"{owner.kind} {owner.name!r}", owner.params, {name: one}, origin, here)
+            _check(owner, name, one, origin, here)
         expected = owner.params[name].annotation
         found[name] = Written(here, tuple(canonical(one, expected) for one in values), is_axis)
         if not values:
@@ -141,92 +117,15 @@ def written(
     return found
 
 
-def available(choice: MethodChoice) -> bool:
-    """False for what is only wanted when available, and is not."""
-    known = solvers.methods()
-    has_it = choice.name in known and (choice.preset or "") in ("", *known[choice.name].presets)
-    return has_it or choice.when != "available"
-
-
-def method_owner(choice: MethodChoice, kind: Kind, origin: Origin, path: Path) -> Owner:
-    """The method of that name, with the options that it takes on a kind of workload."""
-    with reported(origin, (*path, "name")):
-        method = solvers.method.find(choice.name)
-        return Owner("method", method.name, method.options_on(kind))
-
-
-def methods(
-    choice: MethodChoice,
-    common: Mapping[str, Any],
-    kind: Kind,
-    time_limit: float | None,
-    origin: Origin,
-    path: Path,
-) -> Iterator[Labelled]:
-    """The methods that one entry stands for: several where an option is a list of values.
-
-    Parameters
-    ----------
-    choice : MethodChoice
-        The entry.
-    common : Mapping[str, object]
-        Options of all methods of the block.
-    kind : {"matrix", "graph"}
-        The kind of workload.
-    time_limit : float, optional
-        For methods that take one and are not given another.
-    origin, path
-        Where the entry stands.
-
-    Returns
-    -------
-    iterator of Labelled
-        Of none if the entry is only wanted when available, and is not.
-
-    Raises
-    ------
-    ExperimentError
-        If the method, its preset or an option is wrong.
-    """
-    if not available(choice):
-        return
-    preset = choice.preset
-    options = method_owner(choice, kind, origin, path).params
-    method = solvers.methods()[choice.name]
-    with reported(origin, (*path, "preset")):
-        method.resolve(preset, {}, kind)
-    axes: dict[str, tuple[list[Any], bool]] = {}
-    for name, value in choice.params.items():
-        with reported(origin, (*path, name)):
-            method.resolve(preset, {name: value}, kind)
-        axes[name] = _values(options[name], value)
-        for one in axes[name][0]:
-            _check(f"method {method.name!r}", options, {name: one}, origin, (*path, name))
-    for given, suffix in _combinations(axes):
-        limit = {} if time_limit is None or "time_limit" not in options else _limit(time_limit)
-        own = {**limit, **(method.presets[preset] if preset else {}), **common, **given}
-        resolved = method.resolve(None, own, kind)
-        chosen = {n: canonical(v, options[n].annotation) for n, v in resolved.items()}
-        yield Labelled(
-            f"{choice.called} ({suffix})" if suffix else choice.called,
-            path,
-            MethodSpec(method.name, chosen),
-            _solved_when_uniform(method, options, chosen, kind),
-        )
-
-
 def canonical(value: Any, expected: Any) -> Any:
     """One form for every value that means the same: floats of 12 digits, lists, 1.0 for 1."""
+    known = _alternatives(expected)
     if isinstance(value, Mapping):
-        inner = typing.get_args(expected)
-        return {name: canonical(one, inner[1] if inner else Any) for name, one in value.items()}
+        return {name: canonical(one, _inside(known, dict)) for name, one in value.items()}
     if isinstance(value, list | tuple):
-        return [canonical(one, _item(expected)) for one in value]
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return value
-    if isinstance(value, int) and (int in _alternatives(expected) or expected is Any):
-        return value
-    if isinstance(value, int) and float not in _alternatives(expected):
+        return [canonical(one, _inside(known, list)) for one in value]
+    whole = isinstance(value, int) and (int in known or float not in known)
+    if whole or isinstance(value, bool) or not isinstance(value, int | float):
         return value
     return rounded(value)
 
@@ -257,29 +156,23 @@ def _fits(parameter: inspect.Parameter, value: Any) -> bool:
     return True
 
 
-def _check(
-    owner: str, parameters: Parameters, given: Mapping[str, Any], origin: Origin, path: Path
-) -> None:
-    ((name, value),) = given.items()
-    if name not in parameters:
-        raise origin.error(path, f"{owner} does not take {name!r}; {nearest(name, parameters)}")
+def _check(owner: Owner, name: str, value: Any, origin: Origin, path: Path) -> None:
+    """Refuse a name that the owner does not take, and a value of another type."""
+    described = f"{owner.kind} {owner.name!r}"
+    if name not in owner.params:
+        hint = nearest(name, owner.params)
+        raise origin.error(path, f"{described} does not take {name!r}; {hint}")
+    parameter = owner.params[name]
     with reported(origin, path):
-        bind(owner, {name: parameters[name]}, given, WorkloadError)
+        bind(described, {name: parameter}, {name: value}, WorkloadError)
     choices = [
         choice
-        for one in _alternatives(parameters[name].annotation)
+        for one in _alternatives(parameter.annotation)
         if typing.get_origin(one) is Literal
         for choice in typing.get_args(one)
     ]
-    if (
-        choices
-        and value not in choices
-        and not (value is None and parameters[name].default is None)
-    ):
-        hint = nearest(value, choices)
-        raise origin.error(path, f"{owner}: {name!r} is {value!r}; {hint}")
-    if isinstance(value, float) and not math.isfinite(value):
-        raise origin.error(path, f"{owner}: {name!r} is {value}; expected a finite number")
+    if choices and value not in [*choices, parameter.default]:
+        raise origin.error(path, f"{described}: {name!r} is {value!r}; {nearest(value, choices)}")
 
 
 def _alternatives(expected: Any) -> tuple[Any, ...]:
@@ -288,38 +181,7 @@ def _alternatives(expected: Any) -> tuple[Any, ...]:
     return (expected,)
 
 
-def _item(expected: Any) -> Any:
-    lists = [one for one in _alternatives(expected) if typing.get_origin(one) is list]
-    return typing.get_args(lists[0])[0] if lists else Any
-
-
-def _limit(seconds: float) -> dict[str, Any]:
-    return {"time_limit": seconds}
-
-
-def _combinations(
-    axes: Mapping[str, tuple[list[Any], bool]],
-) -> Iterator[tuple[dict[str, Any], str]]:
-    """Every combination of option values, and what tells it from the others."""
-    varied = [name for name, (_, is_axis) in axes.items() if is_axis]
-    for values in product(*(values for values, _ in axes.values())):
-        given = dict(zip(axes, values, strict=True))
-        yield given, ", ".join(f"{name}={label(given[name])}" for name in varied)
-
-
-def _solved_when_uniform(
-    method: Method, options: Parameters, chosen: Mapping[str, Any], kind: Kind
-) -> MethodSpec:
-    """The method that this one is when all targets are equal, if their options agree."""
-    if method.same_when_uniform is None:
-        return MethodSpec(method.name, chosen)
-    other = solvers.method.find(method.same_when_uniform)
-    theirs = other.options_on(kind)
-    shared = {name: value for name, value in chosen.items() if name in theirs}
-    own = {name: value for name, value in chosen.items() if name not in theirs}
-    if any(value != options[name].default for name, value in own.items()):
-        return MethodSpec(method.name, chosen)
-    resolved = other.resolve(None, shared, kind)
-    return MethodSpec(
-        other.name, {n: canonical(v, theirs[n].annotation) for n, v in resolved.items()}
-    )
+def _inside(alternatives: tuple[Any, ...], kind: type) -> Any:
+    """The type of what a list or a mapping of such a type holds."""
+    inner = [typing.get_args(one) for one in alternatives if typing.get_origin(one) is kind]
+    return inner[0][-1] if inner else Any

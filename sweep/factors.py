@@ -8,7 +8,8 @@ from typing import Any
 import workloads
 from sweep.blocks import Block, TargetsChoice
 from sweep.cells import Scalar
-from sweep.choices import Owner, Written, available, family, label, method_owner, rule, written
+from sweep.choices import Owner, Written, family, label, rule, written
+from sweep.labelled import available, method_owner
 from sweep.yamlsource import Origin, Path
 from workloads.parameters import nearest
 

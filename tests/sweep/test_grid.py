@@ -267,6 +267,14 @@ def test_numbers_written_differently_are_one_identity() -> None:
     assert len(ids) == 1
 
 
+def test_numbers_in_mappings_and_lists_are_one_identity_too() -> None:
+    ids = {
+        grid(block("age", "IP", targets={"name": "by-group", "values": values})).cells[0].id
+        for values in ({"voting": 1, "other": 10}, {"voting": 1.0, "other": 10.00000000000004})
+    }
+    assert len(ids) == 1
+
+
 WORKLOADS = st.sampled_from(
     [
         {"name": "prefix", "d": [2, 4, 8]},
