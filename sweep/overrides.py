@@ -4,6 +4,8 @@ import difflib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 import workloads
 from sweep import yamlsource
 from sweep.errors import ExperimentError
@@ -26,10 +28,8 @@ def parse(settings: Settings) -> dict[str, list[Any]]:
         If one has no ``=``, or its values cannot be read.
     """
     if isinstance(settings, Mapping):
-        return {
-            key: list(value) if isinstance(value, list | tuple) else [value]
-            for key, value in settings.items()
-        }
+        plain = {key: _plain(value) for key, value in settings.items()}
+        return {key: value if isinstance(value, list) else [value] for key, value in plain.items()}
     parsed: dict[str, list[Any]] = {}
     for setting in settings:
         key, equals, text = setting.partition("=")
@@ -41,6 +41,13 @@ def parse(settings: Settings) -> dict[str, list[Any]]:
             raise ExperimentError(f"--set {setting}: expected key=value[,value...]")
         parsed[key.strip()] = values
     return parsed
+
+
+def _plain(value: Any) -> Any:
+    """Arrays and numbers of numpy as lists and numbers of Python."""
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
 
 
 def apply(document: Document, settings: Settings) -> Document:

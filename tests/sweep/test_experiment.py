@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from sweep.errors import ExperimentError
@@ -286,6 +287,7 @@ def axis(experiment: Experiment, name: str) -> tuple[object, ...]:
 def test_set_changes_an_axis_wherever_it_is_taken() -> None:
     assert axis(parse_experiment(GOOD, "x", ["d=16,32"]), "d") == (16, 32)
     assert axis(parse_experiment(GOOD, "x", {"d": [16, 32]}), "d") == (16, 32)
+    assert axis(parse_experiment(GOOD, "x", {"d": 2 ** np.arange(2, 5)}), "d") == (4, 8, 16)
     assert axis(parse_experiment(GOOD, "x", ["d=16"]), "d") == (16,)
 
 

@@ -1,0 +1,32 @@
+"""The catalogue: everything that an experiment can name, with what it takes."""
+
+import solvers
+import workloads
+from sweep.catalog import KINDS, catalog
+from sweep.experiment import experiments
+
+
+def test_everything_is_listed_with_a_line() -> None:
+    listed = {kind: [entry.name for entry in entries] for kind, entries in catalog().items()}
+    assert set(listed) == set(KINDS)
+    assert listed["experiments"] == list(experiments())
+    assert listed["workloads"] == list(workloads.families())
+    assert listed["targets"] == list(workloads.targets.rules())
+    assert listed["methods"] == list(solvers.methods())
+    assert all(entry.summary for entries in catalog().values() for entry in entries)
+
+
+def test_parameters_are_told_as_they_are_written() -> None:
+    (marginals,) = [e for e in catalog(["workloads"])["workloads"] if e.name == "marginals"]
+    told = {p.name: (p.expects, p.default) for p in marginals.params}
+    assert told["values"] == ("a whole number or a list of whole numbers", "2")
+    assert told["containing"] == ("a whole number or nothing (null)", "null")
+    (ca,) = [e for e in catalog(["methods"])["methods"] if e.name == "CA"]
+    assert {p.name: p.expects for p in ca.params}["algorithm"] == "dual or coa"
+    assert {p.name: p.default for p in ca.params}["homotopy"] == "true"
+    assert "published" in ca.presets
+
+
+def test_what_must_be_given_has_no_default() -> None:
+    (prefix,) = [e for e in catalog(["workloads"])["workloads"] if e.name == "prefix"]
+    assert [(p.name, p.default) for p in prefix.params] == [("d", "")]

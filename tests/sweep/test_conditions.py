@@ -1,0 +1,63 @@
+"""Conditions: what they mean, and what they refuse."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sweep.conditions import parse
+from sweep.errors import SweepError
+
+AT = {"d": 64, "method": "CA", "k": 2.5, "flag": True}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("d <= 64", True),
+        ("d < 64", False),
+        ("32 < d <= 64", True),
+        ("d > 64 or method == 'CA'", True),
+        ("d > 64 and method == 'CA'", False),
+        ("not method == 'CA'", False),
+        ("method in ['CA', 'IP']", True),
+        ("method not in ('CA', 'IP')", False),
+        ("k * 2 == 5", True),
+        ("d % 3 == 1 and -k < 0", True),
+        ("flag", True),
+    ],
+)
+def test_a_condition_means_what_it_says(text: str, expected: bool) -> None:
+    assert parse(text).holds(AT) is expected
+
+
+@given(st.integers(-99, 99), st.integers(-99, 99), st.integers(-99, 99))
+def test_chains_compare_like_pythons(a: int, b: int, c: int) -> None:
+    assert parse("a < b <= c").holds({"a": a, "b": b, "c": c}) is (a < b <= c)
+
+
+def test_a_condition_knows_its_coordinates() -> None:
+    assert parse("d <= 64 or method == 'CA'").names == {"d", "method"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["d.real", "open('x')", "[d for d in x]", "lambda: 1", "d if 1 else 2", "f'{d}'", "d := 3"],
+)
+def test_nothing_else_is_evaluated(text: str) -> None:
+    with pytest.raises(SweepError, match=r"expected (comparisons|such as)"):
+        parse(text)
+
+
+@pytest.mark.parametrize("text", ["", "d >", "d = 4", "a b", "\0"])
+def test_what_cannot_be_read_is_told(text: str) -> None:
+    with pytest.raises(SweepError, match="cannot be read"):
+        parse(text)
+
+
+def test_what_cannot_be_evaluated_is_told() -> None:
+    with pytest.raises(SweepError, match="there is no coordinate 'x'; there is: d, method"):
+        parse("x > 1").holds(AT)
+    with pytest.raises(SweepError, match="cannot be evaluated"):
+        parse("method > 1").holds(AT)
+    with pytest.raises(SweepError, match="cannot be evaluated"):
+        parse("1 / (d - 64) > 1").holds(AT)
