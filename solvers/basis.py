@@ -17,6 +17,7 @@ from solvers.spectral import spectrum
 from workloads.operators import Array, Matrix
 
 _SPARSE_BELOW = 0.1
+_SPARSE_FROM = 2**15
 _RANK_TOLERANCE = 1e-10
 
 
@@ -28,7 +29,7 @@ class Factored(NamedTuple):
     basis : numpy.ndarray, shape (k, d)
         B.
     representation : numpy.ndarray or scipy.sparse.csr_array, shape (m, k)
-        L; sparse where few of its entries are not zero.
+        L; sparse where that saves work.
     kind : str
         The kind of basis that this is.
     """
@@ -151,10 +152,10 @@ def _entries(matrix: Matrix) -> int:
 
 
 def _sparse_if_worth(matrix: Matrix) -> Matrix:
-    if sp.issparse(matrix):
+    m, k = matrix.shape
+    if m * k >= _SPARSE_FROM and _entries(matrix) < _SPARSE_BELOW * m * k:
         return sp.csr_array(matrix)
-    filled = _entries(matrix) / matrix.size
-    return sp.csr_array(matrix) if filled < _SPARSE_BELOW else matrix
+    return matrix.toarray() if sp.issparse(matrix) else matrix
 
 
 KINDS: Mapping[str, Callable[[Problem], Factored]] = {

@@ -15,7 +15,6 @@ from functools import cached_property
 
 import numpy as np
 import scipy.linalg as sla
-from scipy.special import logsumexp, softmax
 
 from solvers.deadline import Deadline
 from solvers.dual import Weights
@@ -84,9 +83,8 @@ class SoftMax:
 
     def value(self, profile: Array, ratios: Array) -> float:
         """F where the profile is g and the variance ratios are h."""
-        privacy = logsumexp(self.t1 * profile) / self.t1
-        accuracy = logsumexp(self.t2 * ratios) / self.t2
-        return float(privacy + accuracy + self.omega @ ratios)
+        maxima = soft_maximum(profile, self.t1) + soft_maximum(ratios, self.t2)
+        return maxima + float(self.omega @ ratios)
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,7 +160,20 @@ def with_ratios(problem: SoftMax, covariance: Array, ratios: Array) -> Iterate:
 
 def weights(problem: SoftMax, at: Iterate) -> Weights:
     """The soft-max weights of both maxima."""
-    return Weights(softmax(problem.t1 * at.profile), softmax(problem.t2 * at.ratios))
+    return Weights(soft_weights(at.profile, problem.t1), soft_weights(at.ratios, problem.t2))
+
+
+def soft_maximum(values: Array, t: float) -> float:
+    """``1/t log sum exp(t values)``, where SciPy's takes longer than all else at small d."""
+    largest = float(values.max())
+    return largest + float(np.log(np.exp(t * (values - largest)).sum())) / t
+
+
+def soft_weights(values: Array, t: float) -> Array:
+    """``exp(t values)`` of sum one: the gradient of the soft maximum."""
+    found: Array = np.exp(t * (values - values.max()))
+    found /= found.sum()
+    return found
 
 
 class Hessian:
@@ -185,16 +196,20 @@ class Hessian:
         self._mean = half @ half.T
         self.gradient = _weighted_gram(problem.rows, found.q + problem.omega) - self._mean
 
-    def product(self, p: Array) -> Array:
-        """The Hessian times a symmetric matrix."""
-        problem = self._problem
-        half = self._precision @ (p @ self._mean)
-        a = np.einsum("ij,ij->j", self._x, p @ self._x)
-        b = quadratic_forms(problem.rows, p)
-        along_cells = problem.t1 * self._p * (a - self._p @ a)
-        along_queries = problem.t2 * self._q * (b - self._q @ b)
-        from_weights: Array = (self._x * along_cells) @ self._x.T
-        image: Array = half + half.T + from_weights + _weighted_gram(problem.rows, along_queries)
+    def product(self, along: Array) -> Array:
+        """The Hessian times a symmetric matrix P, three products of size k x k x d for B.
+
+        Twice its part in B is Z Xᵀ + X Zᵀ, Z = 2 Σ⁻¹ P X diag(p) + t1 X diag(p (a - p·a)).
+        """
+        problem, x, p, q = self._problem, self._x, self._p, self._q
+        moved = along @ x
+        a = np.einsum("ij,ij->j", x, moved)
+        b = quadratic_forms(problem.rows, along)
+        mixed = self._precision @ (moved * (2 * p))
+        mixed += x * (problem.t1 * p * (a - p @ a))
+        half: Array = mixed @ x.T
+        image: Array = _weighted_gram(problem.rows, problem.t2 * q * (b - q @ b))
+        image += (half + half.T) / 2
         return image
 
 

@@ -5,6 +5,7 @@ import pytest
 import sm2_reference as reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import special
 
 from solvers import softmax
 from solvers.deadline import Deadline
@@ -86,6 +87,18 @@ def test_conjugate_gradients_to_the_end_are_newton_s_step():
     direction = softmax.conjugate_gradient(problem, at, 200, 1e-24)
     np.testing.assert_allclose(direction.matrix.ravel(), newton, rtol=1e-6, atol=1e-8)
     assert direction.slope == pytest.approx(float(hessian.gradient.ravel() @ newton), rel=1e-6)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.floats(-50, 50), min_size=1, max_size=8), st.floats(1e-3, 1e3))
+def test_soft_maximum_and_its_weights(values, t):
+    values = np.array(values)
+    assert softmax.soft_maximum(values, t) == pytest.approx(
+        special.logsumexp(t * values) / t, abs=1e-9
+    )
+    np.testing.assert_allclose(
+        softmax.soft_weights(values, t), special.softmax(t * values), rtol=1e-9
+    )
 
 
 def test_no_overflow_at_any_sharpness():
