@@ -18,7 +18,13 @@ from solvers.problem import as_problem
 REFERENCE = SimpleNamespace(
     **runpy.run_path(str(Path(__file__).parents[1] / "tests" / "solvers" / "sm2_reference.py"))
 )
-ITERATIONS = {"prefix": (64, 25), "all-range": (24, 25), "random": (128, 5)}
+PUBLISHED = {
+    "prefix, d = 64": ("prefix", {"d": 64}),
+    "prefix, d = 128": ("prefix", {"d": 128}),
+    "all ranges, d = 16": ("all-range", {"d": 16}),
+    "range, d = 64": ("range", {"d": 64}),
+    "random, d = 32": ("random", {"d": 32}),
+}
 DEFAULT = {
     "prefix, d = 64": ("prefix", {"d": 64}),
     "prefix, d = 256": ("prefix", {"d": 256}),
@@ -29,39 +35,38 @@ DEFAULT = {
 PUBLISHED_SECONDS = 60.0
 
 
-def same_start(name):
-    d, iterations = ITERATIONS[name]
-    workload = workloads.make(name, d=d)
-    return workload, basis.factor(as_problem(workload), "paper"), iterations
-
-
-@pytest.mark.parametrize("name", ITERATIONS)
-def test_literal_iterations(benchmark, name):
-    workload, factored, iterations = same_start(name)
-    left = factored.representation
-    left = left.toarray() if hasattr(left, "toarray") else left
-    inputs = REFERENCE.Inputs(factored.basis, left, np.ones(workload.m))
+@pytest.mark.parametrize("case", PUBLISHED)
+def test_literal(benchmark, case):
+    name, params = PUBLISHED[case]
+    workload = workloads.make(name, **params)
+    factored = basis.factor(as_problem(workload), "paper")
+    inputs = REFERENCE.Inputs(factored.basis, factored.representation, np.ones(workload.m))
     first = np.eye(len(factored.basis))
     first = 0.99 / REFERENCE.ratios(inputs, first).max() * first
-    constants = REFERENCE.Constants(MAXITER=iterations)
-    benchmark.group = f"{iterations} iterations, {name}"
-    covariance, _ = benchmark.pedantic(
-        REFERENCE.optimize, (inputs, first, constants), rounds=1, warmup_rounds=0
+    benchmark.group = f"published options: {case}"
+    covariance, iterations = benchmark.pedantic(
+        REFERENCE.optimize, (inputs, first, REFERENCE.Constants()), rounds=1, warmup_rounds=0
     )
-    benchmark.extra_info["squared_privacy_cost"] = float(
-        REFERENCE.privacy(inputs, covariance).max() * REFERENCE.ratios(inputs, covariance).max()
-    )
+    cost = REFERENCE.privacy(inputs, covariance).max() * REFERENCE.ratios(inputs, covariance).max()
+    benchmark.extra_info |= {"iterations": iterations, "squared_privacy_cost": float(cost)}
 
 
-@pytest.mark.parametrize("name", ITERATIONS)
-def test_shared_iterations(benchmark, name):
-    workload, _, iterations = same_start(name)
-    benchmark.group = f"{iterations} iterations, {name}"
-    problem = as_problem(workload)
-    chosen = solvers.methods()["SM-II"]
-    options = chosen.resolve("published", {"max_iterations": iterations, "time_limit": 1e6})
-    solution = benchmark.pedantic(chosen.solve, (problem,), options, rounds=3, warmup_rounds=1)
-    benchmark.extra_info["squared_privacy_cost"] = solution.squared_privacy_cost
+@pytest.mark.parametrize("case", PUBLISHED)
+def test_published(benchmark, case):
+    name, params = PUBLISHED[case]
+    workload = workloads.make(name, **params)
+    benchmark.group = f"published options: {case}"
+    solution = benchmark.pedantic(
+        solvers.solve,
+        ("SM-II", workload),
+        {"preset": "published"},
+        rounds=3,
+        warmup_rounds=0,
+    )
+    benchmark.extra_info |= {
+        "iterations": solution.iterations,
+        "squared_privacy_cost": solution.squared_privacy_cost,
+    }
 
 
 @pytest.mark.parametrize("preset", [None, "published"])
