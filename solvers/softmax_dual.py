@@ -15,6 +15,9 @@ every iterate has a certified gap.
 A soft-max weight is exp(-t slack) and soon leaves double precision, but where the weights
 that remain do not span the cells, the vanishing ones decide Σ. So a logarithmic barrier keeps
 them: ``weight * sum(log x)``, with a weight that costs a quarter of the gap asked for.
+
+The products of a Newton step are in single precision, so that gaps below 1e-5 are not always
+reached; `solvers.interior_point` reaches them.
 """
 
 from dataclasses import dataclass
@@ -33,6 +36,7 @@ _FIRST_SHARPNESS = 10.0
 _FINEST_SHARPNESS = 10.0
 _BARRIER_SHARE = 0.25
 _OFF_CENTRE = 2.0
+_SMALLEST_AIM = 1e-7
 _SMALLEST_START = 1e-3
 _LARGEST_EXPONENT = 50.0
 _SMALLEST_STEP = 1e-8
@@ -127,8 +131,9 @@ def minimise(
     point = _first_point(factors, omega, start)
     norm, columns = point.spectrum.nuclear_norm, point.program.groups[:, 0] > 0
     sharpness = _FIRST_SHARPNESS / norm
-    finest = _FINEST_SHARPNESS * np.log(columns.size) / (settings.tol * norm)
-    barrier = _BARRIER_SHARE * settings.tol * norm / columns.size
+    aim = max(settings.tol, _SMALLEST_AIM)
+    finest = _FINEST_SHARPNESS * np.log(columns.size) / (aim * norm)
+    barrier = _BARRIER_SHARE * aim * norm / columns.size
     level = _Level(np.full(columns.size, sharpness), barrier)
     lower, upper, best = 0.0, np.inf, point
     iterations, products, factorisations = 0, 0, 1

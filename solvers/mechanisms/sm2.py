@@ -1,7 +1,7 @@
 """SM-II: Problem 1 by soft maxima of privacy and of variance (PVLDB 14(10), section 6)."""
 
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import scipy.linalg as sla
@@ -100,7 +100,20 @@ def solve(
     SolveFailedError
         If the covariance does not confirm the numbers of the dual.
     """
-    _check(algorithm, t2_rule, mu, total_error_weight, initial, start)
+    _check_names(algorithm, t2_rule, basis)
+    _check_ranges(
+        tol=(tol, 0 <= tol < np.inf, "0 or more"),
+        mu=(mu, 1 < mu < np.inf, "more than 1: the sharpness must grow"),
+        nttol=(nttol, nttol > 0, "more than 0"),
+        total_error_weight=(total_error_weight, 0 <= total_error_weight < np.inf, "0 or more"),
+        sigma=(sigma, 0 < sigma < 1, "between 0 and 1"),
+        beta=(beta, 0 < beta < 1, "between 0 and 1"),
+        max_cg=(max_cg, max_cg >= 1, "1 or more"),
+        tol2=(tol2, tol2 >= 0, "0 or more"),
+        softmax_tol=(softmax_tol, softmax_tol > 0, "more than 0"),
+        max_iterations=(max_iterations, max_iterations >= 0, "0 or more"),
+    )
+    _check_start(algorithm, initial, start)
     deadline = Deadline.after(time_limit)
     t2_over_t1 = 1.0 if t2_rule == "paper" else mu
     omega = total_error_weight * problem.targets
@@ -115,22 +128,23 @@ def solve(
     return replace(found, known_lower_bound=certificate.certify(problem, time_limit=seconds))
 
 
-def _check(
-    algorithm: str,
-    t2_rule: str,
-    mu: float,
-    total_error_weight: float,
-    initial: Array | None,
-    start: dual.Weights | None,
-) -> None:
-    if algorithm not in ("dual", "newton-cg"):
-        raise OptionError(f"SM-II: algorithm {algorithm!r}; expected 'dual' or 'newton-cg'")
-    if t2_rule not in ("paper", "code"):
-        raise OptionError(f"SM-II: t2_rule {t2_rule!r}; expected 'paper' or 'code'")
-    if not 1 < mu < np.inf:
-        raise OptionError(f"SM-II: mu is {mu}; the sharpness must grow, give a number above 1")
-    if not 0 <= total_error_weight < np.inf:
-        raise OptionError(f"SM-II: total_error_weight is {total_error_weight}; expected 0 or more")
+def _check_names(algorithm: str, t2_rule: str, basis: str) -> None:
+    for option, given, known in (
+        ("algorithm", algorithm, get_args(Algorithm)),
+        ("t2_rule", t2_rule, get_args(T2Rule)),
+        ("basis", basis, tuple(bases.KINDS)),
+    ):
+        if given not in known:
+            raise OptionError(f"SM-II: {option} is {given!r}; expected one of {', '.join(known)}")
+
+
+def _check_ranges(**options: tuple[float, bool, str]) -> None:
+    for option, (given, valid, expected) in options.items():
+        if not valid:
+            raise OptionError(f"SM-II: {option} is {given}; expected {expected}")
+
+
+def _check_start(algorithm: str, initial: Array | None, start: dual.Weights | None) -> None:
     if algorithm == "dual" and initial is not None:
         raise OptionError(
             "SM-II: initial needs algorithm 'newton-cg'; the dual starts from weights"

@@ -179,7 +179,7 @@ def by_group(workload, *values):
 AGE, PL94 = workloads.make("age", voting_age=False), workloads.make("pl94")
 ORDER_ONE = workloads.make("marginals", attributes=3, values=4, orders=[1])
 DETERMINISTIC = {
-    "prefix": (workloads.make("prefix", d=256), None),
+    "prefix": (workloads.make("prefix", d=128), None),
     "identity-sum": (workloads.make("identity-sum", d=64), np.append(np.ones(64), 5.0)),
     "PL-94": (PL94, None),
     "PL-94, arXiv": (PL94, by_group(PL94, 1.0, 1.0, 1.0, 2.0, 4.0)),
@@ -198,12 +198,12 @@ def test_the_default_is_certified(case):
     assert solution.converged
     assert solution.known_lower_bound is not None
     assert solution.gap <= TOL
-    certified = solvers.solve("optimal", *DETERMINISTIC[case])
+    certified = solvers.solve("optimal", *DETERMINISTIC[case], tol=1e-4)
     assert solution.squared_privacy_cost >= certified.lower_bound * (1 - 1e-9)
     assert solution.lower_bound <= certified.squared_privacy_cost * (1 + 1e-9)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.integers(0, 10_000), st.sampled_from([1e-2, 5e-4, 5e-5]))
 def test_within_its_tolerance_of_the_optimum(seed, tol):
     matrix, targets = random_problem(seed)
@@ -231,6 +231,22 @@ def test_repeated_and_zero_queries():
     best = solvers.solve("optimal", np.tril(np.ones((5, 5))), tol=1e-9).squared_privacy_cost
     solution = solvers.solve("SM-II", matrix)
     assert best <= solution.squared_privacy_cost <= best * (1 + TOL)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"mu": 2.0}, {"mu": 50.0}, {"nttol": 1e-6}, {"t2_rule": "code"}, {"sigma": 0.4, "beta": 0.8}],
+)
+def test_the_default_converges_with_any_constants(options):
+    workload = workloads.make("all-range", d=10)
+    solution = solvers.solve("SM-II", workload, np.linspace(1, 10, workload.m), **options)
+    assert solution.gap <= TOL
+
+
+def test_a_tolerance_of_nothing_is_never_reached():
+    solution = solvers.solve("SM-II", workloads.make("prefix", d=8), tol=0.0)
+    assert not solution.converged
+    assert solution.gap < 1e-4
 
 
 # Invariances
@@ -262,7 +278,7 @@ def test_order_of_cells_and_queries(seed):
 @pytest.mark.parametrize("kind", basis.KINDS)
 def test_every_basis_gives_the_same_mechanism(kind):
     """Theorem 2 of PVLDB 14(10)."""
-    workload = workloads.make("age", voting_age=True)
+    workload = workloads.make("all-range", d=16)
     own = solvers.solve("SM-II", workload)
     other = solvers.solve("SM-II", workload, basis=kind)
     np.testing.assert_allclose(other.query_variances, own.query_variances, rtol=1e-6)
@@ -329,11 +345,14 @@ def test_a_neighbour_s_weights_change_no_result_beyond_the_gap():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"algorithm": "sgd"}, "algorithm 'sgd'"),
-        ({"t2_rule": "both"}, "t2_rule 'both'"),
+        ({"algorithm": "sgd"}, "algorithm is 'sgd'; expected one of dual, newton-cg"),
+        ({"t2_rule": "both"}, "t2_rule is 'both'"),
+        ({"tol": -1.0}, "tol is -1.0"),
         ({"mu": 1.0}, "mu is 1.0"),
+        ({"beta": 1.0}, "beta is 1.0"),
+        ({"max_cg": 0}, "max_cg is 0"),
         ({"total_error_weight": -1.0}, "total_error_weight is -1.0"),
-        ({"basis": "fourier"}, "no basis 'fourier'"),
+        ({"basis": "fourier"}, "basis is 'fourier'"),
         ({"initial": np.eye(4)}, "initial needs algorithm"),
         ({"start": np.ones(4)}, "start takes the weights"),
         ({"algorithm": "newton-cg", "initial": np.eye(3)}, "shape (3, 3)"),
