@@ -146,7 +146,7 @@ def connected(spec: ClusterSpec) -> Iterator[Any]:
         "distributed.admin.tick.limit": "1h",
     }
     client_class: Any = distributed.Client
-    with dask.config.set(settings):
+    with dask.config.set(settings), _quiet():
         if spec.address is not None:
             with _explained(f"scheduler {spec.address!r} cannot be reached"):
                 client = client_class(spec.address, timeout=_CONNECT_SECONDS)
@@ -165,6 +165,18 @@ def connected(spec: ClusterSpec) -> Iterator[Any]:
                 client.close(timeout=5)
             with suppress(Exception):
                 cluster.close(timeout=5)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep the log of Dask off the screen: what is lost is in the journal."""
+    logger = logging.getLogger("distributed")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 @contextmanager

@@ -3,6 +3,8 @@
 import queue
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import CancelledError
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,6 +43,16 @@ class _Flight:
         )
         self.tasks[task.name], self.futures[task.name] = task, future
         future.add_done_callback(self.landed.put)
+
+    def wait(self) -> list[Any]:
+        """The futures that have landed since; after half a second none, if none has."""
+        try:
+            landed = [self.landed.get(timeout=_TICK_SECONDS)]
+        except queue.Empty:
+            return []
+        while not self.landed.empty():
+            landed.append(self.landed.get())
+        return landed
 
     def land(self, future: Any) -> Task:
         del self.futures[future.key]
@@ -112,24 +124,25 @@ def execute(
     def drain(on_loss: Callable[[Task, str], None]) -> None:
         while flight.futures:
             tick()
-            try:
-                future = flight.landed.get(timeout=_TICK_SECONDS)
-            except queue.Empty:
-                if client.status == "closed":
-                    abandon()
-                continue
-            task = flight.land(future)
-            if future.status == "finished":
-                settle(future.result(), task)
-            elif client.status == "running" and _is_loss(future):
-                on_loss(task, _reason(future))
-            else:
-                settle(_lost(task, _reason(future)), task)
+            landed = flight.wait()
+            if not landed and client.status == "closed":
+                abandon()
+                return
+            results = _gathered(client, landed)
+            for future in landed:
+                task = flight.land(future)
+                done = results.get(future.key) or worker.done_before(task, place)
+                if done is not None:
+                    settle(done, task)
+                elif client.status == "running" and _is_loss(future):
+                    on_loss(task, _reason(future))
+                else:
+                    settle(_lost(task, _reason(future)), task)
 
     def abandon() -> None:
         for future in list(flight.futures.values()):
             task = flight.land(future)
-            settle(_lost(task, _SCHEDULER_GONE), task)
+            settle(worker.done_before(task, place) or _lost(task, _SCHEDULER_GONE), task)
 
     def split_or_suspect(task: Task, reason: str) -> None:
         if len(task.items) > 1:
@@ -146,8 +159,19 @@ def execute(
             relaunch(task.again())
             drain(lambda task, reason: settle(_lost(task, reason), task))
     except BaseException:
-        client.cancel([*flight.futures.values(), *flight.workloads.values()], force=True)
+        with suppress(OSError, CancelledError):
+            client.cancel([*flight.futures.values(), *flight.workloads.values()], force=True)
         raise
+
+
+def _gathered(client: Any, futures: Sequence[Any]) -> dict[str, Done]:
+    """The results of those that have one, by key; none if the scheduler is gone meanwhile."""
+    finished = [future for future in futures if future.status == "finished"]
+    try:
+        results = client.gather(finished)
+    except (OSError, CancelledError):
+        return {}
+    return {future.key: done for future, done in zip(finished, results, strict=True)}
 
 
 def _is_loss(future: Any) -> bool:
@@ -158,7 +182,7 @@ def _is_loss(future: Any) -> bool:
 
 
 def _reason(future: Any) -> str:
-    if future.status in _DROPPED:
+    if future.status in (*_DROPPED, "finished"):
         return _SCHEDULER_GONE
     error = future.exception()
     if _is_loss(future):

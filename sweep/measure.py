@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 _RESET = Path("/proc/self/clear_refs")
 _STATUS = Path("/proc/self/status")
 
@@ -38,7 +36,7 @@ def measured(call: Callable[[], Any]) -> tuple[Any, Cost]:
     cpu, wall = time.process_time(), time.perf_counter()
     result = call()
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-    peak = None if before is None else max(_peak() - before, 0)
+    peak = None if before is None else max(_status("VmHWM") - before, 0)
     return result, Cost(wall, cpu, peak)
 
 
@@ -48,9 +46,10 @@ def _reset_peak() -> int | None:
         _RESET.write_text("5")
     except OSError:
         return None
-    return int(psutil.Process().memory_info().rss)
+    return _status("VmRSS")
 
 
-def _peak() -> int:
-    line = next(line for line in _STATUS.open() if line.startswith("VmHWM"))
+def _status(entry: str) -> int:
+    with _STATUS.open() as stream:
+        line = next(line for line in stream if line.startswith(entry))
     return int(line.split()[1]) * 1024

@@ -1,7 +1,7 @@
 """What became of a cell or of a bound: the records that the journal keeps."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
@@ -121,7 +121,7 @@ def to_json(record: Record) -> dict[str, Any]:
     kind = "cell" if isinstance(record, CellRecord) else "bound"
     content = {
         name: value
-        for name, value in asdict(record).items()
+        for name, value in vars(record).items()
         if value is not None and value != "" and value != {}
     }
     return {"kind": kind, **content}

@@ -12,6 +12,7 @@ import pytest
 import xarray as xr
 
 import sweep
+from sweep import cluster, events
 from sweep.outcome import Status
 
 HERE = Path(__file__).resolve().parent
@@ -43,20 +44,24 @@ install(Path({folder!r}), [Fault("sleep", "IP", seconds=0.02)])
 """
 
 
+def search_path():
+    """Where other processes find `faults`."""
+    return os.pathsep.join([str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])])
+
+
 @pytest.fixture
 def command(tmp_path):
     """Starts ``sweep run`` on 300 cells that take 20 ms each, in a process group of its own."""
     (tmp_path / "slower.py").write_text(SLOWER.format(folder=str(tmp_path)))
     (tmp_path / "cluster.yaml").write_text(CLUSTER.format(preload=tmp_path / "slower.py"))
     (tmp_path / "many.yaml").write_text(EXPERIMENT)
-    path = os.pathsep.join([str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])])
     started = []
 
     def start():
         process = subprocess.Popen(
             [sys.executable, "-m", "sweep.cli", "run", "many.yaml", *OPTIONS],
             cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": path},
+            env={**os.environ, "PYTHONPATH": search_path()},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -131,3 +136,40 @@ def test_ctrl_c_ends_cleanly_and_says_how_to_go_on(command, first_cells, tmp_pat
     assert "Traceback" not in said
     done = {record.cell for record in records(store)}
     assert int((sweep.open(store).status == Status.OK).sum()) == len(done)
+
+
+SCHEDULER = """
+import time
+from distributed import LocalCluster
+if __name__ == "__main__":
+    cluster = LocalCluster(
+        n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0",
+        preload=[{preload!r}],
+    )
+    print(cluster.scheduler_address, flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.mark.slow
+def test_when_the_scheduler_is_gone_the_rest_is_lost_and_can_be_had_later(command, tmp_path):
+    (tmp_path / "scheduler.py").write_text(SCHEDULER.format(preload=str(tmp_path / "slower.py")))
+    with subprocess.Popen(
+        [sys.executable, "scheduler.py"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": search_path()},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as scheduler:
+        spec = cluster.ClusterSpec(address=scheduler.stdout.readline().strip())
+
+        def kill(event):
+            if isinstance(event, events.CellsDone):
+                scheduler.kill()
+
+        dataset = sweep.run(tmp_path / "many.yaml", tmp_path / "s", cluster=spec, listen=kill)
+    states = Counter(dataset.status.values.ravel().tolist())
+    assert states[Status.LOST] >= 100
+    assert states[Status.OK] + states[Status.LOST] == REPLICATES
+    assert command().wait(timeout=120) == 0
+    assert (sweep.open(tmp_path / "s").status == Status.OK).all()
