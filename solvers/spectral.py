@@ -19,7 +19,7 @@ import scipy.sparse as sp
 
 from workloads.operators import Array, Matrix
 
-_SAFE_EIGENVALUE_RATIO = 1e-10
+_WELL_CONDITIONED = 1e-10
 _SAFE_SQUARED_RATIO = 1e-13
 
 
@@ -73,14 +73,36 @@ def factorise(scaled: Matrix) -> Factors:
     norms = np.linalg.norm(dense, axis=1)
     unit = dense / np.where(norms > 0, norms, 1.0)[:, None]
     gram = unit.T @ unit if m >= d else unit @ unit.T
-    eigenvalues = sla.eigvalsh(gram, check_finite=False)
-    if eigenvalues[0] > _SAFE_EIGENVALUE_RATIO * eigenvalues[-1]:
+    if factor_if_well_conditioned(gram, _WELL_CONDITIONED) is not None:
         return Factors(dense, None) if m >= d else Factors(np.eye(m), dense)
     _, singular, right = sla.svd(unit, full_matrices=False, check_finite=False)
     rank = int(np.sum(singular > 10 * max(m, d) * np.finfo(float).eps * singular[0]))
     if rank == d:
         return Factors(dense, None)
     return Factors(dense @ right[:rank].T, right[:rank])
+
+
+def factor_if_well_conditioned(gram: Array, least: float) -> Array | None:
+    """The lower Cholesky factor of a positive semidefinite matrix.
+
+    Parameters
+    ----------
+    gram : numpy.ndarray, shape (k, k)
+        Symmetric positive semidefinite, not zero.
+    least : float
+        The reciprocal condition number (in the 1-norm) that it must exceed.
+
+    Returns
+    -------
+    numpy.ndarray or None
+        None if it does not.
+    """
+    try:
+        lower = sla.cholesky(gram, lower=True, check_finite=False)
+    except sla.LinAlgError:
+        return None
+    reciprocal, _ = sla.lapack.dpocon(lower, np.linalg.norm(gram, 1), uplo="L")
+    return lower if reciprocal > least else None
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,6 +19,7 @@ import scipy.sparse as sp
 from solvers.errors import NotApplicableError
 from solvers.problem import Problem
 from solvers.solution import Solution, from_covariance
+from solvers.spectral import factor_if_well_conditioned
 from workloads.operators import Array, Matrix
 
 _WELL_CONDITIONED = 1e-10
@@ -49,8 +50,8 @@ def from_strategy(method: str, problem: Problem, strategy: Matrix, **facts: Any)
         If some query of W cannot be derived from S (it is not in its row space).
     """
     gram = _gram(strategy)
-    lower, ok = _factor_if_well_conditioned(gram)
-    if ok:
+    lower = factor_if_well_conditioned(gram, _WELL_CONDITIONED)
+    if lower is not None:
         covariance = sla.cho_solve((lower, True), np.eye(len(gram)), check_finite=False)
         symmetric = (covariance + covariance.T) / 2
         basis = np.eye(len(gram))
@@ -63,17 +64,6 @@ def from_strategy(method: str, problem: Problem, strategy: Matrix, **facts: Any)
 def _gram(strategy: Matrix) -> Array:
     product = strategy.T @ strategy
     return product.toarray() if sp.issparse(product) else product
-
-
-def _factor_if_well_conditioned(gram: Array) -> tuple[Array, bool]:
-    """The lower Cholesky factor, and whether it may be trusted to invert ``gram``."""
-    scale = float(np.max(np.diag(gram)))
-    try:
-        lower = sla.cholesky(gram, lower=True, check_finite=False)
-    except sla.LinAlgError:
-        return gram, False
-    reciprocal, _ = sla.lapack.dpocon(lower, np.linalg.norm(gram, 1), uplo="L")
-    return lower, scale > 0 and reciprocal > _WELL_CONDITIONED
 
 
 def compact(matrix: Matrix) -> tuple[Array, Array]:
