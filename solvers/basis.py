@@ -51,16 +51,18 @@ def factor(problem: Problem, kind: str) -> Factored:
         - ``"upper-triangular"``: B = U, ones on and above the diagonal (PVLDB 14(10),
           section 7), so that L of a range query has two entries;
         - ``"lower-triangular"``: its transpose, the same for the cells in reverse order;
-        - ``"paper"``: the one of these three in which L has the fewest entries (section 7 has
-          the first two; its prefix workload is upper triangular, so that L = I);
+        - ``"paper"``: a triangular one where its L has fewer entries than W and few in a row
+          (at most d/8, or 2), else the identity. Section 7 has U for prefixes (an upper
+          triangular W there), ranges, ages and PL-94, and I for random queries; on PL-94,
+          where L has no fewer entries in U, I ends at the same cost in a tenth of the time;
         - ``"own"``: the basis of the problem's own factorisation, I where W has rank d;
         - ``"workload"``: k linearly independent queries;
         - ``"row-space"``: orthonormal rows;
         - ``"factor"``: the basis in which the covariance at equal dual weights is I.
 
-        These four need a workload of rank d: with a smaller rank the directions that no query
-        sees would get ever more noise and Problem 1 has no minimiser over d x d matrices.
-        ``"row-space"`` takes their place then, and is named in the result.
+        Where W has rank k < d a basis of d rows would leave directions that no query sees:
+        they would get ever more noise, and Problem 1 has no minimiser. The first three are
+        reduced then: L keeps k independent columns, and B takes what the others add.
 
     Returns
     -------
@@ -73,10 +75,21 @@ def factor(problem: Problem, kind: str) -> Factored:
     """
     if kind not in KINDS:
         raise OptionError(f"there is no basis {kind!r}; expected one of {', '.join(KINDS)}")
-    if kind in _NEEDS_FULL_RANK and problem.factors.rank < problem.workload.d:
-        kind = "row-space"
     found = KINDS[kind](problem)
+    if problem.factors.rank < len(found.basis):
+        found = _reduced(found, problem.factors.rank)
     return found._replace(representation=_sparse_if_worth(found.representation))
+
+
+def _reduced(found: Factored, rank: int) -> Factored:
+    """As many rows as the rank, by an interpolative decomposition of L."""
+    left = found.representation
+    left = left.toarray() if sp.issparse(left) else left
+    triangle, order = sla.qr(left, mode="r", pivoting=True)
+    kept, others = order[:rank], order[rank:]
+    weights = sla.solve_triangular(triangle[:rank, :rank], triangle[:rank, rank:])
+    basis = found.basis[kept] + weights @ found.basis[others]
+    return Factored(basis, left[:, kept], found.kind)
 
 
 def _own(problem: Problem) -> Factored:
@@ -104,8 +117,12 @@ def _lower_triangular(problem: Problem) -> Factored:
 
 
 def _paper(problem: Problem) -> Factored:
-    candidates = _identity(problem), _upper_triangular(problem), _lower_triangular(problem)
-    return min(candidates, key=lambda found: _entries(found.representation))
+    candidates = _upper_triangular(problem), _lower_triangular(problem)
+    found = min(candidates, key=lambda candidate: _entries(candidate.representation))
+    m, d = problem.workload.shape
+    few = _entries(found.representation) <= max(2, d / 8) * m
+    sparser = _entries(found.representation) < _entries(problem.scaled)
+    return found if few and sparser else _identity(problem)
 
 
 def _workload(problem: Problem) -> Factored:
@@ -169,5 +186,3 @@ KINDS: Mapping[str, Callable[[Problem], Factored]] = {
     "factor": _geometric_mean_factor,
 }
 """Every kind of basis by name."""
-
-_NEEDS_FULL_RANK = ("identity", "upper-triangular", "lower-triangular", "paper")

@@ -26,8 +26,7 @@ def test_w_is_l_b_with_independent_rows(kind, seed):
     found = basis.factor(as_problem(matrix, rng.uniform(0.5, 2.0, len(matrix))), kind)
     np.testing.assert_allclose(dense(found.representation) @ found.basis, matrix, atol=1e-8)
     assert np.linalg.matrix_rank(found.basis) == len(found.basis)
-    if np.linalg.matrix_rank(matrix) < matrix.shape[1]:
-        assert len(found.basis) == np.linalg.matrix_rank(matrix)
+    assert len(found.basis) == np.linalg.matrix_rank(matrix)
 
 
 def test_two_entries_of_a_range_in_the_triangular_bases():
@@ -46,11 +45,22 @@ def test_two_entries_of_a_range_in_the_triangular_bases():
         (np.tril(np.ones((5, 5))), "lower-triangular"),
         (np.triu(np.ones((5, 5))), "upper-triangular"),
         (np.eye(5), "identity"),
-        (np.ones((1, 5)), "row-space"),
+        (workloads.make("age").dense, "lower-triangular"),
+        (workloads.make("random", d=32).dense, "identity"),
+        (workloads.make("identity-sum", d=8).dense, "identity"),
     ],
 )
-def test_the_papers_choose_the_sparsest_representation(matrix, kind):
+def test_the_choice_of_the_papers(matrix, kind):
     assert basis.factor(as_problem(matrix), "paper").kind == kind
+
+
+def test_ranges_keep_two_entries_where_their_rank_is_low():
+    ranges = workloads.make("range", d=64, seed=0).dense
+    rank = np.linalg.matrix_rank(ranges)
+    found = basis.factor(as_problem(ranges), "upper-triangular")
+    assert found.basis.shape == (rank, 64)
+    assert rank < 64
+    assert np.all(np.count_nonzero(dense(found.representation), axis=1) <= 2)
 
 
 def test_workload_basis_is_made_of_queries():
