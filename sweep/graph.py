@@ -1,5 +1,6 @@
 """From cells to tasks: every workload built once, every solve done once, cheap ones in blocks."""
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,6 +13,7 @@ from sweep.journal import Ledger
 from sweep.outcome import CellRecord, Status
 
 LARGEST_BLOCK = 100
+LEAST_TASKS = 16
 BLOCK_SECONDS = 0.5
 _OVERHEAD_SECONDS = 1e-3
 _LONGEST_SECONDS = 86400.0
@@ -206,6 +208,7 @@ def reusable(cells: Iterable[Cell], ledger: Ledger) -> list[CellRecord]:
 def tasks(items: Sequence[Item], prefix: str) -> list[Task]:
     """Cheap items in blocks that share their workloads, expensive ones alone, longest first.
 
+    Blocks are small enough for `LEAST_TASKS` of them: estimates err, and workers are several.
     A chain is one task, in its order.
     """
     at_home: dict[str, list[Item]] = {}
@@ -215,7 +218,8 @@ def tasks(items: Sequence[Item], prefix: str) -> list[Task]:
             chains.setdefault(item.chain, []).append(item)
         else:
             at_home.setdefault(item.workload_key, []).append(item)
-    single = _blocks(item for home in at_home.values() for item in home)
+    length = min(LARGEST_BLOCK, math.ceil(len(items) / LEAST_TASKS))
+    single = _blocks((item for home in at_home.values() for item in home), length)
     blocks = sorted([*map(tuple, chains.values()), *single], key=_longest)
     return [Task(f"{prefix}-{number:06d}", block) for number, block in enumerate(blocks)]
 
@@ -230,14 +234,14 @@ def shared_workloads(planned: Iterable[Task]) -> dict[str, Spec]:
     return {key: specs[key] for key, count in uses.items() if count > 1}
 
 
-def _blocks(items: Iterable[Item]) -> Iterator[tuple[Item, ...]]:
+def _blocks(items: Iterable[Item], length: int) -> Iterator[tuple[Item, ...]]:
     block: list[Item] = []
     seconds = 0.0
     for item in items:
         if item.seconds >= BLOCK_SECONDS:
             yield (item,)
             continue
-        if block and (len(block) == LARGEST_BLOCK or seconds + item.seconds > BLOCK_SECONDS):
+        if block and (len(block) == length or seconds + item.seconds > BLOCK_SECONDS):
             yield tuple(block)
             block, seconds = [], 0.0
         block.append(item)

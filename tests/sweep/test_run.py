@@ -178,7 +178,7 @@ def test_a_task_done_before_is_not_done_again(tmp_path, small):
     place = store.create(tmp_path / "s", "small")
     cells = graph.distinct(expand(small())).values()
     ledger = journal.Ledger()
-    (task,) = graph.tasks(graph.solves(cells, ledger, costs.Costs()), "r000001")
+    task = graph.Task("r000001", tuple(graph.solves(cells, ledger, costs.Costs())))
     here = worker.Place(str(place.path), place.identity)
     first = worker.perform(task, here, {})
     assert first.written
