@@ -63,7 +63,7 @@ def planned(plan: Plan, where: str) -> Table:
 def store_status(found: StoreStatus) -> Table:
     """How a store stands."""
     table = _facts()
-    total = found.totals.total()
+    total = sum(found.totals.values())
     finished = sum(n for name, n in found.totals.items() if Status[name.upper()].final)
     table.add_row("experiment", escape(found.experiment))
     if found.user:

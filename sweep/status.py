@@ -42,8 +42,10 @@ class StoreStatus:
     ----------
     experiment : str
         Its experiment's name.
+    totals : Mapping[str, int]
+        Number of cells by status; a cell of two groups counts once.
     groups : Mapping[str, Mapping[str, int]]
-        Number of cells by status, for every group.
+        The same for every group.
     user : str or None
         Who runs a sweep in it now.
     running_s : float or None
@@ -59,6 +61,7 @@ class StoreStatus:
     """
 
     experiment: str
+    totals: Mapping[str, int]
     groups: Mapping[str, Mapping[str, int]]
     user: str | None
     running_s: float | None
@@ -66,11 +69,6 @@ class StoreStatus:
     troubles: tuple[Trouble, ...]
     bound_errors: tuple[str, ...]
     results: Path | None
-
-    @property
-    def totals(self) -> Counter[str]:
-        """Number of cells by status, of all groups."""
-        return sum((Counter(counts) for counts in self.groups.values()), Counter[str]())
 
 
 def status(store: Path) -> StoreStatus:
@@ -87,6 +85,7 @@ def status(store: Path) -> StoreStatus:
     began = _last_start(sweep.store.path)
     return StoreStatus(
         sweep.experiment.name,
+        sweep.statuses(ledger),
         {
             grid.group: Counter(ledger.status(cell.id).label for cell in grid.cells)
             for grid in sweep.grids
