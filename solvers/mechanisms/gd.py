@@ -18,27 +18,16 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 import numpy as np
-import scipy.sparse as sp
 
 from solvers import basis as bases
 from solvers.deadline import Deadline
 from solvers.errors import OptionError
 from solvers.method import Method, Work
+from solvers.newton_cg import Direction, Settings, line_search
 from solvers.problem import Problem
-from solvers.softmax import (
-    Direction,
-    Hessian,
-    Iterate,
-    Settings,
-    SoftMax,
-    iterate,
-    line_search,
-    weights,
-)
-from solvers.solution import Solution, from_covariance, quadratic_forms
+from solvers.softmax import Hessian, Iterate, SoftMax, begin, weights
+from solvers.solution import Solution, from_covariance
 from solvers.spectral import spectrum
-
-_MARGIN = 0.99
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,12 +155,7 @@ def descend(program: SoftMax, at: Iterate, settings: Settings) -> Iterator[Visit
 
 def first_iterate(problem: Problem, chosen: bases.Factored) -> tuple[SoftMax, Iterate]:
     """Problem 4 at t = 1, and equal noise on the basis inside the targets (section 6.3)."""
-    left, scale = chosen.representation, problem.targets[:, None] ** -0.5
-    rows = scale * left if isinstance(left, np.ndarray) else sp.csr_array(left.multiply(scale))
-    program = SoftMax(chosen.basis, rows, np.zeros(problem.workload.m))
-    identity = np.eye(len(chosen.basis))
-    largest = float(quadratic_forms(rows, identity).max())
-    return program, iterate(program, _MARGIN / largest * identity)
+    return begin(problem, chosen, np.zeros(problem.workload.m), np.eye(len(chosen.basis)))
 
 
 def _lower_bound(problem: Problem, visited: Visited) -> float:

@@ -5,24 +5,23 @@ from typing import Literal, get_args
 
 import numpy as np
 import scipy.linalg as sla
-import scipy.sparse as sp
 
 from solvers import basis as bases
-from solvers import certificate, dual, softmax, softmax_dual
+from solvers import certificate, dual, newton_cg, softmax, softmax_dual
 from solvers.checked import from_dual
 from solvers.deadline import Deadline
 from solvers.errors import OptionError
 from solvers.method import Method, Work
 from solvers.newton_system import heaviest_count
 from solvers.problem import Problem
-from solvers.solution import Solution, from_covariance, quadratic_forms
+from solvers.solution import Solution, from_covariance
 from solvers.spectral import spectrum
-from workloads.operators import Array, Matrix
+from workloads.operators import Array
 
 Algorithm = Literal["dual", "newton-cg"]
 T2Rule = Literal["paper", "code"]
 
-_MARGIN = 0.99
+
 _CERTIFICATE_SHARE = 0.05
 
 
@@ -120,7 +119,7 @@ def solve(
     if algorithm == "dual":
         settings = softmax_dual.Settings(tol, mu, nttol, t2_over_t1, sigma, beta, max_iterations)
         return _by_the_dual(problem, omega, settings, deadline, basis, start)
-    literal = softmax.Settings(
+    literal = newton_cg.Settings(
         mu, nttol, softmax_tol, max_cg, tol2, t2_over_t1, sigma, beta, max_iterations
     )
     found = _on_the_covariance(problem, omega, literal, deadline, basis, initial, tol)
@@ -191,21 +190,20 @@ def _in_basis(solution: Solution, chosen: bases.Factored) -> Solution:
 def _on_the_covariance(
     problem: Problem,
     omega: Array,
-    settings: softmax.Settings,
+    settings: newton_cg.Settings,
     deadline: Deadline,
     basis: str,
     initial: Array | None,
     tol: float,
 ) -> Solution:
     factored = bases.factor(problem, basis)
-    rows = _scaled_rows(factored.representation, problem.targets**-0.5)
-    program = softmax.SoftMax(factored.basis, rows, omega)
-    begin = softmax.iterate(program, _first_covariance(problem, program, initial))
+    covariance = _first_covariance(problem, factored.basis, initial)
+    program, first = softmax.begin(problem, factored, omega, covariance)
 
     def enough(at: softmax.SoftMax, iterate: softmax.Iterate) -> bool:
         return tol > 0 and _gap(problem, omega, at, iterate) <= tol
 
-    end = softmax.minimise(program, begin, settings, deadline, enough)
+    end = newton_cg.minimise(program, first, settings, deadline, enough)
     return from_covariance(
         "SM-II",
         problem,
@@ -220,33 +218,22 @@ def _on_the_covariance(
     )
 
 
-def _first_covariance(problem: Problem, program: softmax.SoftMax, initial: Array | None) -> Array:
-    """Section 6.3: what independent noise on Qx means for Bx, inside the targets.
+def _first_covariance(problem: Problem, basis: Array, initial: Array | None) -> Array:
+    """Section 6.3: what independent noise on Qx means for Bx.
 
-    The text sets Σ = s Q⁺ (Q⁺)ᵀ in any basis; the noise on Bx is B times that times Bᵀ. Its
-    s compares the targets with the diagonal of this matrix, not with the variances of the
-    queries; here it is 0.99 times the largest s that meets the targets, as the text wants.
+    The text sets Σ = Q⁺ (Q⁺)ᵀ in any basis; the noise on Bx is B times that times Bᵀ.
     """
-    k, d = program.basis.shape
+    k, d = basis.shape
     if initial is None:
-        covariance = np.eye(k)
-    else:
-        queries = np.asarray(initial, dtype=np.float64)
-        if queries.ndim != 2 or queries.shape[1] != d:
-            raise OptionError(
-                f"SM-II: initial has shape {queries.shape}; expected queries over the {d} cells "
-                f"of workload {problem.workload.name!r}, shape (r, {d})"
-            )
-        spread = program.basis @ np.linalg.pinv(queries)
-        covariance = np.asarray(spread @ spread.T)
-    largest = float(quadratic_forms(program.rows, covariance).max())
-    return covariance * (_MARGIN / largest)
-
-
-def _scaled_rows(matrix: Matrix, by: Array) -> Matrix:
-    if sp.issparse(matrix):
-        return sp.csr_array(matrix.multiply(by[:, None]))
-    return by[:, None] * matrix
+        return np.eye(k)
+    queries = np.asarray(initial, dtype=np.float64)
+    if queries.ndim != 2 or queries.shape[1] != d:
+        raise OptionError(
+            f"SM-II: initial has shape {queries.shape}; expected queries over the {d} cells "
+            f"of workload {problem.workload.name!r}, shape (r, {d})"
+        )
+    spread = basis @ np.linalg.pinv(queries)
+    return np.asarray(spread @ spread.T)
 
 
 def _gap(

@@ -14,8 +14,8 @@ import solvers
 import workloads
 from solvers import basis as bases
 from solvers.mechanisms.gd import descend, first_iterate
+from solvers.newton_cg import Settings
 from solvers.problem import as_problem
-from solvers.softmax import Settings
 
 ALGORITHM_1 = Settings(2.0, 1e-3, 1e-3, 0, 0.0, 1.0, 0.01, 0.5, 10_000)
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import special
 
-from solvers import softmax
+from solvers import newton_cg, softmax
 from solvers.deadline import Deadline
 
 
@@ -37,7 +37,7 @@ def settings_of(**changes):
         "beta": 0.5,
         "max_iterations": 100,
     }
-    return softmax.Settings(**{**constants, **changes})
+    return newton_cg.Settings(**{**constants, **changes})
 
 
 @settings(max_examples=30, deadline=None)
@@ -84,7 +84,7 @@ def test_conjugate_gradients_to_the_end_are_newton_s_step():
         ]
     )
     newton = -np.linalg.lstsq(matrix, hessian.gradient.ravel(), rcond=None)[0]
-    direction = softmax.conjugate_gradient(problem, at, 200, 1e-24)
+    direction = newton_cg.conjugate_gradient(problem, at, 200, 1e-24)
     np.testing.assert_allclose(direction.matrix.ravel(), newton, rtol=1e-6, atol=1e-8)
     assert direction.slope == pytest.approx(float(hessian.gradient.ravel() @ newton), rel=1e-6)
 
@@ -113,8 +113,8 @@ def test_no_overflow_at_any_sharpness():
 def test_a_step_decreases_and_stays_positive_definite(seed):
     _, problem, covariance = example(seed)
     at = softmax.iterate(problem, covariance)
-    direction = softmax.conjugate_gradient(problem, at, 5, 1e-10)
-    moved = softmax.line_search(problem, at, direction, settings_of())
+    direction = newton_cg.conjugate_gradient(problem, at, 5, 1e-10)
+    moved = newton_cg.line_search(problem, at, direction, settings_of())
     assert direction.slope < 0
     assert problem.value(moved.profile, moved.ratios) < problem.value(at.profile, at.ratios)
     assert np.linalg.eigvalsh(moved.covariance).min() > 0
@@ -126,15 +126,15 @@ def test_a_direction_that_does_not_descend_has_no_step():
     _, problem, covariance = example(1)
     at = softmax.iterate(problem, covariance)
     gradient = softmax.Hessian(problem, at).gradient
-    ascent = softmax.Direction(gradient, -float(np.vdot(gradient, gradient)), 0)
-    assert softmax.line_search(problem, at, ascent, settings_of()) is None
+    ascent = newton_cg.Direction(gradient, -float(np.vdot(gradient, gradient)), 0)
+    assert newton_cg.line_search(problem, at, ascent, settings_of()) is None
 
 
 def test_the_last_level_is_the_first_that_tol_allows():
     _, problem, covariance = example(2, t=1.0)
     start = softmax.iterate(problem, covariance)
     size = problem.basis.shape[1] + problem.rows.shape[0]
-    end = softmax.minimise(
+    end = newton_cg.minimise(
         problem, start, settings_of(tol=size / 5.0), Deadline(), lambda *_: False
     )
     assert end.finished
