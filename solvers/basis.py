@@ -165,7 +165,7 @@ def equal_weights_covariance(problem: Problem) -> Array:
 
 
 def _entries(matrix: Matrix) -> int:
-    return matrix.nnz if sp.issparse(matrix) else int(np.count_nonzero(matrix))
+    return int(matrix.count_nonzero() if sp.issparse(matrix) else np.count_nonzero(matrix))
 
 
 def _sparse_if_worth(matrix: Matrix) -> Matrix:

@@ -48,6 +48,8 @@ def test_two_entries_of_a_range_in_the_triangular_bases():
         (workloads.make("age").dense, "lower-triangular"),
         (workloads.make("random", d=32).dense, "identity"),
         (workloads.make("identity-sum", d=8).dense, "identity"),
+        (workloads.make("pl94"), "identity"),
+        (workloads.make("pl94").dense, "identity"),
     ],
 )
 def test_the_choice_of_the_papers(matrix, kind):
