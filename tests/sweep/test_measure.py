@@ -11,8 +11,9 @@ def test_the_memory_of_a_call_is_what_it_holds_at_once():
             held = np.ones(2**22)
             del held
 
-    _, cost = measured(twice_32_mib)
-    assert 0.9 < cost.peak_memory_bytes / 2**25 < 1.5
+    for _ in range(2):
+        _, cost = measured(twice_32_mib)
+        assert 0.9 < cost.peak_memory_bytes / 2**25 < 1.5
     _, nothing = measured(lambda: None)
     assert nothing.peak_memory_bytes < 2**20
 
