@@ -15,6 +15,7 @@ import sweep
 import workloads
 from sweep import cluster, variables
 from sweep.cli import app
+from sweep.experiment import experiments
 from sweep.grid import expand
 
 ROOT = Path(__file__).parent.parent
@@ -62,10 +63,9 @@ def test_python_examples_run(page, one_thread):
         exec(compile(example, str(page), "exec"), names)
 
 
-def test_the_readmes_commands_run_in_their_order(one_thread):
-    found = list(commands(ROOT / "README.md"))
-    assert len(found) >= 4
-    for command in found:
+@pytest.mark.parametrize("page", [p for p in PAGES if any(commands(p))], ids=lambda page: page.name)
+def test_commands_run_in_their_order(page, one_thread):
+    for command in commands(page):
         result = CliRunner().invoke(app, shlex.split(command))
         assert result.exit_code == 0, f"sweep {command}: {result.output}"
 
@@ -75,6 +75,32 @@ def test_the_readmes_experiment_is_one(tmp_path):
     mine.write_text(blocks(ROOT / "README.md", "yaml")[0])
     (grid,) = expand(sweep.load_experiment(str(mine)))
     assert len(grid.cells) == 2 * 2 * 6 * 3
+
+
+def test_every_file_of_an_experiment_or_a_cluster_is_valid(tmp_path):
+    found = [
+        (page, text)
+        for page in PAGES
+        if page.name != "mechanisms.md"
+        for text in blocks(page, "yaml")
+    ]
+    for number, (page, text) in enumerate(found):
+        written = tmp_path / f"{page.stem}-{number}.yaml"
+        written.write_text(text)
+        if re.search("^blocks:", text, re.MULTILINE):
+            assert expand(sweep.load_experiment(str(written)))
+        elif re.search("^module:", text, re.MULTILINE):
+            assert cluster.load(written).module
+
+
+def test_what_is_called_a_command_or_an_experiment_is_one():
+    ours = {command.name or command.callback.__name__ for command in app.registered_commands}
+    named = {name for page in PAGES for name in written_names(page)}
+    called = {match[1] for name in named if (match := re.match(r"sweep ([a-z]+)", name))}
+    assert called <= ours
+    kinds = r"(vldb|arxiv|kdd16|post13|fisher)-[a-z0-9]+"
+    shipped = experiments().keys() | solvers.methods().keys()
+    assert {name for name in named if re.fullmatch(kinds, name)} <= shipped
 
 
 def test_links_between_pages_lead_somewhere():
@@ -132,7 +158,7 @@ def test_a_mechanism_and_a_workload_are_one_file_each(tmp_path):
     assert data.method.values.tolist() == [
         "IP",
         "cells-and-total (weight=0.5)",
-        "cells-and-total (weight=1)",
+        "cells-and-total (weight=1.5)",
         "SM-II",
         "optimal",
     ]
