@@ -57,6 +57,9 @@ class Method:
         The method that this one is when all targets are equal.
     self_certifying : bool
         Whether a converged solution has a certified gap of at most its ``tol``.
+    other_objectives : tuple of str
+        Options that, away from their defaults, make it minimise something else than Δ²: it
+        certifies nothing about Δ² then.
     work : callable
         ``work(m, d, *, option=default, ...) -> Work``, with those options that matter, for
         ``sweep plan``; on a query graph m and d are both the
@@ -73,6 +76,7 @@ class Method:
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     same_when_uniform: str | None = None
     self_certifying: bool = False
+    other_objectives: tuple[str, ...] = ()
     work: Callable[..., Work] = negligible_work
     solve_graph: Callable[..., Any] | None = None
 
@@ -113,6 +117,14 @@ class Method:
                 f"{', '.join(others)}"
             )
         return solve
+
+    def certifies(self, options: Mapping[str, Any]) -> bool:
+        """Whether a converged solution with these options has a certified gap."""
+        plain = all(
+            options.get(name, self.options[name].default) == self.options[name].default
+            for name in self.other_objectives
+        )
+        return self.self_certifying and plain
 
     def expected_work(self, m: int, d: int, options: Mapping[str, Any]) -> Work:
         """What a solve of m queries over d cells with these options is expected to take."""

@@ -278,7 +278,6 @@ def _asks_matrix(cell: Cell) -> bool:
 
 
 def _brings_bound(cell: Cell, ledger: Ledger) -> bool:
-    return solvers.methods()[cell.solved_as.name].self_certifying and ledger.status(cell.id) in (
-        Status.PENDING,
-        Status.OK,
-    )
+    method = solvers.methods()[cell.solved_as.name]
+    hopeful = ledger.status(cell.id) in (Status.PENDING, Status.OK)
+    return hopeful and method.certifies(cell.solved_as.options)

@@ -206,6 +206,7 @@ METHODS = (
         solve,
         source="Problem 1 of PVLDB 14(10), by its dual (design.md section 4)",
         self_certifying=True,
+        other_objectives=("total_error_weight", "profile_bounds"),
         work=work,
     ),
 )

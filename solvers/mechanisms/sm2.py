@@ -284,6 +284,7 @@ METHODS = (
         source="Problem 4 and Algorithms 1-3 of PVLDB 14(10)",
         presets={"published": _PUBLISHED},
         self_certifying=True,
+        other_objectives=("total_error_weight",),
         work=work,
     ),
 )

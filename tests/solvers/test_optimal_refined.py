@@ -180,3 +180,12 @@ def test_a_smaller_neighbour_saves_newton_steps_and_changes_nothing_beyond_the_g
     warm = dual.optimum(problem.factors, tol=1e-6, start=small.weights)
     assert warm.iterations < cold.iterations
     assert warm.upper == pytest.approx(cold.upper, rel=2e-6)
+
+
+def test_only_the_plain_objective_certifies_the_privacy_cost():
+    for name in ("optimal", "SM-II"):
+        method = solvers.methods()[name]
+        assert method.certifies({})
+        assert method.certifies({"tol": 1e-3, "total_error_weight": 0.0})
+        assert not method.certifies({"total_error_weight": 0.5})
+    assert not solvers.methods()["CA"].certifies({})

@@ -51,6 +51,16 @@ def test_no_certificate_where_the_optimum_is_asked_for_unless_it_failed():
     assert len(graph.bounds(cells.values(), ledger, COSTS)) == 1
 
 
+def test_a_hybrid_certifies_nothing_about_the_privacy_cost():
+    cells = graph.distinct(
+        grids(
+            "  - workload: {name: prefix, d: 4}\n"
+            "    method: [IP, {name: optimal, total_error_weight: 0.1}]\n"
+        )
+    )
+    assert len(graph.bounds(cells.values(), Ledger(), COSTS)) == 1
+
+
 def test_ten_thousand_replicates_share_one_workload_one_certificate_and_travel_in_blocks():
     cells = graph.distinct(
         grids("  - {workload: {name: prefix, d: 4}, method: IP, replicates: 10000}\n")
