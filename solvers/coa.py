@@ -30,6 +30,7 @@ import scipy.linalg as sla
 
 from solvers.deadline import Deadline
 from workloads.operators import Array
+from workloads.operators.blas import product
 
 _BETA, _SIGMA = 0.1, 0.25
 _SMALLEST_STEP = 1e-12
@@ -184,7 +185,7 @@ def _evaluate(X: Array, V: Array, theta: float) -> _Point | None:
 
 
 def _with_inverse(X: Array, inverse: Array, V: Array, theta: float) -> _Point:
-    gradient = -(inverse @ V @ inverse) - theta * (inverse @ inverse)
+    gradient = -product(product(inverse, V), inverse) - theta * product(inverse, inverse)
     unregularised = float(np.vdot(inverse, V))
     return _Point(
         X,
@@ -204,13 +205,13 @@ def _newton_direction(point: _Point, steps: int) -> Array:
     for _ in range(steps):
         if squared <= negligible:
             break
-        half = point.gradient @ P @ point.inverse
-        product = _without_diagonal(-(half + half.T))
-        curvature = float(np.vdot(P, product))
+        half = product(product(point.gradient, P), point.inverse)
+        image = _without_diagonal(-(half + half.T))
+        curvature = float(np.vdot(P, image))
         if curvature <= 0:
             break
         step = squared / curvature
-        D, R = D + step * P, R - step * product
+        D, R = D + step * P, R - step * image
         previous, squared = squared, float(np.vdot(R, R))
         P = R + (squared / previous) * P
     return D

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from solvers.spectral import Spectrum
 from workloads.operators import Array
+from workloads.operators.blas import lower_gram, product
 
 Single = NDArray[np.float32]
 Rows = slice | NDArray[np.intp]
@@ -111,15 +112,15 @@ class NewtonSystem:
     def _product(self, z: Array) -> Array:
         self.products += 1
         signed = self._signs * (self._share * z).astype(np.float32)
-        inner = self._stacked.T @ (self._stacked * signed[:, None])
+        inner = product(self._stacked.T, self._stacked * signed[:, None])
         inner *= self._kernel
-        outer = np.einsum("ij,ij->i", self._stacked @ inner, self._stacked)
+        outer = np.einsum("ij,ij->i", product(self._stacked, inner), self._stacked)
         curved: Array = self._share * (self._signs * outer)
         return curved + self._diagonal * z
 
     def _diagonal_only(self) -> Callable[[Array], Array]:
         squared = np.square(self._stacked)
-        curvature = np.einsum("ij,ij->i", squared @ self._kernel, squared)
+        curvature = np.einsum("ij,ij->i", product(squared, self._kernel), squared)
         entries = curvature * np.square(self._share) + self._diagonal
         return lambda b: (b.T / entries).T
 
@@ -131,9 +132,7 @@ class NewtonSystem:
                 heavy
             ].astype(np.float32)
             try:
-                factor = sla.cho_factor(
-                    explicit.T, lower=True, overwrite_a=True, check_finite=False
-                )
+                factor = sla.cho_factor(explicit, lower=True, overwrite_a=True, check_finite=False)
             except sla.LinAlgError:
                 continue
             return self._blockwise(factor, heavy)
@@ -158,6 +157,7 @@ class NewtonSystem:
         return solve
 
     def _explicit(self, singular: Array, heavy: Rows) -> Single:
+        """The lower triangle of the heaviest part of K."""
         inverse = 1 / np.maximum(singular, _SMALLEST_RELATIVE * singular[-1])
         nodes = np.arange(
             -np.log(2 * inverse[0]) - 2.5,
@@ -166,12 +166,11 @@ class NewtonSystem:
         )
         stacked = self._stacked[heavy]
         n = stacked.shape[0]
-        total = np.zeros((n, n), np.float32)
+        total = np.zeros((n, n), np.float32, order="F")
         for t in np.exp(nodes):
-            weighted = stacked * np.exp(-0.5 * t * inverse).astype(np.float32)
-            gram = weighted @ weighted.T
+            damped = (_NODE_SPACING * t) ** 0.25 * np.exp(-0.5 * t * inverse)
+            gram = lower_gram(stacked * damped.astype(np.float32))
             gram *= gram
-            gram *= np.float32(_NODE_SPACING * t)
             total += gram
         signed = (self._signs * self._share.astype(np.float32))[heavy]
         total *= signed

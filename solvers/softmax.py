@@ -19,6 +19,7 @@ from solvers.dual import Weights
 from solvers.problem import Problem
 from solvers.solution import quadratic_forms
 from workloads.operators import Array, Matrix
+from workloads.operators.blas import product
 
 _MARGIN = 0.99
 
@@ -165,7 +166,7 @@ class Hessian:
         inverse, _ = sla.lapack.dpotri(at.lower, lower=True)
         self._precision = np.tril(inverse) + np.tril(inverse, -1).T
         half = self._x * np.sqrt(found.p)
-        self._mean = half @ half.T
+        self._mean = product(half, half.T)
         self.gradient = _weighted_gram(problem.rows, found.q + problem.omega) - self._mean
 
     def product(self, along: Array) -> Array:
@@ -174,12 +175,12 @@ class Hessian:
         Twice its part in B is Z Xᵀ + X Zᵀ, Z = 2 Σ⁻¹ P X diag(p) + t1 X diag(p (a - p·a)).
         """
         problem, x, p, q = self._problem, self._x, self._p, self._q
-        moved = along @ x
+        moved = product(along, x)
         a = np.einsum("ij,ij->j", x, moved)
         b = quadratic_forms(problem.rows, along)
-        mixed = self._precision @ (moved * (2 * p))
+        mixed = product(self._precision, moved * (2 * p))
         mixed += x * (problem.t1 * p * (a - p @ a))
-        half: Array = mixed @ x.T
+        half = product(mixed, x.T)
         image: Array = _weighted_gram(problem.rows, problem.t2 * q * (b - q @ b))
         image += (half + half.T) / 2
         return image
@@ -188,5 +189,5 @@ class Hessian:
 def _weighted_gram(rows: Matrix, by: Array) -> Array:
     """``rows.T @ diag(by) @ rows``, dense."""
     if isinstance(rows, np.ndarray):
-        return rows.T @ (by[:, None] * rows)
+        return product(rows.T, by[:, None] * rows)
     return (rows.T @ rows.multiply(by[:, None])).toarray()

@@ -18,6 +18,7 @@ import scipy.linalg as sla
 import scipy.sparse as sp
 
 from workloads.operators import Array, Matrix
+from workloads.operators.blas import lower_gram, product
 
 _WELL_CONDITIONED = 1e-10
 _SAFE_SQUARED_RATIO = 1e-13
@@ -137,47 +138,56 @@ class Spectrum:
     @cached_property
     def rows(self) -> Array:
         """X, shape (m, k), with orthonormal columns."""
-        return (self.half @ self.rotation) / self.singular
+        return product(self.half, self.rotation) / self.singular
 
     @cached_property
     def column_mass(self) -> Array:
         """``p * profile``, shape (d,): sums to the nuclear norm."""
-        return np.square(self.columns) @ self.singular
+        return _weighted_squares(self.columns, self.singular)
 
     @cached_property
     def row_mass(self) -> Array:
         """``q * variances / targets``, shape (m,): sums to the nuclear norm."""
-        return np.square(self.rows) @ self.singular
+        return _weighted_squares(self.rows, self.singular)
 
     def covariance(self) -> Array:
         """Σ of the noise on the basis, shape (k, k): the matrix geometric mean."""
         scaled = self.rotation / np.sqrt(self.singular)
-        factor = self.root[:, None] * scaled if self.root.ndim == 1 else self.root @ scaled
-        return factor @ factor.T
+        factor = self.root[:, None] * scaled if self.root.ndim == 1 else product(self.root, scaled)
+        return product(factor, factor.T)
 
 
 def spectrum(factors: Factors, p: Array, q: Array) -> Spectrum:
     """The spectrum at column weights p (d,) and query weights q (m,), all non-negative."""
     weighted = np.sqrt(q)[:, None] * factors.left
     if factors.basis is None:
-        root, orthonormal = np.sqrt(p), None
+        root: Array = np.sqrt(p)
+        orthonormal: Array | None = None
         half = weighted * root
     else:
-        orthonormal, upper = sla.qr(
+        left, upper = sla.qr(
             (factors.basis * np.sqrt(p)).T, mode="economic", overwrite_a=True, check_finite=False
         )
+        orthonormal = np.asarray(left, dtype=np.float64)
         root = np.ascontiguousarray(upper.T)
-        half = weighted @ root
+        half = product(weighted, root)
     singular, rotation = _right_singular(half)
-    columns = rotation if orthonormal is None else orthonormal @ rotation
+    columns = rotation if orthonormal is None else product(orthonormal, rotation)
     return Spectrum(singular, columns, half, rotation, root)
 
 
 def _right_singular(half: Array) -> tuple[Array, Array]:
     """Singular values (ascending) and right vectors: by the Gram matrix where that is safe."""
-    squares, vectors = sla.eigh(half.T @ half, driver="evd", overwrite_a=True, check_finite=False)
+    gram = lower_gram(half.T)
+    squares, vectors = sla.eigh(gram, driver="evd", overwrite_a=True, check_finite=False)
     if squares[0] > _SAFE_SQUARED_RATIO * squares[-1]:
         return np.sqrt(squares), vectors
     _, singular, right = sla.svd(half, full_matrices=False, check_finite=False)
     floor = np.finfo(float).tiny ** 0.25 + np.finfo(float).eps ** 2 * singular[0]
     return np.maximum(singular[::-1], floor), np.ascontiguousarray(right[::-1].T)
+
+
+def _weighted_squares(matrix: Array, weights: Array) -> Array:
+    """``matrix**2 @ weights``."""
+    total: Array = np.einsum("ij,ij,j->i", matrix, matrix, weights)
+    return total

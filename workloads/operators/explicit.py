@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
+from workloads.operators.blas import product
 from workloads.operators.protocol import Array, Matrix, refuse_above_limit
 
 
@@ -46,13 +47,13 @@ class Explicit:
 
     def quadratic_forms(self, symmetric: Array) -> Array:
         """``diag(W @ symmetric @ W.T)``, in O(d nnz(W))."""
-        product = self.apply(symmetric)
         if sp.issparse(self.held):
+            moved = self.apply(symmetric)
             entries = self.held.tocoo()
             rows, columns = entries.coords
-            terms = entries.data * product[rows, columns]
+            terms = entries.data * moved[rows, columns]
             return np.bincount(rows, terms, minlength=self.shape[0]).astype(np.float64)
-        forms: Array = np.einsum("ij,ij->i", self.held, product)
+        forms: Array = np.einsum("ij,ij->i", self.held, product(self.held, symmetric))
         return forms
 
     def squared_row_norms(self) -> Array:
