@@ -30,7 +30,7 @@ import scipy.linalg as sla
 
 from solvers.deadline import Deadline
 from workloads.operators import Array
-from workloads.operators.blas import product
+from workloads.operators.blas import inner, product
 
 _BETA, _SIGMA = 0.1, 0.25
 _SMALLEST_STEP = 1e-12
@@ -120,7 +120,7 @@ def coa(
         point = _with_inverse(X, inverse, V, current)
         while iterations < max_iterations and not deadline.passed:
             direction = _newton_direction(point, cg_steps)
-            slope = float(np.vdot(point.gradient, direction))
+            slope = inner(point.gradient, direction)
             if current > theta and -slope <= _STAGE_TOLERANCE * point.objective:
                 break
             if -slope <= max(tol, _ROUNDING) * point.objective and _gap(point, V) <= tol:
@@ -186,7 +186,7 @@ def _evaluate(X: Array, V: Array, theta: float) -> _Point | None:
 
 def _with_inverse(X: Array, inverse: Array, V: Array, theta: float) -> _Point:
     gradient = -product(product(inverse, V), inverse) - theta * product(inverse, inverse)
-    unregularised = float(np.vdot(inverse, V))
+    unregularised = inner(inverse, V)
     return _Point(
         X,
         inverse,
@@ -200,19 +200,19 @@ def _newton_direction(point: _Point, steps: int) -> Array:
     """Algorithm 2: conjugate gradients on the Newton system, zero diagonal throughout."""
     D = np.zeros_like(point.X)
     R = _without_diagonal(-point.gradient)
-    P, squared = R, float(np.vdot(R, R))
+    P, squared = R, inner(R, R)
     negligible = _SOLVED * squared
     for _ in range(steps):
         if squared <= negligible:
             break
         half = product(product(point.gradient, P), point.inverse)
         image = _without_diagonal(-(half + half.T))
-        curvature = float(np.vdot(P, image))
+        curvature = inner(P, image)
         if curvature <= 0:
             break
         step = squared / curvature
         D, R = D + step * P, R - step * image
-        previous, squared = squared, float(np.vdot(R, R))
+        previous, squared = squared, inner(R, R)
         P = R + (squared / previous) * P
     return D
 

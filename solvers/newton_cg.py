@@ -15,6 +15,7 @@ from solvers.deadline import Deadline
 from solvers.softmax import Hessian, Iterate, SoftMax, with_ratios
 from solvers.solution import quadratic_forms
 from workloads.operators import Array
+from workloads.operators.blas import inner
 
 _SMALLEST_STEP = 1e-14
 
@@ -96,18 +97,18 @@ def conjugate_gradient(
     hessian = Hessian(problem, at)
     residual = -hessian.gradient
     found, search = np.zeros_like(residual), residual
-    energy, products = float(np.vdot(residual, residual)), 0
+    energy, products = inner(residual, residual), 0
     while products < max_products:
         image = hessian.product(search)
         products += 1
-        length = energy / float(np.vdot(search, image))
+        length = energy / inner(search, image)
         found = found + length * search
         residual = residual - length * image
-        following = float(np.vdot(residual, residual))
+        following = inner(residual, residual)
         if following <= tolerance:
             break
         search, energy = residual + following / energy * search, following
-    return Direction(found, float(np.vdot(found, hessian.gradient)), products)
+    return Direction(found, inner(found, hessian.gradient), products)
 
 
 @dataclass(frozen=True, eq=False)

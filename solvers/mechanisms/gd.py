@@ -28,6 +28,7 @@ from solvers.problem import Problem
 from solvers.softmax import Hessian, Iterate, SoftMax, begin, weights
 from solvers.solution import Solution, from_covariance
 from solvers.spectral import spectrum
+from workloads.operators.blas import inner
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +142,7 @@ def descend(program: SoftMax, at: Iterate, settings: Settings) -> Iterator[Visit
     yield Visited(program, at, False)
     while True:
         gradient = Hessian(program, at).gradient
-        direction = Direction(-gradient, -float(np.vdot(gradient, gradient)), 0)
+        direction = Direction(-gradient, -inner(gradient, gradient), 0)
         if -direction.slope < settings.nttol:
             yield Visited(program, at, True)
             program = replace(program, t1=settings.mu * program.t1, t2=settings.mu * program.t2)

@@ -37,3 +37,9 @@ def test_lower_gram(dtype, order, shape):
     expected = np.tril(np.einsum("ij,kj->ik", rows, rows))
     assert made.flags.f_contiguous
     np.testing.assert_allclose(made, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_inner(order):
+    a, b = some(4, (3, 5), np.float64), some(5, (3, 5), np.float64)
+    assert blas.inner(ORDERS[order](a), b) == pytest.approx(sum((a * b).ravel()), rel=1e-12)

@@ -1,4 +1,4 @@
-"""Matrix products by the BLAS that scipy.linalg calls.
+"""Products of matrices by the BLAS that scipy.linalg calls.
 
 numpy and scipy bring an OpenBLAS each, and the idle threads of one spin while the other
 works: on two cores, alternating between them makes a solve of a few hundred cells three times
@@ -30,6 +30,11 @@ def lower_gram(rows: NDArray[Real]) -> NDArray[Real]:
     turned, transpose = _transposed(rows)
     gram: NDArray[Real] = syrk(1.0, turned, trans=1 - transpose, lower=1)
     return gram
+
+
+def inner(left: NDArray[Real], right: NDArray[Real]) -> float:
+    """The sum of all products of entries, without a BLAS."""
+    return float(np.einsum("ij,ij->", left, right))
 
 
 def _transposed(matrix: NDArray[Real]) -> tuple[NDArray[Real], int]:
