@@ -131,7 +131,7 @@ def work(m: int, d: int, *, algorithm: Algorithm = "dual", max_iterations: int =
     if algorithm == "coa":
         return Work(flops=4e8 + 40.0 * min(max_iterations, 300) * d**3, bytes=100.0 * d * d)
     k = min(m, d)
-    flops = 3e8 + 140.0 * k**3 + 140.0 * d**3 + 36.0 * m * k**2
+    flops = 3e8 + 120.0 * k**3 + 100.0 * d**3 + 32.0 * m * k**2
     return Work(flops=flops, bytes=100.0 * d * d + 40.0 * m * k)
 
 

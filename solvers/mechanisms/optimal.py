@@ -195,7 +195,7 @@ def work(m: int, d: int) -> Work:
     """
     k = min(m, d)
     heavy = heaviest_count(m + d, k)
-    flops = 3.2e8 + 115.0 * heavy**2 * k + 3.3 * heavy**3
+    flops = 3.2e8 + 95.0 * heavy**2 * k + 2.7 * heavy**3
     return Work(flops=flops, bytes=16.0 * heavy**2 + 40.0 * (m + d) * k + 8.0 * m * d)
 
 

@@ -270,9 +270,9 @@ def work(m: int, d: int, *, algorithm: Algorithm = "dual") -> Work:
     """
     k = min(m, d)
     if algorithm == "newton-cg":
-        return Work(flops=1e9 + 300.0 * (m + d) * k**3, bytes=40.0 * (m + d) * k + 100.0 * k * k)
+        return Work(flops=1e9 + 200.0 * (m + d) * k**3, bytes=40.0 * (m + d) * k + 100.0 * k * k)
     heavy = heaviest_count(m + d, k)
-    flops = 4e8 + 260.0 * k**3 + 74.0 * heavy**2 * k + 6.5 * heavy**3
+    flops = 3.5e8 + 120.0 * k**3 + 58.0 * heavy**2 * k + 5.0 * heavy**3
     return Work(flops=flops, bytes=16.0 * heavy**2 + 40.0 * (m + d) * k + 8.0 * m * d)
 
 
