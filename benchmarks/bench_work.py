@@ -27,12 +27,14 @@ SHAPES = [
 
 
 def flops_per_second():
-    """The rate of matrix products on one core."""
+    """The rate of matrix products on one core: the best of ten."""
     matrix = np.random.default_rng(0).standard_normal((1000, 1000))
-    started = time.process_time()
-    for _ in range(3):
+    best = np.inf
+    for _ in range(10):
+        started = time.process_time()
         matrix @ matrix
-    return 3 * 2 * 1000**3 / (time.process_time() - started)
+        best = min(best, time.process_time() - started)
+    return 2 * 1000**3 / best
 
 
 @pytest.mark.parametrize("method", ["optimal", "CA", "SM-II"])
