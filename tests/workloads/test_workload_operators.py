@@ -57,7 +57,7 @@ def _dense(operator):
     return matrix.toarray() if sp.issparse(matrix) else matrix
 
 
-def _close(measured, expected):
+def check_close(measured, expected):
     np.testing.assert_allclose(measured, expected, rtol=1e-10, atol=1e-9, strict=True)
 
 
@@ -69,9 +69,9 @@ def test_products_are_those_of_the_matrix(operator, seed):
     assert operator.shape == (m, d)
     assert isinstance(operator, QueryOperator)
     for x in (rng.standard_normal(d), rng.standard_normal((d, 3))):
-        _close(operator.apply(x), w @ x)
+        check_close(operator.apply(x), w @ x)
     for y in (rng.standard_normal(m), rng.standard_normal((m, 3))):
-        _close(operator.apply_transposed(y), w.T @ y)
+        check_close(operator.apply_transposed(y), w.T @ y)
 
 
 @given(operators, seeds)
@@ -79,11 +79,11 @@ def test_products_are_those_of_the_matrix(operator, seed):
 def test_gram_matrices_are_those_of_the_matrix(operator, seed):
     w, rng = _dense(operator), np.random.default_rng(seed)
     positive, signed = rng.random(len(w)), rng.standard_normal(len(w))
-    _close(operator.gram(), w.T @ w)
-    _close(operator.squared_column_norms(), np.sum(w**2, axis=0))
+    check_close(operator.gram(), w.T @ w)
+    check_close(operator.squared_column_norms(), np.sum(w**2, axis=0))
     for weights in (positive, signed):
-        _close(operator.gram(weights), w.T @ np.diag(weights) @ w)
-        _close(operator.squared_column_norms(weights), weights @ w**2)
+        check_close(operator.gram(weights), w.T @ np.diag(weights) @ w)
+        check_close(operator.squared_column_norms(weights), weights @ w**2)
 
 
 @given(operators, seeds)
@@ -92,8 +92,8 @@ def test_quadratic_forms_and_row_norms_are_those_of_the_matrix(operator, seed):
     w = _dense(operator)
     half = np.random.default_rng(seed).standard_normal((w.shape[1], w.shape[1]))
     symmetric = half + half.T
-    _close(operator.quadratic_forms(symmetric), np.diag(w @ symmetric @ w.T))
-    _close(operator.squared_row_norms(), np.sum(w**2, axis=1))
+    check_close(operator.quadratic_forms(symmetric), np.diag(w @ symmetric @ w.T))
+    check_close(operator.squared_row_norms(), np.sum(w**2, axis=1))
 
 
 def test_cumulative_takes_prefix_sums():

@@ -8,13 +8,13 @@ from workloads.operators import Marginals
 from workloads.parameters import check_least
 from workloads.workload import Workload, in_blocks
 
-_ORDERS = (1, 2)
+_ORDERS = [1, 2]
 
 
 def build(
     attributes: int = 3,
     values: int | list[int] = 2,
-    orders: list[int] = list(_ORDERS),  # noqa: B006 - a list is the type users write; never changed
+    orders: list[int] = _ORDERS,
     containing: int | None = None,
     subsets: list[list[int]] | None = None,
 ) -> Workload:
