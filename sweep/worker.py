@@ -21,6 +21,7 @@ from solvers import NotApplicableError, Problem, certificate, simulate
 from solvers.dual import Weights
 from sweep import journal, keeping, measure
 from sweep.cells import Spec
+from sweep.errors import StoreError
 from sweep.graph import Bound, CellTask, Item, Solve, Task
 from sweep.outcome import BoundRecord, CellRecord, Record, Status
 
@@ -28,7 +29,7 @@ _CERTIFIED_TO = 1e-4
 _PATIENCE = 2.0
 _GRACE_SECONDS = 30.0
 _SMALL_ENTRIES = 2**24
-_SENTENCES = (solvers.SolverError, workloads.WorkloadError, workloads.TargetsError)
+_SENTENCES = (StoreError, solvers.SolverError, workloads.WorkloadError, workloads.TargetsError)
 
 
 @dataclass(frozen=True)
@@ -201,6 +202,7 @@ def _solved(
             weights[item.chain] = solution.weights
         shared = replace(blank, **_facts(solution, cost))
         if place.keep:
+            _check_reachable(place)
             keeping.write(Path(place.store), item.key, solution.arrays(), place.keep)
     except Exception as error:
         status, message, text = _trouble(error)
@@ -208,6 +210,15 @@ def _solved(
         yield from (_of(cell, broken) for cell in item.cells)
         return
     yield from (_of(cell, _simulated(cell, shared, solution)) for cell in item.cells)
+
+
+def _check_reachable(place: Place) -> None:
+    if not place.reachable:
+        raise StoreError(
+            f"keep: worker {socket.gethostname()} does not see store {place.store!r}, so the "
+            "arrays cannot be kept; put the store on a disk that the workers share, or leave "
+            "'keep' out"
+        )
 
 
 def run_solver(

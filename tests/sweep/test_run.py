@@ -198,6 +198,20 @@ def test_a_worker_without_the_store_hands_its_records_over(tmp_path, small):
     assert not list(place.journal.iterdir())
 
 
+def test_arrays_that_cannot_be_kept_fail_their_cells_with_a_sentence(tmp_path, small):
+    from sweep import costs, journal, store
+    from sweep.grid import expand
+
+    place = store.create(tmp_path / "s", "small")
+    cells = graph.distinct(expand(small())).values()
+    items = graph.solves(cells, journal.Ledger(), costs.Costs())
+    elsewhere = worker.Place(str(place.path), "else", keep=("covariance",))
+    done = worker.perform(graph.Task("r1", tuple(items)), elsewhere, {})
+    assert {record.status for record in done.records} == {"failed"}
+    assert all("put the store on a disk" in record.error for record in done.records)
+    assert not list((place.path / "arrays").iterdir())
+
+
 def test_a_workload_that_cannot_be_built_fails_its_cells_only(tmp_path):
     from sweep.cells import MethodSpec, Spec
 
