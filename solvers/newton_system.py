@@ -132,17 +132,17 @@ class NewtonSystem:
                 heavy
             ].astype(np.float32)
             try:
-                factor = sla.cho_factor(explicit, lower=True, overwrite_a=True, check_finite=False)
+                lower = sla.cholesky(explicit, lower=True, overwrite_a=True, check_finite=False)
             except sla.LinAlgError:
                 continue
-            return self._blockwise(factor, heavy)
+            return self._blockwise(lower, heavy)
         return self._diagonal_only()
 
-    def _blockwise(self, factor: tuple[Single, bool], heavy: Rows) -> Callable[[Array], Array]:
+    def _blockwise(self, lower: Single, heavy: Rows) -> Callable[[Array], Array]:
         """The factor where it is, the diagonal elsewhere."""
 
         def solve_heavy(b: Array) -> Array:
-            solved = sla.cho_solve(factor, b.astype(np.float32), check_finite=False)
+            solved = sla.cho_solve((lower, True), b.astype(np.float32), check_finite=False)
             return np.asarray(solved, dtype=np.float64)
 
         if isinstance(heavy, slice):

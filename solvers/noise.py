@@ -159,8 +159,9 @@ class TruncatedGeometric:
         """Errors of the worst answer, less their mean where variance is the measure."""
         answer = self.worst_answer(epsilon)
         below, above = -float(answer), float(self.n - answer)
+        errors: Float
         if epsilon <= 0:
-            errors = rng.choice([below, above], shape)
+            errors = rng.choice(np.array([below, above]), shape)
         else:
             errors = np.clip(Geometric().sample(epsilon, shape, rng), below, above)
         return errors - self._bias(epsilon) if self.measure == "variance" else errors

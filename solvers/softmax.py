@@ -190,4 +190,4 @@ def _weighted_gram(rows: Matrix, by: Array) -> Array:
     """``rows.T @ diag(by) @ rows``, dense."""
     if isinstance(rows, np.ndarray):
         return product(rows.T, by[:, None] * rows)
-    return (rows.T @ rows.multiply(by[:, None])).toarray()
+    return np.asarray((rows.T @ rows.multiply(by[:, None])).todense())

@@ -106,4 +106,4 @@ def _split(colours: Index, sums: Index) -> Index:
     """Classes that differ in colour or, among equal colours, in the sum (which may wrap)."""
     _, codes = np.unique(sums, return_inverse=True)
     _, split = np.unique(colours * (codes.max() + 1) + codes, return_inverse=True)
-    return split
+    return np.asarray(split, dtype=np.int64)
