@@ -153,7 +153,7 @@ def _facts(frame: Frame, ledger: Ledger) -> list[tuple[str, Column, Any]]:
     return [
         ("status", np.array(states, dtype=np.int8), np.int8(Status.ABSENT)),
         ("host", _texts(_HOST_WIDTH, (record.host if record else "" for record in records)), ""),
-        ("started", times.astype("datetime64[ms]"), np.datetime64("NaT")),
+        ("started", times.astype("datetime64[ms]"), np.datetime64("NaT", "ms")),
         (
             "attempt",
             np.array([record.attempt if record else 0 for record in records], dtype=np.int32),
