@@ -9,6 +9,7 @@ import numpy as np
 import scipy.linalg as sla
 
 from solvers import certificate
+from solvers.certified import Certified
 from solvers.dual import Weights
 from solvers.errors import SolveFailedError
 from solvers.problem import Problem
@@ -16,7 +17,7 @@ from workloads.operators import Array, Explicit, Matrix
 
 
 @dataclass(frozen=True, eq=False)
-class Solution:
+class Solution(Certified):
     """A linear query mechanism ``L (B x + N(0, covariance))`` that just meets its targets.
 
     Definition 3 of arXiv v1 (Definition 1 of section 3.1 in PVLDB): W = L B. The
@@ -77,11 +78,6 @@ class Solution:
         """Δ² when all targets are met: the largest entry of the privacy profile."""
         return float(self.privacy_profile.max())
 
-    @property
-    def privacy_cost(self) -> float:
-        """Δ, Corollary 1 of arXiv v1."""
-        return float(np.sqrt(self.squared_privacy_cost))
-
     @cached_property
     def lower_bound(self) -> float:
         """A certified lower bound on Δ² over all linear query mechanisms.
@@ -92,11 +88,6 @@ class Solution:
         if self.known_lower_bound is not None:
             return self.known_lower_bound
         return certificate.quick_lower_bound(self.problem)
-
-    @property
-    def gap(self) -> float:
-        """``squared_privacy_cost / lower_bound - 1``."""
-        return max(self.squared_privacy_cost / self.lower_bound - 1.0, 0.0)
 
     @property
     def total_variance(self) -> float:

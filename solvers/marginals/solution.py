@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from solvers.certified import Certified
 from solvers.errors import NotApplicableError
 from solvers.marginals.noise import Noise
 from solvers.marginals.structure import Structure, readable
@@ -22,7 +23,7 @@ _CHEAP_ITERATIONS = 3
 
 
 @dataclass(frozen=True, eq=False)
-class MarginalsSolution:
+class MarginalsSolution(Certified):
     """A linear query mechanism on marginals that just meets its targets.
 
     It answers the same questions as `solvers.Solution`. All domain cells have the same
@@ -77,11 +78,6 @@ class MarginalsSolution:
         return self.noise.squared_privacy_cost
 
     @property
-    def privacy_cost(self) -> float:
-        """Δ, Corollary 1 of arXiv v1."""
-        return float(np.sqrt(self.squared_privacy_cost))
-
-    @property
     def marginal_variances(self) -> Array:
         """Variance of every query of each marginal, shape (number of marginals,)."""
         return self.noise.marginal_variances
@@ -109,11 +105,6 @@ class MarginalsSolution:
         if self.known_lower_bound is not None:
             return self.known_lower_bound
         return self.structure.lower_bound(tol=0.0, max_iterations=_CHEAP_ITERATIONS)
-
-    @property
-    def gap(self) -> float:
-        """``squared_privacy_cost / lower_bound - 1``."""
-        return max(self.squared_privacy_cost / self.lower_bound - 1.0, 0.0)
 
     @property
     def total_variance(self) -> float:

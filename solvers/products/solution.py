@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from solvers.certified import Certified
 from solvers.deadline import Deadline
 from solvers.errors import NotApplicableError
 from solvers.method import Method, Work
@@ -24,7 +25,7 @@ _SHARED_OPTIONS = ("tol", "max_iterations", "time_limit")
 
 
 @dataclass(frozen=True, eq=False)
-class ProductSolution:
+class ProductSolution(Certified):
     """A product of mechanisms, one for each attribute, that just meets equal targets.
 
     It answers the same questions as `solvers.Solution`.
@@ -56,20 +57,10 @@ class ProductSolution:
         """Δ² when all targets are met: the product over the factors, over the target."""
         return prod(part.squared_privacy_cost for part in self.parts) / self.target
 
-    @property
-    def privacy_cost(self) -> float:
-        """Δ, Corollary 1 of arXiv v1."""
-        return float(np.sqrt(self.squared_privacy_cost))
-
     @cached_property
     def lower_bound(self) -> float:
         """A certified lower bound on Δ²: the product of the factors' bounds."""
         return prod(part.lower_bound for part in self.parts) / self.target
-
-    @property
-    def gap(self) -> float:
-        """``squared_privacy_cost / lower_bound - 1``."""
-        return max(self.squared_privacy_cost / self.lower_bound - 1.0, 0.0)
 
     @property
     def iterations(self) -> int:
