@@ -1,0 +1,36 @@
+"""No mechanism has less total error than CA, none a lower privacy cost than `optimal`."""
+
+import numpy as np
+import pytest
+from baselines import FAMILIES, family, random_queries, total_error
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import solvers
+
+OTHERS = ("AM", "ESM", "fisher", "GM", "HM", "IP", "LRM", "optimal", "SM-II", "WM")
+
+
+@pytest.mark.parametrize("method", OTHERS)
+@pytest.mark.parametrize("name", FAMILIES)
+def test_on_every_family(name, method):
+    workload = family(name)
+    found = solvers.solve(method, workload)
+    least = solvers.solve("CA", workload)
+    optimum = solvers.solve("optimal", workload)
+    assert total_error(found) >= total_error(least) * (1 - 1e-7)
+    assert found.squared_privacy_cost >= optimum.lower_bound * (1 - 1e-9)
+    assert found.query_variances.max() <= 1 + 1e-9
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10_000), st.sampled_from(OTHERS))
+def test_on_any_workload_with_any_targets(seed, method):
+    queries = random_queries(seed)
+    targets = np.random.default_rng(seed).uniform(0.3, 3, len(queries))
+    found = solvers.solve(method, queries, targets)
+    least = solvers.solve("CA", queries, targets)
+    optimum = solvers.solve("optimal", queries, targets)
+    assert total_error(found) >= total_error(least) * (1 - 1e-7)
+    assert found.squared_privacy_cost >= optimum.lower_bound * (1 - 1e-9)
+    assert np.all(found.query_variances <= targets * (1 + 1e-9))
