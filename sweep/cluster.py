@@ -15,6 +15,10 @@ from sweep.errors import ClusterError
 
 _LOST_AFTER = 1
 _CONNECT_SECONDS = 20
+_START_HINT = (
+    "check cluster.yaml; a script (not a notebook) has to call sweep.run under "
+    "if __name__ == '__main__':, since its workers are processes that import it"
+)
 _MEMORY_KEPT = {"MALLOC_TRIM_THRESHOLD_": 2**28, "MALLOC_MMAP_THRESHOLD_": 2**25}
 """For glibc in the workers: Dask has it return memory at once, which can triple a solve."""
 
@@ -160,7 +164,7 @@ def connected(spec: ClusterSpec) -> Iterator[Any]:
                 yield client
             return
         make = cluster_class(spec)
-        with _explained(f"cluster {spec.module}.{spec.cls} cannot be started"):
+        with _explained(f"cluster {spec.module}.{spec.cls} cannot be started", _START_HINT):
             with _interrupts_held():
                 cluster = make(*spec.args, **spec.kwargs)
             client = client_class(cluster)
@@ -200,11 +204,11 @@ def _interrupts_held() -> Iterator[None]:
 
 
 @contextmanager
-def _explained(what: str) -> Iterator[None]:
+def _explained(what: str, hint: str = "check cluster.yaml") -> Iterator[None]:
     try:
         yield
     except ClusterError:
         raise
     except Exception as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
-        raise ClusterError(f"{what}: {lines[0]}; check cluster.yaml") from error
+        raise ClusterError(f"{what}: {lines[0]}; {hint}") from error

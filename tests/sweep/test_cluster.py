@@ -1,3 +1,5 @@
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -93,3 +95,17 @@ def test_a_scheduler_that_runs_is_used_and_left_running(client):
     with cluster.connected(spec) as other:
         assert len(other.nthreads()) == 2
     assert client.submit(sum, [1, 2]).result() == 3
+
+
+def test_a_script_without_a_guard_is_told_what_to_write(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sweep\n"
+        "experiment = sweep.load_experiment('vldb-table2', {'d': 2, 'method': 'IP'})\n"
+        f"sweep.run(experiment, {str(tmp_path / 'store')!r})\n"
+    )
+    done = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode != 0
+    assert "under if __name__ == '__main__':" in done.stderr.strip().splitlines()[-1]
