@@ -94,9 +94,14 @@ class Frame:
 
     @cached_property
     def baseline_cells(self) -> NDArray[np.int64]:
-        """For every cell, the number of CA's cell of its problem, or -1."""
+        """For every cell, the number of CA's cell of its problem, or -1.
+
+        CA under its own name comes before CA with options under another label.
+        """
+        cells = self.grid.cells
+        found = [number for number, cell in enumerate(cells) if cell.method.name == _BASELINE]
         return self._partner(
-            number for number, cell in enumerate(self.grid.cells) if cell.method.name == _BASELINE
+            sorted(found, key=lambda number: cells[number].coords.get("method") != _BASELINE)
         )
 
     def scattered(self, column: Column, fill: Any) -> Column:

@@ -49,6 +49,16 @@ def cells():
     }
 
 
+def test_total_variances_are_against_ca_itself_wherever_it_is_listed(cells):
+    plain = cells["CA", 4]
+    options = MethodSpec("CA", {"algorithm": "coa"})
+    coords = {**plain.coords, "method": "CA (published)"}
+    early = Cell("g", coords, plain.workload, plain.targets, options, options)
+    found = derived(grid(early, plain), ok(early, 3.0, 12.0), ok(plain, 3.0, 6.0), reference="CA")
+    ratios = found.total_variance_ratio.sel(d=4, replicate=0)
+    np.testing.assert_allclose(ratios, [2.0, 1.0])
+
+
 def test_ratios_are_against_the_same_problem(cells):
     found = derived(
         grid(*cells.values()),
