@@ -168,6 +168,12 @@ def rerun(
             help="Cells whose coordinates (or status) satisfy it.",
         ),
     ] = None,
+    time_limit: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS", min=0.0, help="For one solve, instead of the experiment's limit."
+        ),
+    ] = None,
     cluster: ClusterOption = None,
 ) -> None:
     """Solve some cells again; a cell that was ok keeps its result if it now fails.
@@ -181,7 +187,12 @@ def rerun(
         if failed and where is not None:
             raise SweepError("--failed and --where exclude each other; give one of them")
         spec = _cluster(cluster)
-        _watch(store, lambda tell: runner.rerun(store, where, cluster=spec, listen=tell))
+        _watch(
+            store,
+            lambda tell: runner.rerun(
+                store, where, time_limit=time_limit, cluster=spec, listen=tell
+            ),
+        )
 
 
 @app.command()

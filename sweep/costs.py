@@ -23,9 +23,15 @@ class Costs:
 
     A workload is built for it, and dropped: an operator in most families. Seeds do not change
     a cost, so replicates are looked at once.
+
+    Parameters
+    ----------
+    time_limit : float, optional
+        Seconds for one solve, for methods that take a limit and were given none.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, time_limit: float | None = None) -> None:
+        self.time_limit = time_limit
         self._shapes: dict[str, tuple[int, int]] = {}
         self._works: dict[tuple[str, str], Work] = {}
         self._specs: dict[str, Spec] = {}

@@ -259,8 +259,10 @@ def _seconds(method: MethodSpec, workload: Spec, costs: Costs) -> float:
         work = costs.work(method, workload)
     except workloads.WorkloadError:
         return _LONGEST_SECONDS
-    limit = method.options.get("time_limit") or _LONGEST_SECONDS
-    return min(_OVERHEAD_SECONDS + work.flops * SECONDS_PER_FLOP, limit)
+    seconds = min(_OVERHEAD_SECONDS + work.flops * SECONDS_PER_FLOP, _LONGEST_SECONDS)
+    if "time_limit" not in method.options:
+        return seconds
+    return min(seconds, method.options["time_limit"] or costs.time_limit or seconds)
 
 
 def _chain(cell: Cell, along: str | None) -> str:

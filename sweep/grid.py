@@ -123,11 +123,11 @@ def _seeded(spec: Spec, replicate: int) -> Spec:
 def _methods(experiment: Experiment, block: Block, setting: Setting, path: Path) -> list[Labelled]:
     """The methods of a block with these common options, the unavailable left out."""
     kind = workloads.families()[block.workload.name].kind
-    limit, origin = experiment.time_limit, experiment.origin
+    origin = experiment.origin
     found: dict[str, Labelled] = {}
     for at, choice in enumerate(block.method):
         here = (*path, "method", at)
-        for method in methods(choice, setting.of("options"), kind, limit, origin, here):
+        for method in methods(choice, setting.of("options"), kind, origin, here):
             if method.label in found:
                 raise origin.error(
                     here, f"two methods are called {method.label!r}; give one of them a label"

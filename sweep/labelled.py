@@ -51,7 +51,6 @@ def methods(
     choice: MethodChoice,
     common: Mapping[str, Any],
     kind: Kind,
-    time_limit: float | None,
     origin: Origin,
     path: Path,
 ) -> Iterator[Labelled]:
@@ -65,8 +64,6 @@ def methods(
         Options of all methods of the block.
     kind : {"matrix", "graph"}
         The kind of workload.
-    time_limit : float, optional
-        For methods that take one and are not given another.
     origin, path
         Where the entry stands.
 
@@ -89,8 +86,7 @@ def methods(
         method.resolve(preset, {}, kind)
     axes = written(owner, choice.params, origin, path)
     for given, suffix in _combinations(axes):
-        limit = {"time_limit": time_limit} if time_limit and "time_limit" in options else {}
-        own = {**limit, **(method.presets[preset] if preset else {}), **common, **given}
+        own = {**(method.presets[preset] if preset else {}), **common, **given}
         resolved = method.resolve(None, own, kind)
         chosen = {n: canonical(v, options[n].annotation) for n, v in resolved.items()}
         yield Labelled(

@@ -4,7 +4,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -111,6 +111,7 @@ def rerun(
     where: str | None = None,
     client: Any = None,
     *,
+    time_limit: float | None = None,
     cluster: "ClusterSpec | None" = None,
     listen: events.Listener = events.ignore,
 ) -> "xr.Dataset | xr.DataTree":
@@ -124,6 +125,8 @@ def rerun(
         A condition over the coordinates and ``status``, for instance
         ``"method == 'CA' and d > 256"``; by default the cells that failed, timed out or
         were lost. A cell that was ``ok`` keeps its result if it now fails.
+    time_limit : float, optional
+        Seconds for one solve, instead of the experiment's.
     client, cluster, listen
         As for `run`.
 
@@ -139,6 +142,9 @@ def rerun(
         As for `run`.
     """
     sweep = of_store(store)
+    if time_limit is not None:
+        longer = sweep.experiment.model_copy(update={"time_limit": time_limit})
+        sweep = replace(sweep, experiment=longer)
     with _recorded(sweep, listen) as session:
         chosen = selected(sweep, session.ledger, where)
         for cell in chosen:
@@ -242,7 +248,7 @@ class _Session:
         self, cells: list[Cell], todo: int, client: Any, cluster: "ClusterSpec | None"
     ) -> None:
         """Solve these cells and compute the certificates that are missing."""
-        costs = Costs()
+        costs = Costs(self.sweep.experiment.time_limit)
         solves = graph.solves(cells, self.ledger, costs, self.sweep.experiment.warm_start)
         missing = graph.bounds(self.sweep.cells.values(), self.ledger, costs)
         planned = graph.tasks([*solves, *missing], f"r{self.number:06d}")

@@ -26,6 +26,10 @@ from sweep.graph import Bound, CellTask, Item, Solve, Task
 from sweep.outcome import BoundRecord, CellRecord, Record, Status
 
 _CERTIFIED_TO = 1e-4
+_STOPPED = (
+    "stopped at its time limit with a feasible answer; "
+    "'sweep rerun STORE --time-limit SECONDS' gives it longer"
+)
 _PATIENCE = 2.0
 _GRACE_SECONDS = 30.0
 _SMALL_ENTRIES = 2**24
@@ -250,6 +254,7 @@ def _facts(solution: Any, cost: measure.Cost) -> dict[str, Any]:
         "numbers": {n: v for n, v in numbers.items() if v is not None and not np.isnan(v)},
         "notes": _plain({**(solution.notes or {}), **_texts(content)}),
         "curve": _plain(curve),
+        "error": _STOPPED if solution.timed_out else "",
     }
 
 

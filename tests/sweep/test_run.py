@@ -171,6 +171,24 @@ def test_noise_is_simulated_from_the_cell_alone(client, small, tmp_path):
     assert (one.empirical_variance_ratio != 1.0).all()
 
 
+def test_cells_that_timed_out_get_longer_and_lose_nothing(client, tmp_path):
+    from sweep.experiment import parse_experiment
+
+    text = (
+        "reference: optimal\ntime_limit: 1.0e-6\n"
+        "blocks: [{workload: {name: range, d: 24}, method: [IP, optimal]}]\n"
+    )
+    short = sweep.run(parse_experiment(text, "limit.yaml"), tmp_path / "s", client)
+    stopped = short.sel(method="optimal")
+    assert stopped.status == Status.TIMEOUT
+    assert stopped.gap > 1e-6
+    assert "--time-limit" in str(stopped.error.values)
+    longer = sweep.rerun(tmp_path / "s", client=client, time_limit=60.0)
+    assert np.all(longer.status == Status.OK)
+    assert longer.sel(method="optimal").gap <= 1e-6
+    assert longer.attempt.values.tolist() == [1, 2]
+
+
 def test_a_task_done_before_is_not_done_again(tmp_path, small):
     from sweep import costs, journal, store
     from sweep.grid import expand
