@@ -14,6 +14,7 @@ from scipy import stats
 
 from solvers.errors import OptionError
 from solvers.graph import GraphSolution
+from solvers.marginals import MarginalsSolution
 from solvers.pure import PureSolution
 
 Float = NDArray[np.float64]
@@ -111,6 +112,8 @@ def sampler(solution: Any) -> Sampler:
         return Sampler(solution.draw, solution.problem.targets, gaussian=False)
     if isinstance(solution, GraphSolution):
         return _of_rows(solution)
+    if isinstance(solution, MarginalsSolution):
+        return Sampler(solution.draw, solution.problem.targets, gaussian=True)
     return _of_covariance(solution)
 
 

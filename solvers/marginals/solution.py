@@ -132,11 +132,6 @@ class MarginalsSolution(Certified):
         """Of the noise on Bx, shape (k, k), for at most `LARGEST_EXPANDED` cells and queries."""
         return self._expanded[2]
 
-    @property
-    def error_targets(self) -> Array:
-        """The variance target of each error that `draw` draws, shape (m,)."""
-        return self.problem.targets
-
     def draw(self, n: int, rng: np.random.Generator) -> Array:
         """Draw n vectors of the errors of all queries, the targets just met, shape (n, m).
 

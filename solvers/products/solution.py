@@ -17,8 +17,11 @@ from solvers.problem import Problem
 from solvers.products.structure import factors
 from solvers.solution import Solution
 from workloads import QueryGraph, Workload
-from workloads.operators import Array, Kronecker, Matrix, refuse_above_limit
+from workloads.operators import LARGEST_MATRIX_BYTES, Array, Kronecker, Matrix
 from workloads.workload import LARGEST_LISTED
+
+LARGEST_EXPANDED = 4096
+"""Largest rank of a mechanism whose covariance a sweep keeps."""
 
 _MULTIPLICATIVE = ("CA", "fisher", "GM", "IP", "optimal", "wCA-I", "wCA-II")
 _SHARED_OPTIONS = ("tol", "max_iterations", "time_limit")
@@ -142,20 +145,24 @@ class ProductSolution(Certified):
         }
 
     def arrays(self) -> dict[str, Array]:
-        """The arrays that a sweep keeps on request, by variable name."""
-        return {
+        """The arrays that a sweep keeps on request; the covariance only where it fits."""
+        arrays = {
             "query_variances": self.query_variances,
             "privacy_profile": self.privacy_profile,
-            "covariance": self.covariance,
         }
+        return arrays | ({"covariance": self.covariance} if self._fits else {})
+
+    @property
+    def _fits(self) -> bool:
+        return prod(len(part.covariance) for part in self.parts) <= LARGEST_EXPANDED
 
     def _product(self, what: str, arrays: Sequence[Array]) -> Array:
         rows, columns = (prod(array.shape[i] for array in arrays) for i in (0, 1))
-        refuse_above_limit(
-            rows * columns,
-            f"{what} of {self.method} as a {rows} x {columns} matrix",
-            "use the factors in parts, which describe it entirely",
-        )
+        if 8 * rows * columns > LARGEST_MATRIX_BYTES:
+            raise NotApplicableError(
+                f"{self.method}: {what} is not written out as a {rows} x {columns} matrix; "
+                "use the factors in parts, which describe it entirely"
+            )
         return _kron(arrays)
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import solvers
 import workloads
-from solvers import ProductSolution, Solution, certificate
+from solvers import NotApplicableError, ProductSolution, Solution, certificate
 from solvers.problem import as_problem
 from workloads import Workload
 from workloads.operators import Kronecker
@@ -106,3 +106,11 @@ def test_expected_work_goes_by_the_factors():
     single, double = (solvers.expected_work("optimal", w) for w in (one, two))
     assert double.flops == 2 * single.flops
     assert solvers.expected_work("HM", two) == solvers.methods()["HM"].work(4096, 4096)
+
+
+def test_a_covariance_too_large_to_write_out_keeps_nothing_else_back():
+    workload = workloads.make("kronecker", terms=[["prefix:256", "prefix:256"]])
+    found = solvers.solve("IP", workload)
+    assert set(found.arrays()) == {"query_variances", "privacy_profile"}
+    with pytest.raises(NotApplicableError, match="use the factors in parts"):
+        _ = found.covariance
