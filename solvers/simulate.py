@@ -73,7 +73,7 @@ def simulate(solution: Any, n: int, seed: int) -> dict[str, float]:
     OptionError
         If n is below 2.
     NotApplicableError
-        If the noise is known by its structure only and too large to be written out.
+        If the queries are too many to be listed, or the covariance too large to be written out.
     """
     if n < 2:
         raise OptionError(f"simulate: {n} noise vectors; expected at least 2")
@@ -106,7 +106,7 @@ def sampler(solution: Any) -> Sampler:
     Raises
     ------
     NotApplicableError
-        If the noise is known by its structure only and too large to be written out.
+        If the queries are too many to be listed, or the covariance too large to be written out.
     """
     if isinstance(solution, PureSolution):
         return Sampler(solution.draw, solution.problem.targets, gaussian=False)
