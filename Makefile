@@ -2,7 +2,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-slow check lock bench clean
+.PHONY: demo test test-slow explore check lock bench clean
 
 demo: .venv/runtime  ## sweep the PL-94 experiment and print the paper's table beside it
 	$(BIN)/sweep run vldb-table4 --store results/vldb-table4
@@ -12,6 +12,9 @@ test: check  ## lint, types and the default tests
 
 test-slow: .venv/dev  ## the tests that take minutes
 	OPENBLAS_NUM_THREADS=2 $(BIN)/python -m pytest -m slow
+
+explore: .venv/dev  ## the property tests on examples that no run has seen
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m "hypothesis and not slow" --hypothesis-profile=explore
 
 check: .venv/dev
 	$(BIN)/ruff check .

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from sweep.files import identity
+
 Scalar = str | int | float | bool
 """What a coordinate holds."""
 
@@ -49,7 +51,7 @@ class Spec:
 
     def content(self) -> dict[str, Any]:
         """What the identity is made of."""
-        return {"name": self.name, "params": dict(self.params)}
+        return {"name": self.name, "params": identity(self.params)}
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ class MethodSpec:
 
     def content(self) -> dict[str, Any]:
         """What the identity is made of."""
-        return {"name": self.name, "options": dict(self.options)}
+        return {"name": self.name, "options": identity(self.options)}
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ import workloads
 from solvers.errors import SolverError
 from sweep.blocks import Choice
 from sweep.cells import Scalar, Spec, rounded
+from sweep.files import located
 from sweep.yamlsource import Origin, Path
 from workloads import TargetsError, WorkloadError
 from workloads.parameters import bind, nearest
@@ -118,12 +119,17 @@ def written(
 
 
 def canonical(value: Any, expected: Any) -> Any:
-    """One form for every value that means the same: floats of 12 digits, lists, 1.0 for 1."""
+    """One form for every value that means the same: floats of 12 digits, lists, 1.0 for 1.
+
+    A file that a text names is known by its content from here on.
+    """
     known = _alternatives(expected)
     if isinstance(value, Mapping):
         return {name: canonical(one, _inside(known, dict)) for name, one in value.items()}
     if isinstance(value, list | tuple):
         return [canonical(one, _inside(known, list)) for one in value]
+    if isinstance(value, str):
+        return located(value, known)
     whole = isinstance(value, int) and (int in known or float not in known)
     if whole or isinstance(value, bool) or not isinstance(value, int | float):
         return value

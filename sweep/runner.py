@@ -180,11 +180,14 @@ def of_store(store: str | Path) -> Sweep:
     Raises
     ------
     StoreError
-        If the folder is no store.
+        If the folder is no store, or a file that its experiment names holds something else
+        now.
     """
     found = open_(Path(store))
     experiment = experiment_of(found)
-    return Sweep(experiment, expand(experiment), found)
+    sweep = Sweep(experiment, expand(experiment), found)
+    _check_growth(sweep)
+    return sweep
 
 
 def selected(sweep: Sweep, ledger: Ledger, where: str | None) -> list[Cell]:
@@ -358,8 +361,9 @@ def _check_growth(sweep: Sweep) -> None:
     if gone:
         raise StoreError(
             f"store {str(sweep.store.path)!r} holds {len(gone)} cells that experiment "
-            f"{sweep.experiment.name!r} does not have as it is now (it has {len(sweep.cells)}); "
-            "a store can grow, not change: give another --store"
+            f"{sweep.experiment.name!r} does not have as it is now (it has {len(sweep.cells)}): a "
+            "value was taken out, or a file that it names holds something else now; a store can "
+            "grow, not change: give another --store"
         )
 
 

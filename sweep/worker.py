@@ -19,7 +19,7 @@ import solvers
 import workloads
 from solvers import NotApplicableError, Problem, certificate, simulate
 from solvers.dual import Weights
-from sweep import journal, keeping, measure
+from sweep import files, journal, keeping, measure
 from sweep.cells import Spec
 from sweep.errors import StoreError
 from sweep.graph import Bound, CellTask, Item, Solve, Task
@@ -107,6 +107,7 @@ Built = Any
 def build(spec: Spec) -> Built:
     """Build a workload; never raises."""
     try:
+        files.check_unchanged(spec.params)
         made = workloads.make(spec.name, **spec.params)
         if isinstance(made, workloads.Workload) and made.m * made.d <= _SMALL_ENTRIES:
             _ = made.matrix
@@ -171,7 +172,7 @@ def _certified(item: Bound, built: Built, time_limit: float | None) -> BoundReco
     if isinstance(built, Unbuilt):
         return BoundRecord(item.problem, error=built.error, traceback=built.traceback)
     try:
-        targets = workloads.targets.make(item.targets.name, built, **item.targets.params)
+        targets = _targets(item.targets, built)
         bound = certificate.certify(
             Problem(built, targets), tol=_CERTIFIED_TO, time_limit=time_limit
         )
@@ -198,7 +199,7 @@ def _solved(
         yield from (_of(cell, broken) for cell in item.cells)
         return
     try:
-        targets = workloads.targets.make(item.targets.name, built, **item.targets.params)
+        targets = _targets(item.targets, built)
         solution, cost = measure.measured(
             lambda: run_solver(item, built, targets, place.time_limit, weights.get(item.chain))
         )
@@ -233,6 +234,7 @@ def run_solver(
     start: Weights | None = None,
 ) -> Any:
     """Solve; the time limit reaches the methods that take one and were given none."""
+    files.check_unchanged(item.method.options)
     options = dict(item.method.options)
     takes = solvers.methods()[item.method.name].options
     if time_limit is not None and "time_limit" in takes and options.get("time_limit") is None:
@@ -240,6 +242,11 @@ def run_solver(
     if start is not None:
         options["start"] = start
     return solvers.solve(item.method.name, built, targets, **options)
+
+
+def _targets(spec: Spec, built: Built) -> Any:
+    files.check_unchanged(spec.params)
+    return workloads.targets.make(spec.name, built, **spec.params)
 
 
 def _facts(solution: Any, cost: measure.Cost) -> dict[str, Any]:

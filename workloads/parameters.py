@@ -6,15 +6,23 @@ import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
 from numbers import Integral, Real
-from typing import Any, Union
+from typing import Any, NewType, Union
 
 from workloads.errors import WorkloadError
+
+FilePath = NewType("FilePath", str)
+"""The type of a parameter that is the path of a file: what the file holds is what counts."""
+
+PriorText = NewType("PriorText", str)
+"""The type of a parameter that is a prior of `workloads.priors.RULES`."""
 
 _PLAIN: Mapping[Any, tuple[type, str]] = {
     bool: (bool, "true or false"),
     int: (Integral, "a whole number"),
     float: (Real, "a number"),
     str: (str, "a text"),
+    FilePath: (str, "the path of a file"),
+    PriorText: (str, "a prior"),
 }
 
 

@@ -13,20 +13,24 @@ from scipy.optimize import linprog
 from workloads.errors import WorkloadError
 from workloads.graphs import Ends, QueryGraph
 from workloads.operators import Array
-from workloads.parameters import nearest
+from workloads.parameters import PriorText, nearest
 from workloads.symmetry import Classes, classes
 
 __all__ = [
     "RULES",
+    "UNIFORM",
     "constraints",
     "corner",
     "is_regular",
     "make",
+    "path_of",
     "random_regular",
     "solved",
     "uniform",
     "weights",
 ]
+
+UNIFORM = PriorText("uniform")
 
 _SUM = 1e-9
 _SUPPORT = 1e-9
@@ -186,6 +190,12 @@ def make(prior: ArrayLike, graph: QueryGraph, epsilon: float) -> Array:
             raise
         raise WorkloadError(f"prior {prior!r} cannot be read ({error}); {RULES[name]}") from error
     return _distribution(made, graph, prior)
+
+
+def path_of(prior: str) -> str | None:
+    """The file that a prior is read from; None if it is read from none."""
+    name, _, rest = prior.partition(":")
+    return rest.strip() if name == "file" else None
 
 
 def _distribution(values: Array, graph: QueryGraph, name: str) -> Array:

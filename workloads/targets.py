@@ -17,7 +17,7 @@ import numpy as np
 from workloads.errors import TargetsError
 from workloads.graphs import QueryGraph
 from workloads.operators import Array
-from workloads.parameters import bind, nearest, typed_parameters
+from workloads.parameters import FilePath, bind, nearest, typed_parameters
 from workloads.workload import Workload
 
 _STREAM = 0x7A26E75
@@ -223,7 +223,7 @@ def _total(workload: Workload, /, *, k: float, others: float = 1.0) -> Array:
     return _spread(workload, np.array([float(k if n == "total" else others) for n in names]))
 
 
-def _file(workload: Workload, /, *, path: str) -> Array:
+def _file(workload: Workload, /, *, path: FilePath) -> Array:
     try:
         held = np.load(Path(path).expanduser(), allow_pickle=False)
     except (OSError, ValueError) as error:

@@ -7,6 +7,8 @@ from solvers.graph.problem import GraphProblem
 from solvers.graph.solution import GraphSolution, from_noise, given
 from workloads import QueryGraph
 from workloads.operators import Array
+from workloads.parameters import PriorText
+from workloads.priors import UNIFORM
 
 _ROUNDING = 1e-12
 
@@ -15,7 +17,7 @@ def solve(
     problem: GraphProblem,
     *,
     epsilon: float = 1.0,
-    prior: str | list[float] = "uniform",
+    prior: PriorText | list[float] = UNIFORM,
     spend: str | float | list[float] = "even",
 ) -> GraphSolution:
     """Two-sided geometric noise on every coordinate, cut off at its ends.

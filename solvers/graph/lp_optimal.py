@@ -12,6 +12,8 @@ from solvers.graph.randomised_response import randomised_response
 from solvers.graph.solution import GraphSolution, from_noise, given
 from workloads import QueryGraph
 from workloads.operators import Array
+from workloads.parameters import PriorText
+from workloads.priors import UNIFORM
 
 LARGEST = 100
 """Answers; the linear programme has n² variables and 2 n constraints for each edge."""
@@ -25,7 +27,7 @@ def solve(
     problem: GraphProblem,
     *,
     epsilon: float = 1.0,
-    prior: str | list[float] = "uniform",
+    prior: PriorText | list[float] = UNIFORM,
     time_limit: float | None = None,
 ) -> GraphSolution:
     """Maximise ``sum_i prior[i] X[i, i]`` over all ε-differentially private X, with HiGHS.

@@ -7,10 +7,12 @@ import numpy as np
 from solvers.graph.problem import GraphProblem
 from solvers.graph.solution import GraphSolution, from_noise, given
 from workloads.operators import Array
+from workloads.parameters import PriorText
+from workloads.priors import UNIFORM
 
 
 def solve(
-    problem: GraphProblem, *, epsilon: float = 1.0, prior: str | list[float] = "uniform"
+    problem: GraphProblem, *, epsilon: float = 1.0, prior: PriorText | list[float] = UNIFORM
 ) -> GraphSolution:
     """The true answer with probability e^ε / (e^ε + n - 1), else any other, all as likely.
 

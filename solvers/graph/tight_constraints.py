@@ -7,14 +7,15 @@ from solvers.graph.existence import existence, least_epsilon
 from solvers.graph.problem import GraphProblem
 from solvers.graph.solution import GraphSolution, from_noise, given
 from workloads.operators import Array
-from workloads.priors import weights
+from workloads.parameters import PriorText
+from workloads.priors import UNIFORM, weights
 
 
 def solve(
     problem: GraphProblem,
     *,
     epsilon: float = 1.0,
-    prior: str | list[float] = "uniform",
+    prior: PriorText | list[float] = UNIFORM,
     find_least_epsilon: bool = False,
 ) -> GraphSolution:
     """``X[i, k] = exp(-epsilon * d(i, k)) * z[k]`` with Φz = 1 and z >= 0 (Lemma 3).

@@ -53,7 +53,7 @@ def test_identity_is_its_own_strategy():
     assert solution.squared_privacy_cost == pytest.approx(1.0, rel=1e-6)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 10_000))
 def test_completed_columns_never_cost_anything(seed):
     queries = random_queries(seed)

@@ -16,7 +16,7 @@ def dense(matrix):
 
 
 @pytest.mark.parametrize("kind", basis.KINDS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 10_000))
 def test_w_is_l_b_with_independent_rows(kind, seed):
     rng = np.random.default_rng(seed)

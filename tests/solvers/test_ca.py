@@ -30,7 +30,7 @@ def test_two_cells_in_closed_form():
     assert variances.sum() == pytest.approx(1.5 + np.sqrt(5) / 2, rel=1e-9)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.integers(0, 10_000))
 def test_dual_and_coa_agree(seed):
     rng = np.random.default_rng(seed)
@@ -45,7 +45,7 @@ def test_dual_and_coa_agree(seed):
         assert total_error(dual, omega) == pytest.approx(total_error(coa, omega), rel=2e-6)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.integers(0, 10_000))
 def test_each_weighting_minimises_its_own_total_error(seed):
     rng = np.random.default_rng(seed)

@@ -106,7 +106,7 @@ def test_light_weights_are_left_to_their_diagonal(monkeypatch):
     assert sparse.squared_privacy_cost == pytest.approx(usual.squared_privacy_cost, rel=2e-6)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 10_000))
 def test_any_weights_bound_the_cost_of_any_method_from_below(seed):
     rng = np.random.default_rng(seed)

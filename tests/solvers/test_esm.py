@@ -28,7 +28,7 @@ def test_within_its_tolerance_of_the_optimal_matrix_mechanism_and_not_below(name
     assert least * (1 - 1e-7) <= total_error(solution) <= least * 1.01
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 10_000), st.integers(0, 60))
 def test_its_certificate_holds_wherever_it_stops(seed, steps):
     queries = random_queries(seed)

@@ -34,7 +34,7 @@ def objective(program, covariance):
     return sum(logsumexp(program.t1 * part) / program.t1 for part in (profile, ratios))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 10_000))
 def test_the_objective_never_rises(seed):
     queries = random_queries(seed)
@@ -74,7 +74,7 @@ def test_prefix_queries_of_table_3(d, within):
     assert optimum * (1 - 1e-6) <= solution.squared_privacy_cost <= optimum * (1 + within)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.integers(0, 10_000), st.integers(1, 200))
 def test_wherever_it_stops_the_answer_is_feasible_and_no_better_than_the_optimum(seed, count):
     queries = random_queries(seed)

@@ -102,7 +102,7 @@ def test_from_where_the_prior_of_example_3_is_regular(epsilon, regular):
     assert is_regular("product:0.3,0.27,0.23,0.2", graph, epsilon) is regular
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.data(), connected_graphs(), st.floats(0.1, 3.0))
 def test_the_bound_of_any_prior_holds_and_is_exact_for_regular_ones(data, graph, epsilon):
     """Regular: y of the inverse; any: no mechanism of the linear programme is above it."""

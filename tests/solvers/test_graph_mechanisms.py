@@ -29,7 +29,7 @@ def counting(n):
     return workloads.make("counting", n=n)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(1, 40), st.floats(0.05, 5.0))
 def test_geometric_on_a_line_is_the_tight_constraints_mechanism(n, epsilon):
     one = solvers.solve("geometric", counting(n), epsilon=epsilon)
@@ -38,7 +38,7 @@ def test_geometric_on_a_line_is_the_tight_constraints_mechanism(n, epsilon):
     assert np.abs(one.slack).max() < 1e-12
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.data(), st.integers(1, 5), st.floats(0.1, 4.0))
 def test_geometric_on_a_line_is_optimal_for_every_prior(data, n, epsilon):
     """Ghosh, Roughgarden, Sundararajan: regular or not."""
@@ -156,7 +156,7 @@ def test_least_epsilon_of_the_case_study(name, params, least, published):
     assert published is None or found > published + 0.1
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.data(), connected_graphs(), st.floats(0.1, 3.0))
 def test_every_mechanism_is_private_and_none_beats_the_bounds(data, graph, epsilon):
     prior = data.draw(distributions(graph.n))
@@ -176,7 +176,7 @@ def test_every_mechanism_is_private_and_none_beats_the_bounds(data, graph, epsil
         assert one.min_entropy_leakage <= one.leakage_bound_any_prior + 1e-9
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(connected_graphs(), st.floats(0.2, 3.0), st.integers(0, 10**6))
 def test_tight_constraints_are_optimal_for_regular_priors(graph, epsilon, seed):
     """Theorem 3, against the linear programme; and Lemma 3."""

@@ -53,7 +53,7 @@ def test_agrees_with_optimal_on_every_family(name):
     assert solution.squared_privacy_cost == pytest.approx(certified.squared_privacy_cost, rel=1e-6)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 10_000), st.sampled_from([0.0, 1.0, 3.0]))
 def test_agrees_with_optimal_whatever_the_rank_and_the_spread(seed, decades):
     queries = random_queries(seed)
@@ -64,7 +64,7 @@ def test_agrees_with_optimal_whatever_the_rank_and_the_spread(seed, decades):
     assert solution.squared_privacy_cost == pytest.approx(certified.squared_privacy_cost, rel=1e-6)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 10_000), st.integers(0, 40))
 def test_bounds_enclose_the_optimum_wherever_it_stops(seed, iterations):
     queries = random_queries(seed)

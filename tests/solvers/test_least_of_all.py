@@ -23,7 +23,7 @@ def test_on_every_family(name, method):
     assert found.query_variances.max() <= 1 + 1e-9
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 10_000), st.sampled_from(OTHERS))
 def test_on_any_workload_with_any_targets(seed, method):
     queries = random_queries(seed)

@@ -34,7 +34,7 @@ def test_identity_needs_no_correlation():
     assert solution.squared_privacy_cost == pytest.approx(1.0, rel=1e-6)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 10_000), st.integers(0, 30), st.sampled_from([None, 0, 1]))
 def test_unbiased_and_never_below_the_optimum_wherever_it_stops(seed, rounds, start):
     queries = random_queries(seed)

@@ -22,7 +22,7 @@ def structured(name, problem, **options):
     return solution
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(problems(), st.sampled_from(CLOSED))
 def test_same_numbers_as_the_dense_form(problem, name):
     ours, theirs = structured(name, problem), dense(name, problem)
@@ -35,7 +35,7 @@ def test_same_numbers_as_the_dense_form(problem, name):
         assert ours.measures[measure] == pytest.approx(value, rel=2e-5)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(problems())
 def test_the_optimum_is_the_dense_one(problem):
     ours, theirs = structured("optimal", problem, tol=1e-7), dense("optimal", problem, tol=1e-7)
@@ -46,7 +46,7 @@ def test_the_optimum_is_the_dense_one(problem):
     assert theirs.lower_bound <= ours.squared_privacy_cost * (1 + 1e-12)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(problems(), st.sampled_from([0.01, 1.0]))
 def test_the_hybrid_is_the_dense_one(problem, weight):
     def objective(solution):
@@ -73,7 +73,7 @@ def test_soft_maxima_of_a_loose_tolerance_end_within_it(tol):
         assert found.squared_privacy_cost <= best.squared_privacy_cost * (1 + tol)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(problems())
 def test_soft_maxima_reach_the_optimum(problem):
     best = structured("optimal", problem, tol=1e-8)
@@ -83,7 +83,7 @@ def test_soft_maxima_reach_the_optimum(problem):
     assert found.squared_privacy_cost <= best.squared_privacy_cost * (1 + 1e-6)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(problems(), st.sampled_from(list(FORMS)))
 def test_the_mechanism_written_out_has_the_reported_numbers(problem, name):
     solution = structured(name, problem)

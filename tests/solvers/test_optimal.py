@@ -71,7 +71,7 @@ def test_agrees_with_a_semidefinite_solver(seed):
     assert solution.squared_privacy_cost == pytest.approx(sdp_optimum(matrix, targets), rel=1e-5)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 10_000))
 def test_the_covariance_alone_gives_the_reported_numbers(seed):
     matrix, targets = random_problem(seed)
@@ -84,7 +84,7 @@ def test_the_covariance_alone_gives_the_reported_numbers(seed):
     assert np.max(solution.query_variances / targets) == pytest.approx(1.0, rel=1e-12)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 10_000), st.floats(0.01, 100))
 def test_scaling_targets_divides_the_squared_cost(seed, factor):
     matrix, targets = random_problem(seed)
@@ -93,7 +93,7 @@ def test_scaling_targets_divides_the_squared_cost(seed, factor):
     assert scaled == pytest.approx(base / factor, rel=3e-6)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 10_000))
 def test_order_signs_and_repetition_do_not_matter(seed):
     matrix, targets = random_problem(seed)
@@ -107,7 +107,7 @@ def test_order_signs_and_repetition_do_not_matter(seed):
     assert repeated.squared_privacy_cost == pytest.approx(base, rel=3e-6)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 10_000))
 def test_no_method_beats_the_lower_bound(seed):
     matrix, targets = random_problem(seed)
@@ -116,7 +116,7 @@ def test_no_method_beats_the_lower_bound(seed):
         assert solvers.solve(name, matrix, targets).squared_privacy_cost >= bound * (1 - 1e-9)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 10_000))
 def test_dropping_a_query_or_loosening_a_target_never_costs_more(seed):
     matrix, targets = random_problem(seed, m=6)

@@ -74,7 +74,7 @@ def test_no_later_entry_can_be_lowered(seed):
     assert max(rest) == pytest.approx(least, rel=1e-3)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 10_000))
 def test_refined_meets_the_targets_at_the_same_cost(seed):
     rng = np.random.default_rng(seed)
@@ -100,7 +100,7 @@ def test_the_tightest_prefixes_leave_nothing_to_refine():
     assert solution.notes["levels"] == 1
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 10_000), st.floats(0.05, 20))
 def test_equal_personal_bounds_change_nothing(seed, bound):
     rng = np.random.default_rng(seed)
@@ -143,7 +143,7 @@ def test_the_hybrid_trades_cost_for_total_error_between_optimal_and_ca():
     assert all(s.notes["objective_gap"] <= 1e-6 for s in found[1:])
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.integers(0, 10_000), st.floats(1e-3, 10))
 def test_no_covariance_beats_the_hybrid_in_its_own_objective(seed, weight):
     rng = np.random.default_rng(seed)

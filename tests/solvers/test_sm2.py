@@ -127,7 +127,7 @@ def test_the_literal_algorithm_can_stop_on_a_certificate():
 # The dual of Problem 4
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.integers(0, 1000), st.floats(0.3, 3.0), st.sampled_from([0.0, 0.1]))
 def test_duality_of_problem_4(seed, t, weight):
     """At its minimiser F = 2 f(p, q + omega) + the entropies, and that is the inner solution."""
@@ -203,7 +203,7 @@ def test_the_default_is_certified(case):
     assert solution.lower_bound <= certified.squared_privacy_cost * (1 + 1e-9)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 10_000), st.sampled_from([1e-2, 5e-4, 5e-5]))
 def test_within_its_tolerance_of_the_optimum(seed, tol):
     matrix, targets = random_problem(seed)
@@ -217,7 +217,7 @@ def test_within_its_tolerance_of_the_optimum(seed, tol):
     )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 10_000))
 def test_targets_over_six_decades(seed):
     matrix, targets = random_problem(seed, decades=3.0)
@@ -252,7 +252,7 @@ def test_a_tolerance_of_nothing_is_never_reached():
 # Invariances
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 10_000), st.floats(-8, 8))
 def test_scale_of_the_targets(seed, decades):
     matrix, targets = random_problem(seed)
@@ -264,7 +264,7 @@ def test_scale_of_the_targets(seed, decades):
     )
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 10_000))
 def test_order_of_cells_and_queries(seed):
     matrix, targets = random_problem(seed)

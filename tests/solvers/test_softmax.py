@@ -40,7 +40,7 @@ def settings_of(**changes):
     return newton_cg.Settings(**{**constants, **changes})
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 10_000))
 def test_value_and_gradient(seed):
     inputs, problem, covariance = example(seed)
@@ -56,7 +56,7 @@ def test_value_and_gradient(seed):
     assert np.sum(gradient * along) == pytest.approx((ahead - back) / (2 * h), rel=1e-4, abs=1e-4)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 10_000))
 def test_hessian_is_the_derivative_of_the_gradient(seed):
     inputs, problem, covariance = example(seed)
@@ -89,7 +89,7 @@ def test_conjugate_gradients_to_the_end_are_newton_s_step():
     assert direction.slope == pytest.approx(float(hessian.gradient.ravel() @ newton), rel=1e-6)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.floats(-50, 50), min_size=1, max_size=8), st.floats(1e-3, 1e3))
 def test_soft_maximum_and_its_weights(values, t):
     values = np.array(values)
@@ -108,7 +108,7 @@ def test_no_overflow_at_any_sharpness():
     assert value == pytest.approx(at.profile.max() + at.ratios.max(), rel=1e-6)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 10_000))
 def test_a_step_decreases_and_stays_positive_definite(seed):
     _, problem, covariance = example(seed)

@@ -78,7 +78,7 @@ def test_never_below_the_optimal_matrix_mechanism(name):
     assert total_error(solvers.solve("WM", workload)) >= least_total_error(workload) * (1 - 1e-7)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 10_000))
 def test_targets_only_scale_the_answer(seed):
     rng = np.random.default_rng(seed)

@@ -197,7 +197,7 @@ def test_wrong_epsilons_are_refused(graph, epsilon):
         priors.constraints(graph, epsilon)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     st.sampled_from(sorted(GRAPHS)),
     st.floats(0.05, 4.0),

@@ -62,7 +62,7 @@ def check_close(measured, expected):
 
 
 @given(operators, seeds)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_products_are_those_of_the_matrix(operator, seed):
     w, rng = _dense(operator), np.random.default_rng(seed)
     m, d = w.shape
@@ -75,7 +75,7 @@ def test_products_are_those_of_the_matrix(operator, seed):
 
 
 @given(operators, seeds)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_gram_matrices_are_those_of_the_matrix(operator, seed):
     w, rng = _dense(operator), np.random.default_rng(seed)
     positive, signed = rng.random(len(w)), rng.standard_normal(len(w))
@@ -87,7 +87,7 @@ def test_gram_matrices_are_those_of_the_matrix(operator, seed):
 
 
 @given(operators, seeds)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_quadratic_forms_and_row_norms_are_those_of_the_matrix(operator, seed):
     w = _dense(operator)
     half = np.random.default_rng(seed).standard_normal((w.shape[1], w.shape[1]))

@@ -5,9 +5,10 @@ from pathlib import Path
 from workloads.errors import WorkloadError
 from workloads.family import Family
 from workloads.graphs import QueryGraph, from_edges
+from workloads.parameters import FilePath
 
 
-def build(path: str | None = None, edges: list[list[int]] | None = None) -> QueryGraph:
+def build(path: FilePath | None = None, edges: list[list[int]] | None = None) -> QueryGraph:
     """The pairs of adjacent answers, from a text file or given as ``edges``.
 
     The file has one edge on a line, its two answers apart by blanks or a comma; what follows

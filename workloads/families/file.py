@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from workloads.errors import WorkloadError
 from workloads.family import Family
-from workloads.parameters import nearest
+from workloads.parameters import FilePath, nearest
 from workloads.workload import Workload, from_matrix
 
 
-def build(path: str, array: str | None = None) -> Workload:
+def build(path: FilePath, array: str | None = None) -> Workload:
     """The matrix in a .npy file, or in a .npz of `numpy.savez` or `scipy.sparse.save_npz`.
 
     ``array`` names the array in a .npz that holds several.
