@@ -8,7 +8,7 @@ from typing import Any, overload
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from solvers import marginals, privacy
+from solvers import factors, marginals, privacy
 from solvers.errors import (
     NotApplicableError,
     OptionError,
@@ -82,7 +82,9 @@ def expected_work(
     return (
         marginals.expected_work(chosen, workload, given)
         or products.expected_work(chosen, workload, given)
-        or chosen.expected_work(int(workload.m), int(workload.d), given)
+        or chosen.expected_work(
+            int(workload.m), int(workload.d), given, factors.form_work(workload)
+        )
     )
 
 

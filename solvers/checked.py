@@ -51,7 +51,7 @@ def from_dual(
         method,
         problem,
         problem.basis,
-        problem.representation,
+        problem.queries,
         result.covariance,
         iterations=result.iterations,
         converged=result.converged,

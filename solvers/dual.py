@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from solvers.deadline import Deadline
+from solvers.factors import Factors
 from solvers.interior_point import (
     Point,
     Progress,
@@ -23,7 +24,6 @@ from solvers.interior_point import (
     maximise,
     multiplicative_step,
 )
-from solvers.spectral import Factors
 from workloads.operators import Array
 
 _WARM_STEPS = 1

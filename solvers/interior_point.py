@@ -13,8 +13,9 @@ import numpy as np
 import scipy.linalg as sla
 
 from solvers.deadline import Deadline
+from solvers.factors import Factors
 from solvers.newton_system import NewtonSystem
-from solvers.spectral import Factors, Spectrum, spectrum
+from solvers.spectral import Spectrum, spectrum
 from workloads.operators import Array
 
 _STEP_TO_BOUNDARY = 0.95

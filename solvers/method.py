@@ -126,10 +126,27 @@ class Method:
         )
         return self.self_certifying and plain
 
-    def expected_work(self, m: int, d: int, options: Mapping[str, Any]) -> Work:
-        """What a solve of m queries over d cells with these options is expected to take."""
+    def expected_work(
+        self, m: int, d: int, options: Mapping[str, Any], form_work: int | None = None
+    ) -> Work:
+        """What a solve is expected to take.
+
+        Parameters
+        ----------
+        m, d : int
+            Queries and cells.
+        options : Mapping[str, object]
+            Of the solve.
+        form_work : int, optional
+            `QueryOperator.form_work` where `factors.structured` takes the structure.
+
+        Returns
+        -------
+        Work
+        """
+        known = options if form_work is None else {**options, "form_work": form_work}
         matter = inspect.signature(self.work).parameters
-        return self.work(m, d, **{n: value for n, value in options.items() if n in matter})
+        return self.work(m, d, **{n: value for n, value in known.items() if n in matter})
 
     def resolve(
         self, preset: str | None, options: Mapping[str, Any], kind: Kind | None = None

@@ -20,18 +20,19 @@ from collections.abc import Callable
 
 import numpy as np
 import scipy.linalg as sla
-from numpy.typing import NDArray
 
 from solvers.spectral import Spectrum
-from workloads.operators import Array
-from workloads.operators.blas import lower_gram, product
+from solvers.stack import Single, stacked
+from workloads.operators import Array, Indices
+from workloads.operators.blas import lower_gram
 
-Single = NDArray[np.float32]
-Rows = slice | NDArray[np.intp]
+Rows = slice | Indices
 
 LARGEST_EXPLICIT = 20_000
-_HEAVY_PER_RANK = 8
-_HEAVY_AT_LEAST = 3_000
+_HEAVY = (8, 3_000)
+"""Weights in the explicit part: so many times the rank, and at least so many."""
+_HEAVY_STRUCTURED = (2, 300)
+"""The same where the structure of the queries makes products with K cheap."""
 _NODE_SPACING = 2.0
 _SMALLEST_RELATIVE = 1e-9
 _RIDGES = (1e-7, 1e-5, 1e-3)
@@ -66,20 +67,16 @@ class NewtonSystem:
         self.products = 0
         self._diagonal = diagonal
         self._constraints = constraints
-        self._signs = np.ones(diagonal.size, np.float32)
-        self._signs[columns:] = -1
-        self._stacked: Single
-        if free_share is None:
-            self._share, mass = np.ones(columns), found.column_mass
-            self._stacked = found.columns.astype(np.float32)
-        else:
-            self._share = np.concatenate([np.ones(columns), free_share])
-            mass = np.concatenate([found.column_mass, found.row_mass])
-            self._stacked = np.concatenate([found.columns, found.rows], dtype=np.float32)
-        self._kernel: Single = (1 / np.add.outer(1 / found.singular, 1 / found.singular)).astype(
-            np.float32
-        )
-        self._precondition = self._factorised(found.singular, mass * self._share)
+        self._stack = stacked(found, with_queries=free_share is not None)
+        self._signed = np.ones(diagonal.size)
+        mass = found.column_mass
+        if free_share is not None:
+            self._signed[columns:] = -free_share
+            mass = np.concatenate([mass, found.row_mass])
+        inverse = 1 / found.singular
+        self._kernel = 1 / np.add.outer(inverse, inverse)
+        self._damping = _damping(found.singular)
+        self._precondition = self._factorised(found.singular.size, mass * np.abs(self._signed))
         self._solved = self._precondition(constraints)
         self._schur = constraints.T @ self._solved
 
@@ -111,23 +108,19 @@ class NewtonSystem:
 
     def _product(self, z: Array) -> Array:
         self.products += 1
-        signed = self._signs * (self._share * z).astype(np.float32)
-        inner = product(self._stacked.T, self._stacked * signed[:, None])
+        inner = self._stack.gram(self._signed * z)
         inner *= self._kernel
-        outer = np.einsum("ij,ij->i", product(self._stacked, inner), self._stacked)
-        curved: Array = self._share * (self._signs * outer)
-        return curved + self._diagonal * z
+        return self._signed * self._stack.forms(inner) + self._diagonal * z
 
     def _diagonal_only(self) -> Callable[[Array], Array]:
-        squared = np.square(self._stacked)
-        curvature = np.einsum("ij,ij->i", product(squared, self._kernel), squared)
-        entries = curvature * np.square(self._share) + self._diagonal
+        curvature = sum(np.square(self._stack.squares(damped)) for damped in self._damping)
+        entries = curvature * np.square(self._signed) + self._diagonal
         return lambda b: (b.T / entries).T
 
-    def _factorised(self, singular: Array, mass: Array) -> Callable[[Array], Array]:
-        heavy = _heaviest(mass, singular.size)
+    def _factorised(self, rank: int, mass: Array) -> Callable[[Array], Array]:
+        heavy = _heaviest(mass, rank, _HEAVY_STRUCTURED if self._stack.structured else _HEAVY)
         for ridge in _RIDGES:
-            explicit = self._explicit(singular, heavy)
+            explicit = self._explicit(heavy)
             explicit[np.diag_indices_from(explicit)] += (self._diagonal + ridge * mass)[
                 heavy
             ].astype(np.float32)
@@ -156,36 +149,43 @@ class NewtonSystem:
 
         return solve
 
-    def _explicit(self, singular: Array, heavy: Rows) -> Single:
+    def _explicit(self, heavy: Rows) -> Single:
         """The lower triangle of the heaviest part of K."""
-        inverse = 1 / np.maximum(singular, _SMALLEST_RELATIVE * singular[-1])
-        nodes = np.arange(
-            -np.log(2 * inverse[0]) - 2.5,
-            -np.log(2 * inverse[-1]) + 1.6 + _NODE_SPACING,
-            _NODE_SPACING,
-        )
-        stacked = self._stacked[heavy]
-        n = stacked.shape[0]
-        total = np.zeros((n, n), np.float32, order="F")
-        for t in np.exp(nodes):
-            damped = (_NODE_SPACING * t) ** 0.25 * np.exp(-0.5 * t * inverse)
-            gram = lower_gram(stacked * damped.astype(np.float32))
+        rows = self._stack.rows(heavy)
+        total = np.zeros((len(rows), len(rows)), np.float32, order="F")
+        for damped in self._damping:
+            gram = lower_gram(rows * np.sqrt(damped, dtype=np.float32))
             gram *= gram
             total += gram
-        signed = (self._signs * self._share.astype(np.float32))[heavy]
+        signed = self._signed[heavy].astype(np.float32)
         total *= signed
         total *= signed[:, None]
         return total
 
 
+def _damping(singular: Array) -> list[Array]:
+    """Vectors w, (k,), the sum of whose outer products is T, to some per cent."""
+    inverse = 1 / np.maximum(singular, _SMALLEST_RELATIVE * singular[-1])
+    nodes = np.arange(
+        -np.log(2 * inverse[0]) - 2.5,
+        -np.log(2 * inverse[-1]) + 1.6 + _NODE_SPACING,
+        _NODE_SPACING,
+    )
+    return [np.sqrt(_NODE_SPACING * t) * np.exp(-t * inverse) for t in np.exp(nodes)]
+
+
 def heaviest_count(weights: int, rank: int) -> int:
     """How many of the weights enter the explicit preconditioner."""
-    return min(weights, max(_HEAVY_PER_RANK * rank, _HEAVY_AT_LEAST), LARGEST_EXPLICIT)
+    return _count(weights, rank, *_HEAVY)
 
 
-def _heaviest(mass: Array, rank: int) -> Rows:
+def _count(weights: int, rank: int, per_rank: int, at_least: int) -> int:
+    return min(weights, max(per_rank * rank, at_least), LARGEST_EXPLICIT)
+
+
+def _heaviest(mass: Array, rank: int, limits: tuple[int, int]) -> Rows:
     """All weights where they are few, else those of most mass."""
-    count = heaviest_count(mass.size, rank)
+    count = _count(mass.size, rank, *limits)
     if count == mass.size:
         return slice(None)
     return np.sort(np.argpartition(-mass, count)[:count])

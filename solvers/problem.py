@@ -7,9 +7,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from solvers.spectral import Factors, factorise
+from solvers.factors import Factors, factorise, structured
 from workloads import TargetsError, Workload, from_matrix
-from workloads.operators import Array, Matrix
+from workloads.operators import Array, Explicit, Matrix, QueryOperator, Scaled
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,14 +39,22 @@ class Problem:
 
     @cached_property
     def factors(self) -> Factors:
-        """A rank-revealing factorisation of `scaled`."""
-        return factorise(self.scaled)
+        """A rank-revealing factorisation of `scaled`, by its structure where that pays."""
+        operator = Scaled(self.workload.operator, self.targets**-0.5)
+        return structured(operator) or factorise(self.scaled)
 
     @cached_property
     def basis(self) -> Array:
         """The basis of `factors`, shape (k, d), the identity written out."""
         basis = self.factors.basis
         return np.eye(self.workload.d) if basis is None else basis
+
+    @cached_property
+    def queries(self) -> QueryOperator:
+        """L with ``L @ basis = W`` as an operator: W itself where the basis is the identity."""
+        if self.factors.structured:
+            return self.workload.operator
+        return Explicit(self.representation)
 
     @cached_property
     def representation(self) -> Array:

@@ -19,8 +19,8 @@ import numpy as np
 import scipy.linalg as sla
 
 from solvers.deadline import Deadline
+from solvers.factors import Factors, held
 from solvers.interior_point import Point, WeightProgram, evaluate, maximise
-from solvers.spectral import Factors
 from workloads.operators import Array
 
 _LEVEL_ITERATIONS = 60
@@ -121,7 +121,7 @@ def _descend(
     room_left = room - np.square(rows @ settled).sum(axis=1)
     free_rows = rows @ free
     asked = np.square(free_rows).sum(axis=1) > _NEGLIGIBLE * room
-    part = Factors(free_rows[asked], inner[:, open_columns])
+    part = held(free_rows[asked], inner[:, open_columns])
     below = _least_largest(part, used_here[open_columns], room_left[asked], tol, deadline)
     rest = _descend(
         part.left,

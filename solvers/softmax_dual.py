@@ -27,9 +27,9 @@ import scipy.linalg as sla
 
 from solvers.deadline import Deadline
 from solvers.dual import DualResult, Weights
+from solvers.factors import Factors
 from solvers.interior_point import Point, WeightProgram, evaluate
 from solvers.newton_system import NewtonSystem
-from solvers.spectral import Factors
 from workloads.operators import Array
 
 _FIRST_SHARPNESS = 10.0

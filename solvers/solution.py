@@ -13,7 +13,7 @@ from solvers.certified import Certified
 from solvers.dual import Weights
 from solvers.errors import SolveFailedError
 from solvers.problem import Problem
-from workloads.operators import Array, Explicit, Matrix
+from workloads.operators import Array, Explicit, Matrix, QueryOperator
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,8 +31,8 @@ class Solution(Certified):
         The workload and the targets.
     basis : numpy.ndarray, shape (k, d)
         B: the queries that noise is added to.
-    representation : numpy.ndarray or scipy.sparse.csr_array, shape (m, k)
-        L.
+    queries : QueryOperator
+        L, shape (m, k).
     covariance : numpy.ndarray, shape (k, k)
         Of the noise on Bx.
     query_variances : numpy.ndarray, shape (m,)
@@ -60,7 +60,7 @@ class Solution(Certified):
     method: str
     problem: Problem
     basis: Array
-    representation: Matrix
+    queries: QueryOperator
     covariance: Array
     query_variances: Array
     privacy_profile: Array
@@ -72,6 +72,11 @@ class Solution(Certified):
     notes: dict[str, Any] | None = None
     weights: Weights | None = None
     measures: Mapping[str, float] | None = None
+
+    @cached_property
+    def representation(self) -> Matrix:
+        """L, dense or CSR, shape (m, k)."""
+        return self.queries.matrix()
 
     @property
     def squared_privacy_cost(self) -> float:
@@ -136,7 +141,7 @@ def from_covariance(
     method: str,
     problem: Problem,
     basis: Array,
-    representation: Matrix,
+    queries: Matrix | QueryOperator,
     covariance: Array,
     **facts: Any,
 ) -> Solution:
@@ -150,7 +155,7 @@ def from_covariance(
         The workload and the targets.
     basis : numpy.ndarray, shape (k, d)
         B.
-    representation : numpy.ndarray or scipy.sparse.csr_array, shape (m, k)
+    queries : numpy.ndarray, scipy.sparse.csr_array or QueryOperator, shape (m, k)
         L, with L B = W.
     covariance : numpy.ndarray, shape (k, k)
         Of the noise on Bx, up to a positive factor; symmetric positive definite.
@@ -166,7 +171,8 @@ def from_covariance(
     SolveFailedError
         If the covariance is not positive definite.
     """
-    variances = quadratic_forms(representation, covariance)
+    operator = queries if isinstance(queries, QueryOperator) else Explicit(queries)
+    variances = operator.quadratic_forms(covariance)
     scale = float(np.max(variances / problem.targets))
     if not (np.isfinite(scale) and scale > 0):
         raise SolveFailedError(
@@ -184,7 +190,7 @@ def from_covariance(
         method,
         problem,
         basis,
-        representation,
+        operator,
         covariance / scale,
         variances / scale,
         profile,

@@ -17,9 +17,9 @@ import scipy.linalg as sla
 import scipy.sparse as sp
 
 from solvers.errors import NotApplicableError
+from solvers.factors import factor_if_well_conditioned
 from solvers.problem import Problem
 from solvers.solution import Solution, from_covariance
-from solvers.spectral import factor_if_well_conditioned
 from workloads.operators import Array, Matrix
 
 _WELL_CONDITIONED = 1e-10

@@ -123,13 +123,22 @@ _PUBLISHED = {
 }
 
 
-def work(m: int, d: int, *, algorithm: Algorithm = "dual", max_iterations: int = 1000) -> Work:
+def work(
+    m: int,
+    d: int,
+    *,
+    algorithm: Algorithm = "dual",
+    max_iterations: int = 1000,
+    form_work: int | None = None,
+) -> Work:
     """About eight Newton steps in the d column weights; COA takes as many as it may, or 300.
 
     Fitted to CPU seconds on one core (benchmarks/bench_work.py).
     """
     if algorithm == "coa":
         return Work(flops=4e8 + 40.0 * min(max_iterations, 300) * d**3, bytes=100.0 * d * d)
+    if form_work is not None:
+        return Work(flops=3e8 + 240.0 * d**3 + 30.0 * form_work, bytes=100.0 * d * d + 100.0 * m)
     k = min(m, d)
     flops = 3e8 + 120.0 * k**3 + 100.0 * d**3 + 32.0 * m * k**2
     return Work(flops=flops, bytes=100.0 * d * d + 40.0 * m * k)

@@ -31,7 +31,7 @@ def solve(problem: Problem) -> Solution:
     factors = problem.factors
     found = spectrum(factors, np.ones(factors.cells), problem.targets)
     solution = from_covariance(
-        "fisher", problem, problem.basis, problem.representation, found.covariance()
+        "fisher", problem, problem.basis, problem.queries, found.covariance()
     )
     if factors.rank < factors.cells:
         return solution

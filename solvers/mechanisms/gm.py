@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from solvers.method import Method, Work
 from solvers.problem import Problem
 from solvers.solution import Solution
-from workloads.operators import Array
+from workloads.operators import Array, Explicit
 
 
 def solve(problem: Problem) -> Solution:
@@ -22,7 +22,7 @@ def solve(problem: Problem) -> Solution:
         "GM",
         problem,
         basis=workload.dense,
-        representation=sp.eye_array(workload.m, format="csr"),
+        queries=Explicit(sp.eye_array(workload.m, format="csr")),
         covariance=scaled_identity(workload.m, variance),
         query_variances=np.full(workload.m, variance),
         privacy_profile=workload.operator.squared_column_norms() / variance,

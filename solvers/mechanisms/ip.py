@@ -17,7 +17,7 @@ def solve(problem: Problem) -> Solution:
         "IP",
         problem,
         basis=identity,
-        representation=workload.matrix,
+        queries=workload.operator,
         covariance=variance * identity,
         query_variances=variance * norms,
         privacy_profile=np.full(workload.d, 1.0 / variance),

@@ -188,11 +188,14 @@ def _with_notes(solution: Solution, notes: Mapping[str, Any]) -> Solution:
     return replace(solution, notes={**(solution.notes or {}), **notes})
 
 
-def work(m: int, d: int) -> Work:
+def work(m: int, d: int, *, form_work: int | None = None) -> Work:
     """About nine Newton steps of a spectrum, a preconditioner and a product each.
 
-    Fitted to CPU seconds on one core (benchmarks/bench_work.py).
+    By structure fifteen steps with ten to twenty products. Fitted to CPU seconds on one core
+    (benchmarks/bench_work.py).
     """
+    if form_work is not None:
+        return Work(flops=2e9 + 9000.0 * d**3 + 2500.0 * form_work, bytes=130.0 * d**2 + 200.0 * m)
     k = min(m, d)
     heavy = heaviest_count(m + d, k)
     flops = 3.2e8 + 95.0 * heavy**2 * k + 2.7 * heavy**3

@@ -16,7 +16,7 @@ from solvers.newton_system import heaviest_count
 from solvers.problem import Problem
 from solvers.solution import Solution, from_covariance
 from solvers.spectral import spectrum
-from workloads.operators import Array
+from workloads.operators import Array, Explicit
 
 Algorithm = Literal["dual", "newton-cg"]
 T2Rule = Literal["paper", "code"]
@@ -181,7 +181,7 @@ def _in_basis(solution: Solution, chosen: bases.Factored) -> Solution:
     return replace(
         solution,
         basis=chosen.basis,
-        representation=chosen.representation,
+        queries=Explicit(chosen.representation),
         covariance=change @ solution.covariance @ change.T,
         notes={**(solution.notes or {}), "basis": chosen.kind},
     )
@@ -262,7 +262,7 @@ _PUBLISHED = {
 }
 
 
-def work(m: int, d: int, *, algorithm: Algorithm = "dual") -> Work:
+def work(m: int, d: int, *, algorithm: Algorithm = "dual", form_work: int | None = None) -> Work:
     """About nine Newton steps of the dual; some 5 k steps of Algorithms 1 to 3.
 
     Fitted to CPU seconds on one core (benchmarks/bench_work.py). How often Algorithms 1 to 3
@@ -271,6 +271,8 @@ def work(m: int, d: int, *, algorithm: Algorithm = "dual") -> Work:
     k = min(m, d)
     if algorithm == "newton-cg":
         return Work(flops=1e9 + 200.0 * (m + d) * k**3, bytes=40.0 * (m + d) * k + 100.0 * k * k)
+    if form_work is not None:
+        return Work(flops=2e9 + 5000.0 * d**3 + 800.0 * form_work, bytes=130.0 * d**2 + 200.0 * m)
     heavy = heaviest_count(m + d, k)
     flops = 3.5e8 + 120.0 * k**3 + 58.0 * heavy**2 * k + 5.0 * heavy**3
     return Work(flops=flops, bytes=16.0 * heavy**2 + 40.0 * (m + d) * k + 8.0 * m * d)

@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 import solvers
 import workloads
 from solvers import certificate, dual, newton_system
+from solvers.factors import factorise
 from solvers.newton_system import NewtonSystem
 from solvers.problem import as_problem
-from solvers.spectral import factorise, spectrum
+from solvers.spectral import spectrum
 
 
 def some_matrix(seed, m, d, rank=None):
@@ -56,8 +57,9 @@ def test_a_spectrum_is_a_singular_value_decomposition(m, d, rank):
     factors = factorise(matrix)
     found = spectrum(factors, p, q)
     weighted = np.sqrt(q)[:, None] * matrix * np.sqrt(p)
-    np.testing.assert_allclose((found.rows * found.singular) @ found.columns.T, weighted, atol=1e-9)
-    np.testing.assert_allclose(found.rows.T @ found.rows, np.eye(factors.rank), atol=1e-8)
+    rows = found.queries.matrix
+    np.testing.assert_allclose((rows * found.singular) @ found.columns.T, weighted, atol=1e-9)
+    np.testing.assert_allclose(rows.T @ rows, np.eye(factors.rank), atol=1e-8)
     np.testing.assert_allclose(found.columns.T @ found.columns, np.eye(factors.rank), atol=1e-8)
     assert found.nuclear_norm == pytest.approx(nuclear_norm(matrix, p, q), rel=1e-10)
 
@@ -98,8 +100,8 @@ def test_the_newton_system_holds_the_second_derivatives(m, d):
 def test_light_weights_are_left_to_their_diagonal(monkeypatch):
     workload = workloads.make("all-range", d=16)
     usual = solvers.solve("optimal", workload)
-    monkeypatch.setattr(newton_system, "_HEAVY_AT_LEAST", 20)
-    monkeypatch.setattr(newton_system, "_HEAVY_PER_RANK", 1)
+    monkeypatch.setattr(newton_system, "_HEAVY", (1, 20))
+    monkeypatch.setattr(newton_system, "_HEAVY_STRUCTURED", (1, 20))
     sparse = solvers.solve("optimal", workload)
     assert sparse.gap <= 1e-6
     assert sparse.notes["products"] > usual.notes["products"]

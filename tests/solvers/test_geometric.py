@@ -39,7 +39,7 @@ def test_on_the_data_variances_grow_with_the_rows(seed, epsilon):
     ratio = solution.curve.variance_ratio_at_budget(epsilon, 1e-9)
     assert ratio == pytest.approx(variance(epsilon) * np.max(norms / targets))
     assert np.max(solution.query_variances / targets) == pytest.approx(1.0)
-    np.testing.assert_allclose(solution.query_variances / norms, variance(solution.epsilon))
+    np.testing.assert_allclose(solution.query_variances, norms * variance(solution.epsilon))
 
 
 @pytest.mark.parametrize("on", ["queries", "data"])

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workloads import WorkloadError
-from workloads.operators import Cumulative, Explicit, Kronecker, Marginals, QueryOperator
+from workloads.operators import Cumulative, Explicit, Kronecker, Marginals, QueryOperator, Scaled
 
 Draw = Callable[[st.SearchStrategy], object]
 seeds = st.integers(0, 2**32 - 1)
@@ -49,7 +49,16 @@ def marginals(draw: Draw) -> QueryOperator:
     return Marginals(sizes, tuple(draw(st.lists(subset, min_size=1, max_size=4, unique=True))))
 
 
-operators = st.one_of(explicits(), cumulatives(), kroneckers(), marginals())
+plain = st.one_of(explicits(), cumulatives(), kroneckers(), marginals())
+
+
+@st.composite
+def scaled(draw: Draw) -> QueryOperator:
+    operator = draw(plain)
+    return Scaled(operator, _numbers(draw(seeds), operator.shape[0]))
+
+
+operators = st.one_of(plain, scaled())
 
 
 def _dense(operator):
@@ -94,6 +103,13 @@ def test_quadratic_forms_and_row_norms_are_those_of_the_matrix(operator, seed):
     symmetric = half + half.T
     check_close(operator.quadratic_forms(symmetric), np.diag(w @ symmetric @ w.T))
     check_close(operator.squared_row_norms(), np.sum(w**2, axis=1))
+
+
+@given(operators, st.lists(st.integers(0, 10_000), max_size=8))
+@settings(max_examples=200)
+def test_rows_are_those_of_the_matrix(operator, numbers):
+    at = np.array(numbers, dtype=np.intp) % operator.shape[0]
+    check_close(operator.rows(at), _dense(operator)[at])
 
 
 def test_cumulative_takes_prefix_sums():

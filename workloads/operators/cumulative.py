@@ -6,11 +6,8 @@ from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
-from workloads.operators.protocol import Array, Matrix, refuse_above_limit
-
-Indices = NDArray[np.int64]
+from workloads.operators.protocol import Array, Indices, Matrix, refuse_above_limit
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +33,12 @@ class Cumulative:
         m, d = self.differences.shape
         return int(m), int(d)
 
+    @property
+    def form_work(self) -> int:
+        """Operations, roughly, of one `gram` and one `quadratic_forms`."""
+        slots = len(self._slots[0])
+        return 8 * self.shape[1] ** 2 + 4 * slots**2 * self.shape[0]
+
     def apply(self, x: Array) -> Array:
         """``W @ x``: prefix sums, then a sparse product."""
         return np.asarray(self.differences @ np.cumsum(x, axis=0))
@@ -50,7 +53,12 @@ class Cumulative:
         refuse_above_limit(
             d * d, f"a {d} x {d} Gram matrix", "use a method that only applies the workload"
         )
-        return _suffix_sums(_suffix_sums(self._difference_gram(weights).toarray(), axis=0), axis=1)
+        summed = np.zeros(d * d)
+        for first, second, factor in self._pairs():
+            weighted = factor if weights is None else factor * weights
+            summed += np.bincount(first * d + second, weighted, minlength=d * d)
+        halves = summed.reshape(d, d)
+        return _suffix_sums(_suffix_sums(0.5 * (halves + halves.T), axis=0), axis=1)
 
     def quadratic_forms(self, symmetric: Array) -> Array:
         """``diag(W @ symmetric @ W.T)``: a few entries of two-way prefix sums for each query."""
@@ -69,10 +77,16 @@ class Cumulative:
 
     def squared_column_norms(self, weights: Array | None = None) -> Array:
         """``diag(gram(weights))``, in O(d + nnz(D))."""
-        gram = self._difference_gram(weights).tocoo()
-        inner = np.minimum(gram.coords[0], gram.coords[1])
-        sums: Array = np.bincount(inner, gram.data, minlength=self.shape[1]).astype(np.float64)
+        d = self.shape[1]
+        sums = np.zeros(d)
+        for first, second, factor in self._pairs():
+            weighted = factor if weights is None else factor * weights
+            sums += np.bincount(np.minimum(first, second), weighted, minlength=d)
         return _suffix_sums(sums, axis=0)
+
+    def rows(self, at: Indices) -> Array:
+        """The queries with these numbers, dense, shape (len(at), d)."""
+        return _suffix_sums(self.differences[at].toarray(), axis=1)
 
     def matrix(self) -> Matrix:
         """W, dense."""
@@ -84,11 +98,6 @@ class Cumulative:
         )
         return _suffix_sums(self.differences.toarray(), axis=1)
 
-    def _difference_gram(self, weights: Array | None) -> sp.csr_array:
-        held = self.differences
-        weighted = held if weights is None else sp.diags_array(weights) @ held
-        return sp.csr_array(held.T @ weighted)
-
     @cached_property
     def _slots(self) -> tuple[Indices, Array]:
         """Columns and values of D's entries, one array row for each slot of the fullest row."""
@@ -96,7 +105,7 @@ class Cumulative:
         counts = np.diff(held.indptr)
         rows = np.repeat(np.arange(held.shape[0]), counts)
         slot = np.arange(held.nnz) - np.repeat(held.indptr[:-1], counts)
-        columns = np.zeros((int(counts.max()), held.shape[0]), dtype=np.int64)
+        columns = np.zeros((int(counts.max()), held.shape[0]), dtype=np.intp)
         values = np.zeros(columns.shape)
         columns[slot, rows] = held.indices
         values[slot, rows] = held.data

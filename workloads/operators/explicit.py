@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from workloads.operators.blas import product
-from workloads.operators.protocol import Array, Matrix, refuse_above_limit
+from workloads.operators.protocol import Array, Indices, Matrix, refuse_above_limit
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,6 +20,12 @@ class Explicit:
         """(m, d)."""
         m, d = self.held.shape
         return int(m), int(d)
+
+    @property
+    def form_work(self) -> int:
+        """Operations, roughly, of one `gram` and one `quadratic_forms`."""
+        m, d = self.shape
+        return d * (int(self.held.nnz) if sp.issparse(self.held) else m * d)
 
     def apply(self, x: Array) -> Array:
         """``W @ x``."""
@@ -63,6 +69,11 @@ class Explicit:
     def squared_column_norms(self, weights: Array | None = None) -> Array:
         """``diag(gram(weights))``, in O(nnz(W))."""
         return self._squares().T @ (np.ones(self.shape[0]) if weights is None else weights)
+
+    def rows(self, at: Indices) -> Array:
+        """The queries with these numbers, dense, shape (len(at), d)."""
+        chosen = self.held[at]
+        return chosen.toarray() if sp.issparse(chosen) else chosen
 
     def matrix(self) -> Matrix:
         """W as it is held."""

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from workloads.operators.explicit import Explicit
-from workloads.operators.protocol import Array, Matrix, refuse_above_limit
+from workloads.operators.protocol import Array, Indices, Matrix, refuse_above_limit
 
 Term = tuple[Matrix, ...]
 
@@ -36,6 +36,11 @@ class Kronecker:
     def term_sizes(self) -> tuple[int, ...]:
         """Number of queries of each term, Python ints of any size."""
         return tuple(prod(int(factor.shape[0]) for factor in term) for term in self.terms)
+
+    @property
+    def form_work(self) -> int:
+        """Operations, roughly, of one `gram` and one `quadratic_forms`."""
+        return sum(_form_work(term) for term in self.terms)
 
     def apply(self, x: Array) -> Array:
         """``W @ x``, one attribute at a time."""
@@ -77,6 +82,16 @@ class Kronecker:
         squared = Kronecker(tuple(tuple(_squares(f) for f in term) for term in self.terms))
         return squared.apply_transposed(np.ones(self.shape[0]) if weights is None else weights)
 
+    def rows(self, at: Indices) -> Array:
+        """The queries with these numbers, dense, shape (len(at), d)."""
+        found = np.empty((len(at), self.shape[1]))
+        first = 0
+        for term, size in zip(self.terms, self.term_sizes, strict=True):
+            own = (at >= first) & (at < first + size)
+            found[own] = _some_rows(term, at[own] - first)
+            first += size
+        return found
+
     def matrix(self) -> Matrix:
         """W as CSR."""
         entries = sum(prod(_entries(factor) for factor in term) for term in self.terms)
@@ -115,6 +130,28 @@ def _sparse_kron(factors: Iterable[Matrix]) -> sp.csr_array:
     for factor in factors:
         product = sp.csr_array(sp.kron(product, factor))
     return product
+
+
+def _form_work(factors: Sequence[Matrix]) -> int:
+    """Of contracting both sides of a matrix with one factor after the other."""
+    rows, cells = 1, prod(int(factor.shape[1]) for factor in factors)
+    work = 0
+    for factor in factors:
+        rows *= int(factor.shape[0])
+        work += rows * cells**2
+        cells //= int(factor.shape[1])
+    return work
+
+
+def _some_rows(factors: Sequence[Matrix], at: Indices) -> Array:
+    """Rows of a Kronecker product: products of one row of every factor."""
+    numbers = np.unravel_index(at, [int(factor.shape[0]) for factor in factors])
+    found = np.ones((len(at), 1))
+    for factor, rows in zip(factors, numbers, strict=True):
+        chosen = Explicit(factor).rows(rows)
+        paired = found[:, :, None] * chosen[:, None, :]
+        found = paired.reshape(len(at), found.shape[1] * chosen.shape[1])
+    return found
 
 
 def _multiply(factors: Sequence[Matrix], x: Array) -> Array:

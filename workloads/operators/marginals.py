@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from workloads.errors import WorkloadError
 from workloads.operators.explicit import Explicit
 from workloads.operators.kronecker import Kronecker
-from workloads.operators.protocol import Array, Matrix, refuse_above_limit
+from workloads.operators.protocol import Array, Indices, Matrix, refuse_above_limit
 
 _ADVICE = "use a method that works on marginals without building them"
 
@@ -70,6 +70,11 @@ class Marginals:
         d = prod(self.sizes)
         return tuple(d // size for size in self.marginal_sizes)
 
+    @property
+    def form_work(self) -> int:
+        """Operations, roughly, of one `gram` and one `quadratic_forms`."""
+        return len(self.subsets) * self.shape[1] ** 2
+
     def apply(self, x: Array) -> Array:
         """``W @ x``."""
         return self._explicit.apply(x)
@@ -104,6 +109,10 @@ class Marginals:
             refuse_above_limit(self.shape[1], "one number for each domain cell", _ADVICE)
             return np.full(self.shape[1], float(len(self.subsets)))
         return self.apply_transposed(weights)
+
+    def rows(self, at: Indices) -> Array:
+        """The queries with these numbers, dense, shape (len(at), d)."""
+        return self._explicit.rows(at)
 
     def matrix(self) -> Matrix:
         """W as CSR."""

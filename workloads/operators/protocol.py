@@ -10,6 +10,7 @@ from workloads.errors import WorkloadError
 
 Array = NDArray[np.float64]
 Matrix = Array | sp.csr_array
+Indices = NDArray[np.intp]
 
 LARGEST_MATRIX_BYTES = 8 * 2**30
 
@@ -21,6 +22,11 @@ class QueryOperator(Protocol):
     @property
     def shape(self) -> tuple[int, int]:
         """(m, d): queries and domain cells; Python ints of any size."""
+        ...
+
+    @property
+    def form_work(self) -> int:
+        """Operations, roughly, of one `gram` and one `quadratic_forms`."""
         ...
 
     def apply(self, x: Array) -> Array:
@@ -45,6 +51,10 @@ class QueryOperator(Protocol):
 
     def squared_column_norms(self, weights: Array | None = None) -> Array:
         """``diag(gram(weights))``, shape (d,), without the (d, d) matrix."""
+        ...
+
+    def rows(self, at: Indices) -> Array:
+        """The queries with these numbers, dense, shape (len(at), d)."""
         ...
 
     def matrix(self) -> Matrix:

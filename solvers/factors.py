@@ -1,0 +1,135 @@
+"""The scaled workload A = diag(c)^-1/2 W in a basis of its row space."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy.linalg as sla
+import scipy.sparse as sp
+
+from workloads import QueryGraph, Workload
+from workloads.operators import Array, Explicit, Matrix, QueryOperator
+
+_WELL_CONDITIONED = 1e-10
+_SQUARE_WORK = 5
+"""What a solve by structure takes beside the forms, over d³, if a dense one takes m d²."""
+
+
+@dataclass(frozen=True, eq=False)
+class Factors:
+    """``A = left @ basis`` with a basis of full row rank k.
+
+    Attributes
+    ----------
+    operator : QueryOperator
+        The queries in the basis, shape (m, k); A itself where the basis is the identity.
+    basis : numpy.ndarray of shape (k, d), or None
+        None stands for the identity (k = d).
+    """
+
+    operator: QueryOperator
+    basis: Array | None
+
+    @cached_property
+    def left(self) -> Array:
+        """The queries in the basis, dense, shape (m, k)."""
+        matrix = self.operator.matrix()
+        return np.asarray(matrix.todense()) if sp.issparse(matrix) else matrix
+
+    @property
+    def structured(self) -> bool:
+        """Whether the queries are known by their structure rather than held."""
+        return not isinstance(self.operator, Explicit)
+
+    @property
+    def queries(self) -> int:
+        """Number of queries m."""
+        return self.operator.shape[0]
+
+    @property
+    def rank(self) -> int:
+        """Rank k."""
+        return self.operator.shape[1]
+
+    @property
+    def cells(self) -> int:
+        """Number of cells d."""
+        return self.rank if self.basis is None else self.basis.shape[1]
+
+
+def held(left: Array, basis: Array | None) -> Factors:
+    """Factors whose queries are held as a dense matrix."""
+    return Factors(Explicit(left), basis)
+
+
+def structured(operator: QueryOperator) -> Factors | None:
+    """Factors that keep the structure of the scaled workload, where that pays.
+
+    None where the structure saves nothing against the dense matrix, or where its rank is
+    not clearly d.
+    """
+    m, d = operator.shape
+    if operator.form_work + _SQUARE_WORK * d**3 >= m * d**2:
+        return None
+    norms = operator.squared_row_norms()
+    gram = operator.gram(np.where(norms > 0, 1 / np.where(norms > 0, norms, 1.0), 0.0))
+    clear = factor_if_well_conditioned(gram, _WELL_CONDITIONED) is not None
+    return Factors(operator, None) if clear else None
+
+
+def form_work(workload: Workload | QueryGraph) -> int | None:
+    """The work of its forms, where solves with equal targets take its structure."""
+    if not isinstance(workload, Workload) or structured(workload.operator) is None:
+        return None
+    return workload.operator.form_work
+
+
+def factorise(scaled: Matrix) -> Factors:
+    """A rank-revealing factorisation of the scaled workload.
+
+    Parameters
+    ----------
+    scaled : numpy.ndarray or scipy.sparse.csr_array, shape (m, d)
+        A = diag(c)^-1/2 W.
+
+    Returns
+    -------
+    Factors
+        With the identity as basis where W has rank d, with W's own rows where it has
+        rank m < d, with an orthonormal basis of the row space otherwise.
+    """
+    dense = np.asarray(scaled.todense()) if sp.issparse(scaled) else scaled
+    m, d = dense.shape
+    norms = np.linalg.norm(dense, axis=1)
+    unit = dense / np.where(norms > 0, norms, 1.0)[:, None]
+    gram = unit.T @ unit if m >= d else unit @ unit.T
+    if factor_if_well_conditioned(gram, _WELL_CONDITIONED) is not None:
+        return held(dense, None) if m >= d else held(np.eye(m), dense)
+    _, singular, right = sla.svd(unit, full_matrices=False, check_finite=False)
+    rank = int(np.sum(singular > 10 * max(m, d) * np.finfo(float).eps * singular[0]))
+    if rank == d:
+        return held(dense, None)
+    return held(dense @ right[:rank].T, right[:rank])
+
+
+def factor_if_well_conditioned(gram: Array, least: float) -> Array | None:
+    """The lower Cholesky factor of a positive semidefinite matrix.
+
+    Parameters
+    ----------
+    gram : numpy.ndarray, shape (k, k)
+        Symmetric positive semidefinite, not zero.
+    least : float
+        The reciprocal condition number (in the 1-norm) that it must exceed.
+
+    Returns
+    -------
+    numpy.ndarray or None
+        None if it does not.
+    """
+    try:
+        lower = sla.cholesky(gram, lower=True, check_finite=False)
+    except sla.LinAlgError:
+        return None
+    reciprocal, _ = sla.lapack.dpocon(lower, np.linalg.norm(gram, 1), uplo="L")
+    return lower if reciprocal > least else None

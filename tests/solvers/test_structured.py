@@ -1,0 +1,149 @@
+"""Solves by the structure of the queries: the same numbers as from W, and no W."""
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import solvers
+import workloads
+from solvers import factors
+from solvers.interior_point import WeightProgram, evaluate
+from solvers.newton_system import NewtonSystem
+from solvers.problem import as_problem
+from solvers.stack import stacked
+from workloads import Workload, WorkloadError
+from workloads.operators import Cumulative, Kronecker
+
+UNION = [["all-range:8", "prefix:4"], ["prefix:8", "all-range:4"], ["identity:8", "all-range:4"]]
+
+
+class WithoutMatrix:
+    """Refuses to write W out."""
+
+    def matrix(self):
+        raise WorkloadError("W was asked for")
+
+
+class HiddenRanges(WithoutMatrix, Cumulative):
+    """Ranges known by their structure alone."""
+
+
+class HiddenProducts(WithoutMatrix, Kronecker):
+    """Products known by their structure alone."""
+
+
+def ranges(d=24):
+    return workloads.make("all-range", d=d)
+
+
+def union():
+    return workloads.make("kronecker", terms=UNION)
+
+
+def hidden(workload):
+    operator = workload.operator
+    if isinstance(operator, Cumulative):
+        return Workload(workload.name, HiddenRanges(operator.differences))
+    return Workload(workload.name, HiddenProducts(operator.terms))
+
+
+def some_targets(workload, seed=0):
+    return np.random.default_rng(seed).uniform(1, 10, workload.m)
+
+
+@pytest.mark.parametrize("method", ["optimal", "CA", "wCA-I", "SM-II", "IP", "fisher"])
+@pytest.mark.parametrize("made", [ranges, union])
+def test_the_query_matrix_gives_the_same_and_is_not_needed(made, method):
+    workload = made()
+    targets = some_targets(workload)
+    found = solvers.solve(method, hidden(workload), targets)
+    dense = solvers.solve(method, workload.dense, targets)
+    assert found.problem.factors.structured
+    assert not dense.problem.factors.structured
+    tolerance = 2e-3 if method == "SM-II" else 2e-6
+    assert found.squared_privacy_cost == pytest.approx(dense.squared_privacy_cost, rel=tolerance)
+    np.testing.assert_allclose(found.query_variances.max(), dense.query_variances.max(), rtol=1e-2)
+
+
+def test_the_numbers_follow_from_the_covariance():
+    workload = union()
+    found = solvers.solve("optimal", workload, some_targets(workload))
+    left, sigma = found.representation.toarray(), found.covariance
+    np.testing.assert_allclose(left @ found.basis, workload.dense)
+    variances = np.einsum("ij,jk,ik->i", left, sigma, left)
+    np.testing.assert_allclose(variances, found.query_variances, rtol=1e-9)
+    np.testing.assert_allclose(np.diag(np.linalg.inv(sigma)), found.privacy_profile, rtol=1e-8)
+    assert found.gap <= 1e-6
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 10_000))
+def test_singular_vectors_are_those_of_the_matrix(seed):
+    workload = workloads.make("range", d=8, m=64, seed=seed)
+    problem = as_problem(workload, some_targets(workload, seed))
+    structured = factors.structured(problem.workload.operator)
+    assume(structured is not None)
+    rng = np.random.default_rng(seed)
+    p, q = rng.dirichlet(np.ones(8)), rng.dirichlet(np.ones(64))
+    x = np.concatenate([p, q])
+    here, there = (
+        evaluate(WeightProgram(one, np.zeros(64), True, np.zeros(72), np.ones((72, 1))), x)
+        for one in (structured, factors.factorise(workload.dense))
+    )
+    np.testing.assert_allclose(here.profile, there.profile, rtol=1e-7)
+    np.testing.assert_allclose(here.variance_ratios, there.variance_ratios, rtol=1e-7)
+    mine, theirs = (stacked(one.spectrum, with_queries=True) for one in (here, there))
+    weights = rng.standard_normal(72)
+    signs = np.sign(np.sum(here.spectrum.columns * there.spectrum.columns, axis=0))
+    turned = signs[:, None] * signs
+    scale = np.abs(weights).max()
+    np.testing.assert_allclose(mine.gram(weights) * turned, theirs.gram(weights), atol=1e-4 * scale)
+    half = rng.standard_normal((8, 8))
+    np.testing.assert_allclose(
+        mine.forms((half + half.T) * turned), theirs.forms(half + half.T), atol=1e-4
+    )
+    np.testing.assert_allclose(mine.squares(p), theirs.squares(p), atol=1e-5)
+    at = np.array([0, 7, 8, 70])
+    np.testing.assert_allclose(mine.rows(at) * signs, theirs.rows(at), atol=1e-4)
+
+
+def test_the_newton_system_is_the_same():
+    workload = ranges(12)
+    n = workload.m + workload.d
+    rng = np.random.default_rng(3)
+    x = np.concatenate([rng.dirichlet(np.ones(workload.d)), rng.dirichlet(np.ones(workload.m))])
+    constraints = np.zeros((n, 2))
+    constraints[: workload.d, 0], constraints[workload.d :, 1] = x[: workload.d], x[workload.d :]
+    b, r = rng.standard_normal(n) * x, np.array([1e-3, -1e-3])
+    steps = []
+    for one in (factors.structured(workload.operator), factors.factorise(workload.dense)):
+        program = WeightProgram(one, np.zeros(workload.m), True, np.zeros(n), np.ones((n, 1)))
+        point = evaluate(program, x)
+        system = NewtonSystem(point.spectrum, np.ones(workload.m), x, constraints)
+        steps.append(system.solve(b, r)[0])
+    difference = steps[0] - steps[1]
+    assert x @ np.square(difference) <= 0.1**2 * (x @ np.square(steps[1]))
+
+
+@pytest.mark.parametrize(
+    "workload",
+    [
+        workloads.make("range", d=32),
+        workloads.make("prefix", d=32),
+        workloads.make("random", d=8),
+        workloads.make("marginals", attributes=3, values=4, orders=[1, 2, 3]),
+    ],
+    ids=lambda workload: workload.name,
+)
+def test_where_structure_saves_nothing_the_matrix_is_taken(workload):
+    assert factors.structured(workload.operator) is None
+
+
+def test_what_is_expected_of_a_solve_by_structure():
+    workload = ranges(256)
+    for method in ("optimal", "CA", "SM-II"):
+        structured = solvers.expected_work(method, workload)
+        dense = solvers.methods()[method].work(workload.m, workload.d)
+        assert structured.flops < dense.flops
+        assert structured.bytes < dense.bytes / 2
