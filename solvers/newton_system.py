@@ -24,15 +24,13 @@ import scipy.linalg as sla
 from solvers.spectral import Spectrum
 from solvers.stack import Single, stacked
 from workloads.operators import Array, Indices
-from workloads.operators.blas import lower_gram
+from workloads.operators.blas import inner, lower_gram, product
 
 Rows = slice | Indices
 
 LARGEST_EXPLICIT = 20_000
-_HEAVY = (8, 3_000)
-"""Weights in the explicit part: so many times the rank, and at least so many."""
-_HEAVY_STRUCTURED = (2, 300)
-"""The same where the structure of the queries makes products with K cheap."""
+_HEAVY_PER_RANK = 4
+_HEAVY_AT_LEAST = 500
 _NODE_SPACING = 2.0
 _SMALLEST_RELATIVE = 1e-9
 _RIDGES = (1e-7, 1e-5, 1e-3)
@@ -78,39 +76,39 @@ class NewtonSystem:
         self._damping = _damping(found.singular)
         self._precondition = self._factorised(found.singular.size, mass * np.abs(self._signed))
         self._solved = self._precondition(constraints)
-        self._schur = constraints.T @ self._solved
+        self._schur = product(constraints.T, self._solved)
 
     def approximate(self, b: Array, r: Array) -> tuple[Array, Array]:
         """(z, nu) with K replaced by its preconditioner."""
         solved = self._precondition(b)
-        excess = self._constraints.T @ solved - r
+        excess = product(self._constraints.T, solved) - r
         nu = np.asarray(np.linalg.lstsq(self._schur, excess, rcond=None)[0], dtype=np.float64)
-        return solved - self._solved @ nu, nu
+        return solved - product(self._solved, nu), nu
 
     def solve(self, b: Array, r: Array) -> tuple[Array, Array]:
         """(z, nu) by conjugate gradients in the null space of the constraints."""
         z, start = self.approximate(b, r)
-        pulled = b - self._constraints @ start
+        pulled = b - product(self._constraints, start)
         residual = pulled - self._product(z)
         none = np.zeros_like(r)
         direction, change = self.approximate(residual, none)
-        energy = float(residual @ direction)
-        enough = _REDUCTION**2 * abs(float(z @ pulled))
+        energy = inner(residual, direction)
+        enough = _REDUCTION**2 * abs(inner(z, pulled))
         while energy > enough and self.products < _MOST_PRODUCTS:
             image = self._product(direction)
-            length = energy / float(direction @ image)
+            length = energy / inner(direction, image)
             z = z + length * direction
             residual = residual - length * image
             projected, change = self.approximate(residual, none)
-            following = float(residual @ projected)
+            following = inner(residual, projected)
             direction, energy = projected + (following / energy) * direction, following
         return z, start + change
 
     def _product(self, z: Array) -> Array:
         self.products += 1
-        inner = self._stack.gram(self._signed * z)
-        inner *= self._kernel
-        return self._signed * self._stack.forms(inner) + self._diagonal * z
+        change = self._stack.gram(self._signed * z)
+        change *= self._kernel
+        return self._signed * self._stack.forms(change) + self._diagonal * z
 
     def _diagonal_only(self) -> Callable[[Array], Array]:
         curvature = sum(np.square(self._stack.squares(damped)) for damped in self._damping)
@@ -118,7 +116,7 @@ class NewtonSystem:
         return lambda b: (b.T / entries).T
 
     def _factorised(self, rank: int, mass: Array) -> Callable[[Array], Array]:
-        heavy = _heaviest(mass, rank, _HEAVY_STRUCTURED if self._stack.structured else _HEAVY)
+        heavy = _heaviest(mass, rank)
         for ridge in _RIDGES:
             explicit = self._explicit(heavy)
             explicit[np.diag_indices_from(explicit)] += (self._diagonal + ridge * mass)[
@@ -176,16 +174,12 @@ def _damping(singular: Array) -> list[Array]:
 
 def heaviest_count(weights: int, rank: int) -> int:
     """How many of the weights enter the explicit preconditioner."""
-    return _count(weights, rank, *_HEAVY)
+    return min(weights, max(_HEAVY_PER_RANK * rank, _HEAVY_AT_LEAST), LARGEST_EXPLICIT)
 
 
-def _count(weights: int, rank: int, per_rank: int, at_least: int) -> int:
-    return min(weights, max(per_rank * rank, at_least), LARGEST_EXPLICIT)
-
-
-def _heaviest(mass: Array, rank: int, limits: tuple[int, int]) -> Rows:
+def _heaviest(mass: Array, rank: int) -> Rows:
     """All weights where they are few, else those of most mass."""
-    count = _count(mass.size, rank, *limits)
+    count = heaviest_count(mass.size, rank)
     if count == mass.size:
         return slice(None)
     return np.sort(np.argpartition(-mass, count)[:count])

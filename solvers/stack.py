@@ -1,7 +1,7 @@
 """The singular vectors F = [Z; X] of a spectrum, one row for each free weight."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,15 +15,7 @@ Single = NDArray[np.float32]
 
 
 class Stack(Protocol):
-    """What the Newton system asks of F, shape (n, k).
-
-    Attributes
-    ----------
-    structured : bool
-        Whether `gram` and `forms` take less than products with F itself.
-    """
-
-    structured: ClassVar[bool]
+    """What the Newton system asks of F, shape (n, k)."""
 
     def gram(self, weights: Array) -> Array | Single:
         """``F.T @ diag(weights) @ F``, shape (k, k)."""
@@ -55,8 +47,6 @@ def stacked(found: Spectrum, *, with_queries: bool) -> Stack:
 class _Held:
     """F in single precision."""
 
-    structured: ClassVar[bool] = False
-
     held: Single
 
     def gram(self, weights: Array) -> Array | Single:
@@ -78,8 +68,6 @@ class _Held:
 @dataclass(frozen=True, eq=False)
 class _Structured:
     """Z held, X by the structure of the queries."""
-
-    structured: ClassVar[bool] = True
 
     columns: Array
     queries: StructuredVectors

@@ -87,7 +87,7 @@ def _solve(
             name,
             problem,
             np.eye(problem.workload.d),
-            problem.workload.matrix,
+            problem.workload.operator,
             sla.inv(found.X),
             iterations=found.iterations,
             converged=found.converged,

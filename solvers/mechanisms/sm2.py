@@ -274,7 +274,8 @@ def work(m: int, d: int, *, algorithm: Algorithm = "dual", form_work: int | None
     if form_work is not None:
         return Work(flops=2e9 + 5000.0 * d**3 + 800.0 * form_work, bytes=130.0 * d**2 + 200.0 * m)
     heavy = heaviest_count(m + d, k)
-    flops = 3.5e8 + 120.0 * k**3 + 58.0 * heavy**2 * k + 5.0 * heavy**3
+    light = m + d if heavy < m + d else 0
+    flops = 3.5e8 + 120.0 * k**3 + 58.0 * heavy**2 * k + 5.0 * heavy**3 + 250.0 * light * k**2
     return Work(flops=flops, bytes=16.0 * heavy**2 + 40.0 * (m + d) * k + 8.0 * m * d)
 
 

@@ -100,8 +100,8 @@ def test_the_newton_system_holds_the_second_derivatives(m, d):
 def test_light_weights_are_left_to_their_diagonal(monkeypatch):
     workload = workloads.make("all-range", d=16)
     usual = solvers.solve("optimal", workload)
-    monkeypatch.setattr(newton_system, "_HEAVY", (1, 20))
-    monkeypatch.setattr(newton_system, "_HEAVY_STRUCTURED", (1, 20))
+    monkeypatch.setattr(newton_system, "_HEAVY_PER_RANK", 1)
+    monkeypatch.setattr(newton_system, "_HEAVY_AT_LEAST", 20)
     sparse = solvers.solve("optimal", workload)
     assert sparse.gap <= 1e-6
     assert sparse.notes["products"] > usual.notes["products"]

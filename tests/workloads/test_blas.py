@@ -28,6 +28,13 @@ def test_product(dtype, left, right, shape):
     np.testing.assert_allclose(made, np.einsum("ij,jk->ik", a, b), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("left", ORDERS)
+def test_product_with_a_vector(left):
+    a, b = some(1, (4, 3), np.float64), some(2, (3,), np.float64)
+    made = blas.product(ORDERS[left](a), b)
+    np.testing.assert_allclose(made, np.einsum("ij,j->i", a, b), rtol=1e-12)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("shape", [(5, 3), (3, 5), (1, 4), (4, 1)])

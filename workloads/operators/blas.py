@@ -16,7 +16,12 @@ Real = TypeVar("Real", np.float32, np.float64)
 
 
 def product(left: NDArray[Real], right: NDArray[Real]) -> NDArray[Real]:
-    """``left @ right``, in C order; no operand that is contiguous in either order is copied."""
+    """``left @ right`` in C order, right a matrix or a vector.
+
+    No operand that is contiguous in either order is copied.
+    """
+    if right.ndim == 1:
+        return product(left, right[:, None])[:, 0]
     gemm = get_blas_funcs("gemm", (left, right))
     a, transpose_a = _transposed(right)
     b, transpose_b = _transposed(left)
@@ -33,8 +38,8 @@ def lower_gram(rows: NDArray[Real]) -> NDArray[Real]:
 
 
 def inner(left: NDArray[Real], right: NDArray[Real]) -> float:
-    """The sum of all products of entries, without a BLAS."""
-    return float(np.einsum("ij,ij->", left, right))
+    """The sum of all products of entries of two vectors or matrices, without a BLAS."""
+    return float(np.einsum("i,i->" if left.ndim == 1 else "ij,ij->", left, right))
 
 
 def _transposed(matrix: NDArray[Real]) -> tuple[NDArray[Real], int]:

@@ -8,6 +8,7 @@ from math import prod
 import numpy as np
 import scipy.sparse as sp
 
+from workloads.operators.blas import product
 from workloads.operators.explicit import Explicit
 from workloads.operators.protocol import Array, Indices, Matrix, refuse_above_limit
 
@@ -126,10 +127,10 @@ def _dense_kron(arrays: Iterable[Array]) -> Array:
 
 
 def _sparse_kron(factors: Iterable[Matrix]) -> sp.csr_array:
-    product = sp.csr_array(np.ones((1, 1)))
+    built = sp.csr_array(np.ones((1, 1)))
     for factor in factors:
-        product = sp.csr_array(sp.kron(product, factor))
-    return product
+        built = sp.csr_array(sp.kron(built, factor))
+    return built
 
 
 def _form_work(factors: Sequence[Matrix]) -> int:
@@ -154,35 +155,37 @@ def _some_rows(factors: Sequence[Matrix], at: Indices) -> Array:
     return found
 
 
+def _times(factor: Matrix, x: Array) -> Array:
+    return np.asarray(factor @ x) if sp.issparse(factor) else product(factor, x)
+
+
 def _multiply(factors: Sequence[Matrix], x: Array) -> Array:
     """Kronecker product times x, one attribute at a time: each step turns the axes by one."""
     turned = x.reshape(x.shape[0], -1)
     columns = turned.shape[1]
     for factor in factors:
-        turned = np.asarray(factor @ turned.reshape(factor.shape[1], -1)).T
+        turned = _times(factor, turned.reshape(factor.shape[1], -1)).T
     return np.ascontiguousarray(turned.reshape(columns, -1).T).reshape(-1, *x.shape[1:])
 
 
 def _quadratic_forms(factors: Sequence[Matrix], symmetric: Array) -> Array:
-    """Contract both sides of ``symmetric`` with one factor after the other."""
-    left = symmetric[None]
-    for factor in map(_dense, factors):
-        values = factor.shape[1]
-        rest = left.shape[1] // values
-        blocks = left.reshape(-1, values, rest, values, rest)
-        one_side = np.tensordot(factor, blocks, axes=(1, 1))
-        left = np.einsum("rbxiy,ri->brxy", one_side, factor).reshape(-1, rest, rest)
-    return left.reshape(-1)
+    """``(⊗ F_i) S``, where row r of F_i holds the products of all two entries of row r."""
+    sizes = [int(factor.shape[1]) for factor in factors]
+    pairs = np.arange(2 * len(sizes)).reshape(2, -1).T.ravel()
+    paired = np.ascontiguousarray(symmetric.reshape(sizes + sizes).transpose(pairs))
+    return _multiply([_pair_products(factor) for factor in factors], paired.reshape(-1))
 
 
 def _weighted_gram(factors: Sequence[Matrix], weights: Array) -> Array:
-    """Expand the weights into a Gram matrix, one factor after the other from the last."""
-    built = weights.reshape(-1, 1, 1)
-    for factor in map(_dense, reversed(factors)):
-        rows, values = factor.shape
-        size = built.shape[1]
-        blocks = built.reshape(-1, rows, size, size).transpose(0, 2, 3, 1)
-        grams = (blocks[..., None, :] * factor.T) @ factor
-        built = grams.transpose(0, 3, 1, 4, 2).reshape(-1, values * size, values * size)
-    gram: Array = built[0]
-    return gram
+    """The transpose of `_quadratic_forms`: ``(⊗ F_i).T @ weights``, as a matrix."""
+    sizes = [int(factor.shape[1]) for factor in factors]
+    paired = _multiply([_pair_products(factor).T for factor in factors], weights)
+    doubled = [size for size in sizes for _ in range(2)]
+    apart = np.arange(2 * len(sizes)).reshape(-1, 2).T.ravel()
+    return paired.reshape(doubled).transpose(apart).reshape(prod(sizes), -1)
+
+
+def _pair_products(factor: Matrix) -> Array:
+    dense = _dense(factor)
+    rows, values = dense.shape
+    return (dense[:, :, None] * dense[:, None, :]).reshape(rows, values * values)
