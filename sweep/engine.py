@@ -8,11 +8,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from sweep import worker
+from sweep import solving, worker
 from sweep.events import CellsDone, Listener, TaskRetried
 from sweep.graph import Solve, Task, shared_workloads
 from sweep.outcome import CellRecord, Status
-from sweep.worker import Done, Place
+from sweep.place import Place
+from sweep.worker import Done
 
 _DROPPED = ("cancelled", "lost")
 _TICK_SECONDS = 0.5
@@ -66,7 +67,7 @@ class _Flight:
     def _workload(self, key: str) -> Any:
         if key not in self.workloads:
             self.workloads[key] = self.client.submit(
-                worker.build, self.specs[key], key=f"{self.prefix}-workload-{key}", pure=False
+                solving.build, self.specs[key], key=f"{self.prefix}-workload-{key}", pure=False
             )
         return self.workloads[key]
 

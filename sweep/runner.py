@@ -318,7 +318,7 @@ class _Session:
 
     def _execute(self, planned: list[graph.Task], client: Any, spec: "ClusterSpec | None") -> None:
         from sweep import engine
-        from sweep.worker import Place
+        from sweep.place import Place
 
         experiment, store = self.sweep.experiment, self.sweep.store
         place = Place(

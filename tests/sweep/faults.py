@@ -15,7 +15,7 @@ from pathlib import Path
 import distributed
 
 from solvers import NotApplicableError
-from sweep import worker
+from sweep import solving, watchdog
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class FaultPlugin(distributed.WorkerPlugin):
         uninstall()
 
 
-_ORIGINAL = (worker.run_solver, worker._GRACE_SECONDS)
+_ORIGINAL = (solving.run_solver, watchdog._GRACE_SECONDS)
 
 
 def install(folder: Path, faults: Sequence[Fault], grace_s: float | None = None) -> None:
@@ -73,13 +73,13 @@ def install(folder: Path, faults: Sequence[Fault], grace_s: float | None = None)
                     fault.strike()
         return solve(item, *rest)
 
-    worker.run_solver = run_solver
+    solving.run_solver = run_solver
     if grace_s is not None:
-        worker._GRACE_SECONDS = grace_s
+        watchdog._GRACE_SECONDS = grace_s
 
 
 def uninstall() -> None:
-    worker.run_solver, worker._GRACE_SECONDS = _ORIGINAL
+    solving.run_solver, watchdog._GRACE_SECONDS = _ORIGINAL
 
 
 @contextmanager

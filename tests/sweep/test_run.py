@@ -9,6 +9,7 @@ import sweep
 from sweep import events, graph, worker
 from sweep.errors import StoreError, SweepError
 from sweep.outcome import BoundRecord, Status
+from sweep.place import Place
 from sweep.runner import of_store
 
 
@@ -197,7 +198,7 @@ def test_a_task_done_before_is_not_done_again(tmp_path, small):
     cells = graph.distinct(expand(small())).values()
     ledger = journal.Ledger()
     task = graph.Task("r000001", tuple(graph.solves(cells, ledger, costs.Costs())))
-    here = worker.Place(str(place.path), place.identity)
+    here = Place(str(place.path), place.identity)
     first = worker.perform(task, here, {})
     assert first.written
     assert worker.perform(task, here, {}) == first
@@ -210,7 +211,7 @@ def test_a_worker_without_the_store_hands_its_records_over(tmp_path, small):
     place = store.create(tmp_path / "s", "small")
     cells = graph.distinct(expand(small())).values()
     items = graph.bounds(cells, journal.Ledger(), costs.Costs())
-    done = worker.perform(graph.Task("r1", tuple(items)), worker.Place(str(place.path), "else"), {})
+    done = worker.perform(graph.Task("r1", tuple(items)), Place(str(place.path), "else"), {})
     assert not done.written
     assert all(isinstance(r, BoundRecord) and r.lower_bound > 1 for r in done.records)
     assert not list(place.journal.iterdir())
@@ -223,7 +224,7 @@ def test_arrays_that_cannot_be_kept_fail_their_cells_with_a_sentence(tmp_path, s
     place = store.create(tmp_path / "s", "small")
     cells = graph.distinct(expand(small())).values()
     items = graph.solves(cells, journal.Ledger(), costs.Costs())
-    elsewhere = worker.Place(str(place.path), "else", keep=("covariance",))
+    elsewhere = Place(str(place.path), "else", keep=("covariance",))
     done = worker.perform(graph.Task("r1", tuple(items)), elsewhere, {})
     assert {record.status for record in done.records} == {"failed"}
     assert all("put the store on a disk" in record.error for record in done.records)
@@ -240,7 +241,7 @@ def test_a_workload_that_cannot_be_built_fails_its_cells_only(tmp_path):
         "s2", "p2", "w2", Spec("prefix", {"d": 4}), uniform, ip, (graph.CellTask("c2"),)
     )
     bound = graph.Bound("p1", "w1", nowhere, uniform)
-    done = worker.perform(graph.Task("t", (lost, fine, bound)), worker.Place(str(tmp_path), ""), {})
+    done = worker.perform(graph.Task("t", (lost, fine, bound)), Place(str(tmp_path), ""), {})
     assert [r.status for r in done.records[:2]] == ["failed", "ok"]
     assert "gone.npy" in done.records[0].error
     assert done.records[2].lower_bound is None
