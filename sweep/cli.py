@@ -223,16 +223,18 @@ def show(store: StoreFolder) -> None:
     """
     with _sentences():
         from sweep import runner
+        from sweep.laid_out import experiment_of
         from sweep.store import open_
 
         dataset = runner.open_dataset(store)
-        _show(runner.experiment_of(open_(store)), dataset)
+        _show(experiment_of(open_(store)), dataset)
 
 
 def _watch(folder: Path, work: Any) -> None:
     """Do a run under a progress bar, then show its tables and where the dataset is."""
-    from sweep import runner, screen
+    from sweep import screen
     from sweep.events import Event, RunEnded, to_all
+    from sweep.laid_out import experiment_of
     from sweep.progress import ProgressBar
     from sweep.store import open_
 
@@ -247,7 +249,7 @@ def _watch(folder: Path, work: Any) -> None:
     with ProgressBar(console) as bar:
         dataset = work(to_all(bar, remember))
     store = open_(folder)
-    _show(runner.experiment_of(store), dataset)
+    _show(experiment_of(store), dataset)
     last = ended[-1]
     console.print(f"{screen.counts(last.statuses)} in {screen.duration(last.seconds)}")
     console.print(f"dataset: {store.results}")

@@ -11,8 +11,8 @@ from typing import Any
 from sweep import history
 from sweep.cells import Scalar
 from sweep.journal import Journal, Ledger
+from sweep.laid_out import Sweep, of_store
 from sweep.outcome import CellRecord
-from sweep.runner import Sweep, of_store
 
 
 @dataclass(frozen=True)

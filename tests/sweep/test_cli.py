@@ -3,7 +3,7 @@ import re
 import pytest
 from typer.testing import CliRunner
 
-from sweep import runner, store
+from sweep import runner, session, store
 from sweep.cli import app
 from sweep.experiment import experiments
 
@@ -20,12 +20,12 @@ def sweep_command(tmp_path, monkeypatch):
 @pytest.fixture
 def on_the_test_cluster(client, monkeypatch):
     """Runs that would start a cluster use the one of the tests."""
-    work = runner._Session.work
+    work = session.Session.work
 
     def work_here(self, cells, todo, given, spec):
         work(self, cells, todo, client, spec)
 
-    monkeypatch.setattr(runner._Session, "work", work_here)
+    monkeypatch.setattr(session.Session, "work", work_here)
 
 
 @pytest.fixture

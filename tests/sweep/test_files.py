@@ -12,8 +12,8 @@ from sweep.errors import StoreError
 from sweep.experiment import parse_experiment
 from sweep.files import File
 from sweep.grid import expand
+from sweep.laid_out import of_store
 from sweep.outcome import Status
-from sweep.runner import of_store
 
 
 def experiment(workload, targets=None, options=None, method="IP"):

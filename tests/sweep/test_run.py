@@ -8,9 +8,9 @@ from faults import Fault, injected
 import sweep
 from sweep import events, graph, worker
 from sweep.errors import StoreError, SweepError
+from sweep.laid_out import of_store
 from sweep.outcome import BoundRecord, Status
 from sweep.place import Place
-from sweep.runner import of_store
 
 
 def states(dataset):

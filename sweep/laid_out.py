@@ -1,0 +1,125 @@
+"""An experiment laid out in a store: its cells, how they stand, and which a condition means."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from sweep import conditions, graph
+from sweep.cells import Cell, Grid
+from sweep.errors import StoreError, SweepError
+from sweep.experiment import Experiment, parse_experiment
+from sweep.grid import expand
+from sweep.journal import Ledger
+from sweep.store import Store, open_
+
+
+@dataclass(frozen=True, eq=False)
+class Sweep:
+    """An experiment laid out in a store.
+
+    Attributes
+    ----------
+    experiment : Experiment
+        What is asked.
+    grids : tuple of Grid
+        Its cells.
+    store : Store
+        Where the answers are kept.
+    """
+
+    experiment: Experiment
+    grids: tuple[Grid, ...]
+    store: Store
+
+    @cached_property
+    def cells(self) -> Mapping[str, Cell]:
+        """The cells of all grids, by id."""
+        return graph.distinct(self.grids)
+
+    def statuses(self, ledger: Ledger) -> dict[str, int]:
+        """Number of cells by status."""
+        return dict(Counter(ledger.status(cell).label for cell in self.cells))
+
+    def check_growth(self) -> None:
+        """Refuse an experiment that no longer has all the cells of its store.
+
+        Raises
+        ------
+        StoreError
+            If a value was taken out, or a file that it names holds something else now.
+        """
+        if not self.store.described:
+            return
+        gone = self.store.cells - self.cells.keys()
+        if gone:
+            raise StoreError(
+                f"store {str(self.store.path)!r} holds {len(gone)} cells that experiment "
+                f"{self.experiment.name!r} does not have as it is now (it has {len(self.cells)}): "
+                "a value was taken out, or a file that it names holds something else now; a "
+                "store can grow, not change: give another --store"
+            )
+
+
+def experiment_of(store: Store) -> Experiment:
+    """The experiment that a store was last run with."""
+    return parse_experiment(store.text, f"{store.experiment}.yaml")
+
+
+def of_store(store: str | Path) -> Sweep:
+    """The experiment of a store, laid out.
+
+    Raises
+    ------
+    StoreError
+        If the folder is no store, or a file that its experiment names holds something else
+        now.
+    """
+    found = open_(Path(store))
+    experiment = experiment_of(found)
+    sweep = Sweep(experiment, expand(experiment), found)
+    sweep.check_growth()
+    return sweep
+
+
+def selected(sweep: Sweep, ledger: Ledger, where: str | None) -> list[Cell]:
+    """The cells for which a condition holds; those in trouble if there is none.
+
+    Raises
+    ------
+    SweepError
+        If the condition is not valid or holds for no cell.
+    """
+    if where is None:
+        return [cell for id_, cell in sweep.cells.items() if ledger.status(id_).troubled]
+    condition = conditions.parse(where)
+    found = {
+        cell.id: cell
+        for grid in sweep.grids
+        for cell in grid.cells
+        if condition.holds(
+            {
+                **grid.scalars,
+                **_companions(grid, cell),
+                **cell.coords,
+                "group": grid.group,
+                "status": ledger.status(cell.id).label,
+            }
+        )
+    }
+    if not found:
+        raise SweepError(
+            f"condition {where!r} holds for no cell of store {str(sweep.store.path)!r}; "
+            "'sweep status' shows what it holds"
+        )
+    return list(found.values())
+
+
+def _companions(grid: Grid, cell: Cell) -> dict[str, Any]:
+    return {
+        name: values[axis.values.index(cell.coords[axis.name])]
+        for axis in grid.axes
+        for name, values in axis.companions.items()
+    }

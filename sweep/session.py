@@ -1,0 +1,168 @@
+"""The open store of one run: its journal, and its dataset kept up to date."""
+
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from sweep import events, graph, history, journal
+from sweep.cells import Cell
+from sweep.costs import Costs
+from sweep.journal import Journal
+from sweep.laid_out import Sweep
+from sweep.outcome import Record
+from sweep.store import explained
+
+if TYPE_CHECKING:
+    from sweep.cluster import ClusterSpec
+    from sweep.worker import Done
+
+_FLUSH_SECONDS = 2.0
+_FLUSH_SHARE = 20.0
+
+
+class Session:
+    """The open store of one run: its journal, and its dataset kept up to date."""
+
+    def __init__(self, sweep: Sweep, tell: events.Listener) -> None:
+        self.sweep = sweep
+        self.tell = tell
+        self.journal = Journal(sweep.store.journal)
+        self.ledger = self.journal.refresh()
+        self.number = 1 + max(map(_run_number, self.journal.names), default=0)
+        self._next_flush = 0.0
+
+    def write(self, name: str, records: Iterable[Record]) -> None:
+        """Put records into the journal from here."""
+        held = tuple(records)
+        with explained(self.sweep.store.path):
+            journal.write_segment(self.sweep.store.journal, name, held)
+        self.journal.take(name, held)
+
+    def reuse(self, cells: Iterable[Cell]) -> None:
+        """Record the cells whose solve is in the journal already."""
+        records = graph.reusable(cells, self.ledger)
+        if records:
+            self.write(f"r{self.number:06d}-reused", records)
+
+    def work(
+        self, cells: list[Cell], todo: int, client: Any, cluster: "ClusterSpec | None"
+    ) -> None:
+        """Solve these cells and compute the certificates that are missing."""
+        costs = Costs(self.sweep.experiment.time_limit)
+        solves = graph.solves(cells, self.ledger, costs, self.sweep.experiment.warm_start)
+        missing = graph.bounds(self.sweep.cells.values(), self.ledger, costs)
+        planned = graph.tasks([*solves, *missing], f"r{self.number:06d}")
+        self.tell(
+            events.RunStarted(
+                self.sweep.experiment.name,
+                self.sweep.store.path,
+                len(self.sweep.cells),
+                todo,
+                todo - len(cells),
+                len(solves),
+                len(missing),
+                len(planned),
+            )
+        )
+        self.publish()
+        if planned:
+            self._execute(planned, client, cluster)
+
+    def publish(self) -> None:
+        """Derive the dataset from the journal, unless the one on the disk says the same."""
+        state = f"{self.sweep.experiment.digest}:{self.journal.segments}"
+        if self.sweep.store.state == state:
+            return
+        from sweep import dataset
+
+        started = time.perf_counter()
+        made = self._derivation.dataset(self.ledger)
+        made.attrs["journal_state"] = state
+        path = self.sweep.store.publish(lambda folder: dataset.write(made, folder))
+        seconds = time.perf_counter() - started
+        self._next_flush = time.monotonic() + max(_FLUSH_SECONDS, _FLUSH_SHARE * seconds)
+        self.tell(events.DatasetWritten(path, seconds))
+
+    def accept(self, done: "Done") -> None:
+        """Take in a task's outcome; write it down here if its worker could not."""
+        if done.written:
+            self.journal.take(done.name, done.records)
+        elif done.records:
+            self.write(done.name, done.records)
+
+    def tick(self) -> None:
+        """Publish if it is time."""
+        if time.monotonic() >= self._next_flush:
+            self.publish()
+
+    @cached_property
+    def _derivation(self) -> Any:
+        from sweep import dataset
+
+        experiment = self.sweep.experiment
+        attributes = {
+            "title": experiment.title or experiment.name,
+            "source": experiment.source,
+            "experiment": experiment.name,
+            "experiment_text": experiment.text,
+            "experiment_digest": experiment.digest,
+            "reference": experiment.reference,
+        }
+        terms = dataset.Terms(
+            experiment.epsilon, experiment.delta, experiment.reference, attributes
+        )
+        return dataset.Derivation(self.sweep.grids, terms)
+
+    def _execute(self, planned: list[graph.Task], client: Any, spec: "ClusterSpec | None") -> None:
+        from sweep import engine
+        from sweep.place import Place
+
+        experiment, store = self.sweep.experiment, self.sweep.store
+        place = Place(
+            str(store.path.resolve()), store.identity, experiment.keep, experiment.time_limit
+        )
+        with _client(client, spec) as ready:
+            threads = ready.nthreads()
+            self.tell(events.ClusterReady(len(threads), sum(threads.values())))
+            engine.execute(ready, planned, place, self.accept, self.tick, self.tell)
+
+
+@contextmanager
+def recorded(sweep: Sweep, listen: events.Listener) -> Iterator[Session]:
+    """A session with the store locked; the dataset and the history are right at its end."""
+    store, started = sweep.store, time.monotonic()
+    with store.locked():
+        sweep.check_growth()
+        store.describe(sweep.experiment.text, sweep.cells)
+        tell = events.to_all(history.recorder(store.path), listen)
+        session = Session(sweep, tell)
+        interrupted = False
+        try:
+            yield session
+        except KeyboardInterrupt:
+            interrupted = True
+            raise
+        finally:
+            with explained(store.path):
+                session.journal.refresh()
+                session.publish()
+                statuses = sweep.statuses(session.ledger)
+                tell(events.RunEnded(statuses, time.monotonic() - started, interrupted))
+
+
+@contextmanager
+def _client(given: Any, spec: "ClusterSpec | None") -> Iterator[Any]:
+    from sweep import cluster
+
+    if given is not None:
+        yield given
+        return
+    with cluster.connected(spec or cluster.LOCAL) as client:
+        yield client
+
+
+def _run_number(segment: str) -> int:
+    head = segment.partition("-")[0].removeprefix("r")
+    return int(head) if head.isdigit() else 0
