@@ -22,6 +22,7 @@ _STEP_TO_BOUNDARY = 0.95
 _SMALLEST_CENTRING = 1e-4
 _SMALLEST_STEP = 1e-4
 _OFF_CENTRE = 4.0
+_REDUCTION = 0.003
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,7 +271,7 @@ def _newton(point: Point, slack: Array, multipliers: Array, aim: Aim) -> _Step:
     correction = np.clip(x * relative * slack_step, -10 * mu, 10 * mu)
 
     target = centring - complementarity - correction
-    relative, change = system.solve(mass + target, missing)
+    relative, change = system.solve(mass + target, missing, _REDUCTION)
     return _Step(relative, target / x - slack * relative, change, system.products)
 
 

@@ -34,7 +34,6 @@ _HEAVY_AT_LEAST = 500
 _NODE_SPACING = 2.0
 _SMALLEST_RELATIVE = 1e-9
 _RIDGES = (1e-7, 1e-5, 1e-3)
-_REDUCTION = 0.03
 _MOST_PRODUCTS = 80
 
 
@@ -59,7 +58,11 @@ class NewtonSystem:
     """
 
     def __init__(
-        self, found: Spectrum, free_share: Array | None, diagonal: Array, constraints: Array
+        self,
+        found: Spectrum,
+        free_share: Array | None,
+        diagonal: Array,
+        constraints: Array,
     ) -> None:
         columns = found.columns.shape[0]
         self.products = 0
@@ -85,15 +88,34 @@ class NewtonSystem:
         nu = np.asarray(np.linalg.lstsq(self._schur, excess, rcond=None)[0], dtype=np.float64)
         return solved - product(self._solved, nu), nu
 
-    def solve(self, b: Array, r: Array) -> tuple[Array, Array]:
-        """(z, nu) by conjugate gradients in the null space of the constraints."""
-        z, start = self.approximate(b, r)
-        pulled = b - product(self._constraints, start)
+    def solve(self, b: Array, r: Array, reduction: float) -> tuple[Array, Array]:
+        """(z, nu) by conjugate gradients in the null space of the constraints.
+
+        What of b the constraints take up in any case is left out from the start: beside it
+        the rest would be lost to rounding.
+
+        Parameters
+        ----------
+        b : numpy.ndarray, shape (n,)
+            Right side.
+        r : numpy.ndarray, shape (number of groups,)
+            What the constraints sum to.
+        reduction : float
+            By how much the residual is to fall, relative to b, in the norm of the system.
+
+        Returns
+        -------
+        tuple of numpy.ndarray
+        """
+        taken = np.asarray(np.linalg.lstsq(self._constraints, b, rcond=None)[0], dtype=np.float64)
+        left = b - product(self._constraints, taken)
+        z, start = self.approximate(left, r)
+        pulled = left - product(self._constraints, start)
         residual = pulled - self._product(z)
         none = np.zeros_like(r)
         direction, change = self.approximate(residual, none)
         energy = inner(residual, direction)
-        enough = _REDUCTION**2 * abs(inner(z, pulled))
+        enough = reduction**2 * abs(inner(z, pulled))
         while energy > enough and self.products < _MOST_PRODUCTS:
             image = self._product(direction)
             length = energy / inner(direction, image)
@@ -102,7 +124,7 @@ class NewtonSystem:
             projected, change = self.approximate(residual, none)
             following = inner(residual, projected)
             direction, energy = projected + (following / energy) * direction, following
-        return z, start + change
+        return z, taken + start + change
 
     def _product(self, z: Array) -> Array:
         self.products += 1

@@ -41,6 +41,7 @@ _SMALLEST_START = 1e-3
 _LARGEST_EXPONENT = 50.0
 _SMALLEST_STEP = 1e-8
 _ROUNDING = 1e-13
+_REDUCTION = 0.03
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ class _Level:
         curvature = x / self.t + self.barrier
         free_share = x[program.factors.cells :] / point.q
         system = NewtonSystem(point.spectrum, free_share, curvature, x[:, None] * program.groups)
-        step, _ = system.solve(slope, np.zeros(program.groups.shape[1]))
+        step, _ = system.solve(slope, np.zeros(program.groups.shape[1]), _REDUCTION)
         return step, float(step @ slope), system.products
 
 

@@ -89,12 +89,14 @@ def test_the_newton_system_holds_the_second_derivatives(m, d):
     constraints[:d, 0], constraints[d:, 1] = p, q
     system = NewtonSystem(found, np.ones(m), diagonal, constraints)
     b, r = np.linspace(-1, 1, n), np.array([0.01, -0.02])
-    z, _ = system.solve(b, r)
+    z, _ = system.solve(b, r, 0.03)
     full = np.block([[exact + np.diag(diagonal), constraints], [constraints.T, np.zeros((2, 2))]])
     expected = np.linalg.solve(full, np.concatenate([b, r]))
     np.testing.assert_allclose(constraints.T @ z, r, atol=1e-5)
     error = (exact + np.diag(diagonal)) @ (z - expected[:n])
     assert abs((z - expected[:n]) @ error) <= 0.05**2 * abs(expected[:n] @ b)
+    along, _ = system.solve(b + constraints @ np.array([1e6, -1e7]), r, 0.03)
+    np.testing.assert_allclose(along, z, atol=1e-6 * np.abs(z).max())
 
 
 def test_light_weights_are_left_to_their_diagonal(monkeypatch):

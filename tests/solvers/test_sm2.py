@@ -203,8 +203,18 @@ def test_the_default_is_certified(case):
     assert solution.lower_bound <= certified.squared_privacy_cost * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("case", DETERMINISTIC)
+def test_a_tight_tolerance_is_reached(case):
+    """No more steps than a few beyond the default's: they double the digits."""
+    usual = solvers.solve("SM-II", *DETERMINISTIC[case])
+    tight = solvers.solve("SM-II", *DETERMINISTIC[case], tol=1e-6)
+    assert tight.converged
+    assert tight.gap <= 1e-6
+    assert tight.iterations <= usual.iterations + 10
+
+
 @settings(max_examples=30)
-@given(st.integers(0, 10_000), st.sampled_from([1e-2, 5e-4, 5e-5]))
+@given(st.integers(0, 10_000), st.sampled_from([1e-2, 5e-4, 1e-6]))
 def test_within_its_tolerance_of_the_optimum(seed, tol):
     matrix, targets = random_problem(seed)
     solution = solvers.solve("SM-II", matrix, targets, tol=tol)

@@ -121,7 +121,7 @@ def test_the_newton_system_is_the_same():
         program = WeightProgram(one, np.zeros(workload.m), True, np.zeros(n), np.ones((n, 1)))
         point = evaluate(program, x)
         system = NewtonSystem(point.spectrum, np.ones(workload.m), x, constraints)
-        steps.append(system.solve(b, r)[0])
+        steps.append(system.solve(b, r, 0.03)[0])
     difference = steps[0] - steps[1]
     assert x @ np.square(difference) <= 0.1**2 * (x @ np.square(steps[1]))
 
