@@ -1,6 +1,7 @@
 """From a dual result to a solution whose covariance confirms the dual's numbers."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ def from_dual(
     problem: Problem,
     result: DualResult,
     value: Callable[[Solution], float],
+    tol: float,
     notes: Mapping[str, Any] | None = None,
     **facts: Any,
 ) -> Solution:
@@ -33,6 +35,8 @@ def from_dual(
         Weights and covariance.
     value : callable
         The objective of a solution; must give ``result.upper``.
+    tol : float
+        The gap that the objective, recomputed, must keep to be converged.
     notes : Mapping, optional
         What to report beside the factorisations and products.
     **facts
@@ -70,6 +74,9 @@ def from_dual(
         raise SolveFailedError(
             f"{method}: the objective recomputed from the covariance is {found:.9g}, the dual "
             f"claims {result.upper:.9g}: too ill-conditioned for double precision (the targets "
-            f"span {decades:.1f} decades; bring them closer together)"
+            f"span {decades:.1f} decades: bring them closer together; or queries or cells of W "
+            "are equal but for rounding: make them equal)"
         )
+    if solution.converged and found > result.lower * (1 + tol):
+        return replace(solution, converged=False)
     return solution

@@ -22,6 +22,7 @@ _STEP_TO_BOUNDARY = 0.95
 _SMALLEST_CENTRING = 1e-4
 _SMALLEST_STEP = 1e-4
 _OFF_CENTRE = 4.0
+_LEAST_CENTRALITY = 0.01
 _REDUCTION = 0.003
 
 
@@ -190,6 +191,7 @@ def maximise(
     reduced = point.gradient - program.cost
     multipliers = np.array([1.02 * np.max(reduced[group > 0]) for group in groups.T])
     slack = np.maximum(groups @ multipliers - reduced, 1e-3 * np.abs(reduced) + 1e-300)
+    slack = np.maximum(slack, _LEAST_CENTRALITY * float(np.mean(point.x * slack)) / point.x)
     lower, upper, best, best_slack = 0.0, np.inf, point, slack
     factorisations, products, iteration = 1, 0, 0
     while True:

@@ -3,10 +3,12 @@
 import difflib
 import importlib
 import inspect
+import math
 import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from numbers import Integral, Real
 from types import MappingProxyType
 from typing import Any
 
@@ -126,6 +128,10 @@ class Method:
         )
         return self.self_certifying and plain
 
+    def takes_start(self, options: Mapping[str, Any]) -> bool:
+        """Whether a solve with these options can begin at the weights of a neighbour."""
+        return "start" in self.options and options.get("algorithm", "dual") == "dual"
+
     def expected_work(
         self, m: int, d: int, options: Mapping[str, Any], form_work: int | None = None
     ) -> Work:
@@ -169,7 +175,7 @@ class Method:
         Raises
         ------
         OptionError
-            If the preset or an option does not exist.
+            If the preset or an option does not exist, or its value is out of range.
         NotApplicableError
             If it does not take that kind of workload.
         """
@@ -184,10 +190,36 @@ class Method:
                     f"method {self.name!r} has no option {name!r}{_hint(name, known)}"
                 )
         chosen = {name: parameter.default for name, parameter in known.items()}
-        return {**chosen, **(self.presets[preset] if preset else {}), **options}
+        chosen |= {**(self.presets[preset] if preset else {}), **options}
+        for name, value in chosen.items():
+            _check_range(self.name, name, value)
+        return chosen
 
     def _solvers(self) -> dict[Kind, Callable[..., Any] | None]:
         return {"matrix": self.solve, "graph": self.solve_graph}
+
+
+_AT_LEAST_ZERO = frozenset({"tol", "time_limit", "max_iterations", "seed"})
+_POSITIVE = frozenset({"epsilon", "theta", "nttol"})
+_SHARES = frozenset({"sigma", "beta"})
+_WHOLE = frozenset({"max_iterations", "seed"})
+"""Options that mean the same in every method that has them."""
+
+
+def _check_range(method: str, name: str, value: Any) -> None:
+    if name == "tol" and not isinstance(value, Real):
+        raise OptionError(f"{method}: tol is {value!r}; expected a number of at least 0")
+    if name in _WHOLE and not isinstance(value, (Integral, type(None))):
+        raise OptionError(f"{method}: {name} is {value!r}; expected a whole number")
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return
+    number = float(value)
+    if name in _AT_LEAST_ZERO and not number >= 0:
+        raise OptionError(f"{method}: {name} is {value}; expected a number of at least 0")
+    if name in _POSITIVE and not 0 < number < math.inf:
+        raise OptionError(f"{method}: {name} is {value}; expected a positive finite number")
+    if name in _SHARES and not 0 < number < 1:
+        raise OptionError(f"{method}: {name} is {value}; expected a number between 0 and 1")
 
 
 @cache

@@ -9,7 +9,9 @@ from numpy.typing import ArrayLike
 
 from solvers.factors import Factors, factorise, structured
 from workloads import TargetsError, Workload, from_matrix
-from workloads.operators import Array, Explicit, Matrix, QueryOperator, Scaled
+from workloads.operators import Array, Explicit, Marginals, Matrix, QueryOperator, Scaled
+
+_LARGEST_SCALE = 1e60
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,10 +85,30 @@ def as_problem(
     WorkloadError
         If the matrix is empty, not finite or zero.
     TargetsError
-        If the targets are not m positive finite numbers.
+        If the targets are not m positive finite numbers, or further from the queries' squared
+        norms than a factor of 1e60.
     """
     known = workload if isinstance(workload, Workload) else from_matrix(workload)
-    return Problem(known, check_targets(known, 1.0 if targets is None else targets))
+    problem = Problem(known, check_targets(known, 1.0 if targets is None else targets))
+    _check_scale(problem)
+    return problem
+
+
+def _check_scale(problem: Problem) -> None:
+    """Refuse queries whose norms, over their targets, have squares beyond single precision."""
+    workload = problem.workload
+    if not workload.listed or isinstance(workload.operator, Marginals):
+        return
+    with np.errstate(over="ignore", under="ignore", divide="ignore"):
+        scale = workload.operator.squared_row_norms() / problem.targets
+    bad = np.flatnonzero((scale > _LARGEST_SCALE) | ((scale > 0) & (scale < 1 / _LARGEST_SCALE)))
+    if bad.size or not np.any(scale):
+        at = int(bad[0]) if bad.size else 0
+        raise TargetsError(
+            f"query {at} (counted from 0) of workload {workload.name!r} has a squared norm of "
+            f"{scale[at]:g} times its target {problem.targets[at]:g}; expected between "
+            f"{1 / _LARGEST_SCALE:g} and {_LARGEST_SCALE:g}: scale the queries or the targets"
+        )
 
 
 def check_targets(workload: Workload, targets: ArrayLike) -> Array:

@@ -121,6 +121,8 @@ def _descend(
     room_left = room - np.square(rows @ settled).sum(axis=1)
     free_rows = rows @ free
     asked = np.square(free_rows).sum(axis=1) > _NEGLIGIBLE * room
+    if not (asked.any() and open_columns.any() and np.all(room_left[asked] > 0)):
+        return Refined(root, 1, level.gap)
     part = held(free_rows[asked], inner[:, open_columns])
     below = _least_largest(part, used_here[open_columns], room_left[asked], tol, deadline)
     rest = _descend(

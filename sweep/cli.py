@@ -1,6 +1,8 @@
 """The command line: ``sweep list``, ``plan``, ``run``, ``status``, ``rerun`` and ``show``."""
 
+import os
 import signal
+import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -252,9 +254,12 @@ def _watch(folder: Path, work: Any) -> None:
     _show(experiment_of(store), dataset)
     last = ended[-1]
     console.print(f"{screen.counts(last.statuses)} in {screen.duration(last.seconds)}")
-    console.print(f"dataset: {store.results}")
+    console.print(f"dataset: {store.results}", markup=False)
     if any(last.statuses.get(name) for name in ("failed", "timeout", "lost")):
-        console.print(f"'sweep status {folder} --errors' says why; 'sweep rerun {folder}' retries")
+        console.print(
+            f"'sweep status {folder} --errors' says why; 'sweep rerun {folder}' retries",
+            markup=False,
+        )
         raise typer.Exit(TROUBLED)
 
 
@@ -263,7 +268,7 @@ def _show(experiment: Any, dataset: Any) -> None:
 
     console = screen.console()
     for table in report.tables(dataset, experiment):
-        console.print(table)
+        console.print(table, markup=False)
         console.print()
 
 
@@ -321,7 +326,8 @@ def _complain(text: str) -> None:
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command line; modules of the current folder can be imported."""
+    sys.path.append(os.getcwd())
     app()
 
 

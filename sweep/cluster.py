@@ -104,10 +104,11 @@ def load(path: Path) -> ClusterSpec:
             f"cluster file {str(path)!r} cannot be read: {error.strerror}; "
             "give the path of a cluster.yaml"
         ) from error
-    except YAMLError as error:
-        raise ClusterError(
-            f"cluster file {str(path)!r} is no YAML: {str(error).splitlines()[0]}"
-        ) from error
+    except (YAMLError, UnicodeDecodeError) as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f", line {mark.line + 1}" if mark is not None else ""
+        said = getattr(error, "problem", None) or str(error).splitlines()[0]
+        raise ClusterError(f"cluster file {str(path)!r}{line} is no YAML: {said}") from error
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"])

@@ -35,6 +35,10 @@ _UNARY: Mapping[type[ast.unaryop], Callable[[Any], Any]] = {
 }
 
 
+class MissingCoordinateError(SweepError):
+    """A condition speaks of a coordinate that there is not."""
+
+
 @dataclass(frozen=True)
 class Condition:
     """A condition that was checked to be harmless.
@@ -56,17 +60,19 @@ class Condition:
 
         Raises
         ------
+        MissingCoordinateError
+            If a coordinate is missing.
         SweepError
-            If a coordinate is missing, or the values do not compare.
+            If the values do not compare.
         """
         try:
             return bool(_value(self._tree, coordinates))
         except KeyError as error:
-            raise SweepError(
+            raise MissingCoordinateError(
                 f"condition {self.text!r}: there is no coordinate {error}; "
                 f"there is: {', '.join(coordinates)}"
             ) from error
-        except (TypeError, ZeroDivisionError) as error:
+        except (TypeError, ValueError, ArithmeticError, MemoryError, RecursionError) as error:
             raise SweepError(f"condition {self.text!r} cannot be evaluated: {error}") from error
 
 
@@ -80,7 +86,7 @@ def parse(text: str) -> Condition:
     """
     try:
         tree = ast.parse(text.strip(), mode="eval").body
-    except (SyntaxError, ValueError) as error:
+    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
         raise SweepError(
             f"condition {text!r} cannot be read; expected such as \"d <= 256 and method != 'IP'\""
         ) from error

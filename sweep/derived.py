@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from solvers import budget, privacy
 from sweep.frame import Column, Frame
 from sweep.journal import Ledger
-from sweep.outcome import CellRecord
+from sweep.outcome import CellRecord, Status
 
 Float = NDArray[np.float64]
 
@@ -58,11 +58,15 @@ def columns(frame: Frame, ledger: Ledger) -> dict[str, Column]:
 def _compared(
     frame: Frame, ledger: Ledger, records: Sequence[CellRecord | None]
 ) -> dict[str, Column]:
-    """Privacy costs, compared with the reference, the lower bound and CA."""
+    """Privacy costs, compared with the reference, the lower bound and CA.
+
+    What a reference or a CA reached before its time was over is no measure for others: NaN.
+    """
     cost = reported("squared_privacy_cost", records)
     total = reported("total_variance", records)
     bound = np.array([ledger.bounds.get(problem, np.nan) for problem in frame.problems])
-    ratio = cost / partner(cost, frame.reference_cells)
+    finished = np.array([record is not None and record.state is Status.OK for record in records])
+    ratio = cost / partner(np.where(finished, cost, np.nan), frame.reference_cells)
     at_cost = total * cost
     return {
         "squared_privacy_cost": cost,
@@ -71,7 +75,8 @@ def _compared(
         "lower_bound": bound,
         "gap": np.maximum(cost / bound - 1.0, 0.0),
         "total_variance": total * ratio,
-        "total_variance_ratio": at_cost / partner(at_cost, frame.baseline_cells),
+        "total_variance_ratio": at_cost
+        / partner(np.where(finished, at_cost, np.nan), frame.baseline_cells),
     }
 
 

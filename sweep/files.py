@@ -1,12 +1,13 @@
 """Files that an experiment names: a cell is identified by what they hold, not by where they are."""
 
 import hashlib
+import importlib.util
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from workloads import WorkloadError, priors
-from workloads.parameters import FilePath, PriorText
+from workloads.parameters import FilePath, FunctionName, PriorText
 
 
 class File(str):
@@ -15,7 +16,7 @@ class File(str):
     Attributes
     ----------
     path : str
-        Where the file is, in the folder in which the command runs.
+        Where the file is, from the folder in which the command runs.
     sha256 : str
         64 hexadecimal digits.
     """
@@ -40,8 +41,7 @@ def located(value: str, expected: tuple[Any, ...]) -> str:
     """
     if isinstance(value, File):
         return value
-    from_prior = priors.path_of(value) if PriorText in expected else None
-    path = value if FilePath in expected else from_prior
+    path = _path(value, expected)
     if path is None:
         return value
     try:
@@ -81,6 +81,23 @@ def check_unchanged(params: Mapping[str, Any]) -> None:
                 f"file {file.path!r} does not hold what it held when the sweep began; give every "
                 "worker the same file and run the experiment again"
             )
+
+
+def _path(value: str, expected: tuple[Any, ...]) -> str | None:
+    if FilePath in expected:
+        return value
+    if FunctionName in expected:
+        return _module_file(value.partition(":")[0])
+    return priors.path_of(value) if PriorText in expected else None
+
+
+def _module_file(name: str) -> str | None:
+    """The source of a module; None where there is none, or finding it fails."""
+    try:
+        found = importlib.util.find_spec(name)
+    except Exception:
+        return None
+    return found.origin if found is not None and found.has_location else None
 
 
 def _hashed(path: str) -> str:

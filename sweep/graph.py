@@ -266,13 +266,10 @@ def _seconds(method: MethodSpec, workload: Spec, costs: Costs) -> float:
 
 
 def _chain(cell: Cell, along: str | None) -> str:
-    if along not in cell.coords or not _takes_start(cell.solved_as):
+    method = solvers.methods()[cell.solved_as.name]
+    if along not in cell.coords or not method.takes_start(cell.solved_as.options):
         return ""
     return digest([cell.group, {name: at for name, at in cell.coords.items() if name != along}])
-
-
-def _takes_start(method: MethodSpec) -> bool:
-    return "start" in solvers.methods()[method.name].options
 
 
 def _asks_matrix(cell: Cell) -> bool:

@@ -39,6 +39,7 @@ def expand(experiment: Experiment) -> tuple[Grid, ...]:
         If a name, a value or the layout is wrong; with file, line and key.
     """
     _check_reference(experiment)
+    _check_groups(experiment)
     groups: dict[str, list[Product]] = {}
     checked: set[str] = set()
     for at, block in enumerate(experiment.blocks):
@@ -51,6 +52,19 @@ def expand(experiment: Experiment) -> tuple[Grid, ...]:
     )
     _check_warm_start(experiment, grids)
     return grids
+
+
+def _check_groups(experiment: Experiment) -> None:
+    """Groups are folders: some names mean something else, some disks ignore the case."""
+    seen: dict[str, str] = {}
+    for at, block in enumerate(experiment.blocks):
+        here, other = ("blocks", at, "group"), seen.setdefault(block.group.casefold(), block.group)
+        if block.group in (".", "..") or block.group.startswith(".z"):
+            raise experiment.origin.error(here, f"group {block.group!r} is no name for a folder")
+        if other != block.group:
+            raise experiment.origin.error(
+                here, f"groups {other!r} and {block.group!r} differ in case alone; rename one"
+            )
 
 
 def _check_warm_start(experiment: Experiment, grids: Sequence[Grid]) -> None:

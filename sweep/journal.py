@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from sweep.errors import StoreError
 from sweep.outcome import BoundRecord, CellRecord, Record, Status, from_json, to_json
 
 SUFFIX = ".jsonl"
@@ -61,9 +62,21 @@ def write_segment(folder: Path, name: str, records: Iterable[Record]) -> Path:
 
 
 def read_segment(path: Path) -> list[Record]:
-    """The records of one segment, in order."""
-    with path.open(encoding="utf-8") as stream:
-        return [from_json(json.loads(line)) for line in stream]
+    """The records of one segment, in order.
+
+    Raises
+    ------
+    StoreError
+        If it cannot be read.
+    """
+    try:
+        with path.open(encoding="utf-8") as stream:
+            return [from_json(json.loads(line)) for line in stream]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise StoreError(
+            f"journal segment {str(path)!r} cannot be read ({type(error).__name__}: {error}); "
+            "restore it, or move it away: its cells are then solved again"
+        ) from error
 
 
 @dataclass
@@ -139,7 +152,14 @@ class Journal:
 
     def refresh(self) -> Ledger:
         """Take in the segments that are new since the last call."""
-        with os.scandir(self.folder) as entries:
+        try:
+            entries = os.scandir(self.folder)
+        except OSError as error:
+            raise StoreError(
+                f"journal {str(self.folder)!r} cannot be read ({error.strerror}); restore it, or "
+                "give another --store"
+            ) from error
+        with entries:
             names = sorted(
                 entry.name
                 for entry in entries

@@ -14,6 +14,7 @@ from sweep.experiment import Experiment, parse_experiment
 from sweep.grid import expand
 from sweep.journal import Ledger
 from sweep.store import Store, open_
+from workloads.parameters import nearest
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,8 +59,8 @@ class Sweep:
             raise StoreError(
                 f"store {str(self.store.path)!r} holds {len(gone)} cells that experiment "
                 f"{self.experiment.name!r} does not have as it is now (it has {len(self.cells)}): "
-                "a value was taken out, or a file that it names holds something else now; a "
-                "store can grow, not change: give another --store"
+                "a value was taken out or changed (simulate too), or a file that it names holds "
+                "something else now; a store can grow, not change: give another --store"
             )
 
 
@@ -87,6 +88,8 @@ def of_store(store: str | Path) -> Sweep:
 def selected(sweep: Sweep, ledger: Ledger, where: str | None) -> list[Cell]:
     """The cells for which a condition holds; those in trouble if there is none.
 
+    It holds for no cell of a group that lacks a coordinate which decides it.
+
     Raises
     ------
     SweepError
@@ -95,26 +98,40 @@ def selected(sweep: Sweep, ledger: Ledger, where: str | None) -> list[Cell]:
     if where is None:
         return [cell for id_, cell in sweep.cells.items() if ledger.status(id_).troubled]
     condition = conditions.parse(where)
-    found = {
-        cell.id: cell
-        for grid in sweep.grids
-        for cell in grid.cells
-        if condition.holds(
-            {
-                **grid.scalars,
-                **_companions(grid, cell),
-                **cell.coords,
-                "group": grid.group,
-                "status": ledger.status(cell.id).label,
-            }
+    coordinates = [
+        (cell, _coordinates(grid, cell, ledger)) for grid in sweep.grids for cell in grid.cells
+    ]
+    known = sorted({name for _, own in coordinates for name in own})
+    for name in sorted(condition.names.difference(known)):
+        raise SweepError(
+            f"condition {where!r} speaks of {name!r}, which is no coordinate of store "
+            f"{str(sweep.store.path)!r}; {nearest(name, known)}"
         )
-    }
+    found = {cell.id: cell for cell, own in coordinates if _holds(condition, own)}
     if not found:
         raise SweepError(
             f"condition {where!r} holds for no cell of store {str(sweep.store.path)!r}; "
             "'sweep status' shows what it holds"
         )
     return list(found.values())
+
+
+def _coordinates(grid: Grid, cell: Cell, ledger: Ledger) -> dict[str, Any]:
+    return {
+        **grid.scalars,
+        **_companions(grid, cell),
+        **cell.coords,
+        "group": grid.group,
+        "status": ledger.status(cell.id).label,
+    }
+
+
+def _holds(condition: conditions.Condition, coordinates: Mapping[str, Any]) -> bool:
+    """False too where the group has no such coordinate."""
+    try:
+        return condition.holds(coordinates)
+    except conditions.MissingCoordinateError:
+        return False
 
 
 def _companions(grid: Grid, cell: Cell) -> dict[str, Any]:

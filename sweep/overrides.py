@@ -66,7 +66,15 @@ def apply(document: Document, settings: Settings) -> Document:
     """
     for key, values in parse(settings).items():
         said = f"--set {key}={','.join(map(str, values))}"
-        paths = _set(document, key, values, said)
+        try:
+            paths = _set(document, key, values, said)
+        except (TypeError, KeyError, AttributeError, ValueError) as error:
+            if isinstance(error, ExperimentError):
+                raise
+            raise ExperimentError(
+                f"{said}: does not go with what is written there ({error}); 'sweep plan' without "
+                "--set says what is wrong with the file, if anything"
+            ) from error
         origin = document.origin
         for path in paths:
             origin = origin.moved(path, said)
@@ -112,11 +120,12 @@ def _block_value(key: str, values: list[Any], written: Any) -> Any:
     return chosen if key == "method" or len(chosen) > 1 else chosen[0]
 
 
-def _names(entry: Any) -> set[Any]:
+def _names(entry: Any) -> list[Any]:
     if not isinstance(entry, dict):
-        return {entry}
-    preset = f"{entry.get('name')} ({entry.get('preset')})"
-    return {entry.get("label", preset if "preset" in entry else entry.get("name")), entry["name"]}
+        return [entry]
+    name = entry.get("name")
+    preset = f"{name} ({entry.get('preset')})"
+    return [entry.get("label", preset if "preset" in entry else name), name]
 
 
 def _owners(block: dict[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:

@@ -12,11 +12,12 @@ import numpy as np
 
 import workloads
 from sweep import graph
-from sweep.cells import Spec
+from sweep.cells import Grid, Spec
 from sweep.costs import SECONDS_PER_FLOP, Costs
 from sweep.experiment import Experiment
 from sweep.grid import expand
 from sweep.journal import Journal, Ledger
+from sweep.laid_out import Sweep
 from sweep.store import open_
 from workloads.operators import LARGEST_MATRIX_BYTES
 
@@ -86,11 +87,11 @@ def plan(experiment: Experiment, store: Path | None = None) -> Plan:
     ExperimentError
         If the experiment is not valid.
     StoreError
-        If the folder is there but is no store.
+        If the folder is there but is no store, or that of another experiment.
     """
     grids = expand(experiment)
     cells = graph.distinct(grids)
-    ledger = _ledger(store)
+    ledger = _ledger(experiment, grids, store)
     costs = Costs(experiment.time_limit)
     todo = [cell for cell in cells.values() if not ledger.status(cell.id).final]
     reused = {record.cell for record in graph.reusable(todo, ledger)}
@@ -140,10 +141,12 @@ def _duration(seconds: list[float], workers: int) -> float:
     return _START_SECONDS + lower * seconds_per_flop() / SECONDS_PER_FLOP
 
 
-def _ledger(store: Path | None) -> Ledger:
+def _ledger(experiment: Experiment, grids: tuple[Grid, ...], store: Path | None) -> Ledger:
     if store is None or not store.exists() or not any(store.iterdir()):
         return Ledger()
-    return Journal(open_(store).journal).refresh()
+    there = Sweep(experiment, grids, open_(store, experiment.name))
+    there.check_growth()
+    return Journal(there.store.journal).refresh()
 
 
 def _largest(specs: list[Spec], costs: Costs) -> tuple[str, tuple[int, int]]:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 from rich import box
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -221,7 +222,7 @@ def _overview(group: str, data: xr.Dataset, experiment: Experiment) -> Table:
                 *(slab.shown(at) for slab in budgets.values()),
                 end_section=column == len(first.columns) - 1,
             )
-    table.caption = _caption_of(first)
+    table.caption = escape(_caption_of(first) or "")
     return table
 
 
@@ -230,7 +231,7 @@ def _pivot(title: str, slab: Slab) -> Table:
     table = _table(title, list(slab.rows), map(str, slab.columns))
     for index, names in slab.each_row():
         table.add_row(*names, *(slab.shown((*index, at)) for at in range(len(slab.columns))))
-    table.caption = _caption_of(slab)
+    table.caption = escape(_caption_of(slab) or "")
     return table
 
 
@@ -274,7 +275,7 @@ def _statements(stated: Sequence[tuple[Claim, str]]) -> Table:
 
 def _table(title: str, labels: Sequence[str], columns: Any) -> Table:
     table = Table(
-        title=title,
+        title=escape(title),
         box=box.SIMPLE_HEAD,
         title_justify="left",
         caption_justify="left",

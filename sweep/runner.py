@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sweep import events
-from sweep.errors import StoreError
+from sweep.errors import StoreError, SweepError
 from sweep.experiment import Experiment, load_experiment
 from sweep.grid import expand
 from sweep.laid_out import Sweep, of_store, selected
@@ -98,12 +98,14 @@ def rerun(
     Raises
     ------
     SweepError
-        If the condition is not valid or holds for no cell.
+        If the condition is not valid or holds for no cell, or the time limit is not positive.
     StoreError, ClusterError
         As for `run`.
     """
     sweep = of_store(store)
     if time_limit is not None:
+        if not time_limit > 0:
+            raise SweepError(f"time limit {time_limit}; expected a positive number of seconds")
         longer = sweep.experiment.model_copy(update={"time_limit": time_limit})
         sweep = replace(sweep, experiment=longer)
     with recorded(sweep, listen) as session:

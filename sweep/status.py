@@ -3,16 +3,18 @@
 import json
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sweep import history
-from sweep.cells import Scalar
+from sweep.cells import Grid, Scalar
+from sweep.errors import SweepError
 from sweep.journal import Journal, Ledger
-from sweep.laid_out import Sweep, of_store
+from sweep.laid_out import of_store
 from sweep.outcome import CellRecord
+from sweep.store import open_
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,9 @@ class StoreStatus:
         Certificates that could not be computed: why.
     results : Path or None
         The dataset, if there is one.
+    obstacle : str, optional
+        Why there are no groups: the experiment cannot be laid out here and now (a file that it
+        names is elsewhere, for instance).
     """
 
     experiment: str
@@ -69,6 +74,7 @@ class StoreStatus:
     troubles: tuple[Trouble, ...]
     bound_errors: tuple[str, ...]
     results: Path | None
+    obstacle: str | None
 
 
 def status(store: Path) -> StoreStatus:
@@ -79,30 +85,35 @@ def status(store: Path) -> StoreStatus:
     StoreError
         If the folder is no store.
     """
-    sweep = of_store(store)
-    ledger = Journal(sweep.store.journal).refresh()
-    user = sweep.store.user
-    began = _last_start(sweep.store.path)
+    found = open_(store)
+    ledger = Journal(found.journal).refresh()
+    user, began = found.user, _last_start(found.path)
+    try:
+        grids: Sequence[Grid] = of_store(store).grids
+        obstacle = None
+    except SweepError as error:
+        grids, obstacle = (), str(error)
     return StoreStatus(
-        sweep.experiment.name,
-        sweep.statuses(ledger),
+        found.experiment,
+        Counter(ledger.status(cell).label for cell in found.cells),
         {
             grid.group: Counter(ledger.status(cell.id).label for cell in grid.cells)
-            for grid in sweep.grids
+            for grid in grids
         },
         user,
         time.time() - began if user and began else None,
         sum(record.started >= (began or 0.0) for record in ledger.cells.values()),
-        _troubles(sweep, ledger),
+        _troubles(grids, ledger),
         tuple(sorted({one.error for one in ledger.bound_errors.values()})),
-        sweep.store.results if sweep.store.results.exists() else None,
+        found.results if found.results.exists() else None,
+        obstacle,
     )
 
 
-def _troubles(sweep: Sweep, ledger: Ledger) -> tuple[Trouble, ...]:
+def _troubles(grids: Sequence[Grid], ledger: Ledger) -> tuple[Trouble, ...]:
     return tuple(
         Trouble(grid.group, cell.coords, ledger.cells[cell.id])
-        for grid in sweep.grids
+        for grid in grids
         for cell in grid.cells
         if ledger.status(cell.id).troubled
     )

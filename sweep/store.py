@@ -63,12 +63,14 @@ class Store:
     @property
     def text(self) -> str:
         """The experiment's effective YAML."""
-        return (self.path / "experiment.yaml").read_text(encoding="utf-8")
+        with _readable(self.path / "experiment.yaml") as path:
+            return path.read_text(encoding="utf-8")
 
     @property
     def cells(self) -> frozenset[str]:
         """Ids of the cells of the experiment's grids."""
-        return frozenset(json.loads((self.path / "cells.json").read_text(encoding="utf-8")))
+        with _readable(self.path / "cells.json") as path:
+            return frozenset(json.loads(path.read_text(encoding="utf-8")))
 
     @property
     def described(self) -> bool:
@@ -79,11 +81,10 @@ class Store:
     def state(self) -> str | None:
         """From which state of the journal the dataset was derived; None if there is none."""
         try:
-            content = json.loads((self.results / ".zattrs").read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            content = json.loads((self.results / ".zmetadata").read_text(encoding="utf-8"))
+            return str(content["metadata"][".zattrs"]["journal_state"])
+        except (OSError, ValueError, KeyError, TypeError):
             return None
-        found = content.get("journal_state")
-        return str(found) if found else None
 
     def describe(self, text: str, cells: Iterable[str]) -> None:
         """Note the experiment as it is now: its text and its cells' ids."""
@@ -199,7 +200,7 @@ def create(path: Path, experiment: str) -> Store:
         written.
     """
     if (path / "store.json").exists():
-        return _of(open_(path), experiment)
+        return open_(path, experiment)
     if path.exists() and not path.is_dir():
         raise StoreError(f"store {str(path)!r} is a file; give a folder as --store")
     with explained(path):
@@ -222,18 +223,29 @@ def create(path: Path, experiment: str) -> Store:
     return open_(path)
 
 
-def open_(path: Path) -> Store:
+def open_(path: Path, experiment: str | None = None) -> Store:
     """The store in that folder.
+
+    Parameters
+    ----------
+    path : Path
+        The folder.
+    experiment : str, optional
+        The experiment that it has to be of.
+
+    Returns
+    -------
+    Store
 
     Raises
     ------
     StoreError
-        If there is none.
+        If there is none, or it is another experiment's.
     """
     try:
         content: dict[str, Any] = json.loads((path / "store.json").read_text(encoding="utf-8"))
         found = Store(path, content["identity"], content["experiment"])
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise StoreError(
             f"{str(path)!r} is no store of a sweep: it has no readable store.json; "
             "give the folder that was --store in 'sweep run'"
@@ -243,16 +255,23 @@ def open_(path: Path) -> Store:
             f"store {str(path)!r} has format {content.get('format')!r}, this version reads "
             f"{_FORMAT}; use the version that made it"
         )
+    if experiment not in (None, found.experiment):
+        raise StoreError(
+            f"store {str(path)!r} was made by experiment {found.experiment!r}, not by "
+            f"{experiment!r}; give another folder as --store"
+        )
     return found
 
 
-def _of(store: Store, experiment: str) -> Store:
-    if store.experiment != experiment:
+@contextmanager
+def _readable(path: Path) -> Iterator[Path]:
+    try:
+        yield path
+    except (OSError, ValueError, TypeError) as error:
         raise StoreError(
-            f"store {str(store.path)!r} was made by experiment {store.experiment!r}, not by "
-            f"{experiment!r}; give another folder as --store"
-        )
-    return store
+            f"{str(path)!r} cannot be read ({error}); run the experiment again with this store "
+            "to write it anew"
+        ) from error
 
 
 @contextmanager

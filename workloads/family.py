@@ -90,4 +90,10 @@ def make(name: str, **params: Any) -> Workload | QueryGraph:
     if name not in known:
         raise WorkloadError(f"no workload is called {name!r}; {nearest(name, known)}")
     bound = bind(f"workload {name!r}", known[name].params, params, WorkloadError)
-    return replace(known[name].build(**bound), name=name, params=bound)
+    try:
+        made = known[name].build(**bound)
+    except (MemoryError, OverflowError) as error:
+        raise WorkloadError(
+            f"workload {name!r} with {bound} does not fit into memory ({error}); give a smaller one"
+        ) from error
+    return replace(made, name=name, params=bound)

@@ -13,6 +13,9 @@ from workloads.errors import WorkloadError
 FilePath = NewType("FilePath", str)
 """The type of a parameter that is the path of a file: what the file holds is what counts."""
 
+FunctionName = NewType("FunctionName", str)
+"""The type of a parameter that is ``module:function``: what the module's file holds counts."""
+
 PriorText = NewType("PriorText", str)
 """The type of a parameter that is a prior of `workloads.priors.RULES`."""
 
@@ -22,6 +25,7 @@ _PLAIN: Mapping[Any, tuple[type, str]] = {
     float: (Real, "a number"),
     str: (str, "a text"),
     FilePath: (str, "the path of a file"),
+    FunctionName: (str, "a module:function"),
     PriorText: (str, "a prior"),
 }
 

@@ -6,6 +6,7 @@ of their own, apart from the workload's even at the same seed.
 """
 
 import inspect
+import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from workloads.errors import TargetsError
+from workloads.errors import TargetsError, reading_trouble
 from workloads.graphs import QueryGraph
 from workloads.operators import Array
 from workloads.parameters import FilePath, bind, nearest, typed_parameters
@@ -226,10 +227,10 @@ def _total(workload: Workload, /, *, k: float, others: float = 1.0) -> Array:
 def _file(workload: Workload, /, *, path: FilePath) -> Array:
     try:
         held = np.load(Path(path).expanduser(), allow_pickle=False)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         raise TargetsError(
-            f"targets file {path!r} cannot be read ({error}); expected a .npy file that "
-            "numpy.save wrote"
+            f"targets file {path!r} cannot be read ({reading_trouble(error)}); expected a .npy "
+            "file that numpy.save wrote"
         ) from error
     if not isinstance(held, np.ndarray) or held.dtype.kind not in "iuf":
         raise TargetsError(f"targets file {path!r} holds no array of real numbers")

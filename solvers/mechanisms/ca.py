@@ -108,6 +108,7 @@ def _solve(
         problem,
         result,
         lambda found: found.squared_privacy_cost * float(omega @ found.query_variances),
+        tol,
         notes={"total_error_gap": result.gap},
     )
 

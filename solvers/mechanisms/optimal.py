@@ -10,7 +10,7 @@ from solvers import dual
 from solvers.checked import from_dual
 from solvers.deadline import Deadline
 from solvers.dual import DualResult
-from solvers.errors import OptionError
+from solvers.errors import OptionError, SolveFailedError
 from solvers.method import Method, Work
 from solvers.newton_system import heaviest_count
 from solvers.problem import Problem
@@ -108,7 +108,7 @@ def solve(
 
     plain = alpha is None and total_error_weight == 0
     bound = {"known_lower_bound": result.lower} if plain else {}
-    solution = from_dual("optimal", scaled, result, objective, notes, **bound)
+    solution = from_dual("optimal", scaled, result, objective, tol, notes, **bound)
     if not plain:
         notes |= {"objective": objective(solution), "objective_gap": result.gap}
     if alpha is not None:
@@ -166,7 +166,13 @@ def _refine(
     factors = problem.factors
     scale = float(quadratic_forms(factors.left, result.covariance).max())
     first = Level(result.covariance / scale, result.point.p / result.point.p.sum(), result.gap)
-    found = refine(factors, first, _REFINED_TOL, deadline)
+    try:
+        found = refine(factors, first, _REFINED_TOL, deadline)
+    except np.linalg.LinAlgError as error:
+        raise SolveFailedError(
+            f"optimal: refined: a level is too ill-conditioned for double precision ({error}); "
+            "leave refined out"
+        ) from error
     covariance = found.factor @ found.factor.T
     converged = result.gap <= tol and found.gap <= tol
     return (

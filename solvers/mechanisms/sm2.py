@@ -169,6 +169,7 @@ def _by_the_dual(
         problem,
         result,
         lambda found: found.squared_privacy_cost * (1 + float(omega @ _ratios(found))),
+        settings.tol,
         known_lower_bound=result.lower if not omega.any() else None,
         notes={"basis": basis, "t": t1},
     )

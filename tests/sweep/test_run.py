@@ -129,7 +129,7 @@ def test_chosen_cells_run_again_and_keep_what_was_ok(client, small, tmp_path, re
     np.testing.assert_array_equal(after.squared_privacy_cost, before.squared_privacy_cost)
     with pytest.raises(SweepError, match="holds for no cell"):
         sweep.rerun(tmp_path / "s", "d > 1000", client)
-    with pytest.raises(SweepError, match="there is no coordinate"):
+    with pytest.raises(SweepError, match="which is no coordinate of store"):
         sweep.rerun(tmp_path / "s", "colour == 'red'", client)
     assert states(sweep.rerun(tmp_path / "s", "status == 'failed' or d == 2", client)) == {"ok": 4}
 

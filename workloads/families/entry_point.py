@@ -1,22 +1,32 @@
 """A query matrix from a Python function of the user's."""
 
 import importlib
+import inspect
 from collections.abc import Callable
 from typing import Any
 
 from workloads.errors import WorkloadError
 from workloads.family import Family
+from workloads.parameters import FunctionName
 from workloads.workload import Workload, from_matrix
 
 
-def build(function: str, arguments: dict[str, Any] | None = None) -> Workload:
+def build(function: FunctionName, arguments: dict[str, Any] | None = None) -> Workload:
     """What ``"module:function"`` returns for the arguments: a matrix or a `Workload`."""
     made = _load(function)
+    given = arguments or {}
     try:
-        result = made(**(arguments or {}))
-    except TypeError as error:
+        inspect.signature(made).bind(**given)
+    except (TypeError, ValueError) as error:
         raise WorkloadError(
-            f"workload 'entry-point': {function!r} does not take {arguments or {}} ({error})"
+            f"workload 'entry-point': {function!r} does not take {given} ({error})"
+        ) from error
+    try:
+        result = made(**given)
+    except (Exception, SystemExit) as error:
+        raise WorkloadError(
+            f"workload 'entry-point': {function!r} called with {given} raised "
+            f"{type(error).__name__}: {error}"
         ) from error
     return result if isinstance(result, Workload) else from_matrix(result, "entry-point")
 
@@ -29,10 +39,11 @@ def _load(function: str) -> Callable[..., Any]:
         )
     try:
         found: Callable[..., Any] = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError) as error:
+    except (Exception, SystemExit) as error:
         raise WorkloadError(
-            f"workload 'entry-point': {function!r} cannot be loaded ({error}); the module must be "
-            "importable wherever the sweep runs"
+            f"workload 'entry-point': {function!r} cannot be loaded ({type(error).__name__}: "
+            f"{error}); the module must be installed wherever the sweep runs, or lie in the folder "
+            "in which the command runs"
         ) from error
     if not callable(found):
         raise WorkloadError(f"workload 'entry-point': {function!r} is not a function")

@@ -7,7 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from workloads.errors import WorkloadError
+from workloads.errors import WorkloadError, reading_trouble
 from workloads.family import Family
 from workloads.parameters import FilePath, nearest
 from workloads.workload import Workload, from_matrix
@@ -22,8 +22,8 @@ def build(path: FilePath, array: str | None = None) -> Workload:
         held = np.load(Path(path).expanduser(), allow_pickle=False)
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         raise WorkloadError(
-            f"workload 'file': {path!r} cannot be read ({error}); expected a .npy or .npz file "
-            "that numpy.save, numpy.savez or scipy.sparse.save_npz wrote"
+            f"workload 'file': {path!r} cannot be read ({reading_trouble(error)}); expected a .npy "
+            "or .npz file that numpy.save, numpy.savez or scipy.sparse.save_npz wrote"
         ) from error
     if isinstance(held, np.ndarray):
         return from_matrix(held, "file")

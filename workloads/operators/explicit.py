@@ -64,7 +64,10 @@ class Explicit:
 
     def squared_row_norms(self) -> Array:
         """Squared 2-norm of every query."""
-        return self._squares() @ np.ones(self.shape[1])
+        if sp.issparse(self.held):
+            return np.asarray(self.held.power(2).sum(axis=1), dtype=np.float64)
+        norms: Array = np.einsum("ij,ij->i", self.held, self.held)
+        return norms
 
     def squared_column_norms(self, weights: Array | None = None) -> Array:
         """``diag(gram(weights))``, in O(nnz(W))."""
