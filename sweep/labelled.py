@@ -87,7 +87,8 @@ def methods(
     axes = written(owner, choice.params, origin, path)
     for given, suffix in _combinations(axes):
         own = {**(method.presets[preset] if preset else {}), **common, **given}
-        resolved = method.resolve(None, own, kind)
+        with reported(origin, path, own):
+            resolved = method.resolve(None, own, kind)
         chosen = {n: canonical(v, options[n].annotation) for n, v in resolved.items()}
         yield Labelled(
             f"{choice.called} ({suffix})" if suffix else choice.called,

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 import solvers
 import workloads
+from workloads import TargetsError
 
 PREFIX = {2: 4 / 3, 4: 1.758601, 8: 2.281561, 16: 2.905253, 64: 4.457869}
 MARGINALS = {2: 2.182453, 4: 3.471896, 6: 4.119431}
@@ -190,3 +191,21 @@ def test_a_neighbours_weights_change_nothing_beyond_the_gap():
     warm = solvers.solve("optimal", workload, targets, start=neighbour.weights)
     assert warm.squared_privacy_cost == pytest.approx(cold.squared_privacy_cost, rel=2e-6)
     assert warm.gap <= 1e-6
+
+
+def test_converged_is_said_of_the_gap_that_is_reported():
+    workload = workloads.make("all-range", d=28)
+    targets = np.where(np.random.default_rng(0).random(workload.m) < 0.02, 1e-6, 1.0)
+    for tol in (1e-6, 1e-8, 1e-9, 1e-10):
+        found = solvers.solve("optimal", workload, targets, tol=tol)
+        assert found.converged is (found.gap <= tol)
+
+
+@pytest.mark.parametrize("method", ["optimal", "SM-II", "CA", "IP", "GM", "fisher"])
+@pytest.mark.parametrize(
+    ("matrix", "target"),
+    [(np.tri(8), 1e-80), (np.tri(8), 1e70), (5e-324 * np.eye(2), 1.0), (1e160 * np.eye(2), 1.0)],
+)
+def test_scales_beyond_all_precision_are_refused(method, matrix, target):
+    with pytest.raises(TargetsError, match="scale the queries or the targets"):
+        solvers.solve(method, matrix, target)

@@ -189,3 +189,25 @@ def test_only_the_plain_objective_certifies_the_privacy_cost():
         assert method.certifies({"tol": 1e-3, "total_error_weight": 0.0})
         assert not method.certifies({"total_error_weight": 0.5})
     assert not solvers.methods()["CA"].certifies({})
+
+
+def test_a_level_that_starts_far_from_its_centre():
+    """The second level's least maximum is 5/7 (Nelder-Mead on the level's own problem)."""
+    rows = ["0100", "0101", "0111", "0001", "0111", "1111", "1001"]
+    matrix = np.array([[float(entry) for entry in row] for row in rows])
+    found = solvers.solve("optimal", matrix, [7, 2, 8, 87, 5, 70, 1], refined=True)
+    assert found.converged
+    assert np.sort(found.privacy_profile)[1] == pytest.approx(5 / 7, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    "matrix",
+    [
+        [[1, 0], [1, 1e-5]],
+        np.tri(8) * np.r_[np.ones(7), 1e-5],
+        np.diag([1, 1e-9]),
+        [[1, 1, 0], [1, 1 + 1e-9, 0], [0, 0, 1]],
+    ],
+)
+def test_cells_that_hardly_matter_end_the_descent(matrix):
+    assert solvers.solve("optimal", np.array(matrix), refined=True).converged

@@ -1,0 +1,162 @@
+"""What users do to a sweep without meaning it: each is one sentence, or simply works."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+
+import sweep
+import workloads
+from sweep import plan, status
+from sweep.conditions import parse
+from sweep.errors import ExperimentError, StoreError, SweepError
+from sweep.experiment import parse_experiment
+from sweep.grid import expand
+from sweep.journal import Journal
+from sweep.laid_out import of_store, selected
+from sweep.outcome import Status
+from workloads import TargetsError, WorkloadError
+
+
+def experiment(*blocks, **others):
+    return parse_experiment(json.dumps({"reference": "IP", "blocks": blocks, **others}), "x.yaml")
+
+
+def prefix(d, method, **others):
+    return {"workload": {"name": "prefix", "d": d}, "method": method, **others}
+
+
+def test_a_reference_that_timed_out_is_no_measure(client, tmp_path):
+    slow = [{"name": "CA", "time_limit": 0.0}, {"name": "SM-II", "time_limit": 0.0}, "IP"]
+    data = sweep.run(experiment(prefix(16, slow), reference="SM-II"), tmp_path / "s", client)
+    assert int(data.status.sel(method="SM-II")) == Status.TIMEOUT
+    assert int(data.status.sel(method="IP")) == Status.OK
+    assert np.isnan(data.variance_ratio).all()
+    assert np.isnan(data.total_variance_ratio).all()
+    assert float(data.squared_privacy_cost.sel(method="IP")) == pytest.approx(16)
+
+
+def test_warm_starts_leave_out_what_cannot_take_them(client, tmp_path):
+    methods = [{"name": "SM-II", "preset": "published"}, "SM-II", "optimal", "IP"]
+    asked = experiment(prefix([4, 8], methods), warm_start="d")
+    assert (sweep.run(asked, tmp_path / "s", client).status == Status.OK).all()
+
+
+def test_a_condition_is_false_where_a_group_lacks_its_coordinate(client, tmp_path):
+    blocks = (
+        prefix([2, 4], ["IP", "GM"]),
+        {"workload": {"name": "marginals", "attributes": 2, "values": 2}, "method": ["IP", "GM"]},
+    )
+    sweep.run(experiment(*blocks), tmp_path / "s", client)
+    found = of_store(tmp_path / "s")
+    ledger = Journal(found.store.journal).refresh()
+    chosen = selected(found, ledger, "method == 'GM' and d > 2")
+    assert [(cell.group, cell.coords["d"]) for cell in chosen] == [("prefix", 4)]
+    with pytest.raises(SweepError, match="speaks of 'colour', which is no coordinate"):
+        selected(found, ledger, "colour == 1")
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        {"name": "optimal", "tol": -1.0},
+        {"name": "SM-II", "nttol": 0.0},
+        {"name": "CA", "algorithm": "coa", "theta": -1.0},
+        {"name": "GD", "beta": 1.0},
+        {"name": "LRM", "seed": -3},
+        {"name": "optimal", "time_limit": -4.0},
+    ],
+)
+def test_options_out_of_range_are_refused_before_the_run(method):
+    with pytest.raises(ExperimentError, match=r"line 1.*expected"):
+        expand(experiment(prefix(4, [method])))
+
+
+def test_a_store_is_told_about_where_its_files_are_not(client, tmp_path):
+    path = tmp_path / "w.npy"
+    np.save(path, np.eye(3))
+    block = {"workload": {"name": "file", "path": str(path)}, "method": ["IP", "GM"]}
+    sweep.run(experiment(block), tmp_path / "s", client)
+    path.unlink()
+    found = status.status(tmp_path / "s")
+    assert found.totals == {"ok": 2}
+    assert "cannot be read" in found.obstacle
+
+
+def test_a_plan_refuses_what_a_run_would(client, small, tmp_path):
+    sweep.run(small("[2, 4]"), tmp_path / "s", client)
+    with pytest.raises(StoreError, match="a store can grow, not change"):
+        plan.plan(small("[2]"), tmp_path / "s")
+    with pytest.raises(StoreError, match="was made by experiment 'small'"):
+        plan.plan(experiment(prefix(2, ["IP"])), tmp_path / "s")
+
+
+def test_a_damaged_dataset_is_written_anew(client, small, tmp_path):
+    before = sweep.run(small(), tmp_path / "s", client)
+    (tmp_path / "s" / "results.zarr" / ".zmetadata").write_text("")
+    after = sweep.run(small(), tmp_path / "s", client)
+    np.testing.assert_array_equal(after.squared_privacy_cost, before.squared_privacy_cost)
+
+
+def test_a_damaged_segment_is_named(client, small, tmp_path):
+    sweep.run(small(), tmp_path / "s", client)
+    segment = next((tmp_path / "s" / "journal").glob("*.jsonl"))
+    segment.write_text('{"torn": ')
+    with pytest.raises(StoreError, match=rf"{segment.name}.*move it away"):
+        sweep.run(small(), tmp_path / "s", client)
+
+
+@pytest.mark.parametrize("text", ["'%z' % d == 3", "9.0 ** 9 == d", "d / 0 == 1", "not " * 3000])
+def test_conditions_that_cannot_be_evaluated(text):
+    with pytest.raises(SweepError, match="condition"):
+        parse(text + ("d" if text.startswith("not") else "")).holds({"d": 3})
+
+
+def test_groups_that_are_no_folders():
+    for names, said in ((("foo", "Foo"), "differ in case"), ((".",), "no name for a folder")):
+        blocks = (prefix(2 * at, ["IP"], group=name) for at, name in enumerate(names, 1))
+        with pytest.raises(ExperimentError, match=said):
+            expand(experiment(*blocks))
+
+
+def test_files_that_are_no_arrays(tmp_path):
+    path = tmp_path / "c.npy"
+    prefixes = workloads.make("prefix", d=2)
+    for content in (b"", b"1,2\n"):
+        path.write_bytes(content)
+        with pytest.raises(TargetsError, match="cannot be read") as refused:
+            workloads.targets.make("file", prefixes, path=str(path))
+        assert "trust" not in str(refused.value)
+
+
+def test_what_does_not_fit():
+    with pytest.raises(WorkloadError, match="does not fit into memory"):
+        workloads.make("all-range", d=10**7)
+
+
+MODULE = """
+import numpy as np
+def ok(): return np.eye({size})
+def broken(): raise RuntimeError("out of cheese")
+def leaves(): raise SystemExit(0)
+"""
+
+
+def test_a_function_of_the_users(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "users_own", raising=False)
+    module = tmp_path / "users_own.py"
+
+    def the_id():
+        block = {"workload": {"name": "entry-point", "function": "users_own:ok"}}
+        ((cell,),) = (grid.cells for grid in expand(experiment({**block, "method": ["IP"]})))
+        return cell.id
+
+    module.write_text(MODULE.format(size=2))
+    before = the_id()
+    for name, said in (("broken", "out of cheese"), ("leaves", "SystemExit")):
+        with pytest.raises(WorkloadError, match=said):
+            workloads.make("entry-point", function=f"users_own:{name}")
+    module.write_text(MODULE.format(size=2) + "# another version\n")
+    assert the_id() != before
