@@ -107,13 +107,13 @@ class NewtonSystem:
         -------
         tuple of numpy.ndarray
         """
-        taken = np.asarray(np.linalg.lstsq(self._constraints, b, rcond=None)[0], dtype=np.float64)
+        taken = self._multipliers(b)
         left = b - product(self._constraints, taken)
         z, start = self.approximate(left, r)
         pulled = left - product(self._constraints, start)
         residual = pulled - self._product(z)
         none = np.zeros_like(r)
-        direction, change = self.approximate(residual, none)
+        direction, _ = self.approximate(residual, none)
         energy = inner(residual, direction)
         enough = reduction**2 * abs(inner(z, pulled))
         while energy > enough and self.products < _MOST_PRODUCTS:
@@ -121,10 +121,14 @@ class NewtonSystem:
             length = energy / inner(direction, image)
             z = z + length * direction
             residual = residual - length * image
-            projected, change = self.approximate(residual, none)
+            projected, _ = self.approximate(residual, none)
             following = inner(residual, projected)
             direction, energy = projected + (following / energy) * direction, following
-        return z, taken + start + change
+        return z, taken + start + self._multipliers(residual)
+
+    def _multipliers(self, b: Array) -> Array:
+        """The nu of least squares ``constraints @ nu = b``."""
+        return np.asarray(np.linalg.lstsq(self._constraints, b, rcond=None)[0], dtype=np.float64)
 
     def _product(self, z: Array) -> Array:
         self.products += 1

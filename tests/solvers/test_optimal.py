@@ -209,3 +209,10 @@ def test_converged_is_said_of_the_gap_that_is_reported():
 def test_scales_beyond_all_precision_are_refused(method, matrix, target):
     with pytest.raises(TargetsError, match="scale the queries or the targets"):
         solvers.solve(method, matrix, target)
+
+
+def test_one_cell_and_one_query_that_carry_nearly_all_weight():
+    """Raising the one and lowering the other has next to no curvature."""
+    rng = np.random.default_rng(75407961)
+    _ = rng.integers(2, 5), rng.integers(5, 1500), rng.choice([0, 1, 3])
+    assert solvers.solve("optimal", rng.standard_normal((869, 3))).converged
