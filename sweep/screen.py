@@ -44,7 +44,8 @@ def planned(plan: Plan, where: str) -> Table:
         product = " x ".join(f"{length} {name}" for name, length in axes.items())
         table.add_row(f"group {escape(group)}", product or "one cell")
     table.add_row("cells", f"{plan.cells:,}")
-    table.add_row("already in the store", f"{counts(_done(plan.statuses)) or 'none'} [dim]{escape(where)}")
+    there = counts(_done(plan.statuses)) or "none"
+    table.add_row("already in the store", f"{there} [dim]{escape(where)}")
     table.add_row("solves to do", f"{plan.solves:,}")
     table.add_row("certificates to compute", f"{plan.bounds:,}")
     table.add_row("tasks", f"{plan.tasks:,}")
