@@ -79,13 +79,13 @@ def expected_work(
     """
     chosen = find(method)
     given = options or {}
-    return (
-        marginals.expected_work(chosen, workload, given)
-        or products.expected_work(chosen, workload, given)
-        or chosen.expected_work(
-            int(workload.m), int(workload.d), given, factors.form_work(workload)
-        )
+    known = marginals.expected_work(chosen, workload, given) or products.expected_work(
+        chosen, workload, given
     )
+    if known is not None:
+        return known
+    structured = factors.form_work(workload) if chosen.uses_structure else None
+    return chosen.expected_work(int(workload.m), int(workload.d), given, structured)
 
 
 @overload

@@ -3,16 +3,15 @@
 import difflib
 import importlib
 import inspect
-import math
 import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from numbers import Integral, Real
 from types import MappingProxyType
 from typing import Any
 
 from solvers import mechanisms as _package
+from solvers import ranges
 from solvers.errors import NotApplicableError, OptionError, UnknownMethodError
 from workloads.family import Kind
 
@@ -128,6 +127,11 @@ class Method:
         )
         return self.self_certifying and plain
 
+    @property
+    def uses_structure(self) -> bool:
+        """Whether what it is expected to take depends on the structure of the queries."""
+        return "form_work" in inspect.signature(self.work).parameters
+
     def takes_start(self, options: Mapping[str, Any]) -> bool:
         """Whether a solve with these options can begin at the weights of a neighbour."""
         return "start" in self.options and options.get("algorithm", "dual") == "dual"
@@ -191,35 +195,11 @@ class Method:
                 )
         chosen = {name: parameter.default for name, parameter in known.items()}
         chosen |= {**(self.presets[preset] if preset else {}), **options}
-        for name, value in chosen.items():
-            _check_range(self.name, name, value)
+        ranges.check(self.name, chosen)
         return chosen
 
     def _solvers(self) -> dict[Kind, Callable[..., Any] | None]:
         return {"matrix": self.solve, "graph": self.solve_graph}
-
-
-_AT_LEAST_ZERO = frozenset({"tol", "time_limit", "max_iterations", "seed"})
-_POSITIVE = frozenset({"epsilon", "theta", "nttol"})
-_SHARES = frozenset({"sigma", "beta"})
-_WHOLE = frozenset({"max_iterations", "seed"})
-"""Options that mean the same in every method that has them."""
-
-
-def _check_range(method: str, name: str, value: Any) -> None:
-    if name == "tol" and not isinstance(value, Real):
-        raise OptionError(f"{method}: tol is {value!r}; expected a number of at least 0")
-    if name in _WHOLE and not isinstance(value, (Integral, type(None))):
-        raise OptionError(f"{method}: {name} is {value!r}; expected a whole number")
-    if isinstance(value, bool) or not isinstance(value, Real):
-        return
-    number = float(value)
-    if name in _AT_LEAST_ZERO and not number >= 0:
-        raise OptionError(f"{method}: {name} is {value}; expected a number of at least 0")
-    if name in _POSITIVE and not 0 < number < math.inf:
-        raise OptionError(f"{method}: {name} is {value}; expected a positive finite number")
-    if name in _SHARES and not 0 < number < 1:
-        raise OptionError(f"{method}: {name} is {value}; expected a number between 0 and 1")
 
 
 @cache

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from solvers.factors import Factors, factorise, structured
 from workloads import TargetsError, Workload, from_matrix
 from workloads.operators import Array, Explicit, Marginals, Matrix, QueryOperator, Scaled
+from workloads.operators.scaled import scaled_rows
 
 _LARGEST_SCALE = 1e60
 
@@ -33,11 +34,7 @@ class Problem:
     @cached_property
     def scaled(self) -> Matrix:
         """``A = diag(c)**-0.5 @ W``, dense or CSR, shape (m, d)."""
-        matrix = self.workload.matrix
-        scale = self.targets**-0.5
-        if sp.issparse(matrix):
-            return sp.csr_array(matrix.multiply(scale[:, None]))
-        return scale[:, None] * matrix
+        return scaled_rows(self.workload.matrix, self.targets**-0.5)
 
     @cached_property
     def factors(self) -> Factors:

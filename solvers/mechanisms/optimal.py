@@ -15,7 +15,7 @@ from solvers.method import Method, Work
 from solvers.newton_system import heaviest_count
 from solvers.problem import Problem
 from solvers.refined import Level, refine
-from solvers.solution import Solution, quadratic_forms
+from solvers.solution import Solution
 from workloads import from_matrix
 from workloads.operators import Array
 
@@ -74,7 +74,7 @@ def solve(
     SolveFailedError
         If the covariance does not confirm the numbers of the dual.
     """
-    _check(problem, start, refined, total_error_weight)
+    _check(start, refined, total_error_weight)
     alpha = None if profile_bounds is None else _checked_bounds(problem, profile_bounds)
     scaled = problem if alpha is None else _with_columns_divided(problem, np.sqrt(alpha))
     omega = total_error_weight * problem.targets
@@ -116,17 +116,11 @@ def solve(
     return _with_notes(solution, notes | {"room": _room(solution)})
 
 
-def _check(
-    problem: Problem, start: dual.Weights | None, refined: bool, total_error_weight: float
-) -> None:
+def _check(start: dual.Weights | None, refined: bool, total_error_weight: float) -> None:
     if start is not None and not isinstance(start, dual.Weights):
         raise OptionError(
             f"optimal: start of type {type(start).__name__}; expected the weights of another "
             "solution (Solution.weights)"
-        )
-    if not (np.isfinite(total_error_weight) and total_error_weight >= 0):
-        raise OptionError(
-            f"optimal: total_error_weight {total_error_weight}; expected a number of at least 0"
         )
     if refined and total_error_weight > 0:
         raise OptionError(
@@ -164,7 +158,7 @@ def _refine(
 ) -> tuple[DualResult, int]:
     """The result with the covariance that is least in the refined ordering."""
     factors = problem.factors
-    scale = float(quadratic_forms(factors.left, result.covariance).max())
+    scale = float(factors.operator.quadratic_forms(result.covariance).max())
     first = Level(result.covariance / scale, result.point.p / result.point.p.sum(), result.gap)
     try:
         found = refine(factors, first, _REFINED_TOL, deadline)

@@ -100,18 +100,6 @@ def solve(
         If the covariance does not confirm the numbers of the dual.
     """
     _check_names(algorithm, t2_rule, basis)
-    _check_ranges(
-        tol=(tol, 0 <= tol < np.inf, "0 or more"),
-        mu=(mu, 1 < mu < np.inf, "more than 1: the sharpness must grow"),
-        nttol=(nttol, nttol > 0, "more than 0"),
-        total_error_weight=(total_error_weight, 0 <= total_error_weight < np.inf, "0 or more"),
-        sigma=(sigma, 0 < sigma < 1, "between 0 and 1"),
-        beta=(beta, 0 < beta < 1, "between 0 and 1"),
-        max_cg=(max_cg, max_cg >= 1, "1 or more"),
-        tol2=(tol2, tol2 >= 0, "0 or more"),
-        softmax_tol=(softmax_tol, softmax_tol > 0, "more than 0"),
-        max_iterations=(max_iterations, max_iterations >= 0, "0 or more"),
-    )
     _check_start(algorithm, initial, start)
     deadline = Deadline.after(time_limit)
     t2_over_t1 = 1.0 if t2_rule == "paper" else mu
@@ -135,12 +123,6 @@ def _check_names(algorithm: str, t2_rule: str, basis: str) -> None:
     ):
         if given not in known:
             raise OptionError(f"SM-II: {option} is {given!r}; expected one of {', '.join(known)}")
-
-
-def _check_ranges(**options: tuple[float, bool, str]) -> None:
-    for option, (given, valid, expected) in options.items():
-        if not valid:
-            raise OptionError(f"SM-II: {option} is {given}; expected {expected}")
 
 
 def _check_start(algorithm: str, initial: Array | None, start: dual.Weights | None) -> None:

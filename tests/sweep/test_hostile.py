@@ -66,6 +66,9 @@ def test_a_condition_is_false_where_a_group_lacks_its_coordinate(client, tmp_pat
         {"name": "GD", "beta": 1.0},
         {"name": "LRM", "seed": -3},
         {"name": "optimal", "time_limit": -4.0},
+        {"name": "SM-II", "mu": 0.5},
+        {"name": "SM-II", "preset": "published", "max_cg": 0},
+        {"name": "optimal", "total_error_weight": -1.0},
     ],
 )
 def test_options_out_of_range_are_refused_before_the_run(method):

@@ -63,11 +63,15 @@ class Scaled:
 
     def matrix(self) -> Matrix:
         """The scaled matrix, dense or CSR."""
-        matrix = self.operator.matrix()
-        if sp.issparse(matrix):
-            return sp.csr_array(matrix.multiply(self.factors[:, None]))
-        return self.factors[:, None] * matrix
+        return scaled_rows(self.operator.matrix(), self.factors)
 
     def _weights(self, weights: Array | None) -> Array:
         squares: Array = np.square(self.factors)
         return squares if weights is None else weights * squares
+
+
+def scaled_rows(matrix: Matrix, factors: Array) -> Matrix:
+    """``diag(factors) @ matrix``, dense or CSR as the matrix is."""
+    if sp.issparse(matrix):
+        return sp.csr_array(matrix.multiply(factors[:, None]))
+    return factors[:, None] * matrix

@@ -1,0 +1,61 @@
+"""The ranges of the options that mean the same in every method that has them."""
+
+import math
+from collections.abc import Callable, Mapping
+from numbers import Integral, Real
+from typing import Any, NamedTuple
+
+from solvers.errors import OptionError
+
+
+class _Range(NamedTuple):
+    valid: Callable[[float], bool]
+    expected: str
+    whole: bool = False
+
+
+_NOT_NEGATIVE = _Range(lambda x: 0 <= x < math.inf, "a number of at least 0")
+_POSITIVE = _Range(lambda x: 0 < x < math.inf, "a positive finite number")
+_SHARE = _Range(lambda x: 0 < x < 1, "a number between 0 and 1")
+_COUNT = _Range(lambda x: x >= 0, "a whole number of at least 0", whole=True)
+
+_RANGES: Mapping[str, _Range] = {
+    "tol": _NOT_NEGATIVE,
+    "tol2": _NOT_NEGATIVE,
+    "total_error_weight": _NOT_NEGATIVE,
+    "time_limit": _Range(lambda x: x >= 0, "a number of at least 0"),
+    "epsilon": _POSITIVE,
+    "theta": _POSITIVE,
+    "nttol": _POSITIVE,
+    "softmax_tol": _POSITIVE,
+    "sigma": _SHARE,
+    "beta": _SHARE,
+    "mu": _Range(lambda x: 1 < x < math.inf, "more than 1: the sharpness must grow"),
+    "max_iterations": _COUNT,
+    "seed": _COUNT,
+    "max_cg": _Range(lambda x: x >= 1, "a whole number of at least 1", whole=True),
+}
+_OPTIONAL = frozenset({"time_limit", "seed"})
+
+
+def check(method: str, options: Mapping[str, Any]) -> None:
+    """Refuse options of a wrong kind or out of range.
+
+    Parameters
+    ----------
+    method : str
+        Whose options they are, for the message.
+    options : Mapping[str, object]
+        By name; those that have no range here are the method's own to check.
+
+    Raises
+    ------
+    OptionError
+    """
+    for name, value in options.items():
+        known = _RANGES.get(name)
+        if known is None or (value is None and name in _OPTIONAL):
+            continue
+        right_kind = isinstance(value, Integral if known.whole else Real)
+        if not (right_kind and known.valid(float(value))):
+            raise OptionError(f"{method}: {name} is {value!r}; expected {known.expected}")
