@@ -18,7 +18,7 @@ from sweep.experiment import Experiment
 from sweep.grid import expand
 from sweep.journal import Journal, Ledger
 from sweep.laid_out import Sweep
-from sweep.store import open_
+from sweep.store import open_, refuse_address
 from workloads.operators import LARGEST_MATRIX_BYTES
 
 _CALIBRATION_SECONDS = 0.2
@@ -142,7 +142,10 @@ def _duration(seconds: list[float], workers: int) -> float:
 
 
 def _ledger(experiment: Experiment, grids: tuple[Grid, ...], store: Path | None) -> Ledger:
-    if store is None or not store.exists() or not any(store.iterdir()):
+    if store is None:
+        return Ledger()
+    refuse_address(store)
+    if not store.exists() or not any(store.iterdir()):
         return Ledger()
     there = Sweep(experiment, grids, open_(store, experiment.name))
     there.check_growth()
