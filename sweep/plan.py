@@ -68,7 +68,7 @@ class Plan:
     workers: int
 
 
-def plan(experiment: Experiment, store: Path | None = None) -> Plan:
+def plan(experiment: Experiment, store: Path | None = None, *, allow_code: bool = False) -> Plan:
     """Lay an experiment out without doing any of it.
 
     Parameters
@@ -77,6 +77,8 @@ def plan(experiment: Experiment, store: Path | None = None) -> Plan:
         What would be swept.
     store : Path, optional
         What is there already; nothing if the folder does not exist.
+    allow_code : bool
+        Whether functions that the experiment names may be called.
 
     Returns
     -------
@@ -85,11 +87,11 @@ def plan(experiment: Experiment, store: Path | None = None) -> Plan:
     Raises
     ------
     ExperimentError
-        If the experiment is not valid.
+        If the experiment is not valid, or names a function and ``allow_code`` is false.
     StoreError
         If the folder is there but is no store, or that of another experiment.
     """
-    grids = expand(experiment)
+    grids = expand(experiment, allow_code=allow_code)
     cells = graph.distinct(grids)
     ledger = _ledger(experiment, grids, store)
     costs = Costs(experiment.time_limit)

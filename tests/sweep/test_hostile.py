@@ -153,7 +153,9 @@ def test_a_function_of_the_users(tmp_path, monkeypatch):
 
     def the_id():
         block = {"workload": {"name": "entry-point", "function": "users_own:ok"}}
-        ((cell,),) = (grid.cells for grid in expand(experiment({**block, "method": ["IP"]})))
+        ((cell,),) = (
+            grid.cells for grid in expand(experiment({**block, "method": ["IP"]}), allow_code=True)
+        )
         return cell.id
 
     module.write_text(MODULE.format(size=2))
