@@ -112,7 +112,9 @@ def written(
         for one in values:
             _check(owner, name, one, origin, here)
         expected = owner.params[name].annotation
-        found[name] = Written(here, tuple(canonical(one, expected) for one in values), is_axis)
+        with reported(origin, here):
+            held = tuple(canonical(one, expected) for one in values)
+        found[name] = Written(here, held, is_axis)
         if not values:
             raise origin.error(here, "an axis without values; expected at least one")
     return found

@@ -83,6 +83,13 @@ SetOption = Annotated[
         help="Change a value of the experiment: --set d=64,128; may be repeated.",
     ),
 ]
+AllowCode = Annotated[
+    bool,
+    typer.Option(
+        "--allow-code",
+        help="Call the functions that the experiment names (workload 'entry-point').",
+    ),
+]
 
 
 @app.callback()
@@ -117,7 +124,12 @@ def list_(
 
 
 @app.command()
-def plan(experiment: ExperimentName, store: StoreOption = None, set_: SetOption = None) -> None:
+def plan(
+    experiment: ExperimentName,
+    store: StoreOption = None,
+    set_: SetOption = None,
+    allow_code: AllowCode = False,
+) -> None:
     """Show what a run would do, and do nothing.
 
     Cells, shared solves, what the store holds already, the largest matrix, memory and time.
@@ -131,7 +143,10 @@ def plan(experiment: ExperimentName, store: StoreOption = None, set_: SetOption 
 
         loaded = load_experiment(experiment, set_ or ())
         folder = store or _default_store(loaded.name)
-        screen.console().print(screen.planned(planning.plan(loaded, folder), f"({folder})"))
+        if allow_code:
+            _import_from_here()
+        planned = planning.plan(loaded, folder, allow_code=allow_code)
+        screen.console().print(screen.planned(planned, f"({folder})"))
 
 
 @app.command()
@@ -140,6 +155,7 @@ def run(
     store: StoreOption = None,
     cluster: ClusterOption = None,
     set_: SetOption = None,
+    allow_code: AllowCode = False,
 ) -> None:
     """Solve what the store does not hold yet, and show the tables.
 
@@ -154,7 +170,14 @@ def run(
         loaded = load_experiment(experiment, set_ or ())
         folder = store or _default_store(loaded.name)
         spec = _cluster(cluster)
-        _watch(folder, lambda tell: runner.run(loaded, folder, cluster=spec, listen=tell))
+        if allow_code:
+            _import_from_here()
+        _watch(
+            folder,
+            lambda tell: runner.run(
+                loaded, folder, cluster=spec, allow_code=allow_code, listen=tell
+            ),
+        )
 
 
 @app.command()
@@ -177,6 +200,7 @@ def rerun(
         ),
     ] = None,
     cluster: ClusterOption = None,
+    allow_code: AllowCode = False,
 ) -> None:
     """Solve some cells again; a cell that was ok keeps its result if it now fails.
 
@@ -189,10 +213,17 @@ def rerun(
         if failed and where is not None:
             raise SweepError("--failed and --where exclude each other; give one of them")
         spec = _cluster(cluster)
+        if allow_code:
+            _import_from_here()
         _watch(
             store,
             lambda tell: runner.rerun(
-                store, where, time_limit=time_limit, cluster=spec, listen=tell
+                store,
+                where,
+                time_limit=time_limit,
+                cluster=spec,
+                allow_code=allow_code,
+                listen=tell,
             ),
         )
 
@@ -275,7 +306,17 @@ def _show(experiment: Any, dataset: Any) -> None:
 def _cluster(path: Path | None) -> "ClusterSpec | None":
     from sweep import cluster
 
-    return None if path is None else cluster.load(path)
+    if path is None:
+        return None
+    _import_from_here()
+    return cluster.load(path)
+
+
+def _import_from_here() -> None:
+    """Let modules of the current folder be imported: those that the user asked for."""
+    here = os.getcwd()
+    if here not in sys.path:
+        sys.path.append(here)
 
 
 def _default_store(name: str) -> Path:
@@ -326,8 +367,7 @@ def _complain(text: str) -> None:
 
 
 def main() -> None:
-    """Run the command line; modules of the current folder can be imported."""
-    sys.path.append(os.getcwd())
+    """Run the command line."""
     app()
 
 

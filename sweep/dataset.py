@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from sweep import derived, environment, selection, variables
+from sweep import derived, environment, variables
 from sweep.cells import Grid
 from sweep.frame import Column, Frame
 from sweep.journal import Ledger
@@ -139,7 +139,6 @@ def read(path: Path) -> xr.Dataset | xr.DataTree:
 
     A later version, of other dimensions maybe, leaves it as it is.
     """
-    selection.install()
     with xr.open_datatree(path.resolve(), engine="zarr", chunks=None) as tree:
         return tree.load() if tree.children else tree.to_dataset().load()
 

@@ -1,13 +1,15 @@
 """Files that an experiment names: a cell is identified by what they hold, not by where they are."""
 
 import hashlib
-import importlib.util
+import os
+import pkgutil
+import sys
 from collections.abc import Mapping
-from pathlib import Path
+from importlib.machinery import ModuleSpec, PathFinder
 from typing import Any
 
 from workloads import WorkloadError, priors
-from workloads.parameters import FilePath, FunctionName, PriorText
+from workloads.parameters import FilePath, FunctionName, PriorText, regular
 
 
 class File(str):
@@ -37,7 +39,10 @@ class File(str):
 def located(value: str, expected: tuple[Any, ...]) -> str:
     """The value, as a `File` if one of the types ``expected`` says that it names one.
 
-    A file that cannot be read stays a plain text: building what needs it says why.
+    Raises
+    ------
+    WorkloadError
+        If the file cannot be read.
     """
     if isinstance(value, File):
         return value
@@ -46,8 +51,12 @@ def located(value: str, expected: tuple[Any, ...]) -> str:
         return value
     try:
         return File(value, path, _hashed(path))
-    except OSError:
-        return value
+    except (OSError, ValueError, RuntimeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise WorkloadError(
+            f"file {value!r} cannot be read ({reason}); give the path of a file, from the folder "
+            "in which the command runs"
+        ) from error
 
 
 def identity(value: Any) -> Any:
@@ -92,14 +101,42 @@ def _path(value: str, expected: tuple[Any, ...]) -> str | None:
 
 
 def _module_file(name: str) -> str | None:
-    """The source of a module; None where there is none, or finding it fails."""
+    """The source of a module; None where there is none, or finding it fails.
+
+    Nothing is imported, the packages that it is in neither.
+    """
     try:
-        found = importlib.util.find_spec(name)
+        found = _spec(name)
     except Exception:
         return None
     return found.origin if found is not None and found.has_location else None
 
 
+def _spec(name: str) -> ModuleSpec | None:
+    package, _, module = name.rpartition(".")
+    if not package:
+        finders = [finder.find_spec for finder in sys.meta_path]
+        found = (find(module, None) for find in finders)
+        return next(filter(None, found), None) or PathFinder.find_spec(module, [os.getcwd()])
+    outer = _spec(package)
+    if outer is None:
+        return None
+    portions = [
+        spec
+        for folder in outer.submodule_search_locations or ()
+        for importer in [pkgutil.get_importer(folder)]
+        if importer is not None and (spec := importer.find_spec(name)) is not None
+    ]
+    loaded = next((spec for spec in portions if spec.loader is not None), None)
+    if loaded is not None or not portions:
+        return loaded
+    together = ModuleSpec(name, None, is_package=True)
+    together.submodule_search_locations = [
+        folder for spec in portions for folder in spec.submodule_search_locations or ()
+    ]
+    return together
+
+
 def _hashed(path: str) -> str:
-    with Path(path).expanduser().open("rb") as stream:
+    with regular(path).open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()

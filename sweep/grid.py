@@ -15,10 +15,10 @@ from sweep.factors import Factors, Setting, all_of, factors
 from sweep.labelled import Labelled, methods
 from sweep.layout import Point, Product, united
 from sweep.yamlsource import Origin, Path
-from workloads.parameters import nearest
+from workloads.parameters import FunctionName, nearest
 
 
-def expand(experiment: Experiment) -> tuple[Grid, ...]:
+def expand(experiment: Experiment, *, allow_code: bool = False) -> tuple[Grid, ...]:
     """The grids of an experiment, one for each group, every cell checked.
 
     Every workload and its targets are made once (of random ones the first replicate), so
@@ -27,6 +27,8 @@ def expand(experiment: Experiment) -> tuple[Grid, ...]:
     Parameters
     ----------
     experiment : Experiment
+    allow_code : bool
+        Whether functions that the experiment names may be imported and called.
 
     Returns
     -------
@@ -36,19 +38,68 @@ def expand(experiment: Experiment) -> tuple[Grid, ...]:
     Raises
     ------
     ExperimentError
-        If a name, a value or the layout is wrong; with file, line and key.
+        If a name, a value or the layout is wrong, or the experiment names a function and
+        ``allow_code`` is false; with file, line and key.
     """
+    if not allow_code:
+        refuse_code(experiment)
+    parts = _products(experiment)
+    checked: set[str] = set()
+    for part in parts:
+        _check_problems(part, experiment.origin, checked)
+    return _grids(experiment, parts)
+
+
+def lay_out(experiment: Experiment) -> tuple[Grid, ...]:
+    """The grids of an experiment with no workload made, and nothing that it names run.
+
+    Raises
+    ------
+    ExperimentError
+        If a name, a type or the layout is wrong; with file, line and key.
+    """
+    return _grids(experiment, _products(experiment))
+
+
+def refuse_code(experiment: Experiment) -> None:
+    """Refuse an experiment that names a function to be called.
+
+    Raises
+    ------
+    ExperimentError
+        With file, line and key.
+    """
+    families = workloads.families()
+    for at, block in enumerate(experiment.blocks):
+        name = block.workload.name
+        if name not in families or not families[name].runs_code:
+            continue
+        functions = [n for n, p in families[name].params.items() if p.annotation is FunctionName]
+        named = ", ".join(str(block.workload.params.get(n)) for n in functions)
+        raise experiment.origin.error(
+            ("blocks", at, "workload", *functions[:1]),
+            f"workload {name!r} calls {named}, code that may do anything; if you trust it, say "
+            "--allow-code (in Python allow_code=True)",
+        )
+
+
+def _products(experiment: Experiment) -> list[Product]:
+    """The blocks multiplied out."""
     _check_reference(experiment)
     _check_groups(experiment)
+    return [
+        _multiplied(experiment, block, ("blocks", at)) for at, block in enumerate(experiment.blocks)
+    ]
+
+
+def _grids(experiment: Experiment, parts: Sequence[Product]) -> tuple[Grid, ...]:
+    """The blocks of each group united."""
     groups: dict[str, list[Product]] = {}
-    checked: set[str] = set()
-    for at, block in enumerate(experiment.blocks):
-        multiplied = _multiplied(experiment, block, ("blocks", at))
-        _check_problems(multiplied, experiment.origin, checked)
-        groups.setdefault(block.group, []).append(multiplied)
+    for block, part in zip(experiment.blocks, parts, strict=True):
+        groups.setdefault(block.group, []).append(part)
     grids = tuple(
-        united(name, parts, experiment.simulate, experiment.origin)
-        for name, parts in groups.items()
+        united(name, listed, experiment.simulate, experiment.origin)
+        for name, listed in groups.items()
     )
     _check_warm_start(experiment, grids)
     return grids

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sweep.errors import StoreError
+from sweep.store import refuse_address
 
 _DIMENSIONS: Mapping[str, tuple[str, ...]] = {
     "query_variances": ("query",),
@@ -90,10 +91,11 @@ def arrays(store: str | Path, solve: str) -> Any:
     Raises
     ------
     StoreError
-        If none were kept of that solve.
+        If none were kept of that solve, or the store is no folder.
     """
     import xarray as xr
 
+    refuse_address(store)
     path = folder(Path(store), str(solve))
     if not path.exists():
         raise StoreError(

@@ -11,7 +11,7 @@ from sweep import conditions, graph
 from sweep.cells import Cell, Grid
 from sweep.errors import StoreError, SweepError
 from sweep.experiment import Experiment, parse_experiment
-from sweep.grid import expand
+from sweep.grid import lay_out
 from sweep.journal import Ledger
 from sweep.store import Store, open_
 from workloads.parameters import nearest
@@ -70,7 +70,7 @@ def experiment_of(store: Store) -> Experiment:
 
 
 def of_store(store: str | Path) -> Sweep:
-    """The experiment of a store, laid out.
+    """The experiment of a store, laid out; nothing that it names is run.
 
     Raises
     ------
@@ -80,7 +80,7 @@ def of_store(store: str | Path) -> Sweep:
     """
     found = open_(Path(store))
     experiment = experiment_of(found)
-    sweep = Sweep(experiment, expand(experiment), found)
+    sweep = Sweep(experiment, lay_out(experiment), found)
     sweep.check_growth()
     return sweep
 

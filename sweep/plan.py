@@ -18,7 +18,7 @@ from sweep.experiment import Experiment
 from sweep.grid import expand
 from sweep.journal import Journal, Ledger
 from sweep.laid_out import Sweep
-from sweep.store import open_
+from sweep.store import open_, refuse_address
 from workloads.operators import LARGEST_MATRIX_BYTES
 
 _CALIBRATION_SECONDS = 0.2
@@ -68,7 +68,7 @@ class Plan:
     workers: int
 
 
-def plan(experiment: Experiment, store: Path | None = None) -> Plan:
+def plan(experiment: Experiment, store: Path | None = None, *, allow_code: bool = False) -> Plan:
     """Lay an experiment out without doing any of it.
 
     Parameters
@@ -77,6 +77,8 @@ def plan(experiment: Experiment, store: Path | None = None) -> Plan:
         What would be swept.
     store : Path, optional
         What is there already; nothing if the folder does not exist.
+    allow_code : bool
+        Whether functions that the experiment names may be called.
 
     Returns
     -------
@@ -85,11 +87,11 @@ def plan(experiment: Experiment, store: Path | None = None) -> Plan:
     Raises
     ------
     ExperimentError
-        If the experiment is not valid.
+        If the experiment is not valid, or names a function and ``allow_code`` is false.
     StoreError
         If the folder is there but is no store, or that of another experiment.
     """
-    grids = expand(experiment)
+    grids = expand(experiment, allow_code=allow_code)
     cells = graph.distinct(grids)
     ledger = _ledger(experiment, grids, store)
     costs = Costs(experiment.time_limit)
@@ -142,7 +144,10 @@ def _duration(seconds: list[float], workers: int) -> float:
 
 
 def _ledger(experiment: Experiment, grids: tuple[Grid, ...], store: Path | None) -> Ledger:
-    if store is None or not store.exists() or not any(store.iterdir()):
+    if store is None:
+        return Ledger()
+    refuse_address(store)
+    if not store.exists() or not any(store.iterdir()):
         return Ledger()
     there = Sweep(experiment, grids, open_(store, experiment.name))
     there.check_growth()

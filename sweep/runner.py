@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from sweep import events
 from sweep.errors import StoreError, SweepError
 from sweep.experiment import Experiment, load_experiment
-from sweep.grid import expand
+from sweep.grid import expand, refuse_code
 from sweep.laid_out import Sweep, of_store, selected
 from sweep.session import recorded
 from sweep.store import create, open_
@@ -24,6 +24,7 @@ def run(
     client: Any = None,
     *,
     cluster: "ClusterSpec | None" = None,
+    allow_code: bool = False,
     listen: events.Listener = events.ignore,
 ) -> "xr.Dataset | xr.DataTree":
     """Solve what a store does not hold yet of an experiment.
@@ -39,6 +40,9 @@ def run(
         Of the cluster to use; otherwise one is started, if there is anything to do.
     cluster : ClusterSpec, optional
         Which one to start; by default one process for every processor of this machine.
+    allow_code : bool
+        Whether functions that the experiment names (workload ``entry-point``) may be called,
+        here and on the workers.
     listen : callable, optional
         Hears what happens; see `sweep.events`.
 
@@ -50,14 +54,14 @@ def run(
     Raises
     ------
     ExperimentError
-        If the experiment is not valid.
+        If the experiment is not valid, or names a function and ``allow_code`` is false.
     StoreError
         If the store belongs to another experiment, is in use, or cannot be written.
     ClusterError
         If the cluster cannot be started or reached.
     """
     loaded = experiment if isinstance(experiment, Experiment) else load_experiment(experiment)
-    grids = expand(loaded)
+    grids = expand(loaded, allow_code=allow_code)
     sweep = Sweep(loaded, grids, create(Path(store), loaded.name))
     with recorded(sweep, listen) as session:
         todo = [cell for id_, cell in sweep.cells.items() if not session.ledger.status(id_).final]
@@ -74,6 +78,7 @@ def rerun(
     *,
     time_limit: float | None = None,
     cluster: "ClusterSpec | None" = None,
+    allow_code: bool = False,
     listen: events.Listener = events.ignore,
 ) -> "xr.Dataset | xr.DataTree":
     """Solve some cells of a store again.
@@ -88,7 +93,7 @@ def rerun(
         were lost. A cell that was ``ok`` keeps its result if it now fails.
     time_limit : float, optional
         Seconds for one solve, instead of the experiment's.
-    client, cluster, listen
+    client, cluster, allow_code, listen
         As for `run`.
 
     Returns
@@ -99,10 +104,12 @@ def rerun(
     ------
     SweepError
         If the condition is not valid or holds for no cell, or the time limit is not positive.
-    StoreError, ClusterError
+    ExperimentError, StoreError, ClusterError
         As for `run`.
     """
     sweep = of_store(store)
+    if not allow_code:
+        refuse_code(sweep.experiment)
     if time_limit is not None:
         if not time_limit > 0:
             raise SweepError(f"time limit {time_limit}; expected a positive number of seconds")

@@ -4,6 +4,7 @@ import errno
 import fcntl
 import json
 import os
+import re
 import shutil
 import socket
 import time
@@ -20,6 +21,9 @@ RESULTS = "results.zarr"
 _VERSIONS = ".results"
 _FORMAT = 1
 _LOCK_PATIENCE = 0.5
+
+_ADDRESS = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+:/+")
+"""What begins a URL; `Path` makes one slash of two."""
 
 _REASONS = {
     errno.EROFS: "the file system is read-only",
@@ -199,6 +203,7 @@ def create(path: Path, experiment: str) -> Store:
         If the folder holds something else, belongs to another experiment, or cannot be
         written.
     """
+    refuse_address(path)
     if (path / "store.json").exists():
         return open_(path, experiment)
     if path.exists() and not path.is_dir():
@@ -242,6 +247,7 @@ def open_(path: Path, experiment: str | None = None) -> Store:
     StoreError
         If there is none, or it is another experiment's.
     """
+    refuse_address(path)
     try:
         content: dict[str, Any] = json.loads((path / "store.json").read_text(encoding="utf-8"))
         found = Store(path, content["identity"], content["experiment"])
@@ -261,6 +267,23 @@ def open_(path: Path, experiment: str | None = None) -> Store:
             f"{experiment!r}; give another folder as --store"
         )
     return found
+
+
+def refuse_address(path: str | Path) -> None:
+    """Refuse what is the address of an object store or a server.
+
+    Raises
+    ------
+    StoreError
+        If it begins as a URL does.
+    """
+    written = str(path)
+    if _ADDRESS.match(written):
+        address = written if "://" in written else written.replace(":/", "://", 1)
+        raise StoreError(
+            f"store {address!r} is an address; a store is a folder on a local or shared disk: "
+            "give the path of one"
+        )
 
 
 @contextmanager

@@ -36,6 +36,8 @@ class Family:
         Where the workload comes from: paper and section.
     kind : {"matrix", "graph"}
         Whether it makes a `Workload` or a `QueryGraph`.
+    runs_code : bool
+        Whether ``build`` runs code that its parameters name.
     """
 
     name: str
@@ -43,6 +45,7 @@ class Family:
     build: Callable[..., Workload | QueryGraph]
     source: str = ""
     kind: Kind = "matrix"
+    runs_code: bool = False
 
     @property
     def params(self) -> Mapping[str, inspect.Parameter]:

@@ -1,11 +1,14 @@
 """Checking named parameters against the signature of what takes them."""
 
 import difflib
+import errno
 import inspect
+import stat
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
 from numbers import Integral, Real
+from pathlib import Path
 from typing import Any, NewType, Union
 
 from workloads.errors import WorkloadError
@@ -98,6 +101,22 @@ def describe(expected: Any) -> str:
 def _plural(thing: str) -> str:
     head, of, rest = thing.removeprefix("a ").partition(" of ")
     return f"{head}s{of}{rest}"
+
+
+def regular(path: str) -> Path:
+    """The path of a file, its ``~`` expanded.
+
+    Raises
+    ------
+    OSError
+        If there is none, or it is a folder, a pipe or a device, which might never end.
+    ValueError, RuntimeError
+        If the text is no path.
+    """
+    found = Path(path).expanduser()
+    if not stat.S_ISREG(found.stat().st_mode):
+        raise OSError(errno.EINVAL, "it is no regular file")
+    return found
 
 
 def check_least(what: str, value: float, least: float) -> None:

@@ -163,3 +163,21 @@ def test_the_shell_completes_experiments(sweep_command, monkeypatch):
     monkeypatch.setenv("COMP_WORDS", "sweep plan vldb-table1")
     monkeypatch.setenv("COMP_CWORD", "2")
     assert sweep_command().stdout.split() == ["vldb-table10", "vldb-table11"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("plan", "small.yaml", "--store"),
+        ("run", "small.yaml", "--store"),
+        ("rerun",),
+        ("status",),
+        ("show",),
+    ],
+)
+@pytest.mark.parametrize("address", ["s3://bucket/x", "file:///x"])
+def test_an_address_is_no_store(sweep_command, small_file, tmp_path, words, address):
+    found = sweep_command(*words, address)
+    assert found.exit_code == 2
+    assert f"store '{address.replace('///', '//')}' is an address" in found.output
+    assert [path.name for path in tmp_path.iterdir()] == [small_file]

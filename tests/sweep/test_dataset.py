@@ -1,4 +1,6 @@
 import math
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -172,7 +174,7 @@ def test_the_dataset_comes_back_from_the_disk(cells, tmp_path):
     plain = xr.open_zarr(tmp_path / "x.zarr").load()
     xr.testing.assert_equal(plain.drop_vars("started"), made.drop_vars("started"))
     assert plain.started.values.ravel()[0] == np.datetime64("2023-11-14T22:13:20")
-    assert plain.sel(method="R", d=4).status.item() == Status.OK
+    assert plain.sel({"method": "R", "d": 4}).status.item() == Status.OK
     chosen = plain.where(plain.status == Status.OK, drop=True)
     assert dict(chosen.sizes) == {"d": 1, "replicate": 1, "method": 1, "epsilon": 1, "delta": 2}
 
@@ -201,3 +203,22 @@ def test_several_grids_are_one_tree(cells, tmp_path):
     assert tree.attrs["title"] == tree["two"].attrs["title"] == "t"
     assert float(tree["two"].squared_privacy_cost.squeeze()) == 2.0
     assert isinstance(xr.open_zarr(tmp_path / "x.zarr"), xr.Dataset)
+
+
+def test_xarray_stays_as_it_was():
+    """In another process: here another test may have imported anything."""
+    code = """
+import pathlib, sys, tempfile
+import xarray as xr
+before = xr.Dataset.sel
+import sweep
+from sweep import dataset
+data = xr.Dataset({"cost": ("method", [1.0, 2.0])}, {"method": ["CA", "IP"]})
+path = pathlib.Path(tempfile.mkdtemp()) / "results.zarr"
+dataset.write(data, path)
+found = dataset.read(path)
+xr.open_zarr(path)
+assert xr.Dataset.sel is before
+assert found.sel({"method": "IP"}).cost.item() == 2.0
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

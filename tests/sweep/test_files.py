@@ -78,7 +78,7 @@ def test_a_file_that_changes_under_way_fails_its_cells(
     asked = made(path)
     grids = expand(asked)
     np.save(path, second)
-    monkeypatch.setattr("sweep.runner.expand", lambda experiment: grids)
+    monkeypatch.setattr("sweep.runner.expand", lambda experiment, **_: grids)
     dataset = sweep.run(asked, tmp_path / "s", client)
     assert (dataset.status == Status.FAILED).all()
     assert "does not hold what it held when the sweep began" in str(dataset.error.values.ravel())

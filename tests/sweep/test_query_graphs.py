@@ -28,10 +28,12 @@ def test_a_grid_over_epsilon_and_prior(client, tmp_path):
     """On sum(3, 2) Φz = 1 has z >= 0 from exp(-ε)² = 1/2 on, so not at 0.3."""
     data = sweep.run(parse_experiment(BLOCKS, "small.yaml"), tmp_path / "s", client)
     assert data.utility.dims == ("epsilon", "prior", "method")
-    state = data.status.sel(method="tight-constraints")
+    state = data.status.sel({"method": "tight-constraints"})
     assert (state.sel(epsilon=0.3) == Status.NOT_APPLICABLE).all()
     assert (data.status.where(data.method != "tight-constraints", Status.OK) == Status.OK).all()
-    error = str(data.error.sel(method="tight-constraints", epsilon=0.3, prior="uniform").values)
+    error = str(
+        data.error.sel({"method": "tight-constraints", "epsilon": 0.3, "prior": "uniform"}).values
+    )
     assert error.endswith(f"one does for epsilon from {math.log(2) / 2:.6f} on")
 
     # of answers 0..6, 0, 2 and 3 are next to 1, 4 and 5 two steps away, and 6 three
@@ -39,9 +41,9 @@ def test_a_grid_over_epsilon_and_prior(client, tmp_path):
     corner = data.sel(epsilon=1.0, prior="corner:1")
     expected = 1 / (1 + a * 3 + a**2 * 2 + a**3 * 1)
     np.testing.assert_allclose(corner.utility_bound, expected)
-    best = data.utility.sel(method="lp-optimal")
+    best = data.utility.sel({"method": "lp-optimal"})
     np.testing.assert_allclose(
-        data.utility.sel(method="tight-constraints", epsilon=1.0), best.sel(epsilon=1.0)
+        data.utility.sel({"method": "tight-constraints", "epsilon": 1.0}), best.sel(epsilon=1.0)
     )
     assert (data.utility <= data.utility_bound + 1e-9).where(data.utility.notnull(), True).all()
     np.testing.assert_allclose(data.variance_ratio_at_budget, data.max_variance / 2.0)
@@ -51,7 +53,7 @@ def test_a_grid_over_epsilon_and_prior(client, tmp_path):
     assert "squared_privacy_cost" not in data
     assert "delta" not in data.coords
 
-    solve = data.solve.sel(epsilon=1.0, prior="uniform", method="geometric")
+    solve = data.solve.sel({"epsilon": 1.0, "prior": "uniform", "method": "geometric"})
     arrays = sweep.arrays(tmp_path / "s", str(solve.values))
     assert arrays.noise_matrix.dims == ("answer", "output")
     np.testing.assert_allclose(arrays.noise_matrix.sum("output"), 1)

@@ -3,6 +3,7 @@ import errno
 import pytest
 import xarray as xr
 
+import sweep
 from sweep import store
 from sweep.errors import StoreError
 
@@ -105,3 +106,19 @@ def test_what_a_killed_run_left_is_tidied(fresh):
     assert not list(fresh.journal.iterdir())
     assert not unfinished.exists()
     assert value(fresh) == 1
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda store: sweep.run("vldb-table3", store),
+        sweep.rerun,
+        sweep.open,
+        lambda store: sweep.arrays(store, "0"),
+    ],
+)
+def test_an_address_is_no_store(tmp_path, monkeypatch, call):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(StoreError, match="'s3://bucket/x' is an address"):
+        call("s3://bucket/x")
+    assert not list(tmp_path.iterdir())

@@ -51,5 +51,8 @@ def _load(function: str) -> Callable[..., Any]:
 
 
 FAMILY = Family(
-    "entry-point", "the matrix that a Python function of yours returns: module:function", build
+    "entry-point",
+    "the matrix that a Python function of yours returns: module:function",
+    build,
+    runs_code=True,
 )

@@ -1,0 +1,115 @@
+"""Functions that an experiment names run where the command says so, and nowhere else."""
+
+import json
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+import sweep
+from sweep import cli, files, plan, status
+from sweep.errors import ExperimentError
+from sweep.experiment import parse_experiment
+
+TRACE = "import pathlib; pathlib.Path({trace!r}).open('a').write('{name} ')\n"
+QUERIES = "import numpy as np\ndef queries(d=2):\n    return np.eye(d)\n"
+
+
+@pytest.fixture
+def trace(tmp_path, monkeypatch):
+    """A package whose import leaves a trace, in the folder of the command."""
+    package = tmp_path / "of_a_stranger"
+    package.mkdir()
+    path = tmp_path / "trace"
+    for name, body in (("__init__", ""), ("inner", QUERIES)):
+        (package / f"{name}.py").write_text(TRACE.format(trace=str(path), name=name) + body)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    yield path
+    for name in ("of_a_stranger", "of_a_stranger.inner"):
+        sys.modules.pop(name, None)
+
+
+@pytest.fixture
+def experiment(tmp_path, trace):
+    workload = {"name": "entry-point", "function": "of_a_stranger.inner:queries"}
+    text = json.dumps({"reference": "IP", "blocks": [{"workload": workload, "method": ["IP"]}]})
+    (tmp_path / "theirs.yaml").write_text(text)
+    return parse_experiment(text, "theirs.yaml")
+
+
+def command(*words):
+    return CliRunner().invoke(cli.app, list(words), prog_name="sweep")
+
+
+@pytest.mark.parametrize("words", [("plan", "theirs.yaml"), ("run", "theirs.yaml")])
+def test_no_function_runs_unasked(trace, experiment, words):
+    found = command(*words)
+    assert found.exit_code == 2
+    assert "theirs.yaml, line 1, blocks[0].workload.function: workload 'entry-point' calls " in (
+        found.output
+    )
+    assert "of_a_stranger.inner:queries" in found.output
+    assert "--allow-code" in found.output
+    assert not trace.exists()
+
+
+def test_a_function_in_a_setting_runs_as_little(trace, experiment):
+    found = command("plan", "theirs.yaml", "--set", "function=subprocess:check_output")
+    assert found.exit_code == 2
+    assert "workload 'entry-point' calls subprocess:check_output" in found.output
+
+
+def test_a_plan_calls_it_if_asked(trace, experiment):
+    found = command("plan", "theirs.yaml", "--allow-code")
+    assert found.exit_code == 0, found.output
+    assert trace.read_text().split() == ["__init__", "inner"]
+
+
+def test_python_callers_ask_too(trace, experiment, tmp_path):
+    for call in (plan.plan, lambda asked: sweep.run(asked, tmp_path / "s")):
+        with pytest.raises(ExperimentError, match="allow_code=True"):
+            call(experiment)
+    assert not trace.exists()
+    assert not (tmp_path / "s").exists()
+
+
+def test_status_and_show_never_run_it(trace, experiment, tmp_path, client, monkeypatch):
+    client.run(lambda folder: sys.path.append(folder), str(tmp_path))
+    monkeypatch.syspath_prepend(tmp_path)
+    store = tmp_path / "s"
+    sweep.run(experiment, store, client, allow_code=True)
+    for name in ("of_a_stranger", "of_a_stranger.inner"):
+        sys.modules.pop(name, None)
+    trace.unlink()
+    found = status.status(store)
+    assert found.groups == {"entry-point": {"ok": 1}}
+    assert command("status", str(store)).exit_code == 0
+    assert command("show", str(store)).exit_code == 0
+    assert command("rerun", str(store), "--where", "method == 'IP'").exit_code == 2
+    assert not trace.exists()
+    assert "of_a_stranger" not in sys.modules
+
+
+def test_status_makes_no_workload(client, small, tmp_path, monkeypatch):
+    sweep.run(small(), tmp_path / "s", client)
+    monkeypatch.setattr("workloads.make", None)
+    assert status.status(tmp_path / "s").totals == {"ok": 4}
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("of_a_stranger", "of_a_stranger/__init__.py"),
+        ("of_a_stranger.inner", "of_a_stranger/inner.py"),
+        ("spread.over.folders", "spread/over/folders.py"),
+        ("of_a_stranger.other", None),
+        ("nowhere.inner", None),
+        ("sys", None),
+    ],
+)
+def test_a_module_is_found_without_its_packages(trace, tmp_path, name, found):
+    (tmp_path / "spread" / "over").mkdir(parents=True)
+    (tmp_path / "spread" / "over" / "folders.py").touch()
+    assert files._module_file(name) == (found and str(tmp_path / found))
+    assert not trace.exists()
