@@ -19,15 +19,15 @@ _GRACE_SECONDS = 30.0
 
 @contextmanager
 def watched(item: Item, task: Task, place: Place, records: list[Record] | None) -> Iterator[None]:
-    """End the worker's process if a solve does not listen to its time limit.
+    """End the worker's process if an item does not listen to its time limit.
 
     Dask has no time limit for a task; the Nanny starts a new process. Before that the cells
     are recorded as ``timeout``, without numbers, and the task goes on behind them.
     """
-    if place.time_limit is None or records is None or not _has_nanny():
+    if item.time_limit is None or records is None or not _has_nanny():
         yield
         return
-    seconds = _PATIENCE * place.time_limit + _GRACE_SECONDS
+    seconds = _PATIENCE * item.time_limit + _GRACE_SECONDS
     earlier = list(records)
 
     def end() -> None:

@@ -64,7 +64,8 @@ def perform(task: Task, place: Place, built: Mapping[str, Built]) -> Done:
             if isinstance(item, Solve) and all(cell.id in finished for cell in item.cells):
                 continue
             if item.workload_key not in known:
-                known[item.workload_key] = build(item.workload)
+                with watched(item, task, place, records if reachable else None):
+                    known[item.workload_key] = build(item.workload)
             with watched(item, task, place, records if reachable else None):
                 records += outcomes(item, known[item.workload_key], place, weights)
     return Done(task.name, tuple(records), reachable and place.write(task.name, records))

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import distributed
+import numpy as np
 
 from solvers import NotApplicableError
 from sweep import solving, watchdog
@@ -46,6 +47,13 @@ def count(path: Path) -> int:
         return os.lseek(descriptor, 0, os.SEEK_CUR) - 1
     finally:
         os.close(descriptor)
+
+
+def drowsy(folder: str, seconds: float) -> np.ndarray:
+    """A workload that takes long when it is built for the first time."""
+    if count(Path(folder) / "drowsy") == 0:
+        time.sleep(seconds)
+    return np.eye(2)
 
 
 class FaultPlugin(distributed.WorkerPlugin):

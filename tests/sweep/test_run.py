@@ -7,6 +7,7 @@ from faults import Fault, injected
 
 import sweep
 from sweep import events, graph, worker
+from sweep.cells import MethodSpec, Spec
 from sweep.errors import StoreError, SweepError
 from sweep.laid_out import of_store
 from sweep.outcome import BoundRecord, Status
@@ -15,6 +16,24 @@ from sweep.place import Place
 
 def states(dataset):
     return Counter(Status(int(code)).label for code in dataset.status.values.ravel())
+
+
+def by_function(function, *methods, arguments=None, limit=None):
+    """Solves of one workload that a Python function returns, by several methods."""
+    asked = Spec("entry-point", {"function": function, "arguments": arguments or {}})
+    return tuple(
+        graph.Solve(
+            f"s-{method}",
+            "p",
+            "w",
+            asked,
+            Spec("uniform", {"value": 1.0}),
+            MethodSpec(method),
+            (graph.CellTask(f"c-{method}"),),
+            time_limit=limit,
+        )
+        for method in methods
+    )
 
 
 def test_a_sweep_gives_the_closed_forms(client, small, tmp_path):
@@ -110,6 +129,28 @@ def test_a_solve_that_ignores_its_time_limit_ends_with_its_worker(client, small,
         dataset = sweep.run(experiment, tmp_path / "s", client)
     assert states(dataset) == {"ok": 5, "timeout": 1}
     assert "did not stop within 0.9 s" in "".join(dataset.error.values.ravel())
+
+
+def test_the_watchdog_goes_by_a_mechanisms_own_time_limit(client, small, tmp_path):
+    asked = "[IP, {name: CA, time_limit: 60}, {name: GD, time_limit: 0}]"
+    experiment = small("[4]", asked, more="time_limit: 0.1")
+    slow = (Fault("sleep", "CA", seconds=1.5), Fault("sleep", "GD", times=1, seconds=60))
+    with injected(client, tmp_path, *slow, grace_s=0.5):
+        dataset = sweep.run(experiment, tmp_path / "s", client)
+    assert states(dataset) == {"ok": 2, "timeout": 1}
+    assert "did not stop within 0.5 s" in str(dataset.error.sel(d=4, method="GD").values)
+
+
+def test_the_watchdog_covers_building_the_workload(client, tmp_path):
+    from sweep import store
+
+    place = store.create(tmp_path / "s", "small")
+    arguments = {"folder": str(tmp_path), "seconds": 60.0}
+    task = graph.Task("t", by_function("faults:drowsy", "IP", "GM", arguments=arguments, limit=0.1))
+    with injected(client, tmp_path, grace_s=0.5):
+        future = client.submit(worker.perform, task, Place(str(place.path), place.identity), {})
+        done = future.result(timeout=60)
+    assert [record.status for record in done.records] == ["timeout", "ok"]
 
 
 def test_the_time_limit_reaches_methods_that_take_one(client, small, tmp_path):
@@ -232,8 +273,6 @@ def test_arrays_that_cannot_be_kept_fail_their_cells_with_a_sentence(tmp_path, s
 
 
 def test_a_workload_that_cannot_be_built_fails_its_cells_only(tmp_path):
-    from sweep.cells import MethodSpec, Spec
-
     nowhere = Spec("file", {"path": str(tmp_path / "gone.npy")})
     uniform, ip = Spec("uniform", {"value": 1.0}), MethodSpec("IP")
     lost = graph.Solve("s1", "p1", "w1", nowhere, uniform, ip, (graph.CellTask("c1"),))
