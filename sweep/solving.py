@@ -49,7 +49,7 @@ def build(spec: Spec) -> Built:
         made = workloads.make(spec.name, **spec.params)
         if isinstance(made, workloads.Workload) and made.m * made.d <= _SMALL_ENTRIES:
             _ = made.matrix
-    except Exception as error:
+    except BaseException as error:
         return Unbuilt(*_trouble(error))
     return made
 
@@ -86,7 +86,7 @@ def _certified(item: Bound, built: Built) -> BoundRecord:
         bound = certificate.certify(
             Problem(built, targets), tol=_CERTIFIED_TO, time_limit=item.time_limit
         )
-    except Exception as error:
+    except BaseException as error:
         _, message, text = _trouble(error)
         return BoundRecord(item.problem, error=message, traceback=text)
     return BoundRecord(item.problem, bound, time.perf_counter() - started)
@@ -119,7 +119,7 @@ def _solved(
         if place.keep:
             place.check_reachable()
             keeping.write(Path(place.store), item.key, solution.arrays(), place.keep)
-    except Exception as error:
+    except BaseException as error:
         status, message, text = _trouble(error)
         broken = replace(blank, status=status, error=message, traceback=text)
         yield from (_of(cell, broken) for cell in item.cells)
@@ -171,7 +171,7 @@ def _simulated(cell: CellTask, record: CellRecord, solution: Any) -> CellRecord:
         found = simulate.simulate(solution, cell.simulate, int(cell.id, 16))
     except NotApplicableError as error:
         return replace(record, notes={**record.notes, "simulate": str(error)})
-    except Exception as error:
+    except BaseException as error:
         _, message, text = _trouble(error)
         return replace(record, status=Status.FAILED.label, error=message, traceback=text)
     numbers = {name: float(value) for name, value in found.items()}
@@ -203,11 +203,20 @@ def _plain(content: Any) -> Any:
     return content if isinstance(content, str | int | float | None) else str(content)
 
 
-def _trouble(error: Exception) -> tuple[str, str, str]:
+def _trouble(error: BaseException) -> tuple[str, str, str]:
+    """Status, last line and traceback of what a cell's code raised, ``SystemExit`` too.
+
+    Dask takes ``SystemExit`` and ``KeyboardInterrupt`` for the end of the worker. No real
+    Ctrl-C gets here: it reaches the main thread, and cells are solved in others.
+    """
     inapplicable = isinstance(error, NotApplicableError)
     status = Status.NOT_APPLICABLE if inapplicable else Status.FAILED
-    message = str(error).strip() or type(error).__name__
-    known = isinstance(error, _SENTENCES)
-    line = message if known else f"{type(error).__name__}: {message}"
-    text = "".join(traceback.format_exception(error))
+    kind = type(error).__name__
+    try:
+        message = str(error).strip() or kind
+        text = "".join(traceback.format_exception(error))
+    except BaseException:
+        message = "its message cannot be read: its __str__ raises"
+        text = "".join([*traceback.format_tb(error.__traceback__), f"{kind}: {message}\n"])
+    line = message if isinstance(error, _SENTENCES) else f"{kind}: {message}"
     return status.label, line.splitlines()[-1], "" if inapplicable else text

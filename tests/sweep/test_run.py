@@ -1,4 +1,5 @@
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -6,7 +7,7 @@ import xarray as xr
 from faults import Fault, injected
 
 import sweep
-from sweep import events, graph, worker
+from sweep import events, graph, solving, worker
 from sweep.cells import MethodSpec, Spec
 from sweep.errors import StoreError, SweepError
 from sweep.laid_out import of_store
@@ -93,6 +94,41 @@ def test_a_cell_that_fails_is_recorded_and_stops_nothing(client, small, tmp_path
     again = sweep.rerun(tmp_path / "s", client=client)
     assert states(again) == {"ok": 4}
     assert Counter(again.attempt.values.ravel().tolist()) == {1: 3, 2: 1}
+
+
+RUDE = {
+    "exit": "SystemExit: good-bye",
+    "interrupt": "KeyboardInterrupt",
+    "unprintable": "UnprintableError",
+}
+
+
+@pytest.mark.parametrize("kind", RUDE)
+def test_a_solver_that_ends_the_process_or_cannot_say_why_fails_its_cell_alone(
+    client, small, tmp_path, records, kind
+):
+    workers = set(client.scheduler_info()["workers"])
+    with injected(client, tmp_path, Fault(kind, "GM", times=1)):
+        dataset = sweep.run(small("[2, 4]", "[IP, GM, CA]"), tmp_path / "s", client)
+    assert states(dataset) == {"ok": 5, "failed": 1}
+    (failed,) = [record for record in records(tmp_path / "s") if record.status == "failed"]
+    assert failed.error.startswith(RUDE[kind])
+    assert "faults.py" in failed.traceback
+    assert set(client.scheduler_info()["workers"]) == workers
+
+
+@pytest.mark.parametrize("kind", RUDE)
+def test_a_workload_function_that_ends_the_process_fails_its_cells_alone(client, tmp_path, kind):
+    rude = by_function("faults:broken", "IP", arguments={"kind": kind})
+    elsewhere = client.submit(solving.build, rude[0].workload, pure=False)
+    fine = by_function("numpy:eye", "GM", arguments={"N": 2})
+    task = graph.Task("t", (*rude, replace(fine[0], workload_key="fine")))
+    for built in ({}, {"w": elsewhere}):
+        future = client.submit(worker.perform, task, Place("", ""), built, pure=False)
+        done = future.result(timeout=30)
+        assert [record.status for record in done.records] == ["failed", "ok"]
+        assert RUDE[kind] in done.records[0].error
+        assert "faults.py" in done.records[0].traceback
 
 
 def test_a_method_that_does_not_apply_says_so(client, small, tmp_path):
