@@ -100,10 +100,13 @@ class Task:
         Unique in the store: the name of its journal segment and of its Dask key.
     items : tuple of Item
         In order.
+    earlier : tuple of str
+        Names of the tasks in which its items were tried before.
     """
 
     name: str
     items: tuple[Item, ...]
+    earlier: tuple[str, ...] = ()
 
     @property
     def seconds(self) -> float:
@@ -122,13 +125,15 @@ class Task:
 
     def alone(self) -> "tuple[Task, ...]":
         """The same work, one item to a task."""
+        earlier = (*self.earlier, self.name)
         return tuple(
-            Task(f"{self.name}-{number:04d}", (item,)) for number, item in enumerate(self.items)
+            Task(f"{self.name}-{number:04d}", (item,), earlier)
+            for number, item in enumerate(self.items)
         )
 
     def again(self) -> "Task":
         """The same work under a new name."""
-        return replace(self, name=f"{self.name}-again")
+        return replace(self, name=f"{self.name}-again", earlier=(*self.earlier, self.name))
 
 
 def distinct(grids: Iterable[Grid]) -> dict[str, Cell]:

@@ -22,11 +22,14 @@ class Place:
         The store's identity; a folder without it is left alone.
     keep : tuple of str
         Which arrays to store.
+    interval : float
+        Seconds between two recordings of what a task has done so far.
     """
 
     store: str
     identity: str
     keep: tuple[str, ...] = ()
+    interval: float = 5.0
 
     @property
     def journal(self) -> Path:

@@ -4,6 +4,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import xarray as xr
+from distributed import KilledWorker
 from faults import Fault, injected
 
 import sweep
@@ -279,6 +280,51 @@ def test_a_task_done_before_is_not_done_again(tmp_path, small):
     first = worker.perform(task, here, {})
     assert first.written
     assert worker.perform(task, here, {}) == first
+
+
+def many(number=8, **facts):
+    """Solves of GM, all in one task."""
+    one = by_function("numpy:eye", "GM", arguments={"N": 2})[0]
+    items = (
+        replace(one, key=f"s{n}", cells=(graph.CellTask(f"c{n}"),), **facts) for n in range(number)
+    )
+    return graph.Task("r000001-000000", tuple(items))
+
+
+@pytest.mark.parametrize("chain", ["", "chained"])
+def test_what_was_done_a_little_before_a_worker_was_killed_is_not_done_again(
+    client, tmp_path, records, chain
+):
+    from sweep import store
+
+    made = store.create(tmp_path / "s", "small")
+    place, task = Place(str(made.path), made.identity, interval=0.05), many(chain=chain)
+    dies = [Fault(kind, "GM", first=5, times=1, seconds=1.5) for kind in ("sleep", "kill")]
+    with injected(client, tmp_path, *dies):
+        done = client.submit(worker.perform, task, place, {}, pure=False).result(timeout=60)
+    assert done.written
+    assert Counter(r.cell for r in done.records) == {f"c{n}": 1 for n in range(8)}
+    assert (tmp_path / "fault-0").stat().st_size == 8 + 1
+    assert Counter(r.cell for r in records(made.path)) == {f"c{n}": 1 for n in range(8)}
+    assert worker.perform(task, place, {}).records == done.records
+
+
+def test_parts_of_a_task_that_killed_its_workers_do_not_do_its_work_again(
+    client, tmp_path, records
+):
+    from sweep import store
+
+    made = store.create(tmp_path / "s", "small")
+    place, task = Place(str(made.path), made.identity, interval=0.05), many()
+    dies = [Fault(kind, "GM", first=5, times=2, seconds=1.5) for kind in ("sleep", "kill")]
+    with injected(client, tmp_path, *dies):
+        with pytest.raises(KilledWorker):
+            client.submit(worker.perform, task, place, {}, pure=False).result(timeout=60)
+        parts = client.map(worker.perform, task.alone(), place=place, built={}, pure=False)
+        done = client.gather(parts)
+    assert [[r.status for r in one.records] for one in done] == [["ok"]] * 8
+    assert (tmp_path / "fault-0").stat().st_size == 8 + 2
+    assert Counter(r.cell for r in records(made.path)) == {f"c{n}": 1 for n in range(8)}
 
 
 def test_a_worker_without_the_store_hands_its_records_over(tmp_path, small):
