@@ -96,7 +96,7 @@ class Experiment(BaseModel):
         BeforeValidator(always_many),
     ] = ()
     show: Annotated[tuple[str, ...], BeforeValidator(always_many)] = ()
-    time_limit: Annotated[float, Field(gt=0)] | None = None
+    time_limit: Annotated[float, Field(ge=0)] | None = None
     simulate: Annotated[int, Field(ge=0)] = 0
     warm_start: str | None = None
     blocks: Annotated[tuple[Block, ...], BeforeValidator(many), Field(min_length=1)]

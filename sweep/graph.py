@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 import solvers
 import workloads
@@ -57,6 +58,9 @@ class Solve:
     chain : str
         Equal for the solves that are done one after the other, each from the last's dual
         weights; empty for a solve by itself.
+    time_limit : float, optional
+        Seconds that it may take: the mechanism's own limit, else the experiment's; None for no
+        limit.
     """
 
     key: str
@@ -68,6 +72,7 @@ class Solve:
     cells: tuple[CellTask, ...]
     seconds: float = 0.0
     chain: str = ""
+    time_limit: float | None = None
 
 
 @dataclass(frozen=True)
@@ -79,6 +84,7 @@ class Bound:
     workload: Spec
     targets: Spec
     seconds: float = 0.0
+    time_limit: float | None = None
 
 
 Item = Solve | Bound
@@ -94,10 +100,13 @@ class Task:
         Unique in the store: the name of its journal segment and of its Dask key.
     items : tuple of Item
         In order.
+    earlier : tuple of str
+        Names of the tasks in which its items were tried before.
     """
 
     name: str
     items: tuple[Item, ...]
+    earlier: tuple[str, ...] = ()
 
     @property
     def seconds(self) -> float:
@@ -116,13 +125,15 @@ class Task:
 
     def alone(self) -> "tuple[Task, ...]":
         """The same work, one item to a task."""
+        earlier = (*self.earlier, self.name)
         return tuple(
-            Task(f"{self.name}-{number:04d}", (item,)) for number, item in enumerate(self.items)
+            Task(f"{self.name}-{number:04d}", (item,), earlier)
+            for number, item in enumerate(self.items)
         )
 
     def again(self) -> "Task":
         """The same work under a new name."""
-        return replace(self, name=f"{self.name}-again")
+        return replace(self, name=f"{self.name}-again", earlier=(*self.earlier, self.name))
 
 
 def distinct(grids: Iterable[Grid]) -> dict[str, Cell]:
@@ -165,6 +176,7 @@ def solves(
             tuple(CellTask(c.id, c.simulate, ledger.attempts.get(c.id, 0) + 1) for c in served),
             _seconds(first.solved_as, first.workload, costs),
             _chain(first, along),
+            _time_limit(first.solved_as, costs),
         )
         for key, served in shared.items()
         for first in served[:1]
@@ -187,6 +199,7 @@ def bounds(cells: Iterable[Cell], ledger: Ledger, costs: Costs) -> list[Bound]:
             asked[0].workload,
             asked[0].targets,
             _seconds(CERTIFIER, asked[0].workload, costs),
+            _time_limit(CERTIFIER, costs),
         )
         for key, asked in by_problem.items()
         if key not in ledger.bounds
@@ -259,10 +272,20 @@ def _seconds(method: MethodSpec, workload: Spec, costs: Costs) -> float:
         work = costs.work(method, workload)
     except workloads.WorkloadError:
         return _LONGEST_SECONDS
-    seconds = min(_OVERHEAD_SECONDS + work.flops * SECONDS_PER_FLOP, _LONGEST_SECONDS)
-    if "time_limit" not in method.options:
-        return seconds
-    return min(seconds, method.options["time_limit"] or costs.time_limit or seconds)
+    limit = _time_limit(method, costs)
+    heeded = limit if limit is not None and takes_time_limit(method.name) else _LONGEST_SECONDS
+    return min(_OVERHEAD_SECONDS + min(work.flops * SECONDS_PER_FLOP, heeded), _LONGEST_SECONDS)
+
+
+def _time_limit(method: MethodSpec, costs: Costs) -> float | None:
+    own: float | None = method.options.get("time_limit")
+    return costs.time_limit if own is None else own
+
+
+@cache
+def takes_time_limit(method: str) -> bool:
+    """Whether a method can be told when to stop."""
+    return "time_limit" in solvers.methods()[method].options
 
 
 def _chain(cell: Cell, along: str | None) -> str:

@@ -1,8 +1,8 @@
 """The journal: immutable segments of records, the truth that the dataset is derived from.
 
 A segment is a file of JSON lines, written by one task under a temporary name, synchronised
-to the disk and renamed: it is there whole or not at all, whatever is killed. Names sort in
-the order of runs.
+to the disk and renamed: it is there whole or not at all, whatever is killed. A long task writes
+several: ``TASK+...`` while it goes on, ``TASK`` when it is done. Names sort in the order of runs.
 """
 
 import json

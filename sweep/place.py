@@ -12,7 +12,7 @@ from sweep.outcome import Record
 
 @dataclass(frozen=True)
 class Place:
-    """Where a worker writes, and what it is told about every solve.
+    """Where a worker writes, and what.
 
     Attributes
     ----------
@@ -22,14 +22,14 @@ class Place:
         The store's identity; a folder without it is left alone.
     keep : tuple of str
         Which arrays to store.
-    time_limit : float, optional
-        Seconds for one solve, for methods that take a limit.
+    interval : float
+        Seconds between two recordings of what a task has done so far.
     """
 
     store: str
     identity: str
     keep: tuple[str, ...] = ()
-    time_limit: float | None = None
+    interval: float = 5.0
 
     @property
     def journal(self) -> Path:

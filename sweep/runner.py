@@ -103,7 +103,7 @@ def rerun(
     Raises
     ------
     SweepError
-        If the condition is not valid or holds for no cell, or the time limit is not positive.
+        If the condition is not valid or holds for no cell, or the time limit is negative.
     ExperimentError, StoreError, ClusterError
         As for `run`.
     """
@@ -111,8 +111,8 @@ def rerun(
     if not allow_code:
         refuse_code(sweep.experiment)
     if time_limit is not None:
-        if not time_limit > 0:
-            raise SweepError(f"time limit {time_limit}; expected a positive number of seconds")
+        if not time_limit >= 0:
+            raise SweepError(f"time limit {time_limit}; expected a number of seconds")
         longer = sweep.experiment.model_copy(update={"time_limit": time_limit})
         sweep = replace(sweep, experiment=longer)
     with recorded(sweep, listen) as session:

@@ -120,9 +120,7 @@ class Session:
         from sweep.place import Place
 
         experiment, store = self.sweep.experiment, self.sweep.store
-        place = Place(
-            str(store.path.resolve()), store.identity, experiment.keep, experiment.time_limit
-        )
+        place = Place(str(store.path.resolve()), store.identity, experiment.keep)
         with _client(client, spec) as ready:
             threads = ready.nthreads()
             self.tell(events.ClusterReady(len(threads), sum(threads.values())))

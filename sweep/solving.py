@@ -17,15 +17,14 @@ from solvers.dual import Weights
 from sweep import files, keeping, measure
 from sweep.cells import Spec
 from sweep.errors import StoreError
-from sweep.graph import Bound, CellTask, Item, Solve
+from sweep.graph import Bound, CellTask, Item, Solve, takes_time_limit
 from sweep.outcome import BoundRecord, CellRecord, Record, Status
 from sweep.place import Place
 
 _CERTIFIED_TO = 1e-4
-_STOPPED = (
-    "stopped at its time limit with a feasible answer; "
-    "'sweep rerun STORE --time-limit SECONDS' gives it longer"
-)
+_STOPPED = "stopped at its time limit with a feasible answer; "
+_LONGER = "'sweep rerun STORE --time-limit SECONDS' gives it longer"
+_OWN_LIMIT = "the limit is the mechanism's own time_limit, which the experiment has to raise"
 _SMALL_ENTRIES = 2**24
 _SENTENCES = (StoreError, solvers.SolverError, workloads.WorkloadError, workloads.TargetsError)
 
@@ -50,7 +49,7 @@ def build(spec: Spec) -> Built:
         made = workloads.make(spec.name, **spec.params)
         if isinstance(made, workloads.Workload) and made.m * made.d <= _SMALL_ENTRIES:
             _ = made.matrix
-    except Exception as error:
+    except BaseException as error:
         return Unbuilt(*_trouble(error))
     return made
 
@@ -74,20 +73,20 @@ def outcomes(item: Item, built: Built, place: Place, weights: dict[str, Any]) ->
     list of Record
     """
     if isinstance(item, Bound):
-        return [_certified(item, built, place.time_limit)]
+        return [_certified(item, built)]
     return list(_solved(item, built, place, weights))
 
 
-def _certified(item: Bound, built: Built, time_limit: float | None) -> BoundRecord:
+def _certified(item: Bound, built: Built) -> BoundRecord:
     started = time.perf_counter()
     if isinstance(built, Unbuilt):
         return BoundRecord(item.problem, error=built.error, traceback=built.traceback)
     try:
         targets = _targets(item.targets, built)
         bound = certificate.certify(
-            Problem(built, targets), tol=_CERTIFIED_TO, time_limit=time_limit
+            Problem(built, targets), tol=_CERTIFIED_TO, time_limit=item.time_limit
         )
-    except Exception as error:
+    except BaseException as error:
         _, message, text = _trouble(error)
         return BoundRecord(item.problem, error=message, traceback=text)
     return BoundRecord(item.problem, bound, time.perf_counter() - started)
@@ -112,15 +111,15 @@ def _solved(
     try:
         targets = _targets(item.targets, built)
         solution, cost = measure.measured(
-            lambda: run_solver(item, built, targets, place.time_limit, weights.get(item.chain))
+            lambda: run_solver(item, built, targets, weights.get(item.chain))
         )
         if item.chain and isinstance(getattr(solution, "weights", None), Weights):
             weights[item.chain] = solution.weights
-        shared = replace(blank, **_facts(solution, cost))
+        shared = replace(blank, **_facts(item, solution, cost))
         if place.keep:
             place.check_reachable()
             keeping.write(Path(place.store), item.key, solution.arrays(), place.keep)
-    except Exception as error:
+    except BaseException as error:
         status, message, text = _trouble(error)
         broken = replace(blank, status=status, error=message, traceback=text)
         yield from (_of(cell, broken) for cell in item.cells)
@@ -128,19 +127,12 @@ def _solved(
     yield from (_of(cell, _simulated(cell, shared, solution)) for cell in item.cells)
 
 
-def run_solver(
-    item: Solve,
-    built: Built,
-    targets: Any,
-    time_limit: float | None,
-    start: Weights | None = None,
-) -> Any:
-    """Solve; the time limit reaches the methods that take one and were given none."""
+def run_solver(item: Solve, built: Built, targets: Any, start: Weights | None = None) -> Any:
+    """Solve; the time limit reaches the methods that take one."""
     files.check_unchanged(item.method.options)
     options = dict(item.method.options)
-    takes = solvers.methods()[item.method.name].options
-    if time_limit is not None and "time_limit" in takes and options.get("time_limit") is None:
-        options["time_limit"] = time_limit
+    if item.time_limit is not None and takes_time_limit(item.method.name):
+        options["time_limit"] = item.time_limit
     if start is not None:
         options["start"] = start
     return solvers.solve(item.method.name, built, targets, **options)
@@ -151,7 +143,7 @@ def _targets(spec: Spec, built: Built) -> Any:
     return workloads.targets.make(spec.name, built, **spec.params)
 
 
-def _facts(solution: Any, cost: measure.Cost) -> dict[str, Any]:
+def _facts(item: Solve, solution: Any, cost: measure.Cost) -> dict[str, Any]:
     content = dict(solution.record())
     curve = content.pop("curve", None)
     numbers = {name: _number(value) for name, value in content.items()}
@@ -163,8 +155,13 @@ def _facts(solution: Any, cost: measure.Cost) -> dict[str, Any]:
         "numbers": {n: v for n, v in numbers.items() if v is not None and not np.isnan(v)},
         "notes": _plain({**(solution.notes or {}), **_texts(content)}),
         "curve": _plain(curve),
-        "error": _STOPPED if solution.timed_out else "",
+        "error": _stopped(item) if solution.timed_out else "",
     }
+
+
+def _stopped(item: Solve) -> str:
+    own = item.method.options.get("time_limit") is not None
+    return _STOPPED + (_OWN_LIMIT if own else _LONGER)
 
 
 def _simulated(cell: CellTask, record: CellRecord, solution: Any) -> CellRecord:
@@ -174,7 +171,7 @@ def _simulated(cell: CellTask, record: CellRecord, solution: Any) -> CellRecord:
         found = simulate.simulate(solution, cell.simulate, int(cell.id, 16))
     except NotApplicableError as error:
         return replace(record, notes={**record.notes, "simulate": str(error)})
-    except Exception as error:
+    except BaseException as error:
         _, message, text = _trouble(error)
         return replace(record, status=Status.FAILED.label, error=message, traceback=text)
     numbers = {name: float(value) for name, value in found.items()}
@@ -206,11 +203,20 @@ def _plain(content: Any) -> Any:
     return content if isinstance(content, str | int | float | None) else str(content)
 
 
-def _trouble(error: Exception) -> tuple[str, str, str]:
+def _trouble(error: BaseException) -> tuple[str, str, str]:
+    """Status, last line and traceback of what a cell's code raised, ``SystemExit`` too.
+
+    Dask takes ``SystemExit`` and ``KeyboardInterrupt`` for the end of the worker. No real
+    Ctrl-C gets here: it reaches the main thread, and cells are solved in others.
+    """
     inapplicable = isinstance(error, NotApplicableError)
     status = Status.NOT_APPLICABLE if inapplicable else Status.FAILED
-    message = str(error).strip() or type(error).__name__
-    known = isinstance(error, _SENTENCES)
-    line = message if known else f"{type(error).__name__}: {message}"
-    text = "".join(traceback.format_exception(error))
+    kind = type(error).__name__
+    try:
+        message = str(error).strip() or kind
+        text = "".join(traceback.format_exception(error))
+    except BaseException:
+        message = "its message cannot be read: its __str__ raises"
+        text = "".join([*traceback.format_tb(error.__traceback__), f"{kind}: {message}\n"])
+    line = message if isinstance(error, _SENTENCES) else f"{kind}: {message}"
     return status.label, line.splitlines()[-1], "" if inapplicable else text

@@ -8,30 +8,29 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from sweep import journal
-from sweep.graph import Item, Solve, Task
-from sweep.outcome import CellRecord, Record, Status
-from sweep.place import Place
+from sweep.graph import Item, Solve
+from sweep.outcome import BoundRecord, CellRecord, Record, Status
+from sweep.recording import Recording
 
 _PATIENCE = 2.0
 _GRACE_SECONDS = 30.0
 
 
 @contextmanager
-def watched(item: Item, task: Task, place: Place, records: list[Record] | None) -> Iterator[None]:
-    """End the worker's process if a solve does not listen to its time limit.
+def watched(item: Item, records: Recording) -> Iterator[None]:
+    """End the worker's process if an item does not listen to its time limit.
 
     Dask has no time limit for a task; the Nanny starts a new process. Before that the cells
     are recorded as ``timeout``, without numbers, and the task goes on behind them.
     """
-    if place.time_limit is None or records is None or not _has_nanny():
+    if item.time_limit is None or not records.reachable or not _has_nanny():
         yield
         return
-    seconds = _PATIENCE * place.time_limit + _GRACE_SECONDS
-    earlier = list(records)
+    seconds = _PATIENCE * item.time_limit + _GRACE_SECONDS
 
     def end() -> None:
-        place.write(f"{task.name}+{len(earlier):06d}", [*earlier, *_late(item, seconds)])
+        records.add(_late(item, seconds))
+        records.put_down()
         os._exit(1)
 
     timer = threading.Timer(seconds, end)
@@ -43,9 +42,10 @@ def watched(item: Item, task: Task, place: Place, records: list[Record] | None) 
         timer.cancel()
 
 
-def _late(item: Item, seconds: float) -> list[CellRecord]:
+def _late(item: Item, seconds: float) -> list[Record]:
+    error = f"did not stop within {seconds:g} s; its worker was ended"
     if not isinstance(item, Solve):
-        return []
+        return [BoundRecord(item.problem, runtime_s=seconds, error=error)]
     blank = CellRecord(
         cell="",
         solve=item.key,
@@ -53,7 +53,7 @@ def _late(item: Item, seconds: float) -> list[CellRecord]:
         status=Status.TIMEOUT.label,
         host=socket.gethostname(),
         started=time.time() - seconds,
-        error=f"did not stop within {seconds:g} s; its worker was ended",
+        error=error,
     )
     return [replace(blank, cell=cell.id, attempt=cell.attempt) for cell in item.cells]
 
@@ -65,9 +65,3 @@ def _has_nanny() -> bool:
         return get_worker().nanny is not None
     except ValueError:
         return False
-
-
-def left_behind(task: Task, place: Place) -> list[Record]:
-    """What the watchdog of an earlier try of this task wrote."""
-    parts = sorted(place.journal.glob(f"{task.name}+*{journal.SUFFIX}"))
-    return list(journal.read_segment(parts[-1])) if parts else []

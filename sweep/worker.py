@@ -1,4 +1,4 @@
-"""What runs on a worker: do the items of one task, write one journal segment."""
+"""What runs on a worker: do the items of one task, record them in the journal."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,11 +7,12 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 from sweep import journal
-from sweep.graph import Solve, Task
-from sweep.outcome import CellRecord, Record
+from sweep.graph import Task
+from sweep.outcome import Record
 from sweep.place import Place
+from sweep.recording import left_behind, recording
 from sweep.solving import Built, build, outcomes
-from sweep.watchdog import left_behind, watched
+from sweep.watchdog import watched
 
 
 @dataclass(frozen=True)
@@ -48,34 +49,33 @@ def perform(task: Task, place: Place, built: Mapping[str, Built]) -> Done:
     Returns
     -------
     Done
-        Done before, if a journal segment says so: a task that Dask runs again because a
-        worker was lost is not solved again.
+        Done before, if a journal segment says so: what is recorded is not solved again when
+        Dask runs a task again because a worker was lost.
     """
     earlier = done_before(task, place)
     if earlier is not None:
         return earlier
-    reachable = place.reachable
     known: dict[str, Built] = dict(built)
-    records: list[Record] = left_behind(task, place) if reachable else []
-    finished = {record.cell for record in records if isinstance(record, CellRecord)}
     weights: dict[str, Any] = {}
-    with threadpool_limits(limits=_threads()):
+    with threadpool_limits(limits=_threads()), recording(task, place) as records:
         for item in task.items:
-            if isinstance(item, Solve) and all(cell.id in finished for cell in item.cells):
+            if records.has(item):
                 continue
             if item.workload_key not in known:
-                known[item.workload_key] = build(item.workload)
-            with watched(item, task, place, records if reachable else None):
-                records += outcomes(item, known[item.workload_key], place, weights)
-    return Done(task.name, tuple(records), reachable and place.write(task.name, records))
+                with watched(item, records):
+                    known[item.workload_key] = build(item.workload)
+            with watched(item, records):
+                records.add(outcomes(item, known[item.workload_key], place, weights))
+    return Done(task.name, *records.finish())
 
 
 def done_before(task: Task, place: Place) -> Done | None:
     """What a task handed back when it was done, if the journal has it."""
-    segment = place.journal / (task.name + journal.SUFFIX)
-    if not place.reachable or not segment.exists():
+    last = place.journal / (task.name + journal.SUFFIX)
+    if not place.reachable or not last.exists():
         return None
-    return Done(task.name, tuple(journal.read_segment(segment)), written=True)
+    records = (*left_behind(task, place), *journal.read_segment(last))
+    return Done(task.name, records, written=True)
 
 
 def _threads() -> int:

@@ -6,6 +6,7 @@ appends one byte to, so the count survives killed workers.
 """
 
 import os
+import sys
 import time
 from collections.abc import Sequence
 from contextlib import contextmanager
@@ -13,9 +14,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import distributed
+import numpy as np
 
 from solvers import NotApplicableError
 from sweep import solving, watchdog
+
+
+class UnprintableError(Exception):
+    def __str__(self) -> str:
+        sys.exit("not even this")
 
 
 @dataclass(frozen=True)
@@ -32,6 +39,12 @@ class Fault:
                 raise ValueError("broken on purpose")
             case "inapplicable":
                 raise NotApplicableError("no line of answers here")
+            case "exit":
+                sys.exit("good-bye")
+            case "interrupt":
+                raise KeyboardInterrupt
+            case "unprintable":
+                raise UnprintableError
             case "kill":
                 os._exit(3)
             case "sleep":
@@ -46,6 +59,19 @@ def count(path: Path) -> int:
         return os.lseek(descriptor, 0, os.SEEK_CUR) - 1
     finally:
         os.close(descriptor)
+
+
+def drowsy(folder: str, seconds: float) -> np.ndarray:
+    """A workload that takes long when it is built for the first time."""
+    if count(Path(folder) / "drowsy") == 0:
+        time.sleep(seconds)
+    return np.eye(2)
+
+
+def broken(kind: str) -> np.ndarray:
+    """A workload whose building ends in that kind of fault."""
+    Fault(kind, "").strike()
+    return np.eye(2)
 
 
 class FaultPlugin(distributed.WorkerPlugin):

@@ -85,8 +85,8 @@ MISTAKES = {
         "line 6, blocks[0].method[1]: needs 'name'",
     ),
     "no such time": (
-        GOOD + "time_limit: 0\n",
-        "line 7, time_limit: should be greater than 0, not 0",
+        GOOD + "time_limit: -1\n",
+        "line 7, time_limit: should be greater than or equal to 0, not -1",
     ),
     "no such array": (GOOD + "keep: [all]\n", "line 7, keep[0]: should be 'query_variances'"),
     "NaN": (
@@ -348,7 +348,10 @@ def test_the_text_tells_of_what_was_set() -> None:
         ("replicates=1,2", "--set replicates=1,2: expected one value"),
         ("d=0", "x.yaml, --set d=0, blocks[0].workload.d: workload 'prefix': d is 0"),
         ("method=CAA", "x.yaml, --set method=CAA, blocks[0].method[0].name: no method is called"),
-        ("time_limit=-1", "x.yaml, --set time_limit=-1, time_limit: should be greater than 0"),
+        (
+            "time_limit=-1",
+            "x.yaml, --set time_limit=-1, time_limit: should be greater than or equal to 0",
+        ),
     ],
 )
 def test_a_mistaken_setting_is_told_as_such(setting: str, told: str) -> None:

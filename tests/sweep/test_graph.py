@@ -115,3 +115,22 @@ def test_attempts_count_on(uniform):
     ledger.add([CellRecord(first.id, first.solve_key, first.problem_key, "failed", attempt=2)])
     solves = graph.solves([first], ledger, COSTS)
     assert [cell.attempt for cell in solves[0].cells] == [3]
+
+
+def test_a_mechanisms_own_time_limit_comes_before_the_experiments_and_0_is_0():
+    cells = graph.distinct(
+        grids(
+            "  - workload: {name: prefix, d: 1024}\n"
+            "    method: [IP, CA, "
+            "{name: AM, time_limit: 3600}, {name: GD, time_limit: 0}]\n"
+        )
+    ).values()
+    limited = costs.Costs(time_limit=60.0)
+    solves = {one.method.name: one for one in graph.solves(cells, Ledger(), limited)}
+    limits = {name: one.time_limit for name, one in solves.items()}
+    assert limits == {"IP": 60.0, "CA": 60.0, "AM": 3600.0, "GD": 0.0}
+    assert {one.time_limit for one in graph.bounds(cells, Ledger(), limited)} == {60.0}
+    assert solves["GD"].seconds < 0.01
+    free = {one.method.name: one for one in graph.solves(cells, Ledger(), COSTS)}
+    assert free["CA"].time_limit is None
+    assert free["GD"].seconds < 0.01 < free["CA"].seconds

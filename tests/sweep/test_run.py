@@ -1,12 +1,15 @@
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import xarray as xr
+from distributed import KilledWorker
 from faults import Fault, injected
 
 import sweep
-from sweep import events, graph, worker
+from sweep import events, graph, solving, worker
+from sweep.cells import MethodSpec, Spec
 from sweep.errors import StoreError, SweepError
 from sweep.laid_out import of_store
 from sweep.outcome import BoundRecord, Status
@@ -15,6 +18,24 @@ from sweep.place import Place
 
 def states(dataset):
     return Counter(Status(int(code)).label for code in dataset.status.values.ravel())
+
+
+def by_function(function, *methods, arguments=None, limit=None):
+    """Solves of one workload that a Python function returns, by several methods."""
+    asked = Spec("entry-point", {"function": function, "arguments": arguments or {}})
+    return tuple(
+        graph.Solve(
+            f"s-{method}",
+            "p",
+            "w",
+            asked,
+            Spec("uniform", {"value": 1.0}),
+            MethodSpec(method),
+            (graph.CellTask(f"c-{method}"),),
+            time_limit=limit,
+        )
+        for method in methods
+    )
 
 
 def test_a_sweep_gives_the_closed_forms(client, small, tmp_path):
@@ -78,6 +99,41 @@ def test_a_cell_that_fails_is_recorded_and_stops_nothing(client, small, tmp_path
     assert Counter(again.attempt.values.ravel().tolist()) == {1: 3, 2: 1}
 
 
+RUDE = {
+    "exit": "SystemExit: good-bye",
+    "interrupt": "KeyboardInterrupt",
+    "unprintable": "UnprintableError",
+}
+
+
+@pytest.mark.parametrize("kind", RUDE)
+def test_a_solver_that_ends_the_process_or_cannot_say_why_fails_its_cell_alone(
+    client, small, tmp_path, records, kind
+):
+    workers = set(client.scheduler_info()["workers"])
+    with injected(client, tmp_path, Fault(kind, "GM", times=1)):
+        dataset = sweep.run(small("[2, 4]", "[IP, GM, CA]"), tmp_path / "s", client)
+    assert states(dataset) == {"ok": 5, "failed": 1}
+    (failed,) = [record for record in records(tmp_path / "s") if record.status == "failed"]
+    assert failed.error.startswith(RUDE[kind])
+    assert "faults.py" in failed.traceback
+    assert set(client.scheduler_info()["workers"]) == workers
+
+
+@pytest.mark.parametrize("kind", RUDE)
+def test_a_workload_function_that_ends_the_process_fails_its_cells_alone(client, tmp_path, kind):
+    rude = by_function("faults:broken", "IP", arguments={"kind": kind})
+    elsewhere = client.submit(solving.build, rude[0].workload, pure=False)
+    fine = by_function("numpy:eye", "GM", arguments={"N": 2})
+    task = graph.Task("t", (*rude, replace(fine[0], workload_key="fine")))
+    for built in ({}, {"w": elsewhere}):
+        future = client.submit(worker.perform, task, Place("", ""), built, pure=False)
+        done = future.result(timeout=30)
+        assert [record.status for record in done.records] == ["failed", "ok"]
+        assert RUDE[kind] in done.records[0].error
+        assert "faults.py" in done.records[0].traceback
+
+
 def test_a_method_that_does_not_apply_says_so(client, small, tmp_path):
     with injected(client, tmp_path, Fault("inapplicable", "GM")):
         dataset = sweep.run(small(), tmp_path / "s", client)
@@ -112,6 +168,28 @@ def test_a_solve_that_ignores_its_time_limit_ends_with_its_worker(client, small,
         dataset = sweep.run(experiment, tmp_path / "s", client)
     assert states(dataset) == {"ok": 5, "timeout": 1}
     assert "did not stop within 0.9 s" in "".join(dataset.error.values.ravel())
+
+
+def test_the_watchdog_goes_by_a_mechanisms_own_time_limit(client, small, tmp_path):
+    asked = "[IP, {name: CA, time_limit: 60}, {name: GD, time_limit: 0}]"
+    experiment = small("[4]", asked, more="time_limit: 0.1")
+    slow = (Fault("sleep", "CA", seconds=1.5), Fault("sleep", "GD", times=1, seconds=60))
+    with injected(client, tmp_path, *slow, grace_s=0.5):
+        dataset = sweep.run(experiment, tmp_path / "s", client)
+    assert states(dataset) == {"ok": 2, "timeout": 1}
+    assert "did not stop within 0.5 s" in str(dataset.error.sel(d=4, method="GD").values)
+
+
+def test_the_watchdog_covers_building_the_workload(client, tmp_path):
+    from sweep import store
+
+    place = store.create(tmp_path / "s", "small")
+    arguments = {"folder": str(tmp_path), "seconds": 60.0}
+    task = graph.Task("t", by_function("faults:drowsy", "IP", "GM", arguments=arguments, limit=0.1))
+    with injected(client, tmp_path, grace_s=0.5):
+        future = client.submit(worker.perform, task, Place(str(place.path), place.identity), {})
+        done = future.result(timeout=60)
+    assert [record.status for record in done.records] == ["timeout", "ok"]
 
 
 def test_the_time_limit_reaches_methods_that_take_one(client, small, tmp_path):
@@ -208,6 +286,51 @@ def test_a_task_done_before_is_not_done_again(tmp_path, small):
     assert worker.perform(task, here, {}) == first
 
 
+def many(number=8, **facts):
+    """Solves of GM, all in one task."""
+    one = by_function("numpy:eye", "GM", arguments={"N": 2})[0]
+    items = (
+        replace(one, key=f"s{n}", cells=(graph.CellTask(f"c{n}"),), **facts) for n in range(number)
+    )
+    return graph.Task("r000001-000000", tuple(items))
+
+
+@pytest.mark.parametrize("chain", ["", "chained"])
+def test_what_was_done_a_little_before_a_worker_was_killed_is_not_done_again(
+    client, tmp_path, records, chain
+):
+    from sweep import store
+
+    made = store.create(tmp_path / "s", "small")
+    place, task = Place(str(made.path), made.identity, interval=0.05), many(chain=chain)
+    dies = [Fault(kind, "GM", first=5, times=1, seconds=1.5) for kind in ("sleep", "kill")]
+    with injected(client, tmp_path, *dies):
+        done = client.submit(worker.perform, task, place, {}, pure=False).result(timeout=60)
+    assert done.written
+    assert Counter(r.cell for r in done.records) == {f"c{n}": 1 for n in range(8)}
+    assert (tmp_path / "fault-0").stat().st_size == 8 + 1
+    assert Counter(r.cell for r in records(made.path)) == {f"c{n}": 1 for n in range(8)}
+    assert worker.perform(task, place, {}).records == done.records
+
+
+def test_parts_of_a_task_that_killed_its_workers_do_not_do_its_work_again(
+    client, tmp_path, records
+):
+    from sweep import store
+
+    made = store.create(tmp_path / "s", "small")
+    place, task = Place(str(made.path), made.identity, interval=0.05), many()
+    dies = [Fault(kind, "GM", first=5, times=2, seconds=1.5) for kind in ("sleep", "kill")]
+    with injected(client, tmp_path, *dies):
+        with pytest.raises(KilledWorker):
+            client.submit(worker.perform, task, place, {}, pure=False).result(timeout=60)
+        parts = client.map(worker.perform, task.alone(), place=place, built={}, pure=False)
+        done = client.gather(parts)
+    assert [[r.status for r in one.records] for one in done] == [["ok"]] * 8
+    assert (tmp_path / "fault-0").stat().st_size == 8 + 2
+    assert Counter(r.cell for r in records(made.path)) == {f"c{n}": 1 for n in range(8)}
+
+
 def test_a_worker_without_the_store_hands_its_records_over(tmp_path, small):
     from sweep import costs, journal, store
     from sweep.grid import expand
@@ -236,8 +359,6 @@ def test_arrays_that_cannot_be_kept_fail_their_cells_with_a_sentence(tmp_path, s
 
 
 def test_a_workload_that_cannot_be_built_fails_its_cells_only(tmp_path):
-    from sweep.cells import MethodSpec, Spec
-
     nowhere = Spec("file", {"path": str(tmp_path / "gone.npy")})
     uniform, ip = Spec("uniform", {"value": 1.0}), MethodSpec("IP")
     lost = graph.Solve("s1", "p1", "w1", nowhere, uniform, ip, (graph.CellTask("c1"),))

@@ -25,8 +25,7 @@ def build(function: FunctionName, arguments: dict[str, Any] | None = None) -> Wo
         result = made(**given)
     except (Exception, SystemExit) as error:
         raise WorkloadError(
-            f"workload 'entry-point': {function!r} called with {given} raised "
-            f"{type(error).__name__}: {error}"
+            f"workload 'entry-point': {function!r} called with {given} raised {_said(error)}"
         ) from error
     return result if isinstance(result, Workload) else from_matrix(result, "entry-point")
 
@@ -41,13 +40,20 @@ def _load(function: str) -> Callable[..., Any]:
         found: Callable[..., Any] = getattr(importlib.import_module(module), name)
     except (Exception, SystemExit) as error:
         raise WorkloadError(
-            f"workload 'entry-point': {function!r} cannot be loaded ({type(error).__name__}: "
-            f"{error}); the module must be installed wherever the sweep runs, or lie in the folder "
-            "in which the command runs"
+            f"workload 'entry-point': {function!r} cannot be loaded ({_said(error)}); the module "
+            "must be installed wherever the sweep runs, or lie in the folder in which the command "
+            "runs"
         ) from error
     if not callable(found):
         raise WorkloadError(f"workload 'entry-point': {function!r} is not a function")
     return found
+
+
+def _said(error: BaseException) -> str:
+    try:
+        return f"{type(error).__name__}: {error}"
+    except BaseException:
+        return f"{type(error).__name__}, whose message cannot be read"
 
 
 FAMILY = Family(
