@@ -36,10 +36,11 @@ class DualResult:
 
     Attributes
     ----------
-    point : Point
-        The weights whose inner solution is returned.
+    proof : Point
+        The weights that prove ``lower``. The covariance is the inner solution of other weights:
+        bounds from above and from below are seldom best at the same point.
     lower, upper : float
-        Certified bounds on the optimal value; the inner solution has the value ``upper``.
+        Certified bounds on the optimal value; the covariance has the value ``upper``.
     covariance : numpy.ndarray, shape (k, k)
         Of the noise on ``factors.basis @ x``, up to scale.
     iterations, factorisations, products : int
@@ -48,7 +49,7 @@ class DualResult:
         Whether the gap reached ``tol``; whether time ran out before.
     """
 
-    point: Point
+    proof: Point
     lower: float
     upper: float
     covariance: Array
@@ -267,7 +268,7 @@ def _hybrid_bounds(point: Point) -> tuple[float, float]:
 
 def _result(progress: Progress, *, extra_factorisations: int) -> DualResult:
     return DualResult(
-        progress.best,
+        progress.proof,
         progress.lower,
         progress.upper,
         progress.best.spectrum.covariance(),

@@ -112,6 +112,8 @@ class Progress:
         The best certified bounds so far.
     best : Point
         The point whose inner solution has the value ``upper``.
+    proof : Point
+        The point whose weights prove ``lower``; rarely the same.
     iterations : int
         Newton steps taken.
     factorisations : int
@@ -125,7 +127,7 @@ class Progress:
     lower: float
     upper: float
     best: Point
-    slack: Array
+    proof: Point
     iterations: int
     factorisations: int
     products: int
@@ -192,13 +194,14 @@ def maximise(
     multipliers = np.array([1.02 * np.max(reduced[group > 0]) for group in groups.T])
     slack = np.maximum(groups @ multipliers - reduced, 1e-3 * np.abs(reduced) + 1e-300)
     slack = np.maximum(slack, _LEAST_CENTRALITY * float(np.mean(point.x * slack)) / point.x)
-    lower, upper, best, best_slack = 0.0, np.inf, point, slack
+    lower, upper, best, proof = 0.0, np.inf, point, point
     factorisations, products, iteration = 1, 0, 0
     while True:
         low, high = bounds(point)
-        lower = max(lower, low)
+        if low > lower:
+            lower, proof = low, point
         if high < upper:
-            upper, best, best_slack = high, point, slack
+            upper, best = high, point
         converged = upper <= lower * (1 + tol)
         timed_out = deadline.passed
         if converged or timed_out or iteration >= max_iterations:
@@ -217,7 +220,7 @@ def maximise(
         lower,
         upper,
         best,
-        best_slack,
+        proof,
         iteration,
         factorisations,
         products,

@@ -167,4 +167,5 @@ def _least_largest(
     )
     best = progress.best
     scale = float(np.max(best.variance_ratios / room))
-    return Level(best.spectrum.covariance() / scale, best.p / best.p.sum(), progress.gap)
+    p = progress.proof.p
+    return Level(best.spectrum.covariance() / scale, p / p.sum(), progress.gap)

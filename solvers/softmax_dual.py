@@ -136,11 +136,12 @@ def minimise(
     finest = _FINEST_SHARPNESS * np.log(columns.size) / (aim * norm)
     barrier = _BARRIER_SHARE * aim * norm / columns.size
     level = _Level(np.full(columns.size, sharpness), barrier)
-    lower, upper, best = 0.0, np.inf, point
+    lower, upper, best, proof = 0.0, np.inf, point, point
     iterations, products, factorisations = 0, 0, 1
     while True:
         low, high = _bounds(point)
-        lower = max(lower, low)
+        if low > lower:
+            lower, proof = low, point
         if high < upper:
             upper, best = high, point
         converged = upper <= lower * (1 + settings.tol)
@@ -158,7 +159,7 @@ def minimise(
         elif moved is None or decrement <= _ROUNDING * norm:
             break
     result = DualResult(
-        best,
+        proof,
         lower,
         upper,
         best.spectrum.covariance(),

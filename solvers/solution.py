@@ -52,7 +52,10 @@ class Solution(Certified):
     notes : dict
         What else the method reports (for instance the branching factor it used).
     weights : Weights, optional
-        The dual weights that certify it.
+        The dual weights. They prove ``known_lower_bound`` where there is one: with
+        A = diag(targets)^-1/2 W it is
+        ``‖diag(q)^1/2 A diag(p)^1/2‖_*² / (sum(p) sum(q))``. Otherwise they are those of the
+        method's own objective, good for a warm start.
     measures : Mapping[str, float], optional
         Further numbers to store, by variable name.
     """

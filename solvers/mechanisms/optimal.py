@@ -159,7 +159,7 @@ def _refine(
     """The result with the covariance that is least in the refined ordering."""
     factors = problem.factors
     scale = float(factors.operator.quadratic_forms(result.covariance).max())
-    first = Level(result.covariance / scale, result.point.p / result.point.p.sum(), result.gap)
+    first = Level(result.covariance / scale, result.proof.p / result.proof.p.sum(), result.gap)
     try:
         found = refine(factors, first, _REFINED_TOL, deadline)
     except np.linalg.LinAlgError as error:
