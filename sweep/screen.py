@@ -115,6 +115,8 @@ def store_status(found: StoreStatus) -> Table:
     for group, statuses in found.groups.items():
         table.add_row(f"group {escape(group)}", counts(statuses))
     table.add_row("dataset", escape(str(found.results)) if found.results else "not written yet")
+    if found.damage:
+        table.add_row("damaged", escape(f"{found.damage}; 'sweep run' derives the dataset again"))
     if found.obstacle:
         table.add_row("no groups", escape(found.obstacle))
     for error in found.bound_errors:

@@ -10,11 +10,12 @@ import socket
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sweep import manifest
 from sweep.errors import StoreError
 
 RESULTS = "results.zarr"
@@ -90,6 +91,16 @@ class Store:
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
+    @property
+    def damage(self) -> str | None:
+        """What became of the dataset since it was written; None if nothing did."""
+        while self.results.exists():
+            version = self.results.resolve()
+            found = manifest.damage(version)
+            if found is None or version == self.results.resolve():
+                return found
+        return None
+
     def describe(self, text: str, cells: Iterable[str]) -> None:
         """Note the experiment as it is now: its text and its cells' ids."""
         with explained(self.path):
@@ -117,18 +128,19 @@ class Store:
         versions = self.path / _VERSIONS
         with explained(self.path):
             versions.mkdir(exist_ok=True)
-            old = sorted(int(p.stem) for p in versions.iterdir() if p.stem.isdigit())
+            old = sorted(int(p.stem) for p in versions.glob("*.zarr") if p.stem.isdigit())
             fresh = versions / f"{(old[-1] + 1 if old else 1):06d}.zarr"
             try:
                 write(fresh)
+                manifest.write(fresh)
                 link = self.path / f".{RESULTS}-{uuid.uuid4().hex}"
                 link.symlink_to(fresh.relative_to(self.path), target_is_directory=True)
                 link.replace(self.results)
             except OSError:
-                shutil.rmtree(fresh, ignore_errors=True)
+                _remove(fresh)
                 raise
         for number in old[:-1]:
-            shutil.rmtree(versions / f"{number:06d}.zarr", ignore_errors=True)
+            _remove(versions / f"{number:06d}.zarr")
         return self.results
 
     @contextmanager
@@ -180,7 +192,7 @@ class Store:
         if self.results.exists():
             for version in (self.path / _VERSIONS).glob("*.zarr"):
                 if version.resolve() > current:
-                    shutil.rmtree(version, ignore_errors=True)
+                    _remove(version)
 
 
 def create(path: Path, experiment: str) -> Store:
@@ -316,6 +328,13 @@ def explained(path: Path) -> Iterator[None]:
             f"store {str(path)!r} cannot be written: {reason}; what was there is unharmed: "
             "make room or give another --store, and run again"
         ) from error
+
+
+def _remove(version: Path) -> None:
+    """Remove a version of the dataset as far as the disk lets us: it is in nobody's way."""
+    shutil.rmtree(version, ignore_errors=True)
+    with suppress(OSError):
+        manifest.beside(version).unlink(missing_ok=True)
 
 
 def _replace(path: Path, text: str) -> None:
