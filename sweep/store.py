@@ -1,27 +1,24 @@
 """A store: the folder of one experiment's journal, dataset and arrays."""
 
 import errno
-import fcntl
 import json
 import os
 import re
 import shutil
-import socket
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sweep import manifest
+from sweep import lock, manifest
 from sweep.errors import StoreError
 
 RESULTS = "results.zarr"
 _VERSIONS = ".results"
 _FORMAT = 1
-_LOCK_PATIENCE = 0.5
 
 _ADDRESS = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+:/+")
 """What begins a URL; `Path` makes one slash of two."""
@@ -152,33 +149,16 @@ class Store:
         StoreError
             If another one is in.
         """
-        path = self.path / "lock"
-        with explained(self.path):
-            stream = path.open("a+", encoding="utf-8")
-        with stream:
-            if not _try_lock(stream, fcntl.LOCK_EX, _LOCK_PATIENCE):
-                stream.seek(0)
-                holder = stream.read().strip() or "another run"
-                raise StoreError(
-                    f"store {str(self.path)!r} is in use by {holder}; wait for it, or give "
-                    "another --store"
-                )
-            stream.truncate(0)
-            stream.write(f"process {os.getpid()} on {socket.gethostname()}")
-            stream.flush()
+        with ExitStack() as stack:
+            with explained(self.path):
+                stack.enter_context(lock.held(self.path))
             self._tidy()
             yield
 
     @property
     def user(self) -> str | None:
         """Who runs a sweep in it now; None if nobody does."""
-        path = self.path / "lock"
-        if not path.exists():
-            return None
-        with path.open(encoding="utf-8") as stream:
-            if _try_lock(stream, fcntl.LOCK_SH, 0.0):
-                return None
-            return stream.read().strip() or "another run"
+        return lock.holder(self.path)
 
     def _tidy(self) -> None:
         """Remove what a killed run left half-written."""
@@ -344,16 +324,3 @@ def _replace(path: Path, text: str) -> None:
         stream.flush()
         os.fsync(stream.fileno())
     partial.replace(path)
-
-
-def _try_lock(stream: Any, kind: int, patience: float) -> bool:
-    until = time.monotonic() + patience
-    while True:
-        try:
-            fcntl.flock(stream, kind | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() >= until:
-                return False
-            time.sleep(0.05)
-        else:
-            return True
