@@ -361,9 +361,11 @@ def _sentences(on_interrupt: str = "interrupted") -> Iterator[None]:
 
 
 def _complain(text: str) -> None:
+    from sweep import screen
+
     if _debug["on"]:
-        traceback.print_exc()
-    typer.echo(text, err=True)
+        typer.echo(screen.escaped(traceback.format_exc()), err=True)
+    typer.echo(screen.sentence(text), err=True)
 
 
 def main() -> None:

@@ -11,7 +11,9 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from sweep import yamlsource
 from sweep.errors import ClusterError
+from sweep.files import text_of
 
 _LOST_AFTER = 1
 _CONNECT_SECONDS = 20
@@ -93,22 +95,16 @@ def load(path: Path) -> ClusterSpec:
     ClusterError
         If the file cannot be read or is not in dask-ctl's form.
     """
-    from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 
     try:
-        content = YAML(typ="safe").load(path.read_text(encoding="utf-8"))
+        content = yamlsource.plain(text_of(path))
         return ClusterSpec.model_validate(content)
     except OSError as error:
         raise ClusterError(
-            f"cluster file {str(path)!r} cannot be read: {error.strerror}; "
+            f"cluster file {str(path)!r} cannot be read: {error.strerror or error}; "
             "give the path of a cluster.yaml"
         ) from error
-    except (YAMLError, UnicodeDecodeError) as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f", line {mark.line + 1}" if mark is not None else ""
-        said = getattr(error, "problem", None) or str(error).splitlines()[0]
-        raise ClusterError(f"cluster file {str(path)!r}{line} is no YAML: {said}") from error
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"])
@@ -117,6 +113,11 @@ def load(path: Path) -> ClusterSpec:
             f"{first['msg'].removeprefix('Value error, ')}; the form is version, module, class, "
             "args, kwargs, or address"
         ) from error
+    except (YAMLError, ValueError) as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f", line {mark.line + 1}" if mark is not None else ""
+        said = getattr(error, "problem", None) or str(error).splitlines()[0]
+        raise ClusterError(f"cluster file {str(path)!r}{line} is no YAML: {said}") from error
 
 
 def cluster_class(spec: ClusterSpec) -> Any:

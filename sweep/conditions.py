@@ -12,6 +12,9 @@ from typing import Any
 
 from sweep.errors import SweepError
 
+LONGEST = 10_000
+"""The most characters of a condition."""
+
 _COMPARISONS: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
@@ -84,6 +87,11 @@ def parse(text: str) -> Condition:
     SweepError
         If it is no expression, or holds more than comparisons.
     """
+    if len(text) > LONGEST:
+        raise SweepError(
+            f"condition {text[:40]!r}... has {len(text):,} characters; expected at most "
+            f"{LONGEST:,}, the limit of sweep.conditions.LONGEST"
+        )
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
@@ -93,11 +101,18 @@ def parse(text: str) -> Condition:
     for node in ast.walk(tree):
         if not isinstance(node, _ALLOWED):
             raise SweepError(
-                f"condition {text!r} holds {ast.unparse(node)!r}; expected comparisons of "
+                f"condition {text!r} holds {_unparsed(node)!r}; expected comparisons of "
                 "coordinates, joined by 'and', 'or' and 'not'"
             )
     names = frozenset(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
     return Condition(text, names, tree)
+
+
+def _unparsed(node: ast.AST) -> str:
+    try:
+        return ast.unparse(node)
+    except RecursionError:
+        return type(node).__name__
 
 
 _ALLOWED = (
@@ -130,6 +145,9 @@ def _value(node: ast.expr, coordinates: Mapping[str, Any]) -> Any:
             return _UNARY[type(node.op)](_value(node.operand, coordinates))
         case ast.BinOp():
             left, right = (_value(one, coordinates) for one in (node.left, node.right))
+            for one in (left, right):
+                if not isinstance(one, int | float):
+                    raise TypeError(f"arithmetic is of numbers, and {one!r} is none")
             return _ARITHMETIC[type(node.op)](left, right)
         case ast.BoolOp():
             combine = all if isinstance(node.op, ast.And) else any

@@ -22,6 +22,7 @@ from sweep import yamlsource
 from sweep.blocks import Block, always_many, many
 from sweep.cells import digest, rounded
 from sweep.errors import ExperimentError
+from sweep.files import text_of
 from sweep.published import Claim, PublishedTable
 from sweep.yamlsource import Document, Origin
 
@@ -173,21 +174,22 @@ def _natural(name: str) -> list[tuple[int, str]]:
 
 
 def _find(name_or_path: str | Path) -> tuple[str, str]:
-    shipped = resources.files(_SHIPPED) / f"{name_or_path}.yaml"
-    if str(name_or_path) == Path(name_or_path).name and shipped.is_file():
-        return f"{name_or_path}.yaml", shipped.read_text("utf-8")
-    path = Path(name_or_path).expanduser()
     try:
-        return str(name_or_path), path.read_text("utf-8")
+        shipped = resources.files(_SHIPPED) / f"{name_or_path}.yaml"
+        if str(name_or_path) == Path(name_or_path).name and shipped.is_file():
+            return f"{name_or_path}.yaml", shipped.read_text("utf-8")
+        return str(name_or_path), text_of(Path(name_or_path))
     except FileNotFoundError as error:
         raise ExperimentError(
             f"no experiment {str(name_or_path)!r}: neither a file nor one that ships; "
             f"{_nearest(str(name_or_path), experiments())}"
         ) from error
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+    except (OSError, ValueError, RuntimeError) as error:
+        not_text = isinstance(error, UnicodeDecodeError)
+        reason = "not UTF-8 text" if not_text else getattr(error, "strerror", None) or error
         raise ExperimentError(
-            f"experiment file {str(name_or_path)!r} cannot be read ({reason})"
+            f"experiment file {str(name_or_path)!r} cannot be read ({reason}); give the path "
+            "of a YAML file"
         ) from error
 
 

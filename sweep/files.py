@@ -6,8 +6,10 @@ import pkgutil
 import sys
 from collections.abc import Mapping
 from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
 from typing import Any
 
+from sweep.yamlsource import LARGEST_TEXT
 from workloads import WorkloadError, priors
 from workloads.parameters import FilePath, FunctionName, PriorText, regular
 
@@ -57,6 +59,20 @@ def located(value: str, expected: tuple[Any, ...]) -> str:
             f"file {value!r} cannot be read ({reason}); give the path of a file, from the folder "
             "in which the command runs"
         ) from error
+
+
+def text_of(path: Path) -> str:
+    """The text of a file that a person wrote.
+
+    Raises
+    ------
+    OSError
+        If there is none, it is no regular file, or it is larger than
+        `sweep.yamlsource.LARGEST_TEXT`.
+    ValueError, RuntimeError
+        If the path is none, or the file holds no UTF-8.
+    """
+    return regular(str(path), LARGEST_TEXT).read_text(encoding="utf-8")
 
 
 def identity(value: Any) -> Any:

@@ -13,7 +13,7 @@ from sweep.errors import SweepError
 from sweep.experiment import Experiment
 from sweep.factors import Factors, Setting, all_of, factors
 from sweep.labelled import Labelled, methods
-from sweep.layout import Point, Product, united
+from sweep.layout import Point, Product, check_points, united
 from sweep.yamlsource import Origin, Path
 from workloads.parameters import FunctionName, nearest
 
@@ -131,6 +131,9 @@ def _multiplied(experiment: Experiment, block: Block, path: Path) -> Product:
     """All points of a block."""
     origin = experiment.origin
     found = factors(block, origin, path)
+    lengths = {name: len(factor.settings) for name, factor in found.axes.items()}
+    lengths |= {"replicate": block.replicates}
+    check_points({**lengths, "method": len(block.method)}, origin, path)
     condition = _condition(block, found, origin, path)
     points: list[Point] = []
     chosen: dict[str, list[Labelled]] = {}
@@ -139,6 +142,7 @@ def _multiplied(experiment: Experiment, block: Block, path: Path) -> Product:
         options = digest(setting.of("options"))
         if options not in chosen:
             chosen[options] = _methods(experiment, block, setting, path)
+            check_points({**lengths, "method": len(chosen[options])}, origin, path)
         points += (
             point
             for point in _points(block, found, setting, chosen[options], origin, path)

@@ -10,6 +10,7 @@ from solvers.method import Method
 from sweep.blocks import MethodChoice
 from sweep.cells import MethodSpec
 from sweep.choices import Kind, Owner, Parameters, Written, canonical, label, reported, written
+from sweep.layout import check_points
 from sweep.yamlsource import Origin, Path
 
 
@@ -85,6 +86,7 @@ def methods(
     with reported(origin, (*path, "preset")):
         method.resolve(preset, {}, kind)
     axes = written(owner, choice.params, origin, path)
+    check_points({name: len(option.values) for name, option in axes.items()}, origin, path)
     for given, suffix in _combinations(axes):
         own = {**(method.presets[preset] if preset else {}), **common, **given}
         with reported(origin, path, own):

@@ -1,5 +1,6 @@
 """Points of several blocks as one grid: which coordinates are dimensions, and their labels."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -7,8 +8,12 @@ from typing import TypeVar
 from sweep.cells import Axis, Cell, Grid, MethodSpec, Scalar, Spec
 from sweep.choices import label
 from sweep.yamlsource import Origin, Path
+from workloads.parameters import shortened
 
 _T = TypeVar("_T")
+
+MOST_POINTS = 2_000_000
+"""The most points of a block before its condition; a million take some minutes and gigabytes."""
 
 _LAST = ("replicate", "method")
 """The dimensions that come last."""
@@ -57,6 +62,24 @@ class Product:
     axes: Mapping[str, tuple[Scalar, ...]]
     companions: Mapping[str, str]
     points: tuple[Point, ...]
+
+
+def check_points(lengths: Mapping[str, int], origin: Origin, path: Path) -> None:
+    """Refuse a product of axes that is too long to be written out.
+
+    Raises
+    ------
+    ExperimentError
+        With the length of every axis.
+    """
+    points = math.prod(lengths.values())
+    if points > MOST_POINTS:
+        axes = " x ".join(f"{shortened(length)} {name}" for name, length in lengths.items())
+        raise origin.error(
+            path,
+            f"{axes} are {shortened(points)} points; expected at most {MOST_POINTS:,}, the limit "
+            "of sweep.layout.MOST_POINTS: give fewer values",
+        )
 
 
 def united(group: str, parts: Sequence[Product], simulate: int, origin: Origin) -> Grid:

@@ -129,11 +129,17 @@ def open_dataset(store: str | Path) -> "xr.Dataset | xr.DataTree":
     Raises
     ------
     StoreError
-        If the folder is no store, or its first dataset is not written yet.
+        If the folder is no store, or its dataset is damaged or not written yet.
     """
     from sweep import dataset
 
     found = open_(Path(store))
     if not found.results.exists():
         raise StoreError(f"store {str(store)!r} has no dataset yet; 'sweep run' writes one")
+    damage = found.damage
+    if damage is not None:
+        raise StoreError(
+            f"the dataset of store {str(store)!r} is damaged: {damage}; the journal is not: "
+            "'sweep run' derives the dataset from it again"
+        )
     return dataset.read(found.results)

@@ -3,11 +3,14 @@
 import math
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.markup import escape
+from rich.segment import Segment
 from rich.table import Table
+from rich.text import Text
 
 from sweep.catalog import Entry
 from sweep.outcome import Status
@@ -16,13 +19,49 @@ from sweep.status import StoreStatus, Trouble
 
 _PIPE_WIDTH = 160
 _SHOWN_TROUBLES = 5
+_LONGEST_SENTENCE = 4000
+
+
+class Terminal(Console):
+    """A console that shows what would command a terminal, instead of obeying it."""
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterator[Segment]:
+        """The segments of a renderable, their texts `escaped`."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=escaped(segment.text))
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """A text with its markup, `escaped` before anything measures it."""
+        return super().render_str(escaped(text), **options)
+
+
+def escaped(text: str) -> str:
+    """The text with control, formatting and lone surrogate characters written out."""
+    if text.isprintable():
+        return text
+    return "".join(
+        one if one.isprintable() or one in "\n\t\u00a0" else one.encode("unicode_escape").decode()
+        for one in text
+    )
+
+
+def sentence(text: str) -> str:
+    """The text escaped, and cut where nobody would read on."""
+    shown = escaped(text)
+    left = len(shown) - _LONGEST_SENTENCE
+    if left <= 0:
+        return shown
+    half = _LONGEST_SENTENCE // 2
+    return f"{shown[:half]} [... {left:,} characters ...] {shown[-half:]}"
 
 
 def console(*, error: bool = False) -> Console:
     """A console as wide as the terminal; wide enough for our tables where there is none."""
     stream = sys.stderr if error else sys.stdout
     wide = None if stream.isatty() or "COLUMNS" in os.environ else _PIPE_WIDTH
-    return Console(stderr=error, width=wide, highlight=False, soft_wrap=error)
+    return Terminal(stderr=error, width=wide, highlight=False, soft_wrap=error)
 
 
 def entries(kind: str, listed: Iterable[Entry]) -> Table:
@@ -76,6 +115,8 @@ def store_status(found: StoreStatus) -> Table:
     for group, statuses in found.groups.items():
         table.add_row(f"group {escape(group)}", counts(statuses))
     table.add_row("dataset", escape(str(found.results)) if found.results else "not written yet")
+    if found.damage:
+        table.add_row("damaged", escape(f"{found.damage}; 'sweep run' derives the dataset again"))
     if found.obstacle:
         table.add_row("no groups", escape(found.obstacle))
     for error in found.bound_errors:

@@ -32,6 +32,7 @@ class Session:
         self.ledger = self.journal.refresh()
         self.number = 1 + max(map(_run_number, self.journal.names), default=0)
         self._next_flush = 0.0
+        self._damaged = sweep.store.damage is not None
 
     def write(self, name: str, records: Iterable[Record]) -> None:
         """Put records into the journal from here."""
@@ -71,9 +72,9 @@ class Session:
             self._execute(planned, client, cluster)
 
     def publish(self) -> None:
-        """Derive the dataset from the journal, unless the one on the disk says the same."""
+        """Derive the dataset from the journal, unless a sound one on the disk says the same."""
         state = f"{self.sweep.experiment.digest}:{self.journal.segments}"
-        if self.sweep.store.state == state:
+        if self.sweep.store.state == state and not self._damaged:
             return
         from sweep import dataset
 
@@ -81,6 +82,7 @@ class Session:
         made = self._derivation.dataset(self.ledger)
         made.attrs["journal_state"] = state
         path = self.sweep.store.publish(lambda folder: dataset.write(made, folder))
+        self._damaged = False
         seconds = time.perf_counter() - started
         self._next_flush = time.monotonic() + max(_FLUSH_SECONDS, _FLUSH_SHARE * seconds)
         self.tell(events.DatasetWritten(path, seconds))

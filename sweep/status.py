@@ -60,6 +60,8 @@ class StoreStatus:
         Certificates that could not be computed: why.
     results : Path or None
         The dataset, if there is one.
+    damage : str, optional
+        What became of the dataset since it was written.
     obstacle : str, optional
         Why there are no groups: the experiment cannot be laid out here and now (a file that it
         names is elsewhere, for instance).
@@ -74,6 +76,7 @@ class StoreStatus:
     troubles: tuple[Trouble, ...]
     bound_errors: tuple[str, ...]
     results: Path | None
+    damage: str | None
     obstacle: str | None
 
 
@@ -106,6 +109,7 @@ def status(store: Path) -> StoreStatus:
         _troubles(grids, ledger),
         tuple(sorted({one.error for one in ledger.bound_errors.values()})),
         found.results if found.results.exists() else None,
+        found.damage,
         obstacle,
     )
 

@@ -1,26 +1,24 @@
 """A store: the folder of one experiment's journal, dataset and arrays."""
 
 import errno
-import fcntl
 import json
 import os
 import re
 import shutil
-import socket
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sweep import lock, manifest
 from sweep.errors import StoreError
 
 RESULTS = "results.zarr"
 _VERSIONS = ".results"
 _FORMAT = 1
-_LOCK_PATIENCE = 0.5
 
 _ADDRESS = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+:/+")
 """What begins a URL; `Path` makes one slash of two."""
@@ -90,6 +88,16 @@ class Store:
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
+    @property
+    def damage(self) -> str | None:
+        """What became of the dataset since it was written; None if nothing did."""
+        while self.results.exists():
+            version = self.results.resolve()
+            found = manifest.damage(version)
+            if found is None or version == self.results.resolve():
+                return found
+        return None
+
     def describe(self, text: str, cells: Iterable[str]) -> None:
         """Note the experiment as it is now: its text and its cells' ids."""
         with explained(self.path):
@@ -117,18 +125,19 @@ class Store:
         versions = self.path / _VERSIONS
         with explained(self.path):
             versions.mkdir(exist_ok=True)
-            old = sorted(int(p.stem) for p in versions.iterdir() if p.stem.isdigit())
+            old = sorted(int(p.stem) for p in versions.glob("*.zarr") if p.stem.isdigit())
             fresh = versions / f"{(old[-1] + 1 if old else 1):06d}.zarr"
             try:
                 write(fresh)
+                manifest.write(fresh)
                 link = self.path / f".{RESULTS}-{uuid.uuid4().hex}"
                 link.symlink_to(fresh.relative_to(self.path), target_is_directory=True)
                 link.replace(self.results)
             except OSError:
-                shutil.rmtree(fresh, ignore_errors=True)
+                _remove(fresh)
                 raise
         for number in old[:-1]:
-            shutil.rmtree(versions / f"{number:06d}.zarr", ignore_errors=True)
+            _remove(versions / f"{number:06d}.zarr")
         return self.results
 
     @contextmanager
@@ -140,33 +149,16 @@ class Store:
         StoreError
             If another one is in.
         """
-        path = self.path / "lock"
-        with explained(self.path):
-            stream = path.open("a+", encoding="utf-8")
-        with stream:
-            if not _try_lock(stream, fcntl.LOCK_EX, _LOCK_PATIENCE):
-                stream.seek(0)
-                holder = stream.read().strip() or "another run"
-                raise StoreError(
-                    f"store {str(self.path)!r} is in use by {holder}; wait for it, or give "
-                    "another --store"
-                )
-            stream.truncate(0)
-            stream.write(f"process {os.getpid()} on {socket.gethostname()}")
-            stream.flush()
+        with ExitStack() as stack:
+            with explained(self.path):
+                stack.enter_context(lock.held(self.path))
             self._tidy()
             yield
 
     @property
     def user(self) -> str | None:
         """Who runs a sweep in it now; None if nobody does."""
-        path = self.path / "lock"
-        if not path.exists():
-            return None
-        with path.open(encoding="utf-8") as stream:
-            if _try_lock(stream, fcntl.LOCK_SH, 0.0):
-                return None
-            return stream.read().strip() or "another run"
+        return lock.holder(self.path)
 
     def _tidy(self) -> None:
         """Remove what a killed run left half-written."""
@@ -180,7 +172,7 @@ class Store:
         if self.results.exists():
             for version in (self.path / _VERSIONS).glob("*.zarr"):
                 if version.resolve() > current:
-                    shutil.rmtree(version, ignore_errors=True)
+                    _remove(version)
 
 
 def create(path: Path, experiment: str) -> Store:
@@ -318,6 +310,13 @@ def explained(path: Path) -> Iterator[None]:
         ) from error
 
 
+def _remove(version: Path) -> None:
+    """Remove a version of the dataset as far as the disk lets us: it is in nobody's way."""
+    shutil.rmtree(version, ignore_errors=True)
+    with suppress(OSError):
+        manifest.beside(version).unlink(missing_ok=True)
+
+
 def _replace(path: Path, text: str) -> None:
     partial = path.with_name(f".{path.name}.partial")
     with partial.open("w", encoding="utf-8") as stream:
@@ -325,16 +324,3 @@ def _replace(path: Path, text: str) -> None:
         stream.flush()
         os.fsync(stream.fileno())
     partial.replace(path)
-
-
-def _try_lock(stream: Any, kind: int, patience: float) -> bool:
-    until = time.monotonic() + patience
-    while True:
-        try:
-            fcntl.flock(stream, kind | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() >= until:
-                return False
-            time.sleep(0.05)
-        else:
-            return True

@@ -1,5 +1,6 @@
 """The query graph: the finite answers of a query and which of them are adjacent."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,6 +12,7 @@ from scipy.sparse.csgraph import connected_components, shortest_path
 
 from workloads.errors import WorkloadError
 from workloads.operators import Array, refuse_above_limit
+from workloads.parameters import shortened
 
 __all__ = [
     "QueryGraph",
@@ -18,6 +20,7 @@ __all__ = [
     "from_edges",
     "from_relation",
     "on_grid",
+    "power",
     "refuse_many_answers",
 ]
 
@@ -160,7 +163,13 @@ def refuse_many_answers(name: str, answers: int, advice: str) -> None:
     WorkloadError
         If they would.
     """
-    refuse_above_limit(answers * answers, f"workload {name!r}: {answers} x {answers}", advice)
+    count = shortened(answers)
+    refuse_above_limit(answers * answers, f"workload {name!r}: {count} x {count}", advice)
+
+
+def power(base: int, exponent: int) -> int:
+    """``base ** exponent`` as far as the number of answers of a graph can go, else 10^300."""
+    return base**exponent if exponent * math.log10(base) < 300 else 10**300
 
 
 def from_relation(name: str, relation: Relation, labels: Iterable[object]) -> QueryGraph:

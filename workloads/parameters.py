@@ -3,6 +3,7 @@
 import difflib
 import errno
 import inspect
+import math
 import stat
 import types
 import typing
@@ -21,6 +22,12 @@ FunctionName = NewType("FunctionName", str)
 
 PriorText = NewType("PriorText", str)
 """The type of a parameter that is a prior of `workloads.priors.RULES`."""
+
+LARGEST_SIZE = 10_000_000
+"""The most queries, cells or individuals that a workload is made of one by one."""
+
+LARGEST_FILE_BYTES = 2**30
+"""The largest file that an experiment may name, and the largest array in one."""
 
 _PLAIN: Mapping[Any, tuple[type, str]] = {
     bool: (bool, "true or false"),
@@ -103,19 +110,25 @@ def _plural(thing: str) -> str:
     return f"{head}s{of}{rest}"
 
 
-def regular(path: str) -> Path:
-    """The path of a file, its ``~`` expanded.
+def regular(path: str, most: int = LARGEST_FILE_BYTES) -> Path:
+    """The path of a file of at most ``most`` bytes, its ``~`` expanded.
 
     Raises
     ------
     OSError
-        If there is none, or it is a folder, a pipe or a device, which might never end.
+        If there is none, it is too large, or it is a folder, a pipe or a device, which might
+        never end.
     ValueError, RuntimeError
         If the text is no path.
     """
     found = Path(path).expanduser()
-    if not stat.S_ISREG(found.stat().st_mode):
+    about = found.stat()
+    if not stat.S_ISREG(about.st_mode):
         raise OSError(errno.EINVAL, "it is no regular file")
+    if about.st_size > most:
+        raise OSError(
+            errno.EFBIG, f"it holds {about.st_size:,} bytes, more than the limit of {most:,}"
+        )
     return found
 
 
@@ -129,6 +142,27 @@ def check_least(what: str, value: float, least: float) -> None:
     """
     if not value >= least:
         raise WorkloadError(f"{what} is {value}; expected at least {least}")
+
+
+def check_size(what: str, value: int, least: int = 1, most: int = LARGEST_SIZE) -> None:
+    """Refuse a number of queries, cells or individuals that no array should have.
+
+    Raises
+    ------
+    WorkloadError
+        If ``value`` is not from ``least`` to ``most``.
+    """
+    check_least(what, value, least)
+    if value > most:
+        raise WorkloadError(
+            f"{what} is {shortened(value)}; expected at most {most:,}, the limit of "
+            "workloads.parameters.LARGEST_SIZE"
+        )
+
+
+def shortened(value: int) -> str:
+    """A whole number in a sentence; a power of ten where it is beyond any float."""
+    return f"{value:,}" if value < 10**30 else f"about 10^{int(math.log10(value))}"
 
 
 def check_probability(what: str, value: float) -> None:

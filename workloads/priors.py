@@ -1,8 +1,8 @@
 """Priors on the answers of a query graph, and which of them are ε-regular (POST 2013)."""
 
 import math
+import zipfile
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from scipy.linalg import lapack
 from scipy.optimize import linprog
 
+from workloads.arrays import load
 from workloads.errors import WorkloadError
 from workloads.graphs import Ends, QueryGraph
 from workloads.operators import Array
@@ -185,7 +186,7 @@ def make(prior: ArrayLike, graph: QueryGraph, epsilon: float) -> Array:
         raise WorkloadError(f"no prior is called {name!r}; {nearest(name, RULES)}")
     try:
         made = _BUILD[name](graph, epsilon, rest.strip())
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, EOFError, RuntimeError, zipfile.BadZipFile) as error:
         if isinstance(error, WorkloadError):
             raise
         raise WorkloadError(f"prior {prior!r} cannot be read ({error}); {RULES[name]}") from error
@@ -243,7 +244,5 @@ _BUILD: Mapping[str, Callable[[QueryGraph, float, str], Array]] = {
     "random": lambda graph, epsilon, text: random_regular(graph, epsilon, int(text or 0)),
     "given": lambda graph, epsilon, text: _numbers(text),
     "product": _product,
-    "file": lambda graph, epsilon, text: np.asarray(
-        np.load(Path(text).expanduser(), allow_pickle=False), dtype=np.float64
-    ),
+    "file": lambda graph, epsilon, text: np.asarray(load(text), dtype=np.float64),
 }

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from workloads.operators import refuse_above_limit
 from workloads.workload import Workload, from_matrix
 
 
@@ -32,5 +33,7 @@ def two_valued(
     WorkloadError
         If no entry other than zero was drawn.
     """
+    count = f"{shape[0]:,} x {shape[1]:,}"
+    refuse_above_limit(shape[0] * shape[1], f"workload {name!r}: {count}", "lower m or d")
     ones = np.random.default_rng(seed).random(shape) < probability
     return from_matrix(np.where(ones, 1.0, otherwise), name)

@@ -9,12 +9,12 @@ import inspect
 import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
+from workloads.arrays import load
 from workloads.errors import TargetsError, reading_trouble
 from workloads.graphs import QueryGraph
 from workloads.operators import Array
@@ -226,8 +226,8 @@ def _total(workload: Workload, /, *, k: float, others: float = 1.0) -> Array:
 
 def _file(workload: Workload, /, *, path: FilePath) -> Array:
     try:
-        held = np.load(Path(path).expanduser(), allow_pickle=False)
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        held = load(path)
+    except (OSError, ValueError, EOFError, RuntimeError, zipfile.BadZipFile) as error:
         raise TargetsError(
             f"targets file {path!r} cannot be read ({reading_trouble(error)}); expected a .npy "
             "file that numpy.save wrote"

@@ -56,8 +56,8 @@ def test_the_dataset_is_replaced_as_a_whole_and_one_old_version_stays(fresh):
         path = fresh.publish(write_number(number))
         assert value(fresh) == number
     assert path == fresh.path / "results.zarr"
-    versions = [p.name for p in (fresh.path / ".results").iterdir()]
-    assert sorted(versions) == ["000004.zarr", "000005.zarr"]
+    versions = sorted(p.name for p in (fresh.path / ".results").iterdir())
+    assert versions == ["000004.json", "000004.zarr", "000005.json", "000005.zarr"]
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_a_disk_that_takes_no_more_leaves_the_old_dataset(fresh, number, reason)
     with pytest.raises(StoreError, match=reason):
         fresh.publish(half)
     assert value(fresh) == 1
-    assert [p.name for p in (fresh.path / ".results").iterdir()] == ["000001.zarr"]
+    assert [p.name for p in (fresh.path / ".results").glob("*.zarr")] == ["000001.zarr"]
 
 
 def test_a_read_only_disk_is_one_sentence(tmp_path, monkeypatch):

@@ -4,13 +4,13 @@ import numpy as np
 
 from workloads.errors import WorkloadError
 from workloads.family import Family
-from workloads.parameters import check_least
+from workloads.parameters import check_size
 from workloads.workload import Workload, from_matrix
 
 
 def build(n: int, weights: list[float] | None = None) -> Workload:
     """One query over n cells: their mean, or the average with these weights (they sum to 1)."""
-    check_least("workload 'average': n", n, 1)
+    check_size("workload 'average': n", n, 1)
     row = np.full(n, 1.0 / n) if weights is None else np.asarray(weights, dtype=np.float64)
     if row.shape != (n,) or not np.isclose(row.sum(), 1.0, rtol=0.0, atol=1e-9):
         raise WorkloadError(

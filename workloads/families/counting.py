@@ -4,12 +4,12 @@ import numpy as np
 
 from workloads.family import Family
 from workloads.graphs import QueryGraph, Relation, on_grid, refuse_many_answers
-from workloads.parameters import check_least
+from workloads.parameters import check_size
 
 
 def build(n: int) -> QueryGraph:
     """How many of n individuals have a property: the line 0, 1, ..., n."""
-    check_least("workload 'counting': n", n, 1)
+    check_size("workload 'counting': n", n, 1)
     refuse_many_answers("counting", n + 1, "lower n")
     return on_grid("counting", within(n + 1, 1), (n + 1,))
 

@@ -4,8 +4,8 @@ import numpy as np
 
 from workloads.errors import WorkloadError
 from workloads.family import Family
-from workloads.operators import Array
-from workloads.parameters import check_least
+from workloads.operators import Array, refuse_above_limit
+from workloads.parameters import check_size
 from workloads.workload import Workload, from_matrix
 
 
@@ -26,7 +26,7 @@ def build(A: list[list[float]], C: list[list[float]], T: int) -> Workload:
     Workload
         Of (T + 1) p queries over n cells.
     """
-    check_least("workload 'dynamics': T", T, 0)
+    check_size("workload 'dynamics': T", T, 0, 1_000_000)
     step, output = _matrix("A", A), _matrix("C", C)
     n = step.shape[1]
     if step.shape != (n, n) or output.shape[1] != n:
@@ -34,6 +34,8 @@ def build(A: list[list[float]], C: list[list[float]], T: int) -> Workload:
             f"workload 'dynamics': A has shape {step.shape} and C {output.shape}; expected A "
             "square, (n, n), and C with n columns"
         )
+    entries = (T + 1) * output.size
+    refuse_above_limit(entries, f"workload 'dynamics': {entries:,} entries", "lower T")
     outputs = [output]
     for _ in range(T):
         outputs.append(outputs[-1] @ step)

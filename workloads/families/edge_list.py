@@ -1,11 +1,12 @@
 """Any query graph, from its edges."""
 
-from pathlib import Path
-
 from workloads.errors import WorkloadError
 from workloads.family import Family
 from workloads.graphs import QueryGraph, from_edges
-from workloads.parameters import FilePath
+from workloads.parameters import FilePath, regular
+
+LARGEST_LIST_BYTES = 2**26
+"""The largest file of edges."""
 
 
 def build(path: FilePath | None = None, edges: list[list[int]] | None = None) -> QueryGraph:
@@ -21,8 +22,8 @@ def build(path: FilePath | None = None, edges: list[list[int]] | None = None) ->
 
 def _read(path: str) -> list[list[str]]:
     try:
-        text = Path(path).expanduser().read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        text = regular(path, LARGEST_LIST_BYTES).read_text(encoding="utf-8")
+    except (OSError, ValueError, RuntimeError) as error:
         raise WorkloadError(
             f"workload 'edge-list': {path!r} cannot be read ({error}); expected a text file with "
             "two answers on each line"

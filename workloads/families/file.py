@@ -7,6 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from workloads.arrays import load
 from workloads.errors import WorkloadError, reading_trouble
 from workloads.family import Family
 from workloads.parameters import FilePath, nearest
@@ -19,8 +20,8 @@ def build(path: FilePath, array: str | None = None) -> Workload:
     ``array`` names the array in a .npz that holds several.
     """
     try:
-        held = np.load(Path(path).expanduser(), allow_pickle=False)
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        held = load(path)
+    except (OSError, ValueError, EOFError, RuntimeError, zipfile.BadZipFile) as error:
         raise WorkloadError(
             f"workload 'file': {path!r} cannot be read ({reading_trouble(error)}); expected a .npy "
             "or .npz file that numpy.save, numpy.savez or scipy.sparse.save_npz wrote"

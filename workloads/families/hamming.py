@@ -3,8 +3,8 @@
 import numpy as np
 
 from workloads.family import Family
-from workloads.graphs import QueryGraph, from_relation, refuse_many_answers
-from workloads.parameters import check_least
+from workloads.graphs import QueryGraph, from_relation, power, refuse_many_answers
+from workloads.parameters import check_size
 
 
 def build(u: int, values: int) -> QueryGraph:
@@ -13,9 +13,9 @@ def build(u: int, values: int) -> QueryGraph:
     Two are adjacent where one individual differs. The query is the database itself, so the
     leakage of a mechanism is about the database (POST 2013, section 4.3).
     """
-    check_least("workload 'hamming': u", u, 1)
-    check_least("workload 'hamming': values", values, 2)
-    refuse_many_answers("hamming", values**u, "lower u or values")
+    check_size("workload 'hamming': u", u, 1)
+    check_size("workload 'hamming': values", values, 2)
+    refuse_many_answers("hamming", power(values, u), "lower u or values")
     same = np.eye(values, dtype=bool)
     relation = ~same
     for _ in range(u - 1):

@@ -5,13 +5,13 @@ import scipy.sparse as sp
 
 from workloads.family import Family
 from workloads.operators import Explicit
-from workloads.parameters import check_least
+from workloads.parameters import check_size
 from workloads.workload import Workload, in_blocks
 
 
 def build(d: int) -> Workload:
     """The identity, then a row of ones: shape (d + 1, d), groups "identity" and "total"."""
-    check_least("workload 'identity-sum': d", d, 1)
+    check_size("workload 'identity-sum': d", d, 1)
     matrix = sp.csr_array(sp.vstack([sp.eye_array(d, format="csr"), sp.csr_array(np.ones((1, d)))]))
     return in_blocks("identity-sum", Explicit(matrix), ("identity", "total"), (d, 1))
 

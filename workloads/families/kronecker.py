@@ -7,8 +7,8 @@ import scipy.sparse as sp
 
 from workloads.errors import WorkloadError
 from workloads.family import Family
-from workloads.operators import Kronecker, Matrix
-from workloads.parameters import nearest
+from workloads.operators import Kronecker, Matrix, refuse_above_limit
+from workloads.parameters import check_size, nearest
 from workloads.ranges import differences
 from workloads.workload import Workload, in_blocks
 
@@ -52,11 +52,16 @@ def _factor(spec: str) -> Matrix:
         raise WorkloadError(
             f"workload 'kronecker': no factor is called {kind!r}; {nearest(kind, _KINDS)}"
         )
-    if not size.isdecimal() or int(size) < 1:
+    if not size.isdecimal() or len(size) > 20 or int(size) < 1:
         raise WorkloadError(
             f"workload 'kronecker': factor {spec!r} has no size; expected such as '{kind}:4'"
         )
-    return _KINDS[kind](int(size))
+    count = int(size)
+    check_size(f"workload 'kronecker': size of {kind!r}", count)
+    if kind in _DENSE:
+        entries = count**2 if kind == "prefix" else count**2 * (count + 1) // 2
+        refuse_above_limit(entries, f"workload 'kronecker': factor {spec!r}", "lower its size")
+    return _KINDS[kind](count)
 
 
 def _identity(size: int) -> Matrix:
@@ -82,6 +87,8 @@ _KINDS: Mapping[str, Callable[[int], Matrix]] = {
     "prefix": _prefix,
     "all-range": _all_range,
 }
+
+_DENSE = ("prefix", "all-range")
 
 FAMILY = Family(
     "kronecker",

@@ -1,11 +1,12 @@
 """Marginals of a domain of several attributes."""
 
 from itertools import combinations
+from math import comb
 
 from workloads.errors import WorkloadError
 from workloads.family import Family
 from workloads.operators import Marginals
-from workloads.parameters import check_least
+from workloads.parameters import LARGEST_SIZE, check_size
 from workloads.workload import Workload, in_blocks
 
 _ORDERS = [1, 2]
@@ -40,7 +41,7 @@ def build(
     Workload
         Of any domain size; ``operator`` is a `Marginals`.
     """
-    check_least("workload 'marginals': attributes", attributes, 1)
+    check_size("workload 'marginals': attributes", attributes)
     sizes = tuple(values) if isinstance(values, list | tuple) else (values,) * attributes
     if len(sizes) != attributes:
         raise WorkloadError(
@@ -67,6 +68,9 @@ def _of_orders(attributes: int, orders: list[int]) -> tuple[tuple[int, ...], ...
                 f"workload 'marginals': order {order} in orders; expected 0 to {attributes}, the "
                 "number of attributes"
             )
+    marginals = sum(comb(attributes, order) for order in orders)
+    looked_at = "workload 'marginals': marginals times attributes"
+    check_size(looked_at, marginals * attributes, 0, 5 * LARGEST_SIZE)
     return tuple(subset for order in orders for subset in combinations(range(attributes), order))
 
 

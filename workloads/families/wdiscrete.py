@@ -1,7 +1,7 @@
 """WDiscrete: the random queries of KDD'16."""
 
 from workloads.family import Family
-from workloads.parameters import check_least, check_probability
+from workloads.parameters import check_least, check_probability, check_size
 from workloads.random_entries import two_valued
 from workloads.workload import Workload
 
@@ -15,8 +15,8 @@ def build(
     the two values. 0.02 and -1 are this project's choice; ``otherwise=0`` gives counting
     queries.
     """
-    check_least("workload 'wdiscrete': d", d, 1)
-    check_least("workload 'wdiscrete': m", m, 1)
+    check_size("workload 'wdiscrete': d", d, 1)
+    check_size("workload 'wdiscrete': m", m, 1)
     check_least("workload 'wdiscrete': seed", seed, 0)
     check_probability("workload 'wdiscrete': probability", probability)
     return two_valued("wdiscrete", (m, d), probability, otherwise, seed)

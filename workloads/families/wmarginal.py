@@ -1,7 +1,7 @@
 """WMarginal: single cells of two-way marginals, drawn at random."""
 
 from itertools import combinations
-from math import prod
+from math import comb, prod
 
 import numpy as np
 import scipy.sparse as sp
@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from workloads.errors import WorkloadError
 from workloads.family import Family
 from workloads.operators import Explicit, Marginals
-from workloads.parameters import check_least
+from workloads.parameters import LARGEST_SIZE, check_least, check_size
 from workloads.workload import Workload
 
 
@@ -19,8 +19,8 @@ def build(d: int, m: int = 1024, sizes: list[int] | None = None, seed: int = 0) 
     KDD'16 does not say how the domain splits into attributes: ``sizes``, by default the
     prime factors of d, ascending (d = 2^k: k binary attributes).
     """
-    check_least("workload 'wmarginal': d", d, 4)
-    check_least("workload 'wmarginal': m", m, 1)
+    check_size("workload 'wmarginal': d", d, 4)
+    check_size("workload 'wmarginal': m", m, 1)
     check_least("workload 'wmarginal': seed", seed, 0)
     split = _prime_factors(d) if sizes is None else list(sizes)
     if prod(split) != d or len(split) < 2 or min(split) < 1:
@@ -28,6 +28,8 @@ def build(d: int, m: int = 1024, sizes: list[int] | None = None, seed: int = 0) 
             f"workload 'wmarginal': d = {d} with attribute sizes {split}; expected at least two "
             "positive sizes whose product is d"
         )
+    listed = comb(len(split), 2) * d
+    check_size("workload 'wmarginal': pairs of attributes times d", listed, most=10 * LARGEST_SIZE)
     pairs = Marginals(tuple(split), tuple(combinations(range(len(split)), 2)))
     chosen = np.random.default_rng(seed).integers(0, pairs.shape[0], size=m)
     return Workload("wmarginal", Explicit(sp.csr_array(pairs.matrix())[chosen]))

@@ -3,17 +3,20 @@
 import numpy as np
 
 from workloads.family import Family
-from workloads.parameters import check_least
+from workloads.operators import refuse_above_limit
+from workloads.parameters import check_least, check_size
 from workloads.workload import Workload, from_matrix
 
 
 def build(d: int, m: int | None = None, s: int | None = None, seed: int = 0) -> Workload:
     """W = C A, C (m x s) and A (s x d) of independent N(0, 1) entries; m = s = d/2 by default."""
-    check_least("workload 'wrelated': d", d, 2)
+    check_size("workload 'wrelated': d", d, 2)
     count, rank = (d // 2 if size is None else size for size in (m, s))
-    check_least("workload 'wrelated': m", count, 1)
-    check_least("workload 'wrelated': s", rank, 1)
+    check_size("workload 'wrelated': m", count, 1)
+    check_size("workload 'wrelated': s", rank, 1)
     check_least("workload 'wrelated': seed", seed, 0)
+    largest = max(count * d, count * rank, rank * d)
+    refuse_above_limit(largest, f"workload 'wrelated': {largest:,} entries", "lower d, m or s")
     rng = np.random.default_rng(seed)
     left = rng.standard_normal((count, rank))
     return from_matrix(left @ rng.standard_normal((rank, d)), "wrelated")

@@ -1,0 +1,238 @@
+"""Files that would hang, exhaust memory or command the terminal are refused in a sentence."""
+
+import os
+import resource
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import workloads
+from sweep import cluster, layout, screen
+from sweep.cli import app
+from sweep.conditions import parse
+from sweep.errors import ClusterError, ExperimentError, SweepError
+from sweep.experiment import load_experiment, parse_experiment
+from sweep.grid import expand
+from sweep.session import Session
+from workloads import TargetsError, WorkloadError
+
+SOUND = "reference: IP\nblocks:\n  - workload: {name: prefix, d: 4}\n    method: [IP]\n"
+
+
+def bomb(one="x", lines=12):
+    first = f"a0: &a0 [{', '.join([one] * 9)}]\n"
+    return first + "".join(
+        f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, lines)
+    )
+
+
+HARMFUL = [
+    (bomb(), r"more than 100,000 values with this one, aliases written out"),
+    ("title: &a [*a]\n", r"line 1: alias '\*a' stands within what it stands for"),
+    ("source: &a {b: *a}\n", r"line 1: alias '\*a' stands within what it stands for"),
+    ("title: " + "[" * 5000 + "\n", "nest more than 32 deep"),
+    ("title: !foo x\n", "line 1: the value has the tag '!foo'; expected a plain value"),
+    ("title: !foo {a: 1}\n", "has the tag '!foo'"),
+    ("title: !!python/object/apply:os.system [ls]\n", "has the tag '.*os.system'"),
+    ("title: !!omap [a: 1]\n", "has the tag '.*omap'"),
+    ("title: !!bool x\n", "not YAML"),
+    ("title: a\0b\n", "special characters are not allowed"),
+    ("# \n" * 100_000, "characters; expected at most 100,000"),
+]
+
+
+@pytest.mark.parametrize(("text", "said"), HARMFUL)
+def test_yaml_that_does_harm(text, said):
+    with pytest.raises(ExperimentError, match=said):
+        parse_experiment(text + SOUND, "x.yaml")
+
+
+@pytest.mark.parametrize("value", ["&a [*a]", "[" * 5000, "!foo 3", "!!python/object:os.x 3"])
+def test_settings_that_do_harm(value):
+    with pytest.raises(ExperimentError, match="is not a list of values"):
+        parse_experiment(SOUND, "x.yaml", [f"d={value}"])
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("kwargs: &a {b: *a}\n", "stands within what it stands for"),
+        ("args: " + "[" * 5000, "nest more than 32 deep"),
+        ("class: !!python/object:os.x 3\n", "has the tag"),
+        ("class: a\0b\n", "special characters"),
+        ("# \n" * 100_000, "more than the limit of 100,000"),
+    ],
+)
+def test_cluster_files_that_do_harm(tmp_path, text, said):
+    path = tmp_path / "cluster.yaml"
+    path.write_text(text)
+    with pytest.raises(ClusterError, match=said):
+        cluster.load(path)
+
+
+@pytest.fixture(params=["device", "pipe", "folder"])
+def no_file(request, tmp_path):
+    if request.param == "device":
+        return "/dev/zero"
+    path = tmp_path / "x.yaml"
+    os.mkfifo(path) if request.param == "pipe" else path.mkdir()
+    return str(path)
+
+
+def test_what_is_no_regular_file(no_file, tmp_path):
+    with pytest.raises(ExperimentError, match="it is no regular file"):
+        load_experiment(no_file)
+    with pytest.raises(ClusterError, match="it is no regular file"):
+        cluster.load(tmp_path.__class__(no_file))
+    for name in ("file", "edge-list"):
+        with pytest.raises(WorkloadError, match="it is no regular file"):
+            workloads.make(name, path=no_file)
+    with pytest.raises(TargetsError, match="it is no regular file"):
+        workloads.targets.make("file", workloads.make("prefix", d=2), path=no_file)
+    named = f"reference: IP\nblocks: [{{workload: {{name: file, path: {no_file}}}, method: IP}}]\n"
+    with pytest.raises(ExperimentError, match=r"workload\.path: .*it is no regular file"):
+        expand(parse_experiment(named, "x.yaml"))
+
+
+def test_arrays_that_unfold(tmp_path, monkeypatch):
+    np.savez_compressed(tmp_path / "zeros.npz", x=np.zeros((1000, 1000)))
+    assert (tmp_path / "zeros.npz").stat().st_size < 100_000
+    monkeypatch.setattr("workloads.arrays.LARGEST_FILE_BYTES", 1_000_000)
+    with pytest.raises(WorkloadError, match=r"its arrays take 8,000,\d+ bytes, more than"):
+        workloads.make("file", path=str(tmp_path / "zeros.npz"))
+
+
+def test_a_file_of_holes(tmp_path):
+    with (tmp_path / "holes.npy").open("wb") as stream:
+        stream.truncate(8 * 10**9)
+    with pytest.raises(WorkloadError, match="it holds 8,000,000,000 bytes, more than the limit"):
+        workloads.make("file", path=str(tmp_path / "holes.npy"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "'a' * 6000000000 == method",
+        "'%06000000000d' % 3 == method",
+        "[1] * 6000000000 == method",
+        "-" * 9000 + "d == 1",
+        "f(" * 90 + "d" + ")" * 90,
+        "9 * " * 5000 + "d == 1",
+    ],
+)
+def test_conditions_that_do_harm(text):
+    with pytest.raises(SweepError, match="condition"):
+        parse(text).holds({"d": 3, "method": "CA"})
+
+
+HUGE = 10**9
+SIZES = [
+    *((name, {"d": HUGE}) for name in ("prefix", "range", "all-range", "identity-sum", "random")),
+    *((name, {"d": HUGE}) for name in ("wrange", "wdiscrete", "wrelated", "wmarginal")),
+    *((name, {"d": 10**400}) for name in ("prefix", "wmarginal")),
+    ("random", {"d": 10**6}),
+    ("wrelated", {"d": 10**6}),
+    ("wmarginal", {"d": 9_699_690}),
+    ("average", {"n": HUGE}),
+    ("dynamics", {"A": [[1.0]], "C": [[1.0]], "T": HUGE}),
+    ("marginals", {"attributes": HUGE}),
+    ("marginals", {"attributes": 60, "orders": [30]}),
+    ("marginals", {"attributes": 100_000, "orders": [1]}),
+    *(("kronecker", {"terms": [[f"identity:{size}"]]}) for size in (HUGE, "9" * 5000)),
+    ("kronecker", {"terms": [["prefix:100000"]]}),
+    ("kronecker", {"terms": [["all-range:5000"]]}),
+    ("counting", {"n": HUGE}),
+    ("cycle", {"n": HUGE}),
+    ("sum", {"u": HUGE, "v": HUGE}),
+    ("hamming", {"u": 9_000_000, "values": 9_000_000}),
+    ("k-count", {"u": 9_000_000, "k": 9_000_000}),
+]
+
+
+@pytest.mark.parametrize(("name", "params"), SIZES)
+def test_sizes_beyond_any_machine(name, params):
+    began = time.monotonic()
+    with pytest.raises(WorkloadError, match=r"at most|limit of|has no size"):
+        workloads.make(name, **params)
+    assert time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize(
+    "more",
+    ["replicates: 1000000000", "options: {tol: [%s], max_cg: [%s]}"],
+)
+def test_products_beyond_any_machine(more, monkeypatch):
+    monkeypatch.setattr(layout, "MOST_POINTS", 1000)
+    listed = ", ".join(map(str, range(1, 40)))
+    text = SOUND.replace("[IP]", "[SM-II]") + f"    {more.replace('%s', listed)}\n"
+    with pytest.raises(ExperimentError, match=r"line \d+.* points; expected at most 1,000"):
+        expand(parse_experiment(text.replace("reference: IP", "reference: SM-II"), "x.yaml"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        bomb() + SOUND,
+        SOUND.replace("d: 4", f"d: {HUGE}"),
+        SOUND + f"    replicates: {HUGE}\n",
+        SOUND + "    where: \"'a' * 6000000000 == method\"\n",
+    ],
+)
+def test_a_command_ends_at_once_and_small(tmp_path, text):
+    (tmp_path / "x.yaml").write_text(text)
+    command = [sys.executable, "-m", "sweep.cli", "plan", "x.yaml"]
+    limit = 2**31  # of addresses; what is touched is far less
+    ended = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    assert ended.returncode == 2, ended.stderr
+    assert ended.stderr.startswith("error: x.yaml, line ")
+    assert len(ended.stderr.splitlines()) == 1
+
+
+ESCAPES = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e"
+
+
+def test_what_is_shown_commands_no_terminal(tmp_path, client, monkeypatch):
+    work = Session.work
+
+    def work_here(self, cells, todo, given, spec):
+        work(self, cells, todo, client, spec)
+
+    monkeypatch.setattr(Session, "work", work_here)
+    monkeypatch.chdir(tmp_path)
+    text = SOUND.replace("[IP]", '[{name: IP, label: "I\\e[2J\\x9bP\\u202E"}, geometric]')
+    text += '    group: "g\\e]0;owned\\a"\n'
+    (tmp_path / "x.yaml").write_text('title: "t\\e[2J"\n' + text)
+    (tmp_path / "y.yaml").write_text('"k\\e[2J": 1\n' + text)
+    for words, code in (
+        (("plan", "x.yaml"), 0),
+        (("plan", "y.yaml"), 2),
+        (("run", "x.yaml"), 0),
+        (("status", "results/x", "--errors"), 0),
+        (("show", "results/x"), 0),
+        (("rerun", "results/x", "--where", ESCAPES), 2),
+        (("--debug", "rerun", "results/x", "--where", ESCAPES), 2),
+    ):
+        found = CliRunner().invoke(app, list(words), prog_name="sweep")
+        assert found.exit_code == code, found.output
+        assert not set(found.output) & set(ESCAPES) - set("owned]0;[2J31m"), words
+    assert r"I\x1b[2J\x9bP\u202e" in CliRunner().invoke(app, ["show", "results/x"]).output
+
+
+def test_escapes_are_written_out_and_the_rest_is_left():
+    assert screen.escaped("a\x1b[0m\ud800\u2066b") == r"a\x1b[0m\ud800\u2066b"
+    for text in ("Δ² — é 数\n\tb", "a\u00a0b", ""):
+        assert screen.escaped(text) == text
+    assert screen.sentence("x" * 10**6).startswith("xxx")
+    assert len(screen.sentence("x" * 10**6)) < 5000

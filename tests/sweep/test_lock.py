@@ -1,0 +1,150 @@
+"""One driver at a time, also where the file system refuses flock."""
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+import sweep
+from sweep import lock, store
+from sweep.errors import StoreError
+
+
+@pytest.fixture
+def fresh(tmp_path):
+    return store.create(tmp_path / "s", "mine")
+
+
+@pytest.fixture
+def no_flock(request, monkeypatch):
+    number = getattr(request, "param", errno.ENOLCK)
+
+    def refuse(stream, kind):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("sweep.lock.fcntl.flock", refuse)
+
+
+HOLDS = """
+import errno, sys, time
+from pathlib import Path
+from sweep import lock
+def refuse(stream, kind):
+    raise OSError(errno.ENOLCK, "No locks available")
+lock.fcntl.flock = refuse
+with lock.held(Path(sys.argv[1])):
+    print("in", flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.fixture
+def other(fresh):
+    """Another process that holds a lease."""
+    command = [sys.executable, "-c", HOLDS, str(fresh.path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as started:
+        assert started.stdout.readline() == b"in\n"
+        yield started
+        started.kill()
+
+
+def aged(path, seconds):
+    os.utime(path, (time.time() - seconds,) * 2)
+
+
+def elsewhere(path):
+    """The lease becomes that of a process of another machine."""
+    path.write_text(json.dumps({**json.loads(path.read_text()), "machine": "m", "host": "far"}))
+
+
+@pytest.mark.parametrize("no_flock", [errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS], indirect=True)
+def test_two_drivers_do_not_share_a_store(fresh, no_flock, caplog):
+    with fresh.locked():
+        assert fresh.user.startswith(f"process {os.getpid()} on ")
+        with pytest.raises(StoreError, match=r"is in use by process \d+ on"), fresh.locked():
+            pass
+    assert "the file system refuses flock" in caplog.text
+    assert fresh.user is None
+    with fresh.locked():
+        pass
+    assert not (fresh.path / lock.LEASE).exists()
+
+
+def test_a_sweep_runs_without_flock(client, small, tmp_path, no_flock):
+    assert (sweep.run(small(), tmp_path / "s", client).status == 2).all()
+    assert not list((tmp_path / "s").glob("*lease*"))
+
+
+def test_another_process_is_kept_out_until_it_is_killed(fresh, other, no_flock):
+    with pytest.raises(StoreError, match=f"in use by process {other.pid} on"), fresh.locked():
+        pass
+    other.send_signal(signal.SIGKILL)
+    deadline = time.monotonic() + 10
+    while fresh.user is not None and time.monotonic() < deadline:
+        time.sleep(0.05)
+    with fresh.locked():
+        assert fresh.user.startswith(f"process {os.getpid()} on ")
+
+
+def test_who_has_flock_heeds_a_lease(fresh, other):
+    with pytest.raises(StoreError, match=f"in use by process {other.pid} on"), fresh.locked():
+        pass
+
+
+@pytest.mark.parametrize(("seconds", "free"), [(60, False), (200, True)])
+def test_a_lease_from_afar_counts_while_it_is_touched(fresh, no_flock, other, seconds, free):
+    elsewhere(fresh.path / lock.LEASE)
+    aged(fresh.path / lock.LEASE, seconds)
+    if free:
+        with fresh.locked():
+            assert fresh.user.startswith(f"process {os.getpid()} on ")
+    else:
+        with pytest.raises(StoreError, match=r"in use by process \d+ on far"), fresh.locked():
+            pass
+
+
+def test_a_lease_is_kept_alive(fresh, no_flock, monkeypatch):
+    monkeypatch.setattr(lock, "_BEAT_SECONDS", 0.05)
+    with fresh.locked():
+        aged(fresh.path / lock.LEASE, 200)
+        time.sleep(0.5)
+        assert time.time() - (fresh.path / lock.LEASE).stat().st_mtime < 10
+
+
+def test_a_run_whose_lease_was_taken_over_ends(fresh, no_flock, monkeypatch):
+    monkeypatch.setattr(lock, "_BEAT_SECONDS", 0.05)
+
+    def work():
+        with fresh.locked():
+            (fresh.path / lock.LEASE).write_text(
+                json.dumps({"machine": "m", "process": 1, "began": "", "host": "far", "nonce": "n"})
+            )
+            time.sleep(10)
+
+    began = time.monotonic()
+    with pytest.raises(StoreError, match="was taken over by process 1 on far"):
+        work()
+    assert time.monotonic() - began < 5
+    assert "far" in (fresh.path / lock.LEASE).read_text()
+
+
+def test_a_lease_that_somebody_quicker_took_stays(fresh):
+    lease = fresh.path / lock.LEASE
+    quicker = lock._ourselves()
+    lock._take(lease, quicker)
+    lock._set_aside(lease, None)
+    assert lock._read(lease) == quicker
+
+
+def test_another_trouble_is_a_sentence(fresh, monkeypatch):
+    def broken(stream, kind):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr("sweep.lock.fcntl.flock", broken)
+    with pytest.raises(StoreError, match="Input/output error"), fresh.locked():
+        pass

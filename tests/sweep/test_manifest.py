@@ -1,0 +1,59 @@
+"""A dataset that was damaged is noticed, and derived again from the journal."""
+
+import pytest
+import xarray as xr
+from typer.testing import CliRunner
+
+import sweep
+from sweep import status
+from sweep.cli import app
+from sweep.errors import StoreError
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def flip(path):
+    held = bytearray(path.read_bytes())
+    held[-1] ^= 1
+    path.write_bytes(held)
+
+
+DAMAGES = [
+    (lambda path: path.unlink(), "cannot be read"),
+    (cut, "bytes instead of"),
+    (flip, "holds something else than was written"),
+]
+
+
+@pytest.fixture
+def command():
+    return lambda *words: CliRunner().invoke(app, [str(word) for word in words])
+
+
+@pytest.mark.parametrize(("harm", "said"), DAMAGES)
+def test_a_damaged_chunk(client, small, tmp_path, command, harm, said):
+    asked = small()
+    store = tmp_path / "s"
+    before = sweep.run(asked, store, client)
+    chunk = next((store / "results.zarr" / "squared_privacy_cost").glob("0*"))
+    harm(chunk)
+    assert said in status.status(store).damage
+    shown = command("status", store)
+    assert shown.exit_code == 0
+    assert "'sweep run' derives the dataset again" in shown.output
+    with pytest.raises(StoreError, match="damaged: file 'squared_privacy_cost/"):
+        sweep.open(store)
+    assert command("show", store).exit_code == 2
+    after = sweep.run(asked, store, "no client is needed")
+    xr.testing.assert_identical(after, before)
+    assert status.status(store).damage is None
+
+
+def test_a_dataset_without_a_list_of_its_files_is_taken_as_it_is(client, small, tmp_path):
+    before = sweep.run(small(), tmp_path / "s", client)
+    for path in (tmp_path / "s" / ".results").glob("*.json"):
+        path.unlink()
+    xr.testing.assert_identical(sweep.open(tmp_path / "s"), before)
+    assert status.status(tmp_path / "s").damage is None

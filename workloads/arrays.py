@@ -1,0 +1,35 @@
+"""Arrays in files, read without trusting what wrote them."""
+
+import zipfile
+
+import numpy as np
+from numpy.lib.npyio import NpzFile
+from numpy.typing import NDArray
+
+from workloads.parameters import LARGEST_FILE_BYTES, regular
+
+
+def load(path: str) -> NDArray[np.generic] | NpzFile:
+    """The array in a .npy file, or the arrays in a .npz; never a pickle.
+
+    Raises
+    ------
+    OSError
+        If it is no regular file, or it or an array in it is larger than
+        `LARGEST_FILE_BYTES`.
+    ValueError, EOFError, zipfile.BadZipFile
+        If it is no file of numpy.
+    """
+    file = regular(path)
+    if zipfile.is_zipfile(file):
+        with zipfile.ZipFile(file) as packed:
+            unpacked = sum(member.file_size for member in packed.infolist())
+        if unpacked > LARGEST_FILE_BYTES:
+            raise OSError(
+                f"its arrays take {unpacked:,} bytes, more than the limit of {LARGEST_FILE_BYTES:,}"
+            )
+    try:
+        found: NDArray[np.generic] | NpzFile = np.load(file, allow_pickle=False)
+    except MemoryError as error:
+        raise ValueError(f"it does not fit into memory: {error}") from error
+    return found
