@@ -186,11 +186,14 @@ def rerun(
     failed: Annotated[
         bool, typer.Option("--failed", help="Cells that failed, timed out or were lost (default).")
     ] = False,
+    stale: Annotated[
+        bool, typer.Option("--stale", help="Cells that were solved by other code than this.")
+    ] = False,
     where: Annotated[
         str | None,
         typer.Option(
             metavar="CONDITION",
-            help="Cells whose coordinates (or status) satisfy it.",
+            help="Cells whose coordinates, status or code ('current', 'other') satisfy it.",
         ),
     ] = None,
     time_limit: Annotated[
@@ -209,9 +212,11 @@ def rerun(
     with _sentences(_resume_hint):
         from sweep import runner
         from sweep.errors import SweepError
+        from sweep.laid_out import STALE
 
-        if failed and where is not None:
-            raise SweepError("--failed and --where exclude each other; give one of them")
+        if failed + stale + (where is not None) > 1:
+            raise SweepError("--failed, --stale and --where exclude each other; give one of them")
+        chosen = STALE if stale else where
         spec = _cluster(cluster)
         if allow_code:
             _import_from_here()
@@ -219,7 +224,7 @@ def rerun(
             store,
             lambda tell: runner.rerun(
                 store,
-                where,
+                chosen,
                 time_limit=time_limit,
                 cluster=spec,
                 allow_code=allow_code,
@@ -286,6 +291,9 @@ def _watch(folder: Path, work: Any) -> None:
     last = ended[-1]
     console.print(f"{screen.counts(last.statuses)} in {screen.duration(last.seconds)}")
     console.print(f"dataset: {store.results}", markup=False)
+    if last.of_other_code:
+        total = sum(last.statuses.values())
+        console.print(screen.other_code(last.of_other_code, total, folder), markup=False)
     if any(last.statuses.get(name) for name in ("failed", "timeout", "lost")):
         console.print(
             f"'sweep status {folder} --errors' says why; 'sweep rerun {folder}' retries",

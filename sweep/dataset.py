@@ -159,6 +159,7 @@ def _facts(frame: Frame, ledger: Ledger) -> list[tuple[str, Column, Any]]:
             np.int32(0),
         ),
         ("error", _texts(_ERROR_WIDTH, (record.error if record else "" for record in records)), ""),
+        ("code", _texts(_KEY_WIDTH, (record.code if record else "" for record in records)), ""),
         ("cell", _texts(_KEY_WIDTH, frame.ids), ""),
         ("solve", _texts(_KEY_WIDTH, frame.solves), ""),
     ]

@@ -67,7 +67,11 @@ class _Flight:
     def _workload(self, key: str) -> Any:
         if key not in self.workloads:
             self.workloads[key] = self.client.submit(
-                solving.build, self.specs[key], key=f"{self.prefix}-workload-{key}", pure=False
+                solving.build,
+                self.specs[key],
+                self.place.code,
+                key=f"{self.prefix}-workload-{key}",
+                pure=False,
             )
         return self.workloads[key]
 

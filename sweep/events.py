@@ -106,11 +106,14 @@ class RunEnded:
         Duration of the run.
     interrupted : bool
         Whether the user ended it.
+    of_other_code : int
+        Number of cells that other code than this has solved.
     """
 
     statuses: Mapping[str, int]
     seconds: float
     interrupted: bool
+    of_other_code: int = 0
 
 
 Event = RunStarted | ClusterReady | CellsDone | TaskRetried | DatasetWritten | RunEnded

@@ -209,12 +209,14 @@ def bounds(cells: Iterable[Cell], ledger: Ledger, costs: Costs) -> list[Bound]:
     ]
 
 
-def reusable(cells: Iterable[Cell], ledger: Ledger) -> list[CellRecord]:
-    """Records for the cells whose solve was already done for another cell."""
+def reusable(cells: Iterable[Cell], ledger: Ledger, code: str) -> list[CellRecord]:
+    """Records for the cells whose solve was already done for another cell, by this code."""
     return [
         replace(ledger.solved[cell.solve_key], cell=cell.id)
         for cell in cells
-        if cell.simulate == 0 and cell.solve_key in ledger.solved
+        if cell.simulate == 0
+        and cell.solve_key in ledger.solved
+        and ledger.solved[cell.solve_key].code == code
     ]
 
 

@@ -88,7 +88,10 @@ class Ledger:
     cells : dict of str to CellRecord
         By cell id.
     bounds : dict of str to float
-        The highest certified lower bound of every problem, by problem key.
+        The highest certified lower bound of every problem, by problem key: of those that the
+        code which certified last has found.
+    bound_codes : dict of str to str
+        Which code that was.
     solved : dict of str to CellRecord
         A record with status ``ok``, by solve key.
     attempts : dict of str to int
@@ -99,6 +102,7 @@ class Ledger:
 
     cells: dict[str, CellRecord] = field(default_factory=dict)
     bounds: dict[str, float] = field(default_factory=dict)
+    bound_codes: dict[str, str] = field(default_factory=dict)
     solved: dict[str, CellRecord] = field(default_factory=dict)
     attempts: dict[str, int] = field(default_factory=dict)
     bound_errors: dict[str, BoundRecord] = field(default_factory=dict)
@@ -116,6 +120,18 @@ class Ledger:
         record = self.cells.get(cell)
         return Status.PENDING if record is None else record.state
 
+    def is_of_other_code(self, cell: str, code: str) -> bool:
+        """Whether other code solved a cell, or certified its problem, than this."""
+        record = self.cells.get(cell)
+        if record is None or not record.state.final:
+            return False
+        return record.code != code or self.bound_codes.get(record.problem, code) != code
+
+    def forget_bound(self, problem: str) -> None:
+        """Forget a problem's bound, so that it is certified anew."""
+        self.bounds.pop(problem, None)
+        self.bound_codes.pop(problem, None)
+
     def _add_cell(self, record: CellRecord) -> None:
         state = record.state
         if state is not Status.LOST:
@@ -126,14 +142,18 @@ class Ledger:
         if known is None or state is Status.OK or known.state is not Status.OK:
             self.cells[record.cell] = record
         bound = float(record.numbers.get("lower_bound", math.nan))
-        if bound > self.bounds.get(record.problem, -math.inf):
-            self.bounds[record.problem] = bound
+        if not math.isnan(bound):
+            self._raise_bound(record.problem, bound, record.code)
 
     def _add_bound(self, record: BoundRecord) -> None:
         if record.lower_bound is None:
             self.bound_errors[record.problem] = record
-        elif record.lower_bound > self.bounds.get(record.problem, -math.inf):
-            self.bounds[record.problem] = record.lower_bound
+        else:
+            self._raise_bound(record.problem, record.lower_bound, record.code)
+
+    def _raise_bound(self, problem: str, bound: float, code: str) -> None:
+        if self.bound_codes.get(problem) != code or bound > self.bounds[problem]:
+            self.bounds[problem], self.bound_codes[problem] = bound, code
 
 
 class Journal:

@@ -1,13 +1,13 @@
 """An experiment laid out in a store: its cells, how they stand, and which a condition means."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from sweep import conditions, graph
+from sweep import code, conditions, graph
 from sweep.cells import Cell, Grid
 from sweep.errors import StoreError, SweepError
 from sweep.experiment import Experiment, parse_experiment
@@ -15,6 +15,9 @@ from sweep.grid import lay_out
 from sweep.journal import Ledger
 from sweep.store import Store, open_
 from workloads.parameters import nearest
+
+STALE = "code == 'other'"
+"""The condition that holds for the cells that other code has solved."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +46,21 @@ class Sweep:
     def statuses(self, ledger: Ledger) -> dict[str, int]:
         """Number of cells by status."""
         return dict(Counter(ledger.status(cell).label for cell in self.cells))
+
+    def of_other_code(self, ledger: Ledger) -> list[str]:
+        """Ids of the cells that other code than this process's has solved."""
+        return [cell for cell in self.cells if ledger.is_of_other_code(cell, code.digest())]
+
+    def problems_renewed(self, chosen: Iterable[Cell], ledger: Ledger) -> set[str]:
+        """Problems that other code has certified, if all cells that this concerns are chosen.
+
+        Some of them may bring the bound, so it must not be forgotten while others stay.
+        """
+        ours, codes = code.digest(), ledger.bound_codes
+        solved = {cell.id: cell.problem_key for cell in chosen}
+        left = (id_ for id_ in self.of_other_code(ledger) if id_ not in solved)
+        outdated = {key for key in solved.values() if codes.get(key, ours) != ours}
+        return outdated - {self.cells[id_].problem_key for id_ in left}
 
     def check_growth(self) -> None:
         """Refuse an experiment that no longer has all the cells of its store.
@@ -93,7 +111,7 @@ def selected(sweep: Sweep, ledger: Ledger, where: str | None) -> list[Cell]:
     Raises
     ------
     SweepError
-        If the condition is not valid or holds for no cell.
+        If the condition is not valid, or is another than `STALE` and holds for no cell.
     """
     if where is None:
         return [cell for id_, cell in sweep.cells.items() if ledger.status(id_).troubled]
@@ -108,7 +126,7 @@ def selected(sweep: Sweep, ledger: Ledger, where: str | None) -> list[Cell]:
             f"{str(sweep.store.path)!r}; {nearest(name, known)}"
         )
     found = {cell.id: cell for cell, own in coordinates if _holds(condition, own)}
-    if not found:
+    if not found and where != STALE:
         raise SweepError(
             f"condition {where!r} holds for no cell of store {str(sweep.store.path)!r}; "
             "'sweep status' shows what it holds"
@@ -123,6 +141,7 @@ def _coordinates(grid: Grid, cell: Cell, ledger: Ledger) -> dict[str, Any]:
         **cell.coords,
         "group": grid.group,
         "status": ledger.status(cell.id).label,
+        "code": "other" if ledger.is_of_other_code(cell.id, code.digest()) else "current",
     }
 
 

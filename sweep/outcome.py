@@ -61,6 +61,8 @@ class CellRecord:
         Its privacy budget curve where the Gaussian closed form does not apply.
     error, traceback : str
         One line and the whole text; empty if nothing went wrong.
+    code : str
+        Which code solved it, as `sweep.code.digest` has it; empty in stores of earlier versions.
     """
 
     cell: str
@@ -78,6 +80,7 @@ class CellRecord:
     curve: Mapping[str, Any] | None = None
     error: str = ""
     traceback: str = ""
+    code: str = ""
 
     @property
     def state(self) -> Status:
@@ -99,6 +102,8 @@ class BoundRecord:
         Wall-clock seconds.
     error, traceback : str
         Why it could not.
+    code : str
+        Which code computed it.
     """
 
     problem: str
@@ -106,6 +111,7 @@ class BoundRecord:
     runtime_s: float = 0.0
     error: str = ""
     traceback: str = ""
+    code: str = ""
 
 
 Record = CellRecord | BoundRecord

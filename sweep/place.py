@@ -2,10 +2,10 @@
 
 import json
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from sweep import journal
+from sweep import code, journal
 from sweep.errors import StoreError
 from sweep.outcome import Record
 
@@ -24,12 +24,15 @@ class Place:
         Which arrays to store.
     interval : float
         Seconds between two recordings of what a task has done so far.
+    code : str
+        The code that must solve: that of the process which makes the place.
     """
 
     store: str
     identity: str
     keep: tuple[str, ...] = ()
     interval: float = 5.0
+    code: str = field(default_factory=code.digest)
 
     @property
     def journal(self) -> Path:

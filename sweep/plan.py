@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 import workloads
-from sweep import graph
+from sweep import code, graph
 from sweep.cells import Grid, Spec
 from sweep.costs import SECONDS_PER_FLOP, Costs
 from sweep.experiment import Experiment
@@ -96,7 +96,7 @@ def plan(experiment: Experiment, store: Path | None = None, *, allow_code: bool 
     ledger = _ledger(experiment, grids, store)
     costs = Costs(experiment.time_limit)
     todo = [cell for cell in cells.values() if not ledger.status(cell.id).final]
-    reused = {record.cell for record in graph.reusable(todo, ledger)}
+    reused = {record.cell for record in graph.reusable(todo, ledger, code.digest())}
     left = [cell for cell in todo if cell.id not in reused]
     solves = graph.solves(left, ledger, costs, experiment.warm_start)
     bounds = graph.bounds(cells.values(), ledger, costs)

@@ -88,9 +88,11 @@ def rerun(
     store : str or Path
         The folder of the results.
     where : str, optional
-        A condition over the coordinates and ``status``, for instance
+        A condition over the coordinates, ``status`` and ``code``, for instance
         ``"method == 'CA' and d > 256"``; by default the cells that failed, timed out or
-        were lost. A cell that was ``ok`` keeps its result if it now fails.
+        were lost. ``"code == 'other'"`` holds for the cells that were solved, or whose problem
+        was certified, by other code than that of now (``'current'``). A cell that was ``ok``
+        keeps its result if it now fails.
     time_limit : float, optional
         Seconds for one solve, instead of the experiment's.
     client, cluster, allow_code, listen
@@ -119,6 +121,8 @@ def rerun(
         chosen = selected(sweep, session.ledger, where)
         for cell in chosen:
             session.ledger.bound_errors.pop(cell.problem_key, None)
+        for problem in sweep.problems_renewed(chosen, session.ledger):
+            session.ledger.forget_bound(problem)
         session.work(chosen, len(chosen), client, cluster)
     return open_dataset(store)
 

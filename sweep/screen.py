@@ -4,6 +4,7 @@ import math
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -117,6 +118,8 @@ def store_status(found: StoreStatus) -> Table:
     table.add_row("dataset", escape(str(found.results)) if found.results else "not written yet")
     if found.damage:
         table.add_row("damaged", escape(f"{found.damage}; 'sweep run' derives the dataset again"))
+    if found.of_other_code:
+        table.add_row("other code", escape(other_code(found.of_other_code, total, found.store)))
     if found.obstacle:
         table.add_row("no groups", escape(found.obstacle))
     for error in found.bound_errors:
@@ -139,6 +142,14 @@ def troubles(found: Iterable[Trouble], *, traces: bool) -> list[RenderableType]:
     if len(listed) > len(shown):
         lines.append(f"... and {len(listed) - len(shown)} more; --errors shows them all")
     return lines
+
+
+def other_code(cells: int, total: int, store: Path) -> str:
+    """What to do about cells that other code has solved."""
+    return (
+        f"{cells:,} of {total:,} cells were solved by other code; 'sweep rerun {store} --stale' "
+        "solves them anew"
+    )
 
 
 def counts(statuses: Mapping[str, int]) -> str:

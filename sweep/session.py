@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from sweep import events, graph, history, journal
+from sweep import code, events, graph, history, journal
 from sweep.cells import Cell
 from sweep.costs import Costs
 from sweep.journal import Journal
@@ -43,7 +43,7 @@ class Session:
 
     def reuse(self, cells: Iterable[Cell]) -> None:
         """Record the cells whose solve is in the journal already."""
-        records = graph.reusable(cells, self.ledger)
+        records = graph.reusable(cells, self.ledger, code.digest())
         if records:
             self.write(f"r{self.number:06d}-reused", records)
 
@@ -124,6 +124,7 @@ class Session:
         experiment, store = self.sweep.experiment, self.sweep.store
         place = Place(str(store.path.resolve()), store.identity, experiment.keep)
         with _client(client, spec) as ready:
+            code.check_workers(ready)
             threads = ready.nthreads()
             self.tell(events.ClusterReady(len(threads), sum(threads.values())))
             engine.execute(ready, planned, place, self.accept, self.tick, self.tell)
@@ -149,7 +150,8 @@ def recorded(sweep: Sweep, listen: events.Listener) -> Iterator[Session]:
                 session.journal.refresh()
                 session.publish()
                 statuses = sweep.statuses(session.ledger)
-                tell(events.RunEnded(statuses, time.monotonic() - started, interrupted))
+                other = len(sweep.of_other_code(session.ledger))
+                tell(events.RunEnded(statuses, time.monotonic() - started, interrupted, other))
 
 
 @contextmanager

@@ -14,7 +14,7 @@ import solvers
 import workloads
 from solvers import NotApplicableError, Problem, certificate, simulate
 from solvers.dual import Weights
-from sweep import files, keeping, measure
+from sweep import code, files, keeping, measure
 from sweep.cells import Spec
 from sweep.errors import StoreError
 from sweep.graph import Bound, CellTask, Item, Solve, takes_time_limit
@@ -42,8 +42,23 @@ Built = Any
 """A workload, a query graph, or `Unbuilt`."""
 
 
-def build(spec: Spec) -> Built:
-    """Build a workload; never raises."""
+def build(spec: Spec, required: str) -> Built:
+    """Build a workload; never raises.
+
+    Parameters
+    ----------
+    spec : Spec
+        Which.
+    required : str
+        The code that must build it, as `sweep.code.digest` has it.
+
+    Returns
+    -------
+    Workload, QueryGraph or Unbuilt
+    """
+    difference = code.difference(required)
+    if difference:
+        return Unbuilt(Status.FAILED.label, difference, "")
     try:
         files.check_unchanged(spec.params)
         made = workloads.make(spec.name, **spec.params)
@@ -73,7 +88,7 @@ def outcomes(item: Item, built: Built, place: Place, weights: dict[str, Any]) ->
     list of Record
     """
     if isinstance(item, Bound):
-        return [_certified(item, built)]
+        return [replace(_certified(item, built), code=code.digest())]
     return list(_solved(item, built, place, weights))
 
 
@@ -103,6 +118,7 @@ def _solved(
         status=Status.PENDING.label,
         host=socket.gethostname(),
         started=time.time(),
+        code=code.digest(),
     )
     if isinstance(built, Unbuilt):
         broken = replace(blank, status=built.status, error=built.error, traceback=built.traceback)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sweep import history
+from sweep import code, history
 from sweep.cells import Grid, Scalar
 from sweep.errors import SweepError
 from sweep.journal import Journal, Ledger
@@ -42,6 +42,8 @@ class StoreStatus:
 
     Attributes
     ----------
+    store : Path
+        Its folder.
     experiment : str
         Its experiment's name.
     totals : Mapping[str, int]
@@ -58,6 +60,8 @@ class StoreStatus:
         What went wrong.
     bound_errors : tuple of str
         Certificates that could not be computed: why.
+    of_other_code : int
+        Cells that other code than this has solved.
     results : Path or None
         The dataset, if there is one.
     damage : str, optional
@@ -67,6 +71,7 @@ class StoreStatus:
         names is elsewhere, for instance).
     """
 
+    store: Path
     experiment: str
     totals: Mapping[str, int]
     groups: Mapping[str, Mapping[str, int]]
@@ -75,6 +80,7 @@ class StoreStatus:
     done_since: int
     troubles: tuple[Trouble, ...]
     bound_errors: tuple[str, ...]
+    of_other_code: int
     results: Path | None
     damage: str | None
     obstacle: str | None
@@ -97,6 +103,7 @@ def status(store: Path) -> StoreStatus:
     except SweepError as error:
         grids, obstacle = (), str(error)
     return StoreStatus(
+        found.path,
         found.experiment,
         Counter(ledger.status(cell).label for cell in found.cells),
         {
@@ -108,6 +115,7 @@ def status(store: Path) -> StoreStatus:
         sum(record.started >= (began or 0.0) for record in ledger.cells.values()),
         _troubles(grids, ledger),
         tuple(sorted({one.error for one in ledger.bound_errors.values()})),
+        sum(ledger.is_of_other_code(cell, code.digest()) for cell in found.cells),
         found.results if found.results.exists() else None,
         found.damage,
         obstacle,

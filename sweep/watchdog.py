@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
+from sweep import code
 from sweep.graph import Item, Solve
 from sweep.outcome import BoundRecord, CellRecord, Record, Status
 from sweep.recording import Recording
@@ -45,7 +46,7 @@ def watched(item: Item, records: Recording) -> Iterator[None]:
 def _late(item: Item, seconds: float) -> list[Record]:
     error = f"did not stop within {seconds:g} s; its worker was ended"
     if not isinstance(item, Solve):
-        return [BoundRecord(item.problem, runtime_s=seconds, error=error)]
+        return [BoundRecord(item.problem, runtime_s=seconds, error=error, code=code.digest())]
     blank = CellRecord(
         cell="",
         solve=item.key,
@@ -54,6 +55,7 @@ def _late(item: Item, seconds: float) -> list[Record]:
         host=socket.gethostname(),
         started=time.time() - seconds,
         error=error,
+        code=code.digest(),
     )
     return [replace(blank, cell=cell.id, attempt=cell.attempt) for cell in item.cells]
 

@@ -2,16 +2,17 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from sweep import journal
+from sweep import code, journal
 from sweep.graph import Task
-from sweep.outcome import Record
+from sweep.outcome import Record, Status
 from sweep.place import Place
 from sweep.recording import left_behind, recording
-from sweep.solving import Built, build, outcomes
+from sweep.solving import Built, Unbuilt, build, outcomes
 from sweep.watchdog import watched
 
 
@@ -50,11 +51,17 @@ def perform(task: Task, place: Place, built: Mapping[str, Built]) -> Done:
     -------
     Done
         Done before, if a journal segment says so: what is recorded is not solved again when
-        Dask runs a task again because a worker was lost.
+        Dask runs a task again because a worker was lost. All ``failed``, and nothing done, if
+        this worker has other code than the place asks for.
     """
     earlier = done_before(task, place)
     if earlier is not None:
         return earlier
+    difference = code.difference(place.code)
+    if difference:
+        nothing = Unbuilt(Status.FAILED.label, difference, "")
+        refusals = (outcomes(item, nothing, place, {}) for item in task.items)
+        return Done(task.name, tuple(chain.from_iterable(refusals)), written=False)
     known: dict[str, Built] = dict(built)
     weights: dict[str, Any] = {}
     with threadpool_limits(limits=_threads()), recording(task, place) as records:
@@ -63,7 +70,7 @@ def perform(task: Task, place: Place, built: Mapping[str, Built]) -> Done:
                 continue
             if item.workload_key not in known:
                 with watched(item, records):
-                    known[item.workload_key] = build(item.workload)
+                    known[item.workload_key] = build(item.workload, place.code)
             with watched(item, records):
                 records.add(outcomes(item, known[item.workload_key], place, weights))
     return Done(task.name, *records.finish())

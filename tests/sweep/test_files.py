@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import sweep
-from sweep import solving
+from sweep import code, solving
 from sweep.errors import StoreError
 from sweep.experiment import parse_experiment
 from sweep.files import File
@@ -106,6 +106,6 @@ def test_a_file_that_is_gone_is_left_to_what_reads_it(tmp_path):
     np.save(path, np.eye(2))
     ((cell,),) = (grid.cells for grid in expand(matrix(path)))
     path.unlink()
-    broken = solving.build(cell.workload)
+    broken = solving.build(cell.workload, code.digest())
     assert isinstance(broken, solving.Unbuilt)
     assert "cannot be read" in broken.error

@@ -1,4 +1,5 @@
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -100,13 +101,14 @@ def test_a_cell_whose_solve_was_done_for_another_is_not_solved_again(uniform):
     ca = next(c for c in uniform.values() if c.coords["method"] == "CA")
     ledger = Ledger()
     done = CellRecord(ca.id, ca.solve_key, ca.problem_key, "ok", numbers={"squared": 2.0})
-    ledger.add([done])
+    ledger.add([replace(done, code="this code")])
     rest = [cell for cell in uniform.values() if cell.id != ca.id]
-    reused = graph.reusable(rest, ledger)
+    reused = graph.reusable(rest, ledger, "this code")
     twins = {c.id for c in rest if c.solve_key == ca.solve_key}
     assert {record.cell for record in reused} == twins
     assert len(twins) == 2
     assert {record.numbers["squared"] for record in reused} == {2.0}
+    assert graph.reusable(rest, ledger, "other code") == []
 
 
 def test_attempts_count_on(uniform):

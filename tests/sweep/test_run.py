@@ -8,7 +8,7 @@ from distributed import KilledWorker
 from faults import Fault, injected
 
 import sweep
-from sweep import events, graph, solving, worker
+from sweep import code, events, graph, solving, worker
 from sweep.cells import MethodSpec, Spec
 from sweep.errors import StoreError, SweepError
 from sweep.laid_out import of_store
@@ -123,7 +123,7 @@ def test_a_solver_that_ends_the_process_or_cannot_say_why_fails_its_cell_alone(
 @pytest.mark.parametrize("kind", RUDE)
 def test_a_workload_function_that_ends_the_process_fails_its_cells_alone(client, tmp_path, kind):
     rude = by_function("faults:broken", "IP", arguments={"kind": kind})
-    elsewhere = client.submit(solving.build, rude[0].workload, pure=False)
+    elsewhere = client.submit(solving.build, rude[0].workload, code.digest(), pure=False)
     fine = by_function("numpy:eye", "GM", arguments={"N": 2})
     task = graph.Task("t", (*rude, replace(fine[0], workload_key="fine")))
     for built in ({}, {"w": elsewhere}):

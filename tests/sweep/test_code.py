@@ -1,0 +1,201 @@
+"""Numbers of other code: told apart, refused on workers, solved anew on request."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from distributed import Client, LocalCluster
+from typer.testing import CliRunner
+
+import solvers
+import sweep
+import workloads
+from sweep import code, events, graph, journal, session, solving, status, store, worker
+from sweep.cells import MethodSpec, Spec
+from sweep.cli import app
+from sweep.errors import ClusterError
+from sweep.journal import Ledger
+from sweep.laid_out import STALE
+from sweep.outcome import BoundRecord
+from sweep.place import Place
+
+WORKER = "distributed.cli.dask_worker"
+PACKAGES = (Path(solvers.__path__[0]), Path(workloads.__path__[0]))
+
+
+@pytest.fixture
+def copied(tmp_path):
+    """The packages at another place."""
+
+    def copy(name):
+        folder = tmp_path / name
+        for package in (*PACKAGES, Path(sweep.__path__[0])):
+            ignored = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(package, folder / package.name, ignore=ignored)
+        return folder
+
+    return copy
+
+
+def edit(folder):
+    path = folder / "solvers" / "mechanisms" / "gd.py"
+    path.write_text(path.read_text() + "# edited\n")
+
+
+def aged(folder, chosen=lambda record: True):
+    """Let other code have written those records."""
+    for path in (folder / "journal").glob("*.jsonl"):
+        records = [
+            type(one)(**{**vars(one), "code": "other"}) if chosen(one) else one
+            for one in journal.read_segment(path)
+        ]
+        journal.write_segment(path.parent, path.stem, records)
+
+
+def other(folder):
+    return status.status(folder).of_other_code
+
+
+def test_the_hash_is_of_names_and_contents_of_python_files_alone(copied):
+    folder = copied("elsewhere")
+    packages = [folder / "solvers", folder / "workloads"]
+    assert code.digest() == code.digest_of(PACKAGES) == code.digest_of(packages)
+    (folder / "solvers" / "notes.txt").write_text("nothing")
+    assert code.digest_of(packages) == code.digest()
+    (folder / "solvers" / "spare.py").touch()
+    spare = code.digest_of(packages)
+    (folder / "solvers" / "spare.py").rename(folder / "solvers" / "spared.py")
+    assert len({code.digest(), spare, code.digest_of(packages)}) == 3
+    (folder / "solvers" / "spared.py").unlink()
+    edit(folder)
+    assert code.digest_of(packages) != code.digest()
+
+
+def test_cells_of_other_code_are_counted_and_solved_anew_on_request(
+    client, small, tmp_path, records
+):
+    made = tmp_path / "s"
+    dataset = sweep.run(small(), made, client)
+    assert (dataset.code == code.digest()).all()
+    assert other(made) == 0
+    ids = dataset.cell.sel(method="GM").values.tolist()
+    aged(made, lambda one: getattr(one, "cell", None) in ids)
+
+    heard = []
+    sweep.run(small(), made, client="never touched", listen=heard.append)
+    assert (heard[0].todo, heard[-1].of_other_code, other(made)) == (0, 2, 2)
+    again = sweep.rerun(made, STALE, client)
+    assert other(made) == 0
+    assert (again.code == code.digest()).all()
+    times = Counter(record.cell for record in records(made))
+    assert times == {cell: 2 if cell in ids else 1 for cell in dataset.cell.values.ravel()}
+    assert sweep.rerun(made, STALE, client="never touched").equals(again)
+
+
+def test_records_of_earlier_versions_are_of_other_code_their_bounds_too(client, small, tmp_path):
+    made = tmp_path / "s"
+    dataset = sweep.run(small("[2]"), made, client)
+    for path in (made / "journal").glob("*.jsonl"):
+        old = [type(one)(**{**vars(one), "code": ""}) for one in journal.read_segment(path)]
+        wrong = (
+            BoundRecord(one.problem, 1.9) if isinstance(one, BoundRecord) else one for one in old
+        )
+        journal.write_segment(path.parent, path.stem, wrong)
+    assert other(made) == 2
+    heard = []
+    first = sweep.rerun(made, "method == 'IP'", client, listen=heard.append)
+    assert heard[0].bounds == 0
+    np.testing.assert_array_equal(first.lower_bound, 1.9)
+    assert other(made) == 2
+    again = sweep.rerun(made, STALE, client, listen=heard.append)
+    assert other(made) == 0
+    np.testing.assert_array_equal(again.lower_bound, dataset.lower_bound)
+
+
+def test_the_bounds_of_the_code_that_certified_last_count():
+    ledger = Ledger()
+    ledger.add([BoundRecord("p", 3.0, code="a"), BoundRecord("p", 2.0, code="b")])
+    ledger.add([BoundRecord("p", 1.0, code="b")])
+    assert (ledger.bounds, ledger.bound_codes) == ({"p": 2.0}, {"p": "b"})
+
+
+def test_results_of_other_code_serve_no_other_cell(client, small, tmp_path):
+    made, heard = tmp_path / "s", []
+    sweep.run(small("[4]", "[IP, CA]"), made, client)
+    aged(made, lambda one: getattr(one, "cell", None) is not None)
+    # equal targets: weighted CA is CA, and would follow from it
+    sweep.run(small("[4]", "[IP, CA, wCA-I]"), made, client, listen=heard.append)
+    assert (heard[0].todo, heard[0].reused, heard[0].solves) == (1, 0, 1)
+    assert other(made) == 2
+
+
+def test_the_command_says_how_many_and_solves_them(client, small, tmp_path, monkeypatch):
+    work = session.Session.work
+
+    def work_here(self, cells, todo, given, spec):
+        work(self, cells, todo, client, spec)
+
+    def command(*words):
+        return CliRunner().invoke(app, list(words))
+
+    monkeypatch.setattr(session.Session, "work", work_here)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    Path("small.yaml").write_text(small().text)
+    ids = sweep.run("small.yaml", "s", client).cell.sel(method="GM").values.tolist()
+    aged(Path("s"), lambda one: getattr(one, "cell", None) in ids)
+    said = "2 of 4 cells were solved by other code; 'sweep rerun s --stale' solves them anew"
+    assert said in command("status", "s").output
+    assert said in command("run", "small.yaml", "--store", "s").output
+    assert "exclude each other" in command("rerun", "s", "--stale", "--failed").stderr
+    rerun = command("rerun", "s", "--stale")
+    assert rerun.exit_code == 0, rerun.output
+    assert "2 to do" in rerun.output
+    assert "other code" not in rerun.output + command("status", "s").output
+
+
+def test_a_worker_that_joins_with_other_code_solves_nothing(tmp_path):
+    made = store.create(tmp_path / "s", "small")
+    prefix, uniform = Spec("prefix", {"d": 4}), Spec("uniform", {"value": 1.0})
+    items = (
+        graph.Solve("s", "p", "w", prefix, uniform, MethodSpec("IP"), (graph.CellTask("c"),)),
+        graph.Bound("p", "w", prefix, uniform),
+    )
+    place = Place(str(made.path), made.identity, code="that of the command")
+    done = worker.perform(graph.Task("t", items), place, {})
+    assert not done.written
+    assert done.records[0].status == "failed"
+    assert done.records[1].lower_bound is None
+    assert all("that of the command" in record.error for record in done.records)
+    built = solving.build(prefix, place.code)
+    assert "that of the command" in built.error
+    assert all("install the same version" in record.error for record in done.records)
+
+
+def test_a_cluster_with_a_worker_of_other_code_is_refused_before_it_starts(small, tmp_path, copied):
+    folder = copied("theirs")
+    edit(folder)
+    heard = []
+    with (
+        LocalCluster(n_workers=0, host="127.0.0.1", dashboard_address="127.0.0.1:0") as nobody,
+        Client(nobody) as client,
+        subprocess.Popen(
+            [sys.executable, "-m", WORKER, nobody.scheduler_address, "--no-nanny"],
+            env={**os.environ, "PYTHONPATH": str(folder)},
+            cwd=tmp_path,
+            stderr=subprocess.DEVNULL,
+        ) as process,
+    ):
+        client.wait_for_workers(1, timeout=60)
+        try:
+            with pytest.raises(ClusterError, match=r"worker tcp.* has other code in 'solvers'"):
+                sweep.run(small(), tmp_path / "s", client, listen=heard.append)
+        finally:
+            process.terminate()
+    assert isinstance(heard[-1], events.RunEnded)
+    assert heard[-1].statuses == {"pending": 4}
