@@ -86,6 +86,11 @@ class Solution(Certified):
         """Δ² when all targets are met: the largest entry of the privacy profile."""
         return float(self.privacy_profile.max())
 
+    @property
+    def certified_bound(self) -> float | None:
+        """``known_lower_bound``."""
+        return self.known_lower_bound
+
     @cached_property
     def lower_bound(self) -> float:
         """A certified lower bound on Δ² over all linear query mechanisms.
