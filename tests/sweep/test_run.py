@@ -172,12 +172,12 @@ def test_a_solve_that_ignores_its_time_limit_ends_with_its_worker(client, small,
 
 def test_the_watchdog_goes_by_a_mechanisms_own_time_limit(client, small, tmp_path):
     asked = "[IP, {name: CA, time_limit: 60}, {name: GD, time_limit: 0}]"
-    experiment = small("[4]", asked, more="time_limit: 0.1")
-    slow = (Fault("sleep", "CA", seconds=1.5), Fault("sleep", "GD", times=1, seconds=60))
-    with injected(client, tmp_path, *slow, grace_s=0.5):
+    experiment = small("[4]", asked, more="time_limit: 0.5")
+    slow = (Fault("sleep", "CA", seconds=3.0), Fault("sleep", "GD", times=1, seconds=60))
+    with injected(client, tmp_path, *slow, grace_s=1.0):
         dataset = sweep.run(experiment, tmp_path / "s", client)
     assert states(dataset) == {"ok": 2, "timeout": 1}
-    assert "did not stop within 0.5 s" in str(dataset.error.sel(d=4, method="GD").values)
+    assert "did not stop within 1 s" in str(dataset.error.sel(d=4, method="GD").values)
 
 
 def test_the_watchdog_covers_building_the_workload(client, tmp_path):
@@ -185,8 +185,8 @@ def test_the_watchdog_covers_building_the_workload(client, tmp_path):
 
     place = store.create(tmp_path / "s", "small")
     arguments = {"folder": str(tmp_path), "seconds": 60.0}
-    task = graph.Task("t", by_function("faults:drowsy", "IP", "GM", arguments=arguments, limit=0.1))
-    with injected(client, tmp_path, grace_s=0.5):
+    task = graph.Task("t", by_function("faults:drowsy", "IP", "GM", arguments=arguments, limit=0.5))
+    with injected(client, tmp_path, grace_s=1.0):
         future = client.submit(worker.perform, task, Place(str(place.path), place.identity), {})
         done = future.result(timeout=60)
     assert [record.status for record in done.records] == ["timeout", "ok"]
