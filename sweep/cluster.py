@@ -3,6 +3,7 @@
 import importlib
 import logging
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing import resource_tracker
@@ -15,6 +16,7 @@ from sweep.errors import ClusterError
 
 _LOST_AFTER = 1
 _CONNECT_SECONDS = 20
+_TALKATIVE = ("distributed", "tornado.application", "asyncio")
 _START_HINT = (
     "check cluster.yaml; a script (not a notebook) has to call sweep.run under "
     "if __name__ == '__main__':, since its workers are processes that import it"
@@ -164,11 +166,12 @@ def connected(spec: ClusterSpec) -> Iterator[Any]:
             with client:
                 yield client
             return
-        make = cluster_class(spec)
-        with _explained(f"cluster {spec.module}.{spec.cls} cannot be started", _START_HINT):
-            with _interrupts_held():
-                cluster = make(*spec.args, **spec.kwargs)
-            client = client_class(cluster)
+        with _handlers_kept():
+            make = cluster_class(spec)
+            with _explained(f"cluster {spec.module}.{spec.cls} cannot be started", _START_HINT):
+                with _interrupts_held():
+                    cluster = make(*spec.args, **spec.kwargs)
+                client = client_class(cluster)
         try:
             yield client
         finally:
@@ -181,13 +184,30 @@ def connected(spec: ClusterSpec) -> Iterator[Any]:
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Keep the log of Dask off the screen: what is lost is in the journal."""
-    logger = logging.getLogger("distributed")
-    before = logger.level
-    logger.setLevel(logging.CRITICAL)
+    loggers = [logging.getLogger(name) for name in _TALKATIVE]
+    before = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL)
     try:
         yield
     finally:
-        logger.setLevel(before)
+        for logger, level in zip(loggers, before, strict=True):
+            logger.setLevel(level)
+
+
+@contextmanager
+def _handlers_kept() -> Iterator[None]:
+    """Keep what signals do: some cluster classes' modules change it when they are imported."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            if handler is not None:
+                signal.signal(number, handler)
 
 
 @contextmanager

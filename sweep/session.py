@@ -141,7 +141,7 @@ def recorded(sweep: Sweep, listen: events.Listener) -> Iterator[Session]:
         interrupted = False
         try:
             yield session
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, SystemExit):
             interrupted = True
             raise
         finally:
