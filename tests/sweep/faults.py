@@ -5,7 +5,9 @@ for ``times`` invocations. Invocations are counted by the length of a file that 
 appends one byte to, so the count survives killed workers.
 """
 
+import faulthandler
 import os
+import signal
 import time
 from collections.abc import Sequence
 from contextlib import contextmanager
@@ -34,6 +36,10 @@ class Fault:
                 raise NotApplicableError("no line of answers here")
             case "kill":
                 os._exit(3)
+            case "segfault":
+                faulthandler._sigsegv()
+            case "sigkill":
+                os.kill(os.getpid(), signal.SIGKILL)
             case "sleep":
                 time.sleep(self.seconds)
 
