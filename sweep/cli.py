@@ -31,8 +31,8 @@ A first session:
   sweep run vldb-table4\n
   sweep show results/vldb-table4
 
-Exit codes: 0 all well, 1 some cells failed, timed out or were lost, 2 bad input,
-130 interrupted.
+Exit codes: 0 all well, 1 some cells failed, timed out, were lost or are pending still, 2 bad
+input, 130 interrupted.
 """
 
 app = typer.Typer(
@@ -255,11 +255,16 @@ def _watch(folder: Path, work: Any) -> None:
     last = ended[-1]
     console.print(f"{screen.counts(last.statuses)} in {screen.duration(last.seconds)}")
     console.print(f"dataset: {store.results}", markup=False)
-    if any(last.statuses.get(name) for name in ("failed", "timeout", "lost")):
+    troubled = any(last.statuses.get(name) for name in ("failed", "timeout", "lost"))
+    if troubled:
         console.print(
             f"'sweep status {folder} --errors' says why; 'sweep rerun {folder}' retries",
             markup=False,
         )
+    pending = last.statuses.get("pending", 0)
+    if pending:
+        console.print(f"{pending} cells are pending; 'sweep run' solves them", markup=False)
+    if troubled or pending:
         raise typer.Exit(TROUBLED)
 
 

@@ -1,6 +1,7 @@
 """The open store of one run: its journal, and its dataset kept up to date."""
 
 import time
+import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
@@ -30,7 +31,7 @@ class Session:
         self.tell = tell
         self.journal = Journal(sweep.store.journal)
         self.ledger = self.journal.refresh()
-        self.number = 1 + max(map(_run_number, self.journal.names), default=0)
+        self.run = _run_name(self.journal.names, sweep.store.identity)
         self._next_flush = 0.0
 
     def write(self, name: str, records: Iterable[Record]) -> None:
@@ -44,7 +45,7 @@ class Session:
         """Record the cells whose solve is in the journal already."""
         records = graph.reusable(cells, self.ledger)
         if records:
-            self.write(f"r{self.number:06d}-reused", records)
+            self.write(f"{self.run}-reused", records)
 
     def work(
         self, cells: list[Cell], todo: int, client: Any, cluster: "ClusterSpec | None"
@@ -53,7 +54,7 @@ class Session:
         costs = Costs(self.sweep.experiment.time_limit)
         solves = graph.solves(cells, self.ledger, costs, self.sweep.experiment.warm_start)
         missing = graph.bounds(self.sweep.cells.values(), self.ledger, costs)
-        planned = graph.tasks([*solves, *missing], f"r{self.number:06d}")
+        planned = graph.tasks([*solves, *missing], self.run)
         self.tell(
             events.RunStarted(
                 self.sweep.experiment.name,
@@ -161,6 +162,15 @@ def _client(given: Any, spec: "ClusterSpec | None") -> Iterator[Any]:
         return
     with cluster.connected(spec or cluster.LOCAL) as client:
         yield client
+
+
+def _run_name(segments: Iterable[str], store: str) -> str:
+    """A name that no other run has, on any cluster; names sort in the order of a store's runs.
+
+    Dask takes tasks of one key for one task, whoever submits them.
+    """
+    number = 1 + max(map(_run_number, segments), default=0)
+    return f"r{number:06d}-{store[:8]}-{uuid.uuid4().hex[:8]}"
 
 
 def _run_number(segment: str) -> int:
