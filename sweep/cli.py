@@ -75,6 +75,15 @@ ClusterOption = Annotated[
         help="A cluster.yaml in dask-ctl's form. [one process for every processor here]",
     ),
 ]
+PatienceOption = Annotated[
+    float | None,
+    typer.Option(
+        "--patience",
+        metavar="SECONDS",
+        min=0.0,
+        help="How long to wait while the cluster has no workers. [600]",
+    ),
+]
 SetOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -140,6 +149,7 @@ def run(
     store: StoreOption = None,
     cluster: ClusterOption = None,
     set_: SetOption = None,
+    patience: PatienceOption = None,
 ) -> None:
     """Solve what the store does not hold yet, and show the tables.
 
@@ -154,7 +164,10 @@ def run(
         loaded = load_experiment(experiment, set_ or ())
         folder = store or _default_store(loaded.name)
         spec = _cluster(cluster)
-        _watch(folder, lambda tell: runner.run(loaded, folder, cluster=spec, listen=tell))
+        _watch(
+            folder,
+            lambda tell: runner.run(loaded, folder, cluster=spec, patience=patience, listen=tell),
+        )
 
 
 @app.command()
@@ -177,6 +190,7 @@ def rerun(
         ),
     ] = None,
     cluster: ClusterOption = None,
+    patience: PatienceOption = None,
 ) -> None:
     """Solve some cells again; a cell that was ok keeps its result if it now fails.
 
@@ -192,7 +206,12 @@ def rerun(
         _watch(
             store,
             lambda tell: runner.rerun(
-                store, where, time_limit=time_limit, cluster=spec, listen=tell
+                store,
+                where,
+                time_limit=time_limit,
+                cluster=spec,
+                patience=patience,
+                listen=tell,
             ),
         )
 
@@ -299,7 +318,7 @@ def _sentences(on_interrupt: str = "interrupted") -> Iterator[None]:
     """Turn errors into a sentence and an exit code; tracebacks only with ``--debug``."""
     import solvers
     import workloads
-    from sweep.errors import SweepError
+    from sweep.errors import NoWorkersError, SweepError
 
     expected = (
         SweepError,
@@ -314,6 +333,9 @@ def _sentences(on_interrupt: str = "interrupted") -> Iterator[None]:
     except KeyboardInterrupt:
         _complain(on_interrupt)
         raise typer.Exit(INTERRUPTED) from None
+    except NoWorkersError as error:
+        _complain(f"error: {error}")
+        raise typer.Exit(TROUBLED) from None
     except expected as error:
         _complain(f"error: {error}")
         raise typer.Exit(BAD_INPUT) from None

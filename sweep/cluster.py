@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from sweep.errors import ClusterError
 
+PATIENCE = 600.0
 _LOST_AFTER = 1
 _CONNECT_SECONDS = 20
 _TALKATIVE = ("distributed", "tornado.application", "asyncio")
@@ -40,6 +41,8 @@ class ClusterSpec(BaseModel):
         Its keyword arguments.
     address : str, optional
         Of a scheduler that runs already, instead of all the others.
+    patience : float
+        Seconds that a run waits while there are no workers.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -50,6 +53,7 @@ class ClusterSpec(BaseModel):
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = Field(default_factory=dict)
     address: str | None = None
+    patience: float = Field(default=PATIENCE, ge=0.0)
 
     @model_validator(mode="after")
     def _one_way(self) -> "ClusterSpec":
@@ -117,8 +121,24 @@ def load(path: Path) -> ClusterSpec:
         raise ClusterError(
             f"cluster file {str(path)!r}{', key ' + repr(where) if where else ''}: "
             f"{first['msg'].removeprefix('Value error, ')}; the form is version, module, class, "
-            "args, kwargs, or address"
+            "args, kwargs, or address; and patience"
         ) from error
+
+
+def patient(spec: ClusterSpec | None, patience: float | None) -> ClusterSpec:
+    """That cluster, or the default, with another patience if one is given.
+
+    Raises
+    ------
+    ClusterError
+        If it is no number of seconds.
+    """
+    given = spec or LOCAL
+    if patience is None:
+        return given
+    if not patience >= 0:
+        raise ClusterError(f"patience {patience}; expected a number of seconds from 0")
+    return given.model_copy(update={"patience": patience})
 
 
 def cluster_class(spec: ClusterSpec) -> Any:

@@ -24,6 +24,7 @@ def run(
     client: Any = None,
     *,
     cluster: "ClusterSpec | None" = None,
+    patience: float | None = None,
     listen: events.Listener = events.ignore,
 ) -> "xr.Dataset | xr.DataTree":
     """Solve what a store does not hold yet of an experiment.
@@ -39,6 +40,8 @@ def run(
         Of the cluster to use; otherwise one is started, if there is anything to do.
     cluster : ClusterSpec, optional
         Which one to start; by default one process for every processor of this machine.
+    patience : float, optional
+        Seconds to wait while the cluster has no workers, instead of the cluster's own (600).
     listen : callable, optional
         Hears what happens; see `sweep.events`.
 
@@ -55,7 +58,12 @@ def run(
         If the store belongs to another experiment, is in use, or cannot be written.
     ClusterError
         If the cluster cannot be started or reached.
+    NoWorkersError
+        If it has no workers for longer than `patience`; the rest of the cells is pending.
     """
+    from sweep.cluster import patient
+
+    spec = patient(cluster, patience)
     loaded = experiment if isinstance(experiment, Experiment) else load_experiment(experiment)
     grids = expand(loaded)
     sweep = Sweep(loaded, grids, create(Path(store), loaded.name))
@@ -63,7 +71,7 @@ def run(
         todo = [cell for id_, cell in sweep.cells.items() if not session.ledger.status(id_).final]
         session.reuse(todo)
         left = [cell for cell in todo if not session.ledger.status(cell.id).final]
-        session.work(left, len(todo), client, cluster)
+        session.work(left, len(todo), client, spec)
     return open_dataset(store)
 
 
@@ -74,6 +82,7 @@ def rerun(
     *,
     time_limit: float | None = None,
     cluster: "ClusterSpec | None" = None,
+    patience: float | None = None,
     listen: events.Listener = events.ignore,
 ) -> "xr.Dataset | xr.DataTree":
     """Solve some cells of a store again.
@@ -88,7 +97,7 @@ def rerun(
         were lost. A cell that was ``ok`` keeps its result if it now fails.
     time_limit : float, optional
         Seconds for one solve, instead of the experiment's.
-    client, cluster, listen
+    client, cluster, patience, listen
         As for `run`.
 
     Returns
@@ -99,9 +108,12 @@ def rerun(
     ------
     SweepError
         If the condition is not valid or holds for no cell, or the time limit is not positive.
-    StoreError, ClusterError
+    StoreError, ClusterError, NoWorkersError
         As for `run`.
     """
+    from sweep.cluster import patient
+
+    spec = patient(cluster, patience)
     sweep = of_store(store)
     if time_limit is not None:
         if not time_limit > 0:
@@ -112,7 +124,7 @@ def rerun(
         chosen = selected(sweep, session.ledger, where)
         for cell in chosen:
             session.ledger.bound_errors.pop(cell.problem_key, None)
-        session.work(chosen, len(chosen), client, cluster)
+        session.work(chosen, len(chosen), client, spec)
     return open_dataset(store)
 
 

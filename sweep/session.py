@@ -47,9 +47,7 @@ class Session:
         if records:
             self.write(f"{self.run}-reused", records)
 
-    def work(
-        self, cells: list[Cell], todo: int, client: Any, cluster: "ClusterSpec | None"
-    ) -> None:
+    def work(self, cells: list[Cell], todo: int, client: Any, cluster: "ClusterSpec") -> None:
         """Solve these cells and compute the certificates that are missing."""
         costs = Costs(self.sweep.experiment.time_limit)
         solves = graph.solves(cells, self.ledger, costs, self.sweep.experiment.warm_start)
@@ -116,18 +114,26 @@ class Session:
         )
         return dataset.Derivation(self.sweep.grids, terms)
 
-    def _execute(self, planned: list[graph.Task], client: Any, spec: "ClusterSpec | None") -> None:
+    def _execute(self, planned: list[graph.Task], client: Any, spec: "ClusterSpec") -> None:
         from sweep import engine
         from sweep.place import Place
+        from sweep.workforce import Started, Workforce
 
         experiment, store = self.sweep.experiment, self.sweep.store
         place = Place(
             str(store.path.resolve()), store.identity, experiment.keep, experiment.time_limit
         )
         with _client(client, spec) as ready:
-            threads = ready.nthreads()
-            self.tell(events.ClusterReady(len(threads), sum(threads.values())))
-            engine.execute(ready, planned, place, self.accept, self.tick, self.tell)
+            ours = client is None and ready.cluster is not None
+            workforce = Workforce(
+                ready, Started(ready.cluster) if ours else None, spec.patience, self.tell
+            )
+
+            def tick() -> None:
+                self.tick()
+                workforce.look()
+
+            engine.execute(ready, planned, place, self.accept, tick, self.tell)
 
 
 @contextmanager
@@ -154,13 +160,13 @@ def recorded(sweep: Sweep, listen: events.Listener) -> Iterator[Session]:
 
 
 @contextmanager
-def _client(given: Any, spec: "ClusterSpec | None") -> Iterator[Any]:
+def _client(given: Any, spec: "ClusterSpec") -> Iterator[Any]:
     from sweep import cluster
 
     if given is not None:
         yield given
         return
-    with cluster.connected(spec or cluster.LOCAL) as client:
+    with cluster.connected(spec) as client:
         yield client
 
 
