@@ -31,8 +31,8 @@ A first session:
   sweep run vldb-table4\n
   sweep show results/vldb-table4
 
-Exit codes: 0 all well, 1 some cells failed, timed out or were lost, 2 bad input,
-130 interrupted.
+Exit codes: 0 all well, 1 some cells failed, timed out, were lost or are pending still, 2 bad
+input, 130 interrupted.
 """
 
 app = typer.Typer(
@@ -73,6 +73,15 @@ ClusterOption = Annotated[
         "--cluster",
         metavar="FILE",
         help="A cluster.yaml in dask-ctl's form. [one process for every processor here]",
+    ),
+]
+PatienceOption = Annotated[
+    float | None,
+    typer.Option(
+        "--patience",
+        metavar="SECONDS",
+        min=0.0,
+        help="How long to wait while the cluster has no workers. [600]",
     ),
 ]
 SetOption = Annotated[
@@ -156,6 +165,7 @@ def run(
     cluster: ClusterOption = None,
     set_: SetOption = None,
     allow_code: AllowCode = False,
+    patience: PatienceOption = None,
 ) -> None:
     """Solve what the store does not hold yet, and show the tables.
 
@@ -175,7 +185,12 @@ def run(
         _watch(
             folder,
             lambda tell: runner.run(
-                loaded, folder, cluster=spec, allow_code=allow_code, listen=tell
+                loaded,
+                folder,
+                cluster=spec,
+                patience=patience,
+                allow_code=allow_code,
+                listen=tell,
             ),
         )
 
@@ -204,6 +219,7 @@ def rerun(
     ] = None,
     cluster: ClusterOption = None,
     allow_code: AllowCode = False,
+    patience: PatienceOption = None,
 ) -> None:
     """Solve some cells again; a cell that was ok keeps its result if it now fails.
 
@@ -227,6 +243,7 @@ def rerun(
                 chosen,
                 time_limit=time_limit,
                 cluster=spec,
+                patience=patience,
                 allow_code=allow_code,
                 listen=tell,
             ),
@@ -294,11 +311,16 @@ def _watch(folder: Path, work: Any) -> None:
     if last.of_other_code:
         total = sum(last.statuses.values())
         console.print(screen.other_code(last.of_other_code, total, folder), markup=False)
-    if any(last.statuses.get(name) for name in ("failed", "timeout", "lost")):
+    troubled = any(last.statuses.get(name) for name in ("failed", "timeout", "lost"))
+    if troubled:
         console.print(
             f"'sweep status {folder} --errors' says why; 'sweep rerun {folder}' retries",
             markup=False,
         )
+    pending = last.statuses.get("pending", 0)
+    if pending:
+        console.print(f"{pending} cells are pending; 'sweep run' solves them", markup=False)
+    if troubled or pending:
         raise typer.Exit(TROUBLED)
 
 
@@ -343,7 +365,7 @@ def _sentences(on_interrupt: str = "interrupted") -> Iterator[None]:
     """Turn errors into a sentence and an exit code; tracebacks only with ``--debug``."""
     import solvers
     import workloads
-    from sweep.errors import SweepError
+    from sweep.errors import NoWorkersError, SweepError
 
     expected = (
         SweepError,
@@ -358,6 +380,9 @@ def _sentences(on_interrupt: str = "interrupted") -> Iterator[None]:
     except KeyboardInterrupt:
         _complain(on_interrupt)
         raise typer.Exit(INTERRUPTED) from None
+    except NoWorkersError as error:
+        _complain(f"error: {error}")
+        raise typer.Exit(TROUBLED) from None
     except expected as error:
         _complain(f"error: {error}")
         raise typer.Exit(BAD_INPUT) from None

@@ -3,6 +3,7 @@
 import importlib
 import logging
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing import resource_tracker
@@ -15,8 +16,10 @@ from sweep import yamlsource
 from sweep.errors import ClusterError
 from sweep.files import text_of
 
+PATIENCE = 600.0
 _LOST_AFTER = 1
 _CONNECT_SECONDS = 20
+_TALKATIVE = ("distributed", "tornado.application", "asyncio")
 _START_HINT = (
     "check cluster.yaml; a script (not a notebook) has to call sweep.run under "
     "if __name__ == '__main__':, since its workers are processes that import it"
@@ -40,6 +43,8 @@ class ClusterSpec(BaseModel):
         Its keyword arguments.
     address : str, optional
         Of a scheduler that runs already, instead of all the others.
+    patience : float
+        Seconds that a run waits while there are no workers.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -50,6 +55,7 @@ class ClusterSpec(BaseModel):
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = Field(default_factory=dict)
     address: str | None = None
+    patience: float = Field(default=PATIENCE, ge=0.0)
 
     @model_validator(mode="after")
     def _one_way(self) -> "ClusterSpec":
@@ -111,13 +117,29 @@ def load(path: Path) -> ClusterSpec:
         raise ClusterError(
             f"cluster file {str(path)!r}{', key ' + repr(where) if where else ''}: "
             f"{first['msg'].removeprefix('Value error, ')}; the form is version, module, class, "
-            "args, kwargs, or address"
+            "args, kwargs, or address; and patience"
         ) from error
     except (YAMLError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark is not None else ""
         said = getattr(error, "problem", None) or str(error).splitlines()[0]
         raise ClusterError(f"cluster file {str(path)!r}{line} is no YAML: {said}") from error
+
+
+def patient(spec: ClusterSpec | None, patience: float | None) -> ClusterSpec:
+    """That cluster, or the default, with another patience if one is given.
+
+    Raises
+    ------
+    ClusterError
+        If it is no number of seconds.
+    """
+    given = spec or LOCAL
+    if patience is None:
+        return given
+    if not patience >= 0:
+        raise ClusterError(f"patience {patience}; expected a number of seconds from 0")
+    return given.model_copy(update={"patience": patience})
 
 
 def cluster_class(spec: ClusterSpec) -> Any:
@@ -165,11 +187,12 @@ def connected(spec: ClusterSpec) -> Iterator[Any]:
             with client:
                 yield client
             return
-        make = cluster_class(spec)
-        with _explained(f"cluster {spec.module}.{spec.cls} cannot be started", _START_HINT):
-            with _interrupts_held():
-                cluster = make(*spec.args, **spec.kwargs)
-            client = client_class(cluster)
+        with _handlers_kept():
+            make = cluster_class(spec)
+            with _explained(f"cluster {spec.module}.{spec.cls} cannot be started", _START_HINT):
+                with _interrupts_held():
+                    cluster = make(*spec.args, **spec.kwargs)
+                client = client_class(cluster)
         try:
             yield client
         finally:
@@ -182,13 +205,30 @@ def connected(spec: ClusterSpec) -> Iterator[Any]:
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Keep the log of Dask off the screen: what is lost is in the journal."""
-    logger = logging.getLogger("distributed")
-    before = logger.level
-    logger.setLevel(logging.CRITICAL)
+    loggers = [logging.getLogger(name) for name in _TALKATIVE]
+    before = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL)
     try:
         yield
     finally:
-        logger.setLevel(before)
+        for logger, level in zip(loggers, before, strict=True):
+            logger.setLevel(level)
+
+
+@contextmanager
+def _handlers_kept() -> Iterator[None]:
+    """Keep what signals do: some cluster classes' modules change it when they are imported."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            if handler is not None:
+                signal.signal(number, handler)
 
 
 @contextmanager

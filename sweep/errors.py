@@ -15,3 +15,7 @@ class StoreError(SweepError, OSError):
 
 class ClusterError(SweepError, RuntimeError):
     """A Dask cluster cannot be started, reached or understood."""
+
+
+class NoWorkersError(ClusterError):
+    """A cluster has had no workers for longer than the run was to wait for them."""

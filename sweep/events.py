@@ -37,7 +37,7 @@ class RunStarted:
 
 @dataclass(frozen=True)
 class ClusterReady:
-    """The cluster takes work.
+    """The cluster takes work: for the first time, or again.
 
     Attributes
     ----------
@@ -47,6 +47,25 @@ class ClusterReady:
 
     workers: int
     threads: int
+
+
+@dataclass(frozen=True)
+class WorkersMissing:
+    """The cluster has no workers.
+
+    Attributes
+    ----------
+    seconds : float
+        For how long.
+    patience : float
+        After how many seconds the run ends.
+    said : str
+        What the cluster says of them.
+    """
+
+    seconds: float
+    patience: float
+    said: str
 
 
 @dataclass(frozen=True)
@@ -116,7 +135,9 @@ class RunEnded:
     of_other_code: int = 0
 
 
-Event = RunStarted | ClusterReady | CellsDone | TaskRetried | DatasetWritten | RunEnded
+Event = (
+    RunStarted | ClusterReady | WorkersMissing | CellsDone | TaskRetried | DatasetWritten | RunEnded
+)
 Listener = Callable[[Event], None]
 
 

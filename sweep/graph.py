@@ -119,6 +119,13 @@ class Task:
         return tuple(cell for item in self.items if isinstance(item, Solve) for cell in item.cells)
 
     @property
+    def asked(self) -> frozenset[tuple[str, str]]:
+        """Of every answer that it gives: the cell and its solve; of a bound: "" and the problem."""
+        bounds = (("", item.problem) for item in self.items if isinstance(item, Bound))
+        solves = (item for item in self.items if isinstance(item, Solve))
+        return frozenset([*bounds, *((cell.id, s.key) for s in solves for cell in s.cells)])
+
+    @property
     def workloads(self) -> Mapping[str, Spec]:
         """The workloads that it needs, by key."""
         return {item.workload_key: item.workload for item in self.items}

@@ -8,7 +8,15 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
 from rich.text import Text
 
-from sweep.events import CellsDone, ClusterReady, Event, RunEnded, RunStarted, TaskRetried
+from sweep.events import (
+    CellsDone,
+    ClusterReady,
+    Event,
+    RunEnded,
+    RunStarted,
+    TaskRetried,
+    WorkersMissing,
+)
 
 _PLAIN_STEP = 0.1
 
@@ -65,11 +73,15 @@ class ProgressBar:
                 if tasks:
                     self._progress.start()
             case ClusterReady(workers=workers, threads=threads):
-                self._began = time.monotonic()
-                self._progress.start_task(self._bar)
+                if not self._progress.tasks[self._bar].started:
+                    self._began = time.monotonic()
+                    self._progress.start_task(self._bar)
                 self._progress.update(self._bar, description=f"{workers} workers", cells=self._text)
                 if not self._console.is_terminal:
                     self._console.print(f"{workers} workers with {threads} threads")
+            case WorkersMissing():
+                self._progress.update(self._bar, description="no workers")
+                self._progress.console.print(_missing(event), markup=False)
             case CellsDone(statuses=statuses, share=share):
                 self._advance(Counter(statuses), share)
             case TaskRetried(cells=cells):
@@ -115,3 +127,8 @@ def _opening(name: str, cells: int, todo: int, reused: int) -> str:
     already = f", {cells - todo} are there already" if todo < cells else ""
     shared = f", {reused} follow from earlier solves" if reused else ""
     return f"{name}: {cells} cells{already}, {todo} to do{shared}"
+
+
+def _missing(event: WorkersMissing) -> str:
+    since = f" for {event.seconds:.0f} s" if event.seconds >= 1 else ""
+    return f"no workers{since}: {event.said} (the run ends after {event.patience:g} s without any)"

@@ -25,6 +25,7 @@ def run(
     *,
     cluster: "ClusterSpec | None" = None,
     allow_code: bool = False,
+    patience: float | None = None,
     listen: events.Listener = events.ignore,
 ) -> "xr.Dataset | xr.DataTree":
     """Solve what a store does not hold yet of an experiment.
@@ -43,6 +44,8 @@ def run(
     allow_code : bool
         Whether functions that the experiment names (workload ``entry-point``) may be called,
         here and on the workers.
+    patience : float, optional
+        Seconds to wait while the cluster has no workers, instead of the cluster's own (600).
     listen : callable, optional
         Hears what happens; see `sweep.events`.
 
@@ -59,7 +62,12 @@ def run(
         If the store belongs to another experiment, is in use, or cannot be written.
     ClusterError
         If the cluster cannot be started or reached.
+    NoWorkersError
+        If it has no workers for longer than `patience`; the rest of the cells is pending.
     """
+    from sweep.cluster import patient
+
+    spec = patient(cluster, patience)
     loaded = experiment if isinstance(experiment, Experiment) else load_experiment(experiment)
     grids = expand(loaded, allow_code=allow_code)
     sweep = Sweep(loaded, grids, create(Path(store), loaded.name))
@@ -67,7 +75,7 @@ def run(
         todo = [cell for id_, cell in sweep.cells.items() if not session.ledger.status(id_).final]
         session.reuse(todo)
         left = [cell for cell in todo if not session.ledger.status(cell.id).final]
-        session.work(left, len(todo), client, cluster)
+        session.work(left, len(todo), client, spec)
     return open_dataset(store)
 
 
@@ -79,6 +87,7 @@ def rerun(
     time_limit: float | None = None,
     cluster: "ClusterSpec | None" = None,
     allow_code: bool = False,
+    patience: float | None = None,
     listen: events.Listener = events.ignore,
 ) -> "xr.Dataset | xr.DataTree":
     """Solve some cells of a store again.
@@ -95,7 +104,7 @@ def rerun(
         keeps its result if it now fails.
     time_limit : float, optional
         Seconds for one solve, instead of the experiment's.
-    client, cluster, allow_code, listen
+    client, cluster, patience, allow_code, listen
         As for `run`.
 
     Returns
@@ -106,9 +115,12 @@ def rerun(
     ------
     SweepError
         If the condition is not valid or holds for no cell, or the time limit is negative.
-    ExperimentError, StoreError, ClusterError
+    ExperimentError, StoreError, ClusterError, NoWorkersError
         As for `run`.
     """
+    from sweep.cluster import patient
+
+    spec = patient(cluster, patience)
     sweep = of_store(store)
     if not allow_code:
         refuse_code(sweep.experiment)
@@ -123,7 +135,7 @@ def rerun(
             session.ledger.bound_errors.pop(cell.problem_key, None)
         for problem in sweep.problems_renewed(chosen, session.ledger):
             session.ledger.forget_bound(problem)
-        session.work(chosen, len(chosen), client, cluster)
+        session.work(chosen, len(chosen), client, spec)
     return open_dataset(store)
 
 

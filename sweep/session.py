@@ -1,6 +1,7 @@
 """The open store of one run: its journal, and its dataset kept up to date."""
 
 import time
+import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
@@ -30,7 +31,7 @@ class Session:
         self.tell = tell
         self.journal = Journal(sweep.store.journal)
         self.ledger = self.journal.refresh()
-        self.number = 1 + max(map(_run_number, self.journal.names), default=0)
+        self.run = _run_name(self.journal.names, sweep.store.identity)
         self._next_flush = 0.0
         self._damaged = sweep.store.damage is not None
 
@@ -45,16 +46,14 @@ class Session:
         """Record the cells whose solve is in the journal already."""
         records = graph.reusable(cells, self.ledger, code.digest())
         if records:
-            self.write(f"r{self.number:06d}-reused", records)
+            self.write(f"{self.run}-reused", records)
 
-    def work(
-        self, cells: list[Cell], todo: int, client: Any, cluster: "ClusterSpec | None"
-    ) -> None:
+    def work(self, cells: list[Cell], todo: int, client: Any, cluster: "ClusterSpec") -> None:
         """Solve these cells and compute the certificates that are missing."""
         costs = Costs(self.sweep.experiment.time_limit)
         solves = graph.solves(cells, self.ledger, costs, self.sweep.experiment.warm_start)
         missing = graph.bounds(self.sweep.cells.values(), self.ledger, costs)
-        planned = graph.tasks([*solves, *missing], f"r{self.number:06d}")
+        planned = graph.tasks([*solves, *missing], self.run)
         self.tell(
             events.RunStarted(
                 self.sweep.experiment.name,
@@ -117,17 +116,25 @@ class Session:
         )
         return dataset.Derivation(self.sweep.grids, terms)
 
-    def _execute(self, planned: list[graph.Task], client: Any, spec: "ClusterSpec | None") -> None:
+    def _execute(self, planned: list[graph.Task], client: Any, spec: "ClusterSpec") -> None:
         from sweep import engine
         from sweep.place import Place
+        from sweep.workforce import Started, Workforce
 
         experiment, store = self.sweep.experiment, self.sweep.store
         place = Place(str(store.path.resolve()), store.identity, experiment.keep)
         with _client(client, spec) as ready:
             code.check_workers(ready)
-            threads = ready.nthreads()
-            self.tell(events.ClusterReady(len(threads), sum(threads.values())))
-            engine.execute(ready, planned, place, self.accept, self.tick, self.tell)
+            ours = client is None and ready.cluster is not None
+            workforce = Workforce(
+                ready, Started(ready.cluster) if ours else None, spec.patience, self.tell
+            )
+
+            def tick() -> None:
+                self.tick()
+                workforce.look()
+
+            engine.execute(ready, planned, place, self.accept, tick, self.tell)
 
 
 @contextmanager
@@ -142,7 +149,7 @@ def recorded(sweep: Sweep, listen: events.Listener) -> Iterator[Session]:
         interrupted = False
         try:
             yield session
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, SystemExit):
             interrupted = True
             raise
         finally:
@@ -155,14 +162,23 @@ def recorded(sweep: Sweep, listen: events.Listener) -> Iterator[Session]:
 
 
 @contextmanager
-def _client(given: Any, spec: "ClusterSpec | None") -> Iterator[Any]:
+def _client(given: Any, spec: "ClusterSpec") -> Iterator[Any]:
     from sweep import cluster
 
     if given is not None:
         yield given
         return
-    with cluster.connected(spec or cluster.LOCAL) as client:
+    with cluster.connected(spec) as client:
         yield client
+
+
+def _run_name(segments: Iterable[str], store: str) -> str:
+    """A name that no other run has, on any cluster; names sort in the order of a store's runs.
+
+    Dask takes tasks of one key for one task, whoever submits them.
+    """
+    number = 1 + max(map(_run_number, segments), default=0)
+    return f"r{number:06d}-{store[:8]}-{uuid.uuid4().hex[:8]}"
 
 
 def _run_number(segment: str) -> int:

@@ -5,7 +5,9 @@ for ``times`` invocations. Invocations are counted by the length of a file that 
 appends one byte to, so the count survives killed workers.
 """
 
+import faulthandler
 import os
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -47,6 +49,10 @@ class Fault:
                 raise UnprintableError
             case "kill":
                 os._exit(3)
+            case "segfault":
+                faulthandler._sigsegv()
+            case "sigkill":
+                os.kill(os.getpid(), signal.SIGKILL)
             case "sleep":
                 time.sleep(self.seconds)
 

@@ -1,5 +1,6 @@
 """The command itself, in a process of its own: killed, interrupted, run twice at once."""
 
+import json
 import os
 import signal
 import subprocess
@@ -136,6 +137,29 @@ def test_ctrl_c_ends_cleanly_and_says_how_to_go_on(command, first_cells, tmp_pat
     assert "Traceback" not in said
     done = {record.cell for record in records(store)}
     assert int((sweep.open(store).status == Status.OK).sum()) == len(done)
+
+
+MODULE_WITH_A_HANDLER = """
+import signal
+import sys
+from dask.distributed import LocalCluster
+signal.signal(signal.SIGINT, lambda *_: sys.exit())
+"""
+
+
+def test_ctrl_c_is_ours_whatever_the_clusters_module_does(command, first_cells, tmp_path):
+    """As dask-jobqueue's, which ends the process without a word."""
+    (tmp_path / "own_handler.py").write_text(MODULE_WITH_A_HANDLER)
+    text = (tmp_path / "cluster.yaml").read_text()
+    (tmp_path / "cluster.yaml").write_text(text.replace("dask.distributed", "own_handler"))
+    process = command()
+    first_cells(tmp_path / "s", process)
+    os.killpg(process.pid, signal.SIGINT)
+    said = process.communicate(timeout=60)[0]
+    assert process.returncode == 130, said
+    assert "the same command goes on where it stopped" in said
+    last = (tmp_path / "s" / "runs.jsonl").read_text().splitlines()[-1]
+    assert json.loads(last)["interrupted"] is True
 
 
 SCHEDULER = """

@@ -1,0 +1,53 @@
+"""Cells that crash, and every way in which a Dask future can end."""
+
+import asyncio
+
+import pytest
+from distributed import KilledWorker
+
+from sweep import engine
+
+
+class UnsayableError(Exception):
+    """Its text cannot be had."""
+
+    def __str__(self):
+        raise ValueError("no text")
+
+
+def swallowed(client, *arguments):
+    """A future that has ended as this says: it is looked at as the engine does."""
+    flight = engine._Flight(client, (), None)
+    return flight._answer(*arguments)
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), asyncio.CancelledError()])
+def test_what_a_task_raised_is_looked_at_and_never_raised(client, error):
+    class Ended:
+        client, status, key = None, "error", "k"
+
+        async def exception(self, *, asynchronous):
+            return error
+
+    assert swallowed(client, engine._error, Ended()) is error
+    assert engine._reason(error)
+
+
+@pytest.mark.parametrize(
+    "error", [KilledWorker("k", None, 1), SystemExit(3), KeyboardInterrupt(), OSError("gone")]
+)
+def test_what_gathering_raises_stays_there(client, monkeypatch, error):
+    async def gather(futures, errors, asynchronous):
+        raise error
+
+    future = client.submit(int, 3, pure=False)
+    monkeypatch.setattr(client, "gather", gather)
+    assert engine._Flight(client, (), None)._fetch([future, future]) == {}
+    assert future.result() == 3
+
+
+def test_the_reason_is_a_sentence_whatever_the_error():
+    assert engine._reason(UnsayableError()) == "the cluster could not run it: UnsayableError"
+    assert "SystemExit: 3" in engine._reason(SystemExit(3))
+    assert engine._is_loss(SystemExit(3))
+    assert not engine._is_loss(UnsayableError())

@@ -1,0 +1,98 @@
+"""Clusters without workers: from the start, and in mid-run."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import dask
+import pytest
+from distributed import LocalCluster
+
+import sweep
+from sweep import cluster, events
+from sweep.errors import ClusterError, NoWorkersError
+from sweep.outcome import Status
+
+HERE = Path(__file__).resolve().parent
+
+
+class Unattended(LocalCluster):
+    """Its workers end after three seconds, as batch jobs do, and are not replaced."""
+
+    def __init__(self, n_workers, preload):
+        super().__init__(
+            **{**cluster.LOCAL.kwargs, "n_workers": n_workers},
+            lifetime="3 seconds",
+            preload=[preload],
+        )
+
+
+SLOWER = """
+from pathlib import Path
+from faults import Fault, install
+install(Path({folder!r}), [Fault("sleep", "IP", seconds=0.15)])
+"""
+
+
+def test_a_scheduler_without_workers_is_told_and_ends_the_run(small, tmp_path):
+    heard = []
+    with LocalCluster(**{**cluster.LOCAL.kwargs, "n_workers": 0}) as empty:
+        spec = cluster.ClusterSpec(address=empty.scheduler_address)
+        with pytest.raises(NoWorkersError, match=r"no workers for \d+ s.*start some with"):
+            sweep.run(small(), tmp_path / "s", cluster=spec, patience=1.5, listen=heard.append)
+    (missing,) = (event for event in heard if isinstance(event, events.WorkersMissing))
+    assert missing.seconds < 1
+    assert missing.patience == 1.5
+    assert not any(isinstance(event, events.ClusterReady) for event in heard)
+    assert heard[-1] == events.RunEnded({"pending": 4}, heard[-1].seconds, interrupted=False)
+    assert (sweep.open(tmp_path / "s").status == Status.PENDING).all()
+
+
+def test_the_command_ends_with_one_sentence_and_exit_code_1(tmp_path):
+    (tmp_path / "x.yaml").write_text(
+        "reference: IP\nblocks: [{workload: {name: prefix, d: 4}, method: IP}]\n"
+    )
+    with LocalCluster(**{**cluster.LOCAL.kwargs, "n_workers": 0}) as empty:
+        (tmp_path / "cluster.yaml").write_text(f"address: {empty.scheduler_address}\npatience: 1\n")
+        ran = subprocess.run(
+            [sys.executable, "-m", "sweep.cli", "run", "x.yaml", "--cluster", "cluster.yaml"],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+    assert ran.returncode == 1, ran.stderr
+    assert re.fullmatch(r"error: the cluster has had no workers for .*\n", ran.stderr)
+    assert "no workers: scheduler tcp://127.0.0.1" in ran.stdout
+
+
+def test_workers_that_end_in_mid_run_are_asked_for_again(small, tmp_path, monkeypatch, records):
+    (tmp_path / "slower.py").write_text(SLOWER.format(folder=str(tmp_path)))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")]))
+    spec = cluster.ClusterSpec.model_validate(
+        {
+            "module": __name__,
+            "class": "Unattended",
+            "kwargs": {"n_workers": 2, "preload": str(tmp_path / "slower.py")},
+        }
+    )
+    heard = []
+    with dask.config.set({"distributed.deploy.lost-worker-timeout": "1s"}):
+        dataset = sweep.run(
+            small("[4]", "IP\n    replicates: 40"),
+            tmp_path / "s",
+            cluster=spec,
+            patience=60,
+            listen=heard.append,
+        )
+    assert (dataset.status == Status.OK).all()
+    assert {record.status for record in records(tmp_path / "s")} == {"ok"}
+
+
+@pytest.mark.parametrize("patience", [-1.0, float("nan")])
+def test_a_patience_that_is_none(small, tmp_path, patience):
+    with pytest.raises(ClusterError, match="expected a number of seconds"):
+        sweep.run(small(), tmp_path / "s", patience=patience)
+    assert not (tmp_path / "s").exists()
