@@ -64,6 +64,7 @@ def elsewhere(path):
 
 @pytest.mark.parametrize("no_flock", [errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS], indirect=True)
 def test_two_drivers_do_not_share_a_store(fresh, no_flock, caplog):
+    caplog.set_level("WARNING")  # a LocalCluster of an earlier test has silenced the handlers
     with fresh.locked():
         assert fresh.user.startswith(f"process {os.getpid()} on ")
         with pytest.raises(StoreError, match=r"is in use by process \d+ on"), fresh.locked():

@@ -177,7 +177,7 @@ def test_the_watchdog_goes_by_a_mechanisms_own_time_limit(client, small, tmp_pat
     with injected(client, tmp_path, *slow, grace_s=1.0):
         dataset = sweep.run(experiment, tmp_path / "s", client)
     assert states(dataset) == {"ok": 2, "timeout": 1}
-    assert "did not stop within 1 s" in str(dataset.error.sel(d=4, method="GD").values)
+    assert "did not stop within 1 s" in str(dataset.error.sel({"d": 4, "method": "GD"}).values)
 
 
 def test_the_watchdog_covers_building_the_workload(client, tmp_path):
