@@ -1,5 +1,7 @@
 """A cluster of two processes for all tests of the sweep, and small experiments."""
 
+from contextlib import ExitStack
+
 import dask
 import pytest
 from distributed import Client, LocalCluster
@@ -9,14 +11,45 @@ from sweep.experiment import parse_experiment
 from sweep.outcome import CellRecord
 
 
+class Pair:
+    """A cluster of two processes, started anew when a test has left it with fewer.
+
+    A worker that dies while its nanny still starts it is not replaced by Dask.
+    """
+
+    def __init__(self):
+        self._open = ExitStack()
+        self._client = None
+
+    def client(self):
+        if self._client is None or not self._whole():
+            self.close()
+            two = LocalCluster(**{**cluster.LOCAL.kwargs, "n_workers": 2})
+            self._client = self._open.enter_context(Client(self._open.enter_context(two)))
+        return self._client
+
+    def close(self):
+        self._open.close()
+
+    def _whole(self):
+        try:
+            self._client.wait_for_workers(2, timeout=3)
+        except TimeoutError:
+            return False
+        return True
+
+
 @pytest.fixture(scope="session")
-def client():
-    with (
-        dask.config.set({"distributed.scheduler.allowed-failures": cluster._LOST_AFTER}),
-        LocalCluster(**{**cluster.LOCAL.kwargs, "n_workers": 2}) as two,
-        Client(two) as connected,
-    ):
-        yield connected
+def pair():
+    two = Pair()
+    with dask.config.set({"distributed.scheduler.allowed-failures": cluster._LOST_AFTER}):
+        yield two
+        two.close()
+
+
+@pytest.fixture
+def client(pair):
+    return pair.client()
 
 
 @pytest.fixture
