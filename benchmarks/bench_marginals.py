@@ -18,7 +18,7 @@ CASES = {
     },
     "100x10, order 3": {"attributes": 100, "values": 10, "orders": [3]},
 }
-METHODS = ("optimal", "SM-II", "CA", "wCA-I", "wCA-II", "fisher", "IP", "GM")
+MECHANISMS = ("optimal", "SM-II", "CA", "wCA-I", "wCA-II", "fisher", "IP", "GM")
 
 
 def targets_of(workload, kind):
@@ -29,17 +29,17 @@ def targets_of(workload, kind):
     return np.repeat(drawn, workload.group_sizes) if workload.listed else drawn
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("kind", ["equal", "random"])
 @pytest.mark.parametrize("case", CASES)
-def test_solve(benchmark, case, kind, method):
+def test_solve(benchmark, case, kind, mechanism):
     workload = workloads.make("marginals", **CASES[case])
     targets = targets_of(workload, kind)
     solution = benchmark.pedantic(
-        solvers.solve, (method, workload, targets), rounds=3, warmup_rounds=0
+        solvers.solve, (mechanism, workload, targets), rounds=3, warmup_rounds=0
     )
     benchmark.extra_info["squared_privacy_cost"] = solution.squared_privacy_cost
-    if method in ("optimal", "SM-II"):
+    if mechanism in ("optimal", "SM-II"):
         benchmark.extra_info["gap"] = solution.gap
     assert solution.converged
 
@@ -48,7 +48,7 @@ def test_dense_optimum_for_comparison(benchmark):
     """3x8: the largest of its kind that the dense solver takes in seconds."""
     workload = workloads.make("marginals", attributes=3, values=8, orders=[1, 2])
     problem = solvers.Problem(workload, np.ones(workload.m))
-    dense = solvers.methods()["optimal"].solve
+    dense = solvers.all_mechanisms()["optimal"].solve
     solution = benchmark.pedantic(dense, (problem,), rounds=1)
     structured = solvers.solve("optimal", workload)
     assert structured.squared_privacy_cost == pytest.approx(solution.squared_privacy_cost, rel=2e-6)

@@ -19,15 +19,15 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("method", ["optimal", "CA", "SM-II"])
+@pytest.mark.parametrize("mechanism", ["optimal", "CA", "SM-II"])
 @pytest.mark.parametrize("case", CASES)
-def test_by_structure(benchmark, case, method):
+def test_by_structure(benchmark, case, mechanism):
     family, params = CASES[case]
     workload = workloads.make(family, **params)
     started = time.perf_counter()
-    dense = solvers.solve(method, workload.dense)
+    dense = solvers.solve(mechanism, workload.dense)
     with_matrix = time.perf_counter() - started
-    found = benchmark.pedantic(solvers.solve, (method, workload), rounds=1, warmup_rounds=1)
+    found = benchmark.pedantic(solvers.solve, (mechanism, workload), rounds=1, warmup_rounds=1)
     assert found.problem.factors.structured
     np.testing.assert_allclose(found.squared_privacy_cost, dense.squared_privacy_cost, rtol=1e-3)
     benchmark.extra_info["times_faster"] = with_matrix / benchmark.stats.stats.min

@@ -38,18 +38,18 @@ def flops_per_second():
     return 2 * 1000**3 / best
 
 
-@pytest.mark.parametrize("method", ["optimal", "CA", "SM-II"])
+@pytest.mark.parametrize("mechanism", ["optimal", "CA", "SM-II"])
 @pytest.mark.parametrize(("family", "d"), SHAPES)
-def test_expected_work(benchmark, method, family, d):
+def test_expected_work(benchmark, mechanism, family, d):
     workload = workloads.make(family, d=d)
-    solvers.solve(method, workloads.make(family, d=8))
+    solvers.solve(mechanism, workloads.make(family, d=8))
     with threadpool_limits(1):
         rate = flops_per_second()
         started = time.process_time()
-        solution = benchmark.pedantic(solvers.solve, (method, workload), rounds=1)
+        solution = benchmark.pedantic(solvers.solve, (mechanism, workload), rounds=1)
         measured = time.process_time() - started
     assert solution.converged
-    expected = solvers.expected_work(method, workload).flops / rate
+    expected = solvers.expected_work(mechanism, workload).flops / rate
     benchmark.extra_info.update(
         expected_s=expected, measured_s=measured, expected_over_measured=expected / measured
     )

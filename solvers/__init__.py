@@ -15,11 +15,11 @@ from solvers.errors import (
     OptionError,
     SolveFailedError,
     SolverError,
-    UnknownMethodError,
+    UnknownMechanismError,
 )
 from solvers.graph import GraphProblem, GraphSolution, as_graph_problem
 from solvers.marginals import MarginalsSolution
-from solvers.method import Method, Work, all_methods, find
+from solvers.mechanism import Mechanism, Work, all_mechanisms, find
 from solvers.problem import Problem, as_problem
 from solvers.products import solution as products
 from solvers.products.solution import ProductSolution
@@ -31,7 +31,7 @@ __all__ = [
     "GraphProblem",
     "GraphSolution",
     "MarginalsSolution",
-    "Method",
+    "Mechanism",
     "NotApplicableError",
     "OptionError",
     "Problem",
@@ -39,29 +39,24 @@ __all__ = [
     "Solution",
     "SolveFailedError",
     "SolverError",
-    "UnknownMethodError",
+    "UnknownMechanismError",
     "Work",
+    "all_mechanisms",
     "expected_work",
-    "methods",
     "privacy",
     "solve",
 ]
 
 
-def methods() -> Mapping[str, Method]:
-    """Every method by name."""
-    return all_methods()
-
-
 def expected_work(
-    method: str, workload: Workload | QueryGraph, options: Mapping[str, Any] | None = None
+    mechanism: str, workload: Workload | QueryGraph, options: Mapping[str, Any] | None = None
 ) -> Work:
     """What one solve is expected to take, with equal targets in each group of queries.
 
     Parameters
     ----------
-    method : str
-        A name of `methods()`.
+    mechanism : str
+        A name of `all_mechanisms()`.
     workload : Workload or QueryGraph
         What is asked.
     options : Mapping[str, object], optional
@@ -73,12 +68,12 @@ def expected_work(
 
     Raises
     ------
-    UnknownMethodError
-        If there is no method of that name.
+    UnknownMechanismError
+        If there is no mechanism of that name.
     OverflowError
         If it is beyond floats.
     """
-    chosen = find(method)
+    chosen = find(mechanism)
     given = options or {}
     known = marginals.expected_work(chosen, workload, given) or products.expected_work(
         chosen, workload, given
@@ -91,7 +86,7 @@ def expected_work(
 
 @overload
 def solve(
-    method: str,
+    mechanism: str,
     workload: QueryGraph,
     targets: ArrayLike | None = None,
     *,
@@ -102,7 +97,7 @@ def solve(
 
 @overload
 def solve(
-    method: str,
+    mechanism: str,
     workload: Workload | ArrayLike | sp.sparray | sp.spmatrix,
     targets: ArrayLike | None = None,
     *,
@@ -112,29 +107,29 @@ def solve(
 
 
 def solve(
-    method: str,
+    mechanism: str,
     workload: Workload | QueryGraph | ArrayLike | sp.sparray | sp.spmatrix,
     targets: ArrayLike | None = None,
     *,
     preset: str | None = None,
     **options: Any,
 ) -> Solution | MarginalsSolution | ProductSolution | GraphSolution:
-    """Choose the noise of a query release by the named method.
+    """Choose the noise of a query release by the named mechanism.
 
     Parameters
     ----------
-    method : str
-        A name of `methods()`.
+    mechanism : str
+        A name of `all_mechanisms()`.
     workload : Workload, QueryGraph, array_like or scipy.sparse matrix, shape (m, d)
         The queries.
     targets : array_like, shape (m,) or scalar, optional
         The variance bound of each query; 1 for all if not given. Of a query graph, one bound
         on the variance at the worst answer.
     preset : str, optional
-        A named set of the method's options, for instance ``"published"`` for SM-II.
+        A named set of the mechanism's options, for instance ``"published"`` for SM-II.
     **options
-        The method's options; see ``methods()[method].options_on(kind)``. Every iterative method
-        takes ``tol``, the relative gap to reach, and ``time_limit``, in seconds.
+        The mechanism's options; see ``all_mechanisms()[mechanism].options_on(kind)``. Every iterative
+        mechanism takes ``tol``, the relative gap to reach, and ``time_limit``, in seconds.
 
     Returns
     -------
@@ -145,16 +140,16 @@ def solve(
 
     Raises
     ------
-    UnknownMethodError, OptionError
+    UnknownMechanismError, OptionError
         If a name or a value is wrong.
     WorkloadError, TargetsError
         If the workload or the targets are.
     NotApplicableError
-        If the method does not apply to the workload.
+        If the mechanism does not apply to the workload.
     SolveFailedError
         If the answer fails its own check, or contradicts its certificate.
     """
-    chosen = find(method)
+    chosen = find(mechanism)
     problem: GraphProblem | Problem
     if isinstance(workload, QueryGraph):
         kind: Kind = "graph"

@@ -61,7 +61,7 @@ class Certified(ABC):
     @property
     @abstractmethod
     def certified_bound(self) -> float | None:
-        """The lower bound that the method came with; None where it came with none."""
+        """The lower bound that the mechanism came with; None where it came with none."""
 
     @property
     def privacy_cost(self) -> float:
@@ -86,7 +86,7 @@ class Certified(ABC):
         Raises
         ------
         SolveFailedError
-            If its cost is no positive finite number, or contradicts the bound that its method
+            If its cost is no positive finite number, or contradicts the bound that its mechanism
             came with.
         """
         _refuse(contradiction(self.squared_privacy_cost, self.certified_bound))

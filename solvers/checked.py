@@ -16,7 +16,7 @@ _AGREEMENT = 1e-6
 
 
 def from_dual(
-    method: str,
+    mechanism: str,
     problem: Problem,
     result: DualResult,
     value: Callable[[Solution], float],
@@ -28,8 +28,8 @@ def from_dual(
 
     Parameters
     ----------
-    method : str
-        The method's name.
+    mechanism : str
+        The mechanism's name.
     problem : Problem
         The workload and its targets.
     result : DualResult
@@ -54,7 +54,7 @@ def from_dual(
         its lower bound.
     """
     solution = from_covariance(
-        method,
+        mechanism,
         problem,
         problem.basis,
         problem.queries,
@@ -75,7 +75,7 @@ def from_dual(
     if not (confirmed and found >= result.lower * (1 - ROUNDING)):
         decades = float(np.ptp(np.log10(problem.targets)))
         raise SolveFailedError(
-            f"{method}: the objective recomputed from the covariance is {found:.9g}, the dual "
+            f"{mechanism}: the objective recomputed from the covariance is {found:.9g}, the dual "
             f"claims {result.upper:.9g} and proves that none is below {result.lower:.9g}: "
             "too ill-conditioned for double precision (the targets "
             f"span {decades:.1f} decades: bring them closer together; or queries or cells of W "

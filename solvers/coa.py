@@ -14,7 +14,7 @@ Where this parts from the paper:
 
       F(X) >= || W diag(p)^1/2 ||_*² / sum(p)        (nuclear norm),
 
-  and the p to use are the multipliers of diag(X) = 1, that is ``diag(Z V Z)``. The method
+  and the p to use are the multipliers of diag(X) = 1, that is ``diag(Z V Z)``. The mechanism
   stops when the relative gap of the objective *without* θ is at most ``tol``. The paper's
   own runs are ``homotopy=False, theta=1e-3, tol=0, max_iterations=30``.
 - θ is in units of the mean diagonal entry of V, so that the units of W do not matter.

@@ -5,8 +5,8 @@ class SolverError(Exception):
     """Base of the errors below."""
 
 
-class UnknownMethodError(SolverError, LookupError):
-    """No method has that name; the message gives the nearest one."""
+class UnknownMechanismError(SolverError, LookupError):
+    """No mechanism has that name; the message gives the nearest one."""
 
 
 class OptionError(SolverError, ValueError):
@@ -14,7 +14,7 @@ class OptionError(SolverError, ValueError):
 
 
 class NotApplicableError(SolverError, ValueError):
-    """The method does not apply to this workload; the message says why, and when it would."""
+    """The mechanism does not apply to this workload; the message says why, and when it would."""
 
 
 class SolveFailedError(SolverError, ArithmeticError):

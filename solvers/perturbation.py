@@ -13,7 +13,7 @@ from workloads.operators import Matrix
 QUERIES, DATA = PLACES = ("queries", "data")
 
 
-def check_place(method: str, on: str) -> None:
+def check_place(mechanism: str, on: str) -> None:
     """Refuse a place that there is not.
 
     Raises
@@ -22,10 +22,14 @@ def check_place(method: str, on: str) -> None:
         If it is none of `PLACES`.
     """
     if on not in PLACES:
-        raise OptionError(f"{method}: option 'on' is {on!r}; expected one of {', '.join(PLACES)}")
+        raise OptionError(
+            f"{mechanism}: option 'on' is {on!r}; expected one of {', '.join(PLACES)}"
+        )
 
 
-def perturbed(method: str, problem: Problem, noise: Noise, on: str, **facts: Any) -> PureSolution:
+def perturbed(
+    mechanism: str, problem: Problem, noise: Noise, on: str, **facts: Any
+) -> PureSolution:
     """Independent noise of one distribution on every query, or on every cell of x.
 
     The 1-norm sensitivity is the largest 1-norm of a column of W for the queries, 1 for the
@@ -33,8 +37,8 @@ def perturbed(method: str, problem: Problem, noise: Noise, on: str, **facts: Any
 
     Parameters
     ----------
-    method : str
-        The method's name.
+    mechanism : str
+        The mechanism's name.
     problem : Problem
         The workload and its targets.
     noise : Noise
@@ -54,12 +58,12 @@ def perturbed(method: str, problem: Problem, noise: Noise, on: str, **facts: Any
     OptionError
         If ``on`` is no such place.
     """
-    check_place(method, on)
+    check_place(mechanism, on)
     matrix = problem.workload.matrix
     if on == DATA:
-        return calibrated(method, problem, noise, 1.0, matrix, **facts)
+        return calibrated(mechanism, problem, noise, 1.0, matrix, **facts)
     identity = sp.csr_array(sp.eye_array(problem.workload.m))
-    return calibrated(method, problem, noise, one_norm_sensitivity(matrix), identity, **facts)
+    return calibrated(mechanism, problem, noise, one_norm_sensitivity(matrix), identity, **facts)
 
 
 def one_norm_sensitivity(matrix: Matrix) -> float:

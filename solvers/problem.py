@@ -17,7 +17,7 @@ _LARGEST_SCALE = 1e60
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """A workload with its targets: what every method solves.
+    """A workload with its targets: what every mechanism solves.
 
     Attributes
     ----------

@@ -63,8 +63,8 @@ class PureSolution:
 
     Attributes
     ----------
-    method : str
-        The method's name.
+    mechanism : str
+        The mechanism's name.
     problem : Problem
         The workload and the targets.
     representation : numpy.ndarray or scipy.sparse.csr_array, shape (m, k)
@@ -76,12 +76,12 @@ class PureSolution:
     measures : Mapping[str, float]
         Further numbers to store, by variable name.
     notes : Mapping[str, Any]
-        What else the method reports.
+        What else the mechanism reports.
     runtime : float
         Wall-clock seconds of the solve alone.
     """
 
-    method: str
+    mechanism: str
     problem: Problem
     representation: Matrix
     source: Source
@@ -135,7 +135,7 @@ class PureSolution:
 
 
 def calibrated(
-    method: str,
+    mechanism: str,
     problem: Problem,
     noise: Noise,
     sensitivity: float,
@@ -146,8 +146,8 @@ def calibrated(
 
     Parameters
     ----------
-    method : str
-        The method's name.
+    mechanism : str
+        The mechanism's name.
     problem : Problem
         The workload and its targets.
     noise : Noise
@@ -166,7 +166,7 @@ def calibrated(
     squares = np.asarray(_squared(representation).sum(axis=1)).ravel()
     curve = PureBudget(noise, sensitivity, factor=float(np.max(squares / problem.targets)))
     source = AtEpsilon(noise, curve.epsilon / sensitivity)
-    return PureSolution(method, problem, representation, source, curve, **facts)
+    return PureSolution(mechanism, problem, representation, source, curve, **facts)
 
 
 def _squared(matrix: Matrix) -> Matrix:

@@ -1,4 +1,4 @@
-"""The ranges of the options that mean the same in every method that has them."""
+"""The ranges of the options that mean the same in every mechanism that has them."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -38,15 +38,15 @@ _RANGES: Mapping[str, _Range] = {
 _OPTIONAL = frozenset({"time_limit", "seed"})
 
 
-def check(method: str, options: Mapping[str, Any]) -> None:
+def check(mechanism: str, options: Mapping[str, Any]) -> None:
     """Refuse options of a wrong kind or out of range.
 
     Parameters
     ----------
-    method : str
+    mechanism : str
         Whose options they are, for the message.
     options : Mapping[str, object]
-        By name; those that have no range here are the method's own to check.
+        By name; those that have no range here are the mechanism's own to check.
 
     Raises
     ------
@@ -58,4 +58,4 @@ def check(method: str, options: Mapping[str, Any]) -> None:
             continue
         right_kind = isinstance(value, Integral if known.whole else Real)
         if not (right_kind and known.valid(float(value))):
-            raise OptionError(f"{method}: {name} is {value!r}; expected {known.expected}")
+            raise OptionError(f"{mechanism}: {name} is {value!r}; expected {known.expected}")

@@ -25,8 +25,8 @@ class Solution(Certified):
 
     Attributes
     ----------
-    method : str
-        The method's name.
+    mechanism : str
+        The mechanism's name.
     problem : Problem
         The workload and the targets.
     basis : numpy.ndarray, shape (k, d)
@@ -40,27 +40,27 @@ class Solution(Certified):
     privacy_profile : numpy.ndarray, shape (d,)
         ``diag(B.T @ inv(covariance) @ B)``: the squared personal privacy costs.
     known_lower_bound : float, optional
-        A certified lower bound on Δ² that the method came with.
+        A certified lower bound on Δ² that the mechanism came with.
     iterations : int
         Outer iterations; 0 for a closed form.
     converged : bool
-        Whether the method reached its own stopping rule.
+        Whether the mechanism reached its own stopping rule.
     timed_out : bool
         Whether it stopped at its time limit instead.
     runtime : float
         Wall-clock seconds of the solve alone.
     notes : dict
-        What else the method reports (for instance the branching factor it used).
+        What else the mechanism reports (for instance the branching factor it used).
     weights : Weights, optional
         The dual weights. They prove ``known_lower_bound`` where there is one: with
         A = diag(targets)^-1/2 W it is
         ``‖diag(q)^1/2 A diag(p)^1/2‖_*² / (sum(p) sum(q))``. Otherwise they are those of the
-        method's own objective, good for a warm start.
+        mechanism's own objective, good for a warm start.
     measures : Mapping[str, float], optional
         Further numbers to store, by variable name.
     """
 
-    method: str
+    mechanism: str
     problem: Problem
     basis: Array
     queries: QueryOperator
@@ -95,7 +95,7 @@ class Solution(Certified):
     def lower_bound(self) -> float:
         """A certified lower bound on Δ² over all linear query mechanisms.
 
-        Computed on first use, from the dual at a few cheap points, where the method
+        Computed on first use, from the dual at a few cheap points, where the mechanism
         itself brought none.
         """
         if self.known_lower_bound is not None:
@@ -122,7 +122,7 @@ class Solution(Certified):
     def record(self) -> dict[str, Any]:
         """The numbers that a sweep stores, by variable name.
 
-        The lower bound is that of the method itself, NaN where it has none: the sweep
+        The lower bound is that of the mechanism itself, NaN where it has none: the sweep
         certifies every problem once, not every solve.
         """
         known = self.known_lower_bound
@@ -146,7 +146,7 @@ class Solution(Certified):
 
 
 def from_covariance(
-    method: str,
+    mechanism: str,
     problem: Problem,
     basis: Array,
     queries: Matrix | QueryOperator,
@@ -157,8 +157,8 @@ def from_covariance(
 
     Parameters
     ----------
-    method : str
-        The method's name.
+    mechanism : str
+        The mechanism's name.
     problem : Problem
         The workload and the targets.
     basis : numpy.ndarray, shape (k, d)
@@ -184,18 +184,18 @@ def from_covariance(
     scale = float(np.max(variances / problem.targets))
     if not (np.isfinite(scale) and scale > 0):
         raise SolveFailedError(
-            f"{method}: the largest variance ratio is {scale}; expected a positive number"
+            f"{mechanism}: the largest variance ratio is {scale}; expected a positive number"
         )
     try:
         factor = sla.cholesky(covariance / scale, lower=True)
     except sla.LinAlgError as error:
         raise SolveFailedError(
-            f"{method}: the covariance is not positive definite ({error})"
+            f"{mechanism}: the covariance is not positive definite ({error})"
         ) from error
     whitened = sla.solve_triangular(factor, basis, lower=True)
     profile = np.einsum("ij,ij->j", whitened, whitened)
     return Solution(
-        method,
+        mechanism,
         problem,
         basis,
         operator,

@@ -26,13 +26,13 @@ _WELL_CONDITIONED = 1e-10
 _SPAN_TOLERANCE = 1e-8
 
 
-def from_strategy(method: str, problem: Problem, strategy: Matrix, **facts: Any) -> Solution:
+def from_strategy(mechanism: str, problem: Problem, strategy: Matrix, **facts: Any) -> Solution:
     """The mechanism that answers W by least squares from noisy answers to a strategy.
 
     Parameters
     ----------
-    method : str
-        The method's name.
+    mechanism : str
+        The mechanism's name.
     problem : Problem
         The workload and the targets.
     strategy : numpy.ndarray or scipy.sparse.csr_array, shape (r, d)
@@ -55,10 +55,14 @@ def from_strategy(method: str, problem: Problem, strategy: Matrix, **facts: Any)
         covariance = sla.cho_solve((lower, True), np.eye(len(gram)), check_finite=False)
         symmetric = (covariance + covariance.T) / 2
         basis = np.eye(len(gram))
-        return from_covariance(method, problem, basis, problem.workload.matrix, symmetric, **facts)
+        return from_covariance(
+            mechanism, problem, basis, problem.workload.matrix, symmetric, **facts
+        )
     singular, basis = compact(strategy)
-    representation = _coordinates(method, problem, basis)
-    return from_covariance(method, problem, basis, representation, np.diag(singular**-2), **facts)
+    representation = _coordinates(mechanism, problem, basis)
+    return from_covariance(
+        mechanism, problem, basis, representation, np.diag(singular**-2), **facts
+    )
 
 
 def _gram(strategy: Matrix) -> Array:
@@ -93,7 +97,7 @@ def compact(matrix: Matrix) -> tuple[Array, Array]:
     return singular[:rank], rows[:rank]
 
 
-def _coordinates(method: str, problem: Problem, basis: Array) -> Array:
+def _coordinates(mechanism: str, problem: Problem, basis: Array) -> Array:
     """W in an orthonormal basis."""
     queries = problem.workload.dense
     coordinates = queries @ basis.T
@@ -102,7 +106,7 @@ def _coordinates(method: str, problem: Problem, basis: Array) -> Array:
     bad = np.flatnonzero(missing > allowed)
     if bad.size:
         raise NotApplicableError(
-            f"{method}: query {bad[0]} (counted from 0) of workload {problem.workload.name!r} "
+            f"{mechanism}: query {bad[0]} (counted from 0) of workload {problem.workload.name!r} "
             f"cannot be derived from the strategy, whose rank is {len(basis)} over "
             f"{basis.shape[1]} cells; {bad.size} of {problem.workload.m} queries lie outside "
             "its row space. Use a strategy that spans the workload"

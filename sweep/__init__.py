@@ -11,20 +11,20 @@ They are imported when they are first used, so that ``import sweep`` costs nothi
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sweep.experiment import Experiment, load_experiment
-    from sweep.keeping import arrays
-    from sweep.runner import open_dataset as open
-    from sweep.runner import rerun, run
+    from sweep.experiment.schema import Experiment, load_experiment
+    from sweep.runner.commands import open_dataset as open
+    from sweep.runner.commands import rerun, run
+    from sweep.store.arrays import arrays
 
 __all__ = ["Experiment", "arrays", "load_experiment", "open", "rerun", "run"]
 
 _HOMES = {
-    "Experiment": ("sweep.experiment", "Experiment"),
-    "arrays": ("sweep.keeping", "arrays"),
-    "load_experiment": ("sweep.experiment", "load_experiment"),
-    "open": ("sweep.runner", "open_dataset"),
-    "rerun": ("sweep.runner", "rerun"),
-    "run": ("sweep.runner", "run"),
+    "Experiment": ("sweep.experiment.schema", "Experiment"),
+    "arrays": ("sweep.store.arrays", "arrays"),
+    "load_experiment": ("sweep.experiment.schema", "load_experiment"),
+    "open": ("sweep.runner.commands", "open_dataset"),
+    "rerun": ("sweep.runner.commands", "rerun"),
+    "run": ("sweep.runner.commands", "run"),
 }
 
 

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from sweep.cluster import ClusterSpec
+    from sweep.runner.clusters import ClusterSpec
 
 OK, TROUBLED, BAD_INPUT, BUG, INTERRUPTED = 0, 1, 2, 70, 130
 
 _HELP = """
 Sweeps of differentially private query mechanisms, on a Dask cluster.
 
-An EXPERIMENT is a grid of workloads, variance targets and methods: the name of one that ships
+An EXPERIMENT is a grid of workloads, variance targets and mechanisms: the name of one that ships
 ('sweep list experiments'), or the path of a YAML file. Its results go to a store, a folder with
 a journal and an xarray dataset, DIR/results.zarr, which opens at any moment. Running an
 experiment again solves only what its store does not hold yet.
@@ -47,7 +47,7 @@ _debug = {"on": False}
 
 
 def _complete_experiment(incomplete: str) -> list[str]:
-    from sweep.experiment import experiments
+    from sweep.experiment.schema import experiments
 
     return [name for name in experiments() if name.startswith(incomplete)]
 
@@ -112,16 +112,16 @@ def _options(
 def list_(
     kind: Annotated[
         str | None,
-        typer.Argument(metavar="[KIND]", help="experiments, workloads, targets or methods."),
+        typer.Argument(metavar="[KIND]", help="experiments, workloads, targets or mechanisms."),
     ] = None,
 ) -> None:
-    """List experiments, workloads, targets and methods, each with its parameters.
+    """List experiments, workloads, targets and mechanisms, each with its parameters.
 
-    Example: sweep list methods
+    Example: sweep list mechanisms
     """
     with _sentences():
-        from sweep import catalog, screen
         from sweep.errors import SweepError
+        from sweep.report import catalog, screen
 
         if kind is not None and kind not in catalog.KINDS:
             raise SweepError(f"nothing to list is called {kind!r}; there is: {_named(catalog)}")
@@ -146,9 +146,9 @@ def plan(
     Example: sweep plan vldb-table5 --set d=64,128
     """
     with _sentences():
-        from sweep import plan as planning
-        from sweep import screen
-        from sweep.experiment import load_experiment
+        from sweep.experiment.schema import load_experiment
+        from sweep.plan import dry_run as planning
+        from sweep.report import screen
 
         loaded = load_experiment(experiment, set_ or ())
         folder = store or _default_store(loaded.name)
@@ -174,8 +174,8 @@ def run(
     Example: sweep run vldb-table5 --set d=64,128 --store results/small
     """
     with _sentences(_resume_hint):
-        from sweep import runner
-        from sweep.experiment import load_experiment
+        from sweep.experiment.schema import load_experiment
+        from sweep.runner import commands
 
         loaded = load_experiment(experiment, set_ or ())
         folder = store or _default_store(loaded.name)
@@ -184,7 +184,7 @@ def run(
             _import_from_here()
         _watch(
             folder,
-            lambda tell: runner.run(
+            lambda tell: commands.run(
                 loaded,
                 folder,
                 cluster=spec,
@@ -223,12 +223,12 @@ def rerun(
 ) -> None:
     """Solve some cells again; a cell that was ok keeps its result if it now fails.
 
-    Example: sweep rerun results/vldb-table5 --where "method == 'CA' and d > 256"
+    Example: sweep rerun results/vldb-table5 --where "mechanism == 'CA' and d > 256"
     """
     with _sentences(_resume_hint):
-        from sweep import runner
         from sweep.errors import SweepError
-        from sweep.laid_out import STALE
+        from sweep.plan.stored import STALE
+        from sweep.runner import commands
 
         if failed + stale + (where is not None) > 1:
             raise SweepError("--failed, --stale and --where exclude each other; give one of them")
@@ -238,7 +238,7 @@ def rerun(
             _import_from_here()
         _watch(
             store,
-            lambda tell: runner.rerun(
+            lambda tell: commands.rerun(
                 store,
                 chosen,
                 time_limit=time_limit,
@@ -260,8 +260,8 @@ def status(
     Example: sweep status results/vldb-table5 --errors
     """
     with _sentences():
-        from sweep import screen
-        from sweep import status as states
+        from sweep.report import screen
+        from sweep.runner import status as states
 
         found = states.status(store)
         console = screen.console()
@@ -277,21 +277,21 @@ def show(store: StoreFolder) -> None:
     Example: sweep show results/vldb-table4
     """
     with _sentences():
-        from sweep import runner
-        from sweep.laid_out import experiment_of
-        from sweep.store import open_
+        from sweep.plan.stored import experiment_of
+        from sweep.runner import commands
+        from sweep.store.folder import open_
 
-        dataset = runner.open_dataset(store)
+        dataset = commands.open_dataset(store)
         _show(experiment_of(open_(store)), dataset)
 
 
 def _watch(folder: Path, work: Any) -> None:
     """Do a run under a progress bar, then show its tables and where the dataset is."""
-    from sweep import screen
     from sweep.events import Event, RunEnded, to_all
-    from sweep.laid_out import experiment_of
-    from sweep.progress import ProgressBar
-    from sweep.store import open_
+    from sweep.plan.stored import experiment_of
+    from sweep.report import screen
+    from sweep.report.progress import ProgressBar
+    from sweep.store.folder import open_
 
     ended: list[RunEnded] = []
 
@@ -325,21 +325,21 @@ def _watch(folder: Path, work: Any) -> None:
 
 
 def _show(experiment: Any, dataset: Any) -> None:
-    from sweep import report, screen
+    from sweep.report import screen, tables
 
     console = screen.console()
-    for table in report.tables(dataset, experiment):
+    for table in tables.tables(dataset, experiment):
         console.print(table, markup=False)
         console.print()
 
 
 def _cluster(path: Path | None) -> "ClusterSpec | None":
-    from sweep import cluster
+    from sweep.runner import clusters
 
     if path is None:
         return None
     _import_from_here()
-    return cluster.load(path)
+    return clusters.load(path)
 
 
 def _import_from_here() -> None:
@@ -394,7 +394,7 @@ def _sentences(on_interrupt: str = "interrupted") -> Iterator[None]:
 
 
 def _complain(text: str) -> None:
-    from sweep import screen
+    from sweep.report import screen
 
     if _debug["on"]:
         typer.echo(screen.escaped(traceback.format_exc()), err=True)

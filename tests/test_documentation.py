@@ -13,10 +13,11 @@ from typer.testing import CliRunner
 import solvers
 import sweep
 import workloads
-from sweep import cluster, variables
 from sweep.cli import app
-from sweep.experiment import experiments
-from sweep.grid import expand
+from sweep.dataset import variables
+from sweep.experiment.schema import experiments
+from sweep.grid.expansion import expand
+from sweep.runner import clusters
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
@@ -51,7 +52,7 @@ def one_thread(tmp_path, monkeypatch):
     """In a folder of its own, with a cluster inside this process."""
     written = tmp_path / "one-thread.yaml"
     written.write_text(ONE_THREAD)
-    monkeypatch.setattr(cluster, "LOCAL", cluster.load(written))
+    monkeypatch.setattr(clusters, "LOCAL", clusters.load(written))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -92,7 +93,7 @@ def test_every_file_of_an_experiment_or_a_cluster_is_valid(tmp_path):
         if re.search("^blocks:", text, re.MULTILINE):
             assert expand(sweep.load_experiment(str(written)))
         elif re.search("^module:", text, re.MULTILINE):
-            assert cluster.load(written).module
+            assert clusters.load(written).module
 
 
 def test_what_is_called_a_command_or_an_experiment_is_one():
@@ -101,7 +102,7 @@ def test_what_is_called_a_command_or_an_experiment_is_one():
     called = {match[1] for name in named if (match := re.match(r"sweep ([a-z]+)", name))}
     assert called <= ours
     kinds = r"(vldb|arxiv|kdd16|post13|fisher)-[a-z0-9]+"
-    shipped = experiments().keys() | solvers.methods().keys()
+    shipped = experiments().keys() | solvers.all_mechanisms().keys()
     assert {name for name in named if re.fullmatch(kinds, name)} <= shipped
 
 
@@ -117,8 +118,8 @@ def test_links_between_pages_lead_somewhere():
 
 @pytest.mark.parametrize(
     "known",
-    [solvers.methods(), workloads.families(), workloads.targets.rules()],
-    ids=["methods", "workloads", "targets"],
+    [solvers.all_mechanisms(), workloads.families(), workloads.targets.rules()],
+    ids=["mechanisms", "workloads", "targets"],
 )
 def test_every_name_that_an_experiment_takes_has_its_line(known):
     page = (ROOT / "docs" / "mechanisms.md").read_text()
@@ -157,12 +158,12 @@ def test_a_mechanism_and_a_workload_are_one_file_each(tmp_path):
     command("run", "mine.yaml", "--store", "results", "--cluster", "cluster.yaml")
     data = sweep.open(tmp_path / "results")
     assert (data.status == 2).all()
-    assert data.method.values.tolist() == [
+    assert data.mechanism.values.tolist() == [
         "IP",
         "cells-and-total (weight=0.5)",
         "cells-and-total (weight=1.5)",
         "SM-II",
         "optimal",
     ]
-    assert data.squared_privacy_cost.sel({"method": "IP"}).values == pytest.approx(7.0)
+    assert data.squared_privacy_cost.sel({"mechanism": "IP"}).values == pytest.approx(7.0)
     assert (data.gap >= 0).all()

@@ -119,7 +119,7 @@ class Workload:
         refuse_above_limit(
             self.m * self.d,
             f"workload {self.name!r}: a dense {self.m} x {self.d} matrix",
-            "use a method that works on its structure",
+            "use a mechanism that works on its structure",
         )
         matrix = self.matrix
         return matrix.toarray() if sp.issparse(matrix) else matrix

@@ -21,12 +21,14 @@ def slack(noise: Array, phi: Array) -> Array:
     return 1.0 - phi @ noise.diagonal()
 
 
-def check_noise(method: str, noise: Array, graph: QueryGraph, epsilon: float, phi: Array) -> None:
+def check_noise(
+    mechanism: str, noise: Array, graph: QueryGraph, epsilon: float, phi: Array
+) -> None:
     """Check row sums, Lemma 1 along every edge and Lemma 3.
 
     Parameters
     ----------
-    method : str
+    mechanism : str
         Its name, for the messages.
     noise : numpy.ndarray, shape (n, n)
         X: row i is the distribution of the output when i is the answer.
@@ -46,7 +48,8 @@ def check_noise(method: str, noise: Array, graph: QueryGraph, epsilon: float, ph
     off = float(np.abs(noise.sum(axis=1) - 1).max())
     if not (np.all(np.isfinite(noise)) and noise.min() >= 0 and off <= ROUNDING * graph.n):
         raise SolveFailedError(
-            f"{method}: a row of the noise matrix is no distribution (sum off by {off:.3g}, least "
+            f"{mechanism}: a row of the noise matrix is no distribution (sum off by {off:.3g}, "
+            "least "
             f"entry {noise.min():.3g})"
         )
     factor = np.exp(epsilon) * (1 + ROUNDING)
@@ -56,7 +59,7 @@ def check_noise(method: str, noise: Array, graph: QueryGraph, epsilon: float, ph
             if broken.any():
                 edge, output = np.argwhere(broken)[0]
                 raise SolveFailedError(
-                    f"{method}: not {epsilon:g}-differentially private: answers "
+                    f"{mechanism}: not {epsilon:g}-differentially private: answers "
                     f"{graph.labels[here[edge]]!r} and {graph.labels[there[edge]]!r} give output "
                     f"{graph.labels[output]!r} with probabilities {noise[here[edge], output]:.9g} "
                     f"and {noise[there[edge], output]:.9g}"
@@ -64,4 +67,4 @@ def check_noise(method: str, noise: Array, graph: QueryGraph, epsilon: float, ph
     distance = (noise - phi * noise.diagonal()).sum(axis=1)
     left = slack(noise, phi)
     if left.min() < -ROUNDING * graph.n or np.abs(distance - left).max() > ROUNDING * graph.n:
-        raise SolveFailedError(f"{method}: Lemma 3 fails: slacks from {left.min():.3g}")
+        raise SolveFailedError(f"{mechanism}: Lemma 3 fails: slacks from {left.min():.3g}")

@@ -22,8 +22,8 @@ class GraphSolution:
 
     Attributes
     ----------
-    method : str
-        The method's name.
+    mechanism : str
+        The mechanism's name.
     problem : GraphProblem
         The answers and the variance target.
     epsilon : float
@@ -35,18 +35,18 @@ class GraphSolution:
     iterations : int
         0 for a closed form.
     converged : bool
-        Whether the method reached its own stopping rule.
+        Whether the mechanism reached its own stopping rule.
     timed_out : bool
         Whether it stopped at its time limit instead.
     runtime : float
         Wall-clock seconds of the solve alone.
     notes : Mapping[str, object]
-        What else the method reports.
+        What else the mechanism reports.
     own_numbers : Mapping[str, float]
-        What else a sweep stores of this method, by variable name.
+        What else a sweep stores of this mechanism, by variable name.
     """
 
-    method: str
+    mechanism: str
     problem: GraphProblem
     epsilon: float
     prior: Array
@@ -159,7 +159,7 @@ def given(problem: GraphProblem, epsilon: float, prior: ArrayLike) -> tuple[Arra
 
 
 def from_noise(
-    method: str,
+    mechanism: str,
     problem: GraphProblem,
     epsilon: float,
     prior: ArrayLike,
@@ -170,8 +170,8 @@ def from_noise(
 
     Parameters
     ----------
-    method : str
-        The method's name.
+    mechanism : str
+        The mechanism's name.
     problem : GraphProblem
         The answers and the variance target.
     epsilon : float
@@ -195,5 +195,7 @@ def from_noise(
         If X is not stochastic or not ε-differentially private.
     """
     phi, probabilities = given(problem, epsilon, prior)
-    check_noise(method, noise, problem.graph, epsilon, phi)
-    return GraphSolution(method, problem, float(epsilon), np.asarray(probabilities), noise, **facts)
+    check_noise(mechanism, noise, problem.graph, epsilon, phi)
+    return GraphSolution(
+        mechanism, problem, float(epsilon), np.asarray(probabilities), noise, **facts
+    )

@@ -8,20 +8,20 @@ from solvers.errors import NotApplicableError
 from solvers.marginals.forms import FORMS
 from solvers.marginals.solution import MarginalsSolution
 from solvers.marginals.structure import readable, structure
-from solvers.method import Method
+from solvers.mechanism import Mechanism
 from solvers.problem import Problem
 from workloads.operators import LARGEST_MATRIX_BYTES, Marginals
 
 
 def solver(
-    method: Method, problem: Problem, options: Mapping[str, Any]
+    mechanism: Mechanism, problem: Problem, options: Mapping[str, Any]
 ) -> Callable[[], MarginalsSolution] | None:
     """The solve of a problem in subset variables; None if it takes the query matrix.
 
     Parameters
     ----------
-    method : Method
-        The method asked for.
+    mechanism : Mechanism
+        The mechanism asked for.
     problem : Problem
         The workload and its targets.
     options : Mapping[str, object]
@@ -39,17 +39,17 @@ def solver(
     if not isinstance(problem.workload.operator, Marginals):
         return None
     known = structure(problem)
-    form = FORMS.get(method.name)
+    form = FORMS.get(mechanism.name)
     if form is None:
         obstacle = f"it has no form in subset variables (there is one for {', '.join(FORMS)})"
     elif known is None:
         obstacle = "the targets differ within a marginal; give one for each marginal"
     else:
-        option = form.obstacle(method, options)
+        option = form.obstacle(mechanism, options)
         if option is None:
             return partial(form.solve, known, **{name: options[name] for name in form.options})
         obstacle = f"option {option!r} needs the query matrix; leave it at its default"
-    _refuse_if_too_large(method.name, problem, obstacle)
+    _refuse_if_too_large(mechanism.name, problem, obstacle)
     return None
 
 

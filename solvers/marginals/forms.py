@@ -1,4 +1,4 @@
-"""The methods that have a form in subset variables, each giving what its dense form gives."""
+"""The mechanisms that have a form in subset variables, each giving what its dense form gives."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -16,7 +16,7 @@ from solvers.marginals.noise import CellNoise, QueryNoise, SubsetNoise
 from solvers.marginals.soft_max import Settings, soften
 from solvers.marginals.solution import MarginalsSolution
 from solvers.marginals.structure import Structure
-from solvers.method import Method
+from solvers.mechanism import Mechanism
 from workloads.operators import Array
 
 _AGREEMENT = 1e-6
@@ -26,15 +26,15 @@ _REFINED_TOL = 1e-9
 
 @dataclass(frozen=True)
 class Form:
-    """A method in subset variables.
+    """A mechanism in subset variables.
 
     Attributes
     ----------
     solve : callable
         ``solve(structure, *, option, ...) -> MarginalsSolution``; its options are among those
-        of the dense method, whose defaults and meanings they have.
+        of the dense mechanism, whose defaults and meanings they have.
     indifferent : frozenset of str
-        Options of the dense method that change no answer here, whatever their value.
+        Options of the dense mechanism that change no answer here, whatever their value.
     """
 
     solve: Callable[..., MarginalsSolution]
@@ -46,12 +46,12 @@ class Form:
         parameters = inspect.signature(self.solve).parameters.values()
         return frozenset(p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY)
 
-    def obstacle(self, method: Method, options: Mapping[str, Any]) -> str | None:
-        """The first of the options given that only the dense method knows; None without one."""
+    def obstacle(self, mechanism: Mechanism, options: Mapping[str, Any]) -> str | None:
+        """The first of the options given that only the dense mechanism knows; None without one."""
         return next(
             (
                 name
-                for name, parameter in method.options_on("matrix").items()
+                for name, parameter in mechanism.options_on("matrix").items()
                 if name not in self.options | self.indifferent
                 and options.get(name, parameter.default) != parameter.default
             ),
@@ -236,4 +236,4 @@ FORMS: Mapping[str, Form] = {
     "IP": Form(input_perturbation),
     "GM": Form(gaussian),
 }
-"""Every form by the method's name."""
+"""Every form by the mechanism's name."""

@@ -31,31 +31,31 @@ class MarginalsSolution(Certified):
 
     Attributes
     ----------
-    method : str
-        The method's name.
+    mechanism : str
+        The mechanism's name.
     structure : Structure
         The marginals and their targets.
     noise : Noise
         What the noise is added to and how much.
     known_lower_bound : float, optional
-        A certified lower bound on Δ² that the method came with.
+        A certified lower bound on Δ² that the mechanism came with.
     iterations : int
         Newton steps; 0 for a closed form.
     converged : bool
-        Whether the method reached its own stopping rule.
+        Whether the mechanism reached its own stopping rule.
     timed_out : bool
         Whether it stopped at its time limit instead.
     runtime : float
         Wall-clock seconds of the solve alone.
     notes : dict
-        What else the method reports.
+        What else the mechanism reports.
     weights : numpy.ndarray, shape (number of marginals,), optional
         The dual weights that certify it.
     measures : Mapping of str to float, optional
         What else it is measured by, stored beside its numbers.
     """
 
-    method: str
+    mechanism: str
     structure: Structure
     noise: Noise
     known_lower_bound: float | None = None
@@ -105,7 +105,7 @@ class MarginalsSolution(Certified):
     def lower_bound(self) -> float:
         """A certified lower bound on Δ² over all linear query mechanisms.
 
-        Computed on first use where the method itself brought none.
+        Computed on first use where the mechanism itself brought none.
         """
         if self.known_lower_bound is not None:
             return self.known_lower_bound
@@ -160,7 +160,7 @@ class MarginalsSolution(Certified):
     def record(self) -> dict[str, Any]:
         """The numbers that a sweep stores, by variable name.
 
-        The lower bound is that of the method itself, NaN where it has none.
+        The lower bound is that of the mechanism itself, NaN where it has none.
         """
         known = self.known_lower_bound
         return {
@@ -190,7 +190,8 @@ class MarginalsSolution(Certified):
         m, d = self.problem.workload.shape
         if not self._fits:
             raise NotApplicableError(
-                f"{self.method}: the mechanism is not written out for {readable(m)} queries over "
+                f"{self.mechanism}: the mechanism is not written out for {readable(m)} queries "
+                "over "
                 f"{readable(d)} cells (at most {LARGEST_EXPANDED} of either); use "
                 "marginal_variances, privacy_profile and noise, which describe it entirely"
             )

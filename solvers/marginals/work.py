@@ -5,7 +5,7 @@ from typing import Any
 
 from solvers.marginals.forms import FORMS
 from solvers.marginals.system import LARGEST_FACTORISED
-from solvers.method import Method, Work
+from solvers.mechanism import Mechanism, Work
 from workloads import QueryGraph, Workload
 from workloads.operators import Marginals
 
@@ -16,16 +16,16 @@ _BYTES = 300.0
 
 
 def expected_work(
-    method: Method, workload: Workload | QueryGraph, options: Mapping[str, Any]
+    mechanism: Mechanism, workload: Workload | QueryGraph, options: Mapping[str, Any]
 ) -> Work | None:
-    """The work of a method on marginals with one target for each of them.
+    """The work of a mechanism on marginals with one target for each of them.
 
     The measure is the number of pairs of a marginal and a subset of it, whatever the domain.
 
     Parameters
     ----------
-    method : Method
-        The method asked for.
+    mechanism : Mechanism
+        The mechanism asked for.
     workload : Workload or QueryGraph
         What is asked.
     options : Mapping[str, object]
@@ -34,16 +34,16 @@ def expected_work(
     Returns
     -------
     Work or None
-        None where the workload is not made of marginals, the method has no form, or an option
+        None where the workload is not made of marginals, the mechanism has no form, or an option
         needs the query matrix.
     """
     if not isinstance(workload, Workload) or not isinstance(workload.operator, Marginals):
         return None
-    form = FORMS.get(method.name)
-    if form is None or form.obstacle(method, options) is not None:
+    form = FORMS.get(mechanism.name)
+    if form is None or form.obstacle(mechanism, options) is not None:
         return None
     subsets = workload.operator.subsets
     pairs = sum(2 ** len(subset) for subset in subsets)
     dense = min(len(subsets), LARGEST_FACTORISED) ** 2
-    flops = _LEAST_FLOPS + _FLOPS.get(method.name, _CLOSED_FORM_FLOPS) * pairs
+    flops = _LEAST_FLOPS + _FLOPS.get(mechanism.name, _CLOSED_FORM_FLOPS) * pairs
     return Work(flops=flops, bytes=_BYTES * pairs + 16.0 * dense)

@@ -1,1 +1,1 @@
-"""One module for each mechanism; each defines ``METHODS``, a tuple of `solvers.Method`."""
+"""One module for each mechanism; each defines ``MECHANISMS``, a tuple of `solvers.Mechanism`."""

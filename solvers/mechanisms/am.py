@@ -23,7 +23,7 @@ import numpy as np
 import scipy.linalg as sla
 
 from solvers.deadline import Deadline
-from solvers.method import Method, Work
+from solvers.mechanism import Mechanism, Work
 from solvers.problem import Problem
 from solvers.solution import Solution
 from solvers.strategy import compact, from_strategy
@@ -177,8 +177,8 @@ def work(m: int, d: int) -> Work:
     return Work(flops=6.0 * m * d**2 + 105.0 * d**3, bytes=8.0 * (6 * d**2 + 2 * m * d))
 
 
-METHODS = (
-    Method(
+MECHANISMS = (
+    Mechanism(
         "AM",
         "adaptive mechanism: the workload's eigen-queries with the best weights",
         solve,

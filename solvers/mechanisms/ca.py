@@ -14,7 +14,7 @@ import scipy.linalg as sla
 from solvers import coa, dual
 from solvers.checked import from_dual
 from solvers.errors import OptionError
-from solvers.method import Method, Work
+from solvers.mechanism import Mechanism, Work
 from solvers.problem import Problem
 from solvers.solution import Solution, from_covariance
 
@@ -145,8 +145,8 @@ def work(
     return Work(flops=flops, bytes=100.0 * d * d + 40.0 * m * k)
 
 
-METHODS = (
-    Method(
+MECHANISMS = (
+    Mechanism(
         "CA",
         "the matrix mechanism of least total error",
         partial(_solve, "CA"),
@@ -154,7 +154,7 @@ METHODS = (
         presets=_PUBLISHED,
         work=work,
     ),
-    Method(
+    Mechanism(
         "wCA-I",
         "CA with every query weighted by the inverse of its target",
         partial(_solve, "wCA-I"),
@@ -163,7 +163,7 @@ METHODS = (
         presets=_PUBLISHED,
         work=work,
     ),
-    Method(
+    Mechanism(
         "wCA-II",
         "CA with every query weighted by the inverse square root of its target",
         partial(_solve, "wCA-II"),

@@ -12,8 +12,8 @@ Where the papers leave a choice open:
 - **μ**: the soft maximum exceeds the maximum by at most μ log d; μ makes that half of ``tol``
   times the largest diagonal entry of the start.
 - **stopping**: the soft-max weights p bound the total error of every strategy from below by
-  || W diag(p)^1/2 ||_*². The method stops once that certifies a relative gap of ``tol``,
-  which with this μ the minimiser itself does. A first-order method does not go much
+  || W diag(p)^1/2 ||_*². The mechanism stops once that certifies a relative gap of ``tol``,
+  which with this μ the minimiser itself does. A first-order mechanism does not go much
   further; `CA` is the exact optimum of the same program.
 - **rank**: over all cells (6) has no minimiser where W is rank deficient, which KDD'16 names
   as the source of its numerical errors. Here X = Pᵀ Y P with the right singular vectors P of
@@ -32,7 +32,7 @@ from scipy.special import logsumexp, softmax
 
 from solvers.deadline import Deadline
 from solvers.errors import OptionError
-from solvers.method import Method, Work
+from solvers.mechanism import Mechanism, Work
 from solvers.problem import Problem
 from solvers.solution import Solution, from_covariance
 from solvers.strategy import compact
@@ -233,8 +233,8 @@ def work(m: int, d: int) -> Work:
     return Work(flops=6.0 * m * d**2 + 400 * 12.0 * d**3, bytes=8.0 * (14 * d**2 + 2 * m * d))
 
 
-METHODS = (
-    Method(
+MECHANISMS = (
+    Mechanism(
         "ESM",
         "exponential smoothing mechanism: a soft maximum in the total error's program",
         solve,

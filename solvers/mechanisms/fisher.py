@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from solvers.method import Method, Work
+from solvers.mechanism import Mechanism, Work
 from solvers.problem import Problem
 from solvers.solution import Solution, from_covariance
 from solvers.spectral import spectrum
@@ -45,8 +45,8 @@ def work(m: int, d: int) -> Work:
     return Work(flops=30.0 * d**3 + 2.0 * m * d * d, bytes=48.0 * d * d + 24.0 * m * d)
 
 
-METHODS = (
-    Method(
+MECHANISMS = (
+    Mechanism(
         "fisher",
         "Gaussian noise of least Fisher information, covariance ~ (W Wᵀ)^(1/2)",
         solve,

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from solvers.budget import NoBudget
 from solvers.errors import NotApplicableError, OptionError
 from solvers.fisher import CosineSquared
-from solvers.method import Method
+from solvers.mechanism import Mechanism
 from solvers.perturbation import DATA, QUERIES, check_place
 from solvers.problem import Problem
 from solvers.pure import PureSolution
@@ -129,8 +129,8 @@ def _check_orthogonal(problem: Problem) -> None:
         )
 
 
-METHODS = (
-    Method(
+MECHANISMS = (
+    Mechanism(
         "fisher-bounded",
         "noise of least Fisher information on a box, density cos²; no finite ε",
         solve,

@@ -22,7 +22,7 @@ import numpy as np
 from solvers import basis as bases
 from solvers.deadline import Deadline
 from solvers.errors import OptionError
-from solvers.method import Method, Work
+from solvers.mechanism import Mechanism, Work
 from solvers.newton_cg import Direction, Settings, line_search
 from solvers.problem import Problem
 from solvers.softmax import Hessian, Iterate, SoftMax, begin, weights
@@ -170,8 +170,8 @@ def work(m: int, d: int) -> Work:
     return Work(flops=1000 * step, bytes=8.0 * (10 * d**2 + 3 * m * d))
 
 
-METHODS = (
-    Method(
+MECHANISMS = (
+    Mechanism(
         "GD",
         "gradient descent on the soft maxima of privacy cost and of variance ratios",
         solve,

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from solvers.errors import NotApplicableError
 from solvers.graph import geometric as graph
-from solvers.method import Method
+from solvers.mechanism import Mechanism
 from solvers.noise import Geometric
 from solvers.perturbation import QUERIES, perturbed
 from solvers.problem import Problem
@@ -48,8 +48,8 @@ def solve(problem: Problem, *, on: str = QUERIES) -> PureSolution:
     return perturbed("geometric", problem, Geometric(), on)
 
 
-METHODS = (
-    Method(
+MECHANISMS = (
+    Mechanism(
         "geometric",
         "two-sided geometric noise on every query or on every cell of x; pure ε",
         solve,

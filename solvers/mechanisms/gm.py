@@ -3,7 +3,7 @@
 import numpy as np
 import scipy.sparse as sp
 
-from solvers.method import Method, Work
+from solvers.mechanism import Mechanism, Work
 from solvers.problem import Problem
 from solvers.solution import Solution
 from workloads.operators import Array, Explicit
@@ -41,8 +41,8 @@ def work(m: int, d: int) -> Work:
     return Work(flops=4.0 * m * d, bytes=16.0 * m * d)
 
 
-METHODS = (
-    Method(
+MECHANISMS = (
+    Mechanism(
         "GM",
         "Gaussian mechanism: independent noise of one variance on every query",
         solve,

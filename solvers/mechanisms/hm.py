@@ -20,7 +20,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from solvers.errors import OptionError
-from solvers.method import Method, Work
+from solvers.mechanism import Mechanism, Work
 from solvers.problem import Problem
 from solvers.solution import Solution
 from solvers.strategy import from_strategy
@@ -118,8 +118,8 @@ def work(m: int, d: int) -> Work:
     return Work(flops=2.0 * d**3 + 2.0 * m * d**2, bytes=8.0 * (4 * d**2 + 2 * m * d))
 
 
-METHODS = (
-    Method(
+MECHANISMS = (
+    Mechanism(
         "HM",
         "hierarchical mechanism: equal noise on a tree of range counts, least squares",
         solve,

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from solvers.method import Method
+from solvers.mechanism import Mechanism
 from solvers.problem import Problem
 from solvers.solution import Solution
 
@@ -24,8 +24,8 @@ def solve(problem: Problem) -> Solution:
     )
 
 
-METHODS = (
-    Method(
+MECHANISMS = (
+    Mechanism(
         "IP",
         "input perturbation: independent noise of one variance on every cell of x",
         solve,

@@ -6,7 +6,7 @@ printed upside down (`solvers.fisher.laplace_scale`).
 
 from dataclasses import replace
 
-from solvers.method import Method
+from solvers.mechanism import Mechanism
 from solvers.noise import Laplace
 from solvers.perturbation import DATA, QUERIES, perturbed
 from solvers.problem import Problem
@@ -44,8 +44,8 @@ def solve(problem: Problem, *, on: str = QUERIES) -> PureSolution:
     return replace(solution, measures=measures)
 
 
-METHODS = (
-    Method(
+MECHANISMS = (
+    Mechanism(
         "laplace",
         "independent Laplace noise on every query or on every cell of x; pure ε",
         solve,

@@ -1,7 +1,7 @@
 """The most useful mechanism on a query graph for a prior, by linear programming."""
 
 from solvers.graph.lp_optimal import solve
-from solvers.method import Method, Work
+from solvers.mechanism import Mechanism, Work
 
 
 def work(m: int, d: int) -> Work:
@@ -9,8 +9,8 @@ def work(m: int, d: int) -> Work:
     return Work(flops=1.7e3 * float(m) ** 4, bytes=2e3 * m * d)
 
 
-METHODS = (
-    Method(
+MECHANISMS = (
+    Mechanism(
         "lp-optimal",
         "greatest utility for a prior on a query graph, by linear programming",
         source="POST 2013, section 2.2; Ghosh, Roughgarden, Sundararajan",

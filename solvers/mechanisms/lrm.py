@@ -33,7 +33,7 @@ import scipy.linalg as sla
 
 from solvers.deadline import Deadline
 from solvers.errors import OptionError, SolveFailedError
-from solvers.method import Method, Work
+from solvers.mechanism import Mechanism, Work
 from solvers.problem import Problem
 from solvers.solution import Solution, from_covariance
 from solvers.strategy import compact
@@ -184,8 +184,8 @@ def work(m: int, d: int) -> Work:
     return Work(flops=flops, bytes=8.0 * (16 * d**2 + 3 * m * d))
 
 
-METHODS = (
-    Method(
+MECHANISMS = (
+    Mechanism(
         "LRM",
         "low-rank mechanism: W = B L with short columns of L, by an augmented Lagrangian",
         solve,

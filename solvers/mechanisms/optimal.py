@@ -11,7 +11,7 @@ from solvers.checked import from_dual
 from solvers.deadline import Deadline
 from solvers.dual import DualResult
 from solvers.errors import OptionError, SolveFailedError
-from solvers.method import Method, Work
+from solvers.mechanism import Mechanism, Work
 from solvers.newton_system import heaviest_count
 from solvers.problem import Problem
 from solvers.refined import Level, refine
@@ -203,8 +203,8 @@ def work(m: int, d: int, *, form_work: int | None = None) -> Work:
     return Work(flops=flops, bytes=16.0 * heavy**2 + 40.0 * (m + d) * k + 8.0 * m * d)
 
 
-METHODS = (
-    Method(
+MECHANISMS = (
+    Mechanism(
         "optimal",
         "the certified optimum: least privacy cost that meets every target",
         solve,

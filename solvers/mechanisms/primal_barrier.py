@@ -20,7 +20,7 @@ Where the paper leaves a choice open:
   curvature of the profile is diagonal there. A Newton step solves one dense symmetric system
   in k(k+1)/2 + 1 unknowns.
 
-That system has about k⁴/4 entries, which ends the method at k of about two hundred; the
+That system has about k⁴/4 entries, which ends the mechanism at k of about two hundred; the
 paper names d = 64 as the limit of its own. `optimal` has no such limit: the two share only
 the factorisation of the workload.
 """
@@ -33,7 +33,7 @@ import scipy.linalg as sla
 
 from solvers.deadline import Deadline
 from solvers.errors import NotApplicableError
-from solvers.method import Method, Work
+from solvers.mechanism import Mechanism, Work
 from solvers.problem import Problem
 from solvers.solution import Solution, from_covariance, quadratic_forms
 from workloads.operators import Array
@@ -283,8 +283,8 @@ def work(m: int, d: int) -> Work:
     return Work(flops=40 * step, bytes=system_bytes(d, m, d))
 
 
-METHODS = (
-    Method(
+MECHANISMS = (
+    Mechanism(
         "interior-point",
         "the optimum of Problem 1 by a primal barrier, for small workloads",
         solve,

@@ -1,10 +1,10 @@
 """Randomised response on the answers of a query graph."""
 
 from solvers.graph.randomised_response import solve
-from solvers.method import Method
+from solvers.mechanism import Mechanism
 
-METHODS = (
-    Method(
+MECHANISMS = (
+    Mechanism(
         "randomised-response",
         "the true answer of a query graph or any other, whatever the graph",
         source="Warner, JASA 60 (1965), for n answers",

@@ -11,7 +11,7 @@ from solvers import certificate, dual, newton_cg, softmax, softmax_dual
 from solvers.checked import from_dual
 from solvers.deadline import Deadline
 from solvers.errors import OptionError
-from solvers.method import Method, Work
+from solvers.mechanism import Mechanism, Work
 from solvers.newton_system import heaviest_count
 from solvers.problem import Problem
 from solvers.solution import Solution, from_covariance
@@ -262,8 +262,8 @@ def work(m: int, d: int, *, algorithm: Algorithm = "dual", form_work: int | None
     return Work(flops=flops, bytes=16.0 * heavy**2 + 40.0 * (m + d) * k + 8.0 * m * d)
 
 
-METHODS = (
-    Method(
+MECHANISMS = (
+    Mechanism(
         "SM-II",
         "soft maxima of privacy cost and of variance ratios, at rising sharpness",
         solve,

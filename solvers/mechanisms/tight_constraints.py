@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from solvers.errors import NotApplicableError, OptionError
 from solvers.graph import tight_constraints as graph
-from solvers.method import Method
+from solvers.mechanism import Mechanism
 from solvers.noise import TruncatedGeometric
 from solvers.problem import Problem
 from solvers.pure import PureSolution, calibrated
@@ -97,8 +97,8 @@ def _queries_per_record(matrix: Matrix) -> int:
     return int(np.bincount(sp.coo_array(matrix).nonzero()[1]).max())
 
 
-METHODS = (
-    Method(
+MECHANISMS = (
+    Mechanism(
         "tight-constraints",
         "noise with every privacy constraint tight; counts by truncated geometric noise",
         solve,

@@ -16,7 +16,7 @@ entries -1, 0 and 1 with the total on top. Where the papers leave a choice open:
 import numpy as np
 import scipy.sparse as sp
 
-from solvers.method import Method, Work
+from solvers.mechanism import Mechanism, Work
 from solvers.problem import Problem
 from solvers.solution import Solution
 from solvers.strategy import from_strategy
@@ -53,8 +53,8 @@ def work(m: int, d: int) -> Work:
     return Work(flops=2.0 * d**3 + 2.0 * m * d**2, bytes=8.0 * (4 * d**2 + 2 * m * d))
 
 
-METHODS = (
-    Method(
+MECHANISMS = (
+    Mechanism(
         "WM",
         "wavelet mechanism: equal noise on weighted Haar coefficients",
         solve,

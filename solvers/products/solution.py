@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from solvers.certified import Certified
 from solvers.deadline import Deadline
 from solvers.errors import NotApplicableError
-from solvers.method import Method, Work
+from solvers.mechanism import Mechanism, Work
 from solvers.problem import Problem
 from solvers.products.structure import factors
 from solvers.solution import Solution
@@ -35,8 +35,8 @@ class ProductSolution(Certified):
 
     Attributes
     ----------
-    method : str
-        The method's name.
+    mechanism : str
+        The mechanism's name.
     problem : Problem
         The workload and its targets.
     parts : tuple of Solution
@@ -45,7 +45,7 @@ class ProductSolution(Certified):
         Wall-clock seconds of the solve alone.
     """
 
-    method: str
+    mechanism: str
     problem: Problem
     parts: tuple[Solution, ...]
     runtime: float = float("nan")
@@ -167,21 +167,21 @@ class ProductSolution(Certified):
         rows, columns = (prod(array.shape[i] for array in arrays) for i in (0, 1))
         if 8 * rows * columns > LARGEST_MATRIX_BYTES:
             raise NotApplicableError(
-                f"{self.method}: {what} is not written out as a {rows} x {columns} matrix; "
+                f"{self.mechanism}: {what} is not written out as a {rows} x {columns} matrix; "
                 "use the factors in parts, which describe it entirely"
             )
         return _kron(arrays)
 
 
 def solver(
-    method: Method, problem: Problem, options: Mapping[str, Any]
+    mechanism: Mechanism, problem: Problem, options: Mapping[str, Any]
 ) -> Callable[[], ProductSolution] | None:
     """The solve of a product factor by factor; None if it takes the query matrix.
 
     Parameters
     ----------
-    method : Method
-        The method asked for.
+    mechanism : Mechanism
+        The mechanism asked for.
     problem : Problem
         The workload and its targets.
     options : Mapping[str, object]
@@ -190,36 +190,36 @@ def solver(
     Returns
     -------
     callable or None
-        None too where the method is not multiplicative, or an option other than
+        None too where the mechanism is not multiplicative, or an option other than
         ``tol``, ``max_iterations`` and ``time_limit`` differs from its default.
     """
     known = factors(problem)
-    if known is None or method.name not in _MULTIPLICATIVE:
+    if known is None or mechanism.name not in _MULTIPLICATIVE:
         return None
-    for name, parameter in method.options_on("matrix").items():
+    for name, parameter in mechanism.options_on("matrix").items():
         if name not in _SHARED_OPTIONS and options[name] != parameter.default:
             return None
-    return partial(_solve, method, problem, known, options)
+    return partial(_solve, mechanism, problem, known, options)
 
 
 def expected_work(
-    method: Method, workload: Workload | QueryGraph, options: Mapping[str, Any]
+    mechanism: Mechanism, workload: Workload | QueryGraph, options: Mapping[str, Any]
 ) -> Work | None:
     """The work of all factors of a product; None where the query matrix is taken."""
-    if method.name not in _MULTIPLICATIVE or not isinstance(workload, Workload):
+    if mechanism.name not in _MULTIPLICATIVE or not isinstance(workload, Workload):
         return None
     operator = workload.operator
     if not isinstance(operator, Kronecker) or len(operator.terms) > 1:
         return None
     shapes = [(int(part.shape[0]), int(part.shape[1])) for part in operator.terms[0]]
-    works = [method.expected_work(rows, columns, options) for rows, columns in shapes]
+    works = [mechanism.expected_work(rows, columns, options) for rows, columns in shapes]
     m, d = workload.shape
     stored = 8.0 * (m if m <= LARGEST_LISTED else 1) + 8.0 * (d if d <= LARGEST_LISTED else 1)
     return Work(sum(w.flops for w in works), stored + max(w.bytes for w in works))
 
 
 def _solve(
-    method: Method, problem: Problem, parts: tuple[Problem, ...], options: Mapping[str, Any]
+    mechanism: Mechanism, problem: Problem, parts: tuple[Problem, ...], options: Mapping[str, Any]
 ) -> ProductSolution:
     given = dict(options)
     if "tol" in given:
@@ -229,11 +229,11 @@ def _solve(
     for part in parts:
         if "time_limit" in given:
             given["time_limit"] = deadline.remaining
-        solution = method.solver("matrix")(part, **given)
+        solution = mechanism.solver("matrix")(part, **given)
         if not isinstance(solution, Solution):
-            raise NotApplicableError(f"{method.name}: its answer on a factor has no covariance")
+            raise NotApplicableError(f"{mechanism.name}: its answer on a factor has no covariance")
         solved.append(solution.confirmed())
-    return ProductSolution(method.name, problem, tuple(solved))
+    return ProductSolution(mechanism.name, problem, tuple(solved))
 
 
 def _kron(arrays: Sequence[Array]) -> Array:

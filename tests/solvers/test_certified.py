@@ -17,11 +17,11 @@ def twelve_decades(seed=0):
 
 
 @pytest.mark.parametrize("seed", range(8))
-@pytest.mark.parametrize("method", ["optimal", "SM-II", "interior-point"])
-def test_queries_of_norms_far_apart_are_refused_or_cost_what_is_possible(method, seed):
+@pytest.mark.parametrize("mechanism", ["optimal", "SM-II", "interior-point"])
+def test_queries_of_norms_far_apart_are_refused_or_cost_what_is_possible(mechanism, seed):
     matrix = twelve_decades(seed)
     try:
-        found = solvers.solve(method, matrix)
+        found = solvers.solve(mechanism, matrix)
     except SolveFailedError:
         return
     assert found.squared_privacy_cost >= found.lower_bound * (1 - ROUNDING)

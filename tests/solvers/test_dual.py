@@ -112,7 +112,7 @@ def test_light_weights_are_left_to_their_diagonal(monkeypatch):
 
 @settings(max_examples=40)
 @given(st.integers(0, 10_000))
-def test_any_weights_bound_the_cost_of_any_method_from_below(seed):
+def test_any_weights_bound_the_cost_of_any_mechanism_from_below(seed):
     rng = np.random.default_rng(seed)
     m, d = int(rng.integers(1, 9)), int(rng.integers(1, 9))
     matrix = rng.integers(-2, 3, size=(m, d)).astype(float)

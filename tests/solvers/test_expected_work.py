@@ -1,4 +1,4 @@
-"""What a solve is expected to take, by its method, its options and its workload's structure."""
+"""What a solve is expected to take, by its mechanism, its options and its workload's structure."""
 
 import pytest
 
@@ -6,10 +6,10 @@ import solvers
 import workloads
 
 
-@pytest.mark.parametrize("name", solvers.methods())
+@pytest.mark.parametrize("name", solvers.all_mechanisms())
 def test_more_queries_over_more_cells_take_no_less(name):
-    method = solvers.methods()[name]
-    small, large = (method.expected_work(n, n, {}) for n in (64, 512))
+    mechanism = solvers.all_mechanisms()[name]
+    small, large = (mechanism.expected_work(n, n, {}) for n in (64, 512))
     assert 0 < small.flops <= large.flops
     assert 0 < small.bytes <= large.bytes
 
@@ -17,7 +17,7 @@ def test_more_queries_over_more_cells_take_no_less(name):
 def test_presets_have_their_own_cost():
     workload = workloads.make("range", d=256)
     for name in ("SM-II", "CA"):
-        options = solvers.methods()[name].resolve("published", {})
+        options = solvers.all_mechanisms()[name].resolve("published", {})
         assert (
             solvers.expected_work(name, workload, options).flops
             > 2 * solvers.expected_work(name, workload).flops

@@ -53,10 +53,10 @@ def test_no_noise_of_its_total_variance_tells_less(seed):
     assert information * np.trace(covariance) >= least * (1 - 1e-9)
 
 
-@pytest.mark.parametrize("method", ["GM", "IP", "HM", "CA", "optimal"])
-def test_no_gaussian_method_tells_less(method):
+@pytest.mark.parametrize("mechanism", ["GM", "IP", "HM", "CA", "optimal"])
+def test_no_gaussian_mechanism_tells_less(mechanism):
     prefix = np.tril(np.ones((16, 16)))
-    least, other = (solvers.solve(name, prefix).record() for name in ("fisher", method))
+    least, other = (solvers.solve(name, prefix).record() for name in ("fisher", mechanism))
     assert other["fisher_information"] * other["total_variance"] >= least[
         "fisher_information"
     ] * least["total_variance"] * (1 - 1e-9)

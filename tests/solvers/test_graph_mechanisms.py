@@ -243,8 +243,8 @@ def test_what_geometric_refuses(graph, params, options, error, sentence):
         solvers.solve("geometric", workloads.make(graph, **params), **options)
 
 
-def test_methods_say_which_workloads_they_take():
-    known = solvers.methods()
+def test_mechanisms_say_which_workloads_they_take():
+    known = solvers.all_mechanisms()
     assert known["geometric"].asks == known["tight-constraints"].asks == ("matrix", "graph")
     assert known["lp-optimal"].asks == known["randomised-response"].asks == ("graph",)
     assert known["CA"].asks == ("matrix",)

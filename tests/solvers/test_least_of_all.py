@@ -11,11 +11,11 @@ import solvers
 OTHERS = ("AM", "ESM", "fisher", "GM", "HM", "IP", "LRM", "optimal", "SM-II", "WM")
 
 
-@pytest.mark.parametrize("method", OTHERS)
+@pytest.mark.parametrize("mechanism", OTHERS)
 @pytest.mark.parametrize("name", FAMILIES)
-def test_on_every_family(name, method):
+def test_on_every_family(name, mechanism):
     workload = family(name)
-    found = solvers.solve(method, workload)
+    found = solvers.solve(mechanism, workload)
     least = solvers.solve("CA", workload)
     optimum = solvers.solve("optimal", workload)
     assert total_error(found) >= total_error(least) * (1 - 1e-7)
@@ -25,10 +25,10 @@ def test_on_every_family(name, method):
 
 @settings(max_examples=25)
 @given(st.integers(0, 10_000), st.sampled_from(OTHERS))
-def test_on_any_workload_with_any_targets(seed, method):
+def test_on_any_workload_with_any_targets(seed, mechanism):
     queries = random_queries(seed)
     targets = np.random.default_rng(seed).uniform(0.3, 3, len(queries))
-    found = solvers.solve(method, queries, targets)
+    found = solvers.solve(mechanism, queries, targets)
     least = solvers.solve("CA", queries, targets)
     optimum = solvers.solve("optimal", queries, targets)
     assert total_error(found) >= total_error(least) * (1 - 1e-7)

@@ -13,7 +13,7 @@ CLOSED = [name for name in FORMS if name not in ("optimal", "SM-II")]
 
 
 def dense(name, problem, **options):
-    return solvers.methods()[name].solve(problem, **options)
+    return solvers.all_mechanisms()[name].solve(problem, **options)
 
 
 def structured(name, problem, **options):

@@ -12,16 +12,16 @@ from solvers import MarginalsSolution, Solution
     ("values", "orders"), [([10, 10, 10], [1, 2]), ([6, 10, 12], [1, 2]), ([3, 4, 5, 6], [0, 1, 3])]
 )
 @pytest.mark.parametrize("rule", ["uniform", "random-by-group"])
-@pytest.mark.parametrize("method", ["optimal", "CA", "wCA-I", "fisher", "IP", "GM"])
-def test_the_query_matrix_confirms_every_number(values, orders, rule, method):
+@pytest.mark.parametrize("mechanism", ["optimal", "CA", "wCA-I", "fisher", "IP", "GM"])
+def test_the_query_matrix_confirms_every_number(values, orders, rule, mechanism):
     workload = workloads.make("marginals", attributes=len(values), values=values, orders=orders)
     targets = workloads.targets.make(rule, workload)
-    structured = solvers.solve(method, workload, targets)
-    dense = solvers.solve(method, workload.matrix, targets)
+    structured = solvers.solve(mechanism, workload, targets)
+    dense = solvers.solve(mechanism, workload.matrix, targets)
     assert isinstance(structured, MarginalsSolution)
     assert isinstance(dense, Solution)
     assert structured.squared_privacy_cost == pytest.approx(dense.squared_privacy_cost, rel=3e-6)
-    if method not in ("optimal", "wCA-I"):
+    if mechanism not in ("optimal", "wCA-I"):
         np.testing.assert_allclose(structured.query_variances, dense.query_variances, rtol=1e-4)
-    if method == "optimal":
+    if mechanism == "optimal":
         assert structured.lower_bound == pytest.approx(dense.lower_bound, rel=3e-6)

@@ -92,9 +92,9 @@ def residual_planner(problem):
 
 @settings(max_examples=30)
 @given(problems(least_size=2), st.sampled_from([("CA", 0), ("wCA-II", 1), ("wCA-I", 2)]))
-def test_total_error_is_residual_planners(problem, method):
+def test_total_error_is_residual_planners(problem, mechanism):
     """Its closed form: (sum_S sqrt(v_S p_S))² at unit privacy cost."""
-    name, power = method
+    name, power = mechanism
     p, variances = residual_planner(problem)
     first = np.unique(problem.workload.groups, return_index=True)[1]
     weights = np.array(problem.workload.group_sizes) * problem.targets[first] ** -float(power)
@@ -163,7 +163,7 @@ def test_one_marginal_less_or_one_target_looser_never_costs_more(problem):
 
 @settings(max_examples=25)
 @given(problems(), st.integers(0, 2**32 - 1))
-def test_any_weights_certify_and_no_method_beats_them(problem, seed):
+def test_any_weights_certify_and_no_mechanism_beats_them(problem, seed):
     known = solvers.marginals.structure(problem)
     weights = np.random.default_rng(seed).exponential(size=known.targets.size)
     bound = known.program.lower_bound(weights)

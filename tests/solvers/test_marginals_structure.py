@@ -161,10 +161,12 @@ def test_expected_work_goes_by_the_marginals_not_by_the_domain():
     for name in FORMS:
         assert solvers.expected_work(name, small) == solvers.expected_work(name, large)
         assert solvers.expected_work(name, large).bytes < 1e9
-        own = solvers.methods()[name].work(64, 64)
+        own = solvers.all_mechanisms()[name].work(64, 64)
         assert solvers.expected_work(name, dense) == own
-    assert solvers.expected_work("AM", large) == solvers.methods()["AM"].work(large.m, large.d)
-    published = solvers.methods()["CA"].resolve("published", {})
+    assert solvers.expected_work("AM", large) == solvers.all_mechanisms()["AM"].work(
+        large.m, large.d
+    )
+    published = solvers.all_mechanisms()["CA"].resolve("published", {})
     assert solvers.expected_work("CA", small, published).flops > 1e20
 
 

@@ -110,7 +110,7 @@ def test_order_signs_and_repetition_do_not_matter(seed):
 
 @settings(max_examples=20)
 @given(st.integers(0, 10_000))
-def test_no_method_beats_the_lower_bound(seed):
+def test_no_mechanism_beats_the_lower_bound(seed):
     matrix, targets = random_problem(seed)
     bound = solvers.solve("optimal", matrix, targets).lower_bound
     for name in ("IP", "GM", "CA", "fisher"):
@@ -201,14 +201,14 @@ def test_converged_is_said_of_the_gap_that_is_reported():
         assert found.converged is (found.gap <= tol)
 
 
-@pytest.mark.parametrize("method", ["optimal", "SM-II", "CA", "IP", "GM", "fisher"])
+@pytest.mark.parametrize("mechanism", ["optimal", "SM-II", "CA", "IP", "GM", "fisher"])
 @pytest.mark.parametrize(
     ("matrix", "target"),
     [(np.tri(8), 1e-80), (np.tri(8), 1e70), (5e-324 * np.eye(2), 1.0), (1e160 * np.eye(2), 1.0)],
 )
-def test_scales_beyond_all_precision_are_refused(method, matrix, target):
+def test_scales_beyond_all_precision_are_refused(mechanism, matrix, target):
     with pytest.raises(TargetsError, match="scale the queries or the targets"):
-        solvers.solve(method, matrix, target)
+        solvers.solve(mechanism, matrix, target)
 
 
 def test_one_cell_and_one_query_that_carry_nearly_all_weight():
@@ -225,12 +225,12 @@ def proven_by(weights, matrix, targets):
     return norm**2 / (weights.p.sum() * weights.q.sum())
 
 
-@pytest.mark.parametrize("method", ["optimal", "SM-II"])
+@pytest.mark.parametrize("mechanism", ["optimal", "SM-II"])
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 10_000), max_iterations=st.sampled_from([3, 8, 100]))
-def test_the_weights_prove_the_lower_bound(method, seed, max_iterations):
+def test_the_weights_prove_the_lower_bound(mechanism, seed, max_iterations):
     matrix, targets = random_problem(seed)
-    found = solvers.solve(method, matrix, targets, max_iterations=max_iterations)
+    found = solvers.solve(mechanism, matrix, targets, max_iterations=max_iterations)
     assert proven_by(found.weights, matrix, targets) == pytest.approx(found.lower_bound, rel=1e-9)
 
 

@@ -184,11 +184,11 @@ def test_a_smaller_neighbour_saves_newton_steps_and_changes_nothing_beyond_the_g
 
 def test_only_the_plain_objective_certifies_the_privacy_cost():
     for name in ("optimal", "SM-II"):
-        method = solvers.methods()[name]
-        assert method.certifies({})
-        assert method.certifies({"tol": 1e-3, "total_error_weight": 0.0})
-        assert not method.certifies({"total_error_weight": 0.5})
-    assert not solvers.methods()["CA"].certifies({})
+        mechanism = solvers.all_mechanisms()[name]
+        assert mechanism.certifies({})
+        assert mechanism.certifies({"tol": 1e-3, "total_error_weight": 0.0})
+        assert not mechanism.certifies({"total_error_weight": 0.5})
+    assert not solvers.all_mechanisms()["CA"].certifies({})
 
 
 def test_a_level_that_starts_far_from_its_centre():

@@ -11,11 +11,11 @@ import workloads
 @pytest.mark.parametrize(
     "form", [np.array, sp.csr_array, sp.csr_matrix, sp.csc_array, sp.coo_array]
 )
-@pytest.mark.parametrize("method", ["IP", "GM", "optimal", "CA"])
-def test_what_is_done_to_the_callers_arrays_later_changes_nothing(form, method):
+@pytest.mark.parametrize("mechanism", ["IP", "GM", "optimal", "CA"])
+def test_what_is_done_to_the_callers_arrays_later_changes_nothing(form, mechanism):
     matrix, targets = form(np.tri(6)), np.arange(1.0, 7.0)
-    solution = solvers.solve(method, matrix, targets)
-    untouched = solvers.solve(method, np.tri(6), np.arange(1.0, 7.0))
+    solution = solvers.solve(mechanism, matrix, targets)
+    untouched = solvers.solve(mechanism, np.tri(6), np.arange(1.0, 7.0))
     (matrix if isinstance(matrix, np.ndarray) else matrix.data)[...] *= 100
     targets *= 1e-3
     np.testing.assert_allclose(solution.problem.workload.dense, np.tri(6))

@@ -28,14 +28,14 @@ def some_factors(seed, count=2):
 
 @settings(max_examples=30)
 @given(st.integers(0, 10_000), st.sampled_from(["optimal", "CA", "fisher", "GM", "IP"]))
-def test_the_dense_solver_agrees(seed, method):
+def test_the_dense_solver_agrees(seed, mechanism):
     workload = product_of(*some_factors(seed))
-    structured = solvers.solve(method, workload, 3.0)
-    dense = solvers.solve(method, workload.dense, 3.0)
+    structured = solvers.solve(mechanism, workload, 3.0)
+    dense = solvers.solve(mechanism, workload.dense, 3.0)
     assert isinstance(structured, ProductSolution)
     assert isinstance(dense, Solution)
     assert structured.squared_privacy_cost == pytest.approx(dense.squared_privacy_cost, rel=1e-5)
-    if method in ("GM", "IP", "fisher"):
+    if mechanism in ("GM", "IP", "fisher"):
         np.testing.assert_allclose(
             structured.query_variances, dense.query_variances, rtol=1e-6, atol=1e-12
         )
@@ -46,9 +46,9 @@ def test_the_dense_solver_agrees(seed, method):
 
 @settings(max_examples=20)
 @given(st.integers(0, 10_000), st.sampled_from(["optimal", "CA", "IP"]))
-def test_basis_representation_and_covariance_give_the_same_numbers(seed, method):
+def test_basis_representation_and_covariance_give_the_same_numbers(seed, mechanism):
     workload = product_of(*some_factors(seed, count=3))
-    found = solvers.solve(method, workload, 0.5)
+    found = solvers.solve(mechanism, workload, 0.5)
     basis, left, sigma = found.basis, found.representation, found.covariance
     np.testing.assert_allclose(left @ basis, workload.dense, atol=1e-9)
     variances = np.einsum("ij,jk,ik->i", left.toarray(), sigma, left.toarray())
@@ -109,7 +109,7 @@ def test_expected_work_goes_by_the_factors():
     two = workloads.make("kronecker", terms=[["prefix:64", "prefix:64"]])
     single, double = (solvers.expected_work("optimal", w) for w in (one, two))
     assert double.flops == 2 * single.flops
-    assert solvers.expected_work("HM", two) == solvers.methods()["HM"].work(4096, 4096)
+    assert solvers.expected_work("HM", two) == solvers.all_mechanisms()["HM"].work(4096, 4096)
 
 
 def test_a_covariance_too_large_to_write_out_keeps_nothing_else_back():

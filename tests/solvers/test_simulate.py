@@ -20,7 +20,7 @@ def holds(found, truth):
 
 
 @pytest.mark.parametrize(
-    ("method", "options"),
+    ("mechanism", "options"),
     [
         ("GM", {}),
         ("IP", {}),
@@ -36,8 +36,8 @@ def holds(found, truth):
         ("fisher-bounded", {"on": "data", "slope": 3.0}),
     ],
 )
-def test_the_interval_holds_the_targets(method, options):
-    found = simulate(solvers.solve(method, PREFIX, TARGETS, **options), 20_000, seed=4)
+def test_the_interval_holds_the_targets(mechanism, options):
+    found = simulate(solvers.solve(mechanism, PREFIX, TARGETS, **options), 20_000, seed=4)
     assert holds(found, 1.0)
     assert found[RATIO] == pytest.approx(1.0, rel=0.1)
 
@@ -95,10 +95,10 @@ def test_chunks_change_nothing(monkeypatch):
     assert pieces == pytest.approx(whole, rel=1e-12)
 
 
-@pytest.mark.parametrize("method", ["GM", "laplace"])
-def test_the_interval_keeps_its_promise(method):
+@pytest.mark.parametrize("mechanism", ["GM", "laplace"])
+def test_the_interval_keeps_its_promise(mechanism):
     """A level of 0.99 for the larger of two equal ratios, in 400 independent tries."""
-    solution = solvers.solve(method, np.eye(2))
+    solution = solvers.solve(mechanism, np.eye(2))
     missed = sum(not holds(simulate(solution, 200, seed), 1.0) for seed in range(400))
     assert missed <= 12
 

@@ -52,16 +52,16 @@ def some_targets(workload, seed=0):
     return np.random.default_rng(seed).uniform(1, 10, workload.m)
 
 
-@pytest.mark.parametrize("method", ["optimal", "CA", "wCA-I", "SM-II", "IP", "fisher"])
+@pytest.mark.parametrize("mechanism", ["optimal", "CA", "wCA-I", "SM-II", "IP", "fisher"])
 @pytest.mark.parametrize("made", [ranges, union])
-def test_the_query_matrix_gives_the_same_and_is_not_needed(made, method):
+def test_the_query_matrix_gives_the_same_and_is_not_needed(made, mechanism):
     workload = made()
     targets = some_targets(workload)
-    found = solvers.solve(method, hidden(workload), targets)
-    dense = solvers.solve(method, workload.dense, targets)
+    found = solvers.solve(mechanism, hidden(workload), targets)
+    dense = solvers.solve(mechanism, workload.dense, targets)
     assert found.problem.factors.structured
     assert not dense.problem.factors.structured
-    tolerance = 2e-3 if method == "SM-II" else 2e-6
+    tolerance = 2e-3 if mechanism == "SM-II" else 2e-6
     assert found.squared_privacy_cost == pytest.approx(dense.squared_privacy_cost, rel=tolerance)
     np.testing.assert_allclose(found.query_variances.max(), dense.query_variances.max(), rtol=1e-2)
 
@@ -142,8 +142,8 @@ def test_where_structure_saves_nothing_the_matrix_is_taken(workload):
 
 def test_what_is_expected_of_a_solve_by_structure():
     workload = ranges(256)
-    for method in ("optimal", "CA", "SM-II"):
-        structured = solvers.expected_work(method, workload)
-        dense = solvers.methods()[method].work(workload.m, workload.d)
+    for mechanism in ("optimal", "CA", "SM-II"):
+        structured = solvers.expected_work(mechanism, workload)
+        dense = solvers.all_mechanisms()[mechanism].work(workload.m, workload.d)
         assert structured.flops < dense.flops
         assert structured.bytes < dense.bytes / 2

@@ -6,9 +6,10 @@ import dask
 import pytest
 from distributed import Client, LocalCluster
 
-from sweep import cluster, journal
-from sweep.experiment import parse_experiment
-from sweep.outcome import CellRecord
+from sweep.experiment.schema import parse_experiment
+from sweep.runner import clusters
+from sweep.store import journal
+from sweep.store.records import CellRecord
 
 
 class Pair:
@@ -24,7 +25,7 @@ class Pair:
     def client(self):
         if self._client is None or not self._whole():
             self.close()
-            two = LocalCluster(**{**cluster.LOCAL.kwargs, "n_workers": 2})
+            two = LocalCluster(**{**clusters.LOCAL.kwargs, "n_workers": 2})
             self._client = self._open.enter_context(Client(self._open.enter_context(two)))
         return self._client
 
@@ -42,7 +43,7 @@ class Pair:
 @pytest.fixture(scope="session")
 def pair():
     two = Pair()
-    with dask.config.set({"distributed.scheduler.allowed-failures": cluster._LOST_AFTER}):
+    with dask.config.set({"distributed.scheduler.allowed-failures": clusters._LOST_AFTER}):
         yield two
         two.close()
 
@@ -54,12 +55,13 @@ def client(pair):
 
 @pytest.fixture
 def small():
-    """IP and GM on prefix workloads: 4 cells, certified optima unknown to the methods."""
+    """IP and GM on prefix workloads: 4 cells, certified optima unknown to the mechanisms."""
 
-    def make(d="[2, 4]", method="[IP, GM]", more=""):
+    def make(d="[2, 4]", mechanism="[IP, GM]", more=""):
         return parse_experiment(
             "title: small\nreference: IP\ndelta: [1.0e-5]\nepsilon: [1.0]\n"
-            f"{more}\nblocks:\n  - workload: {{name: prefix, d: {d}}}\n    method: {method}\n",
+            f"{more}\nblocks:\n  - workload: {{name: prefix, d: {d}}}\n    mechanism: "
+            f"{mechanism}\n",
             "small.yaml",
         )
 

@@ -1,6 +1,6 @@
 """Failures on purpose: by invocation, counted across processes, so that a test can foretell them.
 
-A fault hits the solves whose method matches, from the ``first`` matching invocation (from 0)
+A fault hits the solves whose mechanism matches, from the ``first`` matching invocation (from 0)
 for ``times`` invocations. Invocations are counted by the length of a file that every process
 appends one byte to, so the count survives killed workers.
 """
@@ -19,7 +19,8 @@ import distributed
 import numpy as np
 
 from solvers import NotApplicableError
-from sweep import solving, watchdog
+from sweep.worker import solve as solving
+from sweep.worker import watchdog
 
 
 class UnprintableError(Exception):
@@ -30,7 +31,7 @@ class UnprintableError(Exception):
 @dataclass(frozen=True)
 class Fault:
     kind: str
-    method: str
+    mechanism: str
     first: int = 0
     times: int = 10**9
     seconds: float = 0.0
@@ -99,7 +100,7 @@ def install(folder: Path, faults: Sequence[Fault], grace_s: float | None = None)
 
     def run_solver(item, *rest):
         for number, fault in enumerate(faults):
-            if fault.method == item.method.name:
+            if fault.mechanism == item.mechanism.name:
                 nth = count(folder / f"fault-{number}")
                 if fault.first <= nth < fault.first + fault.times:
                     fault.strike()

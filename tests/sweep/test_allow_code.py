@@ -7,9 +7,12 @@ import pytest
 from typer.testing import CliRunner
 
 import sweep
-from sweep import cli, files, plan, status
+from sweep import cli
 from sweep.errors import ExperimentError
-from sweep.experiment import parse_experiment
+from sweep.experiment import files
+from sweep.experiment.schema import parse_experiment
+from sweep.plan import dry_run
+from sweep.runner import status
 
 TRACE = "import pathlib; pathlib.Path({trace!r}).open('a').write('{name} ')\n"
 QUERIES = "import numpy as np\ndef queries(d=2):\n    return np.eye(d)\n"
@@ -33,7 +36,7 @@ def trace(tmp_path, monkeypatch):
 @pytest.fixture
 def experiment(tmp_path, trace):
     workload = {"name": "entry-point", "function": "of_a_stranger.inner:queries"}
-    text = json.dumps({"reference": "IP", "blocks": [{"workload": workload, "method": ["IP"]}]})
+    text = json.dumps({"reference": "IP", "blocks": [{"workload": workload, "mechanism": ["IP"]}]})
     (tmp_path / "theirs.yaml").write_text(text)
     return parse_experiment(text, "theirs.yaml")
 
@@ -67,7 +70,7 @@ def test_a_plan_calls_it_if_asked(trace, experiment):
 
 
 def test_python_callers_ask_too(trace, experiment, tmp_path):
-    for call in (plan.plan, lambda asked: sweep.run(asked, tmp_path / "s")):
+    for call in (dry_run.plan, lambda asked: sweep.run(asked, tmp_path / "s")):
         with pytest.raises(ExperimentError, match="allow_code=True"):
             call(experiment)
     assert not trace.exists()
@@ -86,7 +89,7 @@ def test_status_and_show_never_run_it(trace, experiment, tmp_path, client, monke
     assert found.groups == {"entry-point": {"ok": 1}}
     assert command("status", str(store)).exit_code == 0
     assert command("show", str(store)).exit_code == 0
-    assert command("rerun", str(store), "--where", "method == 'IP'").exit_code == 2
+    assert command("rerun", str(store), "--where", "mechanism == 'IP'").exit_code == 2
     assert not trace.exists()
     assert "of_a_stranger" not in sys.modules
 

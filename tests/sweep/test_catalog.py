@@ -2,8 +2,8 @@
 
 import solvers
 import workloads
-from sweep.catalog import KINDS, catalog
-from sweep.experiment import experiments
+from sweep.experiment.schema import experiments
+from sweep.report.catalog import KINDS, catalog
 
 
 def test_everything_is_listed_with_a_line() -> None:
@@ -12,7 +12,7 @@ def test_everything_is_listed_with_a_line() -> None:
     assert listed["experiments"] == list(experiments())
     assert listed["workloads"] == list(workloads.families())
     assert listed["targets"] == list(workloads.targets.rules())
-    assert listed["methods"] == list(solvers.methods())
+    assert listed["mechanisms"] == list(solvers.all_mechanisms())
     assert all(entry.summary for entries in catalog().values() for entry in entries)
 
 
@@ -21,7 +21,7 @@ def test_parameters_are_told_as_they_are_written() -> None:
     told = {p.name: (p.expects, p.default) for p in marginals.params}
     assert told["values"] == ("a whole number or a list of whole numbers", "2")
     assert told["containing"] == ("a whole number or nothing (null)", "null")
-    (ca,) = [e for e in catalog(["methods"])["methods"] if e.name == "CA"]
+    (ca,) = [e for e in catalog(["mechanisms"])["mechanisms"] if e.name == "CA"]
     assert {p.name: p.expects for p in ca.params}["algorithm"] == "dual or coa"
     assert {p.name: p.default for p in ca.params}["homotopy"] == "true"
     assert "published" in ca.presets

@@ -3,9 +3,10 @@ import re
 import pytest
 from typer.testing import CliRunner
 
-from sweep import runner, session, store
 from sweep.cli import app
-from sweep.experiment import experiments
+from sweep.experiment.schema import experiments
+from sweep.runner import commands, session
+from sweep.store import folder
 
 HELP = ("--help", "list --help", "plan --help", "run --help", "rerun --help", "status --help")
 
@@ -32,7 +33,7 @@ def on_the_test_cluster(client, monkeypatch):
 def small_file(tmp_path):
     path = tmp_path / "small.yaml"
     path.write_text(
-        "reference: IP\nblocks:\n  - workload: {name: prefix, d: [2, 4]}\n    method: [IP, GM]\n"
+        "reference: IP\nblocks:\n  - workload: {name: prefix, d: [2, 4]}\n    mechanism: [IP, GM]\n"
     )
     return "small.yaml"
 
@@ -49,7 +50,7 @@ def test_the_list_names_everything_once(sweep_command):
     assert found.exit_code == 0
     assert all(name in found.output for name in experiments())
     for kind, name in (
-        ("methods", "wCA-II"),
+        ("mechanisms", "wCA-II"),
         ("workloads", "identity-sum"),
         ("targets", "uniform"),
     ):
@@ -75,7 +76,7 @@ def test_run_show_status_and_rerun(sweep_command, small_file, on_the_test_cluste
     stands = sweep_command("status", "results/small").output
     assert "4 of 4 cells (100%)" in stands
 
-    chosen = sweep_command("rerun", "results/small", "--where", "method == 'GM' and d > 2")
+    chosen = sweep_command("rerun", "results/small", "--where", "mechanism == 'GM' and d > 2")
     assert chosen.exit_code == 0, chosen.output
     assert "1 to do" in chosen.output
     assert sweep_command("rerun", "results/small", "--failed").exit_code == 0
@@ -126,7 +127,7 @@ def test_bad_input_is_one_sentence_and_exit_code_2(sweep_command, tmp_path, word
 
 
 def test_a_store_of_another_experiment_is_refused_unharmed(sweep_command, small_file, tmp_path):
-    made = store.create(tmp_path / "s", "other")
+    made = folder.create(tmp_path / "s", "other")
     before = {path: path.stat().st_mtime_ns for path in made.path.rglob("*")}
     found = sweep_command("run", small_file, "--store", "s")
     assert found.exit_code == 2
@@ -135,7 +136,7 @@ def test_a_store_of_another_experiment_is_refused_unharmed(sweep_command, small_
 
 
 def test_a_store_in_use_is_refused(sweep_command, small_file, tmp_path):
-    with store.create(tmp_path / "s", "small").locked():
+    with folder.create(tmp_path / "s", "small").locked():
         found = sweep_command("run", small_file, "--store", "s")
     assert found.exit_code == 2
     assert "is in use by process" in found.stderr
@@ -145,7 +146,7 @@ def test_an_interrupt_says_how_to_go_on(sweep_command, small_file, monkeypatch):
     def interrupted(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(runner, "run", interrupted)
+    monkeypatch.setattr(commands, "run", interrupted)
     found = sweep_command("run", small_file)
     assert found.exit_code == 130
     assert "goes on where it stopped" in found.stderr

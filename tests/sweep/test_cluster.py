@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from distributed import LocalCluster
 
-from sweep import cluster
 from sweep.errors import ClusterError
+from sweep.runner import clusters
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -25,28 +25,28 @@ def written(tmp_path, text):
 
 
 def test_the_file_at_the_root_is_the_default():
-    assert cluster.load(ROOT / "cluster.yaml") == cluster.LOCAL
-    assert cluster.cluster_class(cluster.LOCAL) is LocalCluster
+    assert clusters.load(ROOT / "cluster.yaml") == clusters.LOCAL
+    assert clusters.cluster_class(clusters.LOCAL) is LocalCluster
 
 
 def test_the_default_listens_on_this_machine_only():
-    kwargs = cluster.LOCAL.kwargs
+    kwargs = clusters.LOCAL.kwargs
     assert kwargs["host"] == "127.0.0.1"
     assert kwargs["dashboard_address"].startswith("127.0.0.1:")
 
 
 def test_any_class_can_be_named(tmp_path):
-    spec = cluster.load(
+    spec = clusters.load(
         written(
             tmp_path,
             "version: 1\nmodule: test_cluster\nclass: Pretended\nargs: [1]\nkwargs: {queue: q}\n",
         )
     )
-    assert cluster.cluster_class(spec) is Pretended
+    assert clusters.cluster_class(spec) is Pretended
     assert spec.args == (1,)
     with (
         pytest.raises(ClusterError, match=r"test_cluster\.Pretended cannot be started: queue 'q'"),
-        cluster.connected(spec),
+        clusters.connected(spec),
     ):
         pass
 
@@ -55,9 +55,9 @@ def test_any_class_can_be_named(tmp_path):
     ("module", "cls"), [("dask_jobqueue_of_nobody", "SLURMCluster"), ("dask", "NoSuchCluster")]
 )
 def test_a_class_that_is_not_there_is_one_sentence(tmp_path, module, cls):
-    spec = cluster.load(written(tmp_path, f"module: {module}\nclass: {cls}\n"))
+    spec = clusters.load(written(tmp_path, f"module: {module}\nclass: {cls}\n"))
     with pytest.raises(ClusterError, match=f"no cluster class '{cls}' in module '{module}'"):
-        cluster.cluster_class(spec)
+        clusters.cluster_class(spec)
 
 
 @pytest.mark.parametrize(
@@ -74,25 +74,25 @@ def test_a_class_that_is_not_there_is_one_sentence(tmp_path, module, cls):
 )
 def test_a_file_that_is_wrong_is_one_sentence(tmp_path, text, said):
     with pytest.raises(ClusterError, match=said) as caught:
-        cluster.load(written(tmp_path, text))
+        clusters.load(written(tmp_path, text))
     assert "\n" not in str(caught.value)
 
 
 def test_a_file_that_is_not_there(tmp_path):
     with pytest.raises(ClusterError, match="cannot be read"):
-        cluster.load(tmp_path / "none.yaml")
+        clusters.load(tmp_path / "none.yaml")
 
 
 def test_a_scheduler_that_does_not_answer(monkeypatch):
-    monkeypatch.setattr(cluster, "_CONNECT_SECONDS", 1)
-    spec = cluster.ClusterSpec(address="tcp://127.0.0.1:9")
-    with pytest.raises(ClusterError, match="cannot be reached"), cluster.connected(spec):
+    monkeypatch.setattr(clusters, "_CONNECT_SECONDS", 1)
+    spec = clusters.ClusterSpec(address="tcp://127.0.0.1:9")
+    with pytest.raises(ClusterError, match="cannot be reached"), clusters.connected(spec):
         pass
 
 
 def test_a_scheduler_that_runs_is_used_and_left_running(client):
-    spec = cluster.ClusterSpec(address=client.scheduler.address)
-    with cluster.connected(spec) as other:
+    spec = clusters.ClusterSpec(address=client.scheduler.address)
+    with clusters.connected(spec) as other:
         assert len(other.nthreads()) == 2
     assert client.submit(sum, [1, 2]).result() == 3
 
@@ -101,7 +101,7 @@ def test_a_script_without_a_guard_is_told_what_to_write(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
         "import sweep\n"
-        "experiment = sweep.load_experiment('vldb-table2', {'d': 2, 'method': 'IP'})\n"
+        "experiment = sweep.load_experiment('vldb-table2', {'d': 2, 'mechanism': 'IP'})\n"
         f"sweep.run(experiment, {str(tmp_path / 'store')!r})\n"
     )
     done = subprocess.run(

@@ -15,14 +15,19 @@ from typer.testing import CliRunner
 import solvers
 import sweep
 import workloads
-from sweep import code, events, graph, journal, session, solving, status, store, worker
-from sweep.cells import MethodSpec, Spec
+from sweep import events
 from sweep.cli import app
 from sweep.errors import ClusterError
-from sweep.journal import Ledger
-from sweep.laid_out import STALE
-from sweep.outcome import BoundRecord
-from sweep.place import Place
+from sweep.grid.cells import MechanismSpec, Spec
+from sweep.plan import tasks
+from sweep.plan.stored import STALE
+from sweep.runner import session, status
+from sweep.store import code, journal
+from sweep.store import folder as store
+from sweep.store.journal import Ledger
+from sweep.store.records import BoundRecord
+from sweep.store.view import Place
+from sweep.worker import perform, solve
 
 WORKER = "distributed.cli.dask_worker"
 PACKAGES = (Path(solvers.__path__[0]), Path(workloads.__path__[0]))
@@ -83,7 +88,7 @@ def test_cells_of_other_code_are_counted_and_solved_anew_on_request(
     dataset = sweep.run(small(), made, client)
     assert (dataset.code == code.digest()).all()
     assert other(made) == 0
-    ids = dataset.cell.sel({"method": "GM"}).values.tolist()
+    ids = dataset.cell.sel({"mechanism": "GM"}).values.tolist()
     aged(made, lambda one: getattr(one, "cell", None) in ids)
 
     heard = []
@@ -108,7 +113,7 @@ def test_records_of_earlier_versions_are_of_other_code_their_bounds_too(client, 
         journal.write_segment(path.parent, path.stem, wrong)
     assert other(made) == 2
     heard = []
-    first = sweep.rerun(made, "method == 'IP'", client, listen=heard.append)
+    first = sweep.rerun(made, "mechanism == 'IP'", client, listen=heard.append)
     assert heard[0].bounds == 0
     np.testing.assert_array_equal(first.lower_bound, 1.9)
     assert other(made) == 2
@@ -147,7 +152,7 @@ def test_the_command_says_how_many_and_solves_them(client, small, tmp_path, monk
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
     Path("small.yaml").write_text(small().text)
-    ids = sweep.run("small.yaml", "s", client).cell.sel({"method": "GM"}).values.tolist()
+    ids = sweep.run("small.yaml", "s", client).cell.sel({"mechanism": "GM"}).values.tolist()
     aged(Path("s"), lambda one: getattr(one, "cell", None) in ids)
     said = "2 of 4 cells were solved by other code; 'sweep rerun s --stale' solves them anew"
     assert said in command("status", "s").output
@@ -163,16 +168,16 @@ def test_a_worker_that_joins_with_other_code_solves_nothing(tmp_path):
     made = store.create(tmp_path / "s", "small")
     prefix, uniform = Spec("prefix", {"d": 4}), Spec("uniform", {"value": 1.0})
     items = (
-        graph.Solve("s", "p", "w", prefix, uniform, MethodSpec("IP"), (graph.CellTask("c"),)),
-        graph.Bound("p", "w", prefix, uniform),
+        tasks.Solve("s", "p", "w", prefix, uniform, MechanismSpec("IP"), (tasks.CellTask("c"),)),
+        tasks.Bound("p", "w", prefix, uniform),
     )
     place = Place(str(made.path), made.identity, code="that of the command")
-    done = worker.perform(graph.Task("t", items), place, {})
+    done = perform.perform(tasks.Task("t", items), place, {})
     assert not done.written
     assert done.records[0].status == "failed"
     assert done.records[1].lower_bound is None
     assert all("that of the command" in record.error for record in done.records)
-    built = solving.build(prefix, place.code)
+    built = solve.build(prefix, place.code)
     assert "that of the command" in built.error
     assert all("install the same version" in record.error for record in done.records)
 

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sweep.conditions import parse
 from sweep.errors import SweepError
+from sweep.grid.conditions import parse
 
-AT = {"d": 64, "method": "CA", "k": 2.5, "flag": True}
+AT = {"d": 64, "mechanism": "CA", "k": 2.5, "flag": True}
 
 
 @pytest.mark.parametrize(
@@ -16,11 +16,11 @@ AT = {"d": 64, "method": "CA", "k": 2.5, "flag": True}
         ("d <= 64", True),
         ("d < 64", False),
         ("32 < d <= 64", True),
-        ("d > 64 or method == 'CA'", True),
-        ("d > 64 and method == 'CA'", False),
-        ("not method == 'CA'", False),
-        ("method in ['CA', 'IP']", True),
-        ("method not in ('CA', 'IP')", False),
+        ("d > 64 or mechanism == 'CA'", True),
+        ("d > 64 and mechanism == 'CA'", False),
+        ("not mechanism == 'CA'", False),
+        ("mechanism in ['CA', 'IP']", True),
+        ("mechanism not in ('CA', 'IP')", False),
         ("k * 2 == 5", True),
         ("d % 3 == 1 and -k < 0", True),
         ("flag", True),
@@ -36,7 +36,7 @@ def test_chains_compare_like_pythons(a: int, b: int, c: int) -> None:
 
 
 def test_a_condition_knows_its_coordinates() -> None:
-    assert parse("d <= 64 or method == 'CA'").names == {"d", "method"}
+    assert parse("d <= 64 or mechanism == 'CA'").names == {"d", "mechanism"}
 
 
 @pytest.mark.parametrize(
@@ -55,9 +55,9 @@ def test_what_cannot_be_read_is_told(text: str) -> None:
 
 
 def test_what_cannot_be_evaluated_is_told() -> None:
-    with pytest.raises(SweepError, match="there is no coordinate 'x'; there is: d, method"):
+    with pytest.raises(SweepError, match="there is no coordinate 'x'; there is: d, mechanism"):
         parse("x > 1").holds(AT)
     with pytest.raises(SweepError, match="cannot be evaluated"):
-        parse("method > 1").holds(AT)
+        parse("mechanism > 1").holds(AT)
     with pytest.raises(SweepError, match="cannot be evaluated"):
         parse("1 / (d - 64) > 1").holds(AT)

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from distributed import KilledWorker
 
-from sweep import engine
+from sweep.runner import dispatch
 
 
 class UnsayableError(Exception):
@@ -17,7 +17,7 @@ class UnsayableError(Exception):
 
 def swallowed(client, *arguments):
     """A future that has ended as this says: it is looked at as the engine does."""
-    flight = engine._Flight(client, (), None)
+    flight = dispatch._Flight(client, (), None)
     return flight._answer(*arguments)
 
 
@@ -29,8 +29,8 @@ def test_what_a_task_raised_is_looked_at_and_never_raised(client, error):
         async def exception(self, *, asynchronous):
             return error
 
-    assert swallowed(client, engine._error, Ended()) is error
-    assert engine._reason(error)
+    assert swallowed(client, dispatch._error, Ended()) is error
+    assert dispatch._reason(error)
 
 
 @pytest.mark.parametrize(
@@ -42,12 +42,12 @@ def test_what_gathering_raises_stays_there(client, monkeypatch, error):
 
     future = client.submit(int, 3, pure=False)
     monkeypatch.setattr(client, "gather", gather)
-    assert engine._Flight(client, (), None)._fetch([future, future]) == {}
+    assert dispatch._Flight(client, (), None)._fetch([future, future]) == {}
     assert future.result() == 3
 
 
 def test_the_reason_is_a_sentence_whatever_the_error():
-    assert engine._reason(UnsayableError()) == "the cluster could not run it: UnsayableError"
-    assert "SystemExit: 3" in engine._reason(SystemExit(3))
-    assert engine._is_loss(SystemExit(3))
-    assert not engine._is_loss(UnsayableError())
+    assert dispatch._reason(UnsayableError()) == "the cluster could not run it: UnsayableError"
+    assert "SystemExit: 3" in dispatch._reason(SystemExit(3))
+    assert dispatch._is_loss(SystemExit(3))
+    assert not dispatch._is_loss(UnsayableError())

@@ -7,17 +7,17 @@ import pytest
 import xarray as xr
 
 from solvers import privacy
-from sweep import dataset
-from sweep.cells import Axis, Cell, Grid, MethodSpec, Spec
-from sweep.journal import Ledger
-from sweep.outcome import BoundRecord, CellRecord, Status
+from sweep.dataset import build
+from sweep.grid.cells import Axis, Cell, Grid, MechanismSpec, Spec
+from sweep.store.journal import Ledger
+from sweep.store.records import BoundRecord, CellRecord, Status
 
 UNIFORM = Spec("uniform", {"value": 1.0})
 
 
-def cell(method, d, replicate=0):
-    spec = MethodSpec(method)
-    coords = {"d": d, "replicate": replicate, "method": method}
+def cell(mechanism, d, replicate=0):
+    spec = MechanismSpec(mechanism)
+    coords = {"d": d, "replicate": replicate, "mechanism": mechanism}
     return Cell("g", coords, Spec("prefix", {"d": d}), UNIFORM, spec, spec, replicate)
 
 
@@ -25,7 +25,7 @@ def grid(*cells, scalars=None, group="g"):
     def axis(name):
         return Axis(name, tuple(dict.fromkeys(one.coords[name] for one in cells)))
 
-    return Grid(group, (axis("d"), axis("replicate"), axis("method")), scalars or {}, cells)
+    return Grid(group, (axis("d"), axis("replicate"), axis("mechanism")), scalars or {}, cells)
 
 
 def ok(one, cost, total, **facts):
@@ -37,24 +37,24 @@ def ok(one, cost, total, **facts):
 def derived(grid, *records, **terms):
     ledger = Ledger()
     ledger.add(records)
-    terms = dataset.Terms(**{"delta": (1e-5, 1e-9), "reference": "R", **terms})
-    return dataset.Derivation([grid], terms).dataset(ledger)
+    terms = build.Terms(**{"delta": (1e-5, 1e-9), "reference": "R", **terms})
+    return build.Derivation([grid], terms).dataset(ledger)
 
 
 @pytest.fixture
 def cells():
     return {
-        (method, d): cell(method, d)
+        (mechanism, d): cell(mechanism, d)
         for d in (4, 8)
-        for method in ("R", "CA", "other")
-        if (method, d) != ("other", 8)
+        for mechanism in ("R", "CA", "other")
+        if (mechanism, d) != ("other", 8)
     }
 
 
 def test_total_variances_are_against_ca_itself_wherever_it_is_listed(cells):
     plain = cells["CA", 4]
-    options = MethodSpec("CA", {"algorithm": "coa"})
-    coords = {**plain.coords, "method": "CA (published)"}
+    options = MechanismSpec("CA", {"algorithm": "coa"})
+    coords = {**plain.coords, "mechanism": "CA (published)"}
     early = Cell("g", coords, plain.workload, plain.targets, options, options)
     found = derived(grid(early, plain), ok(early, 3.0, 12.0), ok(plain, 3.0, 6.0), reference="CA")
     ratios = found.total_variance_ratio.sel(d=4, replicate=0)
@@ -86,7 +86,7 @@ def test_replicates_are_compared_with_their_own_reference():
     r0, r1, x1 = cell("R", 4, 0), cell("R", 4, 1), cell("X", 4, 1)
     x0 = cell("X", 4, 0)
     found = derived(grid(r0, x0, r1, x1), ok(r0, 2, 1), ok(r1, 4, 1), ok(x0, 6, 1), ok(x1, 6, 1))
-    ratios = found.variance_ratio.sel({"method": "X", "d": 4})
+    ratios = found.variance_ratio.sel({"mechanism": "X", "d": 4})
     np.testing.assert_allclose(ratios, [3.0, 1.5])
 
 
@@ -105,7 +105,7 @@ def test_every_state_is_told_apart_and_no_number_is_made_up(cells):
     np.testing.assert_array_equal(
         np.isfinite(found.squared_privacy_cost), [[True, False, True], [False] * 3]
     )
-    late = found.sel({"d": 4, "method": "other"})
+    late = found.sel({"d": 4, "mechanism": "other"})
     assert float(late.gap) == pytest.approx(1.0)
     assert found.error.values[0, 1] == "E: broken"
     assert found.attempt.values[0, 1] == 2
@@ -119,7 +119,7 @@ def test_an_answer_that_contradicts_a_bound_is_failed_and_has_no_gap(cells):
         ok(cells["R", 4], 2.0, 8.0, numbers={"lower_bound": 2.0}),
         ok(low, 1.9, 8.0),
     )
-    one = found.sel({"d": 4, "replicate": 0, "method": "other"})
+    one = found.sel({"d": 4, "replicate": 0, "mechanism": "other"})
     assert int(one.status) == Status.FAILED
     for name in ("gap", "squared_privacy_cost", "variance_ratio", "total_variance"):
         assert np.isnan(one[name])
@@ -146,11 +146,11 @@ def test_a_curve_of_its_own_replaces_the_gaussian_one(cells):
     found = derived(
         grid(one, two), ok(one, 2.0, 1.0), ok(two, 2.0, 1.0, curve=curve), epsilon=(1.0,)
     ).squeeze()
-    assert np.isinf(found.epsilon_at_targets.sel({"method": "CA"})).all()
-    assert np.isfinite(found.epsilon_at_targets.sel({"method": "R"})).all()
+    assert np.isinf(found.epsilon_at_targets.sel({"mechanism": "CA"})).all()
+    assert np.isfinite(found.epsilon_at_targets.sel({"mechanism": "R"})).all()
 
 
-def test_what_a_method_reports_besides_becomes_a_variable(cells):
+def test_what_a_mechanism_reports_besides_becomes_a_variable(cells):
     one = cells["R", 4]
     record = ok(one, 2.0, 1.0, numbers={"utility": 0.75, "my_own_measure": 3.0})
     found = derived(grid(one), record)
@@ -160,13 +160,13 @@ def test_what_a_method_reports_besides_becomes_a_variable(cells):
 
 
 def test_an_axis_epsilon_of_the_grid_is_left_alone():
-    spec = MethodSpec("geometric")
-    one = Cell("g", {"epsilon": 0.5, "method": "geometric"}, Spec("x"), UNIFORM, spec, spec)
-    laid = Grid("g", (Axis("epsilon", (0.5,)), Axis("method", ("geometric",))), {}, (one,))
+    spec = MechanismSpec("geometric")
+    one = Cell("g", {"epsilon": 0.5, "mechanism": "geometric"}, Spec("x"), UNIFORM, spec, spec)
+    laid = Grid("g", (Axis("epsilon", (0.5,)), Axis("mechanism", ("geometric",))), {}, (one,))
     found = derived(laid, ok(one, 2.0, 1.0), epsilon=(1.0, 2.0))
     assert found.epsilon.values.tolist() == [0.5]
     assert "variance_ratio_at_budget" not in found
-    assert found.epsilon_at_targets.dims == ("epsilon", "method", "delta")
+    assert found.epsilon_at_targets.dims == ("epsilon", "mechanism", "delta")
 
 
 def test_every_variable_says_what_it_is(cells):
@@ -185,24 +185,24 @@ def test_the_dataset_comes_back_from_the_disk(cells, tmp_path):
         ok(cells["R", 4], 2.0, 10.0),
         epsilon=(1.0,),
     )
-    dataset.write(made, tmp_path / "x.zarr")
+    build.write(made, tmp_path / "x.zarr")
     plain = xr.open_zarr(tmp_path / "x.zarr").load()
     xr.testing.assert_equal(plain.drop_vars("started"), made.drop_vars("started"))
     assert plain.started.values.ravel()[0] == np.datetime64("2023-11-14T22:13:20")
-    assert plain.sel({"method": "R", "d": 4}).status.item() == Status.OK
+    assert plain.sel({"mechanism": "R", "d": 4}).status.item() == Status.OK
     chosen = plain.where(plain.status == Status.OK, drop=True)
-    assert dict(chosen.sizes) == {"d": 1, "replicate": 1, "method": 1, "epsilon": 1, "delta": 2}
+    assert dict(chosen.sizes) == {"d": 1, "replicate": 1, "mechanism": 1, "epsilon": 1, "delta": 2}
 
 
 def test_what_was_opened_before_a_new_version_can_still_be_read(cells, tmp_path):
-    from sweep import store
+    from sweep.store import folder
 
     laid = grid(*cells.values())
-    place = store.create(tmp_path / "s", "x")
-    place.publish(lambda path: dataset.write(derived(laid), path))
+    place = folder.create(tmp_path / "s", "x")
+    place.publish(lambda path: build.write(derived(laid), path))
     early = xr.open_zarr(place.results)
     records = [ok(one, 2.0, 1.0, host="a-long-name", error="E") for one in cells.values()]
-    place.publish(lambda path: dataset.write(derived(laid, *records), path))
+    place.publish(lambda path: build.write(derived(laid, *records), path))
     assert set(early.load().host.values.ravel()) == {"a-long-name", ""}
     xr.testing.assert_identical(xr.open_zarr(place.results).load(), early)
 
@@ -211,9 +211,9 @@ def test_several_grids_are_one_tree(cells, tmp_path):
     one, two = grid(cells["R", 4], group="one"), grid(cells["R", 8], group="two")
     ledger = Ledger()
     ledger.add([ok(cells["R", 8], 2.0, 1.0)])
-    made = dataset.Derivation([one, two], dataset.Terms(attributes={"title": "t"})).dataset(ledger)
-    dataset.write(made, tmp_path / "x.zarr")
-    tree = dataset.read(tmp_path / "x.zarr")
+    made = build.Derivation([one, two], build.Terms(attributes={"title": "t"})).dataset(ledger)
+    build.write(made, tmp_path / "x.zarr")
+    tree = build.read(tmp_path / "x.zarr")
     assert list(tree.children) == ["one", "two"]
     assert tree.attrs["title"] == tree["two"].attrs["title"] == "t"
     assert float(tree["two"].squared_privacy_cost.squeeze()) == 2.0
@@ -228,12 +228,12 @@ import xarray as xr
 before = xr.Dataset.sel
 import sweep
 from sweep import dataset
-data = xr.Dataset({"cost": ("method", [1.0, 2.0])}, {"method": ["CA", "IP"]})
+data = xr.Dataset({"cost": ("mechanism", [1.0, 2.0])}, {"mechanism": ["CA", "IP"]})
 path = pathlib.Path(tempfile.mkdtemp()) / "results.zarr"
 dataset.write(data, path)
 found = dataset.read(path)
 xr.open_zarr(path)
 assert xr.Dataset.sel is before
-assert found.sel({"method": "IP"}).cost.item() == 2.0
+assert found.sel({"mechanism": "IP"}).cost.item() == 2.0
 """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

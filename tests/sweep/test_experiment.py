@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from sweep.errors import ExperimentError
-from sweep.experiment import Experiment, experiments, load_experiment, parse_experiment
-from sweep.grid import expand
+from sweep.experiment.schema import Experiment, experiments, load_experiment, parse_experiment
+from sweep.grid.expansion import expand
 
 GOOD = """\
 name: small            # line 1
@@ -16,7 +16,7 @@ reference: IP
 blocks:
   - workload: {name: prefix, d: [4, 8]}
     targets: uniform
-    method: [IP, CA]
+    mechanism: [IP, CA]
 """
 
 
@@ -37,7 +37,7 @@ def test_a_file_says_all_there_is() -> None:
     (block,) = read.blocks
     assert block.group == "prefix"
     assert block.workload.params == {"d": [4, 8]}
-    assert [method.called for method in block.method] == ["IP", "CA"]
+    assert [mechanism.called for mechanism in block.mechanism] == ["IP", "CA"]
 
 
 def test_the_name_of_a_nameless_experiment_is_the_files(tmp_path: Path) -> None:
@@ -73,16 +73,19 @@ MISTAKES = {
     ),
     "a derived key": (GOOD + "digest: 1\n", "line 7, digest: no such key"),
     "an unknown key of a block": (
-        changed("method:", "methods:"),
-        "line 6, blocks[0].methods: no such key; did you mean 'method'?",
+        changed("mechanism:", "mechanisms:"),
+        "line 6, blocks[0].mechanisms: no such key; did you mean 'mechanism'?",
     ),
     "no blocks": ("name: a\n", "x.yaml: needs 'blocks'"),
     "empty blocks": ("blocks: []\n", "line 1, blocks: is empty; expected at least one"),
-    "no method": (changed("    method: [IP, CA]\n", ""), "line 4, blocks[0]: needs 'method'"),
-    "an empty method": (changed("[IP, CA]", "[]"), "line 6, blocks[0].method: is empty"),
-    "a nameless method": (
+    "no mechanism": (
+        changed("    mechanism: [IP, CA]\n", ""),
+        "line 4, blocks[0]: needs 'mechanism'",
+    ),
+    "an empty mechanism": (changed("[IP, CA]", "[]"), "line 6, blocks[0].mechanism: is empty"),
+    "a nameless mechanism": (
         changed("CA]", "{tol: 1}]"),
-        "line 6, blocks[0].method[1]: needs 'name'",
+        "line 6, blocks[0].mechanism[1]: needs 'name'",
     ),
     "no such time": (
         GOOD + "time_limit: -1\n",
@@ -174,46 +177,50 @@ MISTAKEN_VALUES = {
         "'low' is an axis within one of several targets",
     ),
     "rules alike": (changed("uniform", "[random, random]"), "line 5, blocks[0].targets", "twice"),
-    "method": (changed("CA]", "CAA]"), "line 6, blocks[0].method[1].name", "did you mean 'CA'?"),
+    "mechanism": (
+        changed("CA]", "CAA]"),
+        "line 6, blocks[0].mechanism[1].name",
+        "did you mean 'CA'?",
+    ),
     "option": (
         changed("CA]", "{name: CA, tool: 1}]"),
-        "line 6, blocks[0].method[1].tool",
+        "line 6, blocks[0].mechanism[1].tool",
         "did you mean 'tol'?",
     ),
     "option's type": (
         changed("CA]", "{name: CA, tol: small}]"),
-        "line 6, blocks[0].method[1].tol",
+        "line 6, blocks[0].mechanism[1].tol",
         "'small'; expected a number",
     ),
     "option's choice": (
         changed("CA]", "{name: CA, algorithm: coo}]"),
-        "line 6, blocks[0].method[1].algorithm",
+        "line 6, blocks[0].mechanism[1].algorithm",
         "did you mean 'coa'?",
     ),
     "preset": (
         changed("CA]", "{name: CA, preset: publish}]"),
-        "line 6, blocks[0].method[1].preset",
+        "line 6, blocks[0].mechanism[1].preset",
         "did you mean 'published'?",
     ),
-    "methods alike": (
+    "mechanisms alike": (
         changed("CA]", "IP]"),
-        "line 6, blocks[0].method[1]",
+        "line 6, blocks[0].mechanism[1]",
         "give one of them a label",
     ),
     "kind of workload": (
         changed("[IP, CA]", "lp-optimal"),
-        "line 6, blocks[0].method[0].name",
+        "line 6, blocks[0].mechanism[0].name",
         "does not apply to a query matrix",
     ),
     "one thing, two labels": (
         changed("CA]", "{name: IP, label: again}]"),
         "blocks[0]",
-        "d=4, method=IP and d=4, method=again are one and the same",
+        "d=4, mechanism=IP and d=4, mechanism=again are one and the same",
     ),
     "common option": (
         GOOD + "    options: {tol: 1e-3}\n",
         "line 7, blocks[0].options.tol",
-        "method 'IP' does not take 'tol'",
+        "mechanism 'IP' does not take 'tol'",
     ),
     "condition": (GOOD + "    where: d >\n", "line 7, blocks[0].where", "cannot be read"),
     "condition's name": (
@@ -238,7 +245,7 @@ MISTAKEN_VALUES = {
     ),
     "nothing available": (
         changed("[IP, CA]", "{name: nonesuch, when: available}"),
-        "line 6, blocks[0].method",
+        "line 6, blocks[0].mechanism",
         "group 'prefix' has no cells",
     ),
     "zip of no axis": (
@@ -253,12 +260,12 @@ MISTAKEN_VALUES = {
         "here d has 2, m has 3",
     ),
     "blocks at odds": (
-        GOOD + "  - {workload: {name: prefix, d: 4}, method: {name: CA, tol: 0.1}}\n",
+        GOOD + "  - {workload: {name: prefix, d: 4}, mechanism: {name: CA, tol: 0.1}}\n",
         "line 7, blocks[1]",
-        "asks for something else at d=4, method=CA",
+        "asks for something else at d=4, mechanism=CA",
     ),
     "blocks of other coordinates": (
-        GOOD + "  - {workload: {name: range, d: 4, m: 2}, method: IP, group: prefix}\n",
+        GOOD + "  - {workload: {name: range, d: 4, m: 2}, mechanism: IP, group: prefix}\n",
         "line 4, blocks[0]",
         "another block of group 'prefix' has the coordinate 'm'",
     ),
@@ -296,22 +303,22 @@ def test_set_gives_a_parameter_that_was_not_written() -> None:
     assert {cell.targets.params["value"] for cell in expand(read)[0].cells} == {2.5}
 
 
-def test_set_replicates_methods_targets_and_experiment_keys() -> None:
+def test_set_replicates_mechanisms_targets_and_experiment_keys() -> None:
     read = parse_experiment(
         GOOD,
         "x",
-        ["replicates=3", "method=CA,HM", "targets=uniform,random", "delta=1e-3", "time_limit=7"],
+        ["replicates=3", "mechanism=CA,HM", "targets=uniform,random", "delta=1e-3", "time_limit=7"],
     )
     assert axis(read, "replicate") == (0, 1, 2)
-    assert axis(read, "method") == ("CA", "HM")
+    assert axis(read, "mechanism") == ("CA", "HM")
     assert axis(read, "targets") == ("uniform", "random")
     assert (read.delta, read.time_limit) == ((1e-3,), 7.0)
 
 
-def test_set_method_keeps_the_options_that_were_written() -> None:
+def test_set_mechanism_keeps_the_options_that_were_written() -> None:
     text = changed("CA]", "{name: CA, preset: published}]")
-    (cell, *_) = expand(parse_experiment(text, "x", ["method=CA (published)"]))[0].cells
-    assert cell.method.options["algorithm"] == "coa"
+    (cell, *_) = expand(parse_experiment(text, "x", ["mechanism=CA (published)"]))[0].cells
+    assert cell.mechanism.options["algorithm"] == "coa"
 
 
 def test_set_takes_lists_in_brackets() -> None:
@@ -347,7 +354,10 @@ def test_the_text_tells_of_what_was_set() -> None:
         ),
         ("replicates=1,2", "--set replicates=1,2: expected one value"),
         ("d=0", "x.yaml, --set d=0, blocks[0].workload.d: workload 'prefix': d is 0"),
-        ("method=CAA", "x.yaml, --set method=CAA, blocks[0].method[0].name: no method is called"),
+        (
+            "mechanism=CAA",
+            "x.yaml, --set mechanism=CAA, blocks[0].mechanism[0].name: no mechanism is called",
+        ),
         (
             "time_limit=-1",
             "x.yaml, --set time_limit=-1, time_limit: should be greater than or equal to 0",
@@ -386,9 +396,9 @@ def test_the_documented_examples_are_valid() -> None:
     file, published = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
     read = parse_experiment(file + published, "doc.yaml")
     (grid,) = expand(read)
-    methods = axis(parse_experiment(file, "doc.yaml"), "method")
-    assert {"HM", "SM-II (published)"} <= set(methods)
-    # 3 sizes x 2 targets x 3 draws x 5 methods, SM-II (published) at d = 64 only
+    mechanisms = axis(parse_experiment(file, "doc.yaml"), "mechanism")
+    assert {"HM", "SM-II (published)"} <= set(mechanisms)
+    # 3 sizes x 2 targets x 3 draws x 5 mechanisms, SM-II (published) at d = 64 only
     assert len(grid.cells) == 3 * 2 * 3 * 5 - 2 * 2 * 3
     assert read.published
     assert read.claims

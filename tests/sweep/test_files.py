@@ -7,20 +7,21 @@ import numpy as np
 import pytest
 
 import sweep
-from sweep import code, solving
 from sweep.errors import StoreError
-from sweep.experiment import parse_experiment
-from sweep.files import File
-from sweep.grid import expand
-from sweep.laid_out import of_store
-from sweep.outcome import Status
+from sweep.experiment.files import File
+from sweep.experiment.schema import parse_experiment
+from sweep.grid.expansion import expand
+from sweep.plan.stored import of_store
+from sweep.store import code
+from sweep.store.records import Status
+from sweep.worker import solve
 
 
-def experiment(workload, targets=None, options=None, method="IP"):
-    block = {"workload": workload, "method": [method]}
+def experiment(workload, targets=None, options=None, mechanism="IP"):
+    block = {"workload": workload, "mechanism": [mechanism]}
     block |= {"targets": targets} if targets else {}
     block |= {"options": options} if options else {}
-    return parse_experiment(json.dumps({"reference": method, "blocks": [block]}), "x.yaml")
+    return parse_experiment(json.dumps({"reference": mechanism, "blocks": [block]}), "x.yaml")
 
 
 def matrix(path):
@@ -35,12 +36,12 @@ def prior(path):
     return experiment(
         {"name": "counting", "n": 2},
         options={"epsilon": 1.0, "prior": f"file:{path}"},
-        method="geometric",
+        mechanism="geometric",
     )
 
 
 def edges(path):
-    return experiment({"name": "edge-list", "path": str(path)}, method="geometric")
+    return experiment({"name": "edge-list", "path": str(path)}, mechanism="geometric")
 
 
 def the_id(of):
@@ -78,7 +79,7 @@ def test_a_file_that_changes_under_way_fails_its_cells(
     asked = made(path)
     grids = expand(asked)
     np.save(path, second)
-    monkeypatch.setattr("sweep.runner.expand", lambda experiment, **_: grids)
+    monkeypatch.setattr("sweep.runner.commands.expand", lambda experiment, **_: grids)
     dataset = sweep.run(asked, tmp_path / "s", client)
     assert (dataset.status == Status.FAILED).all()
     assert "does not hold what it held when the sweep began" in str(dataset.error.values.ravel())
@@ -106,6 +107,6 @@ def test_a_file_that_is_gone_is_left_to_what_reads_it(tmp_path):
     np.save(path, np.eye(2))
     ((cell,),) = (grid.cells for grid in expand(matrix(path)))
     path.unlink()
-    broken = solving.build(cell.workload, code.digest())
-    assert isinstance(broken, solving.Unbuilt)
+    broken = solve.build(cell.workload, code.digest())
+    assert isinstance(broken, solve.Unbuilt)
     assert "cannot be read" in broken.error

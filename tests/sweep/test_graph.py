@@ -3,11 +3,12 @@ from dataclasses import replace
 
 import pytest
 
-from sweep import costs, graph
-from sweep.experiment import parse_experiment
-from sweep.grid import expand
-from sweep.journal import Ledger
-from sweep.outcome import BoundRecord, CellRecord
+from sweep.experiment.schema import parse_experiment
+from sweep.grid.expansion import expand
+from sweep.plan import costs
+from sweep.plan import tasks as graph
+from sweep.store.journal import Ledger
+from sweep.store.records import BoundRecord, CellRecord
 
 COSTS = costs.Costs()
 
@@ -19,19 +20,19 @@ def grids(blocks, reference="IP"):
 @pytest.fixture
 def uniform():
     return graph.distinct(
-        grids("  - workload: {name: prefix, d: [4, 8]}\n    method: [IP, CA, wCA-I, wCA-II]\n")
+        grids("  - workload: {name: prefix, d: [4, 8]}\n    mechanism: [IP, CA, wCA-I, wCA-II]\n")
     )
 
 
-def test_a_solve_is_shared_by_the_methods_that_are_the_same_with_equal_targets(uniform):
+def test_a_solve_is_shared_by_the_mechanisms_that_are_the_same_with_equal_targets(uniform):
     solves = graph.solves(uniform.values(), Ledger(), COSTS)
-    served = Counter(solve.method.name for solve in solves for _ in solve.cells)
+    served = Counter(solve.mechanism.name for solve in solves for _ in solve.cells)
     assert len(solves) == 4
     assert served == {"IP": 2, "CA": 6}
     assert {cell.id for solve in solves for cell in solve.cells} == set(uniform)
 
 
-def test_one_certificate_for_each_problem_that_no_method_certifies(uniform):
+def test_one_certificate_for_each_problem_that_no_mechanism_certifies(uniform):
     bounds = graph.bounds(uniform.values(), Ledger(), COSTS)
     problems = {cell.problem_key for cell in uniform.values()}
     assert {bound.problem for bound in bounds} == problems
@@ -44,9 +45,11 @@ def test_one_certificate_for_each_problem_that_no_method_certifies(uniform):
 
 
 def test_no_certificate_where_the_optimum_is_asked_for_unless_it_failed():
-    cells = graph.distinct(grids("  - workload: {name: prefix, d: 4}\n    method: [IP, optimal]\n"))
+    cells = graph.distinct(
+        grids("  - workload: {name: prefix, d: 4}\n    mechanism: [IP, optimal]\n")
+    )
     assert graph.bounds(cells.values(), Ledger(), COSTS) == []
-    optimal = next(c for c in cells.values() if c.method.name == "optimal")
+    optimal = next(c for c in cells.values() if c.mechanism.name == "optimal")
     ledger = Ledger()
     ledger.add([CellRecord(optimal.id, optimal.solve_key, optimal.problem_key, "failed")])
     assert len(graph.bounds(cells.values(), ledger, COSTS)) == 1
@@ -56,7 +59,7 @@ def test_a_hybrid_certifies_nothing_about_the_privacy_cost():
     cells = graph.distinct(
         grids(
             "  - workload: {name: prefix, d: 4}\n"
-            "    method: [IP, {name: optimal, total_error_weight: 0.1}]\n"
+            "    mechanism: [IP, {name: optimal, total_error_weight: 0.1}]\n"
         )
     )
     assert len(graph.bounds(cells.values(), Ledger(), COSTS)) == 1
@@ -64,7 +67,7 @@ def test_a_hybrid_certifies_nothing_about_the_privacy_cost():
 
 def test_ten_thousand_replicates_share_one_workload_one_certificate_and_travel_in_blocks():
     cells = graph.distinct(
-        grids("  - {workload: {name: prefix, d: 4}, method: IP, replicates: 10000}\n")
+        grids("  - {workload: {name: prefix, d: 4}, mechanism: IP, replicates: 10000}\n")
     )
     items = [
         *graph.solves(cells.values(), Ledger(), COSTS),
@@ -80,17 +83,19 @@ def test_ten_thousand_replicates_share_one_workload_one_certificate_and_travel_i
 
 def test_expensive_solves_travel_alone_and_first():
     cells = graph.distinct(
-        grids("  - workload: {name: prefix, d: [4, 8, 1024]}\n    method: [IP, optimal]\n")
+        grids("  - workload: {name: prefix, d: [4, 8, 1024]}\n    mechanism: [IP, optimal]\n")
     )
     tasks = graph.tasks(graph.solves(cells.values(), Ledger(), COSTS), "r1")
     assert sum(len(task.items) for task in tasks) == 6
     assert len(tasks[0].items) == 1
-    assert tasks[0].items[0].method.name == "optimal"
+    assert tasks[0].items[0].mechanism.name == "optimal"
     assert tasks[0].items[0].workload_key in graph.shared_workloads(tasks)
 
 
 def test_a_task_splits_into_the_same_work():
-    cells = graph.distinct(grids("  - workload: {name: prefix, d: [2, 4]}\n    method: [IP, GM]\n"))
+    cells = graph.distinct(
+        grids("  - workload: {name: prefix, d: [2, 4]}\n    mechanism: [IP, GM]\n")
+    )
     task = graph.Task("r1", tuple(graph.solves(cells.values(), Ledger(), COSTS)))
     parts = task.alone()
     assert [item for part in parts for item in part.items] == list(task.items)
@@ -98,7 +103,7 @@ def test_a_task_splits_into_the_same_work():
 
 
 def test_a_cell_whose_solve_was_done_for_another_is_not_solved_again(uniform):
-    ca = next(c for c in uniform.values() if c.coords["method"] == "CA")
+    ca = next(c for c in uniform.values() if c.coords["mechanism"] == "CA")
     ledger = Ledger()
     done = CellRecord(ca.id, ca.solve_key, ca.problem_key, "ok", numbers={"squared": 2.0})
     ledger.add([replace(done, code="this code")])
@@ -123,16 +128,16 @@ def test_a_mechanisms_own_time_limit_comes_before_the_experiments_and_0_is_0():
     cells = graph.distinct(
         grids(
             "  - workload: {name: prefix, d: 1024}\n"
-            "    method: [IP, CA, "
+            "    mechanism: [IP, CA, "
             "{name: AM, time_limit: 3600}, {name: GD, time_limit: 0}]\n"
         )
     ).values()
     limited = costs.Costs(time_limit=60.0)
-    solves = {one.method.name: one for one in graph.solves(cells, Ledger(), limited)}
+    solves = {one.mechanism.name: one for one in graph.solves(cells, Ledger(), limited)}
     limits = {name: one.time_limit for name, one in solves.items()}
     assert limits == {"IP": 60.0, "CA": 60.0, "AM": 3600.0, "GD": 0.0}
     assert {one.time_limit for one in graph.bounds(cells, Ledger(), limited)} == {60.0}
     assert solves["GD"].seconds < 0.01
-    free = {one.method.name: one for one in graph.solves(cells, Ledger(), COSTS)}
+    free = {one.mechanism.name: one for one in graph.solves(cells, Ledger(), COSTS)}
     assert free["CA"].time_limit is None
     assert free["GD"].seconds < 0.01 < free["CA"].seconds

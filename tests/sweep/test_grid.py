@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 import solvers
 import workloads
-from sweep.cells import Cell, Grid
-from sweep.experiment import parse_experiment
-from sweep.grid import expand
+from sweep.experiment.schema import parse_experiment
+from sweep.grid.cells import Cell, Grid
+from sweep.grid.expansion import expand
 
 
-def block(workload: Any, method: Any, **others: Any) -> dict[str, Any]:
-    return {"workload": workload, "method": method, **others}
+def block(workload: Any, mechanism: Any, **others: Any) -> dict[str, Any]:
+    return {"workload": workload, "mechanism": mechanism, **others}
 
 
 def grids(*blocks: dict[str, Any], **others: Any) -> tuple[Grid, ...]:
@@ -47,7 +47,7 @@ def test_a_product_has_a_cell_for_every_combination() -> None:
         "d": (4, 8, 16),
         "targets": ("uniform", "random"),
         "replicate": (0, 1, 2, 3, 4),
-        "method": ("IP", "CA"),
+        "mechanism": ("IP", "CA"),
     }
     assert dict(made.scalars) == {"workload": "range", "m": 3}
     assert len(made.cells) == 3 * 2 * 5 * 2
@@ -57,17 +57,17 @@ def test_a_product_has_a_cell_for_every_combination() -> None:
 
 def test_a_scalar_is_a_coordinate_and_a_list_a_dimension_even_of_one() -> None:
     made = grid(block({"name": "prefix", "d": 4}, "IP", targets="uniform"))
-    assert axes(made) == {"method": ("IP",)}
+    assert axes(made) == {"mechanism": ("IP",)}
     assert dict(made.scalars) == {"workload": "prefix", "d": 4, "targets": "uniform"}
     listed = grid(block({"name": "prefix", "d": [4]}, ["IP"], targets=["uniform"]))
-    assert axes(listed) == {"d": (4,), "targets": ("uniform",), "method": ("IP",)}
+    assert axes(listed) == {"d": (4,), "targets": ("uniform",), "mechanism": ("IP",)}
 
 
 def test_cells_hold_all_parameters_and_all_options() -> None:
     (cell,) = grid(block({"name": "range", "d": 4}, "CA")).cells
     assert dict(cell.workload.params) == {"d": 4, "m": None, "seed": 0}
     assert dict(cell.targets.params) == {"value": 1.0}
-    assert set(cell.method.options) == set(solvers.methods()["CA"].options)
+    assert set(cell.mechanism.options) == set(solvers.all_mechanisms()["CA"].options)
 
 
 def test_random_things_count_their_seed_up_and_others_do_not() -> None:
@@ -109,7 +109,7 @@ def test_a_name_that_workload_and_targets_share_tells_them_apart() -> None:
 
 def test_zipped_axes_make_one_dimension_with_companions() -> None:
     made = grid(block({"name": "range", "d": [4, 8], "m": [3, 3]}, ["IP", "CA"], zip=[["d", "m"]]))
-    assert axes(made) == {"d": (4, 8), "method": ("IP", "CA")}
+    assert axes(made) == {"d": (4, 8), "mechanism": ("IP", "CA")}
     assert dict(made.axes[0].companions) == {"m": (3, 3)}
     assert len(made.cells) == 4
     assert [cell.workload.params["m"] for cell in made.cells] == [3] * 4
@@ -130,7 +130,9 @@ def test_targets_zip_as_well() -> None:
 
 def test_a_condition_leaves_points_out() -> None:
     made = grid(
-        block({"name": "prefix", "d": [4, 8, 16]}, ["IP", "CA"], where="d <= 8 or method != 'CA'")
+        block(
+            {"name": "prefix", "d": [4, 8, 16]}, ["IP", "CA"], where="d <= 8 or mechanism != 'CA'"
+        )
     )
     assert len(made.cells) == 5
     assert axes(made)["d"] == (4, 8, 16)
@@ -143,8 +145,8 @@ def test_blocks_of_a_group_unite_and_leave_holes() -> None:
         block({"name": "prefix", "d": [4, 8]}, ["IP", "CA"]),
         block({"name": "prefix", "d": [8, 16]}, ["CA", "HM"]),
     )
-    assert axes(made) == {"d": (4, 8, 16), "method": ("IP", "CA", "HM")}
-    points = {(cell.coords["d"], cell.coords["method"]) for cell in made.cells}
+    assert axes(made) == {"d": (4, 8, 16), "mechanism": ("IP", "CA", "HM")}
+    points = {(cell.coords["d"], cell.coords["mechanism"]) for cell in made.cells}
     assert points == {(d, m) for d in (4, 8) for m in ("IP", "CA")} | {
         (d, m) for d in (8, 16) for m in ("CA", "HM")
     }
@@ -160,7 +162,7 @@ def test_scalars_that_differ_between_blocks_become_a_dimension() -> None:
     assert axes(made) == {
         "workload": ("prefix", "range"),
         "targets": ("uniform", "random"),
-        "method": ("IP",),
+        "mechanism": ("IP",),
     }
     assert dict(made.scalars) == {"d": 4}
 
@@ -192,7 +194,7 @@ def test_labels_of_mixed_types_become_texts() -> None:
     assert axes(made)["m"] == ("2", "none")
 
 
-def test_options_in_a_list_make_methods_of_their_own() -> None:
+def test_options_in_a_list_make_mechanisms_of_their_own() -> None:
     made = grid(
         block(
             {"name": "prefix", "d": 4},
@@ -200,32 +202,32 @@ def test_options_in_a_list_make_methods_of_their_own() -> None:
         )
     )
     labels = ("IP", "HM (branching=2)", "HM (branching=sqrt)", "CA (published)")
-    assert axes(made)["method"] == labels
-    assert [c.method.options.get("branching") for c in made.cells][1:3] == [2, "sqrt"]
+    assert axes(made)["mechanism"] == labels
+    assert [c.mechanism.options.get("branching") for c in made.cells][1:3] == [2, "sqrt"]
 
 
 def test_common_options_make_an_axis_of_their_own() -> None:
     made = grid(block({"name": "prefix", "d": 4}, ["CA", "wCA-I"], options={"tol": [1e-2, 1e-4]}))
-    assert axes(made) == {"tol": (1e-2, 1e-4), "method": ("CA", "wCA-I")}
-    assert [cell.method.options["tol"] for cell in made.cells] == [1e-2, 1e-2, 1e-4, 1e-4]
+    assert axes(made) == {"tol": (1e-2, 1e-4), "mechanism": ("CA", "wCA-I")}
+    assert [cell.mechanism.options["tol"] for cell in made.cells] == [1e-2, 1e-2, 1e-4, 1e-4]
 
 
 def test_an_experiments_time_limit_is_no_part_of_what_a_cell_is() -> None:
     asked = block({"name": "prefix", "d": 4}, ["IP", "CA", {"name": "wCA-I", "time_limit": 3}])
     short, long = grid(asked, time_limit=60), grid(asked, time_limit=600)
     assert [cell.id for cell in short.cells] == [cell.id for cell in long.cells]
-    limits = {c.method.name: c.method.options.get("time_limit") for c in short.cells}
+    limits = {c.mechanism.name: c.mechanism.options.get("time_limit") for c in short.cells}
     assert limits == {"IP": None, "CA": None, "wCA-I": 3.0}
 
 
-def test_unavailable_methods_are_left_out_when_asked() -> None:
+def test_unavailable_mechanisms_are_left_out_when_asked() -> None:
     entries = [
         "IP",
         {"name": "nonesuch", "when": "available"},
         {"name": "CA", "preset": "nonesuch", "when": "available"},
         {"name": "CA", "when": "available"},
     ]
-    assert axes(grid(block({"name": "prefix", "d": 4}, entries)))["method"] == ("IP", "CA")
+    assert axes(grid(block({"name": "prefix", "d": 4}, entries)))["mechanism"] == ("IP", "CA")
 
 
 def solves(cells: Sequence[Cell]) -> int:
@@ -233,21 +235,21 @@ def solves(cells: Sequence[Cell]) -> int:
 
 
 def test_weighted_ca_with_equal_targets_is_solved_once_as_ca() -> None:
-    methods = ["CA", "wCA-I", "wCA-II"]
-    assert solves(grid(block({"name": "prefix", "d": 4}, methods)).cells) == 1
-    assert solves(grid(block({"name": "prefix", "d": 4}, methods, targets="random")).cells) == 3
+    mechanisms = ["CA", "wCA-I", "wCA-II"]
+    assert solves(grid(block({"name": "prefix", "d": 4}, mechanisms)).cells) == 1
+    assert solves(grid(block({"name": "prefix", "d": 4}, mechanisms, targets="random")).cells) == 3
     other = ["CA", {"name": "wCA-I", "tol": 1e-3}, {"name": "wCA-II", "preset": "published"}]
     made = grid(block({"name": "prefix", "d": 4}, other))
     assert solves(made.cells) == 3
     assert {cell.solved_as.name for cell in made.cells} == {"CA"}
 
 
-def test_what_is_solved_for_another_method_is_that_methods_result() -> None:
+def test_what_is_solved_for_another_mechanism_is_that_mechanisms_result() -> None:
     (cell,) = grid(block({"name": "prefix", "d": 8}, "wCA-I")).cells
     workload = workloads.make(cell.workload.name, **cell.workload.params)
     asked, solved = (
         solvers.solve(spec.name, workload, **spec.options).squared_privacy_cost
-        for spec in (cell.method, cell.solved_as)
+        for spec in (cell.mechanism, cell.solved_as)
     )
     assert solved == pytest.approx(asked, rel=1e-6)
 
@@ -281,15 +283,15 @@ WORKLOADS = st.sampled_from(
         {"name": "identity-sum", "d": [4]},
     ]
 )
-METHODS = st.lists(st.sampled_from(["IP", "GM", "CA", "wCA-I", "HM"]), min_size=1, unique=True)
+MECHANISMS = st.lists(st.sampled_from(["IP", "GM", "CA", "wCA-I", "HM"]), min_size=1, unique=True)
 TARGETS = st.lists(st.sampled_from(["uniform", "random"]), min_size=1, unique=True)
 BLOCKS = st.lists(
     st.builds(
-        lambda workload, method, targets, replicates: block(
-            workload, method, targets=targets, replicates=replicates
+        lambda workload, mechanism, targets, replicates: block(
+            workload, mechanism, targets=targets, replicates=replicates
         ),
         WORKLOADS,
-        METHODS,
+        MECHANISMS,
         TARGETS,
         st.integers(2, 3),
     ),
@@ -316,7 +318,7 @@ def test_ids_depend_neither_on_order_nor_on_what_else_there_is(
     shuffle = random.Random(seed).shuffle
     shuffle(shuffled)
     for one in shuffled:
-        for key in ("method", "targets"):
+        for key in ("mechanism", "targets"):
             one[key] = list(one[key])
             shuffle(one[key])
     assert identities(grids(*shuffled)) == whole

@@ -11,16 +11,18 @@ import pytest
 from typer.testing import CliRunner
 
 import workloads
-from sweep import cluster, layout, screen
 from sweep.cli import app
-from sweep.conditions import parse
 from sweep.errors import ClusterError, ExperimentError, SweepError
-from sweep.experiment import load_experiment, parse_experiment
-from sweep.grid import expand
-from sweep.session import Session
+from sweep.experiment.schema import load_experiment, parse_experiment
+from sweep.grid import union
+from sweep.grid.conditions import parse
+from sweep.grid.expansion import expand
+from sweep.report import screen
+from sweep.runner import clusters
+from sweep.runner.session import Session
 from workloads import TargetsError, WorkloadError
 
-SOUND = "reference: IP\nblocks:\n  - workload: {name: prefix, d: 4}\n    method: [IP]\n"
+SOUND = "reference: IP\nblocks:\n  - workload: {name: prefix, d: 4}\n    mechanism: [IP]\n"
 
 
 def bomb(one="x", lines=12):
@@ -71,7 +73,7 @@ def test_cluster_files_that_do_harm(tmp_path, text, said):
     path = tmp_path / "cluster.yaml"
     path.write_text(text)
     with pytest.raises(ClusterError, match=said):
-        cluster.load(path)
+        clusters.load(path)
 
 
 @pytest.fixture(params=["device", "pipe", "folder"])
@@ -87,13 +89,15 @@ def test_what_is_no_regular_file(no_file, tmp_path):
     with pytest.raises(ExperimentError, match="it is no regular file"):
         load_experiment(no_file)
     with pytest.raises(ClusterError, match="it is no regular file"):
-        cluster.load(tmp_path.__class__(no_file))
+        clusters.load(tmp_path.__class__(no_file))
     for name in ("file", "edge-list"):
         with pytest.raises(WorkloadError, match="it is no regular file"):
             workloads.make(name, path=no_file)
     with pytest.raises(TargetsError, match="it is no regular file"):
         workloads.targets.make("file", workloads.make("prefix", d=2), path=no_file)
-    named = f"reference: IP\nblocks: [{{workload: {{name: file, path: {no_file}}}, method: IP}}]\n"
+    named = (
+        f"reference: IP\nblocks: [{{workload: {{name: file, path: {no_file}}}, mechanism: IP}}]\n"
+    )
     with pytest.raises(ExperimentError, match=r"workload\.path: .*it is no regular file"):
         expand(parse_experiment(named, "x.yaml"))
 
@@ -116,9 +120,9 @@ def test_a_file_of_holes(tmp_path):
 @pytest.mark.parametrize(
     "text",
     [
-        "'a' * 6000000000 == method",
-        "'%06000000000d' % 3 == method",
-        "[1] * 6000000000 == method",
+        "'a' * 6000000000 == mechanism",
+        "'%06000000000d' % 3 == mechanism",
+        "[1] * 6000000000 == mechanism",
         "-" * 9000 + "d == 1",
         "f(" * 90 + "d" + ")" * 90,
         "9 * " * 5000 + "d == 1",
@@ -126,7 +130,7 @@ def test_a_file_of_holes(tmp_path):
 )
 def test_conditions_that_do_harm(text):
     with pytest.raises(SweepError, match="condition"):
-        parse(text).holds({"d": 3, "method": "CA"})
+        parse(text).holds({"d": 3, "mechanism": "CA"})
 
 
 HUGE = 10**9
@@ -166,7 +170,7 @@ def test_sizes_beyond_any_machine(name, params):
     ["replicates: 1000000000", "options: {tol: [%s], max_cg: [%s]}"],
 )
 def test_products_beyond_any_machine(more, monkeypatch):
-    monkeypatch.setattr(layout, "MOST_POINTS", 1000)
+    monkeypatch.setattr(union, "MOST_POINTS", 1000)
     listed = ", ".join(map(str, range(1, 40)))
     text = SOUND.replace("[IP]", "[SM-II]") + f"    {more.replace('%s', listed)}\n"
     with pytest.raises(ExperimentError, match=r"line \d+.* points; expected at most 1,000"):
@@ -179,7 +183,7 @@ def test_products_beyond_any_machine(more, monkeypatch):
         bomb() + SOUND,
         SOUND.replace("d: 4", f"d: {HUGE}"),
         SOUND + f"    replicates: {HUGE}\n",
-        SOUND + "    where: \"'a' * 6000000000 == method\"\n",
+        SOUND + "    where: \"'a' * 6000000000 == mechanism\"\n",
     ],
 )
 def test_a_command_ends_at_once_and_small(tmp_path, text):

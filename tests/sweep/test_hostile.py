@@ -8,14 +8,15 @@ import pytest
 
 import sweep
 import workloads
-from sweep import plan, status
-from sweep.conditions import parse
 from sweep.errors import ExperimentError, StoreError, SweepError
-from sweep.experiment import parse_experiment
-from sweep.grid import expand
-from sweep.journal import Journal
-from sweep.laid_out import of_store, selected
-from sweep.outcome import Status
+from sweep.experiment.schema import parse_experiment
+from sweep.grid.conditions import parse
+from sweep.grid.expansion import expand
+from sweep.plan import dry_run
+from sweep.plan.stored import of_store, selected
+from sweep.runner import status
+from sweep.store.journal import Journal
+from sweep.store.records import Status
 from workloads import TargetsError, WorkloadError
 
 
@@ -23,42 +24,45 @@ def experiment(*blocks, **others):
     return parse_experiment(json.dumps({"reference": "IP", "blocks": blocks, **others}), "x.yaml")
 
 
-def prefix(d, method, **others):
-    return {"workload": {"name": "prefix", "d": d}, "method": method, **others}
+def prefix(d, mechanism, **others):
+    return {"workload": {"name": "prefix", "d": d}, "mechanism": mechanism, **others}
 
 
 def test_a_reference_that_timed_out_is_no_measure(client, tmp_path):
     slow = [{"name": "CA", "time_limit": 0.0}, {"name": "SM-II", "time_limit": 0.0}, "IP"]
     data = sweep.run(experiment(prefix(16, slow), reference="SM-II"), tmp_path / "s", client)
-    assert int(data.status.sel({"method": "SM-II"})) == Status.TIMEOUT
-    assert int(data.status.sel({"method": "IP"})) == Status.OK
+    assert int(data.status.sel({"mechanism": "SM-II"})) == Status.TIMEOUT
+    assert int(data.status.sel({"mechanism": "IP"})) == Status.OK
     assert np.isnan(data.variance_ratio).all()
     assert np.isnan(data.total_variance_ratio).all()
-    assert float(data.squared_privacy_cost.sel({"method": "IP"})) == pytest.approx(16)
+    assert float(data.squared_privacy_cost.sel({"mechanism": "IP"})) == pytest.approx(16)
 
 
 def test_warm_starts_leave_out_what_cannot_take_them(client, tmp_path):
-    methods = [{"name": "SM-II", "preset": "published"}, "SM-II", "optimal", "IP"]
-    asked = experiment(prefix([4, 8], methods), warm_start="d")
+    mechanisms = [{"name": "SM-II", "preset": "published"}, "SM-II", "optimal", "IP"]
+    asked = experiment(prefix([4, 8], mechanisms), warm_start="d")
     assert (sweep.run(asked, tmp_path / "s", client).status == Status.OK).all()
 
 
 def test_a_condition_is_false_where_a_group_lacks_its_coordinate(client, tmp_path):
     blocks = (
         prefix([2, 4], ["IP", "GM"]),
-        {"workload": {"name": "marginals", "attributes": 2, "values": 2}, "method": ["IP", "GM"]},
+        {
+            "workload": {"name": "marginals", "attributes": 2, "values": 2},
+            "mechanism": ["IP", "GM"],
+        },
     )
     sweep.run(experiment(*blocks), tmp_path / "s", client)
     found = of_store(tmp_path / "s")
     ledger = Journal(found.store.journal).refresh()
-    chosen = selected(found, ledger, "method == 'GM' and d > 2")
+    chosen = selected(found, ledger, "mechanism == 'GM' and d > 2")
     assert [(cell.group, cell.coords["d"]) for cell in chosen] == [("prefix", 4)]
     with pytest.raises(SweepError, match="speaks of 'colour', which is no coordinate"):
         selected(found, ledger, "colour == 1")
 
 
 @pytest.mark.parametrize(
-    "method",
+    "mechanism",
     [
         {"name": "optimal", "tol": -1.0},
         {"name": "SM-II", "nttol": 0.0},
@@ -71,15 +75,15 @@ def test_a_condition_is_false_where_a_group_lacks_its_coordinate(client, tmp_pat
         {"name": "optimal", "total_error_weight": -1.0},
     ],
 )
-def test_options_out_of_range_are_refused_before_the_run(method):
+def test_options_out_of_range_are_refused_before_the_run(mechanism):
     with pytest.raises(ExperimentError, match=r"line 1.*expected"):
-        expand(experiment(prefix(4, [method])))
+        expand(experiment(prefix(4, [mechanism])))
 
 
 def test_a_store_is_told_about_where_its_files_are_not(client, tmp_path):
     path = tmp_path / "w.npy"
     np.save(path, np.eye(3))
-    block = {"workload": {"name": "file", "path": str(path)}, "method": ["IP", "GM"]}
+    block = {"workload": {"name": "file", "path": str(path)}, "mechanism": ["IP", "GM"]}
     sweep.run(experiment(block), tmp_path / "s", client)
     path.unlink()
     found = status.status(tmp_path / "s")
@@ -90,9 +94,9 @@ def test_a_store_is_told_about_where_its_files_are_not(client, tmp_path):
 def test_a_plan_refuses_what_a_run_would(client, small, tmp_path):
     sweep.run(small("[2, 4]"), tmp_path / "s", client)
     with pytest.raises(StoreError, match="a store can grow, not change"):
-        plan.plan(small("[2]"), tmp_path / "s")
+        dry_run.plan(small("[2]"), tmp_path / "s")
     with pytest.raises(StoreError, match="was made by experiment 'small'"):
-        plan.plan(experiment(prefix(2, ["IP"])), tmp_path / "s")
+        dry_run.plan(experiment(prefix(2, ["IP"])), tmp_path / "s")
 
 
 def test_a_damaged_dataset_is_written_anew(client, small, tmp_path):
@@ -156,7 +160,8 @@ def test_a_function_of_the_users(tmp_path, monkeypatch):
     def the_id():
         block = {"workload": {"name": "entry-point", "function": "users_own:ok"}}
         ((cell,),) = (
-            grid.cells for grid in expand(experiment({**block, "method": ["IP"]}), allow_code=True)
+            grid.cells
+            for grid in expand(experiment({**block, "mechanism": ["IP"]}), allow_code=True)
         )
         return cell.id
 

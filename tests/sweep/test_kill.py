@@ -13,8 +13,9 @@ import pytest
 import xarray as xr
 
 import sweep
-from sweep import cluster, events
-from sweep.outcome import Status
+from sweep import events
+from sweep.runner import clusters
+from sweep.store.records import Status
 
 HERE = Path(__file__).resolve().parent
 REPLICATES = 300
@@ -24,7 +25,7 @@ EXPERIMENT = f"""
 reference: IP
 blocks:
   - workload: {{name: prefix, d: 4}}
-    method: IP
+    mechanism: IP
     replicates: {REPLICATES}
 """
 CLUSTER = """
@@ -185,7 +186,7 @@ def test_when_the_scheduler_is_gone_the_rest_is_lost_and_can_be_had_later(comman
         stdout=subprocess.PIPE,
         text=True,
     ) as scheduler:
-        spec = cluster.ClusterSpec(address=scheduler.stdout.readline().strip())
+        spec = clusters.ClusterSpec(address=scheduler.stdout.readline().strip())
 
         def kill(event):
             if isinstance(event, events.CellsDone):

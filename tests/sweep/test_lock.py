@@ -11,13 +11,13 @@ import time
 import pytest
 
 import sweep
-from sweep import lock, store
 from sweep.errors import StoreError
+from sweep.store import folder, lock
 
 
 @pytest.fixture
 def fresh(tmp_path):
-    return store.create(tmp_path / "s", "mine")
+    return folder.create(tmp_path / "s", "mine")
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def no_flock(request, monkeypatch):
     def refuse(stream, kind):
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr("sweep.lock.fcntl.flock", refuse)
+    monkeypatch.setattr("sweep.store.lock.fcntl.flock", refuse)
 
 
 HOLDS = """
@@ -146,6 +146,6 @@ def test_another_trouble_is_a_sentence(fresh, monkeypatch):
     def broken(stream, kind):
         raise OSError(errno.EIO, "Input/output error")
 
-    monkeypatch.setattr("sweep.lock.fcntl.flock", broken)
+    monkeypatch.setattr("sweep.store.lock.fcntl.flock", broken)
     with pytest.raises(StoreError, match="Input/output error"), fresh.locked():
         pass

@@ -5,9 +5,9 @@ import xarray as xr
 from typer.testing import CliRunner
 
 import sweep
-from sweep import status
 from sweep.cli import app
 from sweep.errors import StoreError
+from sweep.runner import status
 
 
 def cut(path):

@@ -2,7 +2,7 @@ import time
 
 import numpy as np
 
-from sweep.measure import measured
+from sweep.worker.measure import measured
 
 
 def test_the_memory_of_a_call_is_what_it_holds_at_once():

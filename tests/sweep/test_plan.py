@@ -2,7 +2,7 @@ import pytest
 
 import sweep
 from sweep.errors import StoreError
-from sweep.plan import plan, seconds_per_flop
+from sweep.plan.dry_run import plan, seconds_per_flop
 
 
 def test_a_plan_counts_what_is_to_be_done(small):
@@ -10,7 +10,7 @@ def test_a_plan_counts_what_is_to_be_done(small):
     assert found.cells == 8
     assert found.solves == 6  # with equal targets wCA-I is CA
     assert found.bounds == 2
-    assert found.groups == {"prefix": {"d": 2, "method": 4}}
+    assert found.groups == {"prefix": {"d": 2, "mechanism": 4}}
     assert found.statuses == {"pending": 8}
     assert found.largest == "prefix(d=64)"
     assert found.largest_shape == (64, 64)
@@ -31,11 +31,11 @@ def test_a_plan_knows_what_is_there_and_touches_nothing(client, small, tmp_path)
 
 
 def test_a_matrix_that_cannot_be_written_out_is_said_to_be_so():
-    from sweep.experiment import parse_experiment
+    from sweep.experiment.schema import parse_experiment
 
     huge = parse_experiment(
         "reference: IP\nblocks:\n  - workload: {name: marginals, attributes: 30, values: 10}\n"
-        "    method: IP\n",
+        "    mechanism: IP\n",
         "huge.yaml",
     )
     found = plan(huge)

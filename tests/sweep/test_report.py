@@ -11,15 +11,15 @@ import xarray as xr
 from rich.console import Console
 from rich.table import Table
 
-from sweep.experiment import Experiment, load_experiment, parse_experiment
-from sweep.outcome import Status
-from sweep.report import tables
+from sweep.experiment.schema import Experiment, load_experiment, parse_experiment
+from sweep.report.tables import tables
+from sweep.store.records import Status
 
 OK = int(Status.OK)
 
 
 def experiment(**content: Any) -> Experiment:
-    blocks = [{"workload": {"name": "prefix", "d": [4, 8]}, "method": ["IP", "CA"]}]
+    blocks = [{"workload": {"name": "prefix", "d": [4, 8]}, "mechanism": ["IP", "CA"]}]
     return parse_experiment(json.dumps({"blocks": blocks, "reference": "CA", **content}), "x.yaml")
 
 
@@ -50,11 +50,11 @@ PUBLISHED = {
     "variable": "variance_ratio",
     "title": "Table 1",
     "source": "A paper",
-    "axes": {"d": [4, 8], "method": ["IP", "CA"]},
+    "axes": {"d": [4, 8], "mechanism": ["IP", "CA"]},
     "values": [[2.0, 1.0], [4.0, 1.0]],
 }
 MEASURED = dataset(
-    {"d": [4, 8], "method": ["CA", "IP", "GM"]},
+    {"d": [4, 8], "mechanism": ["CA", "IP", "GM"]},
     {"variance_ratio": [[1, 2.5, 3], [1, 5, 7]], "gap": 0.0123},
 )
 
@@ -69,7 +69,7 @@ def test_measured_paper_and_ratio_stand_below_each_other() -> None:
 
 
 def test_rows_that_the_paper_lacks_are_shown_alone() -> None:
-    only = {**PUBLISHED, "axes": {"d": [8], "method": ["IP", "CA"]}, "values": [[4.0, 1.0]]}
+    only = {**PUBLISHED, "axes": {"d": [8], "mechanism": ["IP", "CA"]}, "values": [[4.0, 1.0]]}
     found = lines(tables(MEASURED, experiment(published=[only])))
     assert sum(line[0] == "paper" for line in found) == 1
     assert ["4", "measured", "2.500", "1.000", "3.000", "1.2", "%"] in found
@@ -95,11 +95,11 @@ def test_numbers_the_paper_does_not_print_stay_blank() -> None:
 )
 def test_other_states_are_words(state: Status, word: str) -> None:
     data = dataset(
-        {"method": ["CA", "IP"]},
+        {"mechanism": ["CA", "IP"]},
         {"variance_ratio": [1.0, 123.0], "gap": 0.0},
         [OK, int(state)],
     )
-    table = {**PUBLISHED, "axes": {"method": ["CA", "IP"]}, "values": [1.0, 2.0]}
+    table = {**PUBLISHED, "axes": {"mechanism": ["CA", "IP"]}, "values": [1.0, 2.0]}
     text = rendered(tables(data, experiment(published=[table])))
     assert word in text
     assert "123" not in text
@@ -107,11 +107,11 @@ def test_other_states_are_words(state: Status, word: str) -> None:
 
 def test_means_are_over_the_replicates_that_are_ok() -> None:
     data = dataset(
-        {"replicate": [0, 1, 2], "method": ["CA", "IP"]},
+        {"replicate": [0, 1, 2], "mechanism": ["CA", "IP"]},
         {"variance_ratio": [[1, 2], [1, 4], [1, np.nan]], "gap": 0.0},
         [[OK, OK], [OK, OK], [OK, int(Status.FAILED)]],
     )
-    table = {**PUBLISHED, "axes": {"method": ["CA", "IP"]}, "values": [1.0, 2.0]}
+    table = {**PUBLISHED, "axes": {"mechanism": ["CA", "IP"]}, "values": [1.0, 2.0]}
     text = rendered(tables(data, experiment(published=[table])))
     assert "3.000 (2/3)" in text
     assert "means of 3 replicates" in " ".join(text.split())
@@ -120,8 +120,8 @@ def test_means_are_over_the_replicates_that_are_ok() -> None:
 def test_a_factor_that_a_row_shares_is_named_as_the_papers_gap() -> None:
     def note(values: Sequence[float], published: Sequence[float]) -> str:
         names = ["CA", "IP", "HM", "GM"]
-        data = dataset({"method": names}, {"variance_ratio": values, "gap": 0.0})
-        table = {**PUBLISHED, "axes": {"method": names}, "values": list(published)}
+        data = dataset({"mechanism": names}, {"variance_ratio": values, "gap": 0.0})
+        table = {**PUBLISHED, "axes": {"mechanism": names}, "values": list(published)}
         return " ".join(rendered(tables(data, experiment(published=[table]))).split())
 
     shared = note([1.0, 11.44, 2.29, 7.0], [1.0, 10.0, 2.0, 9.0])
@@ -133,7 +133,7 @@ def test_a_factor_that_a_row_shares_is_named_as_the_papers_gap() -> None:
 
 def test_tables_hold_for_the_coordinates_they_name() -> None:
     data = dataset(
-        {"targets": ["uniform", "random"], "d": [4, 8], "method": ["IP", "CA"]},
+        {"targets": ["uniform", "random"], "d": [4, 8], "mechanism": ["IP", "CA"]},
         {"variance_ratio": np.arange(8.0).reshape(2, 2, 2) + 10, "gap": 0.0},
     )
     at = {**PUBLISHED, "at": {"targets": "random"}}
@@ -146,8 +146,8 @@ def test_tables_hold_for_the_coordinates_they_name() -> None:
 def test_groups_of_a_tree_have_their_own_tables() -> None:
     published = [{**PUBLISHED, "group": "prefix"}]
     blocks = [
-        {"workload": {"name": "prefix", "d": [4, 8]}, "method": ["IP", "CA"]},
-        {"workload": {"name": "range", "d": [4, 8]}, "method": ["IP", "CA"]},
+        {"workload": {"name": "prefix", "d": [4, 8]}, "mechanism": ["IP", "CA"]},
+        {"workload": {"name": "range", "d": [4, 8]}, "mechanism": ["IP", "CA"]},
     ]
     tree = xr.DataTree.from_dict({"prefix": MEASURED, "range": MEASURED})
     text = rendered(tables(tree, experiment(published=published, blocks=blocks)))
@@ -155,20 +155,20 @@ def test_groups_of_a_tree_have_their_own_tables() -> None:
     assert "range" in text
 
 
-def test_without_published_numbers_every_method_has_a_line() -> None:
+def test_without_published_numbers_every_mechanism_has_a_line() -> None:
     data = dataset(
-        {"method": ["CA", "IP"]},
+        {"mechanism": ["CA", "IP"]},
         {"squared_privacy_cost": [2.0, 4.0], "variance_ratio": [1.0, 2.0], "gap": [0.5, 2.0]},
     ).assign_coords(delta=[1e-5])
-    data["epsilon_at_targets"] = (("method", "delta"), [[6.5], [10.0]])
+    data["epsilon_at_targets"] = (("mechanism", "delta"), [[6.5], [10.0]])
     found = lines(tables(data, experiment()))
     assert ["CA", "2.000", "1.000", "50", "%", "6.500"] in found
     assert ["IP", "4.000", "2.000", "200", "%", "10.00"] in found
 
 
-def test_numbers_that_a_method_does_not_have_stay_blank() -> None:
+def test_numbers_that_a_mechanism_does_not_have_stay_blank() -> None:
     data = dataset(
-        {"method": ["CA", "geometric"]},
+        {"mechanism": ["CA", "geometric"]},
         {"squared_privacy_cost": [2.0, np.nan], "utility": [np.nan, 0.5]},
     )
     found = lines(tables(data, experiment()))
@@ -176,9 +176,9 @@ def test_numbers_that_a_method_does_not_have_stay_blank() -> None:
     assert ["geometric", "0.5000"] in found
 
 
-def test_many_lines_become_one_number_of_every_method() -> None:
+def test_many_lines_become_one_number_of_every_mechanism() -> None:
     sizes = list(range(1, 41))
-    data = dataset({"d": sizes, "method": ["CA", "IP"]}, {"variance_ratio": [1.0, 2.0]})
+    data = dataset({"d": sizes, "mechanism": ["CA", "IP"]}, {"variance_ratio": [1.0, 2.0]})
     found = lines(tables(data, experiment()))
     assert ["d", "CA", "IP"] in found
     assert ["40", "1.000", "2.000"] in found
@@ -186,7 +186,7 @@ def test_many_lines_become_one_number_of_every_method() -> None:
 
 def test_an_experiment_chooses_what_is_shown() -> None:
     data = dataset(
-        {"method": ["CA", "IP"]}, {"squared_privacy_cost": 2.0, "fisher_information": [3.0, 4.0]}
+        {"mechanism": ["CA", "IP"]}, {"squared_privacy_cost": 2.0, "fisher_information": [3.0, 4.0]}
     )
     text = rendered(tables(data, experiment(show="fisher_information")))
     assert "3.000" in text
@@ -195,7 +195,7 @@ def test_an_experiment_chooses_what_is_shown() -> None:
 
 def test_claims_show_the_range_that_was_measured() -> None:
     claims = [
-        {"variable": "variance_ratio", "at": {"method": "IP"}, "least": 2, "text": "IP is bad"},
+        {"variable": "variance_ratio", "at": {"mechanism": "IP"}, "least": 2, "text": "IP is bad"},
         {"variable": "gap", "text": "no range is stated"},
     ]
     text = rendered(tables(MEASURED, experiment(claims=claims)))
@@ -206,7 +206,7 @@ def test_claims_show_the_range_that_was_measured() -> None:
 
 def test_an_unfinished_dataset_has_tables_too() -> None:
     data = dataset(
-        {"d": [4, 8], "method": ["IP", "CA"]},
+        {"d": [4, 8], "mechanism": ["IP", "CA"]},
         {"variance_ratio": np.nan, "gap": np.nan},
         int(Status.PENDING),
     )
@@ -217,9 +217,9 @@ def test_an_unfinished_dataset_has_tables_too() -> None:
 
 def test_the_widest_shipped_table_fits_100_columns() -> None:
     shipped = load_experiment("vldb-table5")
-    methods = [method.called for method in shipped.blocks[0].method]
+    mechanisms = [mechanism.called for mechanism in shipped.blocks[0].mechanism]
     data = dataset(
-        {"d": [64, 1024], "replicate": [0, 1, 2], "method": methods},
+        {"d": [64, 1024], "replicate": [0, 1, 2], "mechanism": mechanisms},
         {"variance_ratio": 109.3421, "gap": 0.00071},
     )
     text = rendered(tables(data, shipped))

@@ -8,33 +8,36 @@ from distributed import KilledWorker
 from faults import Fault, injected
 
 import sweep
-from sweep import code, events, graph, solving, worker
-from sweep.cells import MethodSpec, Spec
+from sweep import events
 from sweep.errors import StoreError, SweepError
-from sweep.laid_out import of_store
-from sweep.outcome import BoundRecord, Status
-from sweep.place import Place
+from sweep.grid.cells import MechanismSpec, Spec
+from sweep.plan import tasks
+from sweep.plan.stored import of_store
+from sweep.store import code
+from sweep.store.records import BoundRecord, Status
+from sweep.store.view import Place
+from sweep.worker import perform, solve
 
 
 def states(dataset):
     return Counter(Status(int(code)).label for code in dataset.status.values.ravel())
 
 
-def by_function(function, *methods, arguments=None, limit=None):
-    """Solves of one workload that a Python function returns, by several methods."""
+def by_function(function, *mechanisms, arguments=None, limit=None):
+    """Solves of one workload that a Python function returns, by several mechanisms."""
     asked = Spec("entry-point", {"function": function, "arguments": arguments or {}})
     return tuple(
-        graph.Solve(
-            f"s-{method}",
+        tasks.Solve(
+            f"s-{mechanism}",
             "p",
             "w",
             asked,
             Spec("uniform", {"value": 1.0}),
-            MethodSpec(method),
-            (graph.CellTask(f"c-{method}"),),
+            MechanismSpec(mechanism),
+            (tasks.CellTask(f"c-{mechanism}"),),
             time_limit=limit,
         )
-        for method in methods
+        for mechanism in mechanisms
     )
 
 
@@ -42,9 +45,9 @@ def test_a_sweep_gives_the_closed_forms(client, small, tmp_path):
     heard = []
     dataset = sweep.run(small("[2, 4]"), tmp_path / "s", client, listen=heard.append)
     # prefix over d cells with unit targets: both mechanisms need d; the optimum for d = 2 is 4/3
-    for method in ("IP", "GM"):
+    for mechanism in ("IP", "GM"):
         np.testing.assert_allclose(
-            dataset.sel({"method": method}).squared_privacy_cost, [2.0, 4.0], rtol=1e-12
+            dataset.sel({"mechanism": mechanism}).squared_privacy_cost, [2.0, 4.0], rtol=1e-12
         )
     np.testing.assert_allclose(dataset.lower_bound.sel(d=2), 4 / 3, rtol=2e-4)
     np.testing.assert_allclose(dataset.lower_bound.sel(d=4), 1.758601, rtol=2e-4)
@@ -78,9 +81,9 @@ def test_results_do_not_depend_on_order_or_company(client, small, tmp_path):
     one = sweep.run(small("[2, 4, 8]", "[IP, CA]"), tmp_path / "1", client)
     two = sweep.run(small("[8, 2]", "[CA, GM, IP]"), tmp_path / "2", client)
     for name in ("cell", "squared_privacy_cost", "total_variance", "epsilon_at_targets", "gap"):
-        here = one[name].sel({"d": [2, 8], "method": ["IP", "CA"]}).values
+        here = one[name].sel({"d": [2, 8], "mechanism": ["IP", "CA"]}).values
         np.testing.assert_array_equal(
-            here, two[name].sel({"d": [2, 8], "method": ["IP", "CA"]}).values
+            here, two[name].sel({"d": [2, 8], "mechanism": ["IP", "CA"]}).values
         )
 
 
@@ -123,22 +126,22 @@ def test_a_solver_that_ends_the_process_or_cannot_say_why_fails_its_cell_alone(
 @pytest.mark.parametrize("kind", RUDE)
 def test_a_workload_function_that_ends_the_process_fails_its_cells_alone(client, tmp_path, kind):
     rude = by_function("faults:broken", "IP", arguments={"kind": kind})
-    elsewhere = client.submit(solving.build, rude[0].workload, code.digest(), pure=False)
+    elsewhere = client.submit(solve.build, rude[0].workload, code.digest(), pure=False)
     fine = by_function("numpy:eye", "GM", arguments={"N": 2})
-    task = graph.Task("t", (*rude, replace(fine[0], workload_key="fine")))
+    task = tasks.Task("t", (*rude, replace(fine[0], workload_key="fine")))
     for built in ({}, {"w": elsewhere}):
-        future = client.submit(worker.perform, task, Place("", ""), built, pure=False)
+        future = client.submit(perform.perform, task, Place("", ""), built, pure=False)
         done = future.result(timeout=30)
         assert [record.status for record in done.records] == ["failed", "ok"]
         assert RUDE[kind] in done.records[0].error
         assert "faults.py" in done.records[0].traceback
 
 
-def test_a_method_that_does_not_apply_says_so(client, small, tmp_path):
+def test_a_mechanism_that_does_not_apply_says_so(client, small, tmp_path):
     with injected(client, tmp_path, Fault("inapplicable", "GM")):
         dataset = sweep.run(small(), tmp_path / "s", client)
     assert states(dataset) == {"ok": 2, "not_applicable": 2}
-    assert (dataset.error.sel({"method": "GM"}) == "no line of answers here").all()
+    assert (dataset.error.sel({"mechanism": "GM"}) == "no line of answers here").all()
 
 
 def test_a_cell_that_kills_its_workers_is_lost_alone(client, small, tmp_path):
@@ -148,11 +151,11 @@ def test_a_cell_that_kills_its_workers_is_lost_alone(client, small, tmp_path):
             small("[2]", "[IP, GM, CA]"), tmp_path / "s", client, listen=heard.append
         )
     assert states(dataset) == {"ok": 2, "lost": 1}
-    assert Status(int(dataset.status.sel({"d": 2, "method": "GM"}))) is Status.LOST
+    assert Status(int(dataset.status.sel({"d": 2, "mechanism": "GM"}))) is Status.LOST
     assert any(isinstance(event, events.TaskRetried) for event in heard)
     healed = sweep.run(small("[2]", "[IP, GM, CA]"), tmp_path / "s", client)
     assert states(healed) == {"ok": 3}
-    assert int(healed.attempt.sel({"d": 2, "method": "GM"})) == 1
+    assert int(healed.attempt.sel({"d": 2, "mechanism": "GM"})) == 1
 
 
 def test_a_worker_that_dies_once_costs_nothing(client, small, tmp_path, records):
@@ -177,26 +180,26 @@ def test_the_watchdog_goes_by_a_mechanisms_own_time_limit(client, small, tmp_pat
     with injected(client, tmp_path, *slow, grace_s=1.0):
         dataset = sweep.run(experiment, tmp_path / "s", client)
     assert states(dataset) == {"ok": 2, "timeout": 1}
-    assert "did not stop within 1 s" in str(dataset.error.sel({"d": 4, "method": "GD"}).values)
+    assert "did not stop within 1 s" in str(dataset.error.sel({"d": 4, "mechanism": "GD"}).values)
 
 
 def test_the_watchdog_covers_building_the_workload(client, tmp_path):
-    from sweep import store
+    from sweep.store import folder
 
-    place = store.create(tmp_path / "s", "small")
+    place = folder.create(tmp_path / "s", "small")
     arguments = {"folder": str(tmp_path), "seconds": 60.0}
-    task = graph.Task("t", by_function("faults:drowsy", "IP", "GM", arguments=arguments, limit=0.5))
+    task = tasks.Task("t", by_function("faults:drowsy", "IP", "GM", arguments=arguments, limit=0.5))
     with injected(client, tmp_path, grace_s=1.0):
-        future = client.submit(worker.perform, task, Place(str(place.path), place.identity), {})
+        future = client.submit(perform.perform, task, Place(str(place.path), place.identity), {})
         done = future.result(timeout=60)
     assert [record.status for record in done.records] == ["timeout", "ok"]
 
 
-def test_the_time_limit_reaches_methods_that_take_one(client, small, tmp_path):
+def test_the_time_limit_reaches_mechanisms_that_take_one(client, small, tmp_path):
     experiment = small("[64]", "[IP, optimal]", more="time_limit: 1.0e-6")
     dataset = sweep.run(experiment, tmp_path / "s", client)
     assert states(dataset) == {"ok": 1, "timeout": 1}
-    late = dataset.sel({"d": 64, "method": "optimal"})
+    late = dataset.sel({"d": 64, "mechanism": "optimal"})
     assert float(late.squared_privacy_cost) > float(late.lower_bound) > 0
     assert float(late.gap) > 0
 
@@ -204,7 +207,7 @@ def test_the_time_limit_reaches_methods_that_take_one(client, small, tmp_path):
 def test_chosen_cells_run_again_and_keep_what_was_ok(client, small, tmp_path, records):
     before = sweep.run(small(), tmp_path / "s", client).load()
     with injected(client, tmp_path, Fault("raise", "GM")):
-        after = sweep.rerun(tmp_path / "s", "method == 'GM' and d > 2", client)
+        after = sweep.rerun(tmp_path / "s", "mechanism == 'GM' and d > 2", client)
     assert Counter(r.status for r in records(tmp_path / "s")) == {"ok": 4, "failed": 1}
     np.testing.assert_array_equal(after.squared_privacy_cost, before.squared_privacy_cost)
     with pytest.raises(SweepError, match="holds for no cell"):
@@ -215,26 +218,26 @@ def test_chosen_cells_run_again_and_keep_what_was_ok(client, small, tmp_path, re
 
 
 def test_several_groups_are_one_tree(client, tmp_path):
-    from sweep.experiment import parse_experiment
+    from sweep.experiment.schema import parse_experiment
 
     two = parse_experiment(
-        "reference: IP\nblocks:\n  - {workload: {name: prefix, d: 4}, method: IP}\n"
-        "  - {workload: {name: identity-sum, d: 4}, method: [IP, GM]}\n",
+        "reference: IP\nblocks:\n  - {workload: {name: prefix, d: 4}, mechanism: IP}\n"
+        "  - {workload: {name: identity-sum, d: 4}, mechanism: [IP, GM]}\n",
         "two.yaml",
     )
     tree = sweep.run(two, tmp_path / "s", client)
     found = xr.open_datatree(tmp_path / "s" / "results.zarr", engine="zarr")
     assert set(found.children) == set(tree.children) == {"prefix", "identity-sum"}
     # identity and total over 4 cells: IP gives the total variance 4, so needs 4
-    assert float(found["identity-sum"].squared_privacy_cost.sel({"method": "IP"})) == pytest.approx(
-        4.0
-    )
+    assert float(
+        found["identity-sum"].squared_privacy_cost.sel({"mechanism": "IP"})
+    ) == pytest.approx(4.0)
 
 
 def test_arrays_are_kept_on_request_and_loaded_lazily(client, small, tmp_path):
     experiment = small("[4]", more="keep: [query_variances, privacy_profile, covariance]")
     dataset = sweep.run(experiment, tmp_path / "s", client)
-    kept = sweep.arrays(tmp_path / "s", dataset.solve.sel({"d": 4, "method": "IP"}).item())
+    kept = sweep.arrays(tmp_path / "s", dataset.solve.sel({"d": 4, "mechanism": "IP"}).item())
     # IP on prefix d=4: the last query sums 4 cells of variance 1/4
     np.testing.assert_allclose(kept.query_variances, [0.25, 0.5, 0.75, 1.0])
     np.testing.assert_allclose(kept.privacy_profile, 4.0)
@@ -255,76 +258,77 @@ def test_noise_is_simulated_from_the_cell_alone(client, small, tmp_path):
 
 
 def test_cells_that_timed_out_get_longer_and_lose_nothing(client, tmp_path):
-    from sweep.experiment import parse_experiment
+    from sweep.experiment.schema import parse_experiment
 
     text = (
         "reference: optimal\ntime_limit: 1.0e-6\n"
-        "blocks: [{workload: {name: range, d: 24}, method: [IP, optimal]}]\n"
+        "blocks: [{workload: {name: range, d: 24}, mechanism: [IP, optimal]}]\n"
     )
     short = sweep.run(parse_experiment(text, "limit.yaml"), tmp_path / "s", client)
-    stopped = short.sel({"method": "optimal"})
+    stopped = short.sel({"mechanism": "optimal"})
     assert stopped.status == Status.TIMEOUT
     assert stopped.gap > 1e-6
     assert "--time-limit" in str(stopped.error.values)
     longer = sweep.rerun(tmp_path / "s", client=client, time_limit=60.0)
     assert np.all(longer.status == Status.OK)
-    assert longer.sel({"method": "optimal"}).gap <= 1e-6
+    assert longer.sel({"mechanism": "optimal"}).gap <= 1e-6
     assert longer.attempt.values.tolist() == [1, 2]
 
 
 def test_a_task_done_before_is_not_done_again(tmp_path, small):
-    from sweep import costs, journal, store
-    from sweep.grid import expand
+    from sweep.grid.expansion import expand
+    from sweep.plan import costs
+    from sweep.store import folder, journal
 
-    place = store.create(tmp_path / "s", "small")
-    cells = graph.distinct(expand(small())).values()
+    place = folder.create(tmp_path / "s", "small")
+    cells = tasks.distinct(expand(small())).values()
     ledger = journal.Ledger()
-    task = graph.Task("r000001", tuple(graph.solves(cells, ledger, costs.Costs())))
+    task = tasks.Task("r000001", tuple(tasks.solves(cells, ledger, costs.Costs())))
     here = Place(str(place.path), place.identity)
-    first = worker.perform(task, here, {})
+    first = perform.perform(task, here, {})
     assert first.written
-    assert worker.perform(task, here, {}) == first
+    assert perform.perform(task, here, {}) == first
 
 
 def many(number=8, **facts):
     """Solves of GM, all in one task."""
     one = by_function("numpy:eye", "GM", arguments={"N": 2})[0]
     items = (
-        replace(one, key=f"s{n}", cells=(graph.CellTask(f"c{n}"),), **facts) for n in range(number)
+        replace(one, key=f"s{n}", cells=(tasks.CellTask(f"c{n}"),), **facts) for n in range(number)
     )
-    return graph.Task("r000001-000000", tuple(items))
+    return tasks.Task("r000001-000000", tuple(items))
 
 
 @pytest.mark.parametrize("chain", ["", "chained"])
 def test_what_was_done_a_little_before_a_worker_was_killed_is_not_done_again(
     client, tmp_path, records, chain
 ):
-    from sweep import store
+    from sweep.store import folder
 
-    made = store.create(tmp_path / "s", "small")
+    made = folder.create(tmp_path / "s", "small")
     place, task = Place(str(made.path), made.identity, interval=0.05), many(chain=chain)
     dies = [Fault(kind, "GM", first=5, times=1, seconds=1.5) for kind in ("sleep", "kill")]
     with injected(client, tmp_path, *dies):
-        done = client.submit(worker.perform, task, place, {}, pure=False).result(timeout=60)
+        done = client.submit(perform.perform, task, place, {}, pure=False).result(timeout=60)
     assert done.written
     assert Counter(r.cell for r in done.records) == {f"c{n}": 1 for n in range(8)}
     assert (tmp_path / "fault-0").stat().st_size == 8 + 1
     assert Counter(r.cell for r in records(made.path)) == {f"c{n}": 1 for n in range(8)}
-    assert worker.perform(task, place, {}).records == done.records
+    assert perform.perform(task, place, {}).records == done.records
 
 
 def test_parts_of_a_task_that_killed_its_workers_do_not_do_its_work_again(
     client, tmp_path, records
 ):
-    from sweep import store
+    from sweep.store import folder
 
-    made = store.create(tmp_path / "s", "small")
+    made = folder.create(tmp_path / "s", "small")
     place, task = Place(str(made.path), made.identity, interval=0.05), many()
     dies = [Fault(kind, "GM", first=5, times=2, seconds=1.5) for kind in ("sleep", "kill")]
     with injected(client, tmp_path, *dies):
         with pytest.raises(KilledWorker):
-            client.submit(worker.perform, task, place, {}, pure=False).result(timeout=60)
-        parts = client.map(worker.perform, task.alone(), place=place, built={}, pure=False)
+            client.submit(perform.perform, task, place, {}, pure=False).result(timeout=60)
+        parts = client.map(perform.perform, task.alone(), place=place, built={}, pure=False)
         done = client.gather(parts)
     assert [[r.status for r in one.records] for one in done] == [["ok"]] * 8
     assert (tmp_path / "fault-0").stat().st_size == 8 + 2
@@ -332,27 +336,29 @@ def test_parts_of_a_task_that_killed_its_workers_do_not_do_its_work_again(
 
 
 def test_a_worker_without_the_store_hands_its_records_over(tmp_path, small):
-    from sweep import costs, journal, store
-    from sweep.grid import expand
+    from sweep.grid.expansion import expand
+    from sweep.plan import costs
+    from sweep.store import folder, journal
 
-    place = store.create(tmp_path / "s", "small")
-    cells = graph.distinct(expand(small())).values()
-    items = graph.bounds(cells, journal.Ledger(), costs.Costs())
-    done = worker.perform(graph.Task("r1", tuple(items)), Place(str(place.path), "else"), {})
+    place = folder.create(tmp_path / "s", "small")
+    cells = tasks.distinct(expand(small())).values()
+    items = tasks.bounds(cells, journal.Ledger(), costs.Costs())
+    done = perform.perform(tasks.Task("r1", tuple(items)), Place(str(place.path), "else"), {})
     assert not done.written
     assert all(isinstance(r, BoundRecord) and r.lower_bound > 1 for r in done.records)
     assert not list(place.journal.iterdir())
 
 
 def test_arrays_that_cannot_be_kept_fail_their_cells_with_a_sentence(tmp_path, small):
-    from sweep import costs, journal, store
-    from sweep.grid import expand
+    from sweep.grid.expansion import expand
+    from sweep.plan import costs
+    from sweep.store import folder, journal
 
-    place = store.create(tmp_path / "s", "small")
-    cells = graph.distinct(expand(small())).values()
-    items = graph.solves(cells, journal.Ledger(), costs.Costs())
+    place = folder.create(tmp_path / "s", "small")
+    cells = tasks.distinct(expand(small())).values()
+    items = tasks.solves(cells, journal.Ledger(), costs.Costs())
     elsewhere = Place(str(place.path), "else", keep=("covariance",))
-    done = worker.perform(graph.Task("r1", tuple(items)), elsewhere, {})
+    done = perform.perform(tasks.Task("r1", tuple(items)), elsewhere, {})
     assert {record.status for record in done.records} == {"failed"}
     assert all("put the store on a disk" in record.error for record in done.records)
     assert not list((place.path / "arrays").iterdir())
@@ -360,13 +366,13 @@ def test_arrays_that_cannot_be_kept_fail_their_cells_with_a_sentence(tmp_path, s
 
 def test_a_workload_that_cannot_be_built_fails_its_cells_only(tmp_path):
     nowhere = Spec("file", {"path": str(tmp_path / "gone.npy")})
-    uniform, ip = Spec("uniform", {"value": 1.0}), MethodSpec("IP")
-    lost = graph.Solve("s1", "p1", "w1", nowhere, uniform, ip, (graph.CellTask("c1"),))
-    fine = graph.Solve(
-        "s2", "p2", "w2", Spec("prefix", {"d": 4}), uniform, ip, (graph.CellTask("c2"),)
+    uniform, ip = Spec("uniform", {"value": 1.0}), MechanismSpec("IP")
+    lost = tasks.Solve("s1", "p1", "w1", nowhere, uniform, ip, (tasks.CellTask("c1"),))
+    fine = tasks.Solve(
+        "s2", "p2", "w2", Spec("prefix", {"d": 4}), uniform, ip, (tasks.CellTask("c2"),)
     )
-    bound = graph.Bound("p1", "w1", nowhere, uniform)
-    done = worker.perform(graph.Task("t", (lost, fine, bound)), Place(str(tmp_path), ""), {})
+    bound = tasks.Bound("p1", "w1", nowhere, uniform)
+    done = perform.perform(tasks.Task("t", (lost, fine, bound)), Place(str(tmp_path), ""), {})
     assert [r.status for r in done.records[:2]] == ["failed", "ok"]
     assert "gone.npy" in done.records[0].error
     assert done.records[2].lower_bound is None

@@ -12,17 +12,18 @@ from faults import Fault, injected
 from typer.testing import CliRunner
 
 import sweep
-from sweep import engine, events, session
+from sweep import events
 from sweep.cli import app
-from sweep.experiment import parse_experiment
-from sweep.outcome import CellRecord, Status
-from sweep.worker import Done, perform
+from sweep.experiment.schema import parse_experiment
+from sweep.runner import dispatch, session
+from sweep.store.records import CellRecord, Status
+from sweep.worker.perform import Done, perform
 
 
 def many(d):
     return parse_experiment(
         "reference: IP\nblocks: [{workload: {name: prefix, d: "
-        f"{d}}}, method: IP, replicates: 40}}]\n",
+        f"{d}}}, mechanism: IP, replicates: 40}}]\n",
         f"prefix-{d}.yaml",
     )
 
@@ -72,10 +73,10 @@ def forgetful(task, place, built):
 
 
 def test_results_that_were_not_asked_for_are_refused(client, tmp_path, records, monkeypatch):
-    monkeypatch.setattr(engine.worker, "perform", strangers)
+    monkeypatch.setattr(dispatch.worker, "perform", strangers)
     dataset = sweep.run(many(4), tmp_path / "s", client)
     assert (dataset.status == Status.LOST).all()
-    assert set(dataset.error.values.ravel()) == {engine._NOT_ASKED}
+    assert set(dataset.error.values.ravel()) == {dispatch._NOT_ASKED}
     assert "elsewhere" not in {record.cell for record in records(tmp_path / "s")}
 
 
@@ -87,11 +88,11 @@ def test_a_run_that_leaves_cells_pending_is_not_all_well(client, tmp_path, monke
         lambda self, cells, todo, given, spec: work(self, cells, todo, client, spec),
     )
     (tmp_path / "x.yaml").write_text(
-        "reference: IP\nblocks: [{workload: {name: prefix, d: [2, 4]}, method: IP}]\n"
+        "reference: IP\nblocks: [{workload: {name: prefix, d: [2, 4]}, mechanism: IP}]\n"
     )
     monkeypatch.chdir(tmp_path)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engine.worker, "perform", forgetful)
+        patch.setattr(dispatch.worker, "perform", forgetful)
         ran = CliRunner().invoke(app, ["run", "x.yaml", "--store", "s"])
     assert ran.exit_code == 1, ran.output
     assert "2 cells are pending; 'sweep run' solves them" in ran.output

@@ -5,9 +5,9 @@ from functools import cache
 import pytest
 
 import solvers
-from sweep.cells import Grid
-from sweep.experiment import Experiment, experiments, load_experiment
-from sweep.grid import expand
+from sweep.experiment.schema import Experiment, experiments, load_experiment
+from sweep.grid.cells import Grid
+from sweep.grid.expansion import expand
 
 WANTED = {
     *(f"vldb-table{number}" for number in range(2, 12)),
@@ -83,16 +83,16 @@ def test_the_reference_is_solved_wherever_ratios_are_wanted(name: str) -> None:
     wanted = {p.group for p in experiment.published if p.variable == "variance_ratio"}
     for group, grid in grids.items():
         if group in wanted or None in wanted:
-            assert experiment.reference in labels(grid)["method"]
+            assert experiment.reference in labels(grid)["mechanism"]
 
 
-def test_no_method_that_exists_is_left_out() -> None:
+def test_no_mechanism_that_exists_is_left_out() -> None:
     for name in experiments():
         experiment, grids = loaded(name)
         for block in (one for one in experiment.blocks if one.where is None):
-            for method in block.method:
-                if method.name in solvers.methods():
-                    assert method.called in labels(grids[block.group])["method"]
+            for mechanism in block.mechanism:
+                if mechanism.name in solvers.all_mechanisms():
+                    assert mechanism.called in labels(grids[block.group])["mechanism"]
 
 
 def test_cells_counted_by_hand() -> None:
@@ -100,7 +100,7 @@ def test_cells_counted_by_hand() -> None:
         "trivial": 10_000,
         "vldb-table2": 5 * 4,
         "vldb-table4": 9,
-        # 5 sizes x 3 draws x 7 methods, and the published SM-II at d = 64
+        # 5 sizes x 3 draws x 7 mechanisms, and the published SM-II at d = 64
         "vldb-table5": 5 * 3 * 7 + 3,
         "vldb-fig3": 8 * 5,
         "vldb-table9": 2 * 9,
@@ -118,8 +118,8 @@ def test_vldb_holds_every_row_of_tables_5_to_11_at_d_up_to_256() -> None:
         (here,) = alone.published
         kept = len(there.values)
         assert there.values == here.values[:kept]
-        assert there.axes["method"] == here.axes["method"]
-        for axis in set(here.axes) - {"method"}:
+        assert there.axes["mechanism"] == here.axes["mechanism"]
+        for axis in set(here.axes) - {"mechanism"}:
             limit = 6 if axis == "values" else 256
             assert there.axes[axis] == tuple(v for v in here.axes[axis] if v <= limit)
 

@@ -4,8 +4,8 @@ import pytest
 import xarray as xr
 
 import sweep
-from sweep import store
 from sweep.errors import StoreError
+from sweep.store import folder as store
 
 
 @pytest.fixture

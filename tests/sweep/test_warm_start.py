@@ -4,18 +4,18 @@ import numpy as np
 import pytest
 
 import sweep
-from sweep import graph
-from sweep.costs import Costs
 from sweep.errors import ExperimentError
-from sweep.experiment import parse_experiment
-from sweep.grid import expand
-from sweep.journal import Ledger
+from sweep.experiment.schema import parse_experiment
+from sweep.grid.expansion import expand
+from sweep.plan import tasks as graph
+from sweep.plan.costs import Costs
+from sweep.store.journal import Ledger
 
 COLD = """
 reference: optimal
 blocks:
   - workload: {name: prefix, d: [32, 64, 128]}
-    method: [optimal, IP]
+    mechanism: [optimal, IP]
 """
 WARM = COLD + "warm_start: d\n"
 
@@ -27,7 +27,7 @@ def parsed(text):
 def test_neighbours_begin_where_the_last_one_ended(client, tmp_path):
     cold = sweep.run(parsed(COLD), tmp_path / "cold", client)
     warm = sweep.run(parsed(WARM), tmp_path / "warm", client)
-    steps = [ds.iterations.sel({"method": "optimal"}).values for ds in (cold, warm)]
+    steps = [ds.iterations.sel({"mechanism": "optimal"}).values for ds in (cold, warm)]
     assert steps[1][0] == steps[0][0]
     assert np.all(steps[1][1:] < steps[0][1:])
     np.testing.assert_allclose(warm.squared_privacy_cost, cold.squared_privacy_cost, rtol=2e-6)
@@ -41,7 +41,7 @@ def test_a_chain_is_one_task_in_its_order():
     chained = [task for task in tasks if task.items[0].chain]
     assert len(chained) == 1
     assert [item.workload.params["d"] for item in chained[0].items] == [32, 64, 128]
-    assert {item.method.name for item in chained[0].items} == {"optimal"}
+    assert {item.mechanism.name for item in chained[0].items} == {"optimal"}
 
 
 def test_an_axis_that_no_grid_has_is_refused_with_its_line():

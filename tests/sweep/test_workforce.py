@@ -11,9 +11,10 @@ import pytest
 from distributed import LocalCluster
 
 import sweep
-from sweep import cluster, events
+from sweep import events
 from sweep.errors import ClusterError, NoWorkersError
-from sweep.outcome import Status
+from sweep.runner import clusters
+from sweep.store.records import Status
 
 HERE = Path(__file__).resolve().parent
 
@@ -23,7 +24,7 @@ class Unattended(LocalCluster):
 
     def __init__(self, n_workers, preload):
         super().__init__(
-            **{**cluster.LOCAL.kwargs, "n_workers": n_workers},
+            **{**clusters.LOCAL.kwargs, "n_workers": n_workers},
             lifetime="3 seconds",
             preload=[preload],
         )
@@ -38,8 +39,8 @@ install(Path({folder!r}), [Fault("sleep", "IP", seconds=0.15)])
 
 def test_a_scheduler_without_workers_is_told_and_ends_the_run(small, tmp_path):
     heard = []
-    with LocalCluster(**{**cluster.LOCAL.kwargs, "n_workers": 0}) as empty:
-        spec = cluster.ClusterSpec(address=empty.scheduler_address)
+    with LocalCluster(**{**clusters.LOCAL.kwargs, "n_workers": 0}) as empty:
+        spec = clusters.ClusterSpec(address=empty.scheduler_address)
         with pytest.raises(NoWorkersError, match=r"no workers for \d+ s.*start some with"):
             sweep.run(small(), tmp_path / "s", cluster=spec, patience=1.5, listen=heard.append)
     (missing,) = (event for event in heard if isinstance(event, events.WorkersMissing))
@@ -52,9 +53,9 @@ def test_a_scheduler_without_workers_is_told_and_ends_the_run(small, tmp_path):
 
 def test_the_command_ends_with_one_sentence_and_exit_code_1(tmp_path):
     (tmp_path / "x.yaml").write_text(
-        "reference: IP\nblocks: [{workload: {name: prefix, d: 4}, method: IP}]\n"
+        "reference: IP\nblocks: [{workload: {name: prefix, d: 4}, mechanism: IP}]\n"
     )
-    with LocalCluster(**{**cluster.LOCAL.kwargs, "n_workers": 0}) as empty:
+    with LocalCluster(**{**clusters.LOCAL.kwargs, "n_workers": 0}) as empty:
         (tmp_path / "cluster.yaml").write_text(f"address: {empty.scheduler_address}\npatience: 1\n")
         ran = subprocess.run(
             [sys.executable, "-m", "sweep.cli", "run", "x.yaml", "--cluster", "cluster.yaml"],
@@ -71,7 +72,7 @@ def test_the_command_ends_with_one_sentence_and_exit_code_1(tmp_path):
 def test_workers_that_end_in_mid_run_are_asked_for_again(small, tmp_path, monkeypatch, records):
     (tmp_path / "slower.py").write_text(SLOWER.format(folder=str(tmp_path)))
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")]))
-    spec = cluster.ClusterSpec.model_validate(
+    spec = clusters.ClusterSpec.model_validate(
         {
             "module": __name__,
             "class": "Unattended",

@@ -51,7 +51,7 @@ class Cumulative:
         """``W.T @ diag(weights) @ W``: suffix sums of ``D.T @ diag(weights) @ D`` both ways."""
         d = self.shape[1]
         refuse_above_limit(
-            d * d, f"a {d} x {d} Gram matrix", "use a method that only applies the workload"
+            d * d, f"a {d} x {d} Gram matrix", "use a mechanism that only applies the workload"
         )
         summed = np.zeros(d * d)
         for first, second, factor in self._pairs():
@@ -94,7 +94,7 @@ class Cumulative:
         refuse_above_limit(
             m * d,
             f"a dense {m} x {d} matrix",
-            "use a method that works on the workload's structure",
+            "use a mechanism that works on the workload's structure",
         )
         return _suffix_sums(self.differences.toarray(), axis=1)
 

@@ -39,7 +39,9 @@ class Explicit:
         """``W.T @ diag(weights) @ W``; a symmetric product where no weight is negative."""
         d = self.shape[1]
         refuse_above_limit(
-            d * d, f"a {d} x {d} Gram matrix", "use a method that works on the workload's structure"
+            d * d,
+            f"a {d} x {d} Gram matrix",
+            "use a mechanism that works on the workload's structure",
         )
         if sp.issparse(self.held):
             weighted = self.held if weights is None else sp.diags_array(weights) @ self.held

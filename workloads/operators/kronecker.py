@@ -58,7 +58,7 @@ class Kronecker:
         """``W.T @ diag(weights) @ W``."""
         d = self.shape[1]
         refuse_above_limit(
-            d * d, f"a {d} x {d} Gram matrix", "use a method that only applies the workload"
+            d * d, f"a {d} x {d} Gram matrix", "use a mechanism that only applies the workload"
         )
         total = np.zeros((d, d))
         if weights is None:
@@ -98,7 +98,7 @@ class Kronecker:
         entries = sum(prod(_entries(factor) for factor in term) for term in self.terms)
         m, d = self.shape
         refuse_above_limit(
-            2 * entries, f"a sparse {m} x {d} matrix", "use a method that works on its structure"
+            2 * entries, f"a sparse {m} x {d} matrix", "use a mechanism that works on its structure"
         )
         return sp.csr_array(sp.vstack([_sparse_kron(term) for term in self.terms]))
 

@@ -12,7 +12,7 @@ from workloads.operators.explicit import Explicit
 from workloads.operators.kronecker import Kronecker
 from workloads.operators.protocol import Array, Indices, Matrix, refuse_above_limit
 
-_ADVICE = "use a method that works on marginals without building them"
+_ADVICE = "use a mechanism that works on marginals without building them"
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,231 @@
+"""What a mechanism is, and the dictionary of all of them."""
+
+import difflib
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from types import MappingProxyType
+from typing import Any
+
+from solvers import mechanisms as _package
+from solvers import ranges
+from solvers.errors import NotApplicableError, OptionError, UnknownMechanismError
+from workloads.family import Kind
+
+
+@dataclass(frozen=True)
+class Work:
+    """What one solve is expected to take.
+
+    Attributes
+    ----------
+    flops : float
+        Floating-point operations, all counted as if in matrix products.
+    bytes : float
+        Peak memory, in bytes.
+    """
+
+    flops: float
+    bytes: float
+
+
+def negligible_work(m: int, d: int) -> Work:
+    """The work of a closed form: a few passes over W."""
+    return Work(flops=10.0 * m * d, bytes=24.0 * m * d)
+
+
+@dataclass(frozen=True)
+class Mechanism:
+    """A mechanism by the name its paper gives it.
+
+    Attributes
+    ----------
+    name : str
+        The name users write, as in design.md section 2.
+    summary : str
+        One line for ``sweep list``.
+    solve : callable, optional
+        On query matrices: ``solve(problem, *, option=default, ...) -> Solution``; every
+        option is a typed keyword with a default. None if it takes query graphs only.
+    source : str
+        Paper, section, algorithm or equation.
+    presets : Mapping[str, Mapping[str, Any]]
+        Named sets of options, for instance ``published``.
+    same_when_uniform : str, optional
+        The mechanism that this one is when all targets are equal.
+    self_certifying : bool
+        Whether a converged solution has a certified gap of at most its ``tol``.
+    other_objectives : tuple of str
+        Options that, away from their defaults, make it minimise something else than Δ²: it
+        certifies nothing about Δ² then.
+    work : callable
+        ``work(m, d, *, option=default, ...) -> Work``, with those options that matter, for
+        ``sweep plan``; on a query graph m and d are both the
+        number of answers.
+    solve_graph : callable, optional
+        On query graphs: ``solve_graph(problem, *, option=default, ...) -> GraphSolution``.
+        None if it takes query matrices only.
+    """
+
+    name: str
+    summary: str
+    solve: Callable[..., Any] | None = None
+    source: str = ""
+    presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    same_when_uniform: str | None = None
+    self_certifying: bool = False
+    other_objectives: tuple[str, ...] = ()
+    work: Callable[..., Work] = negligible_work
+    solve_graph: Callable[..., Any] | None = None
+
+    @property
+    def asks(self) -> tuple[Kind, ...]:
+        """The kinds of workload it takes: ``"matrix"``, ``"graph"`` or both, in this order."""
+        return tuple(kind for kind, solve in self._solvers().items() if solve is not None)
+
+    @property
+    def options(self) -> Mapping[str, inspect.Parameter]:
+        """The options that it takes on any kind of workload, by name."""
+        return {n: p for kind in reversed(self.asks) for n, p in self.options_on(kind).items()}
+
+    def options_on(self, kind: Kind) -> Mapping[str, inspect.Parameter]:
+        """The options that it takes on one kind of workload, by name.
+
+        Raises
+        ------
+        NotApplicableError
+            If it does not take that kind.
+        """
+        parameters = inspect.signature(self.solver(kind)).parameters.values()
+        return {p.name: p for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}
+
+    def solver(self, kind: Kind) -> Callable[..., Any]:
+        """What solves that kind of workload.
+
+        Raises
+        ------
+        NotApplicableError
+            If it does not take that kind.
+        """
+        solve = self._solvers()[kind]
+        if solve is None:
+            others = [m.name for m in all_mechanisms().values() if kind in m.asks]
+            raise NotApplicableError(
+                f"mechanism {self.name!r} does not apply to a query {kind}; those that do are: "
+                f"{', '.join(others)}"
+            )
+        return solve
+
+    def certifies(self, options: Mapping[str, Any]) -> bool:
+        """Whether a converged solution with these options has a certified gap."""
+        plain = all(
+            options.get(name, self.options[name].default) == self.options[name].default
+            for name in self.other_objectives
+        )
+        return self.self_certifying and plain
+
+    @property
+    def uses_structure(self) -> bool:
+        """Whether what it is expected to take depends on the structure of the queries."""
+        return "form_work" in inspect.signature(self.work).parameters
+
+    def takes_start(self, options: Mapping[str, Any]) -> bool:
+        """Whether a solve with these options can begin at the weights of a neighbour."""
+        return "start" in self.options and options.get("algorithm", "dual") == "dual"
+
+    def expected_work(
+        self, m: int, d: int, options: Mapping[str, Any], form_work: int | None = None
+    ) -> Work:
+        """What a solve is expected to take.
+
+        Parameters
+        ----------
+        m, d : int
+            Queries and cells.
+        options : Mapping[str, object]
+            Of the solve.
+        form_work : int, optional
+            `QueryOperator.form_work` where `factors.structured` takes the structure.
+
+        Returns
+        -------
+        Work
+        """
+        known = options if form_work is None else {**options, "form_work": form_work}
+        matter = inspect.signature(self.work).parameters
+        return self.work(m, d, **{n: value for n, value in known.items() if n in matter})
+
+    def resolve(
+        self, preset: str | None, options: Mapping[str, Any], kind: Kind | None = None
+    ) -> dict[str, Any]:
+        """All options of one solve: defaults, then the preset, then ``options``.
+
+        Parameters
+        ----------
+        preset : str or None
+            A name of ``presets``.
+        options : Mapping[str, object]
+            What the user wrote.
+        kind : {"matrix", "graph"}, optional
+            The kind of workload; the first of ``asks`` if not given.
+
+        Returns
+        -------
+        dict
+
+        Raises
+        ------
+        OptionError
+            If the preset or an option does not exist, or its value is out of range.
+        NotApplicableError
+            If it does not take that kind of workload.
+        """
+        known = self.options_on(kind or self.asks[0])
+        if preset is not None and preset not in self.presets:
+            raise OptionError(
+                f"mechanism {self.name!r} has no preset {preset!r}{_hint(preset, self.presets)}"
+            )
+        for name in options:
+            if name not in known:
+                raise OptionError(
+                    f"mechanism {self.name!r} has no option {name!r}{_hint(name, known)}"
+                )
+        chosen = {name: parameter.default for name, parameter in known.items()}
+        chosen |= {**(self.presets[preset] if preset else {}), **options}
+        ranges.check(self.name, chosen)
+        return chosen
+
+    def _solvers(self) -> dict[Kind, Callable[..., Any] | None]:
+        return {"matrix": self.solve, "graph": self.solve_graph}
+
+
+@cache
+def all_mechanisms() -> Mapping[str, Mechanism]:
+    """Every mechanism by name: ``MECHANISMS`` of each module of `solvers.mechanisms`."""
+    found: list[Mechanism] = []
+    for module in pkgutil.iter_modules(_package.__path__):
+        found += importlib.import_module(f"{_package.__name__}.{module.name}").MECHANISMS
+    return MappingProxyType({m.name: m for m in sorted(found, key=lambda m: m.name.casefold())})
+
+
+def find(name: str) -> Mechanism:
+    """The mechanism of that name.
+
+    Raises
+    ------
+    UnknownMechanismError
+        If there is none; the message gives the nearest name.
+    """
+    known = all_mechanisms()
+    if name not in known:
+        raise UnknownMechanismError(f"no mechanism is called {name!r}{_hint(name, known)}")
+    return known[name]
+
+
+def _hint(name: str, known: Mapping[str, object]) -> str:
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    listed = ", ".join(known) or "none"
+    return f"; did you mean {near[0]!r}?" if near else f"; there is: {listed}"

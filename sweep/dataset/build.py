@@ -1,0 +1,181 @@
+"""From the journal to an xarray dataset in zarr: derived as a whole, written as a whole."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from sweep.dataset import derivation, provenance, variables
+from sweep.dataset.positions import Column, Frame
+from sweep.grid.cells import Grid
+from sweep.store.journal import Ledger
+from sweep.store.records import Status
+
+_LARGEST_CHUNK_BYTES = 2**26
+_TIME_ENCODING = {
+    "units": "milliseconds since 1970-01-01",
+    "dtype": "int64",
+    "_FillValue": np.iinfo(np.int64).min,
+}
+_KEY_WIDTH = 20
+_HOST_WIDTH = 64
+_ERROR_WIDTH = 200
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What an experiment says about its dataset.
+
+    Attributes
+    ----------
+    epsilon, delta : tuple of float
+        The budgets of the privacy variables.
+    reference : str
+        The label of the mechanism that the variance ratios refer to.
+    attributes : Mapping[str, str]
+        The experiment's own attributes.
+    """
+
+    epsilon: tuple[float, ...] = ()
+    delta: tuple[float, ...] = ()
+    reference: str = "SM-II"
+    attributes: Mapping[str, str] | None = None
+
+
+class Derivation:
+    """Derives the dataset of some grids, again and again, from a growing ledger.
+
+    Parameters
+    ----------
+    grids : sequence of Grid
+        One for each group.
+    terms : Terms
+        What to derive.
+    """
+
+    def __init__(self, grids: Sequence[Grid], terms: Terms) -> None:
+        self.terms = terms
+        self.frames = tuple(Frame(grid, terms.reference) for grid in grids)
+
+    def dataset(self, ledger: Ledger) -> xr.Dataset | xr.DataTree:
+        """The dataset; a tree with one node for each group if there are several."""
+        made = {frame.grid.group: assemble(frame, ledger, self.terms) for frame in self.frames}
+        if len(made) == 1:
+            return next(iter(made.values()))
+        root = xr.Dataset(attrs=next(iter(made.values())).attrs)
+        return xr.DataTree.from_dict({"/": root, **made})
+
+
+def assemble(frame: Frame, ledger: Ledger, terms: Terms) -> xr.Dataset:
+    """The dataset of one grid.
+
+    Parameters
+    ----------
+    frame : Frame
+        The grid.
+    ledger : Ledger
+        What the journal says.
+    terms : Terms
+        What to derive.
+
+    Returns
+    -------
+    xarray.Dataset
+        The variables of design.md section 3, with long names and units.
+    """
+    dims = frame.dimensions
+    numbers = derivation.columns(frame, ledger)
+    data: dict[str, Any] = {
+        name: (dims, frame.scattered(column, np.nan)) for name, column in numbers.items()
+    }
+    cost = numbers.get("squared_privacy_cost")
+    coords: dict[str, Any] = dict(frame.coordinates)
+    if cost is not None and terms.delta and "delta" not in frame.names:
+        coords["delta"] = (("delta",), np.array(terms.delta))
+        least = derivation.epsilon_at_targets(frame, ledger, cost, terms.delta)
+        data["epsilon_at_targets"] = ((*dims, "delta"), frame.scattered(least, np.nan))
+        if terms.epsilon and "epsilon" not in frame.names:
+            coords["epsilon"] = (("epsilon",), np.array(terms.epsilon))
+            ratio = derivation.variance_ratio_at_budget(
+                frame, ledger, cost, terms.epsilon, terms.delta
+            )
+            data["variance_ratio_at_budget"] = (
+                (*dims, "epsilon", "delta"),
+                frame.scattered(ratio, np.nan),
+            )
+    for name, column, fill in _facts(frame, ledger):
+        data[name] = (dims, frame.scattered(column, fill))
+    made = xr.Dataset(data, coords, attrs={**(terms.attributes or {}), **provenance.describe()})
+    made["started"].encoding = dict(_TIME_ENCODING)
+    for variable in made.variables:
+        made[variable].attrs.update(variables.attributes(str(variable)))
+    return made
+
+
+def write(dataset: xr.Dataset | xr.DataTree, path: Path) -> None:
+    """Write a dataset as zarr, each variable in one chunk, with consolidated metadata.
+
+    In zarr's format 2: texts of fixed length have no stable form in format 3, and xarray's
+    ``where`` refuses texts of variable length.
+
+    Raises
+    ------
+    OSError
+        If the disk does not take it.
+    """
+    if isinstance(dataset, xr.DataTree):
+        encoding = {node.path: _encoding(node.dataset) for node in dataset.subtree}
+        dataset.to_zarr(path, mode="w", encoding=encoding, consolidated=True, zarr_format=2)
+    else:
+        encoding = _encoding(dataset)
+        dataset.to_zarr(path, mode="w", encoding=encoding, consolidated=True, zarr_format=2)
+
+
+def read(path: Path) -> xr.Dataset | xr.DataTree:
+    """The dataset at that path as it stands, in memory.
+
+    A later version, of other dimensions maybe, leaves it as it is.
+    """
+    with xr.open_datatree(path.resolve(), engine="zarr", chunks=None) as tree:
+        return tree.load() if tree.children else tree.to_dataset().load()
+
+
+def _facts(frame: Frame, ledger: Ledger) -> list[tuple[str, Column, Any]]:
+    """What is no number: state, identity and origin of every cell, and the filler."""
+    records = [ledger.cells.get(cell) for cell in frame.ids]
+    states = [ledger.status(cell) for cell in frame.ids]
+    started = [np.nan if record is None else record.started for record in records]
+    times = np.array(started, dtype=np.float64) * 1e3
+    return [
+        ("status", np.array(states, dtype=np.int8), np.int8(Status.ABSENT)),
+        ("host", _texts(_HOST_WIDTH, (record.host if record else "" for record in records)), ""),
+        ("started", times.astype("datetime64[ms]"), np.datetime64("NaT", "ms")),
+        (
+            "attempt",
+            np.array([record.attempt if record else 0 for record in records], dtype=np.int32),
+            np.int32(0),
+        ),
+        ("error", _texts(_ERROR_WIDTH, (record.error if record else "" for record in records)), ""),
+        ("code", _texts(_KEY_WIDTH, (record.code if record else "" for record in records)), ""),
+        ("cell", _texts(_KEY_WIDTH, frame.ids), ""),
+        ("solve", _texts(_KEY_WIDTH, frame.solves), ""),
+    ]
+
+
+def _texts(width: int, values: Iterable[str]) -> Column:
+    """Texts of a width that no version of the dataset changes.
+
+    A reader may have opened one version and read a chunk of the next: their forms must agree.
+    """
+    return np.array(list(values), dtype=f"<U{width}")
+
+
+def _encoding(dataset: Any) -> dict[str, dict[str, Any]]:
+    return {
+        str(name): {**variable.encoding, "chunks": variable.shape}
+        for name, variable in dataset.variables.items()
+        if variable.size and variable.nbytes <= _LARGEST_CHUNK_BYTES and variable.ndim
+    }

@@ -1,0 +1,130 @@
+"""The dataset's numbers from the journal's: ratios, gaps and budgets, a column at a time."""
+
+import json
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers import budget, privacy
+from sweep.dataset.positions import Column, Frame
+from sweep.store.journal import Ledger
+from sweep.store.records import CellRecord, Status
+
+Float = NDArray[np.float64]
+
+_OF_THE_RECORD = ("runtime_s", "cpu_s", "peak_memory_bytes")
+_DERIVED = (
+    "squared_privacy_cost",
+    "privacy_cost",
+    "variance_ratio",
+    "lower_bound",
+    "gap",
+    "total_variance",
+    "total_variance_ratio",
+)
+_REPORTED = ("iterations", "converged")
+
+
+def columns(frame: Frame, ledger: Ledger) -> dict[str, Column]:
+    """Every variable that has one number for every cell, NaN where there is none.
+
+    Query graphs are solved at one ε and have no privacy cost: only what their solutions report.
+
+    Parameters
+    ----------
+    frame : Frame
+        The grid.
+    ledger : Ledger
+        What the journal says.
+
+    Returns
+    -------
+    dict of str to numpy.ndarray, shape (number of cells,)
+    """
+    records = [ledger.cells.get(cell) for cell in frame.ids]
+    found = {} if frame.asks == "graph" else _compared(frame, ledger, records)
+    extra = {name for record in records if record for name in record.numbers} - set(_DERIVED)
+    for name in (*_REPORTED, *sorted(extra - set(_REPORTED))):
+        found[name] = reported(name, records)
+    for name in _OF_THE_RECORD:
+        found[name] = np.array(
+            [_or_nan(getattr(record, name) if record else None) for record in records],
+            dtype=np.float64,
+        )
+    return found
+
+
+def _compared(
+    frame: Frame, ledger: Ledger, records: Sequence[CellRecord | None]
+) -> dict[str, Column]:
+    """Privacy costs, compared with the reference, the lower bound and CA.
+
+    What a reference or a CA reached before its time was over is no measure for others: NaN.
+    """
+    cost = reported("squared_privacy_cost", records)
+    total = reported("total_variance", records)
+    bound = np.array([ledger.bounds.get(problem, np.nan) for problem in frame.problems])
+    finished = np.array([record is not None and record.state is Status.OK for record in records])
+    ratio = cost / partner(np.where(finished, cost, np.nan), frame.reference_cells)
+    at_cost = total * cost
+    return {
+        "squared_privacy_cost": cost,
+        "privacy_cost": np.sqrt(cost),
+        "variance_ratio": ratio,
+        "lower_bound": bound,
+        "gap": np.maximum(cost / bound - 1.0, 0.0),
+        "total_variance": total * ratio,
+        "total_variance_ratio": at_cost
+        / partner(np.where(finished, at_cost, np.nan), frame.baseline_cells),
+    }
+
+
+def epsilon_at_targets(frame: Frame, ledger: Ledger, cost: Float, delta: Sequence[float]) -> Float:
+    """Least ε at which all targets are met, shape (number of cells, number of deltas)."""
+    deltas = np.asarray(delta, dtype=np.float64)
+    values, inverse = np.unique(cost, return_inverse=True)
+    found: Float = privacy.epsilon(np.sqrt(values)[:, None], deltas)[inverse]
+    for numbers, curve in _curves(frame, ledger):
+        found[numbers] = curve.epsilon_at_targets(deltas)
+    return found
+
+
+def variance_ratio_at_budget(
+    frame: Frame, ledger: Ledger, cost: Float, epsilon: Sequence[float], delta: Sequence[float]
+) -> Float:
+    """Largest variance ratio at (ε, δ), shape (number of cells, epsilons, deltas)."""
+    budgets = np.asarray(epsilon, dtype=np.float64)[:, None]
+    deltas = np.asarray(delta, dtype=np.float64)
+    allowed = np.square(privacy.privacy_cost(budgets, deltas))
+    found: Float = cost[:, None, None] / allowed
+    for numbers, curve in _curves(frame, ledger):
+        found[numbers] = curve.variance_ratio_at_budget(budgets, deltas)
+    return found
+
+
+def reported(name: str, records: Sequence[CellRecord | None]) -> Float:
+    """One number of every record, NaN where it has none."""
+    return np.array(
+        [_or_nan(record.numbers.get(name) if record else None) for record in records],
+        dtype=np.float64,
+    )
+
+
+def partner(column: Float, numbers: NDArray[np.int64]) -> Float:
+    """The column's value at every cell's partner, NaN where it has none."""
+    return np.where(numbers < 0, np.nan, column[numbers]) if column.size else column
+
+
+def _curves(frame: Frame, ledger: Ledger) -> list[tuple[list[int], budget.BudgetCurve]]:
+    """The cells whose budget is not the Gaussian closed form, by their curve."""
+    by_curve: dict[str, list[int]] = {}
+    for number, cell in enumerate(frame.ids):
+        record = ledger.cells.get(cell)
+        if record is not None and record.curve is not None:
+            by_curve.setdefault(json.dumps(record.curve, sort_keys=True), []).append(number)
+    return [(numbers, budget.from_record(json.loads(curve))) for curve, numbers in by_curve.items()]
+
+
+def _or_nan(value: float | str | None) -> float:
+    return np.nan if value is None else float(value)

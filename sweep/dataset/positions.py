@@ -1,0 +1,145 @@
+"""Where every cell of a grid stands in its dataset, and what it is compared with."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import workloads
+from sweep.experiment.canonical import Scalar
+from sweep.grid.cells import Cell, Grid
+from workloads.family import Kind
+
+Column = NDArray[Any]
+"""One value for every cell of a grid, in the order of its cells."""
+
+_BASELINE = "CA"
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """A grid laid out once, to be filled with the journal's numbers many times.
+
+    Attributes
+    ----------
+    grid : Grid
+        The cells.
+    reference : str
+        The label of the mechanism that the variance ratios refer to.
+    """
+
+    grid: Grid
+    reference: str
+
+    @property
+    def dimensions(self) -> tuple[str, ...]:
+        """Names of the axes."""
+        return tuple(axis.name for axis in self.grid.axes)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Lengths of the axes."""
+        return tuple(len(axis.values) for axis in self.grid.axes)
+
+    @property
+    def asks(self) -> Kind:
+        """Whether its workloads are query matrices or query graphs."""
+        known = workloads.families().get(self.grid.cells[0].workload.name)
+        return known.kind if known else "matrix"
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Names of all coordinates."""
+        companions = (name for axis in self.grid.axes for name in axis.companions)
+        return frozenset((*self.dimensions, *companions, *self.grid.scalars))
+
+    @cached_property
+    def coordinates(self) -> dict[str, tuple[tuple[str, ...], Column]]:
+        """Dimensions and values of every coordinate."""
+        found: dict[str, tuple[tuple[str, ...], Column]] = {}
+        for axis in self.grid.axes:
+            found[axis.name] = ((axis.name,), labels(axis.values))
+            for name, values in axis.companions.items():
+                found[name] = ((axis.name,), labels(values))
+        for name, value in self.grid.scalars.items():
+            found[name] = ((), labels([value]).reshape(()))
+        return found
+
+    @cached_property
+    def ids(self) -> list[str]:
+        """Every cell's id."""
+        return [cell.id for cell in self.grid.cells]
+
+    @cached_property
+    def problems(self) -> list[str]:
+        """Every cell's problem key."""
+        return [cell.problem_key for cell in self.grid.cells]
+
+    @cached_property
+    def solves(self) -> list[str]:
+        """Every cell's solve key."""
+        return [cell.solve_key for cell in self.grid.cells]
+
+    @cached_property
+    def reference_cells(self) -> NDArray[np.int64]:
+        """For every cell, the number of the reference mechanism's cell of its problem, or -1."""
+        return self._partner(
+            number
+            for number, cell in enumerate(self.grid.cells)
+            if cell.coords.get("mechanism") == self.reference
+        )
+
+    @cached_property
+    def baseline_cells(self) -> NDArray[np.int64]:
+        """For every cell, the number of CA's cell of its problem, or -1.
+
+        CA under its own name comes before CA with options under another label.
+        """
+        cells = self.grid.cells
+        found = [number for number, cell in enumerate(cells) if cell.mechanism.name == _BASELINE]
+        return self._partner(
+            sorted(found, key=lambda number: cells[number].coords.get("mechanism") != _BASELINE)
+        )
+
+    def scattered(self, column: Column, fill: Any) -> Column:
+        """The column on the grid's axes, trailing dimensions kept; ``fill`` where no cell is."""
+        flat = np.full((math.prod(self.shape), *column.shape[1:]), fill, dtype=column.dtype)
+        flat[self._positions] = column
+        return flat.reshape(*self.shape, *column.shape[1:])
+
+    @cached_property
+    def _positions(self) -> NDArray[np.int64]:
+        if not self.grid.axes:
+            return np.zeros(len(self.grid.cells), dtype=np.int64)
+        where = [
+            [index[cell.coords[axis.name]] for cell in self.grid.cells]
+            for axis in self.grid.axes
+            for index in [{value: number for number, value in enumerate(axis.values)}]
+        ]
+        found = np.ravel_multi_index(tuple(np.asarray(where, dtype=np.int64)), self.shape)
+        return np.asarray(found, dtype=np.int64)
+
+    def _partner(self, numbers: Iterable[int]) -> NDArray[np.int64]:
+        cells = self.grid.cells
+        partners: dict[tuple[str, int], int] = {}
+        for number in numbers:
+            partners.setdefault(_question(cells[number]), number)
+        return np.array([partners.get(_question(cell), -1) for cell in cells], dtype=np.int64)
+
+
+def labels(values: Sequence[Scalar]) -> Column:
+    """The values as a coordinate: numbers of one type, or texts."""
+    kinds = {type(value) for value in values}
+    if kinds <= {int, float} or kinds == {bool}:
+        found = np.array(values)
+        if found.dtype != object:
+            return found
+    return np.array([str(value) for value in values], dtype=np.str_)
+
+
+def _question(cell: Cell) -> tuple[str, int]:
+    return cell.problem_key, cell.replicate

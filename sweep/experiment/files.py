@@ -1,0 +1,158 @@
+"""Files that an experiment names: a cell is identified by what they hold, not by where they are."""
+
+import hashlib
+import os
+import pkgutil
+import sys
+from collections.abc import Mapping
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+from typing import Any
+
+from sweep.experiment.document import LARGEST_TEXT
+from workloads import WorkloadError, priors
+from workloads.parameters import FilePath, FunctionName, PriorText, regular
+
+
+class File(str):
+    """A parameter that names a file, as written, with the hash of what the file held.
+
+    Attributes
+    ----------
+    path : str
+        Where the file is, from the folder in which the command runs.
+    sha256 : str
+        64 hexadecimal digits.
+    """
+
+    path: str
+    sha256: str
+
+    def __new__(cls, written: str, path: str, sha256: str) -> "File":
+        """The text ``written``, remembering ``path`` and ``sha256``."""
+        made = super().__new__(cls, written)
+        made.path, made.sha256 = path, sha256
+        return made
+
+    def __reduce__(self) -> tuple[type["File"], tuple[str, str, str]]:
+        return File, (str(self), self.path, self.sha256)
+
+
+def located(value: str, expected: tuple[Any, ...]) -> str:
+    """The value, as a `File` if one of the types ``expected`` says that it names one.
+
+    Raises
+    ------
+    WorkloadError
+        If the file cannot be read.
+    """
+    if isinstance(value, File):
+        return value
+    path = _path(value, expected)
+    if path is None:
+        return value
+    try:
+        return File(value, path, _hashed(path))
+    except (OSError, ValueError, RuntimeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise WorkloadError(
+            f"file {value!r} cannot be read ({reason}); give the path of a file, from the folder "
+            "in which the command runs"
+        ) from error
+
+
+def text_of(path: Path) -> str:
+    """The text of a file that a person wrote.
+
+    Raises
+    ------
+    OSError
+        If there is none, it is no regular file, or it is larger than
+        `sweep.experiment.document.LARGEST_TEXT`.
+    ValueError, RuntimeError
+        If the path is none, or the file holds no UTF-8.
+    """
+    return regular(str(path), LARGEST_TEXT).read_text(encoding="utf-8")
+
+
+def identity(value: Any) -> Any:
+    """The JSON-like value with the content of every file instead of its path."""
+    if isinstance(value, File):
+        return {"sha256": value.sha256}
+    if isinstance(value, Mapping):
+        return {name: identity(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [identity(one) for one in value]
+    return value
+
+
+def check_unchanged(params: Mapping[str, Any]) -> None:
+    """Refuse a file that holds something else here and now than when the sweep began.
+
+    Raises
+    ------
+    WorkloadError
+        If its hash differs. A file that cannot be read is left to what reads it.
+    """
+    for file in params.values():
+        if not isinstance(file, File):
+            continue
+        try:
+            unchanged = _hashed(file.path) == file.sha256
+        except OSError:
+            continue
+        if not unchanged:
+            raise WorkloadError(
+                f"file {file.path!r} does not hold what it held when the sweep began; give every "
+                "worker the same file and run the experiment again"
+            )
+
+
+def _path(value: str, expected: tuple[Any, ...]) -> str | None:
+    if FilePath in expected:
+        return value
+    if FunctionName in expected:
+        return _module_file(value.partition(":")[0])
+    return priors.path_of(value) if PriorText in expected else None
+
+
+def _module_file(name: str) -> str | None:
+    """The source of a module; None where there is none, or finding it fails.
+
+    Nothing is imported, the packages that it is in neither.
+    """
+    try:
+        found = _spec(name)
+    except Exception:
+        return None
+    return found.origin if found is not None and found.has_location else None
+
+
+def _spec(name: str) -> ModuleSpec | None:
+    package, _, module = name.rpartition(".")
+    if not package:
+        finders = [finder.find_spec for finder in sys.meta_path]
+        found = (find(module, None) for find in finders)
+        return next(filter(None, found), None) or PathFinder.find_spec(module, [os.getcwd()])
+    outer = _spec(package)
+    if outer is None:
+        return None
+    portions = [
+        spec
+        for folder in outer.submodule_search_locations or ()
+        for importer in [pkgutil.get_importer(folder)]
+        if importer is not None and (spec := importer.find_spec(name)) is not None
+    ]
+    loaded = next((spec for spec in portions if spec.loader is not None), None)
+    if loaded is not None or not portions:
+        return loaded
+    together = ModuleSpec(name, None, is_package=True)
+    together.submodule_search_locations = [
+        folder for spec in portions for folder in spec.submodule_search_locations or ()
+    ]
+    return together
+
+
+def _hashed(path: str) -> str:
+    with regular(path).open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

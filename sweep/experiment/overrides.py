@@ -1,0 +1,199 @@
+"""Changes to an experiment from the command line: ``--set d=64,128``."""
+
+import difflib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+import workloads
+from sweep.errors import ExperimentError
+from sweep.experiment import document as documents
+from sweep.experiment.document import Document, Path
+
+_WHOLE = ("delta", "epsilon", "keep")
+_SINGLE = ("time_limit", "simulate", "reference")
+_BLOCK = ("mechanism", "targets", "replicates")
+
+Settings = Sequence[str] | Mapping[str, Any]
+"""``["d=64,128"]`` or ``{"d": [64, 128]}``."""
+
+
+def parse(settings: Settings) -> dict[str, list[Any]]:
+    """The values of each key.
+
+    Raises
+    ------
+    ExperimentError
+        If one has no ``=``, or its values cannot be read.
+    """
+    if isinstance(settings, Mapping):
+        plain = {key: _plain(value) for key, value in settings.items()}
+        return {key: value if isinstance(value, list) else [value] for key, value in plain.items()}
+    parsed: dict[str, list[Any]] = {}
+    for setting in settings:
+        key, equals, text = setting.partition("=")
+        try:
+            values = documents.scalar_list(text)
+        except ValueError as error:
+            raise ExperimentError(f"--set {setting}: {error}") from error
+        if not equals or not key.strip() or not values:
+            raise ExperimentError(f"--set {setting}: expected key=value[,value...]")
+        parsed[key.strip()] = values
+    return parsed
+
+
+def _plain(value: Any) -> Any:
+    """Arrays and numbers of numpy as lists and numbers of Python."""
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+
+
+def apply(document: Document, settings: Settings) -> Document:
+    """The document with the settings in place of what was written.
+
+    A key is ``epsilon``, ``delta``, ``keep``, ``time_limit``, ``simulate``, ``reference``,
+    ``replicates``, ``mechanism``, ``targets``, a parameter of a workload or of targets (it is set
+    in every block whose workload or targets take it), or an option that a block writes for all
+    its mechanisms, ``epsilon`` too. Of zipped axes the rows with the
+    given values are kept.
+
+    Raises
+    ------
+    ExperimentError
+        If no block takes the key; with the nearest one.
+    """
+    for key, values in parse(settings).items():
+        said = f"--set {key}={','.join(map(str, values))}"
+        try:
+            paths = _set(document, key, values, said)
+        except (TypeError, KeyError, AttributeError, ValueError) as error:
+            if isinstance(error, ExperimentError):
+                raise
+            raise ExperimentError(
+                f"{said}: does not go with what is written there ({error}); 'sweep plan' without "
+                "--set says what is wrong with the file, if anything"
+            ) from error
+        origin = document.origin
+        for path in paths:
+            origin = origin.moved(path, said)
+        document = Document(document.tree, origin)
+    return document
+
+
+def _set(document: Document, key: str, values: list[Any], said: str) -> list[Path]:
+    tree = document.tree
+    if key in _WHOLE and not any(key in _options(block) for _, block in _blocks(tree)):
+        tree[key] = values
+        return [(key,)]
+    if key in (*_SINGLE, "replicates") and len(values) != 1:
+        raise ExperimentError(f"{said}: expected one value")
+    if key in _SINGLE:
+        tree[key] = values[0]
+        return [(key,)]
+    paths: list[Path] = []
+    names = {*_WHOLE, *_SINGLE, *_BLOCK}
+    for at, block in _blocks(tree):
+        if key in _BLOCK:
+            block[key] = _block_value(key, values, block.get(key))
+            paths.append(("blocks", at, key))
+            continue
+        for part, owner in _owners(block):
+            names |= owner.keys()
+            if key in owner:
+                paths.append(_set_parameter(block, at, part, key, values, said))
+    if not paths:
+        near = difflib.get_close_matches(key, sorted(names), n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]!r}?" if near else f"there is: {', '.join(sorted(names))}"
+        raise ExperimentError(f"{said}: no block takes {key!r}; {hint}")
+    return paths
+
+
+def _block_value(key: str, values: list[Any], written: Any) -> Any:
+    if key == "replicates":
+        return values[0]
+    entries = written if isinstance(written, list) else [] if written is None else [written]
+    chosen: list[Any] = []
+    for value in values:
+        chosen += [entry for entry in entries if value in _names(entry)] or [value]
+    return chosen if key == "mechanism" or len(chosen) > 1 else chosen[0]
+
+
+def _names(entry: Any) -> list[Any]:
+    if not isinstance(entry, dict):
+        return [entry]
+    name = entry.get("name")
+    preset = f"{name} ({entry.get('preset')})"
+    return [entry.get("label", preset if "preset" in entry else name), name]
+
+
+def _owners(block: dict[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+    """Where a parameter may be set in a block, and the parameters known there."""
+    owners: list[tuple[str, Mapping[str, Any]]] = []
+    families, rules = workloads.families(), workloads.targets.rules()
+    name = _name(block.get("workload"))
+    if name in families:
+        owners.append(("workload", families[name].params))
+    targets = block.get("targets", "uniform")
+    if not isinstance(targets, list) and _name(targets) in rules:
+        owners.append(("targets", rules[_name(targets)].params))
+    return [*owners, ("options", _options(block))]
+
+
+def _blocks(tree: Mapping[str, Any]) -> list[tuple[int, dict[str, Any]]]:
+    blocks = tree.get("blocks")
+    listed = enumerate(blocks if isinstance(blocks, list) else [])
+    return [(at, block) for at, block in listed if isinstance(block, dict)]
+
+
+def _options(block: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that a block writes for all its mechanisms."""
+    options = block.get("options")
+    return options if isinstance(options, dict) else {}
+
+
+def _name(entry: Any) -> Any:
+    return entry.get("name") if isinstance(entry, dict) else entry
+
+
+def _set_parameter(
+    block: dict[str, Any], at: int, part: str, key: str, values: list[Any], said: str
+) -> Path:
+    owner = block.get(part, "uniform")
+    if not isinstance(owner, dict):
+        block[part] = owner = {"name": owner}
+    together = next((names for names in block.get("zip", ()) if key in names), None)
+    if together is None:
+        axis = len(values) > 1 or _is_axis(owner.get(key))
+        owner[key] = {"axis": values} if axis else values[0]
+    else:
+        _keep_rows(block, together, key, values, said)
+    return ("blocks", at, part, key)
+
+
+def _is_axis(written: Any) -> bool:
+    return isinstance(written, list) or (isinstance(written, dict) and "axis" in written)
+
+
+def _keep_rows(
+    block: dict[str, Any], together: Sequence[str], key: str, values: list[Any], said: str
+) -> None:
+    holders = [holder for holder in (block["workload"], block.get("targets")) if holder]
+    lists = {
+        name: (holder, holder[name])
+        for holder in holders
+        if isinstance(holder, dict)
+        for name in together
+        if isinstance(holder.get(name), list)
+    }
+    written = lists[key][1] if key in lists else []
+    missing = [value for value in values if value not in written]
+    if missing or len(lists) != len(together):
+        raise ExperimentError(
+            f"{said}: {key!r} is zipped with {[n for n in together if n != key]}; expected some "
+            f"of its values {list(written)}, or change the file"
+        )
+    rows = [list(written).index(value) for value in values]
+    for name, (holder, listed) in lists.items():
+        holder[name] = [listed[row] for row in rows]

@@ -1,0 +1,92 @@
+"""What the papers print: tables and statements, as data beside an experiment."""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from sweep.experiment.canonical import Scalar
+
+Labels = Annotated[
+    tuple[Scalar, ...],
+    BeforeValidator(lambda written: tuple(written) if isinstance(written, list) else written),
+    Field(min_length=1),
+]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class PublishedTable(_Strict):
+    """One table of a paper.
+
+    Attributes
+    ----------
+    variable : str
+        The variable of the dataset that it shows.
+    axes : Mapping[str, tuple of Scalar]
+        Its axes and their labels: rows first, columns last.
+    values : nested list of float or None
+        One number for each combination of labels; None where the paper has none.
+    at : Mapping[str, Scalar]
+        Further coordinates that it holds for.
+    group : str, optional
+        The group of the dataset; not needed where the experiment has one.
+    title, source : str
+        What it is called, and where it stands.
+    """
+
+    variable: str
+    axes: Annotated[Mapping[str, Labels], Field(min_length=1)]
+    values: Annotated[list[Any], Field(min_length=1)]
+    at: Mapping[str, Scalar] = {}
+    group: str | None = None
+    title: str = ""
+    source: str = ""
+
+    @model_validator(mode="after")
+    def _check_shape(self) -> "PublishedTable":
+        shape = tuple(len(labels) for labels in self.axes.values())
+        if not _has_shape(self.values, shape):
+            sizes = " x ".join(
+                f"{size} ({name})" for name, size in zip(self.axes, shape, strict=True)
+            )
+            raise ValueError(f"values do not match the axes; expected {sizes} numbers or nulls")
+        return self
+
+
+class Claim(_Strict):
+    """A sentence of a paper about numbers.
+
+    Attributes
+    ----------
+    variable : str
+        The variable of the dataset that it is about.
+    at : Mapping[str, Scalar]
+        The coordinates that it holds for.
+    least, most : float, optional
+        The range that it states.
+    group : str, optional
+        The group of the dataset.
+    text, source : str
+        What it says, and where.
+    """
+
+    variable: str
+    text: str
+    at: Mapping[str, Scalar] = {}
+    least: float | None = None
+    most: float | None = None
+    group: str | None = None
+    source: str = ""
+
+
+def _has_shape(values: object, shape: Sequence[int]) -> bool:
+    if not shape:
+        return values is None or (isinstance(values, int | float) and not isinstance(values, bool))
+    return (
+        isinstance(values, list)
+        and len(values) == shape[0]
+        and all(_has_shape(one, shape[1:]) for one in values)
+    )

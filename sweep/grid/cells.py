@@ -1,0 +1,146 @@
+"""Cells: the points of a grid, each with an identity that depends on its content alone."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from sweep.experiment.canonical import Scalar, digest
+from sweep.experiment.files import identity
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A workload family or a targets rule by name, with all its parameters.
+
+    Attributes
+    ----------
+    name : str
+        A name of `workloads.families` or `workloads.targets.rules`.
+    params : Mapping[str, Any]
+        Every parameter, defaults included, JSON-like.
+    """
+
+    name: str
+    params: Mapping[str, Any] = field(default_factory=dict)
+
+    def content(self) -> dict[str, Any]:
+        """What the identity is made of."""
+        return {"name": self.name, "params": identity(self.params)}
+
+
+@dataclass(frozen=True)
+class MechanismSpec:
+    """A mechanism by name, with all its options.
+
+    Attributes
+    ----------
+    name : str
+        A name of `solvers.mechanisms`.
+    options : Mapping[str, Any]
+        Every option, preset and defaults included, JSON-like.
+    """
+
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def content(self) -> dict[str, Any]:
+        """What the identity is made of."""
+        return {"name": self.name, "options": identity(self.options)}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One point of a grid.
+
+    Attributes
+    ----------
+    group : str
+        The grid it belongs to.
+    coords : Mapping[str, Scalar]
+        Its label along every axis of its grid, ``mechanism`` among them (the mechanism's label).
+    workload, targets : Spec
+        What is asked.
+    mechanism : MechanismSpec
+        What is asked for; its label is not part of the identity.
+    solved_as : MechanismSpec
+        What is solved: another mechanism where this one is that one (wCA-I with equal
+        targets is CA).
+    replicate : int
+        Which repetition this is, from 0.
+    simulate : int
+        Number of noise vectors to draw from the mechanism; 0 for none.
+    """
+
+    group: str
+    coords: Mapping[str, Scalar]
+    workload: Spec
+    targets: Spec
+    mechanism: MechanismSpec
+    solved_as: MechanismSpec
+    replicate: int = 0
+    simulate: int = 0
+
+    @cached_property
+    def id(self) -> str:
+        """The cell's identity: the same in every run, whatever else the grid holds."""
+        return digest([*self._problem(), self.mechanism.content(), self.replicate, self.simulate])
+
+    @cached_property
+    def workload_key(self) -> str:
+        """Equal for cells that share a workload."""
+        return digest(self.workload.content())
+
+    @cached_property
+    def problem_key(self) -> str:
+        """Equal for cells that share a workload and its targets."""
+        return digest(self._problem())
+
+    @cached_property
+    def solve_key(self) -> str:
+        """Equal for cells that one solve serves."""
+        return digest([*self._problem(), self.solved_as.content(), self.replicate])
+
+    def _problem(self) -> list[Any]:
+        return [self.workload.content(), self.targets.content()]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One dimension of a grid.
+
+    Attributes
+    ----------
+    name : str
+        The dimension's name, for instance ``d``.
+    values : tuple of Scalar
+        Its labels, distinct, in order.
+    companions : Mapping[str, tuple of Scalar]
+        Further coordinates along it (zipped axes), each as long as ``values``.
+    """
+
+    name: str
+    values: tuple[Scalar, ...]
+    companions: Mapping[str, tuple[Scalar, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The cells of one group of an experiment, and how they are laid out.
+
+    Attributes
+    ----------
+    group : str
+        Its name: the node of the data tree.
+    axes : tuple of Axis
+        The dimensions, ``mechanism`` last.
+    scalars : Mapping[str, Scalar]
+        What all cells share, as coordinates without a dimension.
+    cells : tuple of Cell
+        Not necessarily the whole product of the axes.
+    """
+
+    group: str
+    axes: tuple[Axis, ...]
+    scalars: Mapping[str, Scalar]
+    cells: tuple[Cell, ...]

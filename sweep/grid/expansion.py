@@ -1,0 +1,268 @@
+"""From an experiment to its grids: blocks multiplied out, united by group, checked."""
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+
+import solvers
+import workloads
+from sweep.errors import SweepError
+from sweep.experiment.blocks import Block
+from sweep.experiment.canonical import digest
+from sweep.experiment.document import Origin, Path
+from sweep.experiment.schema import Experiment
+from sweep.grid import conditions
+from sweep.grid.axes import Factors, Setting, all_of, factors
+from sweep.grid.cells import Grid, Spec
+from sweep.grid.mechanisms import Labelled, mechanisms
+from sweep.grid.parameters import reported
+from sweep.grid.union import Point, Product, check_points, united
+from workloads.parameters import FunctionName, nearest
+
+
+def expand(experiment: Experiment, *, allow_code: bool = False) -> tuple[Grid, ...]:
+    """The grids of an experiment, one for each group, every cell checked.
+
+    Every workload and its targets are made once (of random ones the first replicate), so
+    that a value out of range is found before anything runs.
+
+    Parameters
+    ----------
+    experiment : Experiment
+    allow_code : bool
+        Whether functions that the experiment names may be imported and called.
+
+    Returns
+    -------
+    tuple of Grid
+        In the order in which the groups come up.
+
+    Raises
+    ------
+    ExperimentError
+        If a name, a value or the layout is wrong, or the experiment names a function and
+        ``allow_code`` is false; with file, line and key.
+    """
+    if not allow_code:
+        refuse_code(experiment)
+    parts = _products(experiment)
+    checked: set[str] = set()
+    for part in parts:
+        _check_problems(part, experiment.origin, checked)
+    return _grids(experiment, parts)
+
+
+def lay_out(experiment: Experiment) -> tuple[Grid, ...]:
+    """The grids of an experiment with no workload made, and nothing that it names run.
+
+    Raises
+    ------
+    ExperimentError
+        If a name, a type or the layout is wrong; with file, line and key.
+    """
+    return _grids(experiment, _products(experiment))
+
+
+def refuse_code(experiment: Experiment) -> None:
+    """Refuse an experiment that names a function to be called.
+
+    Raises
+    ------
+    ExperimentError
+        With file, line and key.
+    """
+    families = workloads.families()
+    for at, block in enumerate(experiment.blocks):
+        name = block.workload.name
+        if name not in families or not families[name].runs_code:
+            continue
+        functions = [n for n, p in families[name].params.items() if p.annotation is FunctionName]
+        named = ", ".join(str(block.workload.params.get(n)) for n in functions)
+        raise experiment.origin.error(
+            ("blocks", at, "workload", *functions[:1]),
+            f"workload {name!r} calls {named}, code that may do anything; if you trust it, say "
+            "--allow-code (in Python allow_code=True)",
+        )
+
+
+def _products(experiment: Experiment) -> list[Product]:
+    """The blocks multiplied out."""
+    _check_reference(experiment)
+    _check_groups(experiment)
+    return [
+        _multiplied(experiment, block, ("blocks", at)) for at, block in enumerate(experiment.blocks)
+    ]
+
+
+def _grids(experiment: Experiment, parts: Sequence[Product]) -> tuple[Grid, ...]:
+    """The blocks of each group united."""
+    groups: dict[str, list[Product]] = {}
+    for block, part in zip(experiment.blocks, parts, strict=True):
+        groups.setdefault(block.group, []).append(part)
+    grids = tuple(
+        united(name, listed, experiment.simulate, experiment.origin)
+        for name, listed in groups.items()
+    )
+    _check_warm_start(experiment, grids)
+    return grids
+
+
+def _check_groups(experiment: Experiment) -> None:
+    """Groups are folders: some names mean something else, some disks ignore the case."""
+    seen: dict[str, str] = {}
+    for at, block in enumerate(experiment.blocks):
+        here, other = ("blocks", at, "group"), seen.setdefault(block.group.casefold(), block.group)
+        if block.group in (".", "..") or block.group.startswith(".z"):
+            raise experiment.origin.error(here, f"group {block.group!r} is no name for a folder")
+        if other != block.group:
+            raise experiment.origin.error(
+                here, f"groups {other!r} and {block.group!r} differ in case alone; rename one"
+            )
+
+
+def _check_warm_start(experiment: Experiment, grids: Sequence[Grid]) -> None:
+    axis = experiment.warm_start
+    known = sorted({a.name for grid in grids for a in grid.axes} - {"mechanism", "replicate"})
+    if axis is not None and axis not in known:
+        raise experiment.origin.error(
+            ("warm_start",), f"no grid has an axis {axis!r} of neighbours; {nearest(axis, known)}"
+        )
+
+
+def _multiplied(experiment: Experiment, block: Block, path: Path) -> Product:
+    """All points of a block."""
+    origin = experiment.origin
+    found = factors(block, origin, path)
+    lengths = {name: len(factor.settings) for name, factor in found.axes.items()}
+    lengths |= {"replicate": block.replicates}
+    check_points({**lengths, "mechanism": len(block.mechanism)}, origin, path)
+    condition = _condition(block, found, origin, path)
+    points: list[Point] = []
+    chosen: dict[str, list[Labelled]] = {}
+    for settings in product(*(factor.settings for factor in found.axes.values())):
+        setting = found.fixed.merged(all_of(settings))
+        options = digest(setting.of("options"))
+        if options not in chosen:
+            chosen[options] = _mechanisms(experiment, block, setting, path)
+            check_points({**lengths, "mechanism": len(chosen[options])}, origin, path)
+        points += (
+            point
+            for point in _points(block, found, setting, chosen[options], origin, path)
+            if condition is None or _holds(condition, point, block.group, origin, path)
+        )
+    axes = {name: factor.labels(name) for name, factor in found.axes.items()}
+    if block.replicates > 1:
+        axes["replicate"] = tuple(range(block.replicates))
+    axes["mechanism"] = tuple(mechanism.label for mechanism in next(iter(chosen.values())))
+    return Product(path, axes, found.companions, tuple(points))
+
+
+def _points(
+    block: Block,
+    found: Factors,
+    setting: Setting,
+    chosen: Sequence[Labelled],
+    origin: Origin,
+    path: Path,
+) -> Iterator[Point]:
+    """The points of one setting of all axes: replicates x mechanisms."""
+    if setting.rule is None:
+        raise origin.error(path, "has no targets")
+    asked = found.workload.spec(setting.of("workload"), origin, (*path, "workload"))
+    targets = setting.rule.spec(setting.of("targets"), origin, (*path, "targets"))
+    uniform = workloads.targets.rules()[targets.name].uniform
+    for replicate in range(block.replicates):
+        seeded = _seeded(asked, replicate), _seeded(targets, replicate)
+        repeated = {"replicate": replicate} if block.replicates > 1 else {}
+        for mechanism in chosen:
+            yield Point(
+                {**setting.labels, **repeated, "mechanism": mechanism.label},
+                *seeded,
+                mechanism.asked,
+                mechanism.if_uniform if uniform else mechanism.asked,
+                replicate,
+            )
+
+
+def _seeded(spec: Spec, replicate: int) -> Spec:
+    """The spec of a replicate: random ones count their seed up."""
+    if not replicate or "seed" not in spec.params:
+        return spec
+    return Spec(spec.name, {**spec.params, "seed": spec.params["seed"] + replicate})
+
+
+def _mechanisms(
+    experiment: Experiment, block: Block, setting: Setting, path: Path
+) -> list[Labelled]:
+    """The mechanisms of a block with these common options, the unavailable left out."""
+    kind = workloads.families()[block.workload.name].kind
+    origin = experiment.origin
+    found: dict[str, Labelled] = {}
+    for at, choice in enumerate(block.mechanism):
+        here = (*path, "mechanism", at)
+        for mechanism in mechanisms(choice, setting.of("options"), kind, origin, here):
+            if mechanism.label in found:
+                raise origin.error(
+                    here, f"two mechanisms are called {mechanism.label!r}; give one of them a label"
+                )
+            found[mechanism.label] = mechanism
+    return list(found.values())
+
+
+def _condition(
+    block: Block, found: Factors, origin: Origin, path: Path
+) -> conditions.Condition | None:
+    if block.where is None:
+        return None
+    here = (*path, "where")
+    try:
+        condition = conditions.parse(block.where)
+    except SweepError as error:
+        raise origin.error(here, str(error)) from error
+    known = (
+        found.names | {"mechanism", "group"} | ({"replicate"} if block.replicates > 1 else set())
+    )
+    for name in sorted(condition.names - known):
+        raise origin.error(
+            here,
+            f"condition {block.where!r} speaks of {name!r}, which is no coordinate of this block; "
+            f"{nearest(name, sorted(known))}",
+        )
+    return condition
+
+
+def _holds(
+    condition: conditions.Condition, point: Point, group: str, origin: Origin, path: Path
+) -> bool:
+    try:
+        return condition.holds({**point.labels, "group": group})
+    except SweepError as error:
+        raise origin.error((*path, "where"), str(error)) from error
+
+
+def _check_problems(part: Product, origin: Origin, checked: set[str]) -> None:
+    """Make every workload and its targets of the first replicate, once."""
+    made: tuple[str, workloads.Workload | workloads.QueryGraph] | None = None
+    for point in part.points:
+        if point.replicate:
+            continue
+        asked = digest(point.workload.content())
+        problem = f"{asked} {digest(point.targets.content())}"
+        if problem in checked:
+            continue
+        if made is None or made[0] != asked:
+            with reported(origin, (*part.path, "workload"), point.workload.params):
+                made = asked, workloads.make(point.workload.name, **point.workload.params)
+        with reported(origin, (*part.path, "targets"), point.targets.params):
+            workloads.targets.make(point.targets.name, made[1], **point.targets.params)
+        checked.add(problem)
+
+
+def _check_reference(experiment: Experiment) -> None:
+    labels = [one.called for block in experiment.blocks for one in block.mechanism]
+    known = [*dict.fromkeys(labels), *solvers.all_mechanisms()]
+    if experiment.reference not in known:
+        raise experiment.origin.error(
+            ("reference",),
+            f"no mechanism is called {experiment.reference!r}; "
+            f"{nearest(experiment.reference, known)}",
+        )

@@ -1,0 +1,256 @@
+"""Points of several blocks as one grid: which coordinates are dimensions, and their labels."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from sweep.experiment.canonical import Scalar
+from sweep.experiment.document import Origin, Path
+from sweep.grid.cells import Axis, Cell, Grid, MechanismSpec, Spec
+from sweep.grid.parameters import label
+from workloads.parameters import shortened
+
+_T = TypeVar("_T")
+
+MOST_POINTS = 2_000_000
+"""The most points of a block before its condition; a million take some minutes and gigabytes."""
+
+_LAST = ("replicate", "mechanism")
+"""The dimensions that come last."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """What is to be solved, and its label along everything that its block names.
+
+    Attributes
+    ----------
+    labels : Mapping[str, Scalar]
+        By axis, companion or parameter.
+    workload, targets : Spec
+        What is asked.
+    asked, solved : MechanismSpec
+        The mechanism, and what is solved for it.
+    replicate : int
+        From 0.
+    """
+
+    labels: Mapping[str, Scalar]
+    workload: Spec
+    targets: Spec
+    asked: MechanismSpec
+    solved: MechanismSpec
+    replicate: int
+
+
+@dataclass(frozen=True)
+class Product:
+    """A block multiplied out.
+
+    Attributes
+    ----------
+    path : Path
+        Where the block stands.
+    axes : Mapping[str, tuple of Scalar]
+        Its axes in order, with all their labels in order.
+    companions : Mapping[str, str]
+        The axis that each zipped coordinate goes along.
+    points : tuple of Point
+    """
+
+    path: Path
+    axes: Mapping[str, tuple[Scalar, ...]]
+    companions: Mapping[str, str]
+    points: tuple[Point, ...]
+
+
+def check_points(lengths: Mapping[str, int], origin: Origin, path: Path) -> None:
+    """Refuse a product of axes that is too long to be written out.
+
+    Raises
+    ------
+    ExperimentError
+        With the length of every axis.
+    """
+    points = math.prod(lengths.values())
+    if points > MOST_POINTS:
+        axes = " x ".join(f"{shortened(length)} {name}" for name, length in lengths.items())
+        raise origin.error(
+            path,
+            f"{axes} are {shortened(points)} points; expected at most {MOST_POINTS:,}, the limit "
+            "of sweep.layout.MOST_POINTS: give fewer values",
+        )
+
+
+def united(group: str, parts: Sequence[Product], simulate: int, origin: Origin) -> Grid:
+    """The grid of all blocks of a group.
+
+    A coordinate is a dimension if a block lists it, or if blocks differ in it; else it is a
+    scalar. A block that does not write a parameter that another one does takes part with its
+    default.
+
+    Parameters
+    ----------
+    group : str
+        The grid's name.
+    parts : sequence of Product
+        Its blocks.
+    simulate : int
+        Noise vectors to draw for every cell.
+    origin : Origin
+        Where the blocks were written.
+
+    Returns
+    -------
+    Grid
+
+    Raises
+    ------
+    ExperimentError
+        If there is no cell, two blocks ask for different things at one point, one thing has
+        two labels, or a block lacks a coordinate that another has.
+    """
+    points = [(part, point) for part in parts for point in part.points]
+    if not points:
+        path = parts[0].path
+        blamed = next(
+            (p for p in ((*path, "where"), (*path, "mechanism")) if p in origin.places), path
+        )
+        raise origin.error(
+            blamed,
+            f"group {group!r} has no cells: no mechanism of it is available, or 'where' is never "
+            "true",
+        )
+    names = _unique(name for _, point in points for name in point.labels)
+    columns = {name: _column(name, points, group, origin) for name in names}
+    companions = _companions(parts, origin)
+    listed = _unique(name for part in parts for name in part.axes)
+    varied = [name for name in names if len(_unique(columns[name])) > 1 and name not in listed]
+    free = [name for name in [*listed, *varied] if name not in companions and name not in _LAST]
+    dimensions = [*free, *(name for name in _LAST if name in listed)]
+    axes = tuple(
+        Axis(name, values, _zipped(name, values, columns, companions, parts, origin))
+        for name in dimensions
+        for values in [_in_order(name, parts, columns[name])]
+    )
+    scalars = {
+        name: columns[name][0]
+        for name in names
+        if name not in dimensions and name not in companions
+    }
+    rows = zip(*(columns[name] for name in dimensions), strict=True)
+    cells: dict[tuple[Scalar, ...], Cell] = {}
+    labels_of: dict[str, tuple[Scalar, ...]] = {}
+    for (part, point), row in zip(points, rows, strict=True):
+        cell = _cell(group, dict(zip(dimensions, row, strict=True)), point, simulate)
+        if row in cells and cells[row].id != cell.id:
+            raise origin.error(
+                part.path,
+                f"another block of group {group!r} asks for something else at "
+                f"{_shown(cell.coords)}; give one of them another group, or a label of its own",
+            )
+        if labels_of.setdefault(cell.id, row) != row:
+            twin = cells[labels_of[cell.id]]
+            raise origin.error(
+                part.path,
+                f"{_shown(twin.coords)} and {_shown(cell.coords)} are one and the same; "
+                "leave one of them out",
+            )
+        cells[row] = cell
+    return Grid(group, axes, scalars, tuple(cells.values()))
+
+
+def _cell(group: str, coords: Mapping[str, Scalar], point: Point, simulate: int) -> Cell:
+    return Cell(
+        group,
+        coords,
+        point.workload,
+        point.targets,
+        point.asked,
+        point.solved,
+        point.replicate,
+        simulate,
+    )
+
+
+def _column(
+    name: str, points: Sequence[tuple[Product, Point]], group: str, origin: Origin
+) -> list[Scalar]:
+    """The labels of all points along one coordinate, of one type."""
+    values = [_named(name, point, part, group, origin) for part, point in points]
+    kinds = {type(value) for value in values}
+    if kinds == {int, float}:
+        return [float(value) for value in values]
+    return [str(value) for value in values] if len(kinds) > 1 else values
+
+
+def _named(name: str, point: Point, part: Product, group: str, origin: Origin) -> Scalar:
+    if name in point.labels:
+        return point.labels[name]
+    if name == "replicate":
+        return point.replicate
+    for spec, prefix in ((point.workload, ""), (point.targets, ""), (point.targets, "targets_")):
+        parameter = name.removeprefix(prefix)
+        if name.startswith(prefix) and parameter in spec.params:
+            return label(spec.params[parameter])
+    raise origin.error(
+        part.path,
+        f"another block of group {group!r} has the coordinate {name!r} and this one has none; "
+        "give this one another group",
+    )
+
+
+def _companions(parts: Sequence[Product], origin: Origin) -> dict[str, str]:
+    companions: dict[str, str] = {}
+    for part in parts:
+        for name, along in part.companions.items():
+            clash = companions.setdefault(name, along) != along
+            if clash or any(name in other.axes for other in parts):
+                raise origin.error(
+                    (*part.path, "zip"),
+                    f"{name!r} is zipped to {along!r} here and not in another block of the group; "
+                    "zip it alike in both",
+                )
+    return companions
+
+
+def _in_order(name: str, parts: Sequence[Product], column: Sequence[Scalar]) -> tuple[Scalar, ...]:
+    """The labels that occur, in the order in which the blocks list them."""
+    present = dict.fromkeys(column)
+    as_text = isinstance(column[0], str)
+    declared = [
+        str(value) if as_text else value for part in parts for value in part.axes.get(name, ())
+    ]
+    return tuple(_unique([*(value for value in declared if value in present), *present]))
+
+
+def _zipped(
+    name: str,
+    values: Sequence[Scalar],
+    columns: Mapping[str, Sequence[Scalar]],
+    companions: Mapping[str, str],
+    parts: Sequence[Product],
+    origin: Origin,
+) -> dict[str, tuple[Scalar, ...]]:
+    """The coordinates along an axis: one label for each of its values."""
+    found: dict[str, tuple[Scalar, ...]] = {}
+    for other in (other for other, along in companions.items() if along == name):
+        pairs = set(zip(columns[name], columns[other], strict=True))
+        if len(pairs) > len(values):
+            raise origin.error(
+                parts[0].path,
+                f"{other!r} is zipped to {name!r}, and blocks of this group give it two values "
+                f"at one {name!r}; zip them alike",
+            )
+        at = dict(pairs)
+        found[other] = tuple(at[value] for value in values)
+    return found
+
+
+def _unique(values: Iterable[_T]) -> list[_T]:
+    return list(dict.fromkeys(values))
+
+
+def _shown(coords: Mapping[str, Scalar]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in coords.items())

@@ -1,0 +1,172 @@
+"""A dry run: what a sweep would do, what is there already, and what it would take."""
+
+import math
+import os
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+import workloads
+from sweep.experiment.schema import Experiment
+from sweep.grid.cells import Grid, Spec
+from sweep.grid.expansion import expand
+from sweep.plan import tasks as graph
+from sweep.plan.costs import SECONDS_PER_FLOP, Costs
+from sweep.plan.stored import Sweep
+from sweep.store import code
+from sweep.store.folder import open_, refuse_address
+from sweep.store.journal import Journal, Ledger
+from workloads.operators import LARGEST_MATRIX_BYTES
+
+_CALIBRATION_SECONDS = 0.2
+_CALIBRATION_SIZE = 384
+_START_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run would do.
+
+    Attributes
+    ----------
+    groups : Mapping[str, Mapping[str, int]]
+        The lengths of every group's axes.
+    cells : int
+        Cells of the experiment.
+    statuses : Mapping[str, int]
+        Number of them by status, ``pending`` where the store holds nothing.
+    solves, bounds, tasks : int
+        What is left to do.
+    largest : str
+        The workload with the largest matrix.
+    largest_shape : tuple of int
+        Its m and d.
+    built : bool
+        Whether that matrix can be written out at all; otherwise only its structure is used.
+    worker_bytes : float
+        Memory that the most demanding solve needs; infinite if it cannot be said.
+    seconds : float
+        Expected duration with one worker for every processor of this machine.
+    workers : int
+        Their number.
+    """
+
+    groups: Mapping[str, Mapping[str, int]]
+    cells: int
+    statuses: Mapping[str, int]
+    solves: int
+    bounds: int
+    tasks: int
+    largest: str
+    largest_shape: tuple[int, int]
+    built: bool
+    worker_bytes: float
+    seconds: float
+    workers: int
+
+
+def plan(experiment: Experiment, store: Path | None = None, *, allow_code: bool = False) -> Plan:
+    """Lay an experiment out without doing any of it.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        What would be swept.
+    store : Path, optional
+        What is there already; nothing if the folder does not exist.
+    allow_code : bool
+        Whether functions that the experiment names may be called.
+
+    Returns
+    -------
+    Plan
+
+    Raises
+    ------
+    ExperimentError
+        If the experiment is not valid, or names a function and ``allow_code`` is false.
+    StoreError
+        If the folder is there but is no store, or that of another experiment.
+    """
+    grids = expand(experiment, allow_code=allow_code)
+    cells = graph.distinct(grids)
+    ledger = _ledger(experiment, grids, store)
+    costs = Costs(experiment.time_limit)
+    todo = [cell for cell in cells.values() if not ledger.status(cell.id).final]
+    reused = {record.cell for record in graph.reusable(todo, ledger, code.digest())}
+    left = [cell for cell in todo if cell.id not in reused]
+    solves = graph.solves(left, ledger, costs, experiment.warm_start)
+    bounds = graph.bounds(cells.values(), ledger, costs)
+    tasks = graph.tasks([*solves, *bounds], "plan")
+    largest, size = _largest([cell.workload for cell in cells.values()], costs)
+    workers = os.cpu_count() or 1
+    needed = (costs.work(one.mechanism, one.workload).bytes for one in solves)
+    return Plan(
+        groups={grid.group: {axis.name: len(axis.values) for axis in grid.axes} for grid in grids},
+        cells=len(cells),
+        statuses=Counter(ledger.status(cell).label for cell in cells),
+        solves=len(solves),
+        bounds=len(bounds),
+        tasks=len(tasks),
+        largest=largest,
+        largest_shape=size,
+        built=8 * size[0] * size[1] <= LARGEST_MATRIX_BYTES,
+        worker_bytes=max(needed, default=0.0),
+        seconds=_duration([task.seconds for task in tasks], workers),
+        workers=workers,
+    )
+
+
+def seconds_per_flop() -> float:
+    """What one floating-point operation takes on one processor here, in matrix products."""
+    from threadpoolctl import threadpool_limits
+
+    matrix = np.random.default_rng(0).standard_normal((_CALIBRATION_SIZE,) * 2)
+    with threadpool_limits(limits=1):
+        _ = matrix @ matrix
+        started, count = time.perf_counter(), 0
+        while time.perf_counter() - started < _CALIBRATION_SECONDS:
+            _ = matrix @ matrix
+            count += 1
+        elapsed = time.perf_counter() - started
+    return elapsed / (count * 2.0 * _CALIBRATION_SIZE**3)
+
+
+def _duration(seconds: list[float], workers: int) -> float:
+    """Of tasks taken longest first by that many workers, at this machine's speed."""
+    if not seconds:
+        return 0.0
+    lower = max(max(seconds), sum(seconds) / workers)
+    return _START_SECONDS + lower * seconds_per_flop() / SECONDS_PER_FLOP
+
+
+def _ledger(experiment: Experiment, grids: tuple[Grid, ...], store: Path | None) -> Ledger:
+    if store is None:
+        return Ledger()
+    refuse_address(store)
+    if not store.exists() or not any(store.iterdir()):
+        return Ledger()
+    there = Sweep(experiment, grids, open_(store, experiment.name))
+    there.check_growth()
+    return Journal(there.store.journal).refresh()
+
+
+def _largest(specs: list[Spec], costs: Costs) -> tuple[str, tuple[int, int]]:
+    sizes: dict[str, tuple[int, int]] = {}
+    for spec in specs:
+        try:
+            sizes[_described(spec)] = costs.shape(spec)
+        except workloads.WorkloadError:
+            continue
+    if not sizes:
+        return "none", (0, 0)
+    return max(sizes.items(), key=lambda item: math.prod(item[1]))
+
+
+def _described(spec: Spec) -> str:
+    params = ", ".join(f"{k}={v}" for k, v in spec.params.items() if k != "seed")
+    return f"{spec.name}({params})"

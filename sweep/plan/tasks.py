@@ -1,0 +1,315 @@
+"""From cells to tasks: every workload built once, every solve done once, cheap ones in blocks."""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+
+import solvers
+import workloads
+from sweep.experiment.canonical import digest
+from sweep.grid.cells import Cell, Grid, MechanismSpec, Spec
+from sweep.plan.costs import CERTIFIER, SECONDS_PER_FLOP, Costs
+from sweep.store.journal import Ledger
+from sweep.store.records import CellRecord, Status
+
+LARGEST_BLOCK = 100
+LEAST_TASKS = 16
+BLOCK_SECONDS = 0.5
+_OVERHEAD_SECONDS = 1e-3
+_LONGEST_SECONDS = 86400.0
+
+
+@dataclass(frozen=True)
+class CellTask:
+    """A cell that a solve serves.
+
+    Attributes
+    ----------
+    id : str
+        The cell's id.
+    simulate : int
+        Number of noise vectors to draw.
+    attempt : int
+        Which try this is.
+    """
+
+    id: str
+    simulate: int = 0
+    attempt: int = 1
+
+
+@dataclass(frozen=True)
+class Solve:
+    """One solve, and the cells that it serves.
+
+    Attributes
+    ----------
+    key, problem, workload_key : str
+        What it is shared by.
+    workload, targets : Spec
+        What is asked.
+    mechanism : MechanismSpec
+        What is solved.
+    cells : tuple of CellTask
+        Which cells get the result.
+    seconds : float
+        Expected duration.
+    chain : str
+        Equal for the solves that are done one after the other, each from the last's dual
+        weights; empty for a solve by itself.
+    time_limit : float, optional
+        Seconds that it may take: the mechanism's own limit, else the experiment's; None for no
+        limit.
+    """
+
+    key: str
+    problem: str
+    workload_key: str
+    workload: Spec
+    targets: Spec
+    mechanism: MechanismSpec
+    cells: tuple[CellTask, ...]
+    seconds: float = 0.0
+    chain: str = ""
+    time_limit: float | None = None
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A certificate to compute for one problem; attributes as in `Solve`."""
+
+    problem: str
+    workload_key: str
+    workload: Spec
+    targets: Spec
+    seconds: float = 0.0
+    time_limit: float | None = None
+
+
+Item = Solve | Bound
+
+
+@dataclass(frozen=True)
+class Task:
+    """What one worker does in one go.
+
+    Attributes
+    ----------
+    name : str
+        Unique in the store: the name of its journal segment and of its Dask key.
+    items : tuple of Item
+        In order.
+    earlier : tuple of str
+        Names of the tasks in which its items were tried before.
+    """
+
+    name: str
+    items: tuple[Item, ...]
+    earlier: tuple[str, ...] = ()
+
+    @property
+    def seconds(self) -> float:
+        """Expected duration."""
+        return sum(item.seconds for item in self.items)
+
+    @property
+    def cells(self) -> tuple[CellTask, ...]:
+        """All cells that it serves."""
+        return tuple(cell for item in self.items if isinstance(item, Solve) for cell in item.cells)
+
+    @property
+    def asked(self) -> frozenset[tuple[str, str]]:
+        """Of every answer that it gives: the cell and its solve; of a bound: "" and the problem."""
+        bounds = (("", item.problem) for item in self.items if isinstance(item, Bound))
+        solves = (item for item in self.items if isinstance(item, Solve))
+        return frozenset([*bounds, *((cell.id, s.key) for s in solves for cell in s.cells)])
+
+    @property
+    def workloads(self) -> Mapping[str, Spec]:
+        """The workloads that it needs, by key."""
+        return {item.workload_key: item.workload for item in self.items}
+
+    def alone(self) -> "tuple[Task, ...]":
+        """The same work, one item to a task."""
+        earlier = (*self.earlier, self.name)
+        return tuple(
+            Task(f"{self.name}-{number:04d}", (item,), earlier)
+            for number, item in enumerate(self.items)
+        )
+
+    def again(self) -> "Task":
+        """The same work under a new name."""
+        return replace(self, name=f"{self.name}-again", earlier=(*self.earlier, self.name))
+
+
+def distinct(grids: Iterable[Grid]) -> dict[str, Cell]:
+    """The cells of all grids, by id; a cell that stands in two grids counts once."""
+    return {cell.id: cell for grid in grids for cell in grid.cells}
+
+
+def solves(
+    cells: Iterable[Cell], ledger: Ledger, costs: Costs, along: str | None = None
+) -> list[Solve]:
+    """One solve for every solve key.
+
+    Parameters
+    ----------
+    cells : iterable of Cell
+        Distinct.
+    ledger : Ledger
+        For the number of earlier tries.
+    costs : Costs
+        What every solve is expected to take.
+    along : str, optional
+        The axis along which solves are chained.
+
+    Returns
+    -------
+    list of Solve
+        In the order of the cells.
+    """
+    shared: dict[str, list[Cell]] = {}
+    for cell in cells:
+        shared.setdefault(cell.solve_key, []).append(cell)
+    return [
+        Solve(
+            key,
+            first.problem_key,
+            first.workload_key,
+            first.workload,
+            first.targets,
+            first.solved_as,
+            tuple(CellTask(c.id, c.simulate, ledger.attempts.get(c.id, 0) + 1) for c in served),
+            _seconds(first.solved_as, first.workload, costs),
+            _chain(first, along),
+            _time_limit(first.solved_as, costs),
+        )
+        for key, served in shared.items()
+        for first in served[:1]
+    ]
+
+
+def bounds(cells: Iterable[Cell], ledger: Ledger, costs: Costs) -> list[Bound]:
+    """The certificates that were not tried yet and that no solve will bring.
+
+    A problem needs one if it asks a query matrix and none of its mechanisms certifies itself,
+    or those that do have failed.
+    """
+    by_problem: dict[str, list[Cell]] = {}
+    for cell in cells:
+        by_problem.setdefault(cell.problem_key, []).append(cell)
+    return [
+        Bound(
+            key,
+            asked[0].workload_key,
+            asked[0].workload,
+            asked[0].targets,
+            _seconds(CERTIFIER, asked[0].workload, costs),
+            _time_limit(CERTIFIER, costs),
+        )
+        for key, asked in by_problem.items()
+        if key not in ledger.bounds
+        and key not in ledger.bound_errors
+        and _asks_matrix(asked[0])
+        and not any(_brings_bound(cell, ledger) for cell in asked)
+    ]
+
+
+def reusable(cells: Iterable[Cell], ledger: Ledger, code: str) -> list[CellRecord]:
+    """Records for the cells whose solve was already done for another cell, by this code."""
+    return [
+        replace(ledger.solved[cell.solve_key], cell=cell.id)
+        for cell in cells
+        if cell.simulate == 0
+        and cell.solve_key in ledger.solved
+        and ledger.solved[cell.solve_key].code == code
+    ]
+
+
+def tasks(items: Sequence[Item], prefix: str) -> list[Task]:
+    """Cheap items in blocks that share their workloads, expensive ones alone, longest first.
+
+    Blocks are small enough for `LEAST_TASKS` of them: estimates err, and workers are several.
+    A chain is one task, in its order.
+    """
+    at_home: dict[str, list[Item]] = {}
+    chains: dict[str, list[Item]] = {}
+    for item in items:
+        if isinstance(item, Solve) and item.chain:
+            chains.setdefault(item.chain, []).append(item)
+        else:
+            at_home.setdefault(item.workload_key, []).append(item)
+    length = min(LARGEST_BLOCK, math.ceil(len(items) / LEAST_TASKS))
+    single = _blocks((item for home in at_home.values() for item in home), length)
+    blocks = sorted([*map(tuple, chains.values()), *single], key=_longest)
+    return [Task(f"{prefix}-{number:06d}", block) for number, block in enumerate(blocks)]
+
+
+def shared_workloads(planned: Iterable[Task]) -> dict[str, Spec]:
+    """The workloads that more than one task needs: nodes of the graph of their own."""
+    specs: dict[str, Spec] = {}
+    uses: Counter[str] = Counter()
+    for task in planned:
+        specs |= task.workloads
+        uses.update(task.workloads.keys())
+    return {key: specs[key] for key, count in uses.items() if count > 1}
+
+
+def _blocks(items: Iterable[Item], length: int) -> Iterator[tuple[Item, ...]]:
+    block: list[Item] = []
+    seconds = 0.0
+    for item in items:
+        if item.seconds >= BLOCK_SECONDS:
+            yield (item,)
+            continue
+        if block and (len(block) == length or seconds + item.seconds > BLOCK_SECONDS):
+            yield tuple(block)
+            block, seconds = [], 0.0
+        block.append(item)
+        seconds += item.seconds
+    if block:
+        yield tuple(block)
+
+
+def _longest(block: tuple[Item, ...]) -> float:
+    return -sum(item.seconds for item in block)
+
+
+def _seconds(mechanism: MechanismSpec, workload: Spec, costs: Costs) -> float:
+    try:
+        work = costs.work(mechanism, workload)
+    except workloads.WorkloadError:
+        return _LONGEST_SECONDS
+    limit = _time_limit(mechanism, costs)
+    heeded = limit if limit is not None and takes_time_limit(mechanism.name) else _LONGEST_SECONDS
+    return min(_OVERHEAD_SECONDS + min(work.flops * SECONDS_PER_FLOP, heeded), _LONGEST_SECONDS)
+
+
+def _time_limit(mechanism: MechanismSpec, costs: Costs) -> float | None:
+    own: float | None = mechanism.options.get("time_limit")
+    return costs.time_limit if own is None else own
+
+
+@cache
+def takes_time_limit(mechanism: str) -> bool:
+    """Whether a mechanism can be told when to stop."""
+    return "time_limit" in solvers.all_mechanisms()[mechanism].options
+
+
+def _chain(cell: Cell, along: str | None) -> str:
+    mechanism = solvers.all_mechanisms()[cell.solved_as.name]
+    if along not in cell.coords or not mechanism.takes_start(cell.solved_as.options):
+        return ""
+    return digest([cell.group, {name: at for name, at in cell.coords.items() if name != along}])
+
+
+def _asks_matrix(cell: Cell) -> bool:
+    return workloads.families()[cell.workload.name].kind == "matrix"
+
+
+def _brings_bound(cell: Cell, ledger: Ledger) -> bool:
+    mechanism = solvers.all_mechanisms()[cell.solved_as.name]
+    hopeful = ledger.status(cell.id) in (Status.PENDING, Status.OK)
+    return hopeful and mechanism.certifies(cell.solved_as.options)

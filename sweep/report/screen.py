@@ -1,0 +1,204 @@
+"""How lists, plans and states look on the screen: tables of rich, nothing computed."""
+
+import math
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.markup import escape
+from rich.segment import Segment
+from rich.table import Table
+from rich.text import Text
+
+from sweep.plan.dry_run import Plan
+from sweep.report.catalog import Entry
+from sweep.runner.status import StoreStatus, Trouble
+from sweep.store.records import Status
+
+_PIPE_WIDTH = 160
+_SHOWN_TROUBLES = 5
+_LONGEST_SENTENCE = 4000
+
+
+class Terminal(Console):
+    """A console that shows what would command a terminal, instead of obeying it."""
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterator[Segment]:
+        """The segments of a renderable, their texts `escaped`."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=escaped(segment.text))
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """A text with its markup, `escaped` before anything measures it."""
+        return super().render_str(escaped(text), **options)
+
+
+def escaped(text: str) -> str:
+    """The text with control, formatting and lone surrogate characters written out."""
+    if text.isprintable():
+        return text
+    return "".join(
+        one if one.isprintable() or one in "\n\t\u00a0" else one.encode("unicode_escape").decode()
+        for one in text
+    )
+
+
+def sentence(text: str) -> str:
+    """The text escaped, and cut where nobody would read on."""
+    shown = escaped(text)
+    left = len(shown) - _LONGEST_SENTENCE
+    if left <= 0:
+        return shown
+    half = _LONGEST_SENTENCE // 2
+    return f"{shown[:half]} [... {left:,} characters ...] {shown[-half:]}"
+
+
+def console(*, error: bool = False) -> Console:
+    """A console as wide as the terminal; wide enough for our tables where there is none."""
+    stream = sys.stderr if error else sys.stdout
+    wide = None if stream.isatty() or "COLUMNS" in os.environ else _PIPE_WIDTH
+    return Terminal(stderr=error, width=wide, highlight=False, soft_wrap=error)
+
+
+def entries(kind: str, listed: Iterable[Entry]) -> Table:
+    """A table of the catalog."""
+    table = Table("name", "what it is", title=kind, title_justify="left", box=None, padding=(0, 2))
+    takes = kind != "experiments"
+    if takes:
+        table.add_column("parameters")
+    for entry in listed:
+        row = [f"[bold]{escape(entry.name)}[/]", escape(_line(entry))]
+        table.add_row(*row, escape(_parameters(entry))) if takes else table.add_row(*row)
+    return table
+
+
+def planned(plan: Plan, where: str) -> Table:
+    """A plan, a line for each thing to know."""
+    table = _facts()
+    for group, axes in plan.groups.items():
+        product = " x ".join(f"{length} {name}" for name, length in axes.items())
+        table.add_row(f"group {escape(group)}", product or "one cell")
+    table.add_row("cells", f"{plan.cells:,}")
+    there = counts(_done(plan.statuses)) or "none"
+    table.add_row("already in the store", f"{there} [dim]{escape(where)}")
+    table.add_row("solves to do", f"{plan.solves:,}")
+    table.add_row("certificates to compute", f"{plan.bounds:,}")
+    table.add_row("tasks", f"{plan.tasks:,}")
+    m, d = plan.largest_shape
+    size = size_of(8.0 * m * d) if plan.built else "never written out: only its structure is used"
+    shape = f"{_count(m)} x {_count(d)}"
+    table.add_row("largest matrix", f"{shape}, {size} [dim]{escape(plan.largest)}")
+    table.add_row("memory of one worker", f"about {size_of(plan.worker_bytes)} besides Python")
+    table.add_row(
+        "estimated time",
+        f"about {duration(plan.seconds)} [dim]with {plan.workers} workers on this machine",
+    )
+    return table
+
+
+def store_status(found: StoreStatus) -> Table:
+    """How a store stands."""
+    table = _facts()
+    total = sum(found.totals.values())
+    finished = sum(n for name, n in found.totals.items() if Status[name.upper()].final)
+    table.add_row("experiment", escape(found.experiment))
+    if found.user:
+        since = f" for {duration(found.running_s)}" if found.running_s is not None else ""
+        table.add_row("running", f"{found.user}{since}, {found.done_since:,} cells in this run")
+    else:
+        table.add_row("running", "no")
+    table.add_row("finished", f"{finished:,} of {total:,} cells ({finished / max(total, 1):.0%})")
+    for group, statuses in found.groups.items():
+        table.add_row(f"group {escape(group)}", counts(statuses))
+    table.add_row("dataset", escape(str(found.results)) if found.results else "not written yet")
+    if found.damage:
+        table.add_row("damaged", escape(f"{found.damage}; 'sweep run' derives the dataset again"))
+    if found.of_other_code:
+        table.add_row("other code", escape(other_code(found.of_other_code, total, found.store)))
+    if found.obstacle:
+        table.add_row("no groups", escape(found.obstacle))
+    for error in found.bound_errors:
+        table.add_row("no certificate", escape(error))
+    return table
+
+
+def troubles(found: Iterable[Trouble], *, traces: bool) -> list[RenderableType]:
+    """The first troubles in a line each, or all of them with their tracebacks."""
+    listed = list(found)
+    shown = listed if traces else listed[:_SHOWN_TROUBLES]
+    lines: list[RenderableType] = []
+    for one in shown:
+        where = ", ".join(f"{name}={value}" for name, value in one.coords.items())
+        state = one.record.status.replace("_", " ")
+        said = f": {one.record.error}" if one.record.error else ""
+        lines.append(escape(f"{state}  {one.group} ({where}){said}"))
+        if traces and one.record.traceback:
+            lines.append(escape(one.record.traceback))
+    if len(listed) > len(shown):
+        lines.append(f"... and {len(listed) - len(shown)} more; --errors shows them all")
+    return lines
+
+
+def other_code(cells: int, total: int, store: Path) -> str:
+    """What to do about cells that other code has solved."""
+    return (
+        f"{cells:,} of {total:,} cells were solved by other code; 'sweep rerun {store} --stale' "
+        "solves them anew"
+    )
+
+
+def counts(statuses: Mapping[str, int]) -> str:
+    """``12 ok, 1 failed``, in the order of `Status`."""
+    named = ((status.label, statuses.get(status.label, 0)) for status in Status)
+    return ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in named if count)
+
+
+def duration(seconds: float) -> str:
+    """In words, coarsely."""
+    if not math.isfinite(seconds) or seconds >= 1000 * 86400:
+        return "more than a thousand days"
+    for unit, length in (("days", 86400.0), ("hours", 3600.0), ("minutes", 60.0)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds:.0f} seconds"
+
+
+def size_of(number: float) -> str:
+    """Bytes in words."""
+    if not math.isfinite(number):
+        return "an unknown amount"
+    for unit, length in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if number >= length:
+            return f"{number / length:.3g} {unit}"
+    return f"{number:.0f} bytes"
+
+
+def _facts() -> Table:
+    table = Table(box=None, show_header=False, padding=(0, 2))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column()
+    return table
+
+
+def _done(statuses: Mapping[str, int]) -> dict[str, int]:
+    return {name: count for name, count in statuses.items() if name != Status.PENDING.label}
+
+
+def _count(number: int) -> str:
+    return f"{number:,}" if number < 10**9 else f"{float(number):.2e}"
+
+
+def _line(entry: Entry) -> str:
+    presets = f" Presets: {', '.join(entry.presets)}." if entry.presets else ""
+    return entry.summary + presets
+
+
+def _parameters(entry: Entry) -> str:
+    return ", ".join(
+        f"{one.name}={one.default}" if one.default else one.name for one in entry.params
+    )

@@ -1,0 +1,118 @@
+"""One variable of a dataset as rows, mechanisms and replicates, for tables."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+from rich.text import Text
+
+from sweep.experiment.canonical import Scalar
+from sweep.store.records import Status
+
+
+@dataclass(frozen=True)
+class Slab:
+    """One variable as an array.
+
+    Attributes
+    ----------
+    rows : Mapping[str, list of Scalar]
+        The dimensions of the rows and their labels.
+    columns : list of Scalar
+        The mechanisms.
+    values, states : numpy.ndarray, shape (*rows, columns, replicates)
+        Numbers and `Status` codes.
+    """
+
+    rows: Mapping[str, list[Any]]
+    columns: list[Any]
+    values: NDArray[np.float64]
+    states: NDArray[np.int8]
+
+    def number(self, at: tuple[int, ...]) -> float:
+        """The mean over the replicates that are ok; NaN if none is."""
+        good = self.values[at][self.states[at] == Status.OK]
+        return float(good.mean()) if good.size else np.nan
+
+    def shown(self, at: tuple[int, ...]) -> Text:
+        """The number, or the state in a word."""
+        states = self.states[at]
+        good = np.count_nonzero(states == Status.OK)
+        if good and np.isnan(self.number(at)):
+            return Text("")
+        if good:
+            value = significant(self.number(at))
+            return Text(value if good == states.size else f"{value} ({good}/{states.size})")
+        worst = Status(int(states.max()))
+        if worst is Status.ABSENT:
+            return Text("-", style="dim")
+        quiet = worst in (Status.PENDING, Status.NOT_APPLICABLE)
+        return Text(worst.label.replace("_", " "), style="dim" if quiet else "red")
+
+    @property
+    def replicates(self) -> int:
+        """How many there are."""
+        return int(self.values.shape[-1])
+
+    def each_row(self) -> Iterator[tuple[tuple[int, ...], list[str]]]:
+        """The index and the labels of every row."""
+        for index in product(*(range(len(labels)) for labels in self.rows.values())):
+            yield (
+                index,
+                [
+                    f"{labels[at]:g}" if isinstance(labels[at], float) else str(labels[at])
+                    for labels, at in zip(self.rows.values(), index, strict=True)
+                ],
+            )
+
+
+def take(data: xr.Dataset, variable: str, at: Mapping[str, Scalar]) -> Slab | None:
+    """The variable at some coordinates; None if it or one of them is not there.
+
+    Parameters
+    ----------
+    data : xarray.Dataset
+        With ``status``.
+    variable : str
+        Its name.
+    at : Mapping[str, Scalar]
+        Labels along some of its dimensions; a coordinate without a dimension must agree.
+
+    Returns
+    -------
+    Slab or None
+    """
+    if variable not in data:
+        return None
+    chosen = data[[variable, "status"]]
+    for name, value in at.items():
+        if name not in chosen.coords or value not in (labels := labels_of(chosen, name)):
+            return None
+        if name in chosen.dims:
+            chosen = chosen.isel({name: labels.index(value)})
+    for name in ("mechanism", "replicate"):
+        if name not in chosen.dims:
+            chosen = chosen.expand_dims(name)
+    dims = [str(name) for name in chosen[variable].dims if name not in ("mechanism", "replicate")]
+    states = chosen["status"].broadcast_like(chosen[variable])
+    order = (*dims, "mechanism", "replicate")
+    return Slab(
+        {name: labels_of(chosen, name) for name in dims},
+        labels_of(chosen, "mechanism"),
+        chosen[variable].transpose(*order).to_numpy(),
+        states.transpose(*order).to_numpy(),
+    )
+
+
+def labels_of(data: xr.Dataset, name: str) -> list[Any]:
+    """The labels of a coordinate, one for a scalar."""
+    return list(np.atleast_1d(data[name].to_numpy()).tolist())
+
+
+def significant(value: float) -> str:
+    """The number with four significant digits."""
+    return f"{value:.4g}" if abs(value) >= 1e4 or 0 < abs(value) < 1e-3 else f"{value:#.4g}"

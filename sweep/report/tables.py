@@ -1,0 +1,324 @@
+"""Tables for the screen: what was measured beside what the papers print."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from rich import box
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from sweep.experiment.canonical import Scalar
+from sweep.experiment.published import Claim, PublishedTable
+from sweep.experiment.schema import Experiment
+from sweep.report.slices import Slab, labels_of, take
+
+_AGREE = 0.01
+"""Ratios closer than this are one factor."""
+_LONGEST = 64
+"""Rows of a table that lists every mechanism below the other."""
+_LISTED = (
+    "squared_privacy_cost",
+    "variance_ratio",
+    "total_variance_ratio",
+    "gap",
+    "utility",
+    "utility_bound",
+    "min_entropy_leakage",
+    "leakage_bound",
+    "expected_squared_error",
+)
+"""What an overview shows, as far as it has numbers, unless the experiment names variables."""
+_SHORT = {
+    "squared_privacy_cost": "Δ²",
+    "variance_ratio": "variance ratio",
+    "total_variance_ratio": "total / CA's",
+    "min_entropy_leakage": "leakage (bit)",
+    "leakage_bound": "its bound",
+    "utility_bound": "its bound",
+}
+
+
+def tables(results: xr.Dataset | xr.DataTree, experiment: Experiment) -> list[Table]:
+    """The tables of an experiment: one for each published one, or one for each group.
+
+    Parameters
+    ----------
+    results : xarray.Dataset or xarray.DataTree
+        As `sweep.open` gives it, finished or not.
+    experiment : Experiment
+        What was run, with the published numbers.
+
+    Returns
+    -------
+    list of rich.table.Table
+        Readable at 100 columns. Means are over the replicates that are ok; a cell in another
+        state is shown as a word.
+    """
+    groups = _groups(results, experiment)
+    made = [
+        table
+        for published in experiment.published
+        for group, data in groups.items()
+        if published.group in (None, group)
+        for table in [_beside(data, published, experiment.reference)]
+        if table is not None
+    ]
+    compared = {p.group for p in experiment.published}
+    made += [
+        _overview(group, data, experiment)
+        for group, data in groups.items()
+        if group not in compared and None not in compared
+    ]
+    stated = list(_claims(groups, experiment.claims))
+    return [*made, _statements(stated)] if stated else made
+
+
+def _groups(results: xr.Dataset | xr.DataTree, experiment: Experiment) -> dict[str, xr.Dataset]:
+    if isinstance(results, xr.DataTree):
+        return {str(name): node.to_dataset() for name, node in results.children.items()}
+    return {experiment.blocks[0].group: results}
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """What was measured, and what the paper prints."""
+
+    shown: Text
+    measured: float
+    paper: float | None
+
+    @property
+    def ratio(self) -> float:
+        """Measured / paper, NaN where there is no such thing."""
+        return self.measured / self.paper if self.paper else np.nan
+
+
+def _beside(data: xr.Dataset, published: PublishedTable, reference: str) -> Table | None:
+    """A published table: for each of its rows what was measured, the paper's, their ratio."""
+    slab = take(data, published.variable, published.at)
+    if slab is None or "mechanism" not in published.axes:
+        return None
+    first = [name for name in published.axes["mechanism"] if name in slab.columns]
+    columns = [*first, *(name for name in slab.columns if name not in first)]
+    gaps = take(data, "gap", {**published.at, "mechanism": reference})
+    if gaps is not None and gaps.rows != slab.rows:
+        gaps = None
+    table = _table(
+        f"{published.title or published.variable}: {_meaning(data, published.variable, reference)}",
+        [*slab.rows, ""],
+        [*map(str, columns), *([] if gaps is None else ["gap"])],
+    )
+    factors: dict[str, float] = {}
+    for index, names in slab.each_row():
+        pairs = {name: _pair(published, slab, index, name) for name in columns}
+        gap = [] if gaps is None else [_percent(gaps.number((*index, 0)))]
+        _add_pairs(table, names, list(pairs.values()), gap)
+        factor = _shared_factor([pair for name, pair in pairs.items() if name != reference])
+        own_draw = slab.replicates > 1 or published.variable != "variance_ratio"
+        if factor is not None and not own_draw:
+            labels = zip(slab.rows, names, strict=True)
+            factors[", ".join(f"{name} = {value}" for name, value in labels)] = factor
+    of_gap = "" if gaps is None else f"gap: of {reference}"
+    table.caption = _caption(
+        [published.source, "ratio = measured / paper", of_gap], slab, factors, reference
+    )
+    return table
+
+
+def _add_pairs(
+    table: Table, names: Sequence[str], pairs: Sequence[_Pair], gap: Sequence[Text]
+) -> None:
+    """One line of measured numbers; the paper's and the ratios below if there are any."""
+    compared = any(pair.paper is not None for pair in pairs)
+    table.add_row(
+        *names, "measured", *(pair.shown for pair in pairs), *gap, end_section=not compared
+    )
+    if not compared:
+        return
+    blank = [""] * len(names)
+    ratios = ("" if np.isnan(pair.ratio) else f"{pair.ratio:.3f}" for pair in pairs)
+    table.add_row(*blank, "paper", *(_paper(pair.paper) for pair in pairs), style="dim")
+    table.add_row(*blank, "ratio", *ratios, style="dim", end_section=True)
+
+
+def _pair(
+    published: PublishedTable, slab: Slab, index: tuple[int, ...], mechanism: Scalar
+) -> _Pair:
+    at = (*index, slab.columns.index(mechanism))
+    return _Pair(slab.shown(at), slab.number(at), _printed(published, slab, index, mechanism))
+
+
+def _printed(
+    published: PublishedTable, slab: Slab, index: tuple[int, ...], mechanism: Scalar
+) -> float | None:
+    """The number that the paper prints there, None if it prints none."""
+    here = {name: labels[at] for (name, labels), at in zip(slab.rows.items(), index, strict=True)}
+    found: Any = published.values
+    for name, labels in published.axes.items():
+        value = mechanism if name == "mechanism" else here.get(name)
+        if value not in labels:
+            return None
+        found = found[labels.index(value)]
+    return None if found is None else float(found)
+
+
+def _shared_factor(pairs: Sequence[_Pair]) -> float | None:
+    """The factor that most distinct numbers of a row share, if it is above 1."""
+    ratios = list({pair.paper: pair.ratio for pair in pairs if not np.isnan(pair.ratio)}.values())
+    if len(ratios) < 2:
+        return None
+    middle = float(np.median(ratios))
+    agree = sum(abs(ratio / middle - 1) < _AGREE for ratio in ratios)
+    return middle if agree >= 2 and agree > len(ratios) / 2 and middle > 1 + _AGREE else None
+
+
+def _caption(parts: Sequence[str], slab: Slab, factors: Mapping[str, float], reference: str) -> str:
+    means = f"means of {slab.replicates} replicates" if slab.replicates > 1 else ""
+    text = "; ".join(part for part in (*parts, means) if part) + "."
+    if factors:
+        listed = ", ".join(
+            f"{factor:.3f}{f' at {row}' if row else ''}" for row, factor in factors.items()
+        )
+        text += (
+            f" Most columns of a row exceed the paper's by one factor ({listed}): so far above the "
+            f"optimum the paper's {reference} stopped."
+        )
+    return text
+
+
+def _overview(group: str, data: xr.Dataset, experiment: Experiment) -> Table:
+    """A group without published numbers: every mechanism's numbers, or one number of each."""
+    found = {name: take(data, name, {}) for name in experiment.show or _LISTED}
+    known = {name: slab for name, slab in found.items() if slab is not None}
+    filled = {name: slab for name, slab in known.items() if np.isfinite(slab.values).any()}
+    slabs = filled or known
+    if not slabs:
+        return _table(f"{group}: nothing to show; no variable is {', '.join(found)}", [], [])
+    first = next(iter(slabs.values()))
+    count = int(np.prod([len(labels) for labels in first.rows.values()])) * len(first.columns)
+    if count > _LONGEST or len(slabs) == 1:
+        wanted = "variance_ratio" if not experiment.show and "variance_ratio" in slabs else ""
+        name = wanted or next(iter(slabs))
+        title = f"{group}: {_meaning(data, name, experiment.reference)}"
+        return _pivot(title, slabs[name])
+    budgets = {} if experiment.show else _budgets(data)
+    table = _table(
+        f"{group}: {experiment.title}" if experiment.title else group,
+        [*first.rows, "mechanism"],
+        [*(_SHORT.get(name, name.replace("_", " ")) for name in slabs), *budgets],
+    )
+    for index, names in first.each_row():
+        for column, mechanism in enumerate(first.columns):
+            at = (*index, column)
+            table.add_row(
+                *(names if column == 0 else ["" for _ in names]),
+                str(mechanism),
+                *(
+                    _percent(slab.number(at)) if name == "gap" else slab.shown(at)
+                    for name, slab in slabs.items()
+                ),
+                *(slab.shown(at) for slab in budgets.values()),
+                end_section=column == len(first.columns) - 1,
+            )
+    table.caption = escape(_caption_of(first) or "")
+    return table
+
+
+def _pivot(title: str, slab: Slab) -> Table:
+    """One number of every mechanism."""
+    table = _table(title, list(slab.rows), map(str, slab.columns))
+    for index, names in slab.each_row():
+        table.add_row(*names, *(slab.shown((*index, at)) for at in range(len(slab.columns))))
+    table.caption = escape(_caption_of(slab) or "")
+    return table
+
+
+def _budgets(data: xr.Dataset) -> dict[str, Slab]:
+    """Least ε at the targets, for each δ."""
+    if "epsilon_at_targets" not in data or "delta" not in data.dims:
+        return {}
+    found = {}
+    for delta in labels_of(data, "delta"):
+        slab = take(data, "epsilon_at_targets", {"delta": delta})
+        if slab is not None and np.isfinite(slab.values).any():
+            found[f"ε at δ={delta:g}"] = slab
+    return found
+
+
+def _claims(
+    groups: Mapping[str, xr.Dataset], claims: Sequence[Claim]
+) -> Iterator[tuple[Claim, str]]:
+    """What the text says, with the range that was measured."""
+    for claim in claims:
+        for group, data in groups.items():
+            slab = take(data, claim.variable, claim.at)
+            if claim.group not in (None, group) or slab is None:
+                continue
+            cells = np.ndindex(*slab.values.shape[:-1])
+            numbers = [number for at in cells if not np.isnan(number := slab.number(at))]
+            yield claim, _range(min(numbers), max(numbers)) if numbers else "-"
+
+
+def _statements(stated: Sequence[tuple[Claim, str]]) -> Table:
+    table = Table(title="What the text says", box=box.SIMPLE_HEAD, title_justify="left")
+    table.add_column("paper", ratio=1)
+    table.add_column("states", justify="right")
+    table.add_column("measured", justify="right")
+    for claim, measured in stated:
+        source = f" ({claim.source})" if claim.source else ""
+        told = _range(claim.least, claim.most)
+        table.add_row(f"{claim.text}{source}", told, measured if told else "")
+    return table
+
+
+def _table(title: str, labels: Sequence[str], columns: Any) -> Table:
+    table = Table(
+        title=escape(title),
+        box=box.SIMPLE_HEAD,
+        title_justify="left",
+        caption_justify="left",
+        padding=(0, 1, 0, 0),
+        show_edge=False,
+        pad_edge=False,
+    )
+    for name in labels:
+        table.add_column(name, no_wrap=True)
+    for name in columns:
+        table.add_column(name.replace(" (", "\n("), justify="right")
+    return table
+
+
+def _caption_of(slab: Slab) -> str | None:
+    replicates = slab.replicates
+    return f"Means of {replicates} replicates." if replicates > 1 else None
+
+
+def _meaning(data: xr.Dataset, variable: str, reference: str) -> str:
+    long_name = str(data[variable].attrs.get("long_name", variable))
+    return long_name.replace("the reference mechanism", reference)
+
+
+def _paper(value: float | None) -> str:
+    if value is None:
+        return ""
+    return f"{value:.2f}" if round(value, 2) == value else f"{value:g}"
+
+
+def _percent(value: float) -> Text:
+    if np.isnan(value):
+        return Text("")
+    percent = 100 * value
+    return Text(
+        "<0.001 %" if percent < 1e-3 else f"{percent:.2g} %" if percent < 10 else f"{percent:.0f} %"
+    )
+
+
+def _range(least: float | None, most: float | None) -> str:
+    if least is None or most is None:
+        return f"<= {most:g}" if most is not None else f">= {least:g}" if least is not None else ""
+    first, last = f"{least:.4g}", f"{most:.4g}"
+    return first if first == last else f"{first} to {last}"

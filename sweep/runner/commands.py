@@ -1,0 +1,161 @@
+"""A run: the experiment's missing cells solved, the journal kept, the dataset derived."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sweep import events
+from sweep.errors import StoreError, SweepError
+from sweep.experiment.schema import Experiment, load_experiment
+from sweep.grid.expansion import expand, refuse_code
+from sweep.plan.stored import Sweep, of_store, selected
+from sweep.runner.session import recorded
+from sweep.store.folder import create, open_
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from sweep.runner.clusters import ClusterSpec
+
+
+def run(
+    experiment: Experiment | str | Path,
+    store: str | Path,
+    client: Any = None,
+    *,
+    cluster: "ClusterSpec | None" = None,
+    allow_code: bool = False,
+    patience: float | None = None,
+    listen: events.Listener = events.ignore,
+) -> "xr.Dataset | xr.DataTree":
+    """Solve what a store does not hold yet of an experiment.
+
+    Parameters
+    ----------
+    experiment : Experiment, str or Path
+        What to sweep; a name or a path is loaded.
+    store : str or Path
+        The folder of the results; made if it does not exist. If it holds earlier results of
+        this experiment, only what is missing (or was lost) is solved.
+    client : distributed.Client, optional
+        Of the cluster to use; otherwise one is started, if there is anything to do.
+    cluster : ClusterSpec, optional
+        Which one to start; by default one process for every processor of this machine.
+    allow_code : bool
+        Whether functions that the experiment names (workload ``entry-point``) may be called,
+        here and on the workers.
+    patience : float, optional
+        Seconds to wait while the cluster has no workers, instead of the cluster's own (600).
+    listen : callable, optional
+        Hears what happens; see `sweep.events`.
+
+    Returns
+    -------
+    xarray.Dataset or xarray.DataTree
+        The dataset; a tree with one node for each group if there are several.
+
+    Raises
+    ------
+    ExperimentError
+        If the experiment is not valid, or names a function and ``allow_code`` is false.
+    StoreError
+        If the store belongs to another experiment, is in use, or cannot be written.
+    ClusterError
+        If the cluster cannot be started or reached.
+    NoWorkersError
+        If it has no workers for longer than `patience`; the rest of the cells is pending.
+    """
+    from sweep.runner.clusters import patient
+
+    spec = patient(cluster, patience)
+    loaded = experiment if isinstance(experiment, Experiment) else load_experiment(experiment)
+    grids = expand(loaded, allow_code=allow_code)
+    sweep = Sweep(loaded, grids, create(Path(store), loaded.name))
+    with recorded(sweep, listen) as session:
+        todo = [cell for id_, cell in sweep.cells.items() if not session.ledger.status(id_).final]
+        session.reuse(todo)
+        left = [cell for cell in todo if not session.ledger.status(cell.id).final]
+        session.work(left, len(todo), client, spec)
+    return open_dataset(store)
+
+
+def rerun(
+    store: str | Path,
+    where: str | None = None,
+    client: Any = None,
+    *,
+    time_limit: float | None = None,
+    cluster: "ClusterSpec | None" = None,
+    allow_code: bool = False,
+    patience: float | None = None,
+    listen: events.Listener = events.ignore,
+) -> "xr.Dataset | xr.DataTree":
+    """Solve some cells of a store again.
+
+    Parameters
+    ----------
+    store : str or Path
+        The folder of the results.
+    where : str, optional
+        A condition over the coordinates, ``status`` and ``code``, for instance
+        ``"mechanism == 'CA' and d > 256"``; by default the cells that failed, timed out or
+        were lost. ``"code == 'other'"`` holds for the cells that were solved, or whose problem
+        was certified, by other code than that of now (``'current'``). A cell that was ``ok``
+        keeps its result if it now fails.
+    time_limit : float, optional
+        Seconds for one solve, instead of the experiment's.
+    client, cluster, patience, allow_code, listen
+        As for `run`.
+
+    Returns
+    -------
+    xarray.Dataset or xarray.DataTree
+
+    Raises
+    ------
+    SweepError
+        If the condition is not valid or holds for no cell, or the time limit is negative.
+    ExperimentError, StoreError, ClusterError, NoWorkersError
+        As for `run`.
+    """
+    from sweep.runner.clusters import patient
+
+    spec = patient(cluster, patience)
+    sweep = of_store(store)
+    if not allow_code:
+        refuse_code(sweep.experiment)
+    if time_limit is not None:
+        if not time_limit >= 0:
+            raise SweepError(f"time limit {time_limit}; expected a number of seconds")
+        longer = sweep.experiment.model_copy(update={"time_limit": time_limit})
+        sweep = replace(sweep, experiment=longer)
+    with recorded(sweep, listen) as session:
+        chosen = selected(sweep, session.ledger, where)
+        for cell in chosen:
+            session.ledger.bound_errors.pop(cell.problem_key, None)
+        for problem in sweep.problems_renewed(chosen, session.ledger):
+            session.ledger.forget_bound(problem)
+        session.work(chosen, len(chosen), client, spec)
+    return open_dataset(store)
+
+
+def open_dataset(store: str | Path) -> "xr.Dataset | xr.DataTree":
+    """The dataset of a store as it stands, in memory.
+
+    Raises
+    ------
+    StoreError
+        If the folder is no store, or its dataset is damaged or not written yet.
+    """
+    from sweep.dataset import build
+
+    found = open_(Path(store))
+    if not found.results.exists():
+        raise StoreError(f"store {str(store)!r} has no dataset yet; 'sweep run' writes one")
+    damage = found.damage
+    if damage is not None:
+        raise StoreError(
+            f"the dataset of store {str(store)!r} is damaged: {damage}; the journal is not: "
+            "'sweep run' derives the dataset from it again"
+        )
+    return build.read(found.results)

@@ -1,0 +1,323 @@
+"""Tasks onto the cluster and back; what the infrastructure loses is tried again, then lost."""
+
+import asyncio
+import queue
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from sweep.events import CellsDone, Listener, TaskRetried
+from sweep.plan.tasks import Solve, Task, shared_workloads
+from sweep.store.records import CellRecord, Record, Status
+from sweep.store.view import Place
+from sweep.worker import perform as worker
+from sweep.worker import solve
+from sweep.worker.perform import Done
+
+_DROPPED = ("cancelled", "lost")
+_TICK_SECONDS = 0.5
+_FETCH_SECONDS = 5.0
+_MOST_FETCHES = 20
+_MOST_BUILDS = 3
+_SCHEDULER_GONE = "the scheduler was lost or dropped it; run again to go on"
+_NOT_FETCHED = "its worker handed back a result that cannot be read here; run again to go on"
+_NOT_ASKED = "the cluster handed back results of something else; run again to go on"
+_WORKER_DIED = (
+    "its worker died each time: killed, crashed or out of memory; "
+    "'sweep plan' shows the memory that it needs"
+)
+
+Tick = Callable[[], None]
+Accept = Callable[[Done], None]
+OnLoss = Callable[[Task, str], None]
+
+
+def execute(
+    client: Any,
+    planned: Sequence[Task],
+    place: Place,
+    accept: Accept,
+    tick: Tick,
+    listen: Listener,
+) -> None:
+    """Do all tasks.
+
+    A task that is lost with its worker is split, so that one cell takes none with it; what
+    is lost alone is tried once more with nothing else in flight, and only then ``lost``.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        The cluster.
+    planned : sequence of Task
+        What to do, in order of urgency.
+    place : Place
+        Where the workers write.
+    accept : callable
+        Takes every task's outcome.
+    tick : callable
+        Called at least every few seconds; what it raises ends the execution.
+    listen : Listener
+        Hears of every task that ends.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        If the user ends it; nothing is in flight then.
+    """
+    flight = _Flight(client, planned, place)
+    try:
+        _Execution(flight, planned, accept, tick, listen).perform()
+    except BaseException:
+        flight.cancel()
+        raise
+
+
+class _Flight:
+    """What is on the cluster now; nothing that a task raises comes out of here."""
+
+    def __init__(self, client: Any, planned: Sequence[Task], place: Place) -> None:
+        self.client, self.place = client, place
+        self.tasks: dict[str, Task] = {}
+        self._futures: dict[str, Any] = {}
+        self._fetches: Counter[str] = Counter()
+        self._landed: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._specs = shared_workloads(planned)
+        self._uses = Counter(key for task in planned for key in task.workloads)
+        self._workloads: dict[str, Any] = {}
+        self._builds: Counter[str] = Counter()
+        self._run = planned[0].name if planned else "none"
+
+    def launch(self, task: Task) -> None:
+        shared = {key: self._workload(key) for key in task.workloads if key in self._specs}
+        future = self.client.submit(
+            worker.perform, task, self.place, shared, key=task.name, pure=False
+        )
+        self.tasks[task.name], self._futures[task.name] = task, future
+        self._watch(future)
+
+    def relaunch(self, task: Task) -> None:
+        self._uses.update(task.workloads.keys())
+        self.launch(task)
+
+    def wait(self) -> list[Any]:
+        """The futures that have landed since; after half a second none, if none has."""
+        try:
+            landed = [self._landed.get(timeout=_TICK_SECONDS)]
+        except queue.Empty:
+            return []
+        while not self._landed.empty():
+            landed.append(self._landed.get())
+        return landed
+
+    def land(self, landed: Iterable[Any]) -> list[tuple[Task, Done | BaseException | str]]:
+        """What became of futures that have landed: an outcome, an error, or why there is none.
+
+        A future whose result was lost with its worker in the meantime stays in flight: the
+        scheduler has it computed again.
+        """
+        finished = [future for future in landed if future.status == "finished"]
+        fetched = self._fetch(finished)
+        ends = ((future, self._end(future, fetched)) for future in landed)
+        return [(self._take(future.key), end) for future, end in ends if end is not None]
+
+    def abandon(self) -> list[tuple[Task, Done | None]]:
+        """Every task in flight, with its outcome where the journal has it."""
+        tasks = [self._take(key) for key in list(self._futures)]
+        return [(task, worker.done_before(task, self.place)) for task in tasks]
+
+    def cancel(self) -> None:
+        with suppress(Exception):
+            self.client.cancel([*self._futures.values(), *self._workloads.values()], force=True)
+
+    def _end(self, future: Any, fetched: dict[str, Done]) -> Done | BaseException | str | None:
+        status = future.status
+        done = fetched.get(future.key) or worker.done_before(self.tasks[future.key], self.place)
+        if done is not None:
+            return done
+        if status in _DROPPED:
+            return _SCHEDULER_GONE
+        if status == "error":
+            error = self._answer(_error, future)
+            if isinstance(error, BaseException):
+                return error
+        self._fetches[future.key] += status == "finished"
+        if self._fetches[future.key] >= _MOST_FETCHES:
+            return _NOT_FETCHED
+        self._watch(future)
+        return None
+
+    def _fetch(self, futures: Sequence[Any]) -> dict[str, Done]:
+        """The results that can be had; if one stands in the way of the others, one by one."""
+        if not futures:
+            return {}
+        found = self._answer(_gathered, self.client, futures)
+        if isinstance(found, dict):
+            return {key: done for key, done in found.items() if isinstance(done, Done)}
+        if found is None or len(futures) == 1:
+            return {}
+        return {key: done for one in futures for key, done in self._fetch([one]).items()}
+
+    def _answer(self, ask: Callable[..., Any], *about: Any) -> Any:
+        """What a coroutine returns; None if that takes too long or the scheduler is gone."""
+        try:
+            return self.client.sync(ask, *about, callback_timeout=_FETCH_SECONDS)
+        except Exception:
+            return None
+
+    def _take(self, key: str) -> Task:
+        del self._futures[key]
+        task = self.tasks.pop(key)
+        self._uses.subtract(task.workloads.keys())
+        for workload in task.workloads:
+            if self._uses[workload] <= 0:
+                self._workloads.pop(workload, None)
+        return task
+
+    def _watch(self, future: Any) -> None:
+        future.add_done_callback(self._landed.put)
+
+    def _workload(self, key: str) -> Any:
+        """A workload on the cluster; built anew, a few times, if it was lost with its workers."""
+        built = self._workloads.get(key)
+        lost = built is not None and built.status in ("error", *_DROPPED)
+        if built is None or (lost and self._builds[key] < _MOST_BUILDS):
+            self._builds[key] += 1
+            name = f"{self._run}-workload-{key}-{self._builds[key]}"
+            built = self.client.submit(
+                solve.build, self._specs[key], self.place.code, key=name, pure=False
+            )
+            self._workloads[key] = built
+        return built
+
+
+class _Execution:
+    """All tasks through the cluster, the suspects by themselves."""
+
+    def __init__(
+        self,
+        flight: _Flight,
+        planned: Sequence[Task],
+        accept: Accept,
+        tick: Tick,
+        listen: Listener,
+    ) -> None:
+        self._flight = flight
+        self._planned = planned
+        self._accept, self._tick, self._listen = accept, tick, listen
+        self._total = sum(task.seconds for task in planned) or 1.0
+        self._suspects: list[Task] = []
+
+    def perform(self) -> None:
+        for task in self._planned:
+            self._flight.launch(task)
+        self._drain(self._split_or_suspect)
+        for task in self._suspects:
+            self._relaunch(task.again())
+            self._drain(self._give_up)
+
+    def _drain(self, on_loss: OnLoss) -> None:
+        client = self._flight.client
+        while self._flight.tasks:
+            self._tick()
+            landed = self._flight.wait()
+            if not landed and client.status == "closed":
+                for task, done in self._flight.abandon():
+                    self._settle(task, done or _lost(task, _SCHEDULER_GONE))
+            for task, end in self._flight.land(landed):
+                if isinstance(end, Done):
+                    self._settle(task, end if _answers(task, end) else _lost(task, _NOT_ASKED))
+                elif client.status == "running" and _is_loss(end):
+                    on_loss(task, _reason(end))
+                else:
+                    self._give_up(task, _reason(end))
+
+    def _settle(self, task: Task, done: Done) -> None:
+        self._accept(done)
+        statuses = Counter(r.status for r in done.records if isinstance(r, CellRecord))
+        self._listen(CellsDone(dict(statuses), task.seconds / self._total))
+
+    def _split_or_suspect(self, task: Task, _reason: str) -> None:
+        if len(task.items) > 1:
+            for part in task.alone():
+                self._relaunch(part)
+        else:
+            self._suspects.append(task)
+
+    def _give_up(self, task: Task, reason: str) -> None:
+        self._settle(task, _lost(task, reason))
+
+    def _relaunch(self, task: Task) -> None:
+        if self._flight.client.status != "running":
+            self._give_up(task, _SCHEDULER_GONE)
+            return
+        self._listen(TaskRetried(len(task.cells)))
+        self._flight.relaunch(task)
+
+
+async def _gathered(client: Any, futures: Sequence[Any]) -> dict[str, Any] | Exception:
+    """The results by key, None for those that have none.
+
+    What a task raised is returned, never raised: SystemExit and KeyboardInterrupt would end
+    the loop that this runs in.
+    """
+    try:
+        asked = {future.key: future for future in futures}
+        return dict(await client.gather(asked, errors="skip", asynchronous=True))
+    except asyncio.CancelledError:
+        raise
+    except BaseException as error:
+        return RuntimeError(type(error).__name__)
+
+
+async def _error(future: Any) -> BaseException | None:
+    """What a task raised; None if its future has turned from that meanwhile."""
+    return await future.exception(asynchronous=True) if future.status == "error" else None
+
+
+def _answers(task: Task, done: Done) -> bool:
+    """Whether the outcome is of this task, and of nothing else."""
+    given = {_answered(record) for record in done.records}
+    return done.name == task.name and given <= task.asked
+
+
+def _answered(record: Record) -> tuple[str, str]:
+    if isinstance(record, CellRecord):
+        return record.cell, record.solve
+    return "", record.problem
+
+
+def _is_loss(end: BaseException | str) -> bool:
+    """Whether trying again may help: the task's code is not what made it fail."""
+    from distributed import KilledWorker
+
+    lost = (str, KilledWorker, SystemExit, KeyboardInterrupt)
+    return isinstance(end, lost)
+
+
+def _reason(end: BaseException | str) -> str:
+    from distributed import KilledWorker
+
+    if isinstance(end, str):
+        return end
+    if isinstance(end, KilledWorker):
+        return _WORKER_DIED
+    return f"the cluster could not run it: {type(end).__name__}: {_said(end)}".rstrip(": ")
+
+
+def _said(error: BaseException) -> str:
+    try:
+        return next(iter(str(error).splitlines()), "")
+    except Exception:
+        return ""
+
+
+def _lost(task: Task, reason: str) -> Done:
+    records = tuple(
+        CellRecord(cell.id, item.key, item.problem, Status.LOST.label, cell.attempt, error=reason)
+        for item in task.items
+        if isinstance(item, Solve)
+        for cell in item.cells
+    )
+    return Done(f"{task.name}-lost", records, written=False)

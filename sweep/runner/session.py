@@ -1,0 +1,187 @@
+"""The open store of one run: its journal, and its dataset kept up to date."""
+
+import time
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from sweep import events
+from sweep.grid.cells import Cell
+from sweep.plan import tasks
+from sweep.plan.costs import Costs
+from sweep.plan.stored import Sweep
+from sweep.runner import history
+from sweep.store import code, journal
+from sweep.store.folder import explained
+from sweep.store.journal import Journal
+from sweep.store.records import Record
+
+if TYPE_CHECKING:
+    from sweep.runner.clusters import ClusterSpec
+    from sweep.worker.perform import Done
+
+_FLUSH_SECONDS = 2.0
+_FLUSH_SHARE = 20.0
+
+
+class Session:
+    """The open store of one run: its journal, and its dataset kept up to date."""
+
+    def __init__(self, sweep: Sweep, tell: events.Listener) -> None:
+        self.sweep = sweep
+        self.tell = tell
+        self.journal = Journal(sweep.store.journal)
+        self.ledger = self.journal.refresh()
+        self.run = _run_name(self.journal.names, sweep.store.identity)
+        self._next_flush = 0.0
+        self._damaged = sweep.store.damage is not None
+
+    def write(self, name: str, records: Iterable[Record]) -> None:
+        """Put records into the journal from here."""
+        held = tuple(records)
+        with explained(self.sweep.store.path):
+            journal.write_segment(self.sweep.store.journal, name, held)
+        self.journal.take(name, held)
+
+    def reuse(self, cells: Iterable[Cell]) -> None:
+        """Record the cells whose solve is in the journal already."""
+        records = tasks.reusable(cells, self.ledger, code.digest())
+        if records:
+            self.write(f"{self.run}-reused", records)
+
+    def work(self, cells: list[Cell], todo: int, client: Any, cluster: "ClusterSpec") -> None:
+        """Solve these cells and compute the certificates that are missing."""
+        costs = Costs(self.sweep.experiment.time_limit)
+        solves = tasks.solves(cells, self.ledger, costs, self.sweep.experiment.warm_start)
+        missing = tasks.bounds(self.sweep.cells.values(), self.ledger, costs)
+        planned = tasks.tasks([*solves, *missing], self.run)
+        self.tell(
+            events.RunStarted(
+                self.sweep.experiment.name,
+                self.sweep.store.path,
+                len(self.sweep.cells),
+                todo,
+                todo - len(cells),
+                len(solves),
+                len(missing),
+                len(planned),
+            )
+        )
+        self.publish()
+        if planned:
+            self._execute(planned, client, cluster)
+
+    def publish(self) -> None:
+        """Derive the dataset from the journal, unless a sound one on the disk says the same."""
+        state = f"{self.sweep.experiment.digest}:{self.journal.segments}"
+        if self.sweep.store.state == state and not self._damaged:
+            return
+        from sweep.dataset import build
+
+        started = time.perf_counter()
+        made = self._derivation.dataset(self.ledger)
+        made.attrs["journal_state"] = state
+        path = self.sweep.store.publish(lambda folder: build.write(made, folder))
+        self._damaged = False
+        seconds = time.perf_counter() - started
+        self._next_flush = time.monotonic() + max(_FLUSH_SECONDS, _FLUSH_SHARE * seconds)
+        self.tell(events.DatasetWritten(path, seconds))
+
+    def accept(self, done: "Done") -> None:
+        """Take in a task's outcome; write it down here if its worker could not."""
+        if done.written:
+            self.journal.take(done.name, done.records)
+        elif done.records:
+            self.write(done.name, done.records)
+
+    def tick(self) -> None:
+        """Publish if it is time."""
+        if time.monotonic() >= self._next_flush:
+            self.publish()
+
+    @cached_property
+    def _derivation(self) -> Any:
+        from sweep.dataset import build
+
+        experiment = self.sweep.experiment
+        attributes = {
+            "title": experiment.title or experiment.name,
+            "source": experiment.source,
+            "experiment": experiment.name,
+            "experiment_text": experiment.text,
+            "experiment_digest": experiment.digest,
+            "reference": experiment.reference,
+        }
+        terms = build.Terms(experiment.epsilon, experiment.delta, experiment.reference, attributes)
+        return build.Derivation(self.sweep.grids, terms)
+
+    def _execute(self, planned: list[tasks.Task], client: Any, spec: "ClusterSpec") -> None:
+        from sweep.runner import dispatch
+        from sweep.runner.workforce import Started, Workforce
+        from sweep.store.view import Place
+
+        experiment, store = self.sweep.experiment, self.sweep.store
+        place = Place(str(store.path.resolve()), store.identity, experiment.keep)
+        with _client(client, spec) as ready:
+            code.check_workers(ready)
+            ours = client is None and ready.cluster is not None
+            workforce = Workforce(
+                ready, Started(ready.cluster) if ours else None, spec.patience, self.tell
+            )
+
+            def tick() -> None:
+                self.tick()
+                workforce.look()
+
+            dispatch.execute(ready, planned, place, self.accept, tick, self.tell)
+
+
+@contextmanager
+def recorded(sweep: Sweep, listen: events.Listener) -> Iterator[Session]:
+    """A session with the store locked; the dataset and the history are right at its end."""
+    store, started = sweep.store, time.monotonic()
+    with store.locked():
+        sweep.check_growth()
+        store.describe(sweep.experiment.text, sweep.cells)
+        tell = events.to_all(history.recorder(store.path), listen)
+        session = Session(sweep, tell)
+        interrupted = False
+        try:
+            yield session
+        except (KeyboardInterrupt, SystemExit):
+            interrupted = True
+            raise
+        finally:
+            with explained(store.path):
+                session.journal.refresh()
+                session.publish()
+                statuses = sweep.statuses(session.ledger)
+                other = len(sweep.of_other_code(session.ledger))
+                tell(events.RunEnded(statuses, time.monotonic() - started, interrupted, other))
+
+
+@contextmanager
+def _client(given: Any, spec: "ClusterSpec") -> Iterator[Any]:
+    from sweep.runner import clusters as cluster
+
+    if given is not None:
+        yield given
+        return
+    with cluster.connected(spec) as client:
+        yield client
+
+
+def _run_name(segments: Iterable[str], store: str) -> str:
+    """A name that no other run has, on any cluster; names sort in the order of a store's runs.
+
+    Dask takes tasks of one key for one task, whoever submits them.
+    """
+    number = 1 + max(map(_run_number, segments), default=0)
+    return f"r{number:06d}-{store[:8]}-{uuid.uuid4().hex[:8]}"
+
+
+def _run_number(segment: str) -> int:
+    head = segment.partition("-")[0].removeprefix("r")
+    return int(head) if head.isdigit() else 0

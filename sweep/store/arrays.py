@@ -1,0 +1,106 @@
+"""The arrays behind the numbers, kept on request: one small zarr group for every solve."""
+
+import shutil
+import uuid
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from sweep.errors import StoreError
+from sweep.store.folder import refuse_address
+
+_DIMENSIONS: Mapping[str, tuple[str, ...]] = {
+    "query_variances": ("query",),
+    "privacy_profile": ("domain_cell",),
+    "covariance": ("basis_row", "basis_column"),
+    "noise_matrix": ("answer", "output"),
+}
+_MEANINGS: Mapping[str, str] = {
+    "query_variances": "variance of every query when the targets are just met",
+    "privacy_profile": "squared personal privacy cost of every domain cell",
+    "covariance": "covariance of the noise on the basis queries",
+    "noise_matrix": "probability of every output for every answer of a query graph",
+}
+
+
+def folder(store: Path, solve: str) -> Path:
+    """Where the arrays of a solve are."""
+    return store / "arrays" / f"{solve}.zarr"
+
+
+def write(store: Path, solve: str, arrays: Mapping[str, Any], keep: Iterable[str]) -> None:
+    """Write the arrays of one solve, whole or not at all.
+
+    Parameters
+    ----------
+    store : Path
+        The store's folder.
+    solve : str
+        The solve's key.
+    arrays : Mapping of str to numpy.ndarray
+        What the solution holds.
+    keep : iterable of str
+        Which of them are wanted.
+
+    Raises
+    ------
+    OSError
+        If the disk does not take them.
+    """
+    import xarray as xr
+
+    dataset = xr.Dataset(
+        {
+            name: xr.DataArray(
+                arrays[name],
+                dims=_DIMENSIONS.get(name, tuple(f"{name}_{i}" for i in range(arrays[name].ndim))),
+                attrs={"long_name": _MEANINGS.get(name, name.replace("_", " ")), "units": "1"},
+            )
+            for name in keep
+            if name in arrays
+        },
+        attrs={"solve": solve},
+    )
+    final = folder(store, solve)
+    partial = final.with_name(f".{solve}-{uuid.uuid4().hex}.partial")
+    try:
+        dataset.to_zarr(partial, mode="w", consolidated=True, zarr_format=2)
+        shutil.rmtree(final, ignore_errors=True)
+        partial.replace(final)
+    except OSError:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+
+
+def arrays(store: str | Path, solve: str) -> Any:
+    """The arrays that were kept of one solve, lazily.
+
+    Parameters
+    ----------
+    store : str or Path
+        The store's folder.
+    solve : str
+        The solve's key: the variable ``solve`` of the dataset at the cell.
+
+    Returns
+    -------
+    xarray.Dataset
+        ``query_variances``, ``privacy_profile`` and ``covariance``, as far as the experiment's
+        ``keep`` names them.
+
+    Raises
+    ------
+    StoreError
+        If none were kept of that solve, or the store is no folder.
+    """
+    import xarray as xr
+
+    refuse_address(store)
+    path = folder(Path(store), str(solve))
+    if not path.exists():
+        raise StoreError(
+            f"store {str(store)!r} keeps no arrays of solve {str(solve)!r}; name them under "
+            "'keep' in the experiment before the run, and take the key from the dataset's "
+            "variable 'solve'"
+        )
+    return xr.open_zarr(path, chunks=None)

@@ -1,0 +1,326 @@
+"""A store: the folder of one experiment's journal, dataset and arrays."""
+
+import errno
+import json
+import os
+import re
+import shutil
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sweep.errors import StoreError
+from sweep.store import lock, manifest
+
+RESULTS = "results.zarr"
+_VERSIONS = ".results"
+_FORMAT = 1
+
+_ADDRESS = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+:/+")
+"""What begins a URL; `Path` makes one slash of two."""
+
+_REASONS = {
+    errno.EROFS: "the file system is read-only",
+    errno.EACCES: "writing there is not permitted",
+    errno.EPERM: "writing there is not permitted",
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "the disk quota is used up",
+    errno.ENOTDIR: "a part of the path is a file",
+    errno.EEXIST: "a file of that name stands there",
+}
+
+
+@dataclass(frozen=True)
+class Store:
+    """A store that exists.
+
+    Attributes
+    ----------
+    path : Path
+        Its folder.
+    identity : str
+        A random name of its own.
+    experiment : str
+        The name of the experiment that made it.
+    """
+
+    path: Path
+    identity: str
+    experiment: str
+
+    @property
+    def journal(self) -> Path:
+        """Folder of the journal's segments."""
+        return self.path / "journal"
+
+    @property
+    def results(self) -> Path:
+        """The dataset: a symbolic link to its newest version."""
+        return self.path / RESULTS
+
+    @property
+    def text(self) -> str:
+        """The experiment's effective YAML."""
+        with _readable(self.path / "experiment.yaml") as path:
+            return path.read_text(encoding="utf-8")
+
+    @property
+    def cells(self) -> frozenset[str]:
+        """Ids of the cells of the experiment's grids."""
+        with _readable(self.path / "cells.json") as path:
+            return frozenset(json.loads(path.read_text(encoding="utf-8")))
+
+    @property
+    def described(self) -> bool:
+        """Whether an experiment was noted yet."""
+        return (self.path / "cells.json").exists()
+
+    @property
+    def state(self) -> str | None:
+        """From which state of the journal the dataset was derived; None if there is none."""
+        try:
+            content = json.loads((self.results / ".zmetadata").read_text(encoding="utf-8"))
+            return str(content["metadata"][".zattrs"]["journal_state"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    @property
+    def damage(self) -> str | None:
+        """What became of the dataset since it was written; None if nothing did."""
+        while self.results.exists():
+            version = self.results.resolve()
+            found = manifest.damage(version)
+            if found is None or version == self.results.resolve():
+                return found
+        return None
+
+    def describe(self, text: str, cells: Iterable[str]) -> None:
+        """Note the experiment as it is now: its text and its cells' ids."""
+        with explained(self.path):
+            _replace(self.path / "experiment.yaml", text)
+            _replace(self.path / "cells.json", json.dumps(sorted(cells)))
+
+    def publish(self, write: Callable[[Path], None]) -> Path:
+        """Replace the dataset as a whole: readers see the old one or the new one.
+
+        Parameters
+        ----------
+        write : callable
+            Writes the new dataset into the folder that it is given.
+
+        Returns
+        -------
+        Path
+            The dataset's path, the same for every version.
+
+        Raises
+        ------
+        StoreError
+            If the disk does not take it; the old one stands then.
+        """
+        versions = self.path / _VERSIONS
+        with explained(self.path):
+            versions.mkdir(exist_ok=True)
+            old = sorted(int(p.stem) for p in versions.glob("*.zarr") if p.stem.isdigit())
+            fresh = versions / f"{(old[-1] + 1 if old else 1):06d}.zarr"
+            try:
+                write(fresh)
+                manifest.write(fresh)
+                link = self.path / f".{RESULTS}-{uuid.uuid4().hex}"
+                link.symlink_to(fresh.relative_to(self.path), target_is_directory=True)
+                link.replace(self.results)
+            except OSError:
+                _remove(fresh)
+                raise
+        for number in old[:-1]:
+            _remove(versions / f"{number:06d}.zarr")
+        return self.results
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep every other driver out.
+
+        Raises
+        ------
+        StoreError
+            If another one is in.
+        """
+        with ExitStack() as stack:
+            with explained(self.path):
+                stack.enter_context(lock.held(self.path))
+            self._tidy()
+            yield
+
+    @property
+    def user(self) -> str | None:
+        """Who runs a sweep in it now; None if nobody does."""
+        return lock.holder(self.path)
+
+    def _tidy(self) -> None:
+        """Remove what a killed run left half-written."""
+        for folder in (self.path, self.journal, self.path / "arrays"):
+            for left in [*folder.glob(".*.partial"), *folder.glob(f".{RESULTS}-*")]:
+                if left.is_dir() and not left.is_symlink():
+                    shutil.rmtree(left, ignore_errors=True)
+                else:
+                    left.unlink(missing_ok=True)
+        current = self.results.resolve()
+        if self.results.exists():
+            for version in (self.path / _VERSIONS).glob("*.zarr"):
+                if version.resolve() > current:
+                    _remove(version)
+
+
+def create(path: Path, experiment: str) -> Store:
+    """The store in that folder, made if there is none.
+
+    Parameters
+    ----------
+    path : Path
+        The folder; made with its parents if it does not exist.
+    experiment : str
+        The experiment's name.
+
+    Returns
+    -------
+    Store
+
+    Raises
+    ------
+    StoreError
+        If the folder holds something else, belongs to another experiment, or cannot be
+        written.
+    """
+    refuse_address(path)
+    if (path / "store.json").exists():
+        return open_(path, experiment)
+    if path.exists() and not path.is_dir():
+        raise StoreError(f"store {str(path)!r} is a file; give a folder as --store")
+    with explained(path):
+        path.mkdir(parents=True, exist_ok=True)
+        strangers = sorted(entry.name for entry in path.iterdir())
+        if strangers and set(strangers) - {"journal", "arrays"}:
+            raise StoreError(
+                f"folder {str(path)!r} is no store but holds {strangers[0]!r}; "
+                "give a new or an empty folder as --store"
+            )
+        (path / "journal").mkdir(exist_ok=True)
+        (path / "arrays").mkdir(exist_ok=True)
+        content = {
+            "format": _FORMAT,
+            "identity": uuid.uuid4().hex,
+            "experiment": experiment,
+            "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        }
+        _replace(path / "store.json", json.dumps(content, indent=1))
+    return open_(path)
+
+
+def open_(path: Path, experiment: str | None = None) -> Store:
+    """The store in that folder.
+
+    Parameters
+    ----------
+    path : Path
+        The folder.
+    experiment : str, optional
+        The experiment that it has to be of.
+
+    Returns
+    -------
+    Store
+
+    Raises
+    ------
+    StoreError
+        If there is none, or it is another experiment's.
+    """
+    refuse_address(path)
+    try:
+        content: dict[str, Any] = json.loads((path / "store.json").read_text(encoding="utf-8"))
+        found = Store(path, content["identity"], content["experiment"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise StoreError(
+            f"{str(path)!r} is no store of a sweep: it has no readable store.json; "
+            "give the folder that was --store in 'sweep run'"
+        ) from error
+    if content.get("format") != _FORMAT:
+        raise StoreError(
+            f"store {str(path)!r} has format {content.get('format')!r}, this version reads "
+            f"{_FORMAT}; use the version that made it"
+        )
+    if experiment not in (None, found.experiment):
+        raise StoreError(
+            f"store {str(path)!r} was made by experiment {found.experiment!r}, not by "
+            f"{experiment!r}; give another folder as --store"
+        )
+    return found
+
+
+def refuse_address(path: str | Path) -> None:
+    """Refuse what is the address of an object store or a server.
+
+    Raises
+    ------
+    StoreError
+        If it begins as a URL does.
+    """
+    written = str(path)
+    if _ADDRESS.match(written):
+        address = written if "://" in written else written.replace(":/", "://", 1)
+        raise StoreError(
+            f"store {address!r} is an address; a store is a folder on a local or shared disk: "
+            "give the path of one"
+        )
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[Path]:
+    try:
+        yield path
+    except (OSError, ValueError, TypeError) as error:
+        raise StoreError(
+            f"{str(path)!r} cannot be read ({error}); run the experiment again with this store "
+            "to write it anew"
+        ) from error
+
+
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Turn what the disk says into one sentence.
+
+    Raises
+    ------
+    StoreError
+        Instead of any other OSError.
+    """
+    try:
+        yield
+    except StoreError:
+        raise
+    except OSError as error:
+        reason = _REASONS.get(error.errno or 0, error.strerror or str(error))
+        raise StoreError(
+            f"store {str(path)!r} cannot be written: {reason}; what was there is unharmed: "
+            "make room or give another --store, and run again"
+        ) from error
+
+
+def _remove(version: Path) -> None:
+    """Remove a version of the dataset as far as the disk lets us: it is in nobody's way."""
+    shutil.rmtree(version, ignore_errors=True)
+    with suppress(OSError):
+        manifest.beside(version).unlink(missing_ok=True)
+
+
+def _replace(path: Path, text: str) -> None:
+    partial = path.with_name(f".{path.name}.partial")
+    with partial.open("w", encoding="utf-8") as stream:
+        stream.write(text)
+        stream.flush()
+        os.fsync(stream.fileno())
+    partial.replace(path)

@@ -1,0 +1,141 @@
+"""What became of a cell or of a bound: the records that the journal keeps."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any
+
+
+class Status(IntEnum):
+    """State of a cell; the values are the dataset's ``flag_values``."""
+
+    ABSENT = 0
+    PENDING = 1
+    OK = 2
+    NOT_APPLICABLE = 3
+    FAILED = 4
+    TIMEOUT = 5
+    LOST = 6
+
+    @property
+    def label(self) -> str:
+        """As users write it: ``not_applicable``."""
+        return self.name.lower()
+
+    @property
+    def final(self) -> bool:
+        """Whether ``sweep run`` leaves a cell in this state alone."""
+        return self in (Status.OK, Status.NOT_APPLICABLE, Status.FAILED, Status.TIMEOUT)
+
+    @property
+    def troubled(self) -> bool:
+        """Whether ``sweep rerun --failed`` tries it again."""
+        return self in (Status.FAILED, Status.TIMEOUT, Status.LOST)
+
+
+@dataclass(frozen=True)
+class CellRecord:
+    """The outcome of one cell.
+
+    Attributes
+    ----------
+    cell, solve, problem : str
+        Its id and the keys of its solve and of its problem.
+    status : str
+        A `Status.label`.
+    attempt : int
+        Which try it was, from 1; tries that the infrastructure lost do not count.
+    host : str
+        The machine that solved it.
+    started : float
+        Seconds since 1970, UTC.
+    runtime_s, cpu_s : float, optional
+        Wall-clock and processor seconds of the solve alone.
+    peak_memory_bytes : int, optional
+        How far the process's resident memory rose above where the solve found it.
+    numbers : Mapping[str, float]
+        The scalars that the solution reports.
+    notes : Mapping[str, Any]
+        What else it reports.
+    curve : Mapping, optional
+        Its privacy budget curve where the Gaussian closed form does not apply.
+    error, traceback : str
+        One line and the whole text; empty if nothing went wrong.
+    code : str
+        Which code solved it, as `sweep.store.code.digest` has it; empty in stores of earlier
+        versions.
+    """
+
+    cell: str
+    solve: str
+    problem: str
+    status: str
+    attempt: int = 1
+    host: str = ""
+    started: float = 0.0
+    runtime_s: float | None = None
+    cpu_s: float | None = None
+    peak_memory_bytes: int | None = None
+    numbers: Mapping[str, float] = field(default_factory=dict)
+    notes: Mapping[str, Any] = field(default_factory=dict)
+    curve: Mapping[str, Any] | None = None
+    error: str = ""
+    traceback: str = ""
+    code: str = ""
+
+    @property
+    def state(self) -> Status:
+        """The status as a `Status`."""
+        return Status[self.status.upper()]
+
+
+@dataclass(frozen=True)
+class BoundRecord:
+    """A certified lower bound on the squared privacy cost of one problem.
+
+    Attributes
+    ----------
+    problem : str
+        The problem's key.
+    lower_bound : float, optional
+        The bound; None if it could not be computed.
+    runtime_s : float
+        Wall-clock seconds.
+    error, traceback : str
+        Why it could not.
+    code : str
+        Which code computed it.
+    """
+
+    problem: str
+    lower_bound: float | None = None
+    runtime_s: float = 0.0
+    error: str = ""
+    traceback: str = ""
+    code: str = ""
+
+
+Record = CellRecord | BoundRecord
+
+_KINDS: Mapping[str, type[CellRecord] | type[BoundRecord]] = {
+    "cell": CellRecord,
+    "bound": BoundRecord,
+}
+
+
+def to_json(record: Record) -> dict[str, Any]:
+    """The record as JSON-like content; empty fields left out."""
+    kind = "cell" if isinstance(record, CellRecord) else "bound"
+    content = {
+        name: value
+        for name, value in vars(record).items()
+        if value is not None and value != "" and value != {}
+    }
+    return {"kind": kind, **content}
+
+
+def from_json(content: Mapping[str, Any]) -> Record:
+    """The record of that content; keys that this version does not know are ignored."""
+    kind = _KINDS[content["kind"]]
+    known = kind.__dataclass_fields__
+    return kind(**{name: value for name, value in content.items() if name in known})

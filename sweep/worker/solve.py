@@ -1,0 +1,240 @@
+"""What runs on a worker for one item of a task: build, solve, certify, record."""
+
+import socket
+import time
+import traceback
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import solvers
+import workloads
+from solvers import NotApplicableError, Problem, certificate, simulate
+from solvers.dual import Weights
+from sweep.errors import StoreError
+from sweep.experiment import files
+from sweep.grid.cells import Spec
+from sweep.plan.tasks import Bound, CellTask, Item, Solve, takes_time_limit
+from sweep.store import arrays, code
+from sweep.store.records import BoundRecord, CellRecord, Record, Status
+from sweep.store.view import Place
+from sweep.worker import measure
+
+_CERTIFIED_TO = 1e-4
+_STOPPED = "stopped at its time limit with a feasible answer; "
+_LONGER = "'sweep rerun STORE --time-limit SECONDS' gives it longer"
+_OWN_LIMIT = "the limit is the mechanism's own time_limit, which the experiment has to raise"
+_SMALL_ENTRIES = 2**24
+_SENTENCES = (StoreError, solvers.SolverError, workloads.WorkloadError, workloads.TargetsError)
+
+
+@dataclass(frozen=True)
+class Unbuilt:
+    """A workload that could not be built: why."""
+
+    status: str
+    error: str
+    traceback: str
+
+
+Built = Any
+"""A workload, a query graph, or `Unbuilt`."""
+
+
+def build(spec: Spec, required: str) -> Built:
+    """Build a workload; never raises.
+
+    Parameters
+    ----------
+    spec : Spec
+        Which.
+    required : str
+        The code that must build it, as `sweep.store.code.digest` has it.
+
+    Returns
+    -------
+    Workload, QueryGraph or Unbuilt
+    """
+    difference = code.difference(required)
+    if difference:
+        return Unbuilt(Status.FAILED.label, difference, "")
+    try:
+        files.check_unchanged(spec.params)
+        made = workloads.make(spec.name, **spec.params)
+        if isinstance(made, workloads.Workload) and made.m * made.d <= _SMALL_ENTRIES:
+            _ = made.matrix
+    except BaseException as error:
+        return Unbuilt(*_trouble(error))
+    return made
+
+
+def outcomes(item: Item, built: Built, place: Place, weights: dict[str, Any]) -> list[Record]:
+    """The records of one item; never raises.
+
+    Parameters
+    ----------
+    item : Solve or Bound
+        What to do.
+    built : Workload, QueryGraph or Unbuilt
+        Its workload.
+    place : Place
+        Where arrays are kept.
+    weights : dict of str to Weights
+        Dual weights of the last solve in every chain; updated.
+
+    Returns
+    -------
+    list of Record
+    """
+    if isinstance(item, Bound):
+        return [replace(_certified(item, built), code=code.digest())]
+    return list(_solved(item, built, place, weights))
+
+
+def _certified(item: Bound, built: Built) -> BoundRecord:
+    started = time.perf_counter()
+    if isinstance(built, Unbuilt):
+        return BoundRecord(item.problem, error=built.error, traceback=built.traceback)
+    try:
+        targets = _targets(item.targets, built)
+        bound = certificate.certify(
+            Problem(built, targets), tol=_CERTIFIED_TO, time_limit=item.time_limit
+        )
+    except BaseException as error:
+        _, message, text = _trouble(error)
+        return BoundRecord(item.problem, error=message, traceback=text)
+    return BoundRecord(item.problem, bound, time.perf_counter() - started)
+
+
+def _solved(
+    item: Solve, built: Built, place: Place, weights: dict[str, Any]
+) -> Iterator[CellRecord]:
+    """One record for every cell of a solve; its dual weights are left for the next in its chain."""
+    blank = CellRecord(
+        cell="",
+        solve=item.key,
+        problem=item.problem,
+        status=Status.PENDING.label,
+        host=socket.gethostname(),
+        started=time.time(),
+        code=code.digest(),
+    )
+    if isinstance(built, Unbuilt):
+        broken = replace(blank, status=built.status, error=built.error, traceback=built.traceback)
+        yield from (_of(cell, broken) for cell in item.cells)
+        return
+    try:
+        targets = _targets(item.targets, built)
+        solution, cost = measure.measured(
+            lambda: run_solver(item, built, targets, weights.get(item.chain))
+        )
+        if item.chain and isinstance(getattr(solution, "weights", None), Weights):
+            weights[item.chain] = solution.weights
+        shared = replace(blank, **_facts(item, solution, cost))
+        if place.keep:
+            place.check_reachable()
+            arrays.write(Path(place.store), item.key, solution.arrays(), place.keep)
+    except BaseException as error:
+        status, message, text = _trouble(error)
+        broken = replace(blank, status=status, error=message, traceback=text)
+        yield from (_of(cell, broken) for cell in item.cells)
+        return
+    yield from (_of(cell, _simulated(cell, shared, solution)) for cell in item.cells)
+
+
+def run_solver(item: Solve, built: Built, targets: Any, start: Weights | None = None) -> Any:
+    """Solve; the time limit reaches the mechanisms that take one."""
+    files.check_unchanged(item.mechanism.options)
+    options = dict(item.mechanism.options)
+    if item.time_limit is not None and takes_time_limit(item.mechanism.name):
+        options["time_limit"] = item.time_limit
+    if start is not None:
+        options["start"] = start
+    return solvers.solve(item.mechanism.name, built, targets, **options)
+
+
+def _targets(spec: Spec, built: Built) -> Any:
+    files.check_unchanged(spec.params)
+    return workloads.targets.make(spec.name, built, **spec.params)
+
+
+def _facts(item: Solve, solution: Any, cost: measure.Cost) -> dict[str, Any]:
+    content = dict(solution.record())
+    curve = content.pop("curve", None)
+    numbers = {name: _number(value) for name, value in content.items()}
+    return {
+        "status": (Status.TIMEOUT if solution.timed_out else Status.OK).label,
+        "runtime_s": cost.runtime_s,
+        "cpu_s": cost.cpu_s,
+        "peak_memory_bytes": cost.peak_memory_bytes,
+        "numbers": {n: v for n, v in numbers.items() if v is not None and not np.isnan(v)},
+        "notes": _plain({**(solution.notes or {}), **_texts(content)}),
+        "curve": _plain(curve),
+        "error": _stopped(item) if solution.timed_out else "",
+    }
+
+
+def _stopped(item: Solve) -> str:
+    own = item.mechanism.options.get("time_limit") is not None
+    return _STOPPED + (_OWN_LIMIT if own else _LONGER)
+
+
+def _simulated(cell: CellTask, record: CellRecord, solution: Any) -> CellRecord:
+    if not cell.simulate:
+        return record
+    try:
+        found = simulate.simulate(solution, cell.simulate, int(cell.id, 16))
+    except NotApplicableError as error:
+        return replace(record, notes={**record.notes, "simulate": str(error)})
+    except BaseException as error:
+        _, message, text = _trouble(error)
+        return replace(record, status=Status.FAILED.label, error=message, traceback=text)
+    numbers = {name: float(value) for name, value in found.items()}
+    return replace(record, numbers={**record.numbers, **numbers})
+
+
+def _of(cell: CellTask, record: CellRecord) -> CellRecord:
+    return replace(record, cell=cell.id, attempt=cell.attempt)
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, bool | int | float | np.number | np.bool_) else None
+
+
+def _texts(content: Mapping[str, Any]) -> dict[str, Any]:
+    return {n: v for n, v in content.items() if v is not None and _number(v) is None}
+
+
+def _plain(content: Any) -> Any:
+    """As JSON holds it."""
+    if isinstance(content, Mapping):
+        return {str(name): _plain(value) for name, value in content.items()}
+    if isinstance(content, np.ndarray):
+        return _plain(content.tolist())
+    if isinstance(content, list | tuple):
+        return [_plain(value) for value in content]
+    if isinstance(content, np.generic):
+        return content.item()
+    return content if isinstance(content, str | int | float | None) else str(content)
+
+
+def _trouble(error: BaseException) -> tuple[str, str, str]:
+    """Status, last line and traceback of what a cell's code raised, ``SystemExit`` too.
+
+    Dask takes ``SystemExit`` and ``KeyboardInterrupt`` for the end of the worker. No real
+    Ctrl-C gets here: it reaches the main thread, and cells are solved in others.
+    """
+    inapplicable = isinstance(error, NotApplicableError)
+    status = Status.NOT_APPLICABLE if inapplicable else Status.FAILED
+    kind = type(error).__name__
+    try:
+        message = str(error).strip() or kind
+        text = "".join(traceback.format_exception(error))
+    except BaseException:
+        message = "its message cannot be read: its __str__ raises"
+        text = "".join([*traceback.format_tb(error.__traceback__), f"{kind}: {message}\n"])
+    line = message if isinstance(error, _SENTENCES) else f"{kind}: {message}"
+    return status.label, line.splitlines()[-1], "" if inapplicable else text
