@@ -11,8 +11,8 @@ They are imported when they are first used, so that ``import sweep`` costs nothi
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from sweep.dataset.reading import open_dataset as open
     from sweep.experiment.schema import Experiment, load_experiment
-    from sweep.runner.commands import open_dataset as open
     from sweep.runner.commands import rerun, run
     from sweep.store.arrays import arrays
 
@@ -22,7 +22,7 @@ _HOMES = {
     "Experiment": ("sweep.experiment.schema", "Experiment"),
     "arrays": ("sweep.store.arrays", "arrays"),
     "load_experiment": ("sweep.experiment.schema", "load_experiment"),
-    "open": ("sweep.runner.commands", "open_dataset"),
+    "open": ("sweep.dataset.reading", "open_dataset"),
     "rerun": ("sweep.runner.commands", "rerun"),
     "run": ("sweep.runner.commands", "run"),
 }

@@ -277,11 +277,11 @@ def show(store: StoreFolder) -> None:
     Example: sweep show results/vldb-table4
     """
     with _sentences():
+        from sweep.dataset.reading import open_dataset
         from sweep.plan.stored import experiment_of
-        from sweep.runner import commands
         from sweep.store.folder import open_
 
-        dataset = commands.open_dataset(store)
+        dataset = open_dataset(store)
         _show(experiment_of(open_(store)), dataset)
 
 

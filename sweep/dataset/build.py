@@ -134,15 +134,6 @@ def write(dataset: xr.Dataset | xr.DataTree, path: Path) -> None:
         dataset.to_zarr(path, mode="w", encoding=encoding, consolidated=True, zarr_format=2)
 
 
-def read(path: Path) -> xr.Dataset | xr.DataTree:
-    """The dataset at that path as it stands, in memory.
-
-    A later version, of other dimensions maybe, leaves it as it is.
-    """
-    with xr.open_datatree(path.resolve(), engine="zarr", chunks=None) as tree:
-        return tree.load() if tree.children else tree.to_dataset().load()
-
-
 def _facts(frame: Frame, ledger: Ledger) -> list[tuple[str, Column, Any]]:
     """What is no number: state, identity and origin of every cell, and the filler."""
     records = [ledger.cells.get(cell) for cell in frame.ids]

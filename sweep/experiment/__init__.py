@@ -1,1 +1,5 @@
-"""experiment."""
+"""What an experiment file says.
+
+In: the text of a YAML file and the settings of ``--set``. Out: an `Experiment`, checked for form,
+which knows the line of every value for the errors of the rooms behind it.
+"""

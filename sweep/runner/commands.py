@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sweep import events
-from sweep.errors import StoreError, SweepError
+from sweep.errors import SweepError
 from sweep.experiment.schema import Experiment, load_experiment
 from sweep.grid.expansion import expand, refuse_code
 from sweep.plan.stored import Sweep, of_store, selected
 from sweep.runner.session import recorded
-from sweep.store.folder import create, open_
+from sweep.store.folder import create
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -76,6 +76,8 @@ def run(
         session.reuse(todo)
         left = [cell for cell in todo if not session.ledger.status(cell.id).final]
         session.work(left, len(todo), client, spec)
+    from sweep.dataset.reading import open_dataset
+
     return open_dataset(store)
 
 
@@ -136,26 +138,6 @@ def rerun(
         for problem in sweep.problems_renewed(chosen, session.ledger):
             session.ledger.forget_bound(problem)
         session.work(chosen, len(chosen), client, spec)
+    from sweep.dataset.reading import open_dataset
+
     return open_dataset(store)
-
-
-def open_dataset(store: str | Path) -> "xr.Dataset | xr.DataTree":
-    """The dataset of a store as it stands, in memory.
-
-    Raises
-    ------
-    StoreError
-        If the folder is no store, or its dataset is damaged or not written yet.
-    """
-    from sweep.dataset import build
-
-    found = open_(Path(store))
-    if not found.results.exists():
-        raise StoreError(f"store {str(store)!r} has no dataset yet; 'sweep run' writes one")
-    damage = found.damage
-    if damage is not None:
-        raise StoreError(
-            f"the dataset of store {str(store)!r} is damaged: {damage}; the journal is not: "
-            "'sweep run' derives the dataset from it again"
-        )
-    return build.read(found.results)

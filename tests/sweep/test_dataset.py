@@ -7,7 +7,7 @@ import pytest
 import xarray as xr
 
 from solvers import privacy
-from sweep.dataset import build
+from sweep.dataset import build, reading
 from sweep.grid.cells import Axis, Cell, Grid, MechanismSpec, Spec
 from sweep.store.journal import Ledger
 from sweep.store.records import BoundRecord, CellRecord, Status
@@ -213,7 +213,7 @@ def test_several_grids_are_one_tree(cells, tmp_path):
     ledger.add([ok(cells["R", 8], 2.0, 1.0)])
     made = build.Derivation([one, two], build.Terms(attributes={"title": "t"})).dataset(ledger)
     build.write(made, tmp_path / "x.zarr")
-    tree = build.read(tmp_path / "x.zarr")
+    tree = reading.read(tmp_path / "x.zarr")
     assert list(tree.children) == ["one", "two"]
     assert tree.attrs["title"] == tree["two"].attrs["title"] == "t"
     assert float(tree["two"].squared_privacy_cost.squeeze()) == 2.0

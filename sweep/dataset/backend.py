@@ -1,0 +1,110 @@
+"""The engine that lets xarray open a store by its folder.
+
+    xarray.open_dataset("results/vldb-table4", engine="sweep")
+    xarray.open_datatree("results/vldb", engine="sweep")
+
+What is opened is the newest dataset as a whole, in memory: a sweep that goes on writing replaces
+the files behind a lazily opened one.
+"""
+
+from collections.abc import Iterable
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import xarray as xr
+from xarray.backends import BackendEntrypoint
+
+from sweep.errors import StoreError
+
+
+class StoreBackend(BackendEntrypoint):
+    """The entry ``sweep`` of the group ``xarray.backends``."""
+
+    description = "Open the dataset of a sweep's store (fitness-sweep)"
+    open_dataset_parameters = ("filename_or_obj", "drop_variables", "group")
+    supports_groups = True
+
+    def guess_can_open(self, filename_or_obj: Any) -> bool:
+        """Whether it is the folder of a store, so that ``engine`` may be left out."""
+        return isinstance(filename_or_obj, str | PathLike) and _is_store(Path(filename_or_obj))
+
+    def open_dataset(  # type: ignore[override]  # xarray allows further keyword arguments
+        self,
+        filename_or_obj: Any,
+        *,
+        drop_variables: str | Iterable[str] | None = None,
+        group: str | None = None,
+    ) -> xr.Dataset:
+        """The dataset of a store of one group, or that of the group asked for.
+
+        Parameters
+        ----------
+        filename_or_obj : str or path-like
+            The store's folder.
+        drop_variables : str or iterable of str, optional
+            Variables to leave out.
+        group : str, optional
+            Which group to open; needed where there are several.
+
+        Returns
+        -------
+        xarray.Dataset
+
+        Raises
+        ------
+        StoreError
+            If the folder is not a store or has no dataset yet, or there are several groups and
+            none is named, or none of that name.
+        """
+        found = _newest(filename_or_obj)
+        if isinstance(found, xr.Dataset):
+            if group is None:
+                return _without(found, drop_variables)
+            raise StoreError(
+                f"store {str(filename_or_obj)!r} has a single group; open it without "
+                f"group={group!r}"
+            )
+        names = ", ".join(repr(str(name)) for name in found.children)
+        if group is None:
+            raise StoreError(
+                f"store {str(filename_or_obj)!r} has several groups ({names}); open them all with "
+                'xarray.open_datatree(..., engine="sweep"), or one with group=...'
+            )
+        if group.strip("/") not in found.children:
+            raise StoreError(
+                f"store {str(filename_or_obj)!r} has no group {group!r}; there is: {names}"
+            )
+        return _without(found[group.strip("/")].to_dataset(), drop_variables)
+
+    def open_groups_as_dict(
+        self, filename_or_obj: Any, *, drop_variables: str | Iterable[str] | None = None
+    ) -> dict[str, xr.Dataset]:
+        """Every group's dataset by path; a single one at ``"/"``."""
+        found = _newest(filename_or_obj)
+        if isinstance(found, xr.Dataset):
+            return {"/": _without(found, drop_variables)}
+        return {node.path: _without(node.to_dataset(), drop_variables) for node in found.subtree}
+
+    def open_datatree(
+        self, filename_or_obj: Any, *, drop_variables: str | Iterable[str] | None = None
+    ) -> xr.DataTree:
+        """All groups as one tree."""
+        return xr.DataTree.from_dict(
+            self.open_groups_as_dict(filename_or_obj, drop_variables=drop_variables)
+        )
+
+
+def _newest(folder: Any) -> xr.Dataset | xr.DataTree:
+    from sweep.dataset.reading import open_dataset
+
+    return open_dataset(folder)
+
+
+def _is_store(folder: Path) -> bool:
+    return (folder / "store.json").is_file()
+
+
+def _without(data: xr.Dataset, names: str | Iterable[str] | None) -> xr.Dataset:
+    dropped = [names] if isinstance(names, str) else list(names or ())
+    return data.drop_vars(dropped, errors="ignore")

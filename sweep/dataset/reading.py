@@ -1,0 +1,46 @@
+"""The newest dataset of a store, read as a whole."""
+
+from pathlib import Path
+
+import xarray as xr
+
+from sweep.errors import StoreError
+from sweep.store.folder import open_
+
+
+def open_dataset(store: str | Path) -> xr.Dataset | xr.DataTree:
+    """The dataset of a store as it stands, in memory.
+
+    A version that is written later, of other dimensions maybe, leaves it as it is.
+
+    Parameters
+    ----------
+    store : str or Path
+        The store's folder.
+
+    Returns
+    -------
+    xarray.Dataset or xarray.DataTree
+        A tree with one node for each group if there are several.
+
+    Raises
+    ------
+    StoreError
+        If the folder is not a store, or its dataset is damaged or not written yet.
+    """
+    found = open_(Path(store))
+    if not found.results.exists():
+        raise StoreError(f"store {str(store)!r} has no dataset yet; 'sweep run' writes one")
+    damage = found.damage
+    if damage is not None:
+        raise StoreError(
+            f"the dataset of store {str(store)!r} is damaged: {damage}; the journal is not: "
+            "'sweep run' derives the dataset from it again"
+        )
+    return read(found.results)
+
+
+def read(path: Path) -> xr.Dataset | xr.DataTree:
+    """The dataset at that path, in memory."""
+    with xr.open_datatree(path.resolve(), engine="zarr", chunks=None) as tree:
+        return tree.load() if tree.children else tree.to_dataset().load()

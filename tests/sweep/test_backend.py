@@ -1,0 +1,69 @@
+"""``engine="sweep"`` opens a store's newest dataset, and leaves xarray as it is."""
+
+import subprocess
+import sys
+
+import pytest
+import xarray as xr
+
+import sweep
+from sweep.errors import StoreError
+from sweep.experiment.schema import parse_experiment
+
+TWO_GROUPS = """
+reference: IP
+blocks:
+  - workload: {name: prefix, d: 4}
+    mechanism: [IP, GM]
+  - workload: {name: identity-sum, d: 4}
+    mechanism: [IP, GM]
+"""
+
+
+@pytest.fixture
+def one(small, client, tmp_path):
+    sweep.run(small(), tmp_path / "one", client)
+    return tmp_path / "one"
+
+
+@pytest.fixture
+def several(client, tmp_path):
+    sweep.run(parse_experiment(TWO_GROUPS, "two.yaml"), tmp_path / "several", client)
+    return tmp_path / "several"
+
+
+def test_a_store_of_one_group_is_a_dataset(one):
+    found = xr.open_dataset(one, engine="sweep")
+    xr.testing.assert_identical(found, sweep.open(one))
+    # prefix over d cells: IP's cost is that of the longest query, d
+    assert found.squared_privacy_cost.sel(mechanism="IP", d=4) == pytest.approx(4)
+    xr.testing.assert_identical(xr.open_dataset(one), found)
+    assert "host" not in xr.open_dataset(one, engine="sweep", drop_variables="host")
+    xr.testing.assert_identical(xr.open_datatree(one, engine="sweep").to_dataset(), found)
+
+
+def test_several_groups_are_a_tree_or_one_by_name(several):
+    tree = xr.open_datatree(several, engine="sweep")
+    assert set(tree.children) == {"prefix", "identity-sum"}
+    single = xr.open_dataset(several, engine="sweep", group="prefix")
+    xr.testing.assert_identical(single, tree["prefix"].to_dataset())
+    with pytest.raises(StoreError, match=r"several groups.*'prefix'.*open_datatree"):
+        xr.open_dataset(several, engine="sweep")
+    with pytest.raises(StoreError, match=r"no group 'age'; there is: "):
+        xr.open_dataset(several, engine="sweep", group="age")
+
+
+def test_what_is_not_a_store_is_refused_in_a_sentence(one, tmp_path):
+    with pytest.raises(StoreError, match=r"store\.json"):
+        xr.open_dataset(tmp_path / "none", engine="sweep")
+    with pytest.raises(StoreError, match=r"single group"):
+        xr.open_dataset(one, engine="sweep", group="prefix")
+
+
+def test_xarray_itself_is_left_alone():
+    code = (
+        "import xarray as xr; before = dict(vars(xr.Dataset)), dict(vars(xr.DataArray))\n"
+        "import sweep, sweep.dataset.backend, sweep.dataset.build, sweep.runner.commands\n"
+        "assert (dict(vars(xr.Dataset)), dict(vars(xr.DataArray))) == before"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
