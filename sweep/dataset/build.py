@@ -41,7 +41,7 @@ class Terms:
 
     epsilon: tuple[float, ...] = ()
     delta: tuple[float, ...] = ()
-    reference: str = "SM-II"
+    reference: str = "optimal"
     attributes: Mapping[str, str] | None = None
 
 

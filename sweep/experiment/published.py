@@ -21,6 +21,8 @@ class _Strict(BaseModel):
 class PublishedTable(_Strict):
     """One table of a paper.
 
+    A mechanism whose numbers are all 1 is what the paper's ratios refer to.
+
     Attributes
     ----------
     variable : str

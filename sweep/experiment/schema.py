@@ -60,7 +60,8 @@ class Experiment(BaseModel):
     delta, epsilon : tuple of float
         For which δ and ε the privacy variables are stored.
     reference : str
-        The label of the mechanism that the variance ratios refer to.
+        The label of the mechanism that the variance ratios refer to; by default the certified
+        optimum, so that every mechanism's ratio says how far it is from what is possible.
     keep : tuple of str
         Which arrays to store besides the numbers.
     show : tuple of str
@@ -91,7 +92,7 @@ class Experiment(BaseModel):
     origin: Origin = Field(repr=False)
     delta: Deltas = (1e-5, 1e-9)
     epsilon: Epsilons = ()
-    reference: str = "SM-II"
+    reference: str = "optimal"
     keep: Annotated[
         tuple[Literal["query_variances", "privacy_profile", "covariance", "noise_matrix"], ...],
         BeforeValidator(always_many),

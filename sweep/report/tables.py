@@ -15,6 +15,7 @@ from sweep.experiment.canonical import Scalar
 from sweep.experiment.published import Claim, PublishedTable
 from sweep.experiment.schema import Experiment
 from sweep.report.slices import Slab, labels_of, take
+from sweep.store.records import Status
 
 _AGREE = 0.01
 """Ratios closer than this are one factor."""
@@ -104,39 +105,43 @@ def _beside(data: xr.Dataset, published: PublishedTable, reference: str) -> Tabl
         return None
     first = [name for name in published.axes["mechanism"] if name in slab.columns]
     columns = [*first, *(name for name in slab.columns if name not in first)]
-    gaps = take(data, "gap", {**published.at, "mechanism": reference})
-    if gaps is not None and gaps.rows != slab.rows:
-        gaps = None
     table = _table(
         f"{published.title or published.variable}: {_meaning(data, published.variable, reference)}",
         [*slab.rows, ""],
-        [*map(str, columns), *([] if gaps is None else ["gap"])],
+        [*map(str, columns)],
     )
     factors: dict[str, float] = {}
+    own = _unit_columns(published)
+    compared_with = {reference, *own}
     for index, names in slab.each_row():
         pairs = {name: _pair(published, slab, index, name) for name in columns}
-        gap = [] if gaps is None else [_percent(gaps.number((*index, 0)))]
-        _add_pairs(table, names, list(pairs.values()), gap)
-        factor = _shared_factor([pair for name, pair in pairs.items() if name != reference])
+        _add_pairs(table, names, list(pairs.values()))
+        factor = _shared_factor([pair for name, pair in pairs.items() if name not in compared_with])
         own_draw = slab.replicates > 1 or published.variable != "variance_ratio"
         if factor is not None and not own_draw:
             labels = zip(slab.rows, names, strict=True)
             factors[", ".join(f"{name} = {value}" for name, value in labels)] = factor
-    of_gap = "" if gaps is None else f"gap: of {reference}"
+    of_gap = _largest_gap(data, {**published.at, "mechanism": reference})
     table.caption = _caption(
-        [published.source, "ratio = measured / paper", of_gap], slab, factors, reference
+        [published.source, "ratio = measured / paper", of_gap], slab, factors, own or [reference]
     )
     return table
 
 
-def _add_pairs(
-    table: Table, names: Sequence[str], pairs: Sequence[_Pair], gap: Sequence[Text]
-) -> None:
+def _largest_gap(data: xr.Dataset, at: Mapping[str, Scalar]) -> str:
+    """How far the reference may be above the optimum, at most, in words."""
+    gaps = take(data, "gap", at)
+    if gaps is None:
+        return ""
+    ok = gaps.values[gaps.states == Status.OK]
+    known = ok[np.isfinite(ok)]
+    return f"gap of {at['mechanism']} at most {_percent(known.max())}" if known.size else ""
+
+
+def _add_pairs(table: Table, names: Sequence[str], pairs: Sequence[_Pair]) -> None:
     """One line of measured numbers; the paper's and the ratios below if there are any."""
     compared = any(pair.paper is not None for pair in pairs)
-    table.add_row(
-        *names, "measured", *(pair.shown for pair in pairs), *gap, end_section=not compared
-    )
+    table.add_row(*names, "measured", *(pair.shown for pair in pairs), end_section=not compared)
     if not compared:
         return
     blank = [""] * len(names)
@@ -176,7 +181,21 @@ def _shared_factor(pairs: Sequence[_Pair]) -> float | None:
     return middle if agree >= 2 and agree > len(ratios) / 2 and middle > 1 + _AGREE else None
 
 
-def _caption(parts: Sequence[str], slab: Slab, factors: Mapping[str, float], reference: str) -> str:
+def _unit_columns(published: PublishedTable) -> list[Scalar]:
+    """The mechanisms whose printed numbers are all 1: what the paper's ratios refer to."""
+    labels = published.axes.get("mechanism", ())
+    names = list(published.axes)
+    if "mechanism" not in names:
+        return []
+    printed = np.moveaxis(
+        np.array(published.values, dtype=np.float64), names.index("mechanism"), -1
+    ).reshape(-1, len(labels))
+    return [label for label, column in zip(labels, printed.T, strict=True) if np.all(column == 1)]
+
+
+def _caption(
+    parts: Sequence[str], slab: Slab, factors: Mapping[str, float], references: Sequence[Scalar]
+) -> str:
     means = f"means of {slab.replicates} replicates" if slab.replicates > 1 else ""
     text = "; ".join(part for part in (*parts, means) if part) + "."
     if factors:
@@ -185,7 +204,7 @@ def _caption(parts: Sequence[str], slab: Slab, factors: Mapping[str, float], ref
         )
         text += (
             f" Most columns of a row exceed the paper's by one factor ({listed}): so far above the "
-            f"optimum the paper's {reference} stopped."
+            f"optimum the paper's {', '.join(map(str, references))} stopped."
         )
     return text
 
