@@ -128,8 +128,9 @@ def solve(
     preset : str, optional
         A named set of the mechanism's options, for instance ``"published"`` for SM-II.
     **options
-        The mechanism's options; see ``all_mechanisms()[mechanism].options_on(kind)``. Every iterative
-        mechanism takes ``tol``, the relative gap to reach, and ``time_limit``, in seconds.
+        The mechanism's options; see ``all_mechanisms()[mechanism].options_on(kind)``. Every
+        iterative mechanism takes ``tol``, the relative gap to reach, and ``time_limit``, in
+        seconds.
 
     Returns
     -------

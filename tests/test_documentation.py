@@ -165,5 +165,5 @@ def test_a_mechanism_and_a_workload_are_one_file_each(tmp_path):
         "SM-II",
         "optimal",
     ]
-    assert data.squared_privacy_cost.sel({"mechanism": "IP"}).values == pytest.approx(7.0)
+    assert data.squared_privacy_cost.sel(mechanism="IP").values == pytest.approx(7.0)
     assert (data.gap >= 0).all()

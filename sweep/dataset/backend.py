@@ -29,7 +29,7 @@ class StoreBackend(BackendEntrypoint):
         """Whether it is the folder of a store, so that ``engine`` may be left out."""
         return isinstance(filename_or_obj, str | PathLike) and _is_store(Path(filename_or_obj))
 
-    def open_dataset(  # type: ignore[override]  # xarray allows further keyword arguments
+    def open_dataset(
         self,
         filename_or_obj: Any,
         *,

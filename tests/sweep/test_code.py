@@ -88,7 +88,7 @@ def test_cells_of_other_code_are_counted_and_solved_anew_on_request(
     dataset = sweep.run(small(), made, client)
     assert (dataset.code == code.digest()).all()
     assert other(made) == 0
-    ids = dataset.cell.sel({"mechanism": "GM"}).values.tolist()
+    ids = dataset.cell.sel(mechanism="GM").values.tolist()
     aged(made, lambda one: getattr(one, "cell", None) in ids)
 
     heard = []
@@ -152,7 +152,7 @@ def test_the_command_says_how_many_and_solves_them(client, small, tmp_path, monk
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
     Path("small.yaml").write_text(small().text)
-    ids = sweep.run("small.yaml", "s", client).cell.sel({"mechanism": "GM"}).values.tolist()
+    ids = sweep.run("small.yaml", "s", client).cell.sel(mechanism="GM").values.tolist()
     aged(Path("s"), lambda one: getattr(one, "cell", None) in ids)
     said = "2 of 4 cells were solved by other code; 'sweep rerun s --stale' solves them anew"
     assert said in command("status", "s").output

@@ -71,7 +71,7 @@ def test_ratios_are_against_the_same_problem(cells):
         ok(cells["CA", 8], 4.0, 18.0),
         BoundRecord(cells["R", 4].problem_key, 1.6),
     ).isel(replicate=0)
-    at_4, at_8 = found.sel({"d": 4}), found.sel({"d": 8})
+    at_4, at_8 = found.sel(d=4), found.sel(d=8)
     np.testing.assert_allclose(at_4.variance_ratio, [1.0, 1.5, 2.5])
     # at the reference's privacy cost variances grow by the ratio; CA's total is 6 * 3 / 2
     np.testing.assert_allclose(at_4.total_variance, [10.0, 9.0, 10.0])
@@ -86,7 +86,7 @@ def test_replicates_are_compared_with_their_own_reference():
     r0, r1, x1 = cell("R", 4, 0), cell("R", 4, 1), cell("X", 4, 1)
     x0 = cell("X", 4, 0)
     found = derived(grid(r0, x0, r1, x1), ok(r0, 2, 1), ok(r1, 4, 1), ok(x0, 6, 1), ok(x1, 6, 1))
-    ratios = found.variance_ratio.sel({"mechanism": "X", "d": 4})
+    ratios = found.variance_ratio.sel(mechanism="X", d=4)
     np.testing.assert_allclose(ratios, [3.0, 1.5])
 
 
@@ -105,7 +105,7 @@ def test_every_state_is_told_apart_and_no_number_is_made_up(cells):
     np.testing.assert_array_equal(
         np.isfinite(found.squared_privacy_cost), [[True, False, True], [False] * 3]
     )
-    late = found.sel({"d": 4, "mechanism": "other"})
+    late = found.sel(d=4, mechanism="other")
     assert float(late.gap) == pytest.approx(1.0)
     assert found.error.values[0, 1] == "E: broken"
     assert found.attempt.values[0, 1] == 2
@@ -119,7 +119,7 @@ def test_an_answer_that_contradicts_a_bound_is_failed_and_has_no_gap(cells):
         ok(cells["R", 4], 2.0, 8.0, numbers={"lower_bound": 2.0}),
         ok(low, 1.9, 8.0),
     )
-    one = found.sel({"d": 4, "replicate": 0, "mechanism": "other"})
+    one = found.sel(d=4, replicate=0, mechanism="other")
     assert int(one.status) == Status.FAILED
     for name in ("gap", "squared_privacy_cost", "variance_ratio", "total_variance"):
         assert np.isnan(one[name])
@@ -146,8 +146,8 @@ def test_a_curve_of_its_own_replaces_the_gaussian_one(cells):
     found = derived(
         grid(one, two), ok(one, 2.0, 1.0), ok(two, 2.0, 1.0, curve=curve), epsilon=(1.0,)
     ).squeeze()
-    assert np.isinf(found.epsilon_at_targets.sel({"mechanism": "CA"})).all()
-    assert np.isfinite(found.epsilon_at_targets.sel({"mechanism": "R"})).all()
+    assert np.isinf(found.epsilon_at_targets.sel(mechanism="CA")).all()
+    assert np.isfinite(found.epsilon_at_targets.sel(mechanism="R")).all()
 
 
 def test_what_a_mechanism_reports_besides_becomes_a_variable(cells):
@@ -189,7 +189,7 @@ def test_the_dataset_comes_back_from_the_disk(cells, tmp_path):
     plain = xr.open_zarr(tmp_path / "x.zarr").load()
     xr.testing.assert_equal(plain.drop_vars("started"), made.drop_vars("started"))
     assert plain.started.values.ravel()[0] == np.datetime64("2023-11-14T22:13:20")
-    assert plain.sel({"mechanism": "R", "d": 4}).status.item() == Status.OK
+    assert plain.sel(mechanism="R", d=4).status.item() == Status.OK
     chosen = plain.where(plain.status == Status.OK, drop=True)
     assert dict(chosen.sizes) == {"d": 1, "replicate": 1, "mechanism": 1, "epsilon": 1, "delta": 2}
 
@@ -227,13 +227,13 @@ import pathlib, sys, tempfile
 import xarray as xr
 before = xr.Dataset.sel
 import sweep
-from sweep import dataset
+from sweep.dataset import backend, build, reading
 data = xr.Dataset({"cost": ("mechanism", [1.0, 2.0])}, {"mechanism": ["CA", "IP"]})
 path = pathlib.Path(tempfile.mkdtemp()) / "results.zarr"
-dataset.write(data, path)
-found = dataset.read(path)
+build.write(data, path)
+found = reading.read(path)
 xr.open_zarr(path)
 assert xr.Dataset.sel is before
-assert found.sel({"mechanism": "IP"}).cost.item() == 2.0
+assert found.sel(mechanism="IP").cost.item() == 2.0
 """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -31,11 +31,11 @@ def prefix(d, mechanism, **others):
 def test_a_reference_that_timed_out_is_no_measure(client, tmp_path):
     slow = [{"name": "CA", "time_limit": 0.0}, {"name": "SM-II", "time_limit": 0.0}, "IP"]
     data = sweep.run(experiment(prefix(16, slow), reference="SM-II"), tmp_path / "s", client)
-    assert int(data.status.sel({"mechanism": "SM-II"})) == Status.TIMEOUT
-    assert int(data.status.sel({"mechanism": "IP"})) == Status.OK
+    assert int(data.status.sel(mechanism="SM-II")) == Status.TIMEOUT
+    assert int(data.status.sel(mechanism="IP")) == Status.OK
     assert np.isnan(data.variance_ratio).all()
     assert np.isnan(data.total_variance_ratio).all()
-    assert float(data.squared_privacy_cost.sel({"mechanism": "IP"})) == pytest.approx(16)
+    assert float(data.squared_privacy_cost.sel(mechanism="IP")) == pytest.approx(16)
 
 
 def test_warm_starts_leave_out_what_cannot_take_them(client, tmp_path):

@@ -33,7 +33,7 @@ def no_flock(request, monkeypatch):
 HOLDS = """
 import errno, sys, time
 from pathlib import Path
-from sweep import lock
+from sweep.store import lock
 def refuse(stream, kind):
     raise OSError(errno.ENOLCK, "No locks available")
 lock.fcntl.flock = refuse

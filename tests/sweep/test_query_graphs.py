@@ -28,7 +28,7 @@ def test_a_grid_over_epsilon_and_prior(client, tmp_path):
     """On sum(3, 2) Φz = 1 has z >= 0 from exp(-ε)² = 1/2 on, so not at 0.3."""
     data = sweep.run(parse_experiment(BLOCKS, "small.yaml"), tmp_path / "s", client)
     assert data.utility.dims == ("epsilon", "prior", "mechanism")
-    state = data.status.sel({"mechanism": "tight-constraints"})
+    state = data.status.sel(mechanism="tight-constraints")
     assert (state.sel(epsilon=0.3) == Status.NOT_APPLICABLE).all()
     assert (data.status.where(data.mechanism != "tight-constraints", Status.OK) == Status.OK).all()
     error = str(
@@ -43,9 +43,9 @@ def test_a_grid_over_epsilon_and_prior(client, tmp_path):
     corner = data.sel(epsilon=1.0, prior="corner:1")
     expected = 1 / (1 + a * 3 + a**2 * 2 + a**3 * 1)
     np.testing.assert_allclose(corner.utility_bound, expected)
-    best = data.utility.sel({"mechanism": "lp-optimal"})
+    best = data.utility.sel(mechanism="lp-optimal")
     np.testing.assert_allclose(
-        data.utility.sel({"mechanism": "tight-constraints", "epsilon": 1.0}), best.sel(epsilon=1.0)
+        data.utility.sel(mechanism="tight-constraints", epsilon=1.0), best.sel(epsilon=1.0)
     )
     assert (data.utility <= data.utility_bound + 1e-9).where(data.utility.notnull(), True).all()
     np.testing.assert_allclose(data.variance_ratio_at_budget, data.max_variance / 2.0)
@@ -55,7 +55,7 @@ def test_a_grid_over_epsilon_and_prior(client, tmp_path):
     assert "squared_privacy_cost" not in data
     assert "delta" not in data.coords
 
-    solve = data.solve.sel({"epsilon": 1.0, "prior": "uniform", "mechanism": "geometric"})
+    solve = data.solve.sel(epsilon=1.0, prior="uniform", mechanism="geometric")
     arrays = sweep.arrays(tmp_path / "s", str(solve.values))
     assert arrays.noise_matrix.dims == ("answer", "output")
     np.testing.assert_allclose(arrays.noise_matrix.sum("output"), 1)

@@ -47,7 +47,7 @@ def test_a_sweep_gives_the_closed_forms(client, small, tmp_path):
     # prefix over d cells with unit targets: both mechanisms need d; the optimum for d = 2 is 4/3
     for mechanism in ("IP", "GM"):
         np.testing.assert_allclose(
-            dataset.sel({"mechanism": mechanism}).squared_privacy_cost, [2.0, 4.0], rtol=1e-12
+            dataset.sel(mechanism=mechanism).squared_privacy_cost, [2.0, 4.0], rtol=1e-12
         )
     np.testing.assert_allclose(dataset.lower_bound.sel(d=2), 4 / 3, rtol=2e-4)
     np.testing.assert_allclose(dataset.lower_bound.sel(d=4), 1.758601, rtol=2e-4)
@@ -81,10 +81,8 @@ def test_results_do_not_depend_on_order_or_company(client, small, tmp_path):
     one = sweep.run(small("[2, 4, 8]", "[IP, CA]"), tmp_path / "1", client)
     two = sweep.run(small("[8, 2]", "[CA, GM, IP]"), tmp_path / "2", client)
     for name in ("cell", "squared_privacy_cost", "total_variance", "epsilon_at_targets", "gap"):
-        here = one[name].sel({"d": [2, 8], "mechanism": ["IP", "CA"]}).values
-        np.testing.assert_array_equal(
-            here, two[name].sel({"d": [2, 8], "mechanism": ["IP", "CA"]}).values
-        )
+        here = one[name].sel(d=[2, 8], mechanism=["IP", "CA"]).values
+        np.testing.assert_array_equal(here, two[name].sel(d=[2, 8], mechanism=["IP", "CA"]).values)
 
 
 def test_a_cell_that_fails_is_recorded_and_stops_nothing(client, small, tmp_path, records):
@@ -141,7 +139,7 @@ def test_a_mechanism_that_does_not_apply_says_so(client, small, tmp_path):
     with injected(client, tmp_path, Fault("inapplicable", "GM")):
         dataset = sweep.run(small(), tmp_path / "s", client)
     assert states(dataset) == {"ok": 2, "not_applicable": 2}
-    assert (dataset.error.sel({"mechanism": "GM"}) == "no line of answers here").all()
+    assert (dataset.error.sel(mechanism="GM") == "no line of answers here").all()
 
 
 def test_a_cell_that_kills_its_workers_is_lost_alone(client, small, tmp_path):
@@ -151,11 +149,11 @@ def test_a_cell_that_kills_its_workers_is_lost_alone(client, small, tmp_path):
             small("[2]", "[IP, GM, CA]"), tmp_path / "s", client, listen=heard.append
         )
     assert states(dataset) == {"ok": 2, "lost": 1}
-    assert Status(int(dataset.status.sel({"d": 2, "mechanism": "GM"}))) is Status.LOST
+    assert Status(int(dataset.status.sel(d=2, mechanism="GM"))) is Status.LOST
     assert any(isinstance(event, events.TaskRetried) for event in heard)
     healed = sweep.run(small("[2]", "[IP, GM, CA]"), tmp_path / "s", client)
     assert states(healed) == {"ok": 3}
-    assert int(healed.attempt.sel({"d": 2, "mechanism": "GM"})) == 1
+    assert int(healed.attempt.sel(d=2, mechanism="GM")) == 1
 
 
 def test_a_worker_that_dies_once_costs_nothing(client, small, tmp_path, records):
@@ -180,7 +178,7 @@ def test_the_watchdog_goes_by_a_mechanisms_own_time_limit(client, small, tmp_pat
     with injected(client, tmp_path, *slow, grace_s=1.0):
         dataset = sweep.run(experiment, tmp_path / "s", client)
     assert states(dataset) == {"ok": 2, "timeout": 1}
-    assert "did not stop within 1 s" in str(dataset.error.sel({"d": 4, "mechanism": "GD"}).values)
+    assert "did not stop within 1 s" in str(dataset.error.sel(d=4, mechanism="GD").values)
 
 
 def test_the_watchdog_covers_building_the_workload(client, tmp_path):
@@ -199,7 +197,7 @@ def test_the_time_limit_reaches_mechanisms_that_take_one(client, small, tmp_path
     experiment = small("[64]", "[IP, optimal]", more="time_limit: 1.0e-6")
     dataset = sweep.run(experiment, tmp_path / "s", client)
     assert states(dataset) == {"ok": 1, "timeout": 1}
-    late = dataset.sel({"d": 64, "mechanism": "optimal"})
+    late = dataset.sel(d=64, mechanism="optimal")
     assert float(late.squared_privacy_cost) > float(late.lower_bound) > 0
     assert float(late.gap) > 0
 
@@ -229,15 +227,15 @@ def test_several_groups_are_one_tree(client, tmp_path):
     found = xr.open_datatree(tmp_path / "s" / "results.zarr", engine="zarr")
     assert set(found.children) == set(tree.children) == {"prefix", "identity-sum"}
     # identity and total over 4 cells: IP gives the total variance 4, so needs 4
-    assert float(
-        found["identity-sum"].squared_privacy_cost.sel({"mechanism": "IP"})
-    ) == pytest.approx(4.0)
+    assert float(found["identity-sum"].squared_privacy_cost.sel(mechanism="IP")) == pytest.approx(
+        4.0
+    )
 
 
 def test_arrays_are_kept_on_request_and_loaded_lazily(client, small, tmp_path):
     experiment = small("[4]", more="keep: [query_variances, privacy_profile, covariance]")
     dataset = sweep.run(experiment, tmp_path / "s", client)
-    kept = sweep.arrays(tmp_path / "s", dataset.solve.sel({"d": 4, "mechanism": "IP"}).item())
+    kept = sweep.arrays(tmp_path / "s", dataset.solve.sel(d=4, mechanism="IP").item())
     # IP on prefix d=4: the last query sums 4 cells of variance 1/4
     np.testing.assert_allclose(kept.query_variances, [0.25, 0.5, 0.75, 1.0])
     np.testing.assert_allclose(kept.privacy_profile, 4.0)
@@ -265,13 +263,13 @@ def test_cells_that_timed_out_get_longer_and_lose_nothing(client, tmp_path):
         "blocks: [{workload: {name: range, d: 24}, mechanism: [IP, optimal]}]\n"
     )
     short = sweep.run(parse_experiment(text, "limit.yaml"), tmp_path / "s", client)
-    stopped = short.sel({"mechanism": "optimal"})
+    stopped = short.sel(mechanism="optimal")
     assert stopped.status == Status.TIMEOUT
     assert stopped.gap > 1e-6
     assert "--time-limit" in str(stopped.error.values)
     longer = sweep.rerun(tmp_path / "s", client=client, time_limit=60.0)
     assert np.all(longer.status == Status.OK)
-    assert longer.sel({"mechanism": "optimal"}).gap <= 1e-6
+    assert longer.sel(mechanism="optimal").gap <= 1e-6
     assert longer.attempt.values.tolist() == [1, 2]
 
 

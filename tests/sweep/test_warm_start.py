@@ -27,7 +27,7 @@ def parsed(text):
 def test_neighbours_begin_where_the_last_one_ended(client, tmp_path):
     cold = sweep.run(parsed(COLD), tmp_path / "cold", client)
     warm = sweep.run(parsed(WARM), tmp_path / "warm", client)
-    steps = [ds.iterations.sel({"mechanism": "optimal"}).values for ds in (cold, warm)]
+    steps = [ds.iterations.sel(mechanism="optimal").values for ds in (cold, warm)]
     assert steps[1][0] == steps[0][0]
     assert np.all(steps[1][1:] < steps[0][1:])
     np.testing.assert_allclose(warm.squared_privacy_cost, cold.squared_privacy_cost, rtol=2e-6)
