@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 
 from sweep.dataset import derivation, provenance, variables
-from sweep.dataset.positions import Column, Frame
+from sweep.dataset.positions import Column, Positions
 from sweep.grid.cells import Grid
 from sweep.store.journal import Ledger
 from sweep.store.records import Status
@@ -58,18 +58,21 @@ class Derivation:
 
     def __init__(self, grids: Sequence[Grid], terms: Terms) -> None:
         self.terms = terms
-        self.frames = tuple(Frame(grid, terms.reference) for grid in grids)
+        self.positions = tuple(Positions(grid, terms.reference) for grid in grids)
 
     def dataset(self, ledger: Ledger) -> xr.Dataset | xr.DataTree:
         """The dataset; a tree with one node for each group if there are several."""
-        made = {frame.grid.group: assemble(frame, ledger, self.terms) for frame in self.frames}
+        made = {
+            positions.grid.group: assemble(positions, ledger, self.terms)
+            for positions in self.positions
+        }
         if len(made) == 1:
             return next(iter(made.values()))
         root = xr.Dataset(attrs=next(iter(made.values())).attrs)
         return xr.DataTree.from_dict({"/": root, **made})
 
 
-def assemble(frame: Frame, ledger: Ledger, terms: Terms) -> xr.Dataset:
+def assemble(positions: Positions, ledger: Ledger, terms: Terms) -> xr.Dataset:
     """The dataset of one grid.
 
     Parameters
@@ -86,28 +89,28 @@ def assemble(frame: Frame, ledger: Ledger, terms: Terms) -> xr.Dataset:
     xarray.Dataset
         The variables of design.md section 3, with long names and units.
     """
-    dims = frame.dimensions
-    numbers = derivation.columns(frame, ledger)
+    dims = positions.dimensions
+    numbers = derivation.columns(positions, ledger)
     data: dict[str, Any] = {
-        name: (dims, frame.scattered(column, np.nan)) for name, column in numbers.items()
+        name: (dims, positions.scattered(column, np.nan)) for name, column in numbers.items()
     }
     cost = numbers.get("squared_privacy_cost")
-    coords: dict[str, Any] = dict(frame.coordinates)
-    if cost is not None and terms.delta and "delta" not in frame.names:
+    coords: dict[str, Any] = dict(positions.coordinates)
+    if cost is not None and terms.delta and "delta" not in positions.names:
         coords["delta"] = (("delta",), np.array(terms.delta))
-        least = derivation.epsilon_at_targets(frame, ledger, cost, terms.delta)
-        data["epsilon_at_targets"] = ((*dims, "delta"), frame.scattered(least, np.nan))
-        if terms.epsilon and "epsilon" not in frame.names:
+        least = derivation.epsilon_at_targets(positions, ledger, cost, terms.delta)
+        data["epsilon_at_targets"] = ((*dims, "delta"), positions.scattered(least, np.nan))
+        if terms.epsilon and "epsilon" not in positions.names:
             coords["epsilon"] = (("epsilon",), np.array(terms.epsilon))
             ratio = derivation.variance_ratio_at_budget(
-                frame, ledger, cost, terms.epsilon, terms.delta
+                positions, ledger, cost, terms.epsilon, terms.delta
             )
             data["variance_ratio_at_budget"] = (
                 (*dims, "epsilon", "delta"),
-                frame.scattered(ratio, np.nan),
+                positions.scattered(ratio, np.nan),
             )
-    for name, column, fill in _facts(frame, ledger):
-        data[name] = (dims, frame.scattered(column, fill))
+    for name, column, fill in _facts(positions, ledger):
+        data[name] = (dims, positions.scattered(column, fill))
     made = xr.Dataset(data, coords, attrs={**(terms.attributes or {}), **provenance.describe()})
     made["started"].encoding = dict(_TIME_ENCODING)
     for variable in made.variables:
@@ -134,10 +137,10 @@ def write(dataset: xr.Dataset | xr.DataTree, path: Path) -> None:
         dataset.to_zarr(path, mode="w", encoding=encoding, consolidated=True, zarr_format=2)
 
 
-def _facts(frame: Frame, ledger: Ledger) -> list[tuple[str, Column, Any]]:
+def _facts(positions: Positions, ledger: Ledger) -> list[tuple[str, Column, Any]]:
     """What is no number: state, identity and origin of every cell, and the filler."""
-    records = [ledger.cells.get(cell) for cell in frame.ids]
-    states = [ledger.status(cell) for cell in frame.ids]
+    records = [ledger.cells.get(cell) for cell in positions.ids]
+    states = [ledger.status(cell) for cell in positions.ids]
     started = [np.nan if record is None else record.started for record in records]
     times = np.array(started, dtype=np.float64) * 1e3
     return [
@@ -151,8 +154,8 @@ def _facts(frame: Frame, ledger: Ledger) -> list[tuple[str, Column, Any]]:
         ),
         ("error", _texts(_ERROR_WIDTH, (record.error if record else "" for record in records)), ""),
         ("code", _texts(_KEY_WIDTH, (record.code if record else "" for record in records)), ""),
-        ("cell", _texts(_KEY_WIDTH, frame.ids), ""),
-        ("solve", _texts(_KEY_WIDTH, frame.solves), ""),
+        ("cell", _texts(_KEY_WIDTH, positions.ids), ""),
+        ("solve", _texts(_KEY_WIDTH, positions.solves), ""),
     ]
 
 

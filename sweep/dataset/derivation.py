@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers import budget, privacy
-from sweep.dataset.positions import Column, Frame
+from sweep.dataset.positions import Column, Positions
 from sweep.store.journal import Ledger
 from sweep.store.records import CellRecord, Status
 
@@ -26,7 +26,7 @@ _DERIVED = (
 _REPORTED = ("iterations", "converged")
 
 
-def columns(frame: Frame, ledger: Ledger) -> dict[str, Column]:
+def columns(positions: Positions, ledger: Ledger) -> dict[str, Column]:
     """Every variable that has one number for every cell, NaN where there is none.
 
     Query graphs are solved at one ε and have no privacy cost: only what their solutions report.
@@ -42,8 +42,8 @@ def columns(frame: Frame, ledger: Ledger) -> dict[str, Column]:
     -------
     dict of str to numpy.ndarray, shape (number of cells,)
     """
-    records = [ledger.cells.get(cell) for cell in frame.ids]
-    found = {} if frame.asks == "graph" else _compared(frame, ledger, records)
+    records = [ledger.cells.get(cell) for cell in positions.ids]
+    found = {} if positions.asks == "graph" else _compared(positions, ledger, records)
     extra = {name for record in records if record for name in record.numbers} - set(_DERIVED)
     for name in (*_REPORTED, *sorted(extra - set(_REPORTED))):
         found[name] = reported(name, records)
@@ -56,7 +56,7 @@ def columns(frame: Frame, ledger: Ledger) -> dict[str, Column]:
 
 
 def _compared(
-    frame: Frame, ledger: Ledger, records: Sequence[CellRecord | None]
+    positions: Positions, ledger: Ledger, records: Sequence[CellRecord | None]
 ) -> dict[str, Column]:
     """Privacy costs, compared with the reference, the lower bound and CA.
 
@@ -64,9 +64,9 @@ def _compared(
     """
     cost = reported("squared_privacy_cost", records)
     total = reported("total_variance", records)
-    bound = np.array([ledger.bounds.get(problem, np.nan) for problem in frame.problems])
+    bound = np.array([ledger.bounds.get(problem, np.nan) for problem in positions.problems])
     finished = np.array([record is not None and record.state is Status.OK for record in records])
-    ratio = cost / partner(np.where(finished, cost, np.nan), frame.reference_cells)
+    ratio = cost / partner(np.where(finished, cost, np.nan), positions.reference_cells)
     at_cost = total * cost
     return {
         "squared_privacy_cost": cost,
@@ -76,29 +76,35 @@ def _compared(
         "gap": np.maximum(cost / bound - 1.0, 0.0),
         "total_variance": total * ratio,
         "total_variance_ratio": at_cost
-        / partner(np.where(finished, at_cost, np.nan), frame.baseline_cells),
+        / partner(np.where(finished, at_cost, np.nan), positions.baseline_cells),
     }
 
 
-def epsilon_at_targets(frame: Frame, ledger: Ledger, cost: Float, delta: Sequence[float]) -> Float:
+def epsilon_at_targets(
+    positions: Positions, ledger: Ledger, cost: Float, delta: Sequence[float]
+) -> Float:
     """Least ε at which all targets are met, shape (number of cells, number of deltas)."""
     deltas = np.asarray(delta, dtype=np.float64)
     values, inverse = np.unique(cost, return_inverse=True)
     found: Float = privacy.epsilon(np.sqrt(values)[:, None], deltas)[inverse]
-    for numbers, curve in _curves(frame, ledger):
+    for numbers, curve in _curves(positions, ledger):
         found[numbers] = curve.epsilon_at_targets(deltas)
     return found
 
 
 def variance_ratio_at_budget(
-    frame: Frame, ledger: Ledger, cost: Float, epsilon: Sequence[float], delta: Sequence[float]
+    positions: Positions,
+    ledger: Ledger,
+    cost: Float,
+    epsilon: Sequence[float],
+    delta: Sequence[float],
 ) -> Float:
     """Largest variance ratio at (ε, δ), shape (number of cells, epsilons, deltas)."""
     budgets = np.asarray(epsilon, dtype=np.float64)[:, None]
     deltas = np.asarray(delta, dtype=np.float64)
     allowed = np.square(privacy.privacy_cost(budgets, deltas))
     found: Float = cost[:, None, None] / allowed
-    for numbers, curve in _curves(frame, ledger):
+    for numbers, curve in _curves(positions, ledger):
         found[numbers] = curve.variance_ratio_at_budget(budgets, deltas)
     return found
 
@@ -116,10 +122,10 @@ def partner(column: Float, numbers: NDArray[np.int64]) -> Float:
     return np.where(numbers < 0, np.nan, column[numbers]) if column.size else column
 
 
-def _curves(frame: Frame, ledger: Ledger) -> list[tuple[list[int], budget.BudgetCurve]]:
+def _curves(positions: Positions, ledger: Ledger) -> list[tuple[list[int], budget.BudgetCurve]]:
     """The cells whose budget is not the Gaussian closed form, by their curve."""
     by_curve: dict[str, list[int]] = {}
-    for number, cell in enumerate(frame.ids):
+    for number, cell in enumerate(positions.ids):
         record = ledger.cells.get(cell)
         if record is not None and record.curve is not None:
             by_curve.setdefault(json.dumps(record.curve, sort_keys=True), []).append(number)

@@ -21,7 +21,7 @@ _BASELINE = "CA"
 
 
 @dataclass(frozen=True, eq=False)
-class Frame:
+class Positions:
     """A grid laid out once, to be filled with the journal's numbers many times.
 
     Attributes

@@ -46,7 +46,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Factor:
+class BlockAxis:
     """An axis: where it was written, and its values."""
 
     path: Path
@@ -58,7 +58,7 @@ class Factor:
 
 
 @dataclass(frozen=True)
-class Factors:
+class BlockAxes:
     """A block's axes.
 
     Attributes
@@ -75,7 +75,7 @@ class Factors:
 
     workload: Owner
     fixed: Setting
-    axes: Mapping[str, Factor]
+    axes: Mapping[str, BlockAxis]
     companions: Mapping[str, str]
 
     @property
@@ -89,7 +89,7 @@ def all_of(settings: Iterable[Setting]) -> Setting:
     return reduce(Setting.merged, settings, Setting())
 
 
-def factors(block: Block, origin: Origin, path: Path) -> Factors:
+def block_axes(block: Block, origin: Origin, path: Path) -> BlockAxes:
     """The axes of a block, names and types checked, zipped ones together.
 
     Raises
@@ -99,7 +99,7 @@ def factors(block: Block, origin: Origin, path: Path) -> Factors:
     """
     owner = family(block.workload, origin, (*path, "workload"))
     sources = [Setting({"workload": owner.name})]
-    axes: dict[str, Factor] = {}
+    axes: dict[str, BlockAxis] = {}
 
     def add(part: str, name: str, parameter: Written) -> None:
         taken = name in axes or any(name in source.labels for source in sources)
@@ -108,7 +108,7 @@ def factors(block: Block, origin: Origin, path: Path) -> Factors:
             Setting({called: label(value)}, {(part, name): value}) for value in parameter.values
         )
         if parameter.is_axis:
-            axes[called] = Factor(parameter.path, settings)
+            axes[called] = BlockAxis(parameter.path, settings)
         else:
             sources.append(settings[0])
 
@@ -123,13 +123,13 @@ def factors(block: Block, origin: Origin, path: Path) -> Factors:
             add("targets", name, parameter)
     else:
         rules = (_rule(one, origin, (*here, at)) for at, one in enumerate(block.targets))
-        axes["targets"] = Factor(here, tuple(rules))
+        axes["targets"] = BlockAxis(here, tuple(rules))
     for name, parameter in _options(block, origin, path).items():
         add("options", name, parameter)
     zipped, companions = _zip(block, axes, origin, path)
     for name, factor in zipped.items():
         _check_distinct(name, factor, origin)
-    return Factors(owner, all_of(sources), zipped, companions)
+    return BlockAxes(owner, all_of(sources), zipped, companions)
 
 
 def _rule(choice: TargetsChoice, origin: Origin, path: Path) -> Setting:
@@ -162,8 +162,8 @@ def _options(block: Block, origin: Origin, path: Path) -> dict[str, Written]:
 
 
 def _zip(
-    block: Block, axes: Mapping[str, Factor], origin: Origin, path: Path
-) -> tuple[dict[str, Factor], dict[str, str]]:
+    block: Block, axes: Mapping[str, BlockAxis], origin: Origin, path: Path
+) -> tuple[dict[str, BlockAxis], dict[str, str]]:
     """The axes with zipped ones made one, and the axis of each companion."""
     left = dict(axes)
     companions: dict[str, str] = {}
@@ -181,14 +181,14 @@ def _zip(
                 here, f"zipped axes are two or more with as many values each; here {listed}"
             )
         rows = zip(*(left[name].settings for name in names), strict=True)
-        left[names[0]] = Factor(left[names[0]].path, tuple(map(all_of, rows)))
+        left[names[0]] = BlockAxis(left[names[0]].path, tuple(map(all_of, rows)))
         for name in names[1:]:
             del left[name]
             companions[name] = names[0]
     return left, companions
 
 
-def _check_distinct(name: str, factor: Factor, origin: Origin) -> None:
+def _check_distinct(name: str, factor: BlockAxis, origin: Origin) -> None:
     seen: set[Scalar] = set()
     for value in factor.labels(name):
         if value in seen:

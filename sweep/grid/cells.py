@@ -77,7 +77,7 @@ class Cell:
     workload: Spec
     targets: Spec
     mechanism: MechanismSpec
-    solved_as: MechanismSpec
+    solved_mechanism: MechanismSpec
     replicate: int = 0
     simulate: int = 0
 
@@ -99,7 +99,7 @@ class Cell:
     @cached_property
     def solve_key(self) -> str:
         """Equal for cells that one solve serves."""
-        return digest([*self._problem(), self.solved_as.content(), self.replicate])
+        return digest([*self._problem(), self.solved_mechanism.content(), self.replicate])
 
     def _problem(self) -> list[Any]:
         return [self.workload.content(), self.targets.content()]

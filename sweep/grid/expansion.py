@@ -11,9 +11,9 @@ from sweep.experiment.canonical import digest
 from sweep.experiment.document import Origin, Path
 from sweep.experiment.schema import Experiment
 from sweep.grid import conditions
-from sweep.grid.axes import Factors, Setting, all_of, factors
+from sweep.grid.axes import BlockAxes, Setting, all_of, block_axes
 from sweep.grid.cells import Grid, Spec
-from sweep.grid.mechanisms import Labelled, mechanisms
+from sweep.grid.mechanisms import MechanismEntry, mechanisms
 from sweep.grid.parameters import reported
 from sweep.grid.union import Point, Product, check_points, united
 from workloads.parameters import FunctionName, nearest
@@ -131,13 +131,13 @@ def _check_warm_start(experiment: Experiment, grids: Sequence[Grid]) -> None:
 def _multiplied(experiment: Experiment, block: Block, path: Path) -> Product:
     """All points of a block."""
     origin = experiment.origin
-    found = factors(block, origin, path)
+    found = block_axes(block, origin, path)
     lengths = {name: len(factor.settings) for name, factor in found.axes.items()}
     lengths |= {"replicate": block.replicates}
     check_points({**lengths, "mechanism": len(block.mechanism)}, origin, path)
     condition = _condition(block, found, origin, path)
     points: list[Point] = []
-    chosen: dict[str, list[Labelled]] = {}
+    chosen: dict[str, list[MechanismEntry]] = {}
     for settings in product(*(factor.settings for factor in found.axes.values())):
         setting = found.fixed.merged(all_of(settings))
         options = digest(setting.of("options"))
@@ -158,9 +158,9 @@ def _multiplied(experiment: Experiment, block: Block, path: Path) -> Product:
 
 def _points(
     block: Block,
-    found: Factors,
+    found: BlockAxes,
     setting: Setting,
-    chosen: Sequence[Labelled],
+    chosen: Sequence[MechanismEntry],
     origin: Origin,
     path: Path,
 ) -> Iterator[Point]:
@@ -178,7 +178,7 @@ def _points(
                 {**setting.labels, **repeated, "mechanism": mechanism.label},
                 *seeded,
                 mechanism.asked,
-                mechanism.if_uniform if uniform else mechanism.asked,
+                mechanism.solved_when_uniform if uniform else mechanism.asked,
                 replicate,
             )
 
@@ -192,11 +192,11 @@ def _seeded(spec: Spec, replicate: int) -> Spec:
 
 def _mechanisms(
     experiment: Experiment, block: Block, setting: Setting, path: Path
-) -> list[Labelled]:
+) -> list[MechanismEntry]:
     """The mechanisms of a block with these common options, the unavailable left out."""
     kind = workloads.families()[block.workload.name].kind
     origin = experiment.origin
-    found: dict[str, Labelled] = {}
+    found: dict[str, MechanismEntry] = {}
     for at, choice in enumerate(block.mechanism):
         here = (*path, "mechanism", at)
         for mechanism in mechanisms(choice, setting.of("options"), kind, origin, here):
@@ -209,7 +209,7 @@ def _mechanisms(
 
 
 def _condition(
-    block: Block, found: Factors, origin: Origin, path: Path
+    block: Block, found: BlockAxes, origin: Origin, path: Path
 ) -> conditions.Condition | None:
     if block.where is None:
         return None

@@ -24,7 +24,7 @@ from sweep.grid.union import check_points
 
 
 @dataclass(frozen=True)
-class Labelled:
+class MechanismEntry:
     """A mechanism of the ``mechanism`` axis.
 
     Attributes
@@ -40,7 +40,7 @@ class Labelled:
     label: str
     path: Path
     asked: MechanismSpec
-    if_uniform: MechanismSpec
+    solved_when_uniform: MechanismSpec
 
 
 def available(choice: MechanismChoice) -> bool:
@@ -63,7 +63,7 @@ def mechanisms(
     kind: Kind,
     origin: Origin,
     path: Path,
-) -> Iterator[Labelled]:
+) -> Iterator[MechanismEntry]:
     """The mechanisms that one entry stands for: several where an option is a list of values.
 
     Parameters
@@ -101,7 +101,7 @@ def mechanisms(
         with reported(origin, path, own):
             resolved = mechanism.resolve(None, own, kind)
         chosen = {n: canonical(v, options[n].annotation) for n, v in resolved.items()}
-        yield Labelled(
+        yield MechanismEntry(
             f"{choice.called} ({suffix})" if suffix else choice.called,
             path,
             MechanismSpec(mechanism.name, chosen),

@@ -180,11 +180,11 @@ def solves(
             first.workload_key,
             first.workload,
             first.targets,
-            first.solved_as,
+            first.solved_mechanism,
             tuple(CellTask(c.id, c.simulate, ledger.attempts.get(c.id, 0) + 1) for c in served),
-            _seconds(first.solved_as, first.workload, costs),
+            _seconds(first.solved_mechanism, first.workload, costs),
             _chain(first, along),
-            _time_limit(first.solved_as, costs),
+            _time_limit(first.solved_mechanism, costs),
         )
         for key, served in shared.items()
         for first in served[:1]
@@ -299,8 +299,8 @@ def takes_time_limit(mechanism: str) -> bool:
 
 
 def _chain(cell: Cell, along: str | None) -> str:
-    mechanism = solvers.all_mechanisms()[cell.solved_as.name]
-    if along not in cell.coords or not mechanism.takes_start(cell.solved_as.options):
+    mechanism = solvers.all_mechanisms()[cell.solved_mechanism.name]
+    if along not in cell.coords or not mechanism.takes_start(cell.solved_mechanism.options):
         return ""
     return digest([cell.group, {name: at for name, at in cell.coords.items() if name != along}])
 
@@ -310,6 +310,6 @@ def _asks_matrix(cell: Cell) -> bool:
 
 
 def _brings_bound(cell: Cell, ledger: Ledger) -> bool:
-    mechanism = solvers.all_mechanisms()[cell.solved_as.name]
+    mechanism = solvers.all_mechanisms()[cell.solved_mechanism.name]
     hopeful = ledger.status(cell.id) in (Status.PENDING, Status.OK)
-    return hopeful and mechanism.certifies(cell.solved_as.options)
+    return hopeful and mechanism.certifies(cell.solved_mechanism.options)

@@ -14,7 +14,7 @@ from rich.text import Text
 from sweep.experiment.canonical import Scalar
 from sweep.experiment.published import Claim, PublishedTable
 from sweep.experiment.schema import Experiment
-from sweep.report.slices import Slab, labels_of, take
+from sweep.report.pivots import Pivot, labels_of, take
 from sweep.store.records import Status
 
 _AGREE = 0.01
@@ -100,30 +100,30 @@ class _Pair:
 
 def _beside(data: xr.Dataset, published: PublishedTable, reference: str) -> Table | None:
     """A published table: for each of its rows what was measured, the paper's, their ratio."""
-    slab = take(data, published.variable, published.at)
-    if slab is None or "mechanism" not in published.axes:
+    pivot = take(data, published.variable, published.at)
+    if pivot is None or "mechanism" not in published.axes:
         return None
-    first = [name for name in published.axes["mechanism"] if name in slab.columns]
-    columns = [*first, *(name for name in slab.columns if name not in first)]
+    first = [name for name in published.axes["mechanism"] if name in pivot.columns]
+    columns = [*first, *(name for name in pivot.columns if name not in first)]
     table = _table(
         f"{published.title or published.variable}: {_meaning(data, published.variable, reference)}",
-        [*slab.rows, ""],
+        [*pivot.rows, ""],
         [*map(str, columns)],
     )
     factors: dict[str, float] = {}
     own = _unit_columns(published)
     compared_with = {reference, *own}
-    for index, names in slab.each_row():
-        pairs = {name: _pair(published, slab, index, name) for name in columns}
+    for index, names in pivot.each_row():
+        pairs = {name: _pair(published, pivot, index, name) for name in columns}
         _add_pairs(table, names, list(pairs.values()))
         factor = _shared_factor([pair for name, pair in pairs.items() if name not in compared_with])
-        own_draw = slab.replicates > 1 or published.variable != "variance_ratio"
+        own_draw = pivot.replicates > 1 or published.variable != "variance_ratio"
         if factor is not None and not own_draw:
-            labels = zip(slab.rows, names, strict=True)
+            labels = zip(pivot.rows, names, strict=True)
             factors[", ".join(f"{name} = {value}" for name, value in labels)] = factor
     of_gap = _largest_gap(data, {**published.at, "mechanism": reference})
     table.caption = _caption(
-        [published.source, "ratio = measured / paper", of_gap], slab, factors, own or [reference]
+        [published.source, "ratio = measured / paper", of_gap], pivot, factors, own or [reference]
     )
     return table
 
@@ -151,17 +151,17 @@ def _add_pairs(table: Table, names: Sequence[str], pairs: Sequence[_Pair]) -> No
 
 
 def _pair(
-    published: PublishedTable, slab: Slab, index: tuple[int, ...], mechanism: Scalar
+    published: PublishedTable, pivot: Pivot, index: tuple[int, ...], mechanism: Scalar
 ) -> _Pair:
-    at = (*index, slab.columns.index(mechanism))
-    return _Pair(slab.shown(at), slab.number(at), _printed(published, slab, index, mechanism))
+    at = (*index, pivot.columns.index(mechanism))
+    return _Pair(pivot.shown(at), pivot.number(at), _printed(published, pivot, index, mechanism))
 
 
 def _printed(
-    published: PublishedTable, slab: Slab, index: tuple[int, ...], mechanism: Scalar
+    published: PublishedTable, pivot: Pivot, index: tuple[int, ...], mechanism: Scalar
 ) -> float | None:
     """The number that the paper prints there, None if it prints none."""
-    here = {name: labels[at] for (name, labels), at in zip(slab.rows.items(), index, strict=True)}
+    here = {name: labels[at] for (name, labels), at in zip(pivot.rows.items(), index, strict=True)}
     found: Any = published.values
     for name, labels in published.axes.items():
         value = mechanism if name == "mechanism" else here.get(name)
@@ -194,9 +194,9 @@ def _unit_columns(published: PublishedTable) -> list[Scalar]:
 
 
 def _caption(
-    parts: Sequence[str], slab: Slab, factors: Mapping[str, float], references: Sequence[Scalar]
+    parts: Sequence[str], pivot: Pivot, factors: Mapping[str, float], references: Sequence[Scalar]
 ) -> str:
-    means = f"means of {slab.replicates} replicates" if slab.replicates > 1 else ""
+    means = f"means of {pivot.replicates} replicates" if pivot.replicates > 1 else ""
     text = "; ".join(part for part in (*parts, means) if part) + "."
     if factors:
         listed = ", ".join(
@@ -212,23 +212,23 @@ def _caption(
 def _overview(group: str, data: xr.Dataset, experiment: Experiment) -> Table:
     """A group without published numbers: every mechanism's numbers, or one number of each."""
     found = {name: take(data, name, {}) for name in experiment.show or _LISTED}
-    known = {name: slab for name, slab in found.items() if slab is not None}
-    filled = {name: slab for name, slab in known.items() if np.isfinite(slab.values).any()}
-    slabs = filled or known
-    if not slabs:
+    known = {name: pivot for name, pivot in found.items() if pivot is not None}
+    filled = {name: pivot for name, pivot in known.items() if np.isfinite(pivot.values).any()}
+    pivots = filled or known
+    if not pivots:
         return _table(f"{group}: nothing to show; no variable is {', '.join(found)}", [], [])
-    first = next(iter(slabs.values()))
+    first = next(iter(pivots.values()))
     count = int(np.prod([len(labels) for labels in first.rows.values()])) * len(first.columns)
-    if count > _LONGEST or len(slabs) == 1:
-        wanted = "variance_ratio" if not experiment.show and "variance_ratio" in slabs else ""
-        name = wanted or next(iter(slabs))
+    if count > _LONGEST or len(pivots) == 1:
+        wanted = "variance_ratio" if not experiment.show and "variance_ratio" in pivots else ""
+        name = wanted or next(iter(pivots))
         title = f"{group}: {_meaning(data, name, experiment.reference)}"
-        return _pivot(title, slabs[name])
+        return _pivot(title, pivots[name])
     budgets = {} if experiment.show else _budgets(data)
     table = _table(
         f"{group}: {experiment.title}" if experiment.title else group,
         [*first.rows, "mechanism"],
-        [*(_SHORT.get(name, name.replace("_", " ")) for name in slabs), *budgets],
+        [*(_SHORT.get(name, name.replace("_", " ")) for name in pivots), *budgets],
     )
     for index, names in first.each_row():
         for column, mechanism in enumerate(first.columns):
@@ -237,34 +237,34 @@ def _overview(group: str, data: xr.Dataset, experiment: Experiment) -> Table:
                 *(names if column == 0 else ["" for _ in names]),
                 str(mechanism),
                 *(
-                    _percent(slab.number(at)) if name == "gap" else slab.shown(at)
-                    for name, slab in slabs.items()
+                    _percent(pivot.number(at)) if name == "gap" else pivot.shown(at)
+                    for name, pivot in pivots.items()
                 ),
-                *(slab.shown(at) for slab in budgets.values()),
+                *(pivot.shown(at) for pivot in budgets.values()),
                 end_section=column == len(first.columns) - 1,
             )
     table.caption = escape(_caption_of(first) or "")
     return table
 
 
-def _pivot(title: str, slab: Slab) -> Table:
+def _pivot(title: str, pivot: Pivot) -> Table:
     """One number of every mechanism."""
-    table = _table(title, list(slab.rows), map(str, slab.columns))
-    for index, names in slab.each_row():
-        table.add_row(*names, *(slab.shown((*index, at)) for at in range(len(slab.columns))))
-    table.caption = escape(_caption_of(slab) or "")
+    table = _table(title, list(pivot.rows), map(str, pivot.columns))
+    for index, names in pivot.each_row():
+        table.add_row(*names, *(pivot.shown((*index, at)) for at in range(len(pivot.columns))))
+    table.caption = escape(_caption_of(pivot) or "")
     return table
 
 
-def _budgets(data: xr.Dataset) -> dict[str, Slab]:
+def _budgets(data: xr.Dataset) -> dict[str, Pivot]:
     """Least ε at the targets, for each δ."""
     if "epsilon_at_targets" not in data or "delta" not in data.dims:
         return {}
     found = {}
     for delta in labels_of(data, "delta"):
-        slab = take(data, "epsilon_at_targets", {"delta": delta})
-        if slab is not None and np.isfinite(slab.values).any():
-            found[f"ε at δ={delta:g}"] = slab
+        pivot = take(data, "epsilon_at_targets", {"delta": delta})
+        if pivot is not None and np.isfinite(pivot.values).any():
+            found[f"ε at δ={delta:g}"] = pivot
     return found
 
 
@@ -274,11 +274,11 @@ def _claims(
     """What the text says, with the range that was measured."""
     for claim in claims:
         for group, data in groups.items():
-            slab = take(data, claim.variable, claim.at)
-            if claim.group not in (None, group) or slab is None:
+            pivot = take(data, claim.variable, claim.at)
+            if claim.group not in (None, group) or pivot is None:
                 continue
-            cells = np.ndindex(*slab.values.shape[:-1])
-            numbers = [number for at in cells if not np.isnan(number := slab.number(at))]
+            cells = np.ndindex(*pivot.values.shape[:-1])
+            numbers = [number for at in cells if not np.isnan(number := pivot.number(at))]
             yield claim, _range(min(numbers), max(numbers)) if numbers else "-"
 
 
@@ -311,8 +311,8 @@ def _table(title: str, labels: Sequence[str], columns: Any) -> Table:
     return table
 
 
-def _caption_of(slab: Slab) -> str | None:
-    replicates = slab.replicates
+def _caption_of(pivot: Pivot) -> str | None:
+    replicates = pivot.replicates
     return f"Means of {replicates} replicates." if replicates > 1 else None
 
 

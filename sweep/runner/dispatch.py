@@ -10,10 +10,10 @@ from typing import Any
 from sweep.events import CellsDone, Listener, TaskRetried
 from sweep.plan.tasks import Solve, Task, shared_workloads
 from sweep.store.records import CellRecord, Record, Status
-from sweep.store.view import Place
+from sweep.store.view import StoreView
 from sweep.worker import perform as worker
 from sweep.worker import solve
-from sweep.worker.perform import Done
+from sweep.worker.perform import TaskOutcome
 
 _DROPPED = ("cancelled", "lost")
 _TICK_SECONDS = 0.5
@@ -29,14 +29,14 @@ _WORKER_DIED = (
 )
 
 Tick = Callable[[], None]
-Accept = Callable[[Done], None]
+Accept = Callable[[TaskOutcome], None]
 OnLoss = Callable[[Task, str], None]
 
 
 def execute(
     client: Any,
     planned: Sequence[Task],
-    place: Place,
+    view: StoreView,
     accept: Accept,
     tick: Tick,
     listen: Listener,
@@ -66,7 +66,7 @@ def execute(
     KeyboardInterrupt
         If the user ends it; nothing is in flight then.
     """
-    flight = _Flight(client, planned, place)
+    flight = _Flight(client, planned, view)
     try:
         _Execution(flight, planned, accept, tick, listen).perform()
     except BaseException:
@@ -77,8 +77,8 @@ def execute(
 class _Flight:
     """What is on the cluster now; nothing that a task raises comes out of here."""
 
-    def __init__(self, client: Any, planned: Sequence[Task], place: Place) -> None:
-        self.client, self.place = client, place
+    def __init__(self, client: Any, planned: Sequence[Task], view: StoreView) -> None:
+        self.client, self.view = client, view
         self.tasks: dict[str, Task] = {}
         self._futures: dict[str, Any] = {}
         self._fetches: Counter[str] = Counter()
@@ -92,7 +92,7 @@ class _Flight:
     def launch(self, task: Task) -> None:
         shared = {key: self._workload(key) for key in task.workloads if key in self._specs}
         future = self.client.submit(
-            worker.perform, task, self.place, shared, key=task.name, pure=False
+            worker.perform, task, self.view, shared, key=task.name, pure=False
         )
         self.tasks[task.name], self._futures[task.name] = task, future
         self._watch(future)
@@ -111,7 +111,7 @@ class _Flight:
             landed.append(self._landed.get())
         return landed
 
-    def land(self, landed: Iterable[Any]) -> list[tuple[Task, Done | BaseException | str]]:
+    def land(self, landed: Iterable[Any]) -> list[tuple[Task, TaskOutcome | BaseException | str]]:
         """What became of futures that have landed: an outcome, an error, or why there is none.
 
         A future whose result was lost with its worker in the meantime stays in flight: the
@@ -122,18 +122,20 @@ class _Flight:
         ends = ((future, self._end(future, fetched)) for future in landed)
         return [(self._take(future.key), end) for future, end in ends if end is not None]
 
-    def abandon(self) -> list[tuple[Task, Done | None]]:
+    def abandon(self) -> list[tuple[Task, TaskOutcome | None]]:
         """Every task in flight, with its outcome where the journal has it."""
         tasks = [self._take(key) for key in list(self._futures)]
-        return [(task, worker.done_before(task, self.place)) for task in tasks]
+        return [(task, worker.done_before(task, self.view)) for task in tasks]
 
     def cancel(self) -> None:
         with suppress(Exception):
             self.client.cancel([*self._futures.values(), *self._workloads.values()], force=True)
 
-    def _end(self, future: Any, fetched: dict[str, Done]) -> Done | BaseException | str | None:
+    def _end(
+        self, future: Any, fetched: dict[str, TaskOutcome]
+    ) -> TaskOutcome | BaseException | str | None:
         status = future.status
-        done = fetched.get(future.key) or worker.done_before(self.tasks[future.key], self.place)
+        done = fetched.get(future.key) or worker.done_before(self.tasks[future.key], self.view)
         if done is not None:
             return done
         if status in _DROPPED:
@@ -148,13 +150,13 @@ class _Flight:
         self._watch(future)
         return None
 
-    def _fetch(self, futures: Sequence[Any]) -> dict[str, Done]:
+    def _fetch(self, futures: Sequence[Any]) -> dict[str, TaskOutcome]:
         """The results that can be had; if one stands in the way of the others, one by one."""
         if not futures:
             return {}
         found = self._answer(_gathered, self.client, futures)
         if isinstance(found, dict):
-            return {key: done for key, done in found.items() if isinstance(done, Done)}
+            return {key: done for key, done in found.items() if isinstance(done, TaskOutcome)}
         if found is None or len(futures) == 1:
             return {}
         return {key: done for one in futures for key, done in self._fetch([one]).items()}
@@ -186,7 +188,7 @@ class _Flight:
             self._builds[key] += 1
             name = f"{self._run}-workload-{key}-{self._builds[key]}"
             built = self.client.submit(
-                solve.build, self._specs[key], self.place.code, key=name, pure=False
+                solve.build, self._specs[key], self.view.code, key=name, pure=False
             )
             self._workloads[key] = built
         return built
@@ -226,14 +228,14 @@ class _Execution:
                 for task, done in self._flight.abandon():
                     self._settle(task, done or _lost(task, _SCHEDULER_GONE))
             for task, end in self._flight.land(landed):
-                if isinstance(end, Done):
+                if isinstance(end, TaskOutcome):
                     self._settle(task, end if _answers(task, end) else _lost(task, _NOT_ASKED))
                 elif client.status == "running" and _is_loss(end):
                     on_loss(task, _reason(end))
                 else:
                     self._give_up(task, _reason(end))
 
-    def _settle(self, task: Task, done: Done) -> None:
+    def _settle(self, task: Task, done: TaskOutcome) -> None:
         self._accept(done)
         statuses = Counter(r.status for r in done.records if isinstance(r, CellRecord))
         self._listen(CellsDone(dict(statuses), task.seconds / self._total))
@@ -276,7 +278,7 @@ async def _error(future: Any) -> BaseException | None:
     return await future.exception(asynchronous=True) if future.status == "error" else None
 
 
-def _answers(task: Task, done: Done) -> bool:
+def _answers(task: Task, done: TaskOutcome) -> bool:
     """Whether the outcome is of this task, and of nothing else."""
     given = {_answered(record) for record in done.records}
     return done.name == task.name and given <= task.asked
@@ -313,11 +315,11 @@ def _said(error: BaseException) -> str:
         return ""
 
 
-def _lost(task: Task, reason: str) -> Done:
+def _lost(task: Task, reason: str) -> TaskOutcome:
     records = tuple(
         CellRecord(cell.id, item.key, item.problem, Status.LOST.label, cell.attempt, error=reason)
         for item in task.items
         if isinstance(item, Solve)
         for cell in item.cells
     )
-    return Done(f"{task.name}-lost", records, written=False)
+    return TaskOutcome(f"{task.name}-lost", records, written=False)

@@ -20,7 +20,7 @@ from sweep.store.records import Record
 
 if TYPE_CHECKING:
     from sweep.runner.clusters import ClusterSpec
-    from sweep.worker.perform import Done
+    from sweep.worker.perform import TaskOutcome
 
 _FLUSH_SECONDS = 2.0
 _FLUSH_SHARE = 20.0
@@ -89,7 +89,7 @@ class Session:
         self._next_flush = time.monotonic() + max(_FLUSH_SECONDS, _FLUSH_SHARE * seconds)
         self.tell(events.DatasetWritten(path, seconds))
 
-    def accept(self, done: "Done") -> None:
+    def accept(self, done: "TaskOutcome") -> None:
         """Take in a task's outcome; write it down here if its worker could not."""
         if done.written:
             self.journal.take(done.name, done.records)
@@ -120,10 +120,10 @@ class Session:
     def _execute(self, planned: list[tasks.Task], client: Any, spec: "ClusterSpec") -> None:
         from sweep.runner import dispatch
         from sweep.runner.workforce import Started, Workforce
-        from sweep.store.view import Place
+        from sweep.store.view import StoreView
 
         experiment, store = self.sweep.experiment, self.sweep.store
-        place = Place(str(store.path.resolve()), store.identity, experiment.keep)
+        view = StoreView(str(store.path.resolve()), store.identity, experiment.keep)
         with _client(client, spec) as ready:
             code.check_workers(ready)
             ours = client is None and ready.cluster is not None
@@ -135,7 +135,7 @@ class Session:
                 self.tick()
                 workforce.look()
 
-            dispatch.execute(ready, planned, place, self.accept, tick, self.tell)
+            dispatch.execute(ready, planned, view, self.accept, tick, self.tell)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from sweep.store.records import Record
 
 
 @dataclass(frozen=True)
-class Place:
+class StoreView:
     """Where a worker writes, and what.
 
     Attributes

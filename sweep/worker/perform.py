@@ -10,14 +10,14 @@ from threadpoolctl import threadpool_limits
 from sweep.plan.tasks import Task
 from sweep.store import code, journal
 from sweep.store.records import Record, Status
-from sweep.store.view import Place
+from sweep.store.view import StoreView
 from sweep.worker.recording import left_behind, recording
-from sweep.worker.solve import Built, Unbuilt, build, outcomes
+from sweep.worker.solve import BuildFailure, Built, build, outcomes
 from sweep.worker.watchdog import watched
 
 
 @dataclass(frozen=True)
-class Done:
+class TaskOutcome:
     """What a task hands back.
 
     Attributes
@@ -35,7 +35,7 @@ class Done:
     written: bool
 
 
-def perform(task: Task, place: Place, built: Mapping[str, Built]) -> Done:
+def perform(task: Task, view: StoreView, built: Mapping[str, Built]) -> TaskOutcome:
     """Do a task: every item solved, every outcome recorded, nothing raised.
 
     Parameters
@@ -54,35 +54,35 @@ def perform(task: Task, place: Place, built: Mapping[str, Built]) -> Done:
         Dask runs a task again because a worker was lost. All ``failed``, and nothing done, if
         this worker has other code than the place asks for.
     """
-    earlier = done_before(task, place)
+    earlier = done_before(task, view)
     if earlier is not None:
         return earlier
-    difference = code.difference(place.code)
+    difference = code.difference(view.code)
     if difference:
-        nothing = Unbuilt(Status.FAILED.label, difference, "")
-        refusals = (outcomes(item, nothing, place, {}) for item in task.items)
-        return Done(task.name, tuple(chain.from_iterable(refusals)), written=False)
+        nothing = BuildFailure(Status.FAILED.label, difference, "")
+        refusals = (outcomes(item, nothing, view, {}) for item in task.items)
+        return TaskOutcome(task.name, tuple(chain.from_iterable(refusals)), written=False)
     known: dict[str, Built] = dict(built)
     weights: dict[str, Any] = {}
-    with threadpool_limits(limits=_threads()), recording(task, place) as records:
+    with threadpool_limits(limits=_threads()), recording(task, view) as records:
         for item in task.items:
             if records.has(item):
                 continue
             if item.workload_key not in known:
                 with watched(item, records):
-                    known[item.workload_key] = build(item.workload, place.code)
+                    known[item.workload_key] = build(item.workload, view.code)
             with watched(item, records):
-                records.add(outcomes(item, known[item.workload_key], place, weights))
-    return Done(task.name, *records.finish())
+                records.add(outcomes(item, known[item.workload_key], view, weights))
+    return TaskOutcome(task.name, *records.finish())
 
 
-def done_before(task: Task, place: Place) -> Done | None:
+def done_before(task: Task, view: StoreView) -> TaskOutcome | None:
     """What a task handed back when it was done, if the journal has it."""
-    last = place.journal / (task.name + journal.SUFFIX)
-    if not place.reachable or not last.exists():
+    last = view.journal / (task.name + journal.SUFFIX)
+    if not view.reachable or not last.exists():
         return None
-    records = (*left_behind(task, place), *journal.read_segment(last))
-    return Done(task.name, records, written=True)
+    records = (*left_behind(task, view), *journal.read_segment(last))
+    return TaskOutcome(task.name, records, written=True)
 
 
 def _threads() -> int:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from sweep.plan.tasks import Item, Solve, Task
 from sweep.store import journal
 from sweep.store.records import CellRecord, Record
-from sweep.store.view import Place
+from sweep.store.view import StoreView
 
 
 class Recording:
@@ -26,10 +26,10 @@ class Recording:
         Where to write.
     """
 
-    def __init__(self, task: Task, place: Place) -> None:
-        self.reachable = place.reachable
-        self._task, self._place = task, place
-        self._written = left_behind(task, place) if self.reachable else []
+    def __init__(self, task: Task, view: StoreView) -> None:
+        self.reachable = view.reachable
+        self._task, self._place = task, view
+        self._written = left_behind(task, view) if self.reachable else []
         self._fresh: list[Record] = []
         self._done = {identity(record) for record in self._written}
         self._lock = threading.Lock()
@@ -59,12 +59,12 @@ class Recording:
 
 
 @contextmanager
-def recording(task: Task, place: Place) -> Iterator[Recording]:
+def recording(task: Task, view: StoreView) -> Iterator[Recording]:
     """A task's recording, put down every ``place.interval`` seconds by a thread of its own."""
-    made, over = Recording(task, place), threading.Event()
+    made, over = Recording(task, view), threading.Event()
 
     def keep_up() -> None:
-        while not over.wait(place.interval):
+        while not over.wait(view.interval):
             made.put_down()
 
     thread = threading.Thread(target=keep_up, daemon=True)
@@ -78,13 +78,13 @@ def recording(task: Task, place: Place) -> Iterator[Recording]:
             thread.join()
 
 
-def left_behind(task: Task, place: Place) -> list[Record]:
+def left_behind(task: Task, view: StoreView) -> list[Record]:
     """What earlier tries of a task, also as a part of a larger one, have recorded of it."""
     wanted = frozenset().union(*(identities(item) for item in task.items))
     parts = (
         part
         for name in (*task.earlier, task.name)
-        for part in sorted(place.journal.glob(f"{name}+*{journal.SUFFIX}"))
+        for part in sorted(view.journal.glob(f"{name}+*{journal.SUFFIX}"))
     )
     found = {
         identity(record): record

@@ -20,7 +20,7 @@ from sweep.grid.cells import Spec
 from sweep.plan.tasks import Bound, CellTask, Item, Solve, takes_time_limit
 from sweep.store import arrays, code
 from sweep.store.records import BoundRecord, CellRecord, Record, Status
-from sweep.store.view import Place
+from sweep.store.view import StoreView
 from sweep.worker import measure
 
 _CERTIFIED_TO = 1e-4
@@ -32,7 +32,7 @@ _SENTENCES = (StoreError, solvers.SolverError, workloads.WorkloadError, workload
 
 
 @dataclass(frozen=True)
-class Unbuilt:
+class BuildFailure:
     """A workload that could not be built: why."""
 
     status: str
@@ -41,7 +41,7 @@ class Unbuilt:
 
 
 Built = Any
-"""A workload, a query graph, or `Unbuilt`."""
+"""A workload, a query graph, or `BuildFailure`."""
 
 
 def build(spec: Spec, required: str) -> Built:
@@ -60,18 +60,18 @@ def build(spec: Spec, required: str) -> Built:
     """
     difference = code.difference(required)
     if difference:
-        return Unbuilt(Status.FAILED.label, difference, "")
+        return BuildFailure(Status.FAILED.label, difference, "")
     try:
         files.check_unchanged(spec.params)
         made = workloads.make(spec.name, **spec.params)
         if isinstance(made, workloads.Workload) and made.m * made.d <= _SMALL_ENTRIES:
             _ = made.matrix
     except BaseException as error:
-        return Unbuilt(*_trouble(error))
+        return BuildFailure(*_trouble(error))
     return made
 
 
-def outcomes(item: Item, built: Built, place: Place, weights: dict[str, Any]) -> list[Record]:
+def outcomes(item: Item, built: Built, view: StoreView, weights: dict[str, Any]) -> list[Record]:
     """The records of one item; never raises.
 
     Parameters
@@ -91,12 +91,12 @@ def outcomes(item: Item, built: Built, place: Place, weights: dict[str, Any]) ->
     """
     if isinstance(item, Bound):
         return [replace(_certified(item, built), code=code.digest())]
-    return list(_solved(item, built, place, weights))
+    return list(_solved(item, built, view, weights))
 
 
 def _certified(item: Bound, built: Built) -> BoundRecord:
     started = time.perf_counter()
-    if isinstance(built, Unbuilt):
+    if isinstance(built, BuildFailure):
         return BoundRecord(item.problem, error=built.error, traceback=built.traceback)
     try:
         targets = _targets(item.targets, built)
@@ -110,7 +110,7 @@ def _certified(item: Bound, built: Built) -> BoundRecord:
 
 
 def _solved(
-    item: Solve, built: Built, place: Place, weights: dict[str, Any]
+    item: Solve, built: Built, view: StoreView, weights: dict[str, Any]
 ) -> Iterator[CellRecord]:
     """One record for every cell of a solve; its dual weights are left for the next in its chain."""
     blank = CellRecord(
@@ -122,7 +122,7 @@ def _solved(
         started=time.time(),
         code=code.digest(),
     )
-    if isinstance(built, Unbuilt):
+    if isinstance(built, BuildFailure):
         broken = replace(blank, status=built.status, error=built.error, traceback=built.traceback)
         yield from (_of(cell, broken) for cell in item.cells)
         return
@@ -134,9 +134,9 @@ def _solved(
         if item.chain and isinstance(getattr(solution, "weights", None), Weights):
             weights[item.chain] = solution.weights
         shared = replace(blank, **_facts(item, solution, cost))
-        if place.keep:
-            place.check_reachable()
-            arrays.write(Path(place.store), item.key, solution.arrays(), place.keep)
+        if view.keep:
+            view.check_reachable()
+            arrays.write(Path(view.store), item.key, solution.arrays(), view.keep)
     except BaseException as error:
         status, message, text = _trouble(error)
         broken = replace(blank, status=status, error=message, traceback=text)

@@ -26,7 +26,7 @@ from sweep.store import code, journal
 from sweep.store import folder as store
 from sweep.store.journal import Ledger
 from sweep.store.records import BoundRecord
-from sweep.store.view import Place
+from sweep.store.view import StoreView
 from sweep.worker import perform, solve
 
 WORKER = "distributed.cli.dask_worker"
@@ -171,7 +171,7 @@ def test_a_worker_that_joins_with_other_code_solves_nothing(tmp_path):
         tasks.Solve("s", "p", "w", prefix, uniform, MechanismSpec("IP"), (tasks.CellTask("c"),)),
         tasks.Bound("p", "w", prefix, uniform),
     )
-    place = Place(str(made.path), made.identity, code="that of the command")
+    place = StoreView(str(made.path), made.identity, code="that of the command")
     done = perform.perform(tasks.Task("t", items), place, {})
     assert not done.written
     assert done.records[0].status == "failed"

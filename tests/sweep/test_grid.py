@@ -241,7 +241,7 @@ def test_weighted_ca_with_equal_targets_is_solved_once_as_ca() -> None:
     other = ["CA", {"name": "wCA-I", "tol": 1e-3}, {"name": "wCA-II", "preset": "published"}]
     made = grid(block({"name": "prefix", "d": 4}, other))
     assert solves(made.cells) == 3
-    assert {cell.solved_as.name for cell in made.cells} == {"CA"}
+    assert {cell.solved_mechanism.name for cell in made.cells} == {"CA"}
 
 
 def test_what_is_solved_for_another_mechanism_is_that_mechanisms_result() -> None:
@@ -249,7 +249,7 @@ def test_what_is_solved_for_another_mechanism_is_that_mechanisms_result() -> Non
     workload = workloads.make(cell.workload.name, **cell.workload.params)
     asked, solved = (
         solvers.solve(spec.name, workload, **spec.options).squared_privacy_cost
-        for spec in (cell.mechanism, cell.solved_as)
+        for spec in (cell.mechanism, cell.solved_mechanism)
     )
     assert solved == pytest.approx(asked, rel=1e-6)
 

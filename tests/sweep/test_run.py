@@ -15,7 +15,7 @@ from sweep.plan import tasks
 from sweep.plan.stored import of_store
 from sweep.store import code
 from sweep.store.records import BoundRecord, Status
-from sweep.store.view import Place
+from sweep.store.view import StoreView
 from sweep.worker import perform, solve
 
 
@@ -128,7 +128,7 @@ def test_a_workload_function_that_ends_the_process_fails_its_cells_alone(client,
     fine = by_function("numpy:eye", "GM", arguments={"N": 2})
     task = tasks.Task("t", (*rude, replace(fine[0], workload_key="fine")))
     for built in ({}, {"w": elsewhere}):
-        future = client.submit(perform.perform, task, Place("", ""), built, pure=False)
+        future = client.submit(perform.perform, task, StoreView("", ""), built, pure=False)
         done = future.result(timeout=30)
         assert [record.status for record in done.records] == ["failed", "ok"]
         assert RUDE[kind] in done.records[0].error
@@ -188,7 +188,9 @@ def test_the_watchdog_covers_building_the_workload(client, tmp_path):
     arguments = {"folder": str(tmp_path), "seconds": 60.0}
     task = tasks.Task("t", by_function("faults:drowsy", "IP", "GM", arguments=arguments, limit=0.5))
     with injected(client, tmp_path, grace_s=1.0):
-        future = client.submit(perform.perform, task, Place(str(place.path), place.identity), {})
+        future = client.submit(
+            perform.perform, task, StoreView(str(place.path), place.identity), {}
+        )
         done = future.result(timeout=60)
     assert [record.status for record in done.records] == ["timeout", "ok"]
 
@@ -282,7 +284,7 @@ def test_a_task_done_before_is_not_done_again(tmp_path, small):
     cells = tasks.distinct(expand(small())).values()
     ledger = journal.Ledger()
     task = tasks.Task("r000001", tuple(tasks.solves(cells, ledger, costs.Costs())))
-    here = Place(str(place.path), place.identity)
+    here = StoreView(str(place.path), place.identity)
     first = perform.perform(task, here, {})
     assert first.written
     assert perform.perform(task, here, {}) == first
@@ -304,7 +306,7 @@ def test_what_was_done_a_little_before_a_worker_was_killed_is_not_done_again(
     from sweep.store import folder
 
     made = folder.create(tmp_path / "s", "small")
-    place, task = Place(str(made.path), made.identity, interval=0.05), many(chain=chain)
+    place, task = StoreView(str(made.path), made.identity, interval=0.05), many(chain=chain)
     dies = [Fault(kind, "GM", first=5, times=1, seconds=1.5) for kind in ("sleep", "kill")]
     with injected(client, tmp_path, *dies):
         done = client.submit(perform.perform, task, place, {}, pure=False).result(timeout=60)
@@ -321,7 +323,7 @@ def test_parts_of_a_task_that_killed_its_workers_do_not_do_its_work_again(
     from sweep.store import folder
 
     made = folder.create(tmp_path / "s", "small")
-    place, task = Place(str(made.path), made.identity, interval=0.05), many()
+    place, task = StoreView(str(made.path), made.identity, interval=0.05), many()
     dies = [Fault(kind, "GM", first=5, times=2, seconds=1.5) for kind in ("sleep", "kill")]
     with injected(client, tmp_path, *dies):
         with pytest.raises(KilledWorker):
@@ -341,7 +343,7 @@ def test_a_worker_without_the_store_hands_its_records_over(tmp_path, small):
     place = folder.create(tmp_path / "s", "small")
     cells = tasks.distinct(expand(small())).values()
     items = tasks.bounds(cells, journal.Ledger(), costs.Costs())
-    done = perform.perform(tasks.Task("r1", tuple(items)), Place(str(place.path), "else"), {})
+    done = perform.perform(tasks.Task("r1", tuple(items)), StoreView(str(place.path), "else"), {})
     assert not done.written
     assert all(isinstance(r, BoundRecord) and r.lower_bound > 1 for r in done.records)
     assert not list(place.journal.iterdir())
@@ -355,7 +357,7 @@ def test_arrays_that_cannot_be_kept_fail_their_cells_with_a_sentence(tmp_path, s
     place = folder.create(tmp_path / "s", "small")
     cells = tasks.distinct(expand(small())).values()
     items = tasks.solves(cells, journal.Ledger(), costs.Costs())
-    elsewhere = Place(str(place.path), "else", keep=("covariance",))
+    elsewhere = StoreView(str(place.path), "else", keep=("covariance",))
     done = perform.perform(tasks.Task("r1", tuple(items)), elsewhere, {})
     assert {record.status for record in done.records} == {"failed"}
     assert all("put the store on a disk" in record.error for record in done.records)
@@ -370,7 +372,7 @@ def test_a_workload_that_cannot_be_built_fails_its_cells_only(tmp_path):
         "s2", "p2", "w2", Spec("prefix", {"d": 4}), uniform, ip, (tasks.CellTask("c2"),)
     )
     bound = tasks.Bound("p1", "w1", nowhere, uniform)
-    done = perform.perform(tasks.Task("t", (lost, fine, bound)), Place(str(tmp_path), ""), {})
+    done = perform.perform(tasks.Task("t", (lost, fine, bound)), StoreView(str(tmp_path), ""), {})
     assert [r.status for r in done.records[:2]] == ["failed", "ok"]
     assert "gone.npy" in done.records[0].error
     assert done.records[2].lower_bound is None

@@ -17,7 +17,7 @@ from sweep.cli import app
 from sweep.experiment.schema import parse_experiment
 from sweep.runner import dispatch, session
 from sweep.store.records import CellRecord, Status
-from sweep.worker.perform import Done, perform
+from sweep.worker.perform import TaskOutcome, perform
 
 
 def many(d):
@@ -64,12 +64,12 @@ def strangers(task, place, built):
     """Does the task, and hands it back with the cells of another store."""
     done = perform(task, replace(place, identity="none"), built)
     cells = [record for record in done.records if isinstance(record, CellRecord)]
-    return Done(task.name, tuple(replace(r, cell="elsewhere") for r in cells), written=False)
+    return TaskOutcome(task.name, tuple(replace(r, cell="elsewhere") for r in cells), written=False)
 
 
 def forgetful(task, place, built):
     """Hands back nothing of what it was asked for."""
-    return Done(task.name, (), written=False)
+    return TaskOutcome(task.name, (), written=False)
 
 
 def test_results_that_were_not_asked_for_are_refused(client, tmp_path, records, monkeypatch):

@@ -15,7 +15,7 @@ from sweep.store.records import Status
 
 
 @dataclass(frozen=True)
-class Slab:
+class Pivot:
     """One variable as an array.
 
     Attributes
@@ -70,7 +70,7 @@ class Slab:
             )
 
 
-def take(data: xr.Dataset, variable: str, at: Mapping[str, Scalar]) -> Slab | None:
+def take(data: xr.Dataset, variable: str, at: Mapping[str, Scalar]) -> Pivot | None:
     """The variable at some coordinates; None if it or one of them is not there.
 
     Parameters
@@ -100,7 +100,7 @@ def take(data: xr.Dataset, variable: str, at: Mapping[str, Scalar]) -> Slab | No
     dims = [str(name) for name in chosen[variable].dims if name not in ("mechanism", "replicate")]
     states = chosen["status"].broadcast_like(chosen[variable])
     order = (*dims, "mechanism", "replicate")
-    return Slab(
+    return Pivot(
         {name: labels_of(chosen, name) for name in dims},
         labels_of(chosen, "mechanism"),
         chosen[variable].transpose(*order).to_numpy(),
