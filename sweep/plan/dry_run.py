@@ -16,7 +16,7 @@ from sweep.grid.cells import Grid, Spec
 from sweep.grid.expansion import expand
 from sweep.plan import tasks as graph
 from sweep.plan.costs import SECONDS_PER_FLOP, Costs
-from sweep.plan.stored import Sweep
+from sweep.plan.stored import StoredExperiment
 from sweep.store import code
 from sweep.store.folder import open_, refuse_address
 from sweep.store.journal import Journal, Ledger
@@ -150,7 +150,7 @@ def _ledger(experiment: Experiment, grids: tuple[Grid, ...], store: Path | None)
     refuse_address(store)
     if not store.exists() or not any(store.iterdir()):
         return Ledger()
-    there = Sweep(experiment, grids, open_(store, experiment.name))
+    there = StoredExperiment(experiment, grids, open_(store, experiment.name))
     there.check_growth()
     return Journal(there.store.journal).refresh()
 

@@ -23,7 +23,7 @@ STALE = "code == 'other'"
 
 
 @dataclass(frozen=True, eq=False)
-class Sweep:
+class StoredExperiment:
     """An experiment laid out in a store.
 
     Attributes
@@ -89,7 +89,7 @@ def experiment_of(store: Store) -> Experiment:
     return parse_experiment(store.text, f"{store.experiment}.yaml")
 
 
-def of_store(store: str | Path) -> Sweep:
+def of_store(store: str | Path) -> StoredExperiment:
     """The experiment of a store, laid out; nothing that it names is run.
 
     Raises
@@ -100,12 +100,12 @@ def of_store(store: str | Path) -> Sweep:
     """
     found = open_(Path(store))
     experiment = experiment_of(found)
-    sweep = Sweep(experiment, lay_out(experiment), found)
-    sweep.check_growth()
-    return sweep
+    stored = StoredExperiment(experiment, lay_out(experiment), found)
+    stored.check_growth()
+    return stored
 
 
-def selected(sweep: Sweep, ledger: Ledger, where: str | None) -> list[Cell]:
+def selected(stored: StoredExperiment, ledger: Ledger, where: str | None) -> list[Cell]:
     """The cells for which a condition holds; those in trouble if there is none.
 
     It holds for no cell of a group that lacks a coordinate which decides it.
@@ -116,21 +116,21 @@ def selected(sweep: Sweep, ledger: Ledger, where: str | None) -> list[Cell]:
         If the condition is not valid, or is another than `STALE` and holds for no cell.
     """
     if where is None:
-        return [cell for id_, cell in sweep.cells.items() if ledger.status(id_).troubled]
+        return [cell for id_, cell in stored.cells.items() if ledger.status(id_).troubled]
     condition = conditions.parse(where)
     coordinates = [
-        (cell, _coordinates(grid, cell, ledger)) for grid in sweep.grids for cell in grid.cells
+        (cell, _coordinates(grid, cell, ledger)) for grid in stored.grids for cell in grid.cells
     ]
     known = sorted({name for _, own in coordinates for name in own})
     for name in sorted(condition.names.difference(known)):
         raise SweepError(
             f"condition {where!r} speaks of {name!r}, which is no coordinate of store "
-            f"{str(sweep.store.path)!r}; {nearest(name, known)}"
+            f"{str(stored.store.path)!r}; {nearest(name, known)}"
         )
     found = {cell.id: cell for cell, own in coordinates if _holds(condition, own)}
     if not found and where != STALE:
         raise SweepError(
-            f"condition {where!r} holds for no cell of store {str(sweep.store.path)!r}; "
+            f"condition {where!r} holds for no cell of store {str(stored.store.path)!r}; "
             "'sweep status' shows what it holds"
         )
     return list(found.values())

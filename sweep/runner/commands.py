@@ -8,7 +8,7 @@ from sweep import events
 from sweep.errors import SweepError
 from sweep.experiment.schema import Experiment, load_experiment
 from sweep.grid.expansion import expand, refuse_code
-from sweep.plan.stored import Sweep, of_store, selected
+from sweep.plan.stored import StoredExperiment, of_store, selected
 from sweep.runner.session import recorded
 from sweep.store.folder import create
 
@@ -70,9 +70,9 @@ def run(
     spec = patient(cluster, patience)
     loaded = experiment if isinstance(experiment, Experiment) else load_experiment(experiment)
     grids = expand(loaded, allow_code=allow_code)
-    sweep = Sweep(loaded, grids, create(Path(store), loaded.name))
-    with recorded(sweep, listen) as session:
-        todo = [cell for id_, cell in sweep.cells.items() if not session.ledger.status(id_).final]
+    stored = StoredExperiment(loaded, grids, create(Path(store), loaded.name))
+    with recorded(stored, listen) as session:
+        todo = [cell for id_, cell in stored.cells.items() if not session.ledger.status(id_).final]
         session.reuse(todo)
         left = [cell for cell in todo if not session.ledger.status(cell.id).final]
         session.work(left, len(todo), client, spec)
@@ -123,19 +123,19 @@ def rerun(
     from sweep.runner.clusters import patient
 
     spec = patient(cluster, patience)
-    sweep = of_store(store)
+    stored = of_store(store)
     if not allow_code:
-        refuse_code(sweep.experiment)
+        refuse_code(stored.experiment)
     if time_limit is not None:
         if not time_limit >= 0:
             raise SweepError(f"time limit {time_limit}; expected a number of seconds")
-        longer = sweep.experiment.model_copy(update={"time_limit": time_limit})
-        sweep = replace(sweep, experiment=longer)
-    with recorded(sweep, listen) as session:
-        chosen = selected(sweep, session.ledger, where)
+        longer = stored.experiment.model_copy(update={"time_limit": time_limit})
+        stored = replace(stored, experiment=longer)
+    with recorded(stored, listen) as session:
+        chosen = selected(stored, session.ledger, where)
         for cell in chosen:
             session.ledger.bound_errors.pop(cell.problem_key, None)
-        for problem in sweep.problems_renewed(chosen, session.ledger):
+        for problem in stored.problems_renewed(chosen, session.ledger):
             session.ledger.forget_bound(problem)
         session.work(chosen, len(chosen), client, spec)
     from sweep.dataset.reading import open_dataset

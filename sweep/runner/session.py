@@ -11,7 +11,7 @@ from sweep import events
 from sweep.grid.cells import Cell
 from sweep.plan import tasks
 from sweep.plan.costs import Costs
-from sweep.plan.stored import Sweep
+from sweep.plan.stored import StoredExperiment
 from sweep.runner import history
 from sweep.store import code, journal
 from sweep.store.folder import explained
@@ -29,20 +29,20 @@ _FLUSH_SHARE = 20.0
 class Session:
     """The open store of one run: its journal, and its dataset kept up to date."""
 
-    def __init__(self, sweep: Sweep, tell: events.Listener) -> None:
-        self.sweep = sweep
+    def __init__(self, stored: StoredExperiment, tell: events.Listener) -> None:
+        self.stored = stored
         self.tell = tell
-        self.journal = Journal(sweep.store.journal)
+        self.journal = Journal(stored.store.journal)
         self.ledger = self.journal.refresh()
-        self.run = _run_name(self.journal.names, sweep.store.identity)
+        self.run = _run_name(self.journal.names, stored.store.identity)
         self._next_flush = 0.0
-        self._damaged = sweep.store.damage is not None
+        self._damaged = stored.store.damage is not None
 
     def write(self, name: str, records: Iterable[Record]) -> None:
         """Put records into the journal from here."""
         held = tuple(records)
-        with explained(self.sweep.store.path):
-            journal.write_segment(self.sweep.store.journal, name, held)
+        with explained(self.stored.store.path):
+            journal.write_segment(self.stored.store.journal, name, held)
         self.journal.take(name, held)
 
     def reuse(self, cells: Iterable[Cell]) -> None:
@@ -53,15 +53,15 @@ class Session:
 
     def work(self, cells: list[Cell], todo: int, client: Any, cluster: "ClusterSpec") -> None:
         """Solve these cells and compute the certificates that are missing."""
-        costs = Costs(self.sweep.experiment.time_limit)
-        solves = tasks.solves(cells, self.ledger, costs, self.sweep.experiment.warm_start)
-        missing = tasks.bounds(self.sweep.cells.values(), self.ledger, costs)
+        costs = Costs(self.stored.experiment.time_limit)
+        solves = tasks.solves(cells, self.ledger, costs, self.stored.experiment.warm_start)
+        missing = tasks.bounds(self.stored.cells.values(), self.ledger, costs)
         planned = tasks.tasks([*solves, *missing], self.run)
         self.tell(
             events.RunStarted(
-                self.sweep.experiment.name,
-                self.sweep.store.path,
-                len(self.sweep.cells),
+                self.stored.experiment.name,
+                self.stored.store.path,
+                len(self.stored.cells),
                 todo,
                 todo - len(cells),
                 len(solves),
@@ -75,15 +75,15 @@ class Session:
 
     def publish(self) -> None:
         """Derive the dataset from the journal, unless a sound one on the disk says the same."""
-        state = f"{self.sweep.experiment.digest}:{self.journal.segments}"
-        if self.sweep.store.state == state and not self._damaged:
+        state = f"{self.stored.experiment.digest}:{self.journal.segments}"
+        if self.stored.store.state == state and not self._damaged:
             return
         from sweep.dataset import build
 
         started = time.perf_counter()
         made = self._derivation.dataset(self.ledger)
         made.attrs["journal_state"] = state
-        path = self.sweep.store.publish(lambda folder: build.write(made, folder))
+        path = self.stored.store.publish(lambda folder: build.write(made, folder))
         self._damaged = False
         seconds = time.perf_counter() - started
         self._next_flush = time.monotonic() + max(_FLUSH_SECONDS, _FLUSH_SHARE * seconds)
@@ -105,7 +105,7 @@ class Session:
     def _derivation(self) -> Any:
         from sweep.dataset import build
 
-        experiment = self.sweep.experiment
+        experiment = self.stored.experiment
         attributes = {
             "title": experiment.title or experiment.name,
             "source": experiment.source,
@@ -115,14 +115,14 @@ class Session:
             "reference": experiment.reference,
         }
         terms = build.Terms(experiment.epsilon, experiment.delta, experiment.reference, attributes)
-        return build.Derivation(self.sweep.grids, terms)
+        return build.Derivation(self.stored.grids, terms)
 
     def _execute(self, planned: list[tasks.Task], client: Any, spec: "ClusterSpec") -> None:
         from sweep.runner import dispatch
         from sweep.runner.workforce import Started, Workforce
         from sweep.store.view import StoreView
 
-        experiment, store = self.sweep.experiment, self.sweep.store
+        experiment, store = self.stored.experiment, self.stored.store
         view = StoreView(str(store.path.resolve()), store.identity, experiment.keep)
         with _client(client, spec) as ready:
             code.check_workers(ready)
@@ -139,14 +139,14 @@ class Session:
 
 
 @contextmanager
-def recorded(sweep: Sweep, listen: events.Listener) -> Iterator[Session]:
+def recorded(stored: StoredExperiment, listen: events.Listener) -> Iterator[Session]:
     """A session with the store locked; the dataset and the history are right at its end."""
-    store, started = sweep.store, time.monotonic()
+    store, started = stored.store, time.monotonic()
     with store.locked():
-        sweep.check_growth()
-        store.describe(sweep.experiment.text, sweep.cells)
+        stored.check_growth()
+        store.describe(stored.experiment.text, stored.cells)
         tell = events.to_all(history.recorder(store.path), listen)
-        session = Session(sweep, tell)
+        session = Session(stored, tell)
         interrupted = False
         try:
             yield session
@@ -157,8 +157,8 @@ def recorded(sweep: Sweep, listen: events.Listener) -> Iterator[Session]:
             with explained(store.path):
                 session.journal.refresh()
                 session.publish()
-                statuses = sweep.statuses(session.ledger)
-                other = len(sweep.of_other_code(session.ledger))
+                statuses = stored.statuses(session.ledger)
+                other = len(stored.of_other_code(session.ledger))
                 tell(events.RunEnded(statuses, time.monotonic() - started, interrupted, other))
 
 
