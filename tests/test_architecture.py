@@ -1,0 +1,60 @@
+"""Imports run one way: between the packages, and between the rooms of `sweep`."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("workloads", "solvers", "sweep")
+ROOMS = ("experiment", "store", "grid", "plan", "worker", "dataset", "runner", "report")
+"""Each imports from those before it alone; `sweep.errors` and `sweep.events` from none."""
+
+
+def imported(path: Path) -> Iterator[str]:
+    """Full names of all modules and names that a file imports, wherever in it."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield from (f"{node.module}.{name.name}" for name in node.names)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_packages_import_those_below(package):
+    above = PACKAGES[PACKAGES.index(package) + 1 :]
+    foreign = {"dask", "distributed", "xarray", "zarr"} if package != "sweep" else set()
+    wrong = [
+        (path.name, name)
+        for path in (ROOT / package).rglob("*.py")
+        for name in imported(path)
+        if name.partition(".")[0] in {*above, *foreign}
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("room", [*ROOMS, "errors.py", "events.py"])
+def test_rooms_import_those_before(room):
+    before = ROOMS[: ROOMS.index(room)] if room in ROOMS else ()
+    allowed = {*before, room, "errors", "events", "experiments"}
+    files = (
+        [ROOT / "sweep" / room] if room.endswith(".py") else (ROOT / "sweep" / room).glob("*.py")
+    )
+    wrong = [
+        (path.name, name)
+        for path in files
+        for name in imported(path)
+        if name.startswith("sweep.") and name.split(".")[1] not in allowed
+    ]
+    assert wrong == []
+    assert room.endswith(".py") or (ROOT / "sweep" / room).is_dir()
+
+
+def test_every_room_says_what_comes_in_and_what_goes_out():
+    rooms = {path.parent.name for path in (ROOT / "sweep").glob("*/__init__.py")}
+    assert rooms == {*ROOMS, "experiments"}
+    for room in ROOMS:
+        text = ast.get_docstring(ast.parse((ROOT / "sweep" / room / "__init__.py").read_text()))
+        assert "\nIn: " in text, room
+        assert " Out: " in text, room
