@@ -1,6 +1,5 @@
 """What a mechanism is, and the dictionary of all of them."""
 
-import difflib
 import importlib
 import inspect
 import pkgutil
@@ -14,6 +13,7 @@ from solvers import mechanisms as _package
 from solvers import ranges
 from solvers.errors import NotApplicableError, OptionError, UnknownMechanismError
 from workloads.family import Kind
+from workloads.parameters import nearest
 
 
 @dataclass(frozen=True)
@@ -186,12 +186,12 @@ class Mechanism:
         known = self.options_on(kind or self.asks[0])
         if preset is not None and preset not in self.presets:
             raise OptionError(
-                f"mechanism {self.name!r} has no preset {preset!r}{_hint(preset, self.presets)}"
+                f"mechanism {self.name!r} has no preset {preset!r}; {nearest(preset, self.presets)}"
             )
         for name in options:
             if name not in known:
                 raise OptionError(
-                    f"mechanism {self.name!r} has no option {name!r}{_hint(name, known)}"
+                    f"mechanism {self.name!r} has no option {name!r}; {nearest(name, known)}"
                 )
         chosen = {name: parameter.default for name, parameter in known.items()}
         chosen |= {**(self.presets[preset] if preset else {}), **options}
@@ -221,11 +221,5 @@ def find(name: str) -> Mechanism:
     """
     known = all_mechanisms()
     if name not in known:
-        raise UnknownMechanismError(f"no mechanism is called {name!r}{_hint(name, known)}")
+        raise UnknownMechanismError(f"no mechanism is called {name!r}; {nearest(name, known)}")
     return known[name]
-
-
-def _hint(name: str, known: Mapping[str, object]) -> str:
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    listed = ", ".join(known) or "none"
-    return f"; did you mean {near[0]!r}?" if near else f"; there is: {listed}"

@@ -198,9 +198,6 @@ def run(
 @app.command()
 def rerun(
     store: StoreFolder,
-    failed: Annotated[
-        bool, typer.Option("--failed", help="Cells that failed, timed out or were lost (default).")
-    ] = False,
     stale: Annotated[
         bool, typer.Option("--stale", help="Cells that were solved by other code than this.")
     ] = False,
@@ -208,7 +205,8 @@ def rerun(
         str | None,
         typer.Option(
             metavar="CONDITION",
-            help="Cells whose coordinates, status or code ('current', 'other') satisfy it.",
+            help="Cells whose coordinates, status, code ('current', 'other') or other variables "
+            "satisfy it.",
         ),
     ] = None,
     time_limit: Annotated[
@@ -221,17 +219,19 @@ def rerun(
     allow_code: AllowCode = False,
     patience: PatienceOption = None,
 ) -> None:
-    """Solve some cells again; a cell that was ok keeps its result if it now fails.
+    """Solve some cells again: by default the failed, timed-out and lost cells.
+
+    A cell that was ok keeps its result if it now fails.
 
     Example: sweep rerun results/vldb-table5 --where "mechanism == 'CA' and d > 256"
     """
     with _sentences(_resume_hint):
         from sweep.errors import SweepError
-        from sweep.plan.stored import STALE
         from sweep.runner import commands
+        from sweep.runner.selection import STALE
 
-        if failed + stale + (where is not None) > 1:
-            raise SweepError("--failed, --stale and --where exclude each other; give one of them")
+        if stale and where is not None:
+            raise SweepError("--stale and --where exclude each other; give one of them")
         chosen = STALE if stale else where
         spec = _cluster(cluster)
         if allow_code:

@@ -87,7 +87,7 @@ def assemble(positions: Positions, ledger: Ledger, terms: Terms) -> xr.Dataset:
     Returns
     -------
     xarray.Dataset
-        The variables of design.md section 3, with long names and units.
+        With the long name and the units of every variable.
     """
     dims = positions.dimensions
     numbers = derivation.columns(positions, ledger)
@@ -135,6 +135,12 @@ def write(dataset: xr.Dataset | xr.DataTree, path: Path) -> None:
     else:
         encoding = _encoding(dataset)
         dataset.to_zarr(path, mode="w", encoding=encoding, consolidated=True, zarr_format=2)
+
+
+def columns(positions: Positions, ledger: Ledger) -> dict[str, Column]:
+    """Every variable that has one value for each cell, in the order of the grid's cells."""
+    facts = {name: column for name, column, _ in _facts(positions, ledger)}
+    return derivation.columns(positions, ledger) | facts
 
 
 def _facts(positions: Positions, ledger: Ledger) -> list[tuple[str, Column, Any]]:

@@ -65,7 +65,7 @@ def _compared(
     cost = reported("squared_privacy_cost", records)
     total = reported("total_variance", records)
     bound = np.array([ledger.bounds.get(problem, np.nan) for problem in positions.problems])
-    finished = np.array([record is not None and record.state is Status.OK for record in records])
+    finished = np.array([record is not None and record.status is Status.OK for record in records])
     ratio = cost / partner(np.where(finished, cost, np.nan), positions.reference_cells)
     at_cost = total * cost
     return {

@@ -1,6 +1,5 @@
 """Changes to an experiment from the command line: ``--set d=64,128``."""
 
-import difflib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,6 +9,7 @@ import workloads
 from sweep.errors import ExperimentError
 from sweep.experiment import document as documents
 from sweep.experiment.document import Document, Path
+from workloads.parameters import nearest
 
 _WHOLE = ("delta", "epsilon", "keep")
 _SINGLE = ("time_limit", "simulate", "reference")
@@ -104,9 +104,7 @@ def _set(document: Document, key: str, values: list[Any], said: str) -> list[Pat
             if key in owner:
                 paths.append(_set_parameter(block, at, part, key, values, said))
     if not paths:
-        near = difflib.get_close_matches(key, sorted(names), n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]!r}?" if near else f"there is: {', '.join(sorted(names))}"
-        raise ExperimentError(f"{said}: no block takes {key!r}; {hint}")
+        raise ExperimentError(f"{said}: no block takes {key!r}; {nearest(key, sorted(names))}")
     return paths
 
 

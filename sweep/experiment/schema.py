@@ -1,8 +1,7 @@
 """An experiment: what a YAML file says, checked for form, before it becomes cells."""
 
-import difflib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from types import MappingProxyType
@@ -25,6 +24,7 @@ from sweep.experiment.canonical import digest, rounded
 from sweep.experiment.document import Document, Origin
 from sweep.experiment.files import text_of
 from sweep.experiment.published import Claim, PublishedTable
+from workloads.parameters import nearest
 
 _SHIPPED = "sweep.experiments"
 _DERIVED = ("text", "digest", "origin")
@@ -143,7 +143,7 @@ def parse_experiment(text: str, file: str, overrides: changes.Settings = ()) -> 
     content = document.plain()
     for key in content:
         if key not in _FILE_KEYS:
-            raise document.origin.error((key,), f"no such key; {_nearest(key, _FILE_KEYS)}")
+            raise document.origin.error((key,), f"no such key; {nearest(key, _FILE_KEYS)}")
     named = {"name": Path(file).stem, **content}
     try:
         return Experiment(
@@ -183,7 +183,7 @@ def _find(name_or_path: str | Path) -> tuple[str, str]:
     except FileNotFoundError as error:
         raise ExperimentError(
             f"no experiment {str(name_or_path)!r}: neither a file nor one that ships; "
-            f"{_nearest(str(name_or_path), experiments())}"
+            f"{nearest(str(name_or_path), experiments())}"
         ) from error
     except (OSError, ValueError, RuntimeError) as error:
         not_text = isinstance(error, UnicodeDecodeError)
@@ -192,12 +192,6 @@ def _find(name_or_path: str | Path) -> tuple[str, str]:
             f"experiment file {str(name_or_path)!r} cannot be read ({reason}); give the path "
             "of a YAML file"
         ) from error
-
-
-def _nearest(name: str, known: Iterable[str]) -> str:
-    names = list(known)
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    return f"did you mean {near[0]!r}?" if near else f"there is: {', '.join(names)}"
 
 
 _FILE_KEYS = tuple(name for name in Experiment.model_fields if name not in _DERIVED)
@@ -223,7 +217,7 @@ def _explained(error: ValidationError, document: Document) -> ExperimentError:
     said = first["msg"].removeprefix("Value error, ")
     match first["type"]:
         case "extra_forbidden":
-            message = f"no such key; {_nearest(str(path[-1]), _keys(path))}"
+            message = f"no such key; {nearest(str(path[-1]), _keys(path))}"
         case "missing":
             message = f"needs {first['loc'][-1]!r}"
         case "value_error":

@@ -1,25 +1,19 @@
-"""An experiment laid out in a store: its cells, how they stand, and which a condition means."""
+"""An experiment laid out in a store: its cells, and how they stand."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
-from sweep.errors import StoreError, SweepError
+from sweep.errors import StoreError
 from sweep.experiment.schema import Experiment, parse_experiment
-from sweep.grid import conditions
 from sweep.grid.cells import Cell, Grid
 from sweep.grid.expansion import lay_out
 from sweep.plan import tasks
 from sweep.store import code
 from sweep.store.folder import Store, open_
 from sweep.store.journal import Ledger
-from workloads.parameters import nearest
-
-STALE = "code == 'other'"
-"""The condition that holds for the cells that other code has solved."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,61 +97,3 @@ def of_store(store: str | Path) -> StoredExperiment:
     stored = StoredExperiment(experiment, lay_out(experiment), found)
     stored.check_growth()
     return stored
-
-
-def selected(stored: StoredExperiment, ledger: Ledger, where: str | None) -> list[Cell]:
-    """The cells for which a condition holds; those in trouble if there is none.
-
-    It holds for no cell of a group that lacks a coordinate which decides it.
-
-    Raises
-    ------
-    SweepError
-        If the condition is not valid, or is another than `STALE` and holds for no cell.
-    """
-    if where is None:
-        return [cell for id_, cell in stored.cells.items() if ledger.status(id_).troubled]
-    condition = conditions.parse(where)
-    coordinates = [
-        (cell, _coordinates(grid, cell, ledger)) for grid in stored.grids for cell in grid.cells
-    ]
-    known = sorted({name for _, own in coordinates for name in own})
-    for name in sorted(condition.names.difference(known)):
-        raise SweepError(
-            f"condition {where!r} speaks of {name!r}, which is no coordinate of store "
-            f"{str(stored.store.path)!r}; {nearest(name, known)}"
-        )
-    found = {cell.id: cell for cell, own in coordinates if _holds(condition, own)}
-    if not found and where != STALE:
-        raise SweepError(
-            f"condition {where!r} holds for no cell of store {str(stored.store.path)!r}; "
-            "'sweep status' shows what it holds"
-        )
-    return list(found.values())
-
-
-def _coordinates(grid: Grid, cell: Cell, ledger: Ledger) -> dict[str, Any]:
-    return {
-        **grid.scalars,
-        **_companions(grid, cell),
-        **cell.coords,
-        "group": grid.group,
-        "status": ledger.status(cell.id).label,
-        "code": "other" if ledger.is_of_other_code(cell.id, code.digest()) else "current",
-    }
-
-
-def _holds(condition: conditions.Condition, coordinates: Mapping[str, Any]) -> bool:
-    """False too where the group has no such coordinate."""
-    try:
-        return condition.holds(coordinates)
-    except conditions.MissingCoordinateError:
-        return False
-
-
-def _companions(grid: Grid, cell: Cell) -> dict[str, Any]:
-    return {
-        name: values[axis.values.index(cell.coords[axis.name])]
-        for axis in grid.axes
-        for name, values in axis.companions.items()
-    }

@@ -134,7 +134,7 @@ def troubles(found: Iterable[Trouble], *, traces: bool) -> list[RenderableType]:
     lines: list[RenderableType] = []
     for one in shown:
         where = ", ".join(f"{name}={value}" for name, value in one.coords.items())
-        state = one.record.status.replace("_", " ")
+        state = one.record.status.label.replace("_", " ")
         said = f": {one.record.error}" if one.record.error else ""
         lines.append(escape(f"{state}  {one.group} ({where}){said}"))
         if traces and one.record.traceback:

@@ -8,7 +8,7 @@ from sweep import events
 from sweep.errors import SweepError
 from sweep.experiment.schema import Experiment, load_experiment
 from sweep.grid.expansion import expand, refuse_code
-from sweep.plan.stored import StoredExperiment, of_store, selected
+from sweep.plan.stored import StoredExperiment, of_store
 from sweep.runner.session import recorded
 from sweep.store.folder import create
 
@@ -99,8 +99,9 @@ def rerun(
     store : str or Path
         The folder of the results.
     where : str, optional
-        A condition over the coordinates, ``status`` and ``code``, for instance
-        ``"mechanism == 'CA' and d > 256"``; by default the cells that failed, timed out or
+        A condition over the coordinates, ``status``, ``code`` and every other variable that has
+        one value for each cell, for instance ``"mechanism == 'CA' and variance_ratio > 2"``; by
+        default the cells that failed, timed out or
         were lost. ``"code == 'other'"`` holds for the cells that were solved, or whose problem
         was certified, by other code than that of now (``'current'``). A cell that was ``ok``
         keeps its result if it now fails.
@@ -121,6 +122,7 @@ def rerun(
         As for `run`.
     """
     from sweep.runner.clusters import patient
+    from sweep.runner.selection import selected
 
     spec = patient(cluster, patience)
     stored = of_store(store)

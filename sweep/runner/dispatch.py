@@ -237,7 +237,7 @@ class _Execution:
 
     def _settle(self, task: Task, done: TaskOutcome) -> None:
         self._accept(done)
-        statuses = Counter(r.status for r in done.records if isinstance(r, CellRecord))
+        statuses = Counter(r.status.label for r in done.records if isinstance(r, CellRecord))
         self._listen(CellsDone(dict(statuses), task.seconds / self._total))
 
     def _split_or_suspect(self, task: Task, _reason: str) -> None:
@@ -317,7 +317,14 @@ def _said(error: BaseException) -> str:
 
 def _lost(task: Task, reason: str) -> TaskOutcome:
     records = tuple(
-        CellRecord(cell.id, item.key, item.problem, Status.LOST.label, cell.attempt, error=reason)
+        CellRecord(
+            cell=cell.id,
+            solve=item.key,
+            problem=item.problem,
+            status=Status.LOST,
+            attempt=cell.attempt,
+            error=reason,
+        )
         for item in task.items
         if isinstance(item, Solve)
         for cell in item.cells

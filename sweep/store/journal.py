@@ -123,12 +123,12 @@ class Ledger:
     def status(self, cell: str) -> Status:
         """The state of a cell that belongs to the grid."""
         record = self.cells.get(cell)
-        return Status.PENDING if record is None else record.state
+        return Status.PENDING if record is None else record.status
 
     def is_of_other_code(self, cell: str, code: str) -> bool:
         """Whether other code solved a cell, or certified its problem, than this."""
         record = self.cells.get(cell)
-        if record is None or not record.state.final:
+        if record is None or not record.status.final:
             return False
         return record.code != code or self.bound_codes.get(record.problem, code) != code
 
@@ -138,7 +138,7 @@ class Ledger:
         self.bound_codes.pop(problem, None)
 
     def _add_cell(self, record: CellRecord) -> None:
-        state = record.state
+        state = record.status
         if state is not Status.LOST:
             self.attempts[record.cell] = max(self.attempts.get(record.cell, 0), record.attempt)
         if state is Status.OK:
@@ -147,7 +147,7 @@ class Ledger:
         if not math.isnan(bound):
             self._raise_bound(record.problem, bound, record.code)
         known = self.cells.get(record.cell)
-        if known is None or state is Status.OK or known.state is not Status.OK:
+        if known is None or state is Status.OK or known.status is not Status.OK:
             self.cells[record.cell] = record
             self._of_problem.setdefault(record.problem, set()).add(record.cell)
             self._judge(record.cell)
@@ -174,7 +174,7 @@ class Ledger:
         if trouble is None:
             return
         self.cells[cell] = replace(
-            record, status=Status.FAILED.label, numbers={}, curve=None, error=trouble
+            record, status=Status.FAILED, numbers={}, curve=None, error=trouble
         )
         self.solved.pop(record.solve, None)
 

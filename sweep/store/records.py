@@ -29,7 +29,7 @@ class Status(IntEnum):
 
     @property
     def troubled(self) -> bool:
-        """Whether ``sweep rerun --failed`` tries it again."""
+        """Whether ``sweep rerun`` tries it again."""
         return self in (Status.FAILED, Status.TIMEOUT, Status.LOST)
 
 
@@ -41,8 +41,8 @@ class CellRecord:
     ----------
     cell, solve, problem : str
         Its id and the keys of its solve and of its problem.
-    status : str
-        A `Status.label`.
+    status : Status
+        How it stands.
     attempt : int
         Which try it was, from 1; tries that the infrastructure lost do not count.
     host : str
@@ -69,7 +69,7 @@ class CellRecord:
     cell: str
     solve: str
     problem: str
-    status: str
+    status: Status
     attempt: int = 1
     host: str = ""
     started: float = 0.0
@@ -82,11 +82,6 @@ class CellRecord:
     error: str = ""
     traceback: str = ""
     code: str = ""
-
-    @property
-    def state(self) -> Status:
-        """The status as a `Status`."""
-        return Status[self.status.upper()]
 
 
 @dataclass(frozen=True)
@@ -131,11 +126,15 @@ def to_json(record: Record) -> dict[str, Any]:
         for name, value in vars(record).items()
         if value is not None and value != "" and value != {}
     }
+    if isinstance(record, CellRecord):
+        content["status"] = record.status.label
     return {"kind": kind, **content}
 
 
 def from_json(content: Mapping[str, Any]) -> Record:
     """The record of that content; keys that this version does not know are ignored."""
     kind = _KINDS[content["kind"]]
-    known = kind.__dataclass_fields__
-    return kind(**{name: value for name, value in content.items() if name in known})
+    known = {name: content[name] for name in content.keys() & kind.__dataclass_fields__.keys()}
+    if "status" in known:
+        known["status"] = Status[known["status"].upper()]
+    return kind(**known)

@@ -25,7 +25,7 @@ class StoreView:
     interval : float
         Seconds between two recordings of what a task has done so far.
     code : str
-        The code that must solve: that of the process which makes the place.
+        The code that must solve: that of the process which makes the view.
     """
 
     store: str

@@ -59,7 +59,7 @@ def perform(task: Task, view: StoreView, built: Mapping[str, Built]) -> TaskOutc
         return earlier
     difference = code.difference(view.code)
     if difference:
-        nothing = BuildFailure(Status.FAILED.label, difference, "")
+        nothing = BuildFailure(Status.FAILED, difference, "")
         refusals = (outcomes(item, nothing, view, {}) for item in task.items)
         return TaskOutcome(task.name, tuple(chain.from_iterable(refusals)), written=False)
     known: dict[str, Built] = dict(built)

@@ -28,7 +28,7 @@ class Recording:
 
     def __init__(self, task: Task, view: StoreView) -> None:
         self.reachable = view.reachable
-        self._task, self._place = task, view
+        self._task, self._view = task, view
         self._written = left_behind(task, view) if self.reachable else []
         self._fresh: list[Record] = []
         self._done = {identity(record) for record in self._written}
@@ -47,20 +47,20 @@ class Recording:
         """Write what is in memory alone; it stays there if the disk does not take it."""
         with self._lock:
             name = f"{self._task.name}+{len(self._written):06d}-{uuid.uuid4().hex[:8]}"
-            if self._fresh and self._place.write(name, self._fresh):
+            if self._fresh and self._view.write(name, self._fresh):
                 self._written += self._fresh
                 self._fresh = []
 
     def finish(self) -> tuple[tuple[Record, ...], bool]:
         """All records, and whether all of them are in the journal: the task is done."""
         with self._lock:
-            written = self.reachable and self._place.write(self._task.name, self._fresh)
+            written = self.reachable and self._view.write(self._task.name, self._fresh)
             return (*self._written, *self._fresh), written
 
 
 @contextmanager
 def recording(task: Task, view: StoreView) -> Iterator[Recording]:
-    """A task's recording, put down every ``place.interval`` seconds by a thread of its own."""
+    """A task's recording, put down every ``view.interval`` seconds by a thread of its own."""
     made, over = Recording(task, view), threading.Event()
 
     def keep_up() -> None:

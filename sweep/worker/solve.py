@@ -35,7 +35,7 @@ _SENTENCES = (StoreError, solvers.SolverError, workloads.WorkloadError, workload
 class BuildFailure:
     """A workload that could not be built: why."""
 
-    status: str
+    status: Status
     error: str
     traceback: str
 
@@ -60,7 +60,7 @@ def build(spec: Spec, required: str) -> Built:
     """
     difference = code.difference(required)
     if difference:
-        return BuildFailure(Status.FAILED.label, difference, "")
+        return BuildFailure(Status.FAILED, difference, "")
     try:
         files.check_unchanged(spec.params)
         made = workloads.make(spec.name, **spec.params)
@@ -117,7 +117,7 @@ def _solved(
         cell="",
         solve=item.key,
         problem=item.problem,
-        status=Status.PENDING.label,
+        status=Status.PENDING,
         host=socket.gethostname(),
         started=time.time(),
         code=code.digest(),
@@ -166,7 +166,7 @@ def _facts(item: Solve, solution: Any, cost: measure.Cost) -> dict[str, Any]:
     curve = content.pop("curve", None)
     numbers = {name: _number(value) for name, value in content.items()}
     return {
-        "status": (Status.TIMEOUT if solution.timed_out else Status.OK).label,
+        "status": Status.TIMEOUT if solution.timed_out else Status.OK,
         "runtime_s": cost.runtime_s,
         "cpu_s": cost.cpu_s,
         "peak_memory_bytes": cost.peak_memory_bytes,
@@ -191,7 +191,7 @@ def _simulated(cell: CellTask, record: CellRecord, solution: Any) -> CellRecord:
         return replace(record, notes={**record.notes, "simulate": str(error)})
     except BaseException as error:
         _, message, text = _trouble(error)
-        return replace(record, status=Status.FAILED.label, error=message, traceback=text)
+        return replace(record, status=Status.FAILED, error=message, traceback=text)
     numbers = {name: float(value) for name, value in found.items()}
     return replace(record, numbers={**record.numbers, **numbers})
 
@@ -221,7 +221,7 @@ def _plain(content: Any) -> Any:
     return content if isinstance(content, str | int | float | None) else str(content)
 
 
-def _trouble(error: BaseException) -> tuple[str, str, str]:
+def _trouble(error: BaseException) -> tuple[Status, str, str]:
     """Status, last line and traceback of what a cell's code raised, ``SystemExit`` too.
 
     Dask takes ``SystemExit`` and ``KeyboardInterrupt`` for the end of the worker. No real
@@ -237,4 +237,4 @@ def _trouble(error: BaseException) -> tuple[str, str, str]:
         message = "its message cannot be read: its __str__ raises"
         text = "".join([*traceback.format_tb(error.__traceback__), f"{kind}: {message}\n"])
     line = message if isinstance(error, _SENTENCES) else f"{kind}: {message}"
-    return status.label, line.splitlines()[-1], "" if inapplicable else text
+    return status, line.splitlines()[-1], "" if inapplicable else text

@@ -51,7 +51,7 @@ def _late(item: Item, seconds: float) -> list[Record]:
         cell="",
         solve=item.key,
         problem=item.problem,
-        status=Status.TIMEOUT.label,
+        status=Status.TIMEOUT,
         host=socket.gethostname(),
         started=time.time() - seconds,
         error=error,

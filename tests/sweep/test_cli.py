@@ -79,7 +79,7 @@ def test_run_show_status_and_rerun(sweep_command, small_file, on_the_test_cluste
     chosen = sweep_command("rerun", "results/small", "--where", "mechanism == 'GM' and d > 2")
     assert chosen.exit_code == 0, chosen.output
     assert "1 to do" in chosen.output
-    assert sweep_command("rerun", "results/small", "--failed").exit_code == 0
+    assert sweep_command("rerun", "results/small").exit_code == 0
 
 
 def test_troubled_cells_are_the_exit_code_and_their_errors_can_be_read(
@@ -108,7 +108,7 @@ def test_troubled_cells_are_the_exit_code_and_their_errors_can_be_read(
         ("show nowhere", "no store of a sweep"),
         ("status nowhere", "no store of a sweep"),
         ("rerun nowhere", "no store of a sweep"),
-        ("rerun nowhere --failed --where d==1", "exclude each other"),
+        ("rerun nowhere --stale --where d==1", "exclude each other"),
         ("run vldb-table4 --cluster none.yaml", "cluster file 'none.yaml' cannot be read"),
         ("plan vldb-table5 --set colour=red", "colour"),
         ("plan vldb-table5 --set d=64,64", "64"),

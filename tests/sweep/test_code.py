@@ -20,8 +20,8 @@ from sweep.cli import app
 from sweep.errors import ClusterError
 from sweep.grid.cells import MechanismSpec, Spec
 from sweep.plan import tasks
-from sweep.plan.stored import STALE
 from sweep.runner import session, status
+from sweep.runner.selection import STALE
 from sweep.store import code, journal
 from sweep.store import folder as store
 from sweep.store.journal import Ledger
@@ -157,7 +157,7 @@ def test_the_command_says_how_many_and_solves_them(client, small, tmp_path, monk
     said = "2 of 4 cells were solved by other code; 'sweep rerun s --stale' solves them anew"
     assert said in command("status", "s").output
     assert said in command("run", "small.yaml", "--store", "s").output
-    assert "exclude each other" in command("rerun", "s", "--stale", "--failed").stderr
+    assert "exclude each other" in command("rerun", "s", "--stale", "--where", "d==1").stderr
     rerun = command("rerun", "s", "--stale")
     assert rerun.exit_code == 0, rerun.output
     assert "2 to do" in rerun.output
@@ -174,7 +174,7 @@ def test_a_worker_that_joins_with_other_code_solves_nothing(tmp_path):
     place = StoreView(str(made.path), made.identity, code="that of the command")
     done = perform.perform(tasks.Task("t", items), place, {})
     assert not done.written
-    assert done.records[0].status == "failed"
+    assert done.records[0].status.label == "failed"
     assert done.records[1].lower_bound is None
     assert all("that of the command" in record.error for record in done.records)
     built = solve.build(prefix, place.code)

@@ -30,7 +30,7 @@ def grid(*cells, scalars=None, group="g"):
 
 def ok(one, cost, total, **facts):
     numbers = {"squared_privacy_cost": cost, "total_variance": total, **facts.pop("numbers", {})}
-    facts = {"status": "ok", "runtime_s": 0.5, "host": "here", "started": 1.7e9, **facts}
+    facts = {"status": Status.OK, "runtime_s": 0.5, "host": "here", "started": 1.7e9, **facts}
     return CellRecord(one.id, one.solve_key, one.problem_key, numbers=numbers, **facts)
 
 
@@ -94,9 +94,9 @@ def test_every_state_is_told_apart_and_no_number_is_made_up(cells):
     found = derived(
         grid(*cells.values()),
         ok(cells["R", 4], 2.0, 10.0),
-        CellRecord(cells["CA", 4].id, "s", "p", "failed", 2, error="E: broken"),
-        ok(cells["other", 4], 3.0, 1.0, status="timeout", numbers={"lower_bound": 1.5}),
-        CellRecord(cells["R", 8].id, "s", "p", "lost"),
+        CellRecord(cells["CA", 4].id, "s", "p", Status.FAILED, 2, error="E: broken"),
+        ok(cells["other", 4], 3.0, 1.0, status=Status.TIMEOUT, numbers={"lower_bound": 1.5}),
+        CellRecord(cells["R", 8].id, "s", "p", Status.LOST),
     ).isel(replicate=0)
     states = [[Status(int(code)).label for code in row] for row in found.status.values]
     assert states == [["ok", "failed", "timeout"], ["lost", "pending", "absent"]]

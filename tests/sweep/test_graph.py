@@ -8,7 +8,7 @@ from sweep.grid.expansion import expand
 from sweep.plan import costs
 from sweep.plan import tasks as graph
 from sweep.store.journal import Ledger
-from sweep.store.records import BoundRecord, CellRecord
+from sweep.store.records import BoundRecord, CellRecord, Status
 
 COSTS = costs.Costs()
 
@@ -51,7 +51,7 @@ def test_no_certificate_where_the_optimum_is_asked_for_unless_it_failed():
     assert graph.bounds(cells.values(), Ledger(), COSTS) == []
     optimal = next(c for c in cells.values() if c.mechanism.name == "optimal")
     ledger = Ledger()
-    ledger.add([CellRecord(optimal.id, optimal.solve_key, optimal.problem_key, "failed")])
+    ledger.add([CellRecord(optimal.id, optimal.solve_key, optimal.problem_key, Status.FAILED)])
     assert len(graph.bounds(cells.values(), ledger, COSTS)) == 1
 
 
@@ -105,7 +105,7 @@ def test_a_task_splits_into_the_same_work():
 def test_a_cell_whose_solve_was_done_for_another_is_not_solved_again(uniform):
     ca = next(c for c in uniform.values() if c.coords["mechanism"] == "CA")
     ledger = Ledger()
-    done = CellRecord(ca.id, ca.solve_key, ca.problem_key, "ok", numbers={"squared": 2.0})
+    done = CellRecord(ca.id, ca.solve_key, ca.problem_key, Status.OK, numbers={"squared": 2.0})
     ledger.add([replace(done, code="this code")])
     rest = [cell for cell in uniform.values() if cell.id != ca.id]
     reused = graph.reusable(rest, ledger, "this code")
@@ -119,7 +119,7 @@ def test_a_cell_whose_solve_was_done_for_another_is_not_solved_again(uniform):
 def test_attempts_count_on(uniform):
     first = next(iter(uniform.values()))
     ledger = Ledger()
-    ledger.add([CellRecord(first.id, first.solve_key, first.problem_key, "failed", attempt=2)])
+    ledger.add([CellRecord(first.id, first.solve_key, first.problem_key, Status.FAILED, attempt=2)])
     solves = graph.solves([first], ledger, COSTS)
     assert [cell.attempt for cell in solves[0].cells] == [3]
 

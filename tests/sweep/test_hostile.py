@@ -13,8 +13,9 @@ from sweep.experiment.schema import parse_experiment
 from sweep.grid.conditions import parse
 from sweep.grid.expansion import expand
 from sweep.plan import dry_run
-from sweep.plan.stored import of_store, selected
+from sweep.plan.stored import of_store
 from sweep.runner import status
+from sweep.runner.selection import selected
 from sweep.store.journal import Journal
 from sweep.store.records import Status
 from workloads import TargetsError, WorkloadError
@@ -57,7 +58,7 @@ def test_a_condition_is_false_where_a_group_lacks_its_coordinate(client, tmp_pat
     ledger = Journal(found.store.journal).refresh()
     chosen = selected(found, ledger, "mechanism == 'GM' and d > 2")
     assert [(cell.group, cell.coords["d"]) for cell in chosen] == [("prefix", 4)]
-    with pytest.raises(SweepError, match="speaks of 'colour', which is no coordinate"):
+    with pytest.raises(SweepError, match="speaks of 'colour', which store"):
         selected(found, ledger, "colour == 1")
 
 

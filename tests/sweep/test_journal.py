@@ -12,7 +12,7 @@ statuses = st.sampled_from([s.label for s in Status if s > Status.PENDING])
 
 
 def cell(status, attempt=1, cell="a", **facts):
-    return CellRecord(cell, "solve", "problem", status, attempt, **facts)
+    return CellRecord(cell, "solve", "problem", Status[status.upper()], attempt, **facts)
 
 
 def test_a_segment_gives_back_what_was_written(tmp_path):
@@ -46,7 +46,7 @@ def test_the_last_ok_wins_else_the_last_word(said):
     records = [cell(status, attempt=n) for n, status in enumerate(said)]
     ledger = Ledger()
     ledger.add(records)
-    good = [record for record in records if record.status == "ok"]
+    good = [record for record in records if record.status.label == "ok"]
     assert ledger.cells["a"] == (good[-1] if good else records[-1])
 
 

@@ -1,3 +1,4 @@
+import socket
 from collections import Counter
 from dataclasses import replace
 
@@ -13,7 +14,9 @@ from sweep.errors import StoreError, SweepError
 from sweep.grid.cells import MechanismSpec, Spec
 from sweep.plan import tasks
 from sweep.plan.stored import of_store
+from sweep.runner.selection import selected
 from sweep.store import code
+from sweep.store.journal import Journal
 from sweep.store.records import BoundRecord, Status
 from sweep.store.view import StoreView
 from sweep.worker import perform, solve
@@ -90,7 +93,7 @@ def test_a_cell_that_fails_is_recorded_and_stops_nothing(client, small, tmp_path
         dataset = sweep.run(small(), tmp_path / "s", client)
     assert states(dataset) == {"ok": 3, "failed": 1}
     assert "ValueError: broken on purpose" in dataset.error.values.ravel()
-    (failed,) = [r for r in records(tmp_path / "s") if r.status == "failed"]
+    (failed,) = [r for r in records(tmp_path / "s") if r.status.label == "failed"]
     assert "faults.py" in failed.traceback
     assert np.isnan(dataset.squared_privacy_cost.where(dataset.status == Status.FAILED)).all()
 
@@ -115,7 +118,7 @@ def test_a_solver_that_ends_the_process_or_cannot_say_why_fails_its_cell_alone(
     with injected(client, tmp_path, Fault(kind, "GM", times=1)):
         dataset = sweep.run(small("[2, 4]", "[IP, GM, CA]"), tmp_path / "s", client)
     assert states(dataset) == {"ok": 5, "failed": 1}
-    (failed,) = [record for record in records(tmp_path / "s") if record.status == "failed"]
+    (failed,) = [record for record in records(tmp_path / "s") if record.status.label == "failed"]
     assert failed.error.startswith(RUDE[kind])
     assert "faults.py" in failed.traceback
     assert set(client.scheduler_info()["workers"]) == workers
@@ -130,7 +133,7 @@ def test_a_workload_function_that_ends_the_process_fails_its_cells_alone(client,
     for built in ({}, {"w": elsewhere}):
         future = client.submit(perform.perform, task, StoreView("", ""), built, pure=False)
         done = future.result(timeout=30)
-        assert [record.status for record in done.records] == ["failed", "ok"]
+        assert [record.status.label for record in done.records] == ["failed", "ok"]
         assert RUDE[kind] in done.records[0].error
         assert "faults.py" in done.records[0].traceback
 
@@ -192,7 +195,7 @@ def test_the_watchdog_covers_building_the_workload(client, tmp_path):
             perform.perform, task, StoreView(str(place.path), place.identity), {}
         )
         done = future.result(timeout=60)
-    assert [record.status for record in done.records] == ["timeout", "ok"]
+    assert [record.status.label for record in done.records] == ["timeout", "ok"]
 
 
 def test_the_time_limit_reaches_mechanisms_that_take_one(client, small, tmp_path):
@@ -208,13 +211,35 @@ def test_chosen_cells_run_again_and_keep_what_was_ok(client, small, tmp_path, re
     before = sweep.run(small(), tmp_path / "s", client).load()
     with injected(client, tmp_path, Fault("raise", "GM")):
         after = sweep.rerun(tmp_path / "s", "mechanism == 'GM' and d > 2", client)
-    assert Counter(r.status for r in records(tmp_path / "s")) == {"ok": 4, "failed": 1}
+    assert Counter(r.status.label for r in records(tmp_path / "s")) == {"ok": 4, "failed": 1}
     np.testing.assert_array_equal(after.squared_privacy_cost, before.squared_privacy_cost)
     with pytest.raises(SweepError, match="holds for no cell"):
         sweep.rerun(tmp_path / "s", "d > 1000", client)
-    with pytest.raises(SweepError, match="which is no coordinate of store"):
+    with pytest.raises(SweepError, match=r"which store .* does not have"):
         sweep.rerun(tmp_path / "s", "colour == 'red'", client)
     assert states(sweep.rerun(tmp_path / "s", "status == 'failed' or d == 2", client)) == {"ok": 4}
+
+
+def test_conditions_speak_of_everything_that_a_cell_has(client, small, tmp_path):
+    # on prefixes IP costs d times min c, GM the number of queries, which is d as well
+    sweep.run(small(), tmp_path / "s", client)
+    stored = of_store(tmp_path / "s")
+    ledger = Journal(stored.store.journal).refresh()
+
+    def chosen(where):
+        return {(cell.mechanism.name, cell.coords["d"]) for cell in selected(stored, ledger, where)}
+
+    assert chosen("squared_privacy_cost > 3") == {("IP", 4), ("GM", 4)}
+    assert chosen("variance_ratio == 1 and mechanism == 'IP'") == {("IP", 2), ("IP", 4)}
+    assert chosen(f"host == '{socket.gethostname()}' and runtime_s < 1000 and attempt == 1") == {
+        (mechanism, d) for mechanism in ("IP", "GM") for d in (2, 4)
+    }
+    with pytest.raises(SweepError, match="holds for no cell"):
+        chosen("iterations > 0 or gap < -1")  # closed forms take none
+    with pytest.raises(SweepError, match=r"'epsilon_at_targets', which a cell has for every delta"):
+        chosen("epsilon_at_targets < 1")
+    with pytest.raises(SweepError, match="did you mean 'variance_ratio'"):
+        chosen("variance_ration > 1")
 
 
 def test_several_groups_are_one_tree(client, tmp_path):
@@ -328,9 +353,9 @@ def test_parts_of_a_task_that_killed_its_workers_do_not_do_its_work_again(
     with injected(client, tmp_path, *dies):
         with pytest.raises(KilledWorker):
             client.submit(perform.perform, task, place, {}, pure=False).result(timeout=60)
-        parts = client.map(perform.perform, task.alone(), place=place, built={}, pure=False)
+        parts = client.map(perform.perform, task.alone(), view=place, built={}, pure=False)
         done = client.gather(parts)
-    assert [[r.status for r in one.records] for one in done] == [["ok"]] * 8
+    assert [[r.status.label for r in one.records] for one in done] == [["ok"]] * 8
     assert (tmp_path / "fault-0").stat().st_size == 8 + 2
     assert Counter(r.cell for r in records(made.path)) == {f"c{n}": 1 for n in range(8)}
 
@@ -359,7 +384,7 @@ def test_arrays_that_cannot_be_kept_fail_their_cells_with_a_sentence(tmp_path, s
     items = tasks.solves(cells, journal.Ledger(), costs.Costs())
     elsewhere = StoreView(str(place.path), "else", keep=("covariance",))
     done = perform.perform(tasks.Task("r1", tuple(items)), elsewhere, {})
-    assert {record.status for record in done.records} == {"failed"}
+    assert {record.status.label for record in done.records} == {"failed"}
     assert all("put the store on a disk" in record.error for record in done.records)
     assert not list((place.path / "arrays").iterdir())
 
@@ -373,7 +398,7 @@ def test_a_workload_that_cannot_be_built_fails_its_cells_only(tmp_path):
     )
     bound = tasks.Bound("p1", "w1", nowhere, uniform)
     done = perform.perform(tasks.Task("t", (lost, fine, bound)), StoreView(str(tmp_path), ""), {})
-    assert [r.status for r in done.records[:2]] == ["failed", "ok"]
+    assert [r.status.label for r in done.records[:2]] == ["failed", "ok"]
     assert "gone.npy" in done.records[0].error
     assert done.records[2].lower_bound is None
 

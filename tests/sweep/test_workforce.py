@@ -89,7 +89,7 @@ def test_workers_that_end_in_mid_run_are_asked_for_again(small, tmp_path, monkey
             listen=heard.append,
         )
     assert (dataset.status == Status.OK).all()
-    assert {record.status for record in records(tmp_path / "s")} == {"ok"}
+    assert {record.status.label for record in records(tmp_path / "s")} == {"ok"}
 
 
 @pytest.mark.parametrize("patience", [-1.0, float("nan")])

@@ -1,0 +1,130 @@
+"""Which cells of a store a condition means.
+
+It may speak of all that the dataset holds of one cell: coordinates, numbers such as
+``variance_ratio``, and who solved it, when and how it ended.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from sweep.dataset import build
+from sweep.dataset.positions import Positions
+from sweep.errors import SweepError
+from sweep.grid import conditions
+from sweep.grid.cells import Cell, Grid
+from sweep.plan.stored import StoredExperiment
+from sweep.store import code
+from sweep.store.journal import Ledger
+from workloads.parameters import nearest
+
+STALE = "code == 'other'"
+"""The condition that holds for the cells that other code has solved."""
+
+_BY_BUDGET = {"epsilon_at_targets": "delta", "variance_ratio_at_budget": "epsilon and delta"}
+
+
+def selected(stored: StoredExperiment, ledger: Ledger, where: str | None) -> list[Cell]:
+    """The cells for which a condition holds.
+
+    It holds for no cell that lacks a value which decides it: a coordinate that its group does
+    not have, or a number that it does not have (a failed cell has no ``gap``).
+
+    Parameters
+    ----------
+    stored : StoredExperiment
+        Where to look.
+    ledger : Ledger
+        What its journal says.
+    where : str, optional
+        The condition; the cells that failed, timed out or were lost if there is none.
+
+    Returns
+    -------
+    list of Cell
+
+    Raises
+    ------
+    SweepError
+        If the condition is not valid, or is another than `STALE` and holds for no cell.
+    """
+    if where is None:
+        return [cell for id_, cell in stored.cells.items() if ledger.status(id_).troubled]
+    condition = conditions.parse(where)
+    tables = [_columns(grid, stored, ledger) for grid in stored.grids]
+    _check_names(condition, {name for table in tables for name in table}, stored)
+    found = {
+        cell.id: cell
+        for grid, table in zip(stored.grids, tables, strict=True)
+        for cell, values in zip(grid.cells, _rows(grid, table, condition.names), strict=True)
+        if _holds(condition, values)
+    }
+    if not found and where != STALE:
+        raise SweepError(
+            f"condition {where!r} holds for no cell of store {str(stored.store.path)!r}; "
+            "'sweep status' shows what it holds"
+        )
+    return list(found.values())
+
+
+def _columns(grid: Grid, stored: StoredExperiment, ledger: Ledger) -> dict[str, Iterable[Any]]:
+    """One value for every cell of a grid, by name."""
+    of_dataset = build.columns(Positions(grid, stored.experiment.reference), ledger)
+    ours = code.digest()
+    ids = [cell.id for cell in grid.cells]
+    return {
+        **of_dataset,
+        **{name: [value] * len(ids) for name, value in grid.scalars.items()},
+        **{name: _companions(grid, name) for axis in grid.axes for name in axis.companions},
+        **{axis.name: [cell.coords[axis.name] for cell in grid.cells] for axis in grid.axes},
+        "group": [grid.group] * len(ids),
+        "status": [ledger.status(id_).label for id_ in ids],
+        "code": ["other" if ledger.is_of_other_code(id_, ours) else "current" for id_ in ids],
+    }
+
+
+def _companions(grid: Grid, name: str) -> list[Any]:
+    (axis,) = (axis for axis in grid.axes if name in axis.companions)
+    values = dict(zip(axis.values, axis.companions[name], strict=True))
+    return [values[cell.coords[axis.name]] for cell in grid.cells]
+
+
+def _rows(
+    grid: Grid, table: Mapping[str, Iterable[Any]], names: frozenset[str]
+) -> Iterator[dict[str, Any]]:
+    """The values of every cell, those that it lacks left out."""
+    columns = {name: list(map(_plain, table[name])) for name in names if name in table}
+    for at in range(len(grid.cells)):
+        yield {name: column[at] for name, column in columns.items() if column[at] is not None}
+
+
+def _plain(value: Any) -> Any:
+    """As a condition compares it; None for no number and no time."""
+    if isinstance(value, np.datetime64):
+        return None if np.isnat(value) else str(value)
+    plain = value.item() if isinstance(value, np.generic) else value
+    return None if isinstance(plain, float) and math.isnan(plain) else plain
+
+
+def _check_names(
+    condition: conditions.Condition, known: set[str], stored: StoredExperiment
+) -> None:
+    for name in sorted(condition.names - known):
+        if name in _BY_BUDGET:
+            raise SweepError(
+                f"condition {condition.text!r} speaks of {name!r}, which a cell has for every "
+                f"{_BY_BUDGET[name]}; use squared_privacy_cost, or the dataset itself"
+            )
+        raise SweepError(
+            f"condition {condition.text!r} speaks of {name!r}, which store "
+            f"{str(stored.store.path)!r} does not have; {nearest(name, sorted(known))}"
+        )
+
+
+def _holds(condition: conditions.Condition, values: Mapping[str, Any]) -> bool:
+    try:
+        return condition.holds(values)
+    except conditions.MissingCoordinateError:
+        return False
