@@ -60,7 +60,7 @@ def from_dual(
         iterations=result.iterations,
         converged=result.converged,
         timed_out=result.timed_out,
-        weights=Weights(result.point.p, result.point.q),
+        weights=Weights(result.proof.p, result.proof.q),
         notes={
             "factorisations": result.factorisations,
             "products": result.products,

@@ -38,7 +38,7 @@ class Factors:
 
     @property
     def structured(self) -> bool:
-        """Whether the queries are known by their structure rather than held."""
+        """Whether the queries are known by their structure rather than dense."""
         return not isinstance(self.operator, Explicit)
 
     @property
@@ -57,8 +57,8 @@ class Factors:
         return self.rank if self.basis is None else self.basis.shape[1]
 
 
-def held(left: Array, basis: Array | None) -> Factors:
-    """Factors whose queries are held as a dense matrix."""
+def dense(left: Array, basis: Array | None) -> Factors:
+    """Factors whose queries are a dense matrix."""
     return Factors(Explicit(left), basis)
 
 
@@ -98,18 +98,18 @@ def factorise(scaled: Matrix) -> Factors:
         With the identity as basis where W has rank d, with W's own rows where it has
         rank m < d, with an orthonormal basis of the row space otherwise.
     """
-    dense = np.asarray(scaled.todense()) if sp.issparse(scaled) else scaled
-    m, d = dense.shape
-    norms = np.linalg.norm(dense, axis=1)
-    unit = dense / np.where(norms > 0, norms, 1.0)[:, None]
+    matrix = np.asarray(scaled.todense()) if sp.issparse(scaled) else scaled
+    m, d = matrix.shape
+    norms = np.linalg.norm(matrix, axis=1)
+    unit = matrix / np.where(norms > 0, norms, 1.0)[:, None]
     gram = unit.T @ unit if m >= d else unit @ unit.T
     if factor_if_well_conditioned(gram, _WELL_CONDITIONED) is not None:
-        return held(dense, None) if m >= d else held(np.eye(m), dense)
+        return dense(matrix, None) if m >= d else dense(np.eye(m), matrix)
     _, singular, right = sla.svd(unit, full_matrices=False, check_finite=False)
     rank = int(np.sum(singular > 10 * max(m, d) * np.finfo(float).eps * singular[0]))
     if rank == d:
-        return held(dense, None)
-    return held(dense @ right[:rank].T, right[:rank])
+        return dense(matrix, None)
+    return dense(matrix @ right[:rank].T, right[:rank])
 
 
 def factor_if_well_conditioned(gram: Array, least: float) -> Array | None:

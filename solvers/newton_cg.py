@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.linalg as sla
 
-from solvers.deadline import Deadline
 from solvers.softmax import Hessian, Iterate, SoftMax, with_ratios
 from solvers.solution import quadratic_forms
+from solvers.stopping import Deadline
 from workloads.operators import Array
 from workloads.operators.blas import inner
 

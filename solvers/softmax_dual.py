@@ -25,11 +25,11 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg as sla
 
-from solvers.deadline import Deadline
 from solvers.dual import DualResult, Weights
 from solvers.factors import Factors
-from solvers.interior_point import Point, WeightProgram, evaluate
-from solvers.newton_system import NewtonSystem
+from solvers.optimiser import BlocksPoint
+from solvers.optimiser.blocks import one_block
+from solvers.stopping import Deadline
 from workloads.operators import Array
 
 _FIRST_SHARPNESS = 10.0
@@ -81,7 +81,7 @@ class _Level:
     t: Array
     barrier: float
 
-    def value(self, point: Point) -> float:
+    def value(self, point: BlocksPoint) -> float:
         smooth = (self.barrier - point.x / self.t) @ np.log(point.x)
         return 2 * point.spectrum.nuclear_norm + float(smooth)
 
@@ -89,14 +89,13 @@ class _Level:
         """What the soft maxima can cost at the level's optimum, relative to Δ²."""
         return float(np.log(self.t.size) * (1 / self.t.min() + 1 / self.t.max())) / norm
 
-    def newton(self, point: Point) -> tuple[Array, float, int]:
+    def newton(self, point: BlocksPoint) -> tuple[Array, float, int]:
         """The step of log x, the Newton decrement, and the products that it took."""
-        program, x = point.program, point.x
+        x, groups = point.x, point.blocks.groups
         slope = x * (point.gradient - np.log(x) / self.t) + self.barrier
         curvature = x / self.t + self.barrier
-        free_share = x[program.factors.cells :] / point.q
-        system = NewtonSystem(point.spectrum, free_share, curvature, x[:, None] * program.groups)
-        step, _ = system.solve(slope, np.zeros(program.groups.shape[1]), _REDUCTION)
+        system = point.newton_system(curvature, x[:, None] * groups)
+        step, _ = system.solve(slope, np.zeros(2), _REDUCTION)
         return step, float(step @ slope), system.products
 
 
@@ -130,17 +129,18 @@ def minimise(
         The last t1.
     """
     point = _first_point(factors, omega, start)
-    norm, columns = point.spectrum.nuclear_norm, point.program.groups[:, 0] > 0
+    norm, columns = point.spectrum.nuclear_norm, point.blocks.groups[:, 0] > 0
     sharpness = _FIRST_SHARPNESS / norm
     aim = max(settings.tol, _SMALLEST_AIM)
     finest = _FINEST_SHARPNESS * np.log(columns.size) / (aim * norm)
     barrier = _BARRIER_SHARE * aim * norm / columns.size
     level = _Level(np.full(columns.size, sharpness), barrier)
-    lower, upper, best = 0.0, np.inf, point
+    lower, upper, best, proof = 0.0, np.inf, point, point
     iterations, products, factorisations = 0, 0, 1
     while True:
         low, high = _bounds(point)
-        lower = max(lower, low)
+        if low > lower:
+            lower, proof = low, point
         if high < upper:
             upper, best = high, point
         converged = upper <= lower * (1 + settings.tol)
@@ -159,6 +159,7 @@ def minimise(
             break
     result = DualResult(
         best,
+        proof,
         lower,
         upper,
         best.spectrum.covariance(),
@@ -171,23 +172,19 @@ def minimise(
     return result, sharpness
 
 
-def _first_point(factors: Factors, omega: Array, start: Weights | None) -> Point:
-    d, m = factors.cells, factors.queries
-    groups = np.zeros((d + m, 2))
-    groups[:d, 0] = groups[d:, 1] = 1
-    program = WeightProgram(factors, omega, True, np.zeros(d + m), groups)
-    uniform = groups @ (1 / groups.sum(axis=0))
+def _first_point(factors: Factors, omega: Array, start: Weights | None) -> BlocksPoint:
+    blocks = one_block(factors, omega)
     if start is None:
-        return evaluate(program, uniform)
-    near = start.resized(d, m)
+        return blocks.at(blocks.uniform)
+    near = start.resized(factors.cells, factors.queries)
     x = np.concatenate([near.p, near.q])
-    return evaluate(program, _normalised(x, groups, _SMALLEST_START * uniform))
+    return blocks.at(_normalised(x, blocks.groups, _SMALLEST_START * blocks.uniform))
 
 
-def _bounds(point: Point) -> tuple[float, float]:
+def _bounds(point: BlocksPoint) -> tuple[float, float]:
     """On the square of half the objective; Σ is scaled to balance its two sides."""
     ratios = point.variance_ratios
-    accuracy = float(ratios.max() + point.program.offset @ ratios)
+    accuracy = float(ratios.max() + point.blocks.offset @ ratios)
     return point.spectrum.nuclear_norm**2, float(point.profile.max()) * accuracy
 
 
@@ -198,8 +195,8 @@ def _normalised(x: Array, groups: Array, least: Array | float) -> Array:
 
 
 def _line_search(
-    point: Point, level: _Level, direction: Array, decrement: float, settings: Settings
-) -> tuple[Point | None, int]:
+    point: BlocksPoint, level: _Level, direction: Array, decrement: float, settings: Settings
+) -> tuple[BlocksPoint | None, int]:
     """Algorithm 3 along ``x exp(length * direction)``, renormalised; None if it stalls.
 
     At the optimum no weight is below barrier / norm: none needs to go further.
@@ -212,7 +209,7 @@ def _line_search(
         x = point.x * np.exp(np.minimum(length * direction, _LARGEST_EXPONENT))
         trials += 1
         try:
-            moved = evaluate(point.program, _normalised(x, point.program.groups, least))
+            moved = point.blocks.at(_normalised(x, point.blocks.groups, least))
         except (sla.LinAlgError, ValueError):
             length *= settings.beta
             continue

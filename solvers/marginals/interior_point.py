@@ -1,24 +1,13 @@
-"""A primal-dual interior point for `solvers.marginals.program`, in the constraints' weights.
-
-The dual is to maximise ``2 sum(sqrt(A.T (q + omega)))`` over the simplex. At its optimum
-v = (A.T (q + omega))^-1/2 has ``A v + u = tau`` with slacks u >= 0 and q u = 0. Newton steps on
-q u = mu with Mehrotra's predictor and corrector; the matrix of a step is
-diag(u/q) + A diag(v³/2) A.T.
-"""
+"""The certified optimum of `solvers.marginals.program`, in the constraints' weights."""
 
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from solvers.deadline import Deadline
 from solvers.marginals.program import Program
-from solvers.marginals.system import Solve, System
+from solvers.optimiser import scalar_blocks
+from solvers.stopping import Deadline, Stopping
 from workloads.operators import Array
-
-_WARM_STEPS = 5
-_STEP_TO_BOUNDARY = 0.99
-_SMALLEST_CENTRING = 1e-5
-_LEAST_FIRST_SLACK = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,69 +72,14 @@ def minimise(
     -------
     Optimum
     """
-    deadline = Deadline.after(time_limit)
-    system = System(program.matrix)
-    at = _start(program)
-    best = Optimum(at.v, at.q).improved(program, at.q, at.v)
-    while best.gap > tol and best.iterations < max_iterations and not deadline.passed:
-        at = _newton(program, system, at)
-        best = replace(best.improved(program, at.q, at.v), iterations=best.iterations + 1)
-    converged = best.gap <= tol
-    return replace(best, converged=converged, timed_out=deadline.passed and not converged)
-
-
-@dataclass(frozen=True, eq=False)
-class _Iterate:
-    """Weights q, slacks u, the level tau of the largest ratios, and what follows from q."""
-
-    q: Array
-    u: Array
-    tau: float
-    v: Array
-    ratios: Array
-
-
-def _iterate(program: Program, q: Array, u: Array, tau: float) -> _Iterate:
-    v = program.inner(q)
-    return _Iterate(q, u, tau, v, program.ratios(v))
-
-
-def _start(program: Program) -> _Iterate:
-    """Weights after some multiplicative steps, whose fixed points are the optima."""
-    q = np.full(program.omega.size, 1 / program.omega.size)
-    for _ in range(_WARM_STEPS):
-        ratios = program.ratios(program.inner(q))
-        q = q * np.maximum(ratios / ratios.max(), 1e-3)
-        q = q / q.sum()
-    ratios = program.ratios(program.inner(q))
-    tau = float(q @ ratios)
-    return _iterate(program, q, np.maximum(tau - ratios, _LEAST_FIRST_SLACK * tau), tau)
-
-
-def _newton(program: Program, system: System, at: _Iterate) -> _Iterate:
-    """A predictor to q u = 0, then a corrector to the mu that it promises."""
-    q, u = at.q, at.u
-    solve = system.factorised(q / u, at.v**3 / 2)
-    ones = solve(np.ones_like(q))
-    mu = float(q @ u) / q.size
-    dq, du, _ = _step(at, solve, ones, np.zeros_like(q))
-    reach = min(_reach(q, dq), _reach(u, du), 1.0)
-    ahead = float((q + reach * dq) @ (u + reach * du)) / q.size
-    centring = max((ahead / mu) ** 3, _SMALLEST_CENTRING) * mu
-    dq, du, dtau = _step(at, solve, ones, centring - np.clip(dq * du, -10 * mu, 10 * mu))
-    length = min(_STEP_TO_BOUNDARY * min(_reach(q, dq), _reach(u, du)), 1.0)
-    return _iterate(program, q + length * dq, u + length * du, at.tau + length * dtau)
-
-
-def _step(at: _Iterate, solve: Solve, ones: Array, target: Array) -> tuple[Array, Array, float]:
-    """The step of q, u and tau towards ``q u = target``; ``ones`` is the solution for ones."""
-    free = solve(target / at.q - at.tau + at.ratios)
-    dtau = float((free.sum() + at.q.sum() - 1) / ones.sum())
-    dq = free - dtau * ones
-    return dq, (target - at.u * dq) / at.q - at.u, dtau
-
-
-def _reach(x: Array, dx: Array) -> float:
-    """The longest step that keeps x + step * dx non-negative."""
-    steepest = float((dx / x).min())
-    return np.inf if steepest >= 0 else -1.0 / steepest
+    stopping = Stopping(tol, max_iterations, Deadline.after(time_limit))
+    progress = scalar_blocks.minimise(program, stopping)
+    return Optimum(
+        progress.best.v,
+        progress.proof.x,
+        progress.lower,
+        progress.upper,
+        progress.iterations,
+        progress.converged,
+        progress.timed_out,
+    )

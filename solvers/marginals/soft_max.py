@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from solvers.deadline import Deadline
 from solvers.marginals.interior_point import Optimum
 from solvers.marginals.program import Program
-from solvers.marginals.system import System
+from solvers.optimiser.low_rank_system import LowRankSystem
+from solvers.stopping import Deadline
 from workloads.operators import Array
 
 _FIRST_SHARPNESS = 10.0
@@ -65,9 +65,9 @@ class Level:
     def value(self, q: Array) -> float:
         """The objective, a constant apart."""
         smooth = q @ self.program.log_counts / self.t + (self.barrier - q / self.t) @ np.log(q)
-        return 2 * self.program.norm(q) + float(smooth)
+        return 2 * self.program.nuclear_norm(q) + float(smooth)
 
-    def newton(self, system: System, q: Array) -> tuple[Array, float]:
+    def newton(self, system: LowRankSystem, q: Array) -> tuple[Array, float]:
         """The step of log q along the simplex, and the Newton decrement."""
         v = self.program.inner(q)
         entropy = (self.program.log_counts - np.log(q)) / self.t
@@ -81,7 +81,7 @@ class Level:
     def gap(self, norm: float) -> float:
         """About the gap of the largest ratio at its maximiser."""
         entropy = float(np.logaddexp.reduce(self.program.log_counts)) / self.t
-        return (entropy + self.barrier * self.program.omega.size) / norm
+        return (entropy + self.barrier * self.program.offset.size) / norm
 
 
 def soften(
@@ -105,10 +105,10 @@ def soften(
         The last t.
     """
     deadline = Deadline.after(time_limit)
-    system = System(program.matrix)
+    system = LowRankSystem(program.matrix)
     count = float(np.logaddexp.reduce(program.log_counts))
     uniform = np.exp(program.log_counts - count)
-    norm = program.norm(uniform)
+    norm = program.nuclear_norm(uniform)
     barrier = _BARRIER_SHARE * settings.tol * norm / uniform.size
     q = _normalised(uniform, barrier / norm)
     level = Level(program, _FIRST_SHARPNESS / norm, barrier)
@@ -140,7 +140,7 @@ def _line_search(
     """Algorithm 3 along ``q exp(length * direction)``, renormalised; None if it stalls."""
     value = level.value(q)
     allowed = value - _ROUNDING * abs(value)
-    least = level.barrier / level.program.norm(q)
+    least = level.barrier / level.program.nuclear_norm(q)
     length = 1.0
     while length > _SMALLEST_STEP:
         moved = q * np.exp(np.minimum(length * direction, _LARGEST_EXPONENT))

@@ -30,11 +30,11 @@ import numpy as np
 import scipy.linalg as sla
 from scipy.special import logsumexp, softmax
 
-from solvers.deadline import Deadline
 from solvers.errors import OptionError
 from solvers.method import Method, Work
 from solvers.problem import Problem
 from solvers.solution import Solution, from_covariance
+from solvers.stopping import Deadline
 from solvers.strategy import compact
 from workloads.operators import Array
 

@@ -15,9 +15,9 @@ from dataclasses import replace
 import numpy as np
 
 from solvers.method import Method, Work
+from solvers.optimiser.spectrum import spectrum
 from solvers.problem import Problem
 from solvers.solution import Solution, from_covariance
-from solvers.spectral import spectrum
 
 
 def solve(problem: Problem) -> Solution:

@@ -20,14 +20,14 @@ from itertools import islice
 import numpy as np
 
 from solvers import basis as bases
-from solvers.deadline import Deadline
 from solvers.errors import OptionError
 from solvers.method import Method, Work
 from solvers.newton_cg import Direction, Settings, line_search
+from solvers.optimiser.spectrum import spectrum
 from solvers.problem import Problem
 from solvers.softmax import Hessian, Iterate, SoftMax, begin, weights
 from solvers.solution import Solution, from_covariance
-from solvers.spectral import spectrum
+from solvers.stopping import Deadline
 from workloads.operators.blas import inner
 
 

@@ -28,11 +28,11 @@ from collections.abc import Iterator
 import numpy as np
 import scipy.linalg as sla
 
-from solvers.deadline import Deadline
 from solvers.errors import OptionError, SolveFailedError
 from solvers.method import Method, Work
 from solvers.problem import Problem
 from solvers.solution import Solution, from_covariance
+from solvers.stopping import Deadline
 from solvers.strategy import compact
 from workloads.operators import Array
 

@@ -8,14 +8,14 @@ import numpy as np
 
 from solvers import dual
 from solvers.checked import from_dual
-from solvers.deadline import Deadline
 from solvers.dual import DualResult
 from solvers.errors import OptionError, SolveFailedError
 from solvers.method import Method, Work
-from solvers.newton_system import heaviest_count
+from solvers.optimiser.newton_system import heaviest_count
 from solvers.problem import Problem
 from solvers.refined import Level, refine
 from solvers.solution import Solution
+from solvers.stopping import Deadline
 from workloads import from_matrix
 from workloads.operators import Array
 
@@ -159,7 +159,7 @@ def _refine(
     """The result with the covariance that is least in the refined ordering."""
     factors = problem.factors
     scale = float(factors.operator.quadratic_forms(result.covariance).max())
-    first = Level(result.covariance / scale, result.point.p / result.point.p.sum(), result.gap)
+    first = Level(result.covariance / scale, result.proof.p / result.proof.p.sum(), result.gap)
     try:
         found = refine(factors, first, _REFINED_TOL, deadline)
     except np.linalg.LinAlgError as error:

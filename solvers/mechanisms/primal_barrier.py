@@ -31,11 +31,11 @@ from functools import cached_property
 import numpy as np
 import scipy.linalg as sla
 
-from solvers.deadline import Deadline
 from solvers.errors import NotApplicableError
 from solvers.method import Method, Work
 from solvers.problem import Problem
 from solvers.solution import Solution, from_covariance, quadratic_forms
+from solvers.stopping import Deadline
 from workloads.operators import Array
 
 LARGEST_BYTES = 4 * 2**30

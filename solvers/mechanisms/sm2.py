@@ -9,13 +9,13 @@ import scipy.linalg as sla
 from solvers import basis as bases
 from solvers import certificate, dual, newton_cg, softmax, softmax_dual
 from solvers.checked import from_dual
-from solvers.deadline import Deadline
 from solvers.errors import OptionError
 from solvers.method import Method, Work
-from solvers.newton_system import heaviest_count
+from solvers.optimiser.newton_system import heaviest_count
+from solvers.optimiser.spectrum import spectrum
 from solvers.problem import Problem
 from solvers.solution import Solution, from_covariance
-from solvers.spectral import spectrum
+from solvers.stopping import Deadline
 from workloads.operators import Array, Explicit
 
 Algorithm = Literal["dual", "newton-cg"]

@@ -10,12 +10,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from solvers.certified import Certified
-from solvers.deadline import Deadline
 from solvers.errors import NotApplicableError
 from solvers.method import Method, Work
 from solvers.problem import Problem
 from solvers.products.structure import factors
 from solvers.solution import Solution
+from solvers.stopping import Deadline
 from workloads import QueryGraph, Workload
 from workloads.operators import LARGEST_MATRIX_BYTES, Array, Kronecker, Matrix
 from workloads.workload import LARGEST_LISTED

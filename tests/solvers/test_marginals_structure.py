@@ -5,7 +5,6 @@ from itertools import chain, combinations
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from marginal_problems import make, problems
@@ -15,10 +14,13 @@ from scipy.special import logsumexp
 import solvers
 import workloads
 from solvers import certificate
-from solvers.marginals import FORMS, MarginalsSolution, structure, system
+from solvers.marginals import FORMS, MarginalsSolution, structure
 from solvers.marginals.interior_point import minimise
 from solvers.marginals.soft_max import Level
+from solvers.optimiser import scalar_blocks
+from solvers.optimiser.low_rank_system import LowRankSystem
 from solvers.problem import as_problem
+from solvers.stopping import Stopping
 
 
 def powerset(items):
@@ -65,30 +67,16 @@ def test_alike_marginals_are_few_classes():
     assert structure(as_problem(mixed)).collapsed.program.matrix.shape == (3, 6)
 
 
-@pytest.mark.parametrize("shape", [(5, 40), (40, 12)])
-@pytest.mark.parametrize("largest", [0, 1000])
-def test_linear_systems(monkeypatch, shape, largest):
-    """By rows and by columns, by Cholesky and by conjugate gradients."""
-    monkeypatch.setattr(system, "LARGEST_FACTORISED", largest)
-    rng = np.random.default_rng(0)
-    a = rng.exponential(size=shape) * (rng.random(shape) < 0.4)
-    a[0, 0] = 1.0
-    g, e = rng.exponential(size=shape[0]), rng.exponential(size=shape[1])
-    right = rng.normal(size=shape[0])
-    found = system.System(sp.csr_array(a)).factorised(g, e)(right)
-    expected = np.linalg.solve(np.diag(1 / g) + (a * e) @ a.T, right)
-    np.testing.assert_allclose(found, expected, rtol=1e-8)
-
-
 @pytest.mark.parametrize("largest", [0, 10_000])
-def test_many_marginals_with_targets_of_their_own(monkeypatch, largest):
-    monkeypatch.setattr(system, "LARGEST_FACTORISED", largest)
+def test_many_marginals_with_targets_of_their_own(largest):
     workload = workloads.make("marginals", attributes=16, values=[2, 3, 4, 5] * 4, orders=[1, 2, 3])
     targets = np.random.default_rng(0).uniform(1, 10, len(workload.group_sizes))
-    solution = solvers.solve("optimal", workload, np.repeat(targets, workload.group_sizes))
-    assert solution.structure.collapsed.program.matrix.shape == (696, 697)
-    assert solution.converged
-    assert solution.gap <= 1e-6
+    problem = as_problem(workload, np.repeat(targets, workload.group_sizes))
+    program = structure(problem).collapsed.program
+    assert program.matrix.shape == (696, 697)
+    found = scalar_blocks.minimise(program, Stopping(1e-6, 100), largest_factorised=largest)
+    assert found.converged
+    assert found.gap <= 1e-6
 
 
 @pytest.mark.parametrize("t", [0.5, 5.0, 50.0])
@@ -102,7 +90,7 @@ def test_the_dual_of_a_level_is_problem_4(t):
         return np.exp(-log_v).sum() + soft
 
     expected = minimize(objective, np.zeros(program.matrix.shape[1]), options={"gtol": 1e-9}).fun
-    level, solver = Level(program, t), system.System(program.matrix)
+    level, solver = Level(program, t), LowRankSystem(program.matrix)
     q = np.exp(program.log_counts) / np.exp(program.log_counts).sum()
     for _ in range(100):
         direction, _ = level.newton(solver, q)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy import special
 
 from solvers import newton_cg, softmax
-from solvers.deadline import Deadline
+from solvers.stopping import Deadline
 
 
 def example(seed, t=2.0, weight=0.1):
