@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from solvers import factors, marginals, privacy
+from solvers.certified import Certified
 from solvers.errors import (
     NotApplicableError,
     OptionError,
@@ -151,7 +152,7 @@ def solve(
     NotApplicableError
         If the method does not apply to the workload.
     SolveFailedError
-        If the answer fails its own check.
+        If the answer fails its own check, or contradicts its certificate.
     """
     chosen = find(method)
     problem: GraphProblem | Problem
@@ -171,4 +172,5 @@ def solve(
             or run
         )
     solution: Solution | MarginalsSolution | ProductSolution | GraphSolution = run()
-    return solution.timed(time.perf_counter() - started)
+    solved = solution.timed(time.perf_counter() - started)
+    return solved.confirmed() if isinstance(solved, Certified) else solved

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from solvers.certified import ROUNDING
 from solvers.dual import DualResult, Weights
 from solvers.errors import SolveFailedError
 from solvers.problem import Problem
@@ -49,7 +50,8 @@ def from_dual(
     Raises
     ------
     SolveFailedError
-        If the objective recomputed from the covariance differs from the dual's.
+        If the objective recomputed from the covariance differs from the dual's, or is below
+        its lower bound.
     """
     solution = from_covariance(
         method,
@@ -69,11 +71,13 @@ def from_dual(
         **facts,
     )
     found = value(solution)
-    if not abs(found - result.upper) <= _AGREEMENT * result.upper:
+    confirmed = abs(found - result.upper) <= _AGREEMENT * result.upper
+    if not (confirmed and found >= result.lower * (1 - ROUNDING)):
         decades = float(np.ptp(np.log10(problem.targets)))
         raise SolveFailedError(
             f"{method}: the objective recomputed from the covariance is {found:.9g}, the dual "
-            f"claims {result.upper:.9g}: too ill-conditioned for double precision (the targets "
+            f"claims {result.upper:.9g} and proves that none is below {result.lower:.9g}: "
+            "too ill-conditioned for double precision (the targets "
             f"span {decades:.1f} decades: bring them closer together; or queries or cells of W "
             "are equal but for rounding: make them equal)"
         )

@@ -32,11 +32,12 @@ class DualResult:
     Attributes
     ----------
     best : BlocksPoint
-        The weights whose inner solution is returned.
+        The weights whose inner solution has the value ``upper``.
     proof : BlocksPoint
-        The weights that prove ``lower``: seldom the same.
+        The weights that prove ``lower``: bounds from above and from below are seldom best at
+        the same point.
     lower, upper : float
-        Certified bounds on the optimal value; the inner solution has the value ``upper``.
+        Certified bounds on the optimal value; the covariance has the value ``upper``.
     covariance : numpy.ndarray, shape (k, k)
         Of the noise on ``factors.basis @ x``, up to scale.
     iterations, factorisations, products : int

@@ -52,7 +52,10 @@ class Solution(Certified):
     notes : dict
         What else the method reports (for instance the branching factor it used).
     weights : Weights, optional
-        The dual weights that certify it.
+        The dual weights. They prove ``known_lower_bound`` where there is one: with
+        A = diag(targets)^-1/2 W it is
+        ``‖diag(q)^1/2 A diag(p)^1/2‖_*² / (sum(p) sum(q))``. Otherwise they are those of the
+        method's own objective, good for a warm start.
     measures : Mapping[str, float], optional
         Further numbers to store, by variable name.
     """
@@ -82,6 +85,11 @@ class Solution(Certified):
     def squared_privacy_cost(self) -> float:
         """Δ² when all targets are met: the largest entry of the privacy profile."""
         return float(self.privacy_profile.max())
+
+    @property
+    def certified_bound(self) -> float | None:
+        """``known_lower_bound``."""
+        return self.known_lower_bound
 
     @cached_property
     def lower_bound(self) -> float:

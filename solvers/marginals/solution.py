@@ -96,6 +96,11 @@ class MarginalsSolution(Certified):
         d = self.problem.workload.d
         return np.full(d if d <= LARGEST_LISTED else 1, self.squared_privacy_cost)
 
+    @property
+    def certified_bound(self) -> float | None:
+        """``known_lower_bound``."""
+        return self.known_lower_bound
+
     @cached_property
     def lower_bound(self) -> float:
         """A certified lower bound on Δ² over all linear query mechanisms.

@@ -19,7 +19,7 @@ from solvers.stopping import Deadline
 from workloads import from_matrix
 from workloads.operators import Array
 
-_REFINED_TOL = 1e-9
+_REFINED_TOL = 1e-11
 
 
 def solve(

@@ -55,8 +55,6 @@ class Progress(Generic[AnyPoint]):
         The point whose weights prove ``lower``.
     best : Point
         The point whose inner solution has the value ``upper``.
-    slack : numpy.ndarray, shape (n,)
-        At ``best``: by how much each weight's multiplier exceeds its gradient.
     iterations : int
         Newton steps taken.
     factorisations : int
@@ -71,7 +69,6 @@ class Progress(Generic[AnyPoint]):
     upper: float
     proof: AnyPoint
     best: AnyPoint
-    slack: Array
     iterations: int
     factorisations: int
     products: int
@@ -117,14 +114,14 @@ def maximise(
     Progress
     """
     at = _centred(program, start)
-    lower, upper, proof, best = 0.0, np.inf, at, at
+    lower, upper, proof, best = 0.0, np.inf, start, start
     factorisations, products, iterations = 1, 0, 0
     while True:
         low, high = bounds(at.point)
         if low > lower:
-            lower, proof = low, at
+            lower, proof = low, at.point
         if high < upper:
-            upper, best = high, at
+            upper, best = high, at.point
         stop = stopping.reason(lower, upper, iterations)
         if stop is not None:
             break
@@ -140,9 +137,8 @@ def maximise(
     return Progress(
         lower=lower,
         upper=upper,
-        proof=proof.point,
-        best=best.point,
-        slack=best.slack,
+        proof=proof,
+        best=best,
         iterations=iterations,
         factorisations=factorisations,
         products=products,

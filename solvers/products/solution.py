@@ -66,6 +66,14 @@ class ProductSolution(Certified):
         return prod(part.lower_bound for part in self.parts) / self.target
 
     @property
+    def certified_bound(self) -> float | None:
+        """The product of the bounds that the factors' solves came with; None if one did not."""
+        own = [part.certified_bound for part in self.parts]
+        if None in own:
+            return None
+        return prod(bound for bound in own if bound is not None) / self.target
+
+    @property
     def iterations(self) -> int:
         """Outer iterations of all factors."""
         return sum(part.iterations for part in self.parts)
@@ -133,11 +141,10 @@ class ProductSolution(Certified):
 
     def record(self) -> dict[str, Any]:
         """The numbers that a sweep stores, by variable name."""
-        own = [part.known_lower_bound for part in self.parts]
-        known = prod(bound for bound in own if bound is not None) / self.target
+        known = self.certified_bound
         return {
             "squared_privacy_cost": self.squared_privacy_cost,
-            "lower_bound": float("nan") if None in own else known,
+            "lower_bound": float("nan") if known is None else known,
             "total_variance": self.total_variance,
             "fisher_information": self.fisher_information,
             "iterations": self.iterations,
@@ -225,7 +232,7 @@ def _solve(
         solution = method.solver("matrix")(part, **given)
         if not isinstance(solution, Solution):
             raise NotApplicableError(f"{method.name}: its answer on a factor has no covariance")
-        solved.append(solution)
+        solved.append(solution.confirmed())
     return ProductSolution(method.name, problem, tuple(solved))
 
 

@@ -216,3 +216,29 @@ def test_one_cell_and_one_query_that_carry_nearly_all_weight():
     rng = np.random.default_rng(75407961)
     _ = rng.integers(2, 5), rng.integers(5, 1500), rng.choice([0, 1, 3])
     assert solvers.solve("optimal", rng.standard_normal((869, 3))).converged
+
+
+def proven_by(weights, matrix, targets):
+    """The dual's value at the weights, by one singular value decomposition."""
+    scaled = np.sqrt(weights.q / targets)[:, None] * matrix * np.sqrt(weights.p)
+    norm = np.linalg.svd(scaled, compute_uv=False).sum()
+    return norm**2 / (weights.p.sum() * weights.q.sum())
+
+
+@pytest.mark.parametrize("method", ["optimal", "SM-II"])
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 10_000), max_iterations=st.sampled_from([3, 8, 100]))
+def test_the_weights_prove_the_lower_bound(method, seed, max_iterations):
+    matrix, targets = random_problem(seed)
+    found = solvers.solve(method, matrix, targets, max_iterations=max_iterations)
+    assert proven_by(found.weights, matrix, targets) == pytest.approx(found.lower_bound, rel=1e-9)
+
+
+@pytest.mark.parametrize("refined", [False, True])
+def test_the_weights_prove_the_lower_bound_of_queries_that_are_multiples_of_one(refined):
+    """Of the largest entry alone: (3 * 4)²."""
+    matrix = np.outer((1.0, 2.0, 3.0), (1.0, 2.0, 3.0, 4.0))
+    found = solvers.solve("optimal", matrix, refined=refined)
+    proven = proven_by(found.weights, matrix, np.ones(3))
+    assert proven == pytest.approx(found.lower_bound, rel=1e-9)
+    assert proven == pytest.approx(144, rel=1e-6)

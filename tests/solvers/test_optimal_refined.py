@@ -211,3 +211,16 @@ def test_a_level_that_starts_far_from_its_centre():
 )
 def test_cells_that_hardly_matter_end_the_descent(matrix):
     assert solvers.solve("optimal", np.array(matrix), refined=True).converged
+
+
+@pytest.mark.parametrize(
+    ("matrix", "targets", "profile"),
+    [
+        ([[-1, 0, 0], [0, -1, -1], [0, 2, 0]], [1, 1, 1], [1, 4, 4 / 3]),
+        ([[-1, 0], [0, -1]], [9, 6], [1 / 9, 1 / 6]),
+    ],
+)
+def test_a_cell_of_small_weight_is_not_taken_for_settled(matrix, targets, profile):
+    """By hand: every query has its own cell but one, to which the tight queries leave 3/4."""
+    found = solvers.solve("optimal", np.array(matrix), targets, refined=True)
+    np.testing.assert_allclose(found.privacy_profile, profile, rtol=1e-6)
