@@ -159,6 +159,10 @@ class _Chart:
     def curvature(self) -> Array:
         return np.add.outer(self.mean, self.mean)
 
+    def damping(self, gradient: Array) -> Array:
+        excess = np.maximum(np.diag(gradient), 0.0)
+        return np.add.outer(excess, excess)
+
     def forms(self, along: Array) -> tuple[Array, Array]:
         of_profile: Array = np.einsum("ij,ij->j", self.columns, product(along, self.columns))
         return of_profile, self.queries.forms(along)

@@ -54,11 +54,11 @@ class Model(Protocol):
         ...
 
     def product(self, along: Array) -> Array:
-        """The Hessian of F times a direction."""
+        """The Hessian of F, or one that is damped away from a minimiser, times a direction."""
         ...
 
     def precondition(self, residual: Array) -> Array:
-        """About the inverse of the Hessian times a residual."""
+        """About the inverse of that times a residual."""
         ...
 
     def derivatives(self, along: Array) -> tuple[Array, Array]:
@@ -135,6 +135,10 @@ class Chart(Protocol):
         """The diagonal, shaped as a direction."""
         ...
 
+    def damping(self, gradient: Array) -> Array:
+        """What added to the curvature keeps a step from shrinking a variance below half."""
+        ...
+
     def forms(self, along: Array) -> tuple[Array, Array]:
         """Of a direction."""
         ...
@@ -152,29 +156,44 @@ class ChartModel:
     """F to second order in a chart; preconditioned by the curvature of the profile.
 
     The Hessian is that diagonal and a positive semidefinite part of low rank, t times the
-    covariance of the derivatives under the soft-max weights.
+    covariance of the derivatives under the soft-max weights. Where no weighted cell resists it
+    is singular, and Newton's step would go far beyond the positive definite matrices: so it is
+    damped, by nothing at a minimiser.
+
+    Attributes
+    ----------
+    gradient : numpy.ndarray
+        Of F.
+    damping : numpy.ndarray
+        What is added to the diagonal.
     """
 
     def __init__(self, objective: SoftMax, at: Iterate, found: Weights, chart: Chart) -> None:
         self._objective, self._at, self._chart = objective, at, chart
         self._p, self._q = found.p, found.q
-        self._curvature = chart.curvature + _LEAST_CURVATURE * chart.curvature.max()
         self.gradient: Array = chart.weighted(-found.p, found.q + objective.omega)
+        damping = chart.damping(self.gradient)
+        largest = float((chart.curvature + damping).max())
+        self.damping: Array = damping + _LEAST_CURVATURE * largest
 
     @property
     def drift(self) -> Array:
         """See `Model`."""
         return self._spread(-self._at.profile, self._at.ratios)
 
+    def hessian(self, along: Array) -> Array:
+        """The Hessian of F times a direction."""
+        image = self._spread(*self._chart.forms(along))
+        image += self._chart.curvature * along
+        return image
+
     def product(self, along: Array) -> Array:
         """See `Model`."""
-        image = self._spread(*self._chart.forms(along))
-        image += self._curvature * along
-        return image
+        return self.hessian(along) + self.damping * along
 
     def precondition(self, residual: Array) -> Array:
         """See `Model`."""
-        ready: Array = residual / self._curvature
+        ready: Array = residual / (self._chart.curvature + self.damping)
         return ready
 
     def derivatives(self, along: Array) -> tuple[Array, Array]:

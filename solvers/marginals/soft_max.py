@@ -114,6 +114,9 @@ class _Chart:
         self._matrix = sp.csr_array(at.program.matrix @ sp.diags_array(at.v))
         self.curvature: Array = 2 / at.v
 
+    def damping(self, gradient: Array) -> Array:
+        return 2 * np.maximum(gradient, 0.0)
+
     def forms(self, along: Array) -> tuple[Array, Array]:
         of_profile = np.array([float((along / self._at.v).sum())])
         return of_profile, np.asarray(self._matrix @ along)

@@ -33,7 +33,7 @@ def solve(
     problem: Problem,
     *,
     tol: float = 1e-3,
-    mu: float = 4.0,
+    mu: float = 3.0,
     nttol: float | None = None,
     softmax_tol: float = 0.0,
     first_t: float | None = None,

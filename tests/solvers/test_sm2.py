@@ -196,6 +196,16 @@ def test_the_default_is_certified(case):
     assert solution.lower_bound <= certified.squared_privacy_cost * (1 + 1e-9)
 
 
+@pytest.mark.slow
+def test_targets_that_leave_most_cells_slack():
+    """Their soft-max weights vanish, and the Hessian with them."""
+    targets = np.random.default_rng(3).integers(1, 11, PL94.m)
+    solution = solvers.solve("SM-II", PL94, targets)
+    assert solution.converged
+    best = solvers.solve("optimal", PL94, targets).squared_privacy_cost
+    assert best * (1 - 1e-6) <= solution.squared_privacy_cost <= best * (1 + TOL)
+
+
 @pytest.mark.parametrize("case", ["identity-sum", "kronecker", "marginals (A)", "rank deficient"])
 def test_a_tight_tolerance_is_reached(case):
     tight = solvers.solve("SM-II", *DETERMINISTIC[case], tol=1e-6)
