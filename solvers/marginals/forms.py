@@ -9,14 +9,16 @@ from typing import Any
 
 import numpy as np
 
+from solvers import newton_cg
 from solvers.errors import OptionError, SolveFailedError
+from solvers.marginals import soft_max
 from solvers.marginals.collapse import Collapsed
 from solvers.marginals.interior_point import Optimum, minimise
 from solvers.marginals.noise import CellNoise, QueryNoise, SubsetNoise
-from solvers.marginals.soft_max import Settings, soften
 from solvers.marginals.solution import MarginalsSolution
 from solvers.marginals.structure import Structure
 from solvers.method import Method
+from solvers.stopping import Deadline
 from workloads.operators import Array
 
 _AGREEMENT = 1e-6
@@ -112,27 +114,41 @@ def soft_maxima(
     *,
     tol: float,
     mu: float,
-    nttol: float,
+    nttol: float | None,
+    softmax_tol: float,
+    extrapolated: bool,
     total_error_weight: float,
     sigma: float,
     beta: float,
+    max_cg: int | None,
+    tol2: float,
     max_iterations: int,
     time_limit: float | None,
 ) -> MarginalsSolution:
-    """SM-II by the dual of Problem 4 in the marginals' weights.
+    """SM-II in subset variables.
 
     Raises
     ------
     OptionError
-        If MU or the weight is out of range.
+        If the weight is out of range.
     SolveFailedError
         If the variances of all subsets do not confirm the value of the collapsed program.
     """
-    if not mu > 1:
-        raise OptionError(f"SM-II: mu is {mu}; the sharpness must grow, give a number above 1")
     collapsed = _hybrid("SM-II", structure, total_error_weight)
-    settings = Settings(tol, mu, nttol, sigma, beta, max_iterations)
-    found, t = soften(collapsed.program, settings, time_limit)
+    settings = newton_cg.Settings(
+        gap=tol,
+        mu=mu,
+        nttol=nttol,
+        tol=softmax_tol,
+        max_cg=max_cg,
+        tol2=tol2,
+        t2_over_t1=1.0,
+        sigma=sigma,
+        beta=beta,
+        max_iterations=max_iterations,
+        extrapolated=extrapolated,
+    )
+    found, t = soft_max.minimise(collapsed.program, settings, Deadline.after(time_limit))
     return _certified("SM-II", structure, collapsed, found, total_error_weight, {"t": t})
 
 
@@ -221,14 +237,11 @@ def gaussian(structure: Structure) -> MarginalsSolution:
     )
 
 
-_CLOSED = frozenset({"tol", "max_iterations", "time_limit", "cg_steps", "homotopy", "theta"})
+_CLOSED = frozenset({"tol", "max_iterations", "time_limit"})
 
 FORMS: Mapping[str, Form] = {
     "optimal": Form(optimal, frozenset({"start"})),
-    "SM-II": Form(
-        soft_maxima,
-        frozenset({"start", "basis", "initial", "max_cg", "tol2", "softmax_tol"}),
-    ),
+    "SM-II": Form(soft_maxima),
     "CA": Form(partial(least_total_error, "CA", 0.0), _CLOSED),
     "wCA-I": Form(partial(least_total_error, "wCA-I", 2.0), _CLOSED),
     "wCA-II": Form(partial(least_total_error, "wCA-II", 1.0), _CLOSED),

@@ -1,6 +1,6 @@
 """The certified optimum of `solvers.marginals.program`, in the constraints' weights."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -40,12 +40,6 @@ class Optimum:
     def gap(self) -> float:
         """``upper / lower - 1``."""
         return max(self.upper / self.lower - 1.0, 0.0)
-
-    def improved(self, program: Program, q: Array, v: Array) -> "Optimum":
-        """The better of this and of the bounds that some weights and their v give."""
-        low, high = program.lower_bound(q), program.value(v)
-        better = self if low <= self.lower else replace(self, lower=low, q=q)
-        return better if high >= self.upper else replace(better, upper=high, v=v)
 
 
 def minimise(
