@@ -36,23 +36,23 @@ class DualResult:
 
     Attributes
     ----------
+    best : Point
+        The weights whose inner solution has the value ``upper``.
     proof : Point
-        The weights that prove ``lower``. The covariance is the inner solution of other weights:
-        bounds from above and from below are seldom best at the same point.
+        The weights that prove ``lower``: bounds from above and from below are seldom best at
+        the same point.
     lower, upper : float
-        Certified bounds on the optimal value; the covariance has the value ``upper``.
-    covariance : numpy.ndarray, shape (k, k)
-        Of the noise on ``factors.basis @ x``, up to scale.
+        Certified bounds on the optimal value.
     iterations, factorisations, products : int
         Newton steps, spectra and Hessian products.
     converged, timed_out : bool
         Whether the gap reached ``tol``; whether time ran out before.
     """
 
+    best: Point
     proof: Point
     lower: float
     upper: float
-    covariance: Array
     iterations: int
     factorisations: int
     products: int
@@ -268,10 +268,10 @@ def _hybrid_bounds(point: Point) -> tuple[float, float]:
 
 def _result(progress: Progress, *, extra_factorisations: int) -> DualResult:
     return DualResult(
+        progress.best,
         progress.proof,
         progress.lower,
         progress.upper,
-        progress.best.spectrum.covariance(),
         progress.iterations,
         progress.factorisations + extra_factorisations - 1,
         progress.products,

@@ -68,13 +68,18 @@ def structured(operator: QueryOperator) -> Factors | None:
     None where the structure saves nothing against the dense matrix, or where its rank is
     not clearly d.
     """
-    m, d = operator.shape
-    if operator.form_work + _SQUARE_WORK * d**3 >= m * d**2:
+    if not structure_pays(operator):
         return None
     norms = operator.squared_row_norms()
     gram = operator.gram(np.where(norms > 0, 1 / np.where(norms > 0, norms, 1.0), 0.0))
     clear = factor_if_well_conditioned(gram, _WELL_CONDITIONED) is not None
     return Factors(operator, None) if clear else None
+
+
+def structure_pays(operator: QueryOperator) -> bool:
+    """Whether forms and a few products of size d are less work than a product with W."""
+    m, d = operator.shape
+    return operator.form_work + _SQUARE_WORK * d**3 < m * d**2
 
 
 def form_work(workload: Workload | QueryGraph) -> int | None:

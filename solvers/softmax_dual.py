@@ -159,10 +159,10 @@ def minimise(
         elif moved is None or decrement <= _ROUNDING * norm:
             break
     result = DualResult(
+        best,
         proof,
         lower,
         upper,
-        best.spectrum.covariance(),
         iterations,
         factorisations,
         products,

@@ -16,7 +16,7 @@ from solvers.newton_system import heaviest_count
 from solvers.problem import Problem
 from solvers.solution import Solution, from_covariance
 from solvers.spectral import spectrum
-from workloads.operators import Array, Explicit
+from workloads.operators import Array
 
 Algorithm = Literal["dual", "newton-cg"]
 T2Rule = Literal["paper", "code"]
@@ -155,19 +155,17 @@ def _by_the_dual(
         known_lower_bound=result.lower if not omega.any() else None,
         notes={"basis": basis, "t": t1},
     )
-    return solution if basis == "own" else _in_basis(solution, bases.factor(problem, basis))
+    return (
+        solution if basis == "own" else _in_basis(problem, solution, bases.factor(problem, basis))
+    )
 
 
-def _in_basis(solution: Solution, chosen: bases.Factored) -> Solution:
+def _in_basis(problem: Problem, solution: Solution, chosen: bases.Factored) -> Solution:
     """The same mechanism as noise on other queries (Theorem 2)."""
     change = sla.lstsq(solution.basis.T, chosen.basis.T)[0].T
-    return replace(
-        solution,
-        basis=chosen.basis,
-        queries=Explicit(chosen.representation),
-        covariance=change @ solution.covariance @ change.T,
-        notes={**(solution.notes or {}), "basis": chosen.kind},
-    )
+    covariance = change @ solution.covariance @ change.T
+    read = from_covariance("SM-II", problem, chosen.basis, chosen.representation, covariance)
+    return replace(solution, noise=read.noise, notes={**solution.notes, "basis": chosen.kind})
 
 
 def _on_the_covariance(
