@@ -128,7 +128,7 @@ def solve(
     NotApplicableError
         If the method does not apply to the workload.
     SolveFailedError
-        If the answer fails its own check.
+        If the answer fails its own check, or contradicts its certificate.
     """
     chosen = find(method)
     problem: GraphProblem | Problem
@@ -148,4 +148,4 @@ def solve(
             or run
         )
     solution = run()
-    return replace(solution, runtime=time.perf_counter() - started)
+    return replace(solution, runtime=time.perf_counter() - started).confirmed()

@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from solvers.certified import ROUNDING
 from solvers.dual import DualResult, Weights
+from solvers.errors import SolveFailedError
 from solvers.factorisation import Factorisation, from_right_inverse, identity
 from solvers.problem import Problem
 from solvers.solution import Solution
@@ -49,7 +51,7 @@ def from_dual(
     Raises
     ------
     SolveFailedError
-        If the factors do not give the workload.
+        If the factors do not give the workload, or the objective is below its lower bound.
     """
     noise = inner_factorisation(method, problem, result.best.p, result.best.spectrum)
     return from_noise(method, problem, noise, result, value, tol, notes, **facts)
@@ -81,7 +83,13 @@ def from_noise(
         },
         **facts,
     )
-    if solution.converged and value(solution) > result.lower * (1 + tol):
+    found = value(solution)
+    if not found >= result.lower * (1 - ROUNDING):
+        raise SolveFailedError(
+            f"{method}: the objective of the answer is {found:.9g}, and the dual proves that none "
+            f"is below {result.lower:.9g}: too ill-conditioned for double precision"
+        )
+    if solution.converged and found > result.lower * (1 + tol):
         return replace(solution, converged=False)
     return solution
 

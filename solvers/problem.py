@@ -115,7 +115,7 @@ def _check_scale(problem: Problem) -> None:
 
 
 def check_targets(workload: Workload, targets: ArrayLike) -> Array:
-    """``targets`` as m positive finite floats.
+    """``targets`` as m positive finite floats, copied and read-only.
 
     Raises
     ------
@@ -123,7 +123,7 @@ def check_targets(workload: Workload, targets: ArrayLike) -> Array:
         If they are not.
     """
     try:
-        values = np.asarray(targets, dtype=np.float64)
+        values = np.array(targets, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise TargetsError(
             f"targets for workload {workload.name!r} are not numbers: {error}"
@@ -143,6 +143,7 @@ def check_targets(workload: Workload, targets: ArrayLike) -> Array:
             f"{workload.name!r}: a variance bound must be positive and finite"
             + (f"; {bad.size - 1} more are wrong" if bad.size > 1 else "")
         )
+    values.flags.writeable = False
     return values
 
 

@@ -10,6 +10,7 @@ import scipy.linalg as sla
 
 from solvers import certificate, factorisation
 from solvers.budget import BudgetCurve
+from solvers.certified import contradiction
 from solvers.dual import Weights
 from solvers.errors import NotApplicableError, SolveFailedError
 from solvers.graph.problem import GraphProblem
@@ -84,14 +85,36 @@ class Solution:
         """
         if self.known_lower_bound is not None:
             return self.known_lower_bound
-        if np.isnan(self.squared_privacy_cost) or isinstance(self.problem, GraphProblem):
+        if not self.noise.gaussian or isinstance(self.problem, GraphProblem):
             return float("nan")
         return certificate.quick_lower_bound(self.problem)
 
     @property
     def gap(self) -> float:
-        """``squared_privacy_cost / lower_bound - 1``, at least 0."""
-        return float(np.maximum(self.squared_privacy_cost / self.lower_bound - 1.0, 0.0))
+        """``squared_privacy_cost / lower_bound - 1``, at least 0; NaN without a privacy cost.
+
+        Raises
+        ------
+        SolveFailedError
+            If the cost contradicts the bound.
+        """
+        if not self.noise.gaussian:
+            return float("nan")
+        _refuse(contradiction(self.squared_privacy_cost, self.lower_bound))
+        return max(self.squared_privacy_cost / self.lower_bound - 1.0, 0.0)
+
+    def confirmed(self) -> "Solution":
+        """The same solution.
+
+        Raises
+        ------
+        SolveFailedError
+            If its cost is no positive finite number, or contradicts the bound that its mechanism
+            came with.
+        """
+        if self.noise.gaussian:
+            _refuse(contradiction(self.squared_privacy_cost, self.known_lower_bound))
+        return self
 
     @property
     def query_variances(self) -> Array:
@@ -199,7 +222,7 @@ class Solution:
         return self.noise.arrays()
 
     def _bound(self) -> dict[str, float]:
-        if np.isnan(self.squared_privacy_cost):
+        if not self.noise.gaussian:
             return {}
         known = self.known_lower_bound
         return {"lower_bound": float("nan") if known is None else known}
@@ -240,6 +263,11 @@ _SHOWN = (
     "max_variance",
 )
 """Which numbers of a record `repr` shows, as far as it has them."""
+
+
+def _refuse(trouble: str | None) -> None:
+    if trouble is not None:
+        raise SolveFailedError(trouble)
 
 
 def from_root(

@@ -11,10 +11,11 @@ import os
 import socket
 import threading
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from solvers.certified import contradiction
 from sweep.errors import StoreError
 from sweep.outcome import BoundRecord, CellRecord, Record, Status, from_json, to_json
 
@@ -83,6 +84,9 @@ def read_segment(path: Path) -> list[Record]:
 class Ledger:
     """What the records say together: for every cell the last ``ok``, else the last word.
 
+    A cell whose squared privacy cost lies below a certified bound on its problem, whichever
+    solve proved it, has failed.
+
     Attributes
     ----------
     cells : dict of str to CellRecord
@@ -102,6 +106,7 @@ class Ledger:
     solved: dict[str, CellRecord] = field(default_factory=dict)
     attempts: dict[str, int] = field(default_factory=dict)
     bound_errors: dict[str, BoundRecord] = field(default_factory=dict)
+    _of_problem: dict[str, set[str]] = field(default_factory=dict, repr=False)
 
     def add(self, records: Iterable[Record]) -> None:
         """Take records in, in the order in which they came to be."""
@@ -125,15 +130,35 @@ class Ledger:
         known = self.cells.get(record.cell)
         if known is None or state is Status.OK or known.state is not Status.OK:
             self.cells[record.cell] = record
-        bound = float(record.numbers.get("lower_bound", math.nan))
-        if bound > self.bounds.get(record.problem, -math.inf):
-            self.bounds[record.problem] = bound
+            self._of_problem.setdefault(record.problem, set()).add(record.cell)
+            self._judge(record.cell)
+        self._raise_bound(record.problem, float(record.numbers.get("lower_bound", math.nan)))
 
     def _add_bound(self, record: BoundRecord) -> None:
         if record.lower_bound is None:
             self.bound_errors[record.problem] = record
-        elif record.lower_bound > self.bounds.get(record.problem, -math.inf):
-            self.bounds[record.problem] = record.lower_bound
+        else:
+            self._raise_bound(record.problem, record.lower_bound)
+
+    def _raise_bound(self, problem: str, bound: float) -> None:
+        if bound > self.bounds.get(problem, -math.inf):
+            self.bounds[problem] = bound
+            for cell in self._of_problem.get(problem, ()):
+                self._judge(cell)
+
+    def _judge(self, cell: str) -> None:
+        """An answer below a bound that any solve of its problem has proven is none: failed."""
+        record = self.cells[cell]
+        cost = record.numbers.get("squared_privacy_cost")
+        if cost is None:
+            return
+        trouble = contradiction(cost, self.bounds.get(record.problem))
+        if trouble is None:
+            return
+        self.cells[cell] = replace(
+            record, status=Status.FAILED.label, numbers={}, curve=None, error=trouble
+        )
+        self.solved.pop(record.solve, None)
 
 
 class Journal:

@@ -152,7 +152,9 @@ def in_blocks(
 
 
 def from_matrix(matrix: ArrayLike | sp.sparray | sp.spmatrix, name: str = "matrix") -> Workload:
-    """A workload from a numpy array or a scipy.sparse matrix.
+    """A workload from a numpy array or a scipy.sparse matrix, copied and read-only.
+
+    What becomes of the array later changes neither the workload nor a solution of it.
 
     Parameters
     ----------
@@ -182,8 +184,9 @@ def from_matrix(matrix: ArrayLike | sp.sparray | sp.spmatrix, name: str = "matri
     if sp.issparse(array):
         held, values = _as_csr(array)
     else:
-        held = np.ascontiguousarray(array, dtype=np.float64)
+        held = np.array(array, dtype=np.float64, order="C")
         values = held.ravel()
+        held.flags.writeable = False
     if held.ndim != 2 or 0 in held.shape:
         raise WorkloadError(
             f"workload {name!r} has shape {held.shape}; expected a matrix with at least one "
@@ -201,9 +204,11 @@ def from_matrix(matrix: ArrayLike | sp.sparray | sp.spmatrix, name: str = "matri
 
 
 def _as_csr(matrix: Any) -> tuple[sp.csr_array, Array]:
-    """The matrix as CSR without duplicate entries, and its values."""
-    held = sp.csr_array(matrix, dtype=np.float64)
+    """A frozen copy of the matrix as CSR without duplicate entries, and its values."""
+    held = sp.csr_array(matrix, dtype=np.float64, copy=True)
     held.sum_duplicates()
+    for part in (held.data, held.indices, held.indptr):
+        part.flags.writeable = False
     return held, held.data
 
 

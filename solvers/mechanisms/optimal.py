@@ -20,7 +20,7 @@ from solvers.solution import Solution
 from workloads import from_matrix
 from workloads.operators import Array
 
-_REFINED_TOL = 1e-9
+_REFINED_TOL = 1e-11
 
 
 def solve(

@@ -81,7 +81,7 @@ def _solve(
     for part in parts:
         if "time_limit" in given:
             given["time_limit"] = deadline.remaining
-        found = method.solver("matrix")(part, **given)
+        found = method.solver("matrix")(part, **given).confirmed()
         solved.append(found)
         noises.append(found.noise)
     target = float(problem.targets[0])

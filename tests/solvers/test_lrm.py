@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import solvers
 import workloads
+from solvers.mechanisms import lrm
 from solvers.mechanisms.lrm import rounds
 
 
@@ -21,6 +22,25 @@ def test_comes_close_to_the_optimal_matrix_mechanism_and_not_below(name):
     least = least_total_error(workload)
     assert solution.converged
     assert least * (1 - 1e-7) <= total_error(solution) <= least * 1.005
+
+
+@pytest.mark.parametrize(("seed", "tol"), [(0, 1e-2), (2, 1e-4)])
+def test_it_has_not_converged_while_queries_of_small_singular_values_are_left_out(seed, tol):
+    """They hardly count in the norm of W - BL, and everything in the unbiased answer."""
+    workload = workloads.make("wdiscrete", d=64, m=64, seed=seed)
+    solution = solvers.solve("LRM", workload, tol=tol)
+    assert solution.converged
+    assert solution.notes["bias"] <= 1e-3
+    assert total_error(solution) <= least_total_error(workload) * 1.005
+
+
+def test_a_run_that_is_cut_short_at_the_start_s_error_says_so():
+    workload = workloads.make("wdiscrete", d=64, m=64, seed=0)
+    start = solvers.solve("LRM", workload, max_iterations=0)
+    early = solvers.solve("LRM", workload, max_iterations=5)
+    assert total_error(early) == pytest.approx(total_error(start))
+    assert not early.converged
+    assert not early.timed_out
 
 
 def test_two_prefix_cells_in_closed_form():
@@ -77,6 +97,36 @@ def test_time_limit_returns_the_start():
     assert not solution.converged
     assert solution.iterations == 0
     assert np.max(solution.query_variances) == pytest.approx(1.0)
+
+
+class AfterLooks:
+    """A deadline that has passed once it was looked at so often."""
+
+    def __init__(self, looks):
+        self.left = looks
+
+    @property
+    def passed(self):
+        self.left -= 1
+        return self.left < 0
+
+
+@pytest.mark.parametrize(("looks", "in_time"), [(3, False), (1000, True)])
+def test_timed_out_is_said_of_a_run_that_had_not_converged(looks, in_time, monkeypatch):
+    monkeypatch.setattr(lrm.Deadline, "after", lambda seconds: AfterLooks(looks))
+    solution = solvers.solve("LRM", workloads.make("prefix", d=8))
+    assert (solution.timed_out, solution.converged) == (not in_time, in_time)
+    assert in_time or solution.iterations == looks
+
+
+def test_a_deadline_that_passes_after_the_last_round_is_none(monkeypatch):
+    monkeypatch.setattr(lrm.Deadline, "after", lambda seconds: AfterLooks(looks))
+    looks = 1000
+    rounds = solvers.solve("LRM", workloads.make("prefix", d=8)).iterations
+    looks = rounds
+    solution = solvers.solve("LRM", workloads.make("prefix", d=8))
+    assert solution.converged
+    assert not solution.timed_out
 
 
 def test_too_few_strategy_queries_are_refused():

@@ -110,6 +110,21 @@ def test_every_state_is_told_apart_and_no_number_is_made_up(cells):
     assert np.isnat(found.started.values[1, 1])
 
 
+def test_an_answer_that_contradicts_a_bound_is_failed_and_has_no_gap(cells):
+    low = cells["other", 4]
+    found = derived(
+        grid(*cells.values()),
+        ok(cells["R", 4], 2.0, 8.0, numbers={"lower_bound": 2.0}),
+        ok(low, 1.9, 8.0),
+    )
+    one = found.sel({"d": 4, "replicate": 0, "method": "other"})
+    assert int(one.status) == Status.FAILED
+    for name in ("gap", "squared_privacy_cost", "variance_ratio", "total_variance"):
+        assert np.isnan(one[name])
+    assert "1.9 is 5.0e-02 below the proven bound 2" in str(one.error.values)
+    assert str(one.error.values).endswith("closer together")
+
+
 def test_budgets_are_those_of_the_privacy_module(cells):
     one = cells["R", 4]
     found = derived(grid(one), ok(one, 2.0, 1.0), epsilon=(0.5, 2.0)).squeeze()

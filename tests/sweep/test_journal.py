@@ -64,6 +64,48 @@ def test_the_highest_bound_of_a_problem_is_kept_wherever_it_comes_from():
     assert ledger.bound_errors["other"].error == "too large"
 
 
+@pytest.mark.parametrize("later", ["bound", "answer"])
+def test_an_answer_below_a_bound_of_its_problem_has_failed(later):
+    answer = cell("ok", numbers={"squared_privacy_cost": 2.0, "total_variance": 7.0})
+    bound = BoundRecord("problem", 2.0 * (1 + 1e-6))
+    ledger = Ledger()
+    ledger.add([answer, bound] if later == "bound" else [bound, answer])
+    assert ledger.status("a") is Status.FAILED
+    assert ledger.cells["a"].numbers == {}
+    assert "contradicts its certificate" in ledger.cells["a"].error
+    assert "solve" not in ledger.solved
+    again = cell("ok", attempt=2, numbers={"squared_privacy_cost": 2.1})
+    ledger.add([again])
+    assert ledger.cells["a"] == ledger.solved["solve"] == again
+
+
+def test_an_answer_below_the_bound_that_another_cell_proves_has_failed():
+    ledger = Ledger()
+    low = cell("ok", numbers={"squared_privacy_cost": 2.0})
+    proof = cell("ok", cell="b", numbers={"squared_privacy_cost": 2.5, "lower_bound": 2.4})
+    ledger.add([low, proof])
+    assert (ledger.status("a"), ledger.status("b")) == (Status.FAILED, Status.OK)
+
+
+def test_an_answer_within_rounding_of_its_bound_stands():
+    ledger = Ledger()
+    ledger.add(
+        [
+            cell("ok", numbers={"squared_privacy_cost": 2.0}),
+            BoundRecord("problem", 2.0 * (1 + 1e-9)),
+            BoundRecord("another", 3.0),
+        ]
+    )
+    assert ledger.status("a") is Status.OK
+
+
+@pytest.mark.parametrize("cost", [0.0, -1.0, math.inf])
+def test_a_cost_that_is_no_positive_number_has_failed(cost):
+    ledger = Ledger()
+    ledger.add([cell("ok", numbers={"squared_privacy_cost": cost})])
+    assert ledger.status("a") is Status.FAILED
+
+
 def test_a_journal_reads_each_segment_once_and_ignores_partial_ones(tmp_path):
     journal = Journal(tmp_path)
     write_segment(tmp_path, "r000001-000000", [cell("failed")])
