@@ -6,8 +6,10 @@ A mechanism of privacy cost Δ is (ε, δ)-differentially private if and only if
 
 (Theorem 1 and Corollary 1 of arXiv v1; Balle and Wang 2018). With a = Δ/2 - ε/Δ,
 b = -Δ/2 - ε/Δ and the Mills ratio M(x) = Φ(-x)/φ(x), the right side is
-φ(a) (M(-a) - M(-b)): no exp(ε), and no cancellation of numbers near 1. Every function
-takes arrays and broadcasts.
+φ(a) (M(-a) - M(-b)): no exp(ε), and no cancellation of numbers near 1. Where Δ is small the
+difference is the integral of -M' over a short interval, by Gauss and Legendre. For a given ε
+every a belongs to one Δ = a + sqrt(a² + 2ε), so that `privacy_cost` looks for a, between
+Φ⁻¹(δ) and Φ⁻¹((1 + δ)/2), whatever ε. Every function takes arrays and broadcasts.
 """
 
 from collections.abc import Callable
@@ -20,9 +22,18 @@ from scipy.optimize import elementwise
 
 Float = NDArray[np.float64]
 
-_STEEPEST = 40.0
-_FLATTEST = 9.0
+_FAR = 1e3
+_FARTHEST_POINT = 40.0
+_ALL_SQUARE = 1e20
+_SHORT = 1.0
+_CANCELS = 2.0
+_FRACTION_TERMS = 80
+_SPLITTER = 2.0**27 + 1
+_SLACK = 1e-9
+_FINEST = 4 * np.finfo(float).eps
 _LOG_ROOT_TWO_PI = 0.5 * np.log(2 * np.pi)
+_LEGENDRE = np.polynomial.legendre.leggauss(16)
+_NODES, _NODE_WEIGHTS = (_LEGENDRE[0] + 1) / 2, _LEGENDRE[1] / 2
 
 
 def delta(privacy_cost: ArrayLike, epsilon: ArrayLike) -> Float:
@@ -47,8 +58,10 @@ def delta(privacy_cost: ArrayLike, epsilon: ArrayLike) -> Float:
     """
     cost, eps = _checked("privacy_cost", privacy_cost), _checked("epsilon", epsilon)
     cost, eps = np.broadcast_arrays(cost, eps)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(cost > 0, np.exp(_log_delta(cost, eps)), 0.0)[()]
+    asked = cost > 0
+    width = np.where(asked, cost, 1.0)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        return np.where(asked, np.exp(_log_delta(_upper_point(width, eps), width)), 0.0)[()]
 
 
 def epsilon(privacy_cost: ArrayLike, delta: ArrayLike) -> Float:
@@ -74,18 +87,15 @@ def epsilon(privacy_cost: ArrayLike, delta: ArrayLike) -> Float:
     cost, target = np.broadcast_arrays(
         _checked("privacy_cost", privacy_cost, nan=True), _checked_delta(delta)
     )
-    needed = np.isfinite(cost) & (cost > 0)
+    needed = (cost < _ALL_SQUARE) & (cost > 0)
     needed &= target < special.erf(np.where(needed, cost, 1.0) / np.sqrt(8.0))
-    found = np.where(np.isfinite(cost), 0.0, cost)
+    with np.errstate(over="ignore"):
+        found = np.where(cost < _ALL_SQUARE, 0.0, cost * (cost / 2))
     if np.any(needed):
-        width, goal = cost[needed], np.log(target[needed])
-        root = _root(
-            _excess_in_epsilon,
-            (np.zeros_like(width), width * (_STEEPEST + width / 2)),
-            (width, goal),
-        )
+        width = cost[needed]
+        bracket = np.zeros_like(width), width * (_FARTHEST_POINT + width / 2)
         found = np.array(found)
-        found[needed] = root
+        found[needed] = _root(_excess_in_epsilon, bracket, (width, target[needed]))
     return found[()]
 
 
@@ -111,14 +121,13 @@ def privacy_cost(epsilon: ArrayLike, delta: ArrayLike) -> Float:
     """
     eps, target = np.broadcast_arrays(_checked("epsilon", epsilon), _checked_delta(delta))
     at_zero = np.sqrt(8.0) * special.erfinv(target)
-    positive = eps > 0
-    found = np.array(at_zero)
-    if np.any(positive):
-        budget, goal = eps[positive], np.log(target[positive])
-        lowest = np.maximum(budget / _STEEPEST, at_zero[positive])
-        highest = _FLATTEST + np.sqrt(_FLATTEST**2 + 2 * budget)
-        root = _root(_excess_in_cost, (np.log(lowest), np.log(highest)), (budget, goal))
-        found[positive] = np.exp(root)
+    needed = (eps > 0) & np.isfinite(eps)
+    found = np.where(np.isfinite(eps), at_zero, np.inf)
+    if np.any(needed):
+        budget, goal = eps[needed], target[needed]
+        lowest, highest = special.ndtri(goal), at_zero[needed] / 2
+        bracket = lowest - _SLACK * (1 + np.abs(lowest)), highest * (1 + _SLACK)
+        found[needed] = _cost_at(_root(_excess_at_point, bracket, (budget, goal)), budget)
     return found[()]
 
 
@@ -191,28 +200,102 @@ def _root(
         excess,
         bracket,
         args=args,
-        tolerances={"xatol": 0.0, "xrtol": 1e-14, "fatol": 0.0, "frtol": 0.0},
+        tolerances={"xatol": 0.0, "xrtol": _FINEST, "fatol": 0.0, "frtol": 0.0},
     )
     return np.asarray(found.x, dtype=np.float64)
 
 
 def _excess_in_epsilon(eps: Float, /, *args: Float) -> Float:
-    width, goal = args
-    return _log_delta(width, eps) - goal
+    cost, target = args
+    return _excess(np.maximum(_upper_point(cost, eps), -_FAR), cost, target)
 
 
-def _excess_in_cost(log_cost: Float, /, *args: Float) -> Float:
-    budget, goal = args
-    return _log_delta(np.exp(log_cost), budget) - goal
+def _excess_at_point(point: Float, /, *args: Float) -> Float:
+    budget, target = args
+    return _excess(point, _cost_at(point, budget), target)
 
 
-def _log_delta(cost: Float, eps: Float) -> Float:
-    upper, lower = cost / 2 - eps / cost, -cost / 2 - eps / cost
-    density = -np.square(upper) / 2 - _LOG_ROOT_TWO_PI
-    tail = np.log(_mills(-np.minimum(upper, 0.0)) - _mills(-np.minimum(lower, 0.0)))
-    body = special.ndtr(upper) - np.exp(density) * _mills(-lower)
-    chosen: Float = np.where(upper <= 0, density + tail, np.log(np.where(upper <= 0, 1.0, body)))
+def _excess(point: Float, cost: Float, target: Float) -> Float:
+    """A rising function of the point, 0 where δ is the target: in 1 - δ where that is small."""
+    with np.errstate(divide="ignore"):
+        below = _log_delta(point, cost) - np.log(target)
+        above = np.log1p(-target) - np.log(_complement(point, cost))
+    chosen: Float = np.where(target > 0.5, above, below)
     return chosen
+
+
+def _cost_at(point: Float, eps: Float) -> Float:
+    """The cost of ``cost / 2 - eps / cost == point``, the positive root of a quadratic."""
+    root = np.sqrt(2.0) * np.sqrt(eps)
+    length = np.hypot(point, root)
+    falling = root * (root / np.where(point < 0, length - point, 1.0))
+    cost: Float = np.where(point < 0, falling, length + point)
+    return cost
+
+
+def _upper_point(cost: Float, eps: Float) -> Float:
+    """``cost / 2 - eps / cost``, the quotient's rounding error put back."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        quotient = eps / cost
+        error = _remainder(eps, quotient, cost) / cost
+    point: Float = cost / 2 - quotient - np.where(np.isfinite(error), error, 0.0)
+    return point
+
+
+def _remainder(whole: Float, quotient: Float, divisor: Float) -> Float:
+    """``whole - quotient * divisor`` without rounding (Dekker's product)."""
+    high, low = _halves(quotient)
+    other_high, other_low = _halves(divisor)
+    product = quotient * divisor
+    lost = high * other_high - product + high * other_low + low * other_high + low * other_low
+    left: Float = whole - product - lost
+    return left
+
+
+def _halves(value: Float) -> tuple[Float, Float]:
+    shifted = value * _SPLITTER
+    high: Float = shifted - (shifted - value)
+    return high, value - high
+
+
+def _log_delta(point: Float, cost: Float) -> Float:
+    """Log δ at the point a = cost / 2 - eps / cost."""
+    short = cost <= _SHORT
+    density = -np.square(point) / 2 - _LOG_ROOT_TWO_PI
+    steep = _mean_steepness(-np.maximum(point, -_FAR), np.where(short, cost, 1.0))
+    gap = _mills(-np.minimum(point, 0.0)) - _mills(cost - np.minimum(point, 0.0))
+    tail = density + np.where(
+        short, np.log(cost) + np.log(steep), np.log(np.where(short, 1.0, gap))
+    )
+    body = special.ndtr(point) - np.exp(density) * _mills(cost - point)
+    rising = ~short & (point > 0)
+    log_delta: Float = np.where(rising, np.log(np.where(rising, body, 1.0)), tail)
+    return log_delta
+
+
+def _complement(point: Float, cost: Float) -> Float:
+    """1 - δ, for a positive point."""
+    density = np.exp(-np.square(point) / 2 - _LOG_ROOT_TWO_PI)
+    rest: Float = special.ndtr(-point) + density * _mills(np.maximum(cost - point, 0.0))
+    return rest
+
+
+def _mean_steepness(start: Float, width: Float) -> Float:
+    """(M(start) - M(start + width)) / width, for a width of at most 1."""
+    inside = _steepness(start[..., None] + width[..., None] * _NODES)
+    mean: Float = inside @ _NODE_WEIGHTS
+    return mean
+
+
+def _steepness(x: Float) -> Float:
+    """-M'(x) = 1 - x M(x), by the continued fraction of M where that difference cancels."""
+    far = np.maximum(x, _CANCELS)
+    fraction = np.zeros_like(far)
+    for count in range(_FRACTION_TERMS, 0, -1):
+        fraction = count / (far + fraction)
+    near = np.minimum(x, _CANCELS)
+    steepness: Float = np.where(x > _CANCELS, fraction / (far + fraction), 1 - near * _mills(near))
+    return steepness
 
 
 def _mills(x: Float) -> Float:

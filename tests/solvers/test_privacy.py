@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from solvers import privacy
 
 mpmath.mp.dps = 60
+_ENOUGH_DIGITS = 700
+_LEAST_NORMAL = 1e-307
 
 EPSILONS = (1e-3, 0.05, 1.0, 7.0, 50.0)
 DELTAS = (1e-15, 1e-9, 1e-5, 0.01, 0.5)
@@ -62,6 +64,38 @@ def test_delta_grows_with_cost_and_falls_with_epsilon(cost, epsilon, factor):
     assert privacy.delta(cost, epsilon * factor) <= privacy.delta(cost, epsilon) * rounding
 
 
+WIDE_COSTS = (1e-160, 1e-12, 1e-8, 1e-6, 1e-3, 0.1, 0.999, 1.001, 10.0, 100.0, 1e3, 1e6, 1e12)
+POINTS = (-36.0, -20.0, -5.0, -2.1, -1.9, -0.5, -1e-3, 0.0, 0.3, 3.0)
+WIDE_EPSILONS = (1e-300, 1e-6, 0.3, 7.0, 1e3, 5e3, 1e12)
+WIDE_DELTAS = (1e-300, 1e-15, 1e-5, 0.49, 0.51, 1 - 1e-9)
+
+
+@pytest.mark.parametrize("cost", WIDE_COSTS)
+def test_delta_keeps_its_digits_at_every_scale(cost):
+    """Relative to 1e-14 of log δ, which a double of that logarithm has itself."""
+    for point in POINTS:
+        epsilon = cost * (cost / 2 - point)
+        if epsilon < 0:
+            continue
+        with mpmath.workdps(_ENOUGH_DIGITS):
+            exact = exact_delta(cost, epsilon)
+            error = abs(float(privacy.delta(cost, epsilon)) / exact - 1)
+        if exact < _LEAST_NORMAL:
+            continue
+        assert error < 1e-14 * max(1.0, -float(mpmath.log(exact)))
+
+
+@pytest.mark.parametrize("delta", WIDE_DELTAS)
+@pytest.mark.parametrize("epsilon", WIDE_EPSILONS)
+def test_privacy_cost_has_full_precision_for_every_budget(epsilon, delta):
+    """A little less cost is within the budget, a little more is not."""
+    found = float(privacy.privacy_cost(epsilon, delta))
+    with mpmath.workdps(_ENOUGH_DIGITS):
+        little = mpmath.mpf("5e-14")
+        assert exact_delta(found * (1 - little), epsilon) < mpmath.mpf(delta)
+        assert exact_delta(found * (1 + little), epsilon) > mpmath.mpf(delta)
+
+
 def test_arrays_broadcast():
     grid = privacy.privacy_cost(np.array([0.1, 1.0])[:, None], np.array([1e-9, 1e-5, 1e-3]))
     assert grid.shape == (2, 3)
@@ -73,6 +107,9 @@ def test_limits():
     assert privacy.epsilon(0.0, 1e-5) == 0.0
     assert privacy.epsilon(np.inf, 1e-5) == np.inf
     assert np.isnan(privacy.epsilon(np.nan, 1e-5))
+    assert privacy.epsilon(1e150, 1e-5) == pytest.approx(5e299, rel=1e-12)
+    assert privacy.epsilon(1e160, 1e-5) == np.inf
+    assert privacy.privacy_cost(np.inf, 1e-5) == np.inf
     assert privacy.epsilon(1.0, 0.9) == 0.0
     assert privacy.delta(1.0, 0.0) == pytest.approx(float(exact_delta(1.0, 0.0)), rel=1e-12)
     assert privacy.delta(1.0, privacy.epsilon(1.0, 0.05)) == pytest.approx(0.05, rel=1e-12)
