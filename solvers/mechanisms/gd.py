@@ -21,6 +21,7 @@ import numpy as np
 
 from solvers import basis as bases
 from solvers.deadline import Deadline
+from solvers.dual import Weights
 from solvers.errors import OptionError
 from solvers.method import Method, Work
 from solvers.newton_cg import Direction, Settings, line_search
@@ -108,15 +109,19 @@ def solve(
     settings = Settings(mu, nttol, softmax_tol, 0, 0.0, 1.0, sigma, beta, max_iterations)
     chosen = bases.factor(problem, basis)
     size = sum(problem.workload.shape)
-    finished, certified, iterations = False, None, 0
+    finished, iterations = False, 0
+    certified: float | None = None
+    proof: Weights | None = None
     visits = descend(*first_iterate(problem, chosen), settings)
     best = last = next(visits)
     for last in islice(visits, max_iterations):
         iterations += 1
         best = min(best, last, key=lambda visited: visited.cost)
         if last.settled:
-            bound = _lower_bound(problem, last)
-            certified = bound if best.cost <= (1 + tol) * bound else None
+            found = weights(last.program, last.iterate)
+            bound = _lower_bound(problem, found)
+            if best.cost <= (1 + tol) * bound:
+                certified, proof = bound, found
             finished = certified is not None or size / last.program.t1 < softmax_tol
         if finished or deadline.passed:
             break
@@ -127,6 +132,7 @@ def solve(
         chosen.representation,
         best.iterate.covariance,
         known_lower_bound=certified,
+        weights=proof,
         iterations=iterations,
         converged=finished,
         timed_out=deadline.passed and not finished,
@@ -159,9 +165,8 @@ def first_iterate(problem: Problem, chosen: bases.Factored) -> tuple[SoftMax, It
     return begin(problem, chosen, np.zeros(problem.workload.m), np.eye(len(chosen.basis)))
 
 
-def _lower_bound(problem: Problem, visited: Visited) -> float:
-    found = weights(visited.program, visited.iterate)
-    return spectrum(problem.factors, found.p, found.q).nuclear_norm ** 2
+def _lower_bound(problem: Problem, at: Weights) -> float:
+    return spectrum(problem.factors, at.p, at.q).nuclear_norm ** 2
 
 
 def work(m: int, d: int) -> Work:

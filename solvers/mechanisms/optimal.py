@@ -15,7 +15,7 @@ from solvers.factorisation import Factorisation, from_root, with_cells_scaled
 from solvers.method import Method, Work
 from solvers.newton_system import heaviest_count
 from solvers.problem import Problem
-from solvers.refined import Level, refine
+from solvers.refined import inner_level, refine
 from solvers.solution import Solution
 from workloads import from_matrix
 from workloads.operators import Array
@@ -152,9 +152,9 @@ def _refine(
     problem: Problem, result: DualResult, tol: float, deadline: Deadline
 ) -> tuple[Factorisation, DualResult, int]:
     """The noise that is least in the refined ordering, and after how many levels."""
-    covariance = result.best.spectrum.covariance()
-    scale = float(problem.factors.operator.quadratic_forms(covariance).max())
-    first = Level(covariance / scale, result.proof.p / result.proof.p.sum(), result.gap)
+    scale = float(result.best.variance_ratios.max())
+    p = result.proof.p / result.proof.p.sum()
+    first = inner_level(problem.factors, result.best, scale, p, result.gap)
     try:
         found = refine(problem.factors, first, _REFINED_TOL, deadline)
     except np.linalg.LinAlgError as error:
