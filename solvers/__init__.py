@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
@@ -147,5 +148,11 @@ def solve(
             or products.solver(chosen, problem, resolved)
             or run
         )
-    solution = run()
+    try:
+        solution = run()
+    except np.linalg.LinAlgError as error:
+        raise SolveFailedError(
+            f"{chosen.name}: too ill-conditioned for double precision ({error}); bring the norms "
+            "of queries and cells, and the targets, closer together"
+        ) from error
     return replace(solution, runtime=time.perf_counter() - started).confirmed()

@@ -67,7 +67,11 @@ class DualResult:
 
 @dataclass(frozen=True, eq=False)
 class Weights:
-    """A dual point: column weights p (d,) and query weights q (m,)."""
+    """A dual point: column weights p (d,) and query weights q (m,).
+
+    Where there are more than 10^7 cells p has one entry for all, where the queries are not listed
+    q has one for each group of them.
+    """
 
     p: Array
     q: Array

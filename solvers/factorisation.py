@@ -305,10 +305,10 @@ def _checked(
         If L B is still not W to `LARGEST_RESIDUAL`.
     """
     missing = residual(matrix, left, right)
-    if not missing <= _REFINED:
+    if _REFINED < missing < np.inf:
         left = left + product(_dense(matrix) - product(left, right), inverse())
         missing = residual(matrix, left, right)
-    if not missing <= _REFINED:
+    if _REFINED < missing < np.inf:
         right = right + _least_squares(left, _dense(matrix) - product(left, right))
         missing = residual(matrix, left, right)
     if not missing <= LARGEST_RESIDUAL:
@@ -415,7 +415,7 @@ def residual(workload: Matrix, left: Matrix, right: Matrix) -> float:
     for block in _blocks(workload.shape):
         missing = np.abs(_dense(workload[block]) - _dense(_times(left[block], right)))
         largest = _over(missing, columns).max(axis=1)
-        worst = max(worst, float(_over(largest, rows[block]).max()))
+        worst = float(np.maximum(worst, _over(largest, rows[block]).max()))
     return worst
 
 

@@ -11,6 +11,7 @@ from workloads import QueryGraph, Workload
 from workloads.operators import Array, Explicit, Matrix, QueryOperator
 
 _WELL_CONDITIONED = 1e-10
+_FAR_APART = 1e3
 _SQUARE_WORK = 5
 """What a solve by structure takes beside the forms, over d³, if a dense one takes m d²."""
 
@@ -110,11 +111,29 @@ def factorise(scaled: Matrix) -> Factors:
     gram = unit.T @ unit if m >= d else unit @ unit.T
     if factor_if_well_conditioned(gram, _WELL_CONDITIONED) is not None:
         return held(dense, None) if m >= d else held(np.eye(m), dense)
-    _, singular, right = sla.svd(unit, full_matrices=False, check_finite=False)
-    rank = int(np.sum(singular > 10 * max(m, d) * np.finfo(float).eps * singular[0]))
-    if rank == d:
+    rows = _row_space(unit)
+    if len(rows) < d:
+        columns = np.linalg.norm(unit, axis=0)
+        seen = columns[columns > 0]
+        if seen.max() > _FAR_APART * seen.min():
+            return _in_units_of_columns(dense, unit, columns)
+    return held(dense, None) if len(rows) == d else held(dense @ rows.T, rows)
+
+
+def _row_space(matrix: Array) -> Array:
+    """An orthonormal basis of it, up to rounding."""
+    _, singular, right = sla.svd(matrix, full_matrices=False, check_finite=False)
+    threshold = 10 * max(matrix.shape) * np.finfo(float).eps * singular[0]
+    return right[: int(np.sum(singular > threshold))]
+
+
+def _in_units_of_columns(dense: Array, unit: Array, columns: Array) -> Factors:
+    """With a rank that the scale of no cell changes: small columns count beside large ones."""
+    units = np.where(columns > 0, columns, 1.0)
+    rows = _row_space(unit / units)
+    if len(rows) == dense.shape[1]:
         return held(dense, None)
-    return held(dense @ right[:rank].T, right[:rank])
+    return held((dense / units) @ rows.T, rows * units)
 
 
 def factor_if_well_conditioned(gram: Array, least: float) -> Array | None:

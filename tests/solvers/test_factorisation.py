@@ -47,9 +47,19 @@ def targets_far_apart(seed):
     return np.tri(d), 10.0 ** rng.uniform(-6, 6, d)
 
 
+def columns_far_apart(seed):
+    """A workload whose columns have norms over twelve decades."""
+    rng = np.random.default_rng(3000 + seed)
+    d = int(rng.integers(3, 9))
+    m = int(rng.integers(d, 2 * d + 4))
+    matrix = rng.normal(size=(m, d)) * 10.0 ** rng.uniform(-6, 6, d)
+    return matrix, rng.integers(1, 11, m).astype(float)
+
+
 FAMILIES = [
     *(("optimal", dependent_columns, seed) for seed in range(60)),
     *(("optimal", rows_far_apart, seed) for seed in range(20)),
+    *(("optimal", columns_far_apart, seed) for seed in range(20)),
     *(("wCA-I", targets_far_apart, seed) for seed in range(32)),
 ]
 
@@ -220,24 +230,38 @@ def test_a_structured_workload_keeps_its_structure(method):
     assert found.squared_privacy_cost == pytest.approx(dense.squared_privacy_cost, rel=1e-6)
 
 
+def test_a_failure_of_linear_algebra_is_told_in_a_sentence(monkeypatch):
+    def broken(*_arguments):
+        raise np.linalg.LinAlgError("SVD did not converge")
+
+    monkeypatch.setattr("solvers.mechanisms.fisher.spectrum", broken)
+    with pytest.raises(SolveFailedError, match="fisher: too ill-conditioned .*did not converge"):
+        solvers.solve("fisher", np.tri(3))
+
+
 def test_factors_that_do_not_give_the_workload_are_refused():
     problem = as_problem(np.tri(3))
     with pytest.raises(SolveFailedError, match="of the workload, in units of the noise"):
         from_root("mine", problem, np.eye(3)[:2], np.tri(3)[:, :2], np.eye(2))
 
 
-@pytest.mark.parametrize("method", ["optimal", "SM-II"])
+MARGINALS = ("marginals", {"attributes": 3, "values": 3, "orders": [1, 2]})
+PRODUCT = ("kronecker", {"terms": [["prefix:4", "prefix:3"]]})
+PREFIX = ("prefix", {"d": 6})
+
+
 @pytest.mark.parametrize(
-    ("family", "params"),
+    ("method", "family", "params"),
     [
-        ("marginals", {"attributes": 3, "values": 3, "orders": [1, 2]}),
-        ("kronecker", {"terms": [["prefix:4", "prefix:3"]]}),
-        ("prefix", {"d": 9}),
+        *(("optimal", *workload) for workload in (MARGINALS, PRODUCT, PREFIX)),
+        *(("SM-II", *workload) for workload in (MARGINALS, PREFIX)),
+        ("interior-point", *PREFIX),
+        ("GD", *PREFIX),
     ],
 )
 def test_the_weights_prove_the_lower_bound_whatever_the_road(method, family, params):
     workload = workloads.make(family, **params)
-    targets = np.full(workload.m, 3.0)
+    targets = np.full(workload.m, 1.0 if method == "GD" else 3.0)
     if family == "marginals":
         targets = np.repeat([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], workload.group_sizes)
     found = solvers.solve(method, workload, targets)
