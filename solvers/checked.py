@@ -9,10 +9,11 @@ import numpy as np
 from solvers.certified import ROUNDING
 from solvers.dual import DualResult, Weights
 from solvers.errors import SolveFailedError
-from solvers.factorisation import Factorisation, from_right_inverse, identity
+from solvers.factorisation import Factorisation, identity
 from solvers.problem import Problem
 from solvers.solution import Solution
 from solvers.spectral import Spectrum
+from solvers.verified import from_right_inverse
 from workloads.operators import Array, Explicit
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg as sla
 
-from solvers import certificate, factorisation
+from solvers import certificate, verified
 from solvers.budget import BudgetCurve
 from solvers.certified import contradiction
 from solvers.dual import Weights
@@ -305,7 +305,7 @@ def from_root(
         If the factors that follow do not give the workload.
     """
     left = queries if isinstance(queries, QueryOperator) else Explicit(queries)
-    noise = factorisation.from_root(method, problem, basis, left, root)
+    noise = verified.from_root(method, problem, basis, left, root)
     return Solution(method, problem, noise, **facts)
 
 

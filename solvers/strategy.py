@@ -20,10 +20,11 @@ import scipy.linalg as sla
 import scipy.sparse as sp
 
 from solvers.errors import NotApplicableError
-from solvers.factorisation import from_right_inverse, identity
+from solvers.factorisation import identity
 from solvers.factors import factor_if_well_conditioned
 from solvers.problem import Problem
 from solvers.solution import Solution
+from solvers.verified import from_right_inverse
 from workloads.operators import Array, Explicit, Matrix
 
 _WELL_CONDITIONED = 1e-10

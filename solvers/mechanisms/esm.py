@@ -32,11 +32,12 @@ from scipy.special import logsumexp, softmax
 
 from solvers.deadline import Deadline
 from solvers.errors import OptionError
-from solvers.factorisation import Factorisation, from_right_inverse
+from solvers.factorisation import Factorisation
 from solvers.method import Method, Work
 from solvers.problem import Problem
 from solvers.solution import Solution
 from solvers.strategy import compact
+from solvers.verified import from_right_inverse
 from workloads.operators import Array, Explicit
 
 _MEMORY = 10

@@ -11,12 +11,13 @@ from solvers.checked import from_noise, inner_factorisation
 from solvers.deadline import Deadline
 from solvers.dual import DualResult
 from solvers.errors import OptionError, SolveFailedError
-from solvers.factorisation import Factorisation, from_root, with_cells_scaled
+from solvers.factorisation import Factorisation, with_cells_scaled
 from solvers.method import Method, Work
 from solvers.newton_system import heaviest_count
 from solvers.problem import Problem
 from solvers.refined import inner_level, refine
 from solvers.solution import Solution
+from solvers.verified import from_root
 from workloads import from_matrix
 from workloads.operators import Array
 

@@ -17,10 +17,11 @@ import solvers
 import workloads
 from solvers import SolveFailedError, dual
 from solvers.checked import inner_factorisation
-from solvers.factorisation import LARGEST_RESIDUAL, Composed, residual
+from solvers.factorisation import Composed
 from solvers.problem import as_problem
 from solvers.solution import from_root
 from solvers.spectral import spectrum
+from solvers.verified import LARGEST_RESIDUAL, residual
 
 
 def dependent_columns(seed):
@@ -235,7 +236,7 @@ def test_a_failure_of_linear_algebra_is_told_in_a_sentence(monkeypatch):
         raise np.linalg.LinAlgError("SVD did not converge")
 
     monkeypatch.setattr("solvers.mechanisms.fisher.spectrum", broken)
-    with pytest.raises(SolveFailedError, match="fisher: too ill-conditioned .*did not converge"):
+    with pytest.raises(SolveFailedError, match=r"fisher: too ill-conditioned .*did not converge"):
         solvers.solve("fisher", np.tri(3))
 
 
