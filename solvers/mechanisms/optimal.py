@@ -74,7 +74,7 @@ def solve(
     OptionError
         If an option is out of range, or ``refined`` is asked of the hybrid.
     SolveFailedError
-        If the covariance does not confirm the numbers of the dual.
+        If the factors do not give the workload, or contradict the bound of the dual.
     """
     _check(start, refined, total_error_weight)
     alpha = None if profile_bounds is None else _checked_bounds(problem, profile_bounds)
