@@ -37,9 +37,7 @@ class DualResult:
         The weights that prove ``lower``: bounds from above and from below are seldom best at
         the same point.
     lower, upper : float
-        Certified bounds on the optimal value; the covariance has the value ``upper``.
-    covariance : numpy.ndarray, shape (k, k)
-        Of the noise on ``factors.basis @ x``, up to scale.
+        Certified bounds on the optimal value.
     iterations, factorisations, products : int
         Newton steps, spectra and Hessian products.
     converged, timed_out : bool
@@ -50,7 +48,6 @@ class DualResult:
     proof: BlocksPoint
     lower: float
     upper: float
-    covariance: Array
     iterations: int
     factorisations: int
     products: int
@@ -65,7 +62,11 @@ class DualResult:
 
 @dataclass(frozen=True, eq=False)
 class Weights:
-    """A dual point: column weights p (d,) and query weights q (m,)."""
+    """A dual point: column weights p (d,) and query weights q (m,).
+
+    Where there are more than 10^7 cells p has one entry for all, where the queries are not listed
+    q has one for each group of them.
+    """
 
     p: Array
     q: Array
@@ -257,7 +258,6 @@ def _result(progress: Progress[BlocksPoint], *, extra_factorisations: int) -> Du
         progress.proof,
         progress.lower,
         progress.upper,
-        progress.best.spectrum.covariance(),
         progress.iterations,
         progress.factorisations + extra_factorisations - 1,
         progress.products,

@@ -66,7 +66,7 @@ class Method:
         ``sweep plan``; on a query graph m and d are both the
         number of answers.
     solve_graph : callable, optional
-        On query graphs: ``solve_graph(problem, *, option=default, ...) -> GraphSolution``.
+        On query graphs: ``solve_graph(problem, *, option=default, ...) -> Solution``.
         None if it takes query matrices only.
     """
 

@@ -34,15 +34,18 @@ class Level:
 
     Attributes
     ----------
-    covariance : numpy.ndarray, shape (k, k)
-        Scaled so that no query has more than its slack.
+    root : numpy.ndarray, shape (k, k)
+        R with Σ = R Rᵀ, scaled so that no query has more than its slack.
+    columns : numpy.ndarray, shape (k, d)
+        ``inv(R) @ basis``.
     p : numpy.ndarray, shape (d,)
         Column weights, summing to one.
     gap : float
         Certified relative gap of the largest entry.
     """
 
-    covariance: Array
+    root: Array
+    columns: Array
     p: Array
     gap: float
 
@@ -84,29 +87,14 @@ def refine(factors: Factors, first: Level, tol: float, deadline: Deadline) -> Re
     -------
     Refined
     """
-    basis = np.eye(factors.rank) if factors.basis is None else factors.basis
-    return _descend(
-        factors.left,
-        basis,
-        np.zeros(basis.shape[1]),
-        np.ones(factors.queries),
-        first,
-        tol,
-        deadline,
-    )
+    used, slack = np.zeros(factors.cells), np.ones(factors.queries)
+    return _descend(factors.left, used, slack, first, tol, deadline)
 
 
 def _descend(
-    left: Array,
-    basis: Array,
-    used: Array,
-    slack: Array,
-    level: Level,
-    tol: float,
-    deadline: Deadline,
+    left: Array, used: Array, slack: Array, level: Level, tol: float, deadline: Deadline
 ) -> Refined:
-    root = sla.cholesky(level.covariance, lower=True)
-    columns = sla.solve_triangular(root, basis, lower=True)
+    root, columns = level.root, level.columns
     lengths = np.square(columns).sum(axis=0)
     entries = used + lengths
     tight = level.p > 1 - entries / entries.max()
@@ -128,7 +116,6 @@ def _descend(
     below = _least_largest(part, used_here[open_columns], slack_left[asked], tol, deadline)
     rest = _descend(
         part.left,
-        inner[:, open_columns],
         used_here[open_columns],
         slack_left[asked],
         below,
@@ -161,4 +148,13 @@ def _least_largest(
     progress = maximise(program, blocks.at(start), bounds, stopping)
     best, p = progress.best, progress.proof.p
     scale = float(np.max(best.variance_ratios / slack))
-    return Level(best.spectrum.covariance() / scale, p / p.sum(), progress.gap)
+    return inner_level(factors, best, scale, p / p.sum(), progress.gap)
+
+
+def inner_level(factors: Factors, best: BlocksPoint, scale: float, p: Array, gap: float) -> Level:
+    """The inner solution at a point, its covariance divided by the scale."""
+    found = best.spectrum
+    weights, roots = np.sqrt(best.p)[:, None], np.sqrt(found.singular * scale)
+    root = weights * found.columns / roots
+    columns = (found.columns / weights * roots).T
+    return Level(root if factors.basis is None else factors.basis @ root, columns, p, gap)

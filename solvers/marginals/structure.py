@@ -95,8 +95,3 @@ def structure(problem: Problem) -> Structure | None:
     except TargetsError:
         return None
     return Structure(problem, workload.operator, np.asarray(targets, dtype=np.float64))
-
-
-def readable(count: int) -> str:
-    """A count of any size, for a message."""
-    return str(count) if count < 10**12 else f"about 10^{len(str(count)) - 1}"

@@ -22,6 +22,7 @@ import numpy as np
 
 from solvers import basis as bases
 from solvers import fixed_basis
+from solvers.dual import Weights
 from solvers.errors import OptionError
 from solvers.method import Method, Work
 from solvers.newton_cg import line_search
@@ -119,7 +120,9 @@ def solve(
     steps = Steps(mu, nttol, sigma, beta)
     chosen = bases.factor(problem, basis)
     size = sum(problem.workload.shape)
-    finished, certified, iterations = False, None, 0
+    finished, iterations = False, 0
+    certified: float | None = None
+    proof: Weights | None = None
     objective = plain(np.zeros(problem.workload.m))
     visits = descend(objective, first_iterate(problem, chosen), steps)
     best = last = next(visits)
@@ -127,8 +130,10 @@ def solve(
         iterations += 1
         best = min(best, last, key=lambda visited: visited.cost)
         if last.settled:
-            bound = _lower_bound(problem, last)
-            certified = bound if best.cost <= (1 + tol) * bound else None
+            found = last.objective.weights(last.iterate)
+            bound = _lower_bound(problem, found)
+            if best.cost <= (1 + tol) * bound:
+                certified, proof = bound, found
             finished = certified is not None or size / last.objective.t1 < softmax_tol
         if finished or deadline.passed:
             break
@@ -139,6 +144,7 @@ def solve(
         chosen.representation,
         best.iterate.covariance,
         known_lower_bound=certified,
+        weights=proof,
         iterations=iterations,
         converged=finished,
         timed_out=deadline.passed and not finished,
@@ -172,9 +178,8 @@ def first_iterate(problem: Problem, chosen: bases.Factored) -> fixed_basis.Itera
     return fixed_basis.first(problem, chosen, np.eye(len(chosen.basis)))
 
 
-def _lower_bound(problem: Problem, visited: Visited) -> float:
-    found = visited.objective.weights(visited.iterate)
-    return spectrum(problem.factors, found.p, found.q).nuclear_norm ** 2
+def _lower_bound(problem: Problem, at: Weights) -> float:
+    return spectrum(problem.factors, at.p, at.q).nuclear_norm ** 2
 
 
 def work(m: int, d: int) -> Work:

@@ -100,7 +100,7 @@ def test_total_error_is_residual_planners(problem, method):
     weights = np.array(problem.workload.group_sizes) * problem.targets[first] ** -float(power)
     expected = np.sqrt((weights @ variances) * p).sum() ** 2
     solution = solve(name, problem)
-    found = solution.squared_privacy_cost * float(weights @ solution.marginal_variances)
+    found = solution.squared_privacy_cost * float(weights @ solution.noise.marginal_variances)
     assert found == pytest.approx(expected, rel=1e-9)
 
 
