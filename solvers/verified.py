@@ -98,7 +98,8 @@ def from_root(
     SolveFailedError
         If L B is not W to `LARGEST_RESIDUAL`, or the variances are not positive numbers.
     """
-    right = _solved(root, basis)
+    seen = problem.workload.operator.squared_column_norms() > 0
+    right = np.where(seen, _solved(root, basis), 0.0)
     if _is_identity(basis):
         return from_right_inverse(method, problem, right, root, identity(len(basis)), queries)
     matrix = problem.workload.matrix

@@ -14,8 +14,8 @@ from solvers.dual import Weights
 from solvers.errors import OptionError, SolveFailedError
 from solvers.marginals import soft_max
 from solvers.marginals.collapse import Collapsed
-from solvers.marginals.interior_point import Optimum, minimise
 from solvers.marginals.noise import CellNoise, MarginalsNoise, QueryNoise, SubsetNoise
+from solvers.marginals.optimum import Optimum, minimise
 from solvers.marginals.structure import Structure
 from solvers.method import Method
 from solvers.solution import Solution

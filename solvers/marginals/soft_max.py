@@ -20,7 +20,7 @@ import scipy.sparse as sp
 
 from solvers import newton_cg
 from solvers.dual import Weights
-from solvers.marginals.interior_point import Optimum
+from solvers.marginals.optimum import Optimum
 from solvers.marginals.program import Program
 from solvers.newton_cg import Settings
 from solvers.softmax import ChartModel, SoftMax

@@ -8,7 +8,7 @@ import numpy as np
 
 from solvers.marginals.closure import Closure, closure
 from solvers.marginals.collapse import Collapsed, collapse
-from solvers.marginals.interior_point import minimise
+from solvers.marginals.optimum import minimise
 from solvers.marginals.program import Program, program
 from solvers.problem import Problem
 from workloads import TargetsError

@@ -19,7 +19,7 @@ from solvers.newton_cg import Minimised, Settings
 from solvers.optimiser.spectrum import spectrum
 from solvers.problem import Problem
 from solvers.softmax import Iterate
-from solvers.solution import Solution, from_covariance
+from solvers.solution import Solution, from_root
 from solvers.stopping import Deadline
 from workloads.operators import Array, Matrix, QueryOperator
 
@@ -177,15 +177,15 @@ def _solution(problem: Problem, factored: bases.Factored | None, found: Minimise
     basis: Array = problem.basis
     queries: Matrix | QueryOperator = problem.queries
     if isinstance(end, adapted_basis.Iterate):
-        covariance = end.factor @ end.factor.T
+        root = end.factor
     if factored is not None and isinstance(end, fixed_basis.Iterate):
-        basis, queries, covariance = factored.basis, factored.representation, end.covariance
-    return from_covariance(
+        basis, queries, root = factored.basis, factored.representation, end.lower
+    return from_root(
         "SM-II",
         problem,
         basis,
         queries,
-        covariance,
+        root,
         known_lower_bound=None if found.objective.omega.any() else proof.proved,
         iterations=found.iterations,
         converged=found.converged,
@@ -221,7 +221,7 @@ _PUBLISHED = {
 
 
 def work(m: int, d: int, *, basis: str = ADAPTED, form_work: int | None = None) -> Work:
-    """About 18 Newton steps and 100 products; some 5 k steps in a basis that stays.
+    """About 18 Newton steps and 100 to 400 products; some 5 k steps in a basis that stays.
 
     Fitted to CPU seconds on one core (benchmarks/bench_work.py). How often Algorithms 1 to 3
     iterate depends on the workload more than on its size.
@@ -230,8 +230,8 @@ def work(m: int, d: int, *, basis: str = ADAPTED, form_work: int | None = None) 
     if basis != ADAPTED:
         return Work(flops=1e9 + 200.0 * (m + d) * k**3, bytes=40.0 * (m + d) * k + 100.0 * k * k)
     if form_work is not None:
-        return Work(flops=2e9 + 5000.0 * d**3 + 800.0 * form_work, bytes=130.0 * d**2 + 200.0 * m)
-    return Work(flops=3.5e8 + 600.0 * (m + d) * k**2, bytes=60.0 * (m + d) * k + 100.0 * k * k)
+        return Work(flops=3e9 + 15000.0 * d**3 + 800.0 * form_work, bytes=130.0 * d**2 + 200.0 * m)
+    return Work(flops=3e9 + 1600.0 * (m + d) * k**2, bytes=60.0 * (m + d) * k + 100.0 * k * k)
 
 
 METHODS = (

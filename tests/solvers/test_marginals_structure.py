@@ -16,8 +16,8 @@ import workloads
 from solvers import certificate, newton_cg
 from solvers.marginals import soft_max, structure
 from solvers.marginals.forms import FORMS
-from solvers.marginals.interior_point import minimise
 from solvers.marginals.noise import MarginalsNoise
+from solvers.marginals.optimum import minimise
 from solvers.optimiser import scalar_blocks
 from solvers.problem import as_problem
 from solvers.softmax import SoftMax
