@@ -98,8 +98,7 @@ def from_root(
     SolveFailedError
         If L B is not W to `LARGEST_RESIDUAL`, or the variances are not positive numbers.
     """
-    seen = problem.workload.operator.squared_column_norms() > 0
-    right = np.where(seen, _solved(root, basis), 0.0)
+    right = _solved(root, basis)
     if _is_identity(basis):
         return from_right_inverse(method, problem, right, root, identity(len(basis)), queries)
     matrix = problem.workload.matrix
@@ -124,6 +123,7 @@ def _checked(
     SolveFailedError
         If L B is still not W to `LARGEST_RESIDUAL`.
     """
+    right = _without_noise(matrix, right)
     missing = residual(matrix, left, right)
     if _REFINED < missing < np.inf:
         left = left + product(dense(matrix) - product(left, right), inverse())
@@ -139,6 +139,13 @@ def _checked(
             "but for rounding: make them equal)"
         )
     return left, right
+
+
+def _without_noise(matrix: Matrix, right: Array) -> Array:
+    """B with zeros where no query sees the cell and its column is rounding error."""
+    norms = np.sqrt(Explicit(right).squared_column_norms())
+    unseen = Explicit(matrix).squared_column_norms() == 0
+    return np.where(unseen & (norms <= LARGEST_RESIDUAL * norms.max()), 0.0, right)
 
 
 def _least_squares(left: Array, missing: Array) -> Array:

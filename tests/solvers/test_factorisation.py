@@ -20,7 +20,7 @@ from solvers.checked import inner_factorisation
 from solvers.factorisation import Composed
 from solvers.optimiser.spectrum import spectrum
 from solvers.problem import as_problem
-from solvers.solution import from_root
+from solvers.solution import from_covariance, from_root
 from solvers.verified import LARGEST_RESIDUAL, residual
 
 
@@ -208,6 +208,18 @@ def test_a_cell_that_no_query_sees_costs_nothing_and_a_query_of_nothing_has_no_e
     if method != "HM":
         assert found.privacy_profile[4] == 0.0
     assert residual(matrix, found.noise.left, found.noise.right) <= LARGEST_RESIDUAL
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_noise_on_a_basis_of_low_rank_with_cells_that_no_query_sees(seed):
+    workload = workloads.make("range", d=32, seed=seed)
+    problem = as_problem(workload)
+    size = problem.factors.rank
+    root = np.random.default_rng(seed).normal(size=(size, size)) + 6 * np.eye(size)
+    found = from_covariance("mine", problem, problem.basis, problem.queries, root @ root.T)
+    unseen = ~workload.dense.any(axis=0)
+    assert np.all(found.privacy_profile[unseen] == 0)
+    assert residual(workload.dense, found.noise.left, found.noise.right) <= LARGEST_RESIDUAL
 
 
 def test_weights_of_zero_have_their_limits():
