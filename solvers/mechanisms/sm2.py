@@ -231,7 +231,7 @@ def work(m: int, d: int, *, basis: str = ADAPTED, form_work: int | None = None) 
         return Work(flops=1e9 + 200.0 * (m + d) * k**3, bytes=40.0 * (m + d) * k + 100.0 * k * k)
     if form_work is not None:
         return Work(flops=3e9 + 15000.0 * d**3 + 800.0 * form_work, bytes=130.0 * d**2 + 200.0 * m)
-    return Work(flops=3e9 + 1600.0 * (m + d) * k**2, bytes=60.0 * (m + d) * k + 100.0 * k * k)
+    return Work(flops=4e9 + 1800.0 * (m + d) * k**2, bytes=60.0 * (m + d) * k + 100.0 * k * k)
 
 
 METHODS = (
