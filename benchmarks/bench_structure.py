@@ -19,7 +19,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("method", ["optimal", "CA", "SM-II"])
+@pytest.mark.parametrize("method", ["optimal", "CA"])
 @pytest.mark.parametrize("case", CASES)
 def test_by_structure(benchmark, case, method):
     family, params = CASES[case]

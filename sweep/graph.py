@@ -299,7 +299,7 @@ def takes_time_limit(method: str) -> bool:
 
 def _chain(cell: Cell, along: str | None) -> str:
     method = solvers.methods()[cell.solved_as.name]
-    if along not in cell.coords or not method.takes_start(cell.solved_as.options):
+    if along not in cell.coords or not method.takes_start:
         return ""
     return digest([cell.group, {name: at for name, at in cell.coords.items() if name != along}])
 
