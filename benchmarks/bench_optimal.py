@@ -151,7 +151,7 @@ def test_column_dual_against_coa(benchmark):
     workload = workloads.make("range", d=256, seed=0)
     limit = 60.0
     started = time.perf_counter()
-    coa = solvers.solve("CA", workload, algorithm="coa", tol=1e-8, time_limit=limit)
+    coa = solvers.solve("COA", workload, tol=1e-8, time_limit=limit)
     coa_s = time.perf_counter() - started
     solution = benchmark.pedantic(solvers.solve, ("CA", workload), rounds=3)
     assert solution.notes["total_error_gap"] <= 1e-8

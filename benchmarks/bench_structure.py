@@ -19,7 +19,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("mechanism", ["optimal", "CA", "SM-II"])
+@pytest.mark.parametrize("mechanism", ["optimal", "CA"])
 @pytest.mark.parametrize("case", CASES)
 def test_by_structure(benchmark, case, mechanism):
     family, params = CASES[case]

@@ -2,14 +2,15 @@
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
-from typing import Any, overload
+from typing import Any
 
+import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from solvers import factors, marginals, privacy
-from solvers.certified import Certified
+from solvers import factors, privacy
 from solvers.errors import (
     NotApplicableError,
     OptionError,
@@ -17,25 +18,22 @@ from solvers.errors import (
     SolverError,
     UnknownMechanismError,
 )
-from solvers.graph import GraphProblem, GraphSolution, as_graph_problem
-from solvers.marginals import MarginalsSolution
+from solvers.graph import GraphProblem, as_graph_problem
+from solvers.marginals import dispatch as marginals
+from solvers.marginals import work as marginals_work
 from solvers.mechanism import Mechanism, Work, all_mechanisms, find
 from solvers.problem import Problem, as_problem
-from solvers.products import solution as products
-from solvers.products.solution import ProductSolution
+from solvers.products import dispatch as products
 from solvers.solution import Solution
 from workloads import QueryGraph, Workload
 from workloads.family import Kind
 
 __all__ = [
     "GraphProblem",
-    "GraphSolution",
-    "MarginalsSolution",
     "Mechanism",
     "NotApplicableError",
     "OptionError",
     "Problem",
-    "ProductSolution",
     "Solution",
     "SolveFailedError",
     "SolverError",
@@ -75,35 +73,13 @@ def expected_work(
     """
     chosen = find(mechanism)
     given = options or {}
-    known = marginals.expected_work(chosen, workload, given) or products.expected_work(
+    known = marginals_work.expected_work(chosen, workload, given) or products.expected_work(
         chosen, workload, given
     )
     if known is not None:
         return known
     structured = factors.form_work(workload) if chosen.uses_structure else None
     return chosen.expected_work(int(workload.m), int(workload.d), given, structured)
-
-
-@overload
-def solve(
-    mechanism: str,
-    workload: QueryGraph,
-    targets: ArrayLike | None = None,
-    *,
-    preset: str | None = None,
-    **options: Any,
-) -> GraphSolution: ...
-
-
-@overload
-def solve(
-    mechanism: str,
-    workload: Workload | ArrayLike | sp.sparray | sp.spmatrix,
-    targets: ArrayLike | None = None,
-    *,
-    preset: str | None = None,
-    **options: Any,
-) -> Solution | MarginalsSolution | ProductSolution: ...
 
 
 def solve(
@@ -113,7 +89,7 @@ def solve(
     *,
     preset: str | None = None,
     **options: Any,
-) -> Solution | MarginalsSolution | ProductSolution | GraphSolution:
+) -> Solution:
     """Choose the noise of a query release by the named mechanism.
 
     Parameters
@@ -135,9 +111,10 @@ def solve(
     Returns
     -------
     Solution
-        A `MarginalsSolution` where marginals are solved in subset variables (see
-        `solvers.marginals`), a `ProductSolution` where a Kronecker product is solved factor by
-        factor (see `solvers.products`), a `GraphSolution` where the workload is a query graph.
+        Its ``noise`` says how the errors are made: a factorisation of W, noise on marginals that
+        are solved in subset variables (`solvers.marginals`), a product of factorisations of a
+        Kronecker product (`solvers.products`), independent numbers, or the noise matrix of a
+        query graph.
 
     Raises
     ------
@@ -159,7 +136,7 @@ def solve(
         kind = "matrix"
         problem = as_problem(workload, targets)
     resolved = chosen.resolve(preset, options, kind)
-    run: Callable[[], Any] = partial(chosen.solver(kind), problem, **resolved)
+    run: Callable[[], Solution] = partial(chosen.solver(kind), problem, **resolved)
     started = time.perf_counter()
     if isinstance(problem, Problem):
         run = (
@@ -167,6 +144,11 @@ def solve(
             or products.solver(chosen, problem, resolved)
             or run
         )
-    solution: Solution | MarginalsSolution | ProductSolution | GraphSolution = run()
-    solved = solution.timed(time.perf_counter() - started)
-    return solved.confirmed() if isinstance(solved, Certified) else solved
+    try:
+        solution = run()
+    except np.linalg.LinAlgError as error:
+        raise SolveFailedError(
+            f"{chosen.name}: too ill-conditioned for double precision ({error}); bring the norms "
+            "of queries and cells, and the targets, closer together"
+        ) from error
+    return replace(solution, runtime=time.perf_counter() - started).confirmed()

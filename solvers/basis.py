@@ -12,8 +12,8 @@ import scipy.linalg as sla
 import scipy.sparse as sp
 
 from solvers.errors import OptionError
+from solvers.optimiser.spectrum import spectrum
 from solvers.problem import Problem
-from solvers.spectral import spectrum
 from workloads.operators import Array, Matrix
 
 _SPARSE_BELOW = 0.1

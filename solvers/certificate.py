@@ -1,11 +1,9 @@
 """Certified lower bounds on the squared privacy cost of any linear query mechanism."""
 
-import numpy as np
-
 from solvers import dual, marginals
-from solvers.deadline import Deadline
 from solvers.problem import Problem
 from solvers.products import structure as products
+from solvers.stopping import Deadline
 
 _CHEAP_ITERATIONS = 3
 
@@ -59,21 +57,3 @@ def quick_lower_bound(problem: Problem) -> float:
     if factors is not None:
         return products.lower_bound(problem, factors, quick_lower_bound)
     return dual.optimum(problem.factors, tol=0.0, max_iterations=_CHEAP_ITERATIONS).lower
-
-
-def uniform_lower_bound(problem: Problem) -> float:
-    """The squared nuclear norm of A over d m: the dual at equal weights.
-
-    Parameters
-    ----------
-    problem : Problem
-        The workload and its targets.
-
-    Returns
-    -------
-    float
-    """
-    factors = problem.factors
-    return dual.lower_bound_from(
-        factors, dual.Weights(np.ones(factors.cells), np.ones(factors.queries))
-    )

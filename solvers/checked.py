@@ -1,4 +1,4 @@
-"""From a dual result to a solution whose covariance confirms the dual's numbers."""
+"""From a dual result to a solution: the factors that the dual has at hand."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -9,10 +9,12 @@ import numpy as np
 from solvers.certified import ROUNDING
 from solvers.dual import DualResult, Weights
 from solvers.errors import SolveFailedError
+from solvers.factorisation import Factorisation, identity
+from solvers.optimiser.spectrum import Spectrum
 from solvers.problem import Problem
-from solvers.solution import Solution, from_covariance
-
-_AGREEMENT = 1e-6
+from solvers.solution import Solution
+from solvers.verified import from_right_inverse
+from workloads.operators import Array, Explicit
 
 
 def from_dual(
@@ -24,7 +26,7 @@ def from_dual(
     notes: Mapping[str, Any] | None = None,
     **facts: Any,
 ) -> Solution:
-    """The solution of a dual result, its profile and variances recomputed from Σ alone.
+    """The solution of a dual result, its profile and variances those of its own factors.
 
     Parameters
     ----------
@@ -33,11 +35,11 @@ def from_dual(
     problem : Problem
         The workload and its targets.
     result : DualResult
-        Weights and covariance.
+        Weights with their spectrum.
     value : callable
-        The objective of a solution; must give ``result.upper``.
+        The objective of a solution.
     tol : float
-        The gap that the objective, recomputed, must keep to be converged.
+        The gap that the objective must keep to be converged.
     notes : Mapping, optional
         What to report beside the factorisations and products.
     **facts
@@ -50,15 +52,27 @@ def from_dual(
     Raises
     ------
     SolveFailedError
-        If the objective recomputed from the covariance differs from the dual's, or is below
-        its lower bound.
+        If the factors do not give the workload, or the objective is below its lower bound.
     """
-    solution = from_covariance(
+    noise = inner_factorisation(mechanism, problem, result.best.p, result.best.spectrum)
+    return from_noise(mechanism, problem, noise, result, value, tol, notes, **facts)
+
+
+def from_noise(
+    mechanism: str,
+    problem: Problem,
+    noise: Factorisation,
+    result: DualResult,
+    value: Callable[[Solution], float],
+    tol: float,
+    notes: Mapping[str, Any] | None = None,
+    **facts: Any,
+) -> Solution:
+    """The solution of a dual result whose noise is known; parameters as of `from_dual`."""
+    solution = Solution(
         mechanism,
         problem,
-        problem.basis,
-        problem.queries,
-        result.covariance,
+        noise,
         iterations=result.iterations,
         converged=result.converged,
         timed_out=result.timed_out,
@@ -71,16 +85,55 @@ def from_dual(
         **facts,
     )
     found = value(solution)
-    confirmed = abs(found - result.upper) <= _AGREEMENT * result.upper
-    if not (confirmed and found >= result.lower * (1 - ROUNDING)):
-        decades = float(np.ptp(np.log10(problem.targets)))
+    if not found >= result.lower * (1 - ROUNDING):
         raise SolveFailedError(
-            f"{mechanism}: the objective recomputed from the covariance is {found:.9g}, the dual "
-            f"claims {result.upper:.9g} and proves that none is below {result.lower:.9g}: "
-            "too ill-conditioned for double precision (the targets "
-            f"span {decades:.1f} decades: bring them closer together; or queries or cells of W "
-            "are equal but for rounding: make them equal)"
+            f"{mechanism}: the objective of the answer is {found:.9g}, and the dual proves that "
+            "none "
+            f"is below {result.lower:.9g}: too ill-conditioned for double precision"
         )
     if solution.converged and found > result.lower * (1 + tol):
         return replace(solution, converged=False)
     return solution
+
+
+def inner_factorisation(
+    mechanism: str, problem: Problem, p: Array, found: Spectrum
+) -> Factorisation:
+    """The inner solution at dual weights, from the singular value decomposition there.
+
+    With ``diag(q)^1/2 A diag(p)^1/2 = X diag(λ) Zᵀ`` the strategy is
+    ``B = sqrt(λ) Zᵀ / sqrt(p)``, and ``L = W B⁺`` is ``diag(c)^1/2 X sqrt(λ) / sqrt(q)``
+    without a division by the query weights: queries of no weight have their limit.
+
+    Parameters
+    ----------
+    mechanism : str
+        The mechanism's name, for messages.
+    problem : Problem
+        The workload and its targets.
+    p : numpy.ndarray, shape (d,)
+        Column weights.
+    found : Spectrum
+        At these and some query weights.
+
+    Returns
+    -------
+    Factorisation
+
+    Raises
+    ------
+    SolveFailedError
+        If the factors do not give the workload.
+    """
+    columns, roots = np.sqrt(p), np.sqrt(found.singular)
+    right = _divided((found.columns * roots).T, columns, problem)
+    inverse = columns[:, None] * found.columns / roots
+    own = problem.factors.basis
+    basis = identity(problem.workload.d) if own is None else Explicit(own)
+    return from_right_inverse(mechanism, problem, right, inverse, basis, problem.queries)
+
+
+def _divided(columns: Array, roots: Array, problem: Problem) -> Array:
+    """``columns / roots``; zero for the cells that no query sees, whose profile is zero."""
+    seen = problem.workload.operator.squared_column_norms() > 0
+    return np.divide(columns, roots, out=np.zeros_like(columns), where=seen & (roots > 0))

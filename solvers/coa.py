@@ -28,7 +28,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg as sla
 
-from solvers.deadline import Deadline
+from solvers.stopping import Deadline
 from workloads.operators import Array
 from workloads.operators.blas import inner, product
 

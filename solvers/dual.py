@@ -1,6 +1,6 @@
 """Problem 1 and its relatives solved through their dual, with certificates.
 
-For A = diag(c)^-1/2 W and f(p, q) = || diag(q)^1/2 A diag(p)^1/2 ||_* (design.md section 4):
+For A = diag(c)^-1/2 W and f(p, q) = || diag(q)^1/2 A diag(p)^1/2 ||_*:
 
 - the optimum of Problem 1 is the largest f² over the two simplices;
 - the least total error sum_j omega_j var_j / c_j at Δ² <= 1 (CA, the matrix mechanism) is
@@ -14,16 +14,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from solvers.deadline import Deadline
 from solvers.factors import Factors
-from solvers.interior_point import (
-    Point,
-    Progress,
-    WeightProgram,
-    evaluate,
-    maximise,
-    multiplicative_step,
-)
+from solvers.optimiser import BlocksPoint, MatrixBlocks, Program, Progress, maximise
+from solvers.optimiser.blocks import one_block
+from solvers.optimiser.program import multiplicative_step
+from solvers.stopping import Deadline, Stopping
 from workloads.operators import Array
 
 _WARM_STEPS = 1
@@ -36,23 +31,23 @@ class DualResult:
 
     Attributes
     ----------
-    proof : Point
-        The weights that prove ``lower``. The covariance is the inner solution of other weights:
-        bounds from above and from below are seldom best at the same point.
+    best : BlocksPoint
+        The weights whose inner solution has the value ``upper``.
+    proof : BlocksPoint
+        The weights that prove ``lower``: bounds from above and from below are seldom best at
+        the same point.
     lower, upper : float
-        Certified bounds on the optimal value; the covariance has the value ``upper``.
-    covariance : numpy.ndarray, shape (k, k)
-        Of the noise on ``factors.basis @ x``, up to scale.
+        Certified bounds on the optimal value.
     iterations, factorisations, products : int
         Newton steps, spectra and Hessian products.
     converged, timed_out : bool
         Whether the gap reached ``tol``; whether time ran out before.
     """
 
-    proof: Point
+    best: BlocksPoint
+    proof: BlocksPoint
     lower: float
     upper: float
-    covariance: Array
     iterations: int
     factorisations: int
     products: int
@@ -67,7 +62,11 @@ class DualResult:
 
 @dataclass(frozen=True, eq=False)
 class Weights:
-    """A dual point: column weights p (d,) and query weights q (m,)."""
+    """A dual point: column weights p (d,) and query weights q (m,).
+
+    Where there are more than 10^7 cells p has one entry for all, where the queries are not listed
+    q has one for each group of them.
+    """
 
     p: Array
     q: Array
@@ -105,20 +104,35 @@ def optimum(
     DualResult
         Bounds on Δ².
     """
-    deadline = Deadline.after(time_limit)
-    program = _both_simplices(factors, np.zeros(factors.queries))
-    point = _first_point(program, start)
-    for _ in range(_WARM_STEPS):
-        point = evaluate(program, multiplicative_step(point))
-    progress = maximise(
-        program,
-        point,
-        _largest_entries,
-        tol=tol,
-        max_iterations=max_iterations,
-        deadline=deadline,
-    )
+    stopping = Stopping(tol, max_iterations, Deadline.after(time_limit))
+    blocks = one_block(factors, np.zeros(factors.queries))
+    progress = largest_norm(blocks, _first_point(blocks, start), stopping)
     return _result(progress, extra_factorisations=1 + _WARM_STEPS)
+
+
+def largest_norm(
+    blocks: MatrixBlocks, start: BlocksPoint, stopping: Stopping
+) -> Progress[BlocksPoint]:
+    """The largest squared nuclear norm over both simplices: Problem 1 on one or more blocks.
+
+    Parameters
+    ----------
+    blocks : MatrixBlocks
+        Of the scaled workload, with free query weights.
+    start : BlocksPoint
+        Positive weights.
+    stopping : Stopping
+        When to end.
+
+    Returns
+    -------
+    Progress
+        Bounds on Δ².
+    """
+    point = start
+    for _ in range(_WARM_STEPS):
+        point = blocks.at(multiplicative_step(point, blocks.groups))
+    return maximise(_simplices(blocks), point, _largest_entries, stopping)
 
 
 def least_total_error(
@@ -149,23 +163,10 @@ def least_total_error(
     DualResult
         Bounds on the total error at Δ² = 1.
     """
-    d = factors.cells
-    program = WeightProgram(
-        factors,
-        offset=weights / weights.sum(),
-        free_queries=False,
-        cost=np.zeros(d),
-        groups=np.ones((d, 1)),
-    )
-    point = evaluate(program, np.full(d, 1 / d))
-    progress = maximise(
-        program,
-        point,
-        _total_error_bounds,
-        tol=tol,
-        max_iterations=max_iterations,
-        deadline=Deadline.after(time_limit),
-    )
+    stopping = Stopping(tol, max_iterations, Deadline.after(time_limit))
+    blocks = one_block(factors, weights / weights.sum(), free_queries=False)
+    point = blocks.at(blocks.uniform)
+    progress = maximise(_simplices(blocks), point, _total_error_bounds, stopping)
     return _scaled(_result(progress, extra_factorisations=1), float(weights.sum()))
 
 
@@ -203,40 +204,25 @@ def hybrid(
     DualResult
         Bounds on the objective.
     """
-    program = _both_simplices(factors, weights)
-    progress = maximise(
-        program,
-        _first_point(program, start),
-        _hybrid_bounds,
-        tol=tol,
-        max_iterations=max_iterations,
-        deadline=Deadline.after(time_limit),
-    )
+    stopping = Stopping(tol, max_iterations, Deadline.after(time_limit))
+    blocks = one_block(factors, weights)
+    point = _first_point(blocks, start)
+    progress = maximise(_simplices(blocks), point, _hybrid_bounds, stopping)
     return _result(progress, extra_factorisations=1)
 
 
-def lower_bound_from(factors: Factors, weights: Weights) -> float:
-    """The certified lower bound on Δ² from any positive weights."""
-    program = _both_simplices(factors, np.zeros(factors.queries))
-    return _largest_entries(evaluate(program, np.concatenate([weights.p, weights.q])))[0]
+def _simplices(blocks: MatrixBlocks) -> Program[BlocksPoint]:
+    """Weights of sum one for the columns, and for the queries if they are free, at no cost."""
+    groups = blocks.groups
+    return Program(blocks.at, np.zeros(len(groups)), groups)
 
 
-def _both_simplices(factors: Factors, offset: Array) -> WeightProgram:
-    d, m = factors.cells, factors.queries
-    groups = np.zeros((d + m, 2))
-    groups[:d, 0] = 1
-    groups[d:, 1] = 1
-    return WeightProgram(factors, offset, True, np.zeros(d + m), groups)
-
-
-def _first_point(program: WeightProgram, start: Weights | None) -> Point:
-    d, m = program.factors.cells, program.factors.queries
-    uniform = np.concatenate([np.full(d, 1 / d), np.full(m, 1 / m)])
+def _first_point(blocks: MatrixBlocks, start: Weights | None) -> BlocksPoint:
     if start is None:
-        return evaluate(program, uniform)
-    sized = start.resized(d, m)
+        return blocks.at(blocks.uniform)
+    sized = start.resized(blocks.cells, blocks.queries)
     near = np.concatenate([sized.p / sized.p.sum(), sized.q / sized.q.sum()])
-    return evaluate(program, (1 - _UNIFORM_SHARE) * near + _UNIFORM_SHARE * uniform)
+    return blocks.at((1 - _UNIFORM_SHARE) * near + _UNIFORM_SHARE * blocks.uniform)
 
 
 def _resampled(values: Array, size: int) -> Array:
@@ -245,33 +231,33 @@ def _resampled(values: Array, size: int) -> Array:
     return np.interp(np.linspace(0, 1, size), np.linspace(0, 1, values.size), values)
 
 
-def _largest_entries(point: Point) -> tuple[float, float]:
+def _largest_entries(point: BlocksPoint) -> tuple[float, float]:
     weight = float(point.p.sum() * point.q.sum())
-    value = point.spectrum.nuclear_norm**2 / weight
+    value = point.nuclear_norm**2 / weight
     return value, float(point.profile.max() * point.variance_ratios.max())
 
 
-def _total_error_bounds(point: Point) -> tuple[float, float]:
-    norm = point.spectrum.nuclear_norm
+def _total_error_bounds(point: BlocksPoint) -> tuple[float, float]:
+    norm = point.nuclear_norm
     return norm**2 / float(point.p.sum()), float(point.profile.max()) * norm
 
 
-def _hybrid_bounds(point: Point) -> tuple[float, float]:
+def _hybrid_bounds(point: BlocksPoint) -> tuple[float, float]:
     """The best scale of Σ balances the privacy term with the two accuracy terms."""
-    free = point.x[point.program.factors.cells :]
+    free = point.x[point.p.size :]
     weight = max(float(point.p.sum()), float(free.sum()))
     ratios = point.variance_ratios
-    accuracy = float(ratios.max() + point.program.offset @ ratios)
-    lower = 2 * point.spectrum.nuclear_norm / max(weight, 1.0)
+    accuracy = float(ratios.max() + point.blocks.offset @ ratios)
+    lower = 2 * point.nuclear_norm / max(weight, 1.0)
     return lower, 2 * float(np.sqrt(point.profile.max() * accuracy))
 
 
-def _result(progress: Progress, *, extra_factorisations: int) -> DualResult:
+def _result(progress: Progress[BlocksPoint], *, extra_factorisations: int) -> DualResult:
     return DualResult(
+        progress.best,
         progress.proof,
         progress.lower,
         progress.upper,
-        progress.best.spectrum.covariance(),
         progress.iterations,
         progress.factorisations + extra_factorisations - 1,
         progress.products,

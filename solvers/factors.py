@@ -11,6 +11,7 @@ from workloads import QueryGraph, Workload
 from workloads.operators import Array, Explicit, Matrix, QueryOperator
 
 _WELL_CONDITIONED = 1e-10
+_FAR_APART = 1e3
 _SQUARE_WORK = 5
 """What a solve by structure takes beside the forms, over d³, if a dense one takes m d²."""
 
@@ -38,7 +39,7 @@ class Factors:
 
     @property
     def structured(self) -> bool:
-        """Whether the queries are known by their structure rather than held."""
+        """Whether the queries are known by their structure rather than dense."""
         return not isinstance(self.operator, Explicit)
 
     @property
@@ -57,8 +58,8 @@ class Factors:
         return self.rank if self.basis is None else self.basis.shape[1]
 
 
-def held(left: Array, basis: Array | None) -> Factors:
-    """Factors whose queries are held as a dense matrix."""
+def dense(left: Array, basis: Array | None) -> Factors:
+    """Factors whose queries are a dense matrix."""
     return Factors(Explicit(left), basis)
 
 
@@ -68,13 +69,18 @@ def structured(operator: QueryOperator) -> Factors | None:
     None where the structure saves nothing against the dense matrix, or where its rank is
     not clearly d.
     """
-    m, d = operator.shape
-    if operator.form_work + _SQUARE_WORK * d**3 >= m * d**2:
+    if not structure_pays(operator):
         return None
     norms = operator.squared_row_norms()
     gram = operator.gram(np.where(norms > 0, 1 / np.where(norms > 0, norms, 1.0), 0.0))
     clear = factor_if_well_conditioned(gram, _WELL_CONDITIONED) is not None
     return Factors(operator, None) if clear else None
+
+
+def structure_pays(operator: QueryOperator) -> bool:
+    """Whether forms and a few products of size d are less work than a product with W."""
+    m, d = operator.shape
+    return operator.form_work + _SQUARE_WORK * d**3 < m * d**2
 
 
 def form_work(workload: Workload | QueryGraph) -> int | None:
@@ -98,18 +104,36 @@ def factorise(scaled: Matrix) -> Factors:
         With the identity as basis where W has rank d, with W's own rows where it has
         rank m < d, with an orthonormal basis of the row space otherwise.
     """
-    dense = np.asarray(scaled.todense()) if sp.issparse(scaled) else scaled
-    m, d = dense.shape
-    norms = np.linalg.norm(dense, axis=1)
-    unit = dense / np.where(norms > 0, norms, 1.0)[:, None]
+    matrix = np.asarray(scaled.todense()) if sp.issparse(scaled) else scaled
+    m, d = matrix.shape
+    norms = np.linalg.norm(matrix, axis=1)
+    unit = matrix / np.where(norms > 0, norms, 1.0)[:, None]
     gram = unit.T @ unit if m >= d else unit @ unit.T
     if factor_if_well_conditioned(gram, _WELL_CONDITIONED) is not None:
-        return held(dense, None) if m >= d else held(np.eye(m), dense)
-    _, singular, right = sla.svd(unit, full_matrices=False, check_finite=False)
-    rank = int(np.sum(singular > 10 * max(m, d) * np.finfo(float).eps * singular[0]))
-    if rank == d:
-        return held(dense, None)
-    return held(dense @ right[:rank].T, right[:rank])
+        return dense(matrix, None) if m >= d else dense(np.eye(m), matrix)
+    rows = _row_space(unit)
+    if len(rows) < d:
+        columns = np.linalg.norm(unit, axis=0)
+        seen = columns[columns > 0]
+        if seen.max() > _FAR_APART * seen.min():
+            return _in_units_of_columns(matrix, unit, columns)
+    return dense(matrix, None) if len(rows) == d else dense(matrix @ rows.T, rows)
+
+
+def _row_space(matrix: Array) -> Array:
+    """An orthonormal basis of it, up to rounding."""
+    _, singular, right = sla.svd(matrix, full_matrices=False, check_finite=False)
+    threshold = 10 * max(matrix.shape) * np.finfo(float).eps * singular[0]
+    return right[: int(np.sum(singular > threshold))]
+
+
+def _in_units_of_columns(matrix: Array, unit: Array, columns: Array) -> Factors:
+    """With a rank that the scale of no cell changes: small columns count beside large ones."""
+    units = np.where(columns > 0, columns, 1.0)
+    rows = _row_space(unit / units)
+    if len(rows) == matrix.shape[1]:
+        return dense(matrix, None)
+    return dense((matrix / units) @ rows.T, rows * units)
 
 
 def factor_if_well_conditioned(gram: Array, least: float) -> Array | None:

@@ -66,7 +66,7 @@ class Mechanism:
         ``sweep plan``; on a query graph m and d are both the
         number of answers.
     solve_graph : callable, optional
-        On query graphs: ``solve_graph(problem, *, option=default, ...) -> GraphSolution``.
+        On query graphs: ``solve_graph(problem, *, option=default, ...) -> Solution``.
         None if it takes query matrices only.
     """
 
@@ -120,7 +120,9 @@ class Mechanism:
         return solve
 
     def certifies(self, options: Mapping[str, Any]) -> bool:
-        """Whether a converged solution with these options has a certified gap."""
+        """Whether a solve with these options certifies its gap: a ``tol`` of 0 asks for none."""
+        if options.get("tol") == 0:
+            return False
         plain = all(
             options.get(name, self.options[name].default) == self.options[name].default
             for name in self.other_objectives
@@ -132,9 +134,10 @@ class Mechanism:
         """Whether what it is expected to take depends on the structure of the queries."""
         return "form_work" in inspect.signature(self.work).parameters
 
-    def takes_start(self, options: Mapping[str, Any]) -> bool:
-        """Whether a solve with these options can begin at the weights of a neighbour."""
-        return "start" in self.options and options.get("algorithm", "dual") == "dual"
+    @property
+    def takes_start(self) -> bool:
+        """Whether a solve can begin at the weights of a neighbour."""
+        return "start" in self.options
 
     def expected_work(
         self, m: int, d: int, options: Mapping[str, Any], form_work: int | None = None
@@ -193,9 +196,9 @@ class Mechanism:
                 raise OptionError(
                     f"mechanism {self.name!r} has no option {name!r}; {nearest(name, known)}"
                 )
-        chosen = {name: parameter.default for name, parameter in known.items()}
-        chosen |= {**(self.presets[preset] if preset else {}), **options}
-        ranges.check(self.name, chosen)
+        defaults = {name: parameter.default for name, parameter in known.items()}
+        chosen = defaults | {**(self.presets[preset] if preset else {}), **options}
+        ranges.check(self.name, chosen, defaults)
         return chosen
 
     def _solvers(self) -> dict[Kind, Callable[..., Any] | None]:

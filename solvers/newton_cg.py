@@ -1,23 +1,33 @@
-"""Algorithms 1 to 3 of PVLDB 14(10): Newton's method on the covariance, by few CG steps.
+"""Algorithms 1 to 3 of PVLDB 14(10): Newton's method on the covariance by conjugate gradients.
 
 The listing of Algorithm 1 takes a step after it has raised t too, along a direction that
 belongs to the old t and need not descend; its text takes one only otherwise, and so does
-this.
+this. What the paper leaves open are the constants of `Settings` and the coordinates
+(`solvers.softmax`).
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 import scipy.linalg as sla
 
-from solvers.deadline import Deadline
-from solvers.softmax import Hessian, Iterate, SoftMax, with_ratios
-from solvers.solution import quadratic_forms
+from solvers.dual import Weights
+from solvers.softmax import Iterate, Model, SoftMax
+from solvers.stopping import Deadline
 from workloads.operators import Array
 from workloads.operators.blas import inner
 
+Bound = Callable[[Weights], float]
+Some = TypeVar("Some", bound=Iterate)
+
 _SMALLEST_STEP = 1e-14
+_REDUCTION = 0.03
+_LEVEL_END = 1e-3
+_LEAST_LEVEL_END = 1e-8
+_SHARPEST = 1e15
 
 
 @dataclass(frozen=True)
@@ -26,14 +36,18 @@ class Settings:
 
     Attributes
     ----------
+    gap : float
+        Certified relative gap of the squared objective at which to stop.
     mu : float
         MU: the factor by which t grows.
-    nttol : float
-        NTTOL: a level ends once ``|<s, gradient>|`` is less.
+    nttol : float, optional
+        NTTOL: a level ends once ``|<s, gradient>|`` is less; if not given a thousandth of
+        1/t, the unit in which the soft maxima of a level see F, or ``gap`` of it if that is less.
     tol : float
         TOL: the last level is the first with ``(d + m) / t1 < tol``.
-    max_cg : int
-        MAXCG: conjugate gradient steps of a direction.
+    max_cg : int, optional
+        MAXCG, conjugate gradient steps of a direction; until the preconditioned residual has
+        fallen to 3 % if not given.
     tol2 : float
         TOL2: squared norm of the residual at which they end earlier.
     t2_over_t1 : float
@@ -42,73 +56,109 @@ class Settings:
         Sufficient decrease and shrinking factor of the line search.
     max_iterations : int
         MAXITER.
+    extrapolated : bool
+        Whether a level begins further along the path of the minimisers, not at the last one.
     """
 
+    gap: float
     mu: float
-    nttol: float
+    nttol: float | None
     tol: float
-    max_cg: int
+    max_cg: int | None
     tol2: float
     t2_over_t1: float
     sigma: float
     beta: float
     max_iterations: int
+    extrapolated: bool
+
+    def level_end(self, objective: SoftMax) -> float:
+        """What ``|<s, gradient>|`` must fall below."""
+        if self.nttol is not None:
+            return self.nttol
+        share = min(max(self.gap, _LEAST_LEVEL_END), _LEVEL_END)
+        return share / max(objective.t1, objective.t2)
+
+    def sharpened(self, objective: SoftMax) -> SoftMax:
+        """The objective of the next level."""
+        t1 = self.mu * objective.t1
+        return objective.sharpened(t1, self.t2_over_t1 * t1)
 
 
 @dataclass(frozen=True, eq=False)
-class Direction:
-    """A search direction.
+class Solved:
+    """What conjugate gradients found.
 
     Attributes
     ----------
-    matrix : numpy.ndarray, shape (k, k)
-        Symmetric.
-    slope : float
-        Its product with the gradient; negative where F decreases.
+    along : numpy.ndarray
+        In the coordinates of the model.
     products : int
         Products with the Hessian that it took.
     """
 
-    matrix: Array
-    slope: float
+    along: Array
     products: int
 
 
-def conjugate_gradient(
-    problem: SoftMax, at: Iterate, max_products: int, tolerance: float
-) -> Direction:
-    """Algorithm 2: conjugate gradients from zero, in the coordinates of Σ.
-
-    Parameters
-    ----------
-    problem : SoftMax
-        Problem 4.
-    at : Iterate
-        Where.
-    max_products : int
-        MAXCG.
-    tolerance : float
-        TOL2: stop once the squared norm of the residual is no larger.
-
-    Returns
-    -------
-    Direction
-    """
-    hessian = Hessian(problem, at)
-    residual = -hessian.gradient
-    found, search = np.zeros_like(residual), residual
-    energy, products = inner(residual, residual), 0
-    while products < max_products:
-        image = hessian.product(search)
+def conjugate_gradient(model: Model, right: Array, settings: Settings) -> Solved:
+    """Algorithm 2: conjugate gradients from zero on ``Hessian @ s = right``."""
+    residual = right
+    search = ready = model.precondition(residual)
+    found, products = np.zeros_like(right), 0
+    energy = inner(residual, ready)
+    enough = _REDUCTION**2 * energy if settings.max_cg is None else 0.0
+    most = right.size if settings.max_cg is None else settings.max_cg
+    while products < most and energy > enough:
+        image = model.product(search)
         products += 1
         length = energy / inner(search, image)
         found = found + length * search
         residual = residual - length * image
-        following = inner(residual, residual)
-        if following <= tolerance:
+        if settings.tol2 > 0 and inner(residual, residual) <= settings.tol2:
             break
-        search, energy = residual + following / energy * search, following
-    return Direction(found, inner(found, hessian.gradient), products)
+        ready = model.precondition(residual)
+        following = inner(residual, ready)
+        search, energy = ready + following / energy * search, following
+    return Solved(found, products)
+
+
+@dataclass(frozen=True, eq=False)
+class Proof:
+    """The best covariance of all levels, and the best lower bound: often not of one level.
+
+    Attributes
+    ----------
+    lower, upper : float
+        On the square of half the least objective: on Δ² where no total error is weighed.
+    iterate : Iterate, optional
+        The covariance whose value is ``upper``.
+    weights : Weights, optional
+        The soft-max weights that prove ``lower``.
+    """
+
+    lower: float = 0.0
+    upper: float = math.inf
+    iterate: Iterate | None = None
+    weights: Weights | None = None
+
+    @property
+    def proved(self) -> float | None:
+        """The lower bound; None where nothing was certified."""
+        return None if self.weights is None else self.lower
+
+    def reaches(self, tol: float) -> bool:
+        """Whether the relative gap is at most ``tol``."""
+        return self.upper <= self.lower * (1 + tol)
+
+    def improved(self, at: Iterate, upper: float, weights: Weights, lower: float) -> "Proof":
+        """With what is better of a covariance and of weights."""
+        proof = self
+        if upper < self.upper:
+            proof = replace(proof, upper=upper, iterate=at)
+        if lower > self.lower:
+            proof = replace(proof, lower=lower, weights=weights)
+        return proof
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,36 +167,41 @@ class Minimised:
 
     Attributes
     ----------
-    problem : SoftMax
+    objective : SoftMax
         At the last t.
     iterate : Iterate
-        The last covariance.
+        The covariance: the best certified one, the last one where nothing is certified.
+    proof : Proof
+        What is certified of it.
     iterations, products : int
         Directions computed, and products with the Hessian.
-    finished, timed_out : bool
-        Whether it ended by its own rule; whether time ran out before.
+    converged : bool
+        Whether the certified gap was reached.
+    timed_out : bool
+        Whether time ran out before, and before TOL ended it.
     """
 
-    problem: SoftMax
+    objective: SoftMax
     iterate: Iterate
+    proof: Proof
     iterations: int
     products: int
-    finished: bool
+    converged: bool
     timed_out: bool
 
 
 def minimise(
-    problem: SoftMax,
+    objective: SoftMax,
     start: Iterate,
     settings: Settings,
     deadline: Deadline,
-    enough: Callable[[SoftMax, Iterate], bool],
+    bound: Bound | None,
 ) -> Minimised:
-    """Algorithm 1.
+    """Algorithm 1, and at the end of every level a look at the gap.
 
     Parameters
     ----------
-    problem : SoftMax
+    objective : SoftMax
         Problem 4 at the first t.
     start : Iterate
         The first covariance.
@@ -154,50 +209,103 @@ def minimise(
         MU, NTTOL, ….
     deadline : Deadline
         When to stop with the covariance so far.
-    enough : callable
-        Asked at the end of every level: whether to stop before TOL says so.
+    bound : callable, optional
+        The lower bound that dual weights prove; without it TOL alone decides.
 
     Returns
     -------
     Minimised
     """
-    at, iterations, products, finished = start, 0, 0, False
-    size = problem.basis.shape[1] + problem.rows.shape[0]
+    at, proof, iterations, products, last_level = start, Proof(), 0, 0, False
+    size = start.profile.size + start.ratios.size
     while iterations < settings.max_iterations and not deadline.passed:
-        direction = conjugate_gradient(problem, at, settings.max_cg, settings.tol2)
-        iterations, products = iterations + 1, products + direction.products
-        if abs(direction.slope) < settings.nttol:
-            finished = size / problem.t1 < settings.tol or enough(problem, at)
-            if finished:
+        model = at.model(objective)
+        newton = conjugate_gradient(model, -model.gradient, settings)
+        iterations, products = iterations + 1, products + newton.products
+        slope = inner(newton.along, model.gradient)
+        if abs(slope) < settings.level_end(objective):
+            if bound:
+                proof = certified(proof, objective, at, model.derivatives(newton.along), bound)
+            exact = objective.t1 * objective.value(at) > _SHARPEST
+            last_level = exact or size / objective.t1 < settings.tol
+            if last_level or proof.reaches(settings.gap):
                 break
-            t1 = settings.mu * problem.t1
-            problem = replace(problem, t1=t1, t2=settings.t2_over_t1 * t1)
+            sharper = settings.sharpened(objective)
+            if settings.extrapolated:
+                at, used = extrapolate(objective, sharper, at, model, settings)
+                products += used
+            objective = sharper
             continue
-        moved = line_search(problem, at, direction, settings)
+        moved = line_search(
+            objective,
+            at,
+            model.ray(newton.along),
+            slope,
+            sigma=settings.sigma,
+            beta=settings.beta,
+        )
         if moved is None:
             break
         at = moved
-    timed_out = deadline.passed and not finished
-    return Minimised(problem, at, iterations, products, finished, timed_out)
+    if bound and not proof.reaches(settings.gap):
+        weights = objective.weights(at)
+        proof = proof.improved(at, objective.squared(at), weights, bound(weights))
+    converged = proof.reaches(settings.gap)
+    timed_out = deadline.passed and not (converged or last_level)
+    best = proof.iterate or at
+    return Minimised(objective, best, proof, iterations, products, converged, timed_out)
+
+
+def certified(
+    proof: Proof, objective: SoftMax, at: Iterate, step: tuple[Array, Array], bound: Bound
+) -> Proof:
+    """With a covariance, and with the weights to which Newton's step leads.
+
+    Weights that are off by a factor of 1 + e cost the bound a share of e², whatever t is; the
+    step's derivatives of profile and ratios take out their error to first order.
+    """
+    ahead = objective.weights_of(at.profile + step[0], at.ratios + step[1])
+    return proof.improved(at, objective.squared(at), ahead, bound(ahead))
+
+
+def extrapolate(
+    objective: SoftMax, sharper: SoftMax, at: Iterate, model: Model, settings: Settings
+) -> tuple[Iterate, int]:
+    """Where the minimiser of the next level is, to first order in 1/t, and the products used.
+
+    Right after t has been raised the soft-max weights at the old minimiser are far from those
+    at the new one, and Newton's method needs a dozen steps from there; along the tangent of
+    the path they stay.
+    """
+    shrunk = 1 - objective.t1 / sharper.t1
+    tangent = conjugate_gradient(model, -model.gradient - shrunk * model.drift, settings)
+    slope = sharper.slope(at, model.derivatives(tangent.along))
+    if slope >= 0:
+        return at, tangent.products
+    ray = model.ray(tangent.along)
+    moved = line_search(sharper, at, ray, slope, sigma=settings.sigma, beta=settings.beta)
+    return moved or at, tangent.products
 
 
 def line_search(
-    problem: SoftMax, at: Iterate, direction: Direction, settings: Settings
-) -> Iterate | None:
+    objective: SoftMax,
+    at: Iterate,
+    ray: Callable[[float], Some],
+    slope: float,
+    *,
+    sigma: float,
+    beta: float,
+) -> Some | None:
     """Algorithm 3; None where no step decreases F any more."""
-    value = problem.value(at.profile, at.ratios)
-    along = quadratic_forms(problem.rows, direction.matrix)
+    value = objective.value(at)
     length = 1.0
     while length > _SMALLEST_STEP:
         try:
-            moved = with_ratios(
-                problem, at.covariance + length * direction.matrix, at.ratios + length * along
-            )
+            moved = ray(length)
         except sla.LinAlgError:
-            length *= settings.beta
+            length *= beta
             continue
-        allowed = value + length * settings.sigma * direction.slope
-        if problem.value(moved.profile, moved.ratios) <= allowed:
+        if objective.value(moved) <= value + length * sigma * slope:
             return moved
-        length *= settings.beta
+        length *= beta
     return None

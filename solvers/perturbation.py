@@ -1,13 +1,11 @@
 """Where independent noise is added: to the answers, or to the data vector."""
 
-from typing import Any
-
 import scipy.sparse as sp
 
 from solvers.errors import OptionError
+from solvers.independent import IndependentNoise, calibrated
 from solvers.noise import Noise
 from solvers.problem import Problem
-from solvers.pure import PureSolution, calibrated
 from workloads.operators import Matrix
 
 QUERIES, DATA = PLACES = ("queries", "data")
@@ -27,9 +25,7 @@ def check_place(mechanism: str, on: str) -> None:
         )
 
 
-def perturbed(
-    mechanism: str, problem: Problem, noise: Noise, on: str, **facts: Any
-) -> PureSolution:
+def perturbed(mechanism: str, problem: Problem, noise: Noise, on: str) -> IndependentNoise:
     """Independent noise of one distribution on every query, or on every cell of x.
 
     The 1-norm sensitivity is the largest 1-norm of a column of W for the queries, 1 for the
@@ -45,12 +41,10 @@ def perturbed(
         On one number that moves by one step.
     on : {"queries", "data"}
         Where it is added.
-    **facts
-        Other attributes of `PureSolution`.
 
     Returns
     -------
-    PureSolution
+    IndependentNoise
         Unbiased if the noise is.
 
     Raises
@@ -61,9 +55,9 @@ def perturbed(
     check_place(mechanism, on)
     matrix = problem.workload.matrix
     if on == DATA:
-        return calibrated(mechanism, problem, noise, 1.0, matrix, **facts)
+        return calibrated(problem, noise, 1.0, matrix)
     identity = sp.csr_array(sp.eye_array(problem.workload.m))
-    return calibrated(mechanism, problem, noise, one_norm_sensitivity(matrix), identity, **facts)
+    return calibrated(problem, noise, one_norm_sensitivity(matrix), identity)
 
 
 def one_norm_sensitivity(matrix: Matrix) -> float:

@@ -31,6 +31,12 @@ class Problem:
     workload: Workload
     targets: Array
 
+    @property
+    def title(self) -> str:
+        """The workload's name and size."""
+        m, d = self.workload.shape
+        return f"{self.workload.name!r} ({readable(m)} queries over {readable(d)} cells)"
+
     @cached_property
     def scaled(self) -> Matrix:
         """``A = diag(c)**-0.5 @ W``, dense or CSR, shape (m, d)."""
@@ -139,3 +145,8 @@ def check_targets(workload: Workload, targets: ArrayLike) -> Array:
         )
     values.flags.writeable = False
     return values
+
+
+def readable(count: int) -> str:
+    """A count of any size, for a message."""
+    return str(count) if count < 10**12 else f"about 10^{len(str(count)) - 1}"

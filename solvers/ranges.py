@@ -27,7 +27,8 @@ _RANGES: Mapping[str, _Range] = {
     "epsilon": _POSITIVE,
     "theta": _POSITIVE,
     "nttol": _POSITIVE,
-    "softmax_tol": _POSITIVE,
+    "softmax_tol": _NOT_NEGATIVE,
+    "first_t": _POSITIVE,
     "sigma": _SHARE,
     "beta": _SHARE,
     "mu": _Range(lambda x: 1 < x < math.inf, "more than 1: the sharpness must grow"),
@@ -35,10 +36,9 @@ _RANGES: Mapping[str, _Range] = {
     "seed": _COUNT,
     "max_cg": _Range(lambda x: x >= 1, "a whole number of at least 1", whole=True),
 }
-_OPTIONAL = frozenset({"time_limit", "seed"})
 
 
-def check(mechanism: str, options: Mapping[str, Any]) -> None:
+def check(mechanism: str, options: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
     """Refuse options of a wrong kind or out of range.
 
     Parameters
@@ -47,6 +47,8 @@ def check(mechanism: str, options: Mapping[str, Any]) -> None:
         Whose options they are, for the message.
     options : Mapping[str, object]
         By name; those that have no range here are the mechanism's own to check.
+    defaults : Mapping[str, object]
+        Of all options: one may be None where that is its default.
 
     Raises
     ------
@@ -54,7 +56,7 @@ def check(mechanism: str, options: Mapping[str, Any]) -> None:
     """
     for name, value in options.items():
         known = _RANGES.get(name)
-        if known is None or (value is None and name in _OPTIONAL):
+        if known is None or (value is None and defaults[name] is None):
             continue
         right_kind = isinstance(value, Integral if known.whole else Real)
         if not (right_kind and known.valid(float(value))):

@@ -7,9 +7,9 @@ the same profile on those columns, and b' Σ⁻¹ b is strictly convex along all
 D Σ⁻¹ b != 0; so all optimal covariances agree with Σ on S and differ only by a covariance of
 the orthogonal complement, where the next level is a problem of the same form,
 
-    minimise max_i (a_i + b_i' Σ⁻¹ b_i)   subject to   v_j' Σ v_j <= room_j,
+    minimise max_i (a_i + b_i' Σ⁻¹ b_i)   subject to   v_j' Σ v_j <= slack_j,
 
-smaller by the dimension of S, with a_i and room_j what the settled part uses. The
+smaller by the dimension of S, with a_i and slack_j what the settled part uses. The
 recursion ends when no direction is left: then the answer is unique.
 """
 
@@ -18,9 +18,10 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg as sla
 
-from solvers.deadline import Deadline
-from solvers.factors import Factors, held
-from solvers.interior_point import Point, WeightProgram, evaluate, maximise
+from solvers.factors import Factors, dense
+from solvers.optimiser import BlocksPoint, Program, maximise
+from solvers.optimiser.blocks import one_block
+from solvers.stopping import Deadline, Stopping
 from workloads.operators import Array
 
 _LEVEL_ITERATIONS = 60
@@ -33,15 +34,18 @@ class Level:
 
     Attributes
     ----------
-    covariance : numpy.ndarray, shape (k, k)
-        Scaled so that no query has more than its room.
+    root : numpy.ndarray, shape (k, k)
+        R with Σ = R Rᵀ, scaled so that no query has more than its slack.
+    columns : numpy.ndarray, shape (k, d)
+        ``inv(R) @ basis``.
     p : numpy.ndarray, shape (d,)
         Column weights, summing to one.
     gap : float
         Certified relative gap of the largest entry.
     """
 
-    covariance: Array
+    root: Array
+    columns: Array
     p: Array
     gap: float
 
@@ -83,29 +87,14 @@ def refine(factors: Factors, first: Level, tol: float, deadline: Deadline) -> Re
     -------
     Refined
     """
-    basis = np.eye(factors.rank) if factors.basis is None else factors.basis
-    return _descend(
-        factors.left,
-        basis,
-        np.zeros(basis.shape[1]),
-        np.ones(factors.queries),
-        first,
-        tol,
-        deadline,
-    )
+    used, slack = np.zeros(factors.cells), np.ones(factors.queries)
+    return _descend(factors.left, used, slack, first, tol, deadline)
 
 
 def _descend(
-    left: Array,
-    basis: Array,
-    used: Array,
-    room: Array,
-    level: Level,
-    tol: float,
-    deadline: Deadline,
+    left: Array, used: Array, slack: Array, level: Level, tol: float, deadline: Deadline
 ) -> Refined:
-    root = sla.cholesky(level.covariance, lower=True)
-    columns = sla.solve_triangular(root, basis, lower=True)
+    root, columns = level.root, level.columns
     lengths = np.square(columns).sum(axis=0)
     entries = used + lengths
     tight = level.p > 1 - entries / entries.max()
@@ -118,18 +107,17 @@ def _descend(
     rows, inner = left @ root, free.T @ columns
     open_columns = np.square(inner).sum(axis=0) > _NEGLIGIBLE * lengths.max()
     used_here = used + np.square(settled.T @ columns).sum(axis=0)
-    room_left = room - np.square(rows @ settled).sum(axis=1)
+    slack_left = slack - np.square(rows @ settled).sum(axis=1)
     free_rows = rows @ free
-    asked = np.square(free_rows).sum(axis=1) > _NEGLIGIBLE * room
-    if not (asked.any() and open_columns.any() and np.all(room_left[asked] > 0)):
+    asked = np.square(free_rows).sum(axis=1) > _NEGLIGIBLE * slack
+    if not (asked.any() and open_columns.any() and np.all(slack_left[asked] > 0)):
         return Refined(root, 1, level.gap)
-    part = held(free_rows[asked], inner[:, open_columns])
-    below = _least_largest(part, used_here[open_columns], room_left[asked], tol, deadline)
+    part = dense(free_rows[asked], inner[:, open_columns])
+    below = _least_largest(part, used_here[open_columns], slack_left[asked], tol, deadline)
     rest = _descend(
         part.left,
-        inner[:, open_columns],
         used_here[open_columns],
-        room_left[asked],
+        slack_left[asked],
         below,
         tol,
         deadline,
@@ -139,33 +127,34 @@ def _descend(
 
 
 def _least_largest(
-    factors: Factors, used: Array, room: Array, tol: float, deadline: Deadline
+    factors: Factors, used: Array, slack: Array, tol: float, deadline: Deadline
 ) -> Level:
-    """Minimise the largest of ``used + profile`` with variances of at most ``room``."""
-    d, m = factors.cells, factors.queries
-    groups = np.zeros((d + m, 1))
-    groups[:d] = 1
-    program = WeightProgram(factors, np.zeros(m), True, np.concatenate([-used, room]), groups)
+    """Minimise the largest of ``used + profile`` with variances of at most ``slack``."""
+    blocks = one_block(factors, np.zeros(factors.queries))
+    cells = blocks.groups[:, :1]
+    program = Program(blocks.at, np.concatenate([-used, slack]), cells)
 
-    def bounds(point: Point) -> tuple[float, float]:
+    def bounds(point: BlocksPoint) -> tuple[float, float]:
         weight = float(point.p.sum())
-        accuracy = float(point.q @ room)
-        lower = point.spectrum.nuclear_norm**2 / (weight * accuracy) + point.p @ used / weight
-        scale = float(np.max(point.variance_ratios / room))
+        accuracy = float(point.q @ slack)
+        lower = point.nuclear_norm**2 / (weight * accuracy) + point.p @ used / weight
+        scale = float(np.max(point.variance_ratios / slack))
         return float(lower), float(np.max(used + scale * point.profile))
 
-    start = np.concatenate([np.full(d, 1 / d), 1 / (m * room)])
-    norm = evaluate(program, start).spectrum.nuclear_norm
-    start[d:] *= norm**2
-    progress = maximise(
-        program,
-        evaluate(program, start),
-        bounds,
-        tol=tol,
-        max_iterations=_LEVEL_ITERATIONS,
-        deadline=deadline,
-    )
-    best = progress.best
-    scale = float(np.max(best.variance_ratios / room))
-    p = progress.proof.p
-    return Level(best.spectrum.covariance() / scale, p / p.sum(), progress.gap)
+    start = blocks.uniform
+    start[factors.cells :] /= slack
+    start[factors.cells :] *= blocks.at(start).nuclear_norm ** 2
+    stopping = Stopping(tol, _LEVEL_ITERATIONS, deadline)
+    progress = maximise(program, blocks.at(start), bounds, stopping)
+    best, p = progress.best, progress.proof.p
+    scale = float(np.max(best.variance_ratios / slack))
+    return inner_level(factors, best, scale, p / p.sum(), progress.gap)
+
+
+def inner_level(factors: Factors, best: BlocksPoint, scale: float, p: Array, gap: float) -> Level:
+    """The inner solution at a point, its covariance divided by the scale."""
+    found = best.spectrum
+    weights, roots = np.sqrt(best.p)[:, None], np.sqrt(found.singular * scale)
+    root = weights * found.columns / roots
+    columns = (found.columns / weights * roots).T
+    return Level(root if factors.basis is None else factors.basis @ root, columns, p, gap)

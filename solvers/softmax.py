@@ -1,139 +1,213 @@
-"""Problem 4 of PVLDB 14(10): its function, gradient and Hessian, every factorisation shared.
+"""Problem 4 of PVLDB 14(10): soft maxima of the privacy profile and of the variance ratios.
 
     F(Σ) = 1/t1 log sum_i exp(t1 g_i) + 1/t2 log sum_j exp(t2 h_j) + sum_j omega_j h_j,
     g_i = b_iᵀ Σ⁻¹ b_i,   h_j = v_j Σ v_jᵀ / c_j
 
 (equation (8) of arXiv v1, whose printed form misses the second exp; omega is the hybrid's
-weight of total variance, section 6.1 of the PVLDB version).
+weight of total variance, section 6.1 of the PVLDB version). Algorithms 1 to 3
+(`solvers.newton_cg`) see a covariance only through `Iterate` and `Model`, of which there are
+three: in a basis that stays (`solvers.fixed_basis`), in one that follows the covariance
+(`solvers.adapted_basis`), and on marginals (`solvers.marginals.soft_max`).
 """
 
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
-import scipy.linalg as sla
-import scipy.sparse as sp
 
-from solvers.basis import Factored
 from solvers.dual import Weights
-from solvers.problem import Problem
-from solvers.solution import quadratic_forms
-from workloads.operators import Array, Matrix
-from workloads.operators.blas import product
+from workloads.operators import Array
 
-_MARGIN = 0.99
+_LEAST_CURVATURE = 1e-10
+
+
+class Iterate(Protocol):
+    """A covariance."""
+
+    @property
+    def profile(self) -> Array:
+        """The privacy profile g."""
+        ...
+
+    @property
+    def ratios(self) -> Array:
+        """The variance ratios h."""
+        ...
+
+    def model(self, objective: "SoftMax") -> "Model":
+        """F to second order about this covariance."""
+        ...
+
+
+class Model(Protocol):
+    """F to second order about a covariance, in coordinates of its own."""
+
+    @property
+    def gradient(self) -> Array:
+        """The gradient of F."""
+        ...
+
+    @property
+    def drift(self) -> Array:
+        """The derivative of the gradient in log t, both sharpnesses growing together."""
+        ...
+
+    def product(self, along: Array) -> Array:
+        """The Hessian of F, or one that is damped away from a minimiser, times a direction."""
+        ...
+
+    def precondition(self, residual: Array) -> Array:
+        """About the inverse of that times a residual."""
+        ...
+
+    def derivatives(self, along: Array) -> tuple[Array, Array]:
+        """Of the profile and of the ratios along a direction."""
+        ...
+
+    def ray(self, along: Array) -> Callable[[float], Iterate]:
+        """The covariance so far along a direction; `scipy.linalg.LinAlgError` if indefinite."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
 class SoftMax:
-    """The data of Problem 4 and its sharpness.
+    """The function F at some sharpness.
 
     Attributes
     ----------
-    basis : numpy.ndarray, shape (k, d)
-        B.
-    rows : numpy.ndarray or scipy.sparse.csr_array, shape (m, k)
-        ``diag(c)**-0.5 @ L``.
     omega : numpy.ndarray, shape (m,)
         Weight of every variance ratio in the total.
+    log_counts : numpy.ndarray, shape (m,)
+        Logarithm of the number of queries that each ratio stands for.
     t1, t2 : float
-        Sharpness of the two soft maxima.
+        Sharpness of the soft maxima of the profile and of the ratios.
     """
 
-    basis: Array
-    rows: Matrix
     omega: Array
+    log_counts: Array
     t1: float = 1.0
     t2: float = 1.0
 
-    def value(self, profile: Array, ratios: Array) -> float:
-        """F where the profile is g and the variance ratios are h."""
-        maxima = soft_maximum(profile, self.t1) + soft_maximum(ratios, self.t2)
-        return maxima + float(self.omega @ ratios)
+    def value(self, at: Iterate) -> float:
+        """F, less log(count)/t1 where one profile entry stands for several cells."""
+        accuracy = soft_maximum(at.ratios + self.log_counts / self.t2, self.t2)
+        return soft_maximum(at.profile, self.t1) + accuracy + float(self.omega @ at.ratios)
+
+    def squared(self, at: Iterate) -> float:
+        """The square of half F without its smoothing, at the best scale of the covariance."""
+        accuracy = float(at.ratios.max() + self.omega @ at.ratios)
+        return float(at.profile.max()) * accuracy
+
+    def weights(self, at: Iterate) -> Weights:
+        """The soft-max weights of both maxima, each of sum one."""
+        return self.weights_of(at.profile, at.ratios)
+
+    def weights_of(self, profile: Array, ratios: Array) -> Weights:
+        """The soft-max weights of a profile and ratios."""
+        q = soft_weights(ratios + self.log_counts / self.t2, self.t2)
+        return Weights(soft_weights(profile, self.t1), q)
+
+    def slope(self, at: Iterate, derivatives: tuple[Array, Array]) -> float:
+        """The derivative of F where the profile and the ratios have these."""
+        found, (of_profile, of_ratios) = self.weights(at), derivatives
+        return float(found.p @ of_profile + (found.q + self.omega) @ of_ratios)
+
+    def sharpened(self, t1: float, t2: float) -> "SoftMax":
+        """The same function at another sharpness."""
+        return replace(self, t1=t1, t2=t2)
 
 
-@dataclass(frozen=True, eq=False)
-class Iterate:
-    """A covariance with its Cholesky factor and what follows from it.
+def plain(omega: Array) -> SoftMax:
+    """F at t = 1 with one query for each ratio."""
+    return SoftMax(omega, np.zeros_like(omega))
+
+
+class Chart(Protocol):
+    """Coordinates in which the curvature of ``p . profile`` is diagonal.
+
+    Minus the profile and the ratios have the derivatives ``forms``; ``weighted`` is the
+    transpose of that map.
+    """
+
+    @property
+    def curvature(self) -> Array:
+        """The diagonal, shaped as a direction."""
+        ...
+
+    def damping(self, gradient: Array) -> Array:
+        """What added to the curvature keeps a step from shrinking a variance below half."""
+        ...
+
+    def forms(self, along: Array) -> tuple[Array, Array]:
+        """Of a direction."""
+        ...
+
+    def weighted(self, of_profile: Array, of_ratios: Array) -> Array:
+        """A direction from weights of both."""
+        ...
+
+    def ray(self, along: Array) -> Callable[[float], Iterate]:
+        """As of a `Model`."""
+        ...
+
+
+class ChartModel:
+    """F to second order in a chart; preconditioned by the curvature of the profile.
+
+    The Hessian is that diagonal and a positive semidefinite part of low rank, t times the
+    covariance of the derivatives under the soft-max weights. Where no weighted cell resists it
+    is singular, and Newton's step would go far beyond the positive definite matrices: so it is
+    damped, by nothing at a minimiser.
 
     Attributes
     ----------
-    covariance : numpy.ndarray, shape (k, k)
-        Σ.
-    lower : numpy.ndarray, shape (k, k)
-        R with Σ = R Rᵀ.
-    whitened : numpy.ndarray, shape (k, d)
-        ``inv(R) @ B``: its squared column norms are the profile.
-    ratios : numpy.ndarray, shape (m,)
-        h.
+    gradient : numpy.ndarray
+        Of F.
+    damping : numpy.ndarray
+        What is added to the diagonal.
     """
 
-    covariance: Array
-    lower: Array
-    whitened: Array
-    ratios: Array
+    def __init__(self, objective: SoftMax, at: Iterate, found: Weights, chart: Chart) -> None:
+        self._objective, self._at, self._chart = objective, at, chart
+        self._p, self._q = found.p, found.q
+        self.gradient: Array = chart.weighted(-found.p, found.q + objective.omega)
+        damping = chart.damping(self.gradient)
+        largest = float((chart.curvature + damping).max())
+        self.damping: Array = damping + _LEAST_CURVATURE * largest
 
-    @cached_property
-    def profile(self) -> Array:
-        """The privacy profile g, shape (d,)."""
-        profile: Array = np.einsum("ij,ij->j", self.whitened, self.whitened)
-        return profile
+    @property
+    def drift(self) -> Array:
+        """See `Model`."""
+        return self._spread(-self._at.profile, self._at.ratios)
 
+    def hessian(self, along: Array) -> Array:
+        """The Hessian of F times a direction."""
+        image = self._spread(*self._chart.forms(along))
+        image += self._chart.curvature * along
+        return image
 
-def begin(
-    problem: Problem, factored: Factored, omega: Array, covariance: Array
-) -> tuple[SoftMax, Iterate]:
-    """Problem 4 at t = 1, and a first covariance inside the targets (section 6.3).
+    def product(self, along: Array) -> Array:
+        """See `Model`."""
+        return self.hessian(along) + self.damping * along
 
-    The paper's factor compares the targets with the diagonal of the covariance, not with
-    the variances of the queries; here it is 0.99 times the largest that meets the targets,
-    as the text wants.
+    def precondition(self, residual: Array) -> Array:
+        """See `Model`."""
+        ready: Array = residual / (self._chart.curvature + self.damping)
+        return ready
 
-    Parameters
-    ----------
-    problem : Problem
-        The workload and its targets.
-    factored : Factored
-        The workload in a basis.
-    omega : numpy.ndarray, shape (m,)
-        Weight of every variance ratio in the total.
-    covariance : numpy.ndarray, shape (k, k)
-        Of the noise on the basis, up to scale.
-    """
-    left, scale = factored.representation, problem.targets[:, None] ** -0.5
-    rows = scale * left if isinstance(left, np.ndarray) else sp.csr_array(left.multiply(scale))
-    program = SoftMax(factored.basis, rows, omega)
-    largest = float(quadratic_forms(rows, covariance).max())
-    return program, iterate(program, _MARGIN / largest * covariance)
+    def derivatives(self, along: Array) -> tuple[Array, Array]:
+        """See `Model`."""
+        less, more = self._chart.forms(along)
+        return -less, more
 
+    def ray(self, along: Array) -> Callable[[float], Iterate]:
+        """See `Model`."""
+        return self._chart.ray(along)
 
-def iterate(problem: SoftMax, covariance: Array) -> Iterate:
-    """The iterate at a covariance.
-
-    Raises
-    ------
-    scipy.linalg.LinAlgError
-        If it is not positive definite.
-    """
-    return with_ratios(problem, covariance, quadratic_forms(problem.rows, covariance))
-
-
-def with_ratios(problem: SoftMax, covariance: Array, ratios: Array) -> Iterate:
-    """The iterate at a covariance whose variance ratios are known.
-
-    Raises
-    ------
-    scipy.linalg.LinAlgError
-        If it is not positive definite.
-    """
-    lower = sla.cholesky(covariance, lower=True, check_finite=False)
-    whitened = sla.solve_triangular(lower, problem.basis, lower=True, check_finite=False)
-    return Iterate(covariance, lower, whitened, ratios)
-
-
-def weights(problem: SoftMax, at: Iterate) -> Weights:
-    """The soft-max weights of both maxima."""
-    return Weights(soft_weights(at.profile, problem.t1), soft_weights(at.ratios, problem.t2))
+    def _spread(self, a: Array, b: Array) -> Array:
+        p, q, objective = self._p, self._q, self._objective
+        return self._chart.weighted(objective.t1 * p * (a - p @ a), objective.t2 * q * (b - q @ b))
 
 
 def soft_maximum(values: Array, t: float) -> float:
@@ -147,47 +221,3 @@ def soft_weights(values: Array, t: float) -> Array:
     found: Array = np.exp(t * (values - values.max()))
     found /= found.sum()
     return found
-
-
-class Hessian:
-    """Gradient and Hessian of F in the coordinates of Σ, everything reused factored once.
-
-    Equations (13) and (14); with X = Σ⁻¹ B and M = X diag(p) Xᵀ the Hessian takes P to
-    Σ⁻¹ P M + M P Σ⁻¹ + t1 X diag(p (a - p·a)) Xᵀ + t2 Vᵀ diag(q (b - q·b)) V,
-    where a_i = x_iᵀ P x_i and b_j = v_jᵀ P v_j.
-    """
-
-    def __init__(self, problem: SoftMax, at: Iterate) -> None:
-        found = weights(problem, at)
-        self._problem, self._p, self._q = problem, found.p, found.q
-        self._x = sla.solve_triangular(
-            at.lower, at.whitened, lower=True, trans="T", check_finite=False
-        )
-        inverse, _ = sla.lapack.dpotri(at.lower, lower=True)
-        self._precision = np.tril(inverse) + np.tril(inverse, -1).T
-        half = self._x * np.sqrt(found.p)
-        self._mean = product(half, half.T)
-        self.gradient = _weighted_gram(problem.rows, found.q + problem.omega) - self._mean
-
-    def product(self, along: Array) -> Array:
-        """The Hessian times a symmetric matrix P, three products of size k x k x d for B.
-
-        Twice its part in B is Z Xᵀ + X Zᵀ, Z = 2 Σ⁻¹ P X diag(p) + t1 X diag(p (a - p·a)).
-        """
-        problem, x, p, q = self._problem, self._x, self._p, self._q
-        moved = product(along, x)
-        a = np.einsum("ij,ij->j", x, moved)
-        b = quadratic_forms(problem.rows, along)
-        mixed = product(self._precision, moved * (2 * p))
-        mixed += x * (problem.t1 * p * (a - p @ a))
-        half = product(mixed, x.T)
-        image: Array = _weighted_gram(problem.rows, problem.t2 * q * (b - q @ b))
-        image += (half + half.T) / 2
-        return image
-
-
-def _weighted_gram(rows: Matrix, by: Array) -> Array:
-    """``rows.T @ diag(by) @ rows``, dense."""
-    if isinstance(rows, np.ndarray):
-        return product(rows.T, by[:, None] * rows)
-    return np.asarray((rows.T @ rows.multiply(by[:, None])).todense())

@@ -1,44 +1,38 @@
-"""What a solve returns: the mechanism, scaled so that the targets are just met."""
+"""What a solve returns, whatever the problem: the noise, and what is known about it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import scipy.linalg as sla
 
-from solvers import certificate
-from solvers.certified import Certified
+from solvers import certificate, verified
+from solvers.budget import BudgetCurve
+from solvers.certified import contradiction
 from solvers.dual import Weights
-from solvers.errors import SolveFailedError
+from solvers.errors import NotApplicableError, SolveFailedError
+from solvers.graph.problem import GraphProblem
 from solvers.problem import Problem
+from solvers.release import Coordinates, Release
 from workloads.operators import Array, Explicit, Matrix, QueryOperator
 
 
-@dataclass(frozen=True, eq=False)
-class Solution(Certified):
-    """A linear query mechanism ``L (B x + N(0, covariance))`` that just meets its targets.
-
-    Definition 3 of arXiv v1 (Definition 1 of section 3.1 in PVLDB): W = L B. The
-    covariance is scaled so that ``max(query_variances / targets) == 1``.
+@dataclass(frozen=True, eq=False, repr=False)
+class Solution:
+    """A mechanism, scaled so that its targets are just met where it has a scale.
 
     Attributes
     ----------
     mechanism : str
         The mechanism's name.
-    problem : Problem
+    problem : Problem or GraphProblem
         The workload and the targets.
-    basis : numpy.ndarray, shape (k, d)
-        B: the queries that noise is added to.
-    queries : QueryOperator
-        L, shape (m, k).
-    covariance : numpy.ndarray, shape (k, k)
-        Of the noise on Bx.
-    query_variances : numpy.ndarray, shape (m,)
-        Variance of every query's answer.
-    privacy_profile : numpy.ndarray, shape (d,)
-        ``diag(B.T @ inv(covariance) @ B)``: the squared personal privacy costs.
+    noise : Release
+        How the errors are made: a `solvers.factorisation.Factorisation` of a Gaussian
+        mechanism, noise on marginals or on the factors of a product, independent numbers, or
+        the noise matrix of a query graph. What is particular to a kind stands there.
     known_lower_bound : float, optional
         A certified lower bound on Δ² that the mechanism came with.
     iterations : int
@@ -49,100 +43,272 @@ class Solution(Certified):
         Whether it stopped at its time limit instead.
     runtime : float
         Wall-clock seconds of the solve alone.
-    notes : dict
+    notes : Mapping[str, object]
         What else the mechanism reports (for instance the branching factor it used).
     weights : Weights, optional
         The dual weights. They prove ``known_lower_bound`` where there is one: with
         A = diag(targets)^-1/2 W it is
         ``‖diag(q)^1/2 A diag(p)^1/2‖_*² / (sum(p) sum(q))``. Otherwise they are those of the
         mechanism's own objective, good for a warm start.
-    measures : Mapping[str, float], optional
+    measures : Mapping[str, float]
         Further numbers to store, by variable name.
     """
 
     mechanism: str
-    problem: Problem
-    basis: Array
-    queries: QueryOperator
-    covariance: Array
-    query_variances: Array
-    privacy_profile: Array
+    problem: Problem | GraphProblem
+    noise: Release
     known_lower_bound: float | None = None
     iterations: int = 0
     converged: bool = True
     timed_out: bool = False
     runtime: float = float("nan")
-    notes: dict[str, Any] | None = None
+    notes: Mapping[str, Any] = field(default_factory=dict)
     weights: Weights | None = None
-    measures: Mapping[str, float] | None = None
-
-    @cached_property
-    def representation(self) -> Matrix:
-        """L, dense or CSR, shape (m, k)."""
-        return self.queries.matrix()
+    measures: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def squared_privacy_cost(self) -> float:
-        """Δ² when all targets are met: the largest entry of the privacy profile."""
-        return float(self.privacy_profile.max())
+        """Δ² when all targets are met; NaN where the noise has no privacy cost."""
+        return self.noise.squared_privacy_cost
 
     @property
-    def certified_bound(self) -> float | None:
-        """``known_lower_bound``."""
-        return self.known_lower_bound
+    def privacy_cost(self) -> float:
+        """Δ, Corollary 1 of arXiv v1."""
+        return float(np.sqrt(self.squared_privacy_cost))
 
     @cached_property
     def lower_bound(self) -> float:
         """A certified lower bound on Δ² over all linear query mechanisms.
 
-        Computed on first use, from the dual at a few cheap points, where the mechanism
-        itself brought none.
+        Computed on first use, from the dual at a few cheap points, where the mechanism itself
+        brought none. NaN where the noise has no privacy cost.
         """
         if self.known_lower_bound is not None:
             return self.known_lower_bound
+        if not self.noise.gaussian or isinstance(self.problem, GraphProblem):
+            return float("nan")
         return certificate.quick_lower_bound(self.problem)
 
     @property
-    def total_variance(self) -> float:
-        """Sum of the query variances when the targets are just met."""
-        return float(self.query_variances.sum())
+    def gap(self) -> float:
+        """``squared_privacy_cost / lower_bound - 1``, at least 0; NaN without a privacy cost.
+
+        Raises
+        ------
+        SolveFailedError
+            If the cost contradicts the bound.
+        """
+        if not self.noise.gaussian:
+            return float("nan")
+        _refuse(contradiction(self.squared_privacy_cost, self.lower_bound))
+        return max(self.squared_privacy_cost / self.lower_bound - 1.0, 0.0)
+
+    def confirmed(self) -> "Solution":
+        """The same solution.
+
+        Raises
+        ------
+        SolveFailedError
+            If its cost is no positive finite number, or contradicts the bound that its mechanism
+            came with.
+        """
+        if self.noise.gaussian:
+            _refuse(contradiction(self.squared_privacy_cost, self.known_lower_bound))
+        return self
 
     @property
-    def fisher_information(self) -> float:
-        """Trace of the Fisher information about x when the targets are just met.
+    def query_variances(self) -> Array:
+        """Variance of every query's answer, shape (m,).
 
-        The information is ``B.T @ inv(covariance) @ B``, whose diagonal is the profile.
+        Of more than 10^7 queries one entry stands for all that are alike. On a query graph
+        that at every answer, coordinate by coordinate.
         """
-        return float(self.privacy_profile.sum())
+        return self.noise.query_variances
 
-    def timed(self, seconds: float) -> "Solution":
-        """The same solution with its runtime."""
-        return replace(self, runtime=seconds)
+    @property
+    def total_variance(self) -> float:
+        """Sum of the query variances; NaN on a query graph."""
+        return self.noise.total_variance
+
+    @property
+    def privacy_profile(self) -> Array:
+        """The squared personal privacy cost of every cell, shape (d,).
+
+        Of more than 10^7 cells one entry stands for all.
+
+        Raises
+        ------
+        NotApplicableError
+            If the noise has no privacy cost.
+        """
+        found = self.noise.privacy_profile
+        if found is None:
+            raise NotApplicableError(
+                f"{self.mechanism}: its noise has no privacy cost, hence no privacy profile; "
+                "what it "
+                "reaches at a budget is in record()"
+            )
+        return found
+
+    @property
+    def basis(self) -> Array:
+        """B of the mechanism's own basis, shape (k, d): what the covariance's noise is on.
+
+        Raises
+        ------
+        NotApplicableError
+            If the noise is not Gaussian, or too large to be written out.
+        """
+        return self._coordinates.basis
+
+    @property
+    def representation(self) -> Matrix:
+        """L with L @ basis = W, dense or CSR, shape (m, k).
+
+        Raises
+        ------
+        NotApplicableError
+            If the noise is not Gaussian, or too large to be written out.
+        """
+        return self._coordinates.representation
+
+    @property
+    def covariance(self) -> Array:
+        """Of the noise on ``basis @ x``, shape (k, k).
+
+        Raises
+        ------
+        NotApplicableError
+            If the noise is not Gaussian, or too large to be written out.
+        """
+        return self._coordinates.covariance
+
+    @property
+    def curve(self) -> BudgetCurve:
+        """Variance ratio and least ε at any budget (ε, δ).
+
+        Raises
+        ------
+        NotApplicableError
+            On a query graph, whose noise is of one ε.
+        """
+        return self.noise.curve
+
+    def draw(self, n: int, rng: np.random.Generator) -> Array:
+        """Draw n vectors of errors, shape (n, m); for experiments, never for a release.
+
+        Raises
+        ------
+        NotApplicableError
+            If the queries are too many to be listed.
+        """
+        return self.noise.draw(n, rng)
 
     def record(self) -> dict[str, Any]:
-        """The numbers that a sweep stores, by variable name.
+        """The numbers that a sweep stores, by variable name; a budget ``curve`` if it has its own.
 
         The lower bound is that of the mechanism itself, NaN where it has none: the sweep
         certifies every problem once, not every solve.
         """
-        known = self.known_lower_bound
         return {
-            "squared_privacy_cost": self.squared_privacy_cost,
-            "lower_bound": float("nan") if known is None else known,
-            "total_variance": self.total_variance,
-            "fisher_information": self.fisher_information,
+            **self.noise.record(),
+            **self._bound(),
             "iterations": self.iterations,
             "converged": self.converged,
-            **(self.measures or {}),
+            **self.measures,
         }
 
     def arrays(self) -> dict[str, Array]:
         """The arrays that a sweep keeps on request, by variable name."""
-        return {
-            "query_variances": self.query_variances,
-            "privacy_profile": self.privacy_profile,
-            "covariance": self.covariance,
-        }
+        return self.noise.arrays()
+
+    def _bound(self) -> dict[str, float]:
+        if not self.noise.gaussian:
+            return {}
+        known = self.known_lower_bound
+        return {"lower_bound": float("nan") if known is None else known}
+
+    @property
+    def _coordinates(self) -> Coordinates:
+        found = self.noise.coordinates
+        if found is None:
+            raise NotApplicableError(
+                f"{self.mechanism}: its noise is not Gaussian, so no covariance on a basis "
+                "describes "
+                "it; see the attributes of its noise"
+            )
+        return found
+
+    def __repr__(self) -> str:
+        """The numbers that matter, on at most ten lines."""
+        ended = "converged" if self.converged else "not converged"
+        state = "timed out" if self.timed_out else ended
+        record = self.record() | ({} if self.known_lower_bound is None else {"gap": self.gap})
+        numbers = ((name, record.get(name, np.nan)) for name in _SHOWN)
+        return "\n".join(
+            [
+                f"{self.mechanism} on {self.problem.title}",
+                *(f"  {name:<21}{value:.9g}" for name, value in numbers if not np.isnan(value)),
+                f"  {state} after {self.iterations} iterations, {self.runtime:.3g} s",
+                f"  noise: {type(self.noise).__name__}; notes: {', '.join(self.notes) or 'none'}",
+            ]
+        )
+
+
+_SHOWN = (
+    "squared_privacy_cost",
+    "lower_bound",
+    "gap",
+    "total_variance",
+    "utility",
+    "utility_bound",
+    "max_variance",
+)
+"""Which numbers of a record `repr` shows, as far as it has them."""
+
+
+def _refuse(trouble: str | None) -> None:
+    if trouble is not None:
+        raise SolveFailedError(trouble)
+
+
+def from_root(
+    mechanism: str,
+    problem: Problem,
+    basis: Array,
+    queries: Matrix | QueryOperator,
+    root: Array,
+    **facts: Any,
+) -> Solution:
+    """A solution from a square root of its covariance, up to scale.
+
+    Parameters
+    ----------
+    mechanism : str
+        The mechanism's name.
+    problem : Problem
+        The workload and the targets.
+    basis : numpy.ndarray, shape (k, d)
+        B.
+    queries : numpy.ndarray, scipy.sparse.csr_array or QueryOperator, shape (m, k)
+        L, with L B = W.
+    root : numpy.ndarray, shape (k, k)
+        Regular; ``root @ root.T`` is the covariance of the noise on Bx, up to scale.
+    **facts
+        Other attributes of `Solution`.
+
+    Returns
+    -------
+    Solution
+
+    Raises
+    ------
+    SolveFailedError
+        If the factors that follow do not give the workload.
+    """
+    left = queries if isinstance(queries, QueryOperator) else Explicit(queries)
+    noise = verified.from_root(mechanism, problem, basis, left, root)
+    return Solution(mechanism, problem, noise, **facts)
 
 
 def from_covariance(
@@ -153,7 +319,7 @@ def from_covariance(
     covariance: Array,
     **facts: Any,
 ) -> Solution:
-    """A solution from any covariance up to scale; variances and profile follow from it alone.
+    """A solution from a covariance, for algorithms that end with one.
 
     Parameters
     ----------
@@ -177,33 +343,16 @@ def from_covariance(
     Raises
     ------
     SolveFailedError
-        If the covariance is not positive definite.
+        If the covariance is not positive definite, or the factors that follow from it do not
+        give the workload.
     """
-    operator = queries if isinstance(queries, QueryOperator) else Explicit(queries)
-    variances = operator.quadratic_forms(covariance)
-    scale = float(np.max(variances / problem.targets))
-    if not (np.isfinite(scale) and scale > 0):
-        raise SolveFailedError(
-            f"{mechanism}: the largest variance ratio is {scale}; expected a positive number"
-        )
     try:
-        factor = sla.cholesky(covariance / scale, lower=True)
-    except sla.LinAlgError as error:
+        root = sla.cholesky(covariance, lower=True)
+    except (sla.LinAlgError, ValueError) as error:
         raise SolveFailedError(
             f"{mechanism}: the covariance is not positive definite ({error})"
         ) from error
-    whitened = sla.solve_triangular(factor, basis, lower=True)
-    profile = np.einsum("ij,ij->j", whitened, whitened)
-    return Solution(
-        mechanism,
-        problem,
-        basis,
-        operator,
-        covariance / scale,
-        variances / scale,
-        profile,
-        **facts,
-    )
+    return from_root(mechanism, problem, basis, queries, root, **facts)
 
 
 def quadratic_forms(rows: Matrix, symmetric: Array) -> Array:

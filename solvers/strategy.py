@@ -2,10 +2,13 @@
 
 The matrix mechanism (Li et al., PODS 2010; KDD'16, eq. (2)): the answers Sx get independent
 Gaussian noise of one variance, x is estimated from them by least squares, and the answers to
-W are ``W S⁺ (Sx + noise)``. Written as ``L (Bx + N(0, Σ))``:
+W are ``W S⁺ (Sx + noise)``. As a factorisation W = L B (`solvers.factorisation`) the strategy
+is any B with BᵀB = SᵀS, the errors have the same distribution:
 
-- where S has full column rank, B = I, L = W and Σ = (SᵀS)⁻¹;
-- otherwise B is an orthonormal basis of the row space of S, in which Σ is diagonal.
+- where S has full column rank, the triangle of ``SᵀS = BᵀB``; read in the basis I the
+  covariance is (SᵀS)⁻¹;
+- otherwise the singular values and right vectors of S, ``diag(s) P``; in the basis P the
+  covariance is diagonal.
 
 Either way the privacy profile is the squared column norms of S, up to scale.
 """
@@ -17,10 +20,12 @@ import scipy.linalg as sla
 import scipy.sparse as sp
 
 from solvers.errors import NotApplicableError
+from solvers.factorisation import identity
 from solvers.factors import factor_if_well_conditioned
 from solvers.problem import Problem
-from solvers.solution import Solution, from_covariance
-from workloads.operators import Array, Matrix
+from solvers.solution import Solution
+from solvers.verified import from_right_inverse
+from workloads.operators import Array, Explicit, Matrix
 
 _WELL_CONDITIONED = 1e-10
 _SPAN_TOLERANCE = 1e-8
@@ -52,17 +57,22 @@ def from_strategy(mechanism: str, problem: Problem, strategy: Matrix, **facts: A
     gram = _gram(strategy)
     lower = factor_if_well_conditioned(gram, _WELL_CONDITIONED)
     if lower is not None:
-        covariance = sla.cho_solve((lower, True), np.eye(len(gram)), check_finite=False)
-        symmetric = (covariance + covariance.T) / 2
-        basis = np.eye(len(gram))
-        return from_covariance(
-            mechanism, problem, basis, problem.workload.matrix, symmetric, **facts
-        )
-    singular, basis = compact(strategy)
-    representation = _coordinates(mechanism, problem, basis)
-    return from_covariance(
-        mechanism, problem, basis, representation, np.diag(singular**-2), **facts
+        d = len(gram)
+        inverse = sla.solve_triangular(lower, np.eye(d), lower=True, check_finite=False).T
+        queries = problem.workload.operator
+        noise = from_right_inverse(mechanism, problem, lower.T, inverse, identity(d), queries)
+        return Solution(mechanism, problem, noise, **facts)
+    singular, rows = compact(strategy)
+    coordinates = _coordinates(mechanism, problem, rows)
+    noise = from_right_inverse(
+        mechanism,
+        problem,
+        singular[:, None] * rows,
+        rows.T / singular,
+        Explicit(rows),
+        Explicit(coordinates),
     )
+    return Solution(mechanism, problem, noise, **facts)
 
 
 def _gram(strategy: Matrix) -> Array:

@@ -3,8 +3,9 @@
 import numpy as np
 
 from solvers.errors import NotApplicableError, OptionError
+from solvers.graph.noise_matrix import from_noise, given
 from solvers.graph.problem import GraphProblem
-from solvers.graph.solution import GraphSolution, from_noise, given
+from solvers.solution import Solution
 from workloads import QueryGraph
 from workloads.operators import Array
 from workloads.parameters import PriorText
@@ -19,7 +20,7 @@ def solve(
     epsilon: float = 1.0,
     prior: PriorText | list[float] = UNIFORM,
     spend: str | float | list[float] = "even",
-) -> GraphSolution:
+) -> Solution:
     """Two-sided geometric noise on every coordinate, cut off at its ends.
 
     A coordinate that one individual changes by at most r, and that may spend the share s of ε,
@@ -42,7 +43,7 @@ def solve(
 
     Returns
     -------
-    GraphSolution
+    Solution
         ``notes["epsilon_of_coordinate"]``: what each coordinate spends when one individual
         changes it as much as one can.
 

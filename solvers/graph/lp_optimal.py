@@ -7,9 +7,10 @@ import scipy.sparse as sp
 from scipy.optimize import linprog
 
 from solvers.errors import NotApplicableError, SolveFailedError
+from solvers.graph.noise_matrix import from_noise, given
 from solvers.graph.problem import GraphProblem
 from solvers.graph.randomised_response import randomised_response
-from solvers.graph.solution import GraphSolution, from_noise, given
+from solvers.solution import Solution
 from workloads import QueryGraph
 from workloads.operators import Array
 from workloads.parameters import PriorText
@@ -29,7 +30,7 @@ def solve(
     epsilon: float = 1.0,
     prior: PriorText | list[float] = UNIFORM,
     time_limit: float | None = None,
-) -> GraphSolution:
+) -> Solution:
     """Maximise ``sum_i prior[i] X[i, i]`` over all ε-differentially private X, with HiGHS.
 
     Outputs are answers and no remap is needed, since any remap of an ε-private mechanism is one
@@ -49,7 +50,7 @@ def solve(
 
     Returns
     -------
-    GraphSolution
+    Solution
         ``notes["mixed_in"]``: the weight of the uniform distribution.
 
     Raises

@@ -89,23 +89,24 @@ def expected_squared_error(noise: Array, prior: Array, graph: QueryGraph) -> flo
     return float(prior @ (noise * _squared_distances(graph)).sum(axis=1))
 
 
-def max_variance(noise: Array, graph: QueryGraph) -> float:
-    """The variance of the reported answer at the worst true one, of the worst coordinate.
+def variances(noise: Array, graph: QueryGraph) -> Array:
+    """The variance of the reported answer at every true one, shape (n, coordinates).
 
     Where answers are no numbers it is Fréchet's variance, the least mean squared graph distance
-    to one answer.
+    to one answer, shape (n, 1).
     """
     points = graph.coordinates
     if points is None:
-        return float((noise @ graph.distances**2).min(axis=1).max())
+        frechet: Array = (noise @ graph.distances**2).min(axis=1)
+        return frechet[:, None]
     mean = noise @ points
-    variance = np.stack(
+    return np.stack(
         [
             np.einsum("io,io->i", noise, (column - centre[:, None]) ** 2)
             for column, centre in zip(points.T, mean.T, strict=True)
-        ]
+        ],
+        axis=1,
     )
-    return float(variance.max())
 
 
 def _squared_distances(graph: QueryGraph) -> Array:

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from workloads import QueryGraph, TargetsError
+from workloads.operators import Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,6 +24,16 @@ class GraphProblem:
 
     graph: QueryGraph
     target: float = 1.0
+
+    @property
+    def title(self) -> str:
+        """The graph's name and size."""
+        return f"query graph {self.graph.name!r} ({self.graph.n} answers)"
+
+    @property
+    def targets(self) -> Array:
+        """The target of every error, shape (1,)."""
+        return np.array([self.target])
 
 
 def as_graph_problem(graph: QueryGraph, targets: ArrayLike | None = None) -> GraphProblem:

@@ -4,8 +4,9 @@ import math
 
 import numpy as np
 
+from solvers.graph.noise_matrix import from_noise, given
 from solvers.graph.problem import GraphProblem
-from solvers.graph.solution import GraphSolution, from_noise, given
+from solvers.solution import Solution
 from workloads.operators import Array
 from workloads.parameters import PriorText
 from workloads.priors import UNIFORM
@@ -13,7 +14,7 @@ from workloads.priors import UNIFORM
 
 def solve(
     problem: GraphProblem, *, epsilon: float = 1.0, prior: PriorText | list[float] = UNIFORM
-) -> GraphSolution:
+) -> Solution:
     """The true answer with probability e^ε / (e^ε + n - 1), else any other, all as likely.
 
     It protects every pair of answers as if they were adjacent: the floor that a mechanism which
@@ -30,7 +31,7 @@ def solve(
 
     Returns
     -------
-    GraphSolution
+    Solution
     """
     given(problem, epsilon, prior)
     noise = randomised_response(problem.graph.n, epsilon)

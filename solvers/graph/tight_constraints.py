@@ -4,8 +4,9 @@ import numpy as np
 
 from solvers.errors import NotApplicableError
 from solvers.graph.existence import existence, least_epsilon
+from solvers.graph.noise_matrix import from_noise, given
 from solvers.graph.problem import GraphProblem
-from solvers.graph.solution import GraphSolution, from_noise, given
+from solvers.solution import Solution
 from workloads.operators import Array
 from workloads.parameters import PriorText
 from workloads.priors import UNIFORM, weights
@@ -17,7 +18,7 @@ def solve(
     epsilon: float = 1.0,
     prior: PriorText | list[float] = UNIFORM,
     find_least_epsilon: bool = False,
-) -> GraphSolution:
+) -> Solution:
     """``X[i, k] = exp(-epsilon * d(i, k)) * z[k]`` with Φz = 1 and z >= 0 (Lemma 3).
 
     It is optimal for every ε-regular prior (Theorem 3).
@@ -35,7 +36,7 @@ def solve(
 
     Returns
     -------
-    GraphSolution
+    Solution
 
     Raises
     ------
@@ -51,9 +52,7 @@ def solve(
             f"{_in_words(existence(problem.graph))}"
         )
     least = {"least_epsilon": least_epsilon(problem.graph)} if find_least_epsilon else {}
-    return from_noise(
-        "tight-constraints", problem, epsilon, prior, phi * diagonal, own_numbers=least
-    )
+    return from_noise("tight-constraints", problem, epsilon, prior, phi * diagonal, measures=least)
 
 
 def tight_diagonal(phi: Array) -> Array | None:

@@ -74,7 +74,7 @@ def collapse(program: Program, closure: Closure, targets: Array) -> Collapsed:
     _, representatives = np.unique(rows, return_index=True)
     smaller = Program(
         sp.csr_array(program.matrix[representatives] @ members),
-        np.bincount(rows, weights=program.omega).astype(np.float64),
+        np.bincount(rows, weights=program.offset).astype(np.float64),
         program.log_counts[representatives] + np.log(np.bincount(rows)),
     )
     return Collapsed(smaller, rows, columns)

@@ -6,16 +6,16 @@ from typing import Any
 
 from solvers.errors import NotApplicableError
 from solvers.marginals.forms import FORMS
-from solvers.marginals.solution import MarginalsSolution
-from solvers.marginals.structure import readable, structure
+from solvers.marginals.structure import structure
 from solvers.mechanism import Mechanism
-from solvers.problem import Problem
+from solvers.problem import Problem, readable
+from solvers.solution import Solution
 from workloads.operators import LARGEST_MATRIX_BYTES, Marginals
 
 
 def solver(
     mechanism: Mechanism, problem: Problem, options: Mapping[str, Any]
-) -> Callable[[], MarginalsSolution] | None:
+) -> Callable[[], Solution] | None:
     """The solve of a problem in subset variables; None if it takes the query matrix.
 
     Parameters

@@ -2,22 +2,26 @@
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from math import exp, log
 from typing import Any
 
 import numpy as np
 
+from solvers import newton_cg
+from solvers.dual import Weights
 from solvers.errors import OptionError, SolveFailedError
+from solvers.marginals import soft_max
 from solvers.marginals.collapse import Collapsed
-from solvers.marginals.interior_point import Optimum, minimise
-from solvers.marginals.noise import CellNoise, QueryNoise, SubsetNoise
-from solvers.marginals.soft_max import Settings, soften
-from solvers.marginals.solution import MarginalsSolution
+from solvers.marginals.noise import CellNoise, MarginalsNoise, QueryNoise, SubsetNoise
+from solvers.marginals.optimum import Optimum, minimise
 from solvers.marginals.structure import Structure
 from solvers.mechanism import Mechanism
+from solvers.solution import Solution
+from solvers.stopping import Deadline
 from workloads.operators import Array
+from workloads.workload import LARGEST_LISTED
 
 _AGREEMENT = 1e-6
 _LARGEST_LOG = 700.0
@@ -31,13 +35,13 @@ class Form:
     Attributes
     ----------
     solve : callable
-        ``solve(structure, *, option, ...) -> MarginalsSolution``; its options are among those
+        ``solve(structure, *, option, ...) -> Solution``; its options are among those
         of the dense mechanism, whose defaults and meanings they have.
     indifferent : frozenset of str
         Options of the dense mechanism that change no answer here, whatever their value.
     """
 
-    solve: Callable[..., MarginalsSolution]
+    solve: Callable[..., Solution]
     indifferent: frozenset[str] = frozenset()
 
     @property
@@ -78,7 +82,7 @@ def optimal(
     time_limit: float | None,
     refined: bool,
     total_error_weight: float,
-) -> MarginalsSolution:
+) -> Solution:
     """The certified optimum of Problem 1, or of its hybrid, in the marginals' weights.
 
     The profile being constant, the optimum is the least in the refined privacy ordering too:
@@ -112,27 +116,41 @@ def soft_maxima(
     *,
     tol: float,
     mu: float,
-    nttol: float,
+    nttol: float | None,
+    softmax_tol: float,
+    extrapolated: bool,
     total_error_weight: float,
     sigma: float,
     beta: float,
+    max_cg: int | None,
+    tol2: float,
     max_iterations: int,
     time_limit: float | None,
-) -> MarginalsSolution:
-    """SM-II by the dual of Problem 4 in the marginals' weights.
+) -> Solution:
+    """SM-II in subset variables.
 
     Raises
     ------
     OptionError
-        If MU or the weight is out of range.
+        If the weight is out of range.
     SolveFailedError
         If the variances of all subsets do not confirm the value of the collapsed program.
     """
-    if not mu > 1:
-        raise OptionError(f"SM-II: mu is {mu}; the sharpness must grow, give a number above 1")
     collapsed = _hybrid("SM-II", structure, total_error_weight)
-    settings = Settings(tol, mu, nttol, sigma, beta, max_iterations)
-    found, t = soften(collapsed.program, settings, time_limit)
+    settings = newton_cg.Settings(
+        gap=tol,
+        mu=mu,
+        nttol=nttol,
+        tol=softmax_tol,
+        max_cg=max_cg,
+        tol2=tol2,
+        t2_over_t1=1.0,
+        sigma=sigma,
+        beta=beta,
+        max_iterations=max_iterations,
+        extrapolated=extrapolated,
+    )
+    found, t = soft_max.minimise(collapsed.program, settings, Deadline.after(time_limit))
     return _certified("SM-II", structure, collapsed, found, total_error_weight, {"t": t})
 
 
@@ -149,19 +167,19 @@ def _certified(
     found: Optimum,
     weight: float,
     notes: dict[str, Any],
-) -> MarginalsSolution:
+) -> Solution:
     """The solution of a program, its value computed again from the variances of all subsets."""
-    noise = subset_noise(structure, collapsed.variables(found.v))
-    solution = MarginalsSolution(
+    noise = MarginalsNoise(structure, subset_noise(structure, collapsed.variables(found.v)))
+    solution = Solution(
         name,
-        structure,
+        structure.problem,
         noise,
         known_lower_bound=found.lower if weight == 0 else None,
         iterations=found.iterations,
         converged=found.converged,
         timed_out=found.timed_out,
         notes=notes,
-        weights=collapsed.weights(found.q),
+        weights=_weights(structure, collapsed.weights(found.q)),
     )
     value = solution.squared_privacy_cost
     if weight > 0:
@@ -176,31 +194,45 @@ def _certified(
     return solution
 
 
-def least_total_error(name: str, power: float, structure: Structure) -> MarginalsSolution:
+def _weights(structure: Structure, q: Array) -> Weights:
+    """Equal weights of all cells; a marginal's weight shared by its queries where listed."""
+    workload = structure.problem.workload
+    cells = workload.d if workload.d <= LARGEST_LISTED else 1
+    p = np.broadcast_to(1.0 / cells, (cells,))
+    if not workload.listed:
+        return Weights(p, q)
+    sizes = np.asarray(workload.group_sizes)
+    return Weights(p, np.repeat(q / sizes, sizes))
+
+
+def least_total_error(name: str, power: float, structure: Structure) -> Solution:
     """The least ``sum_j c_j**-power var_j``: CA (power 0), wCA-II (1), wCA-I (2), all closed form.
 
     At equal column weights the inner solution has a constant profile, so these weights are
     optimal; the power 0 gives the noise of least Fisher information too.
     """
+    return Solution(name, structure.problem, _inner_noise(structure, power))
+
+
+def _inner_noise(structure: Structure, power: float) -> MarginalsNoise:
     logs = structure.log_sizes + (1 - power) * np.log(structure.targets)
     weights = np.exp(logs - logs.max())
-    v = structure.program.inner(weights)
-    return MarginalsSolution(name, structure, subset_noise(structure, v))
+    return MarginalsNoise(structure, subset_noise(structure, structure.program.inner(weights)))
 
 
-def least_fisher_information(structure: Structure) -> MarginalsSolution:
+def least_fisher_information(structure: Structure) -> Solution:
     """CA's noise under its other name, with the Cramér-Rao measures where W has rank d."""
-    solution = least_total_error("fisher", 0.0, structure)
+    noise = _inner_noise(structure, 0.0)
     d = structure.problem.workload.d
-    if d not in structure.operator.marginal_sizes:
-        return solution
-    whole = structure.operator.marginal_sizes.index(d)
-    bound = exp(structure.log_sizes[whole] + log(solution.marginal_variances[whole]))
-    measures = {"cramer_rao_bound": bound, "cramer_rao_ratio": bound / solution.total_variance}
-    return replace(solution, measures=measures)
+    measures = {}
+    if d in structure.operator.marginal_sizes:
+        whole = structure.operator.marginal_sizes.index(d)
+        bound = exp(structure.log_sizes[whole] + log(noise.marginal_variances[whole]))
+        measures = {"cramer_rao_bound": bound, "cramer_rao_ratio": bound / noise.total_variance}
+    return Solution("fisher", structure.problem, noise, measures=measures)
 
 
-def input_perturbation(structure: Structure) -> MarginalsSolution:
+def input_perturbation(structure: Structure) -> Solution:
     """Noise of one variance on every cell: Δ² is the largest ``d / (N_T c_T)``."""
     cells = log(structure.problem.workload.d) - structure.log_sizes
     largest = float((cells - np.log(structure.targets)).max())
@@ -209,26 +241,23 @@ def input_perturbation(structure: Structure) -> MarginalsSolution:
             f"IP: its squared privacy cost is about 10^{largest / log(10):.0f}, beyond floats; "
             "raise the targets or ask for marginals of a higher order"
         )
-    return MarginalsSolution("IP", structure, CellNoise(exp(largest), np.exp(cells - largest)))
+    noise = MarginalsNoise(structure, CellNoise(exp(largest), np.exp(cells - largest)))
+    return Solution("IP", structure.problem, noise)
 
 
-def gaussian(structure: Structure) -> MarginalsSolution:
+def gaussian(structure: Structure) -> Solution:
     """Noise of one variance on every query: Δ² is the number of marginals over min c."""
     variance = float(structure.targets.min())
     count = structure.targets.size
-    return MarginalsSolution(
-        "GM", structure, QueryNoise(count / variance, np.full(count, variance))
-    )
+    noise = MarginalsNoise(structure, QueryNoise(count / variance, np.full(count, variance)))
+    return Solution("GM", structure.problem, noise)
 
 
-_CLOSED = frozenset({"tol", "max_iterations", "time_limit", "cg_steps", "homotopy", "theta"})
+_CLOSED = frozenset({"tol", "max_iterations", "time_limit"})
 
 FORMS: Mapping[str, Form] = {
     "optimal": Form(optimal, frozenset({"start"})),
-    "SM-II": Form(
-        soft_maxima,
-        frozenset({"start", "basis", "initial", "max_cg", "tol2", "softmax_tol"}),
-    ),
+    "SM-II": Form(soft_maxima),
     "CA": Form(partial(least_total_error, "CA", 0.0), _CLOSED),
     "wCA-I": Form(partial(least_total_error, "wCA-I", 2.0), _CLOSED),
     "wCA-II": Form(partial(least_total_error, "wCA-II", 1.0), _CLOSED),

@@ -1,22 +1,30 @@
-"""What the noise on marginals is added to: subsets of attributes, domain cells or queries."""
+"""The noise on marginals: what it is added to, subsets of attributes, domain cells or queries."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from itertools import chain, combinations, product
-from typing import Protocol
+from math import exp, inf, log
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.linalg as sla
 import scipy.sparse as sp
 
+from solvers.budget import GaussianBudget
+from solvers.errors import NotApplicableError
 from solvers.marginals.sampling import draw_errors
 from solvers.marginals.structure import Structure
+from solvers.problem import readable
 from workloads.operators import Array, Matrix
+from workloads.workload import LARGEST_LISTED
+
+LARGEST_EXPANDED = 4096
+"""Most cells and queries of a mechanism that is written out as B, L and Σ."""
 
 
-class Noise(Protocol):
-    """The noise of a mechanism, scaled so that the targets are just met."""
+class Source(Protocol):
+    """What independent noise is added to, scaled so that the targets are just met."""
 
     @property
     def squared_privacy_cost(self) -> float:
@@ -28,13 +36,142 @@ class Noise(Protocol):
         """Variance of every query of each marginal, shape (number of marginals,)."""
         ...
 
-    def expanded(self, structure: Structure) -> tuple[Array, Matrix, Array]:
+    def expanded(self, structure: Structure) -> "Expanded":
         """B, L and Σ of Definition 3 of arXiv v1, for a domain that fits."""
         ...
 
     def draw(self, structure: Structure, n: int, rng: np.random.Generator) -> Array:
         """N vectors of the errors of all queries, shape (n, m); the workload is listed."""
         ...
+
+
+@dataclass(frozen=True, eq=False)
+class Expanded:
+    """A mechanism written out: `solvers.release.Coordinates`.
+
+    Attributes
+    ----------
+    basis : numpy.ndarray, shape (k, d)
+        B.
+    representation : numpy.ndarray or scipy.sparse.csr_array, shape (m, k)
+        L.
+    covariance : numpy.ndarray, shape (k, k)
+        Σ.
+    """
+
+    basis: Array
+    representation: Matrix
+    covariance: Array
+
+
+@dataclass(frozen=True, eq=False)
+class MarginalsNoise:
+    """Noise on marginals, for a domain of any size: a `solvers.release.Release`.
+
+    All domain cells have the same privacy cost and all queries of a marginal the same
+    variance.
+
+    Attributes
+    ----------
+    structure : Structure
+        The marginals and their targets.
+    source : SubsetNoise, CellNoise or QueryNoise
+        What independent noise is added to, and how much.
+    """
+
+    structure: Structure
+    source: Source
+
+    gaussian = True
+
+    @property
+    def squared_privacy_cost(self) -> float:
+        """Δ² when all targets are met: every entry of the privacy profile."""
+        return self.source.squared_privacy_cost
+
+    @property
+    def marginal_variances(self) -> Array:
+        """Variance of every query of each marginal, shape (number of marginals,)."""
+        return self.source.marginal_variances
+
+    @cached_property
+    def query_variances(self) -> Array:
+        """Shape (m,); where the workload is not listed, one for each marginal."""
+        workload = self.structure.problem.workload
+        if not workload.listed:
+            return self.marginal_variances
+        return np.repeat(self.marginal_variances, workload.group_sizes)
+
+    @cached_property
+    def privacy_profile(self) -> Array:
+        """Shape (d,), all entries equal; a single entry for more than 10^7 cells."""
+        d = self.structure.problem.workload.d
+        return np.full(d if d <= LARGEST_LISTED else 1, self.squared_privacy_cost)
+
+    @property
+    def total_variance(self) -> float:
+        """Sum of the query variances when the targets are just met; infinite beyond floats."""
+        logs = np.log(self.marginal_variances) + self.structure.log_sizes
+        return _exponential(float(np.logaddexp.reduce(logs)))
+
+    @property
+    def fisher_information(self) -> float:
+        """Trace of the Fisher information about x, d Δ²; infinite beyond floats."""
+        return _exponential(log(self.structure.problem.workload.d) + log(self.squared_privacy_cost))
+
+    @cached_property
+    def coordinates(self) -> Expanded:
+        """B, L and Σ, for at most `LARGEST_EXPANDED` cells and queries."""
+        m, d = self.structure.problem.workload.shape
+        if not self._fits:
+            raise NotApplicableError(
+                f"the mechanism is not written out for {readable(m)} queries over "
+                f"{readable(d)} cells (at most {LARGEST_EXPANDED} of either); use "
+                "noise.marginal_variances, privacy_profile and noise.source, which describe it "
+                "entirely"
+            )
+        return self.source.expanded(self.structure)
+
+    @property
+    def curve(self) -> GaussianBudget:
+        """By the privacy cost alone."""
+        return GaussianBudget(self.squared_privacy_cost)
+
+    def draw(self, n: int, rng: np.random.Generator) -> Array:
+        """Draw n vectors of the errors of all queries, without the domain, shape (n, m).
+
+        Raises
+        ------
+        NotApplicableError
+            If the queries are too many to be listed.
+        """
+        workload = self.structure.problem.workload
+        if not workload.listed:
+            raise NotApplicableError(
+                f"simulate: {readable(workload.m)} queries are too many to draw the error of each "
+                f"(at most {LARGEST_LISTED}); leave simulate out, or ask for fewer marginals"
+            )
+        return self.source.draw(self.structure, n, rng)
+
+    def record(self) -> dict[str, Any]:
+        """Privacy cost, total variance and Fisher information."""
+        return {
+            "squared_privacy_cost": self.squared_privacy_cost,
+            "total_variance": self.total_variance,
+            "fisher_information": self.fisher_information,
+        }
+
+    def arrays(self) -> dict[str, Array]:
+        """Variances and profile; the covariance only where it fits."""
+        arrays = {
+            "query_variances": self.query_variances,
+            "privacy_profile": self.privacy_profile,
+        }
+        return arrays | ({"covariance": self.coordinates.covariance} if self._fits else {})
+
+    @property
+    def _fits(self) -> bool:
+        return max(self.structure.problem.workload.shape) <= LARGEST_EXPANDED
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +192,7 @@ class SubsetNoise:
     marginal_variances: Array
     subset_variances: Array
 
-    def expanded(self, structure: Structure) -> tuple[Array, Matrix, Array]:
+    def expanded(self, structure: Structure) -> Expanded:
         """An orthonormal basis of the row space, in which Σ is diagonal."""
         workload = structure.problem.workload
         spans = [
@@ -64,7 +201,7 @@ class SubsetNoise:
         ]
         basis = np.vstack(spans)
         variances = np.repeat(self.subset_variances / workload.d, [len(span) for span in spans])
-        return basis, np.asarray(workload.matrix @ basis.T), np.diag(variances)
+        return Expanded(basis, np.asarray(workload.matrix @ basis.T), np.diag(variances))
 
     def draw(self, structure: Structure, n: int, rng: np.random.Generator) -> Array:
         """Table by table."""
@@ -86,11 +223,11 @@ class CellNoise:
     squared_privacy_cost: float
     marginal_variances: Array
 
-    def expanded(self, structure: Structure) -> tuple[Array, Matrix, Array]:
+    def expanded(self, structure: Structure) -> Expanded:
         """B = I, L = W."""
         workload = structure.problem.workload
         identity = np.eye(workload.d)
-        return identity, workload.matrix, identity / self.squared_privacy_cost
+        return Expanded(identity, workload.matrix, identity / self.squared_privacy_cost)
 
     def draw(self, structure: Structure, n: int, rng: np.random.Generator) -> Array:
         """What the queries see of it: all s_S equal, N_T times the variance of marginal T."""
@@ -113,11 +250,11 @@ class QueryNoise:
     squared_privacy_cost: float
     marginal_variances: Array
 
-    def expanded(self, structure: Structure) -> tuple[Array, Matrix, Array]:
+    def expanded(self, structure: Structure) -> Expanded:
         """B = W, L = I."""
         workload = structure.problem.workload
         covariance = self.marginal_variances[0] * np.eye(workload.m)
-        return workload.dense, sp.eye_array(workload.m, format="csr"), covariance
+        return Expanded(workload.dense, sp.eye_array(workload.m, format="csr"), covariance)
 
     def draw(self, structure: Structure, n: int, rng: np.random.Generator) -> Array:
         """Independent errors."""
@@ -143,3 +280,10 @@ def _span(sizes: tuple[int, ...], chosen: frozenset[int]) -> Array:
         for attribute, size in enumerate(sizes)
     )
     return reduce(np.kron, factors)
+
+
+def _exponential(power: float) -> float:
+    try:
+        return exp(power)
+    except OverflowError:
+        return inf

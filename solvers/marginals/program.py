@@ -23,49 +23,23 @@ import numpy as np
 import scipy.sparse as sp
 
 from solvers.marginals.closure import Closure
+from solvers.optimiser import ScalarBlocks
 from workloads.operators import Array
 
 _SMALLEST_LOG = -650.0
 
 
 @dataclass(frozen=True, eq=False)
-class Program:
-    """Minimise ``sum(1 / v) * (max(A v) + omega . A v)`` over v > 0.
+class Program(ScalarBlocks):
+    """Minimise ``sum(1 / v) * (max(A v) + omega . A v)`` over v > 0; ``offset`` is omega.
 
     Attributes
     ----------
-    matrix : scipy.sparse.csr_array, shape (constraints, variables)
-        A, non-negative, no row and no column zero.
-    omega : numpy.ndarray, shape (constraints,)
-        Weight of each ratio in the total error; all zero for Problem 1.
     log_counts : numpy.ndarray, shape (constraints,)
         Logarithm of the number of queries that each constraint stands for.
     """
 
-    matrix: sp.csr_array
-    omega: Array
     log_counts: Array
-
-    def ratios(self, v: Array) -> Array:
-        """``A v``: variance over target of each constraint."""
-        return np.asarray(self.matrix @ v)
-
-    def inner(self, q: Array) -> Array:
-        """The v of least ``sum(1/v) * (q + omega) . A v``."""
-        return np.asarray((self.matrix.T @ (q + self.omega)) ** -0.5)
-
-    def norm(self, q: Array) -> float:
-        """``sum(sqrt(A.T (q + omega)))``: what the dual maximises over the simplex."""
-        return float(np.sqrt(self.matrix.T @ (q + self.omega)).sum())
-
-    def lower_bound(self, q: Array) -> float:
-        """Certified by weights q >= 0, whatever they are."""
-        return self.norm(q / q.sum()) ** 2
-
-    def value(self, v: Array) -> float:
-        """The objective."""
-        ratios = self.ratios(v)
-        return float((1 / v).sum() * (ratios.max() + self.omega @ ratios))
 
 
 def program(closure: Closure, targets: Array, total_error_weight: float = 0.0) -> Program:
@@ -84,10 +58,10 @@ def program(closure: Closure, targets: Array, total_error_weight: float = 0.0) -
     -------
     Program
     """
-    held = closure.incidence
+    incidence = closure.incidence
     scale = np.log(targets) + 2 * closure.log_sizes
-    entries = 2 * closure.log_ranks[held.indices] - np.repeat(scale, np.diff(held.indptr))
+    entries = 2 * closure.log_ranks[incidence.indices] - np.repeat(scale, np.diff(incidence.indptr))
     data = np.exp(np.maximum(entries, _SMALLEST_LOG))
-    matrix = sp.csr_array((data, held.indices, held.indptr), shape=held.shape)
+    matrix = sp.csr_array((data, incidence.indices, incidence.indptr), shape=incidence.shape)
     omega = total_error_weight * targets * np.exp(closure.log_sizes)
     return Program(matrix, omega, closure.log_sizes)

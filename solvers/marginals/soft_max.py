@@ -1,93 +1,73 @@
-"""SM-II's objective on marginals: `solvers.softmax_dual` in the marginals' weights.
+"""Problem 4 on marginals, in subset variables.
 
-All cells have the same profile entry, so the soft maximum of privacy is that entry and a
-constant. With Q_T the weight of a marginal's N_T queries together, the dual of Problem 4 is
+All cells have one profile entry, whose soft maximum is itself and a constant, and a ratio
+stands for the N_T queries of its marginal (of all marginals of its class):
 
-    maximise  2 sum(sqrt(A.T (Q + omega))) + sum_T Q_T (log N_T - log Q_T) / t
+    F(v) = sum(1 / v) + 1/t log sum_T N_T exp(t (A v)_T) + omega . A v.
 
-over the simplex. As on the matrix, Newton steps at rising t, and a logarithmic barrier that
-keeps vanishing weights at the cost of a quarter of the gap asked for.
+A step is relative to v, as it is relative to Σ in `solvers.adapted_basis`: the curvature of
+the profile is then the diagonal 2/v, and Algorithms 1 to 3 are the same.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import cast
 
 import numpy as np
+import scipy.linalg as sla
+import scipy.sparse as sp
 
-from solvers.deadline import Deadline
-from solvers.marginals.interior_point import Optimum
+from solvers import newton_cg
+from solvers.dual import Weights
+from solvers.marginals.optimum import Optimum
 from solvers.marginals.program import Program
-from solvers.marginals.system import System
+from solvers.newton_cg import Settings
+from solvers.softmax import ChartModel, SoftMax
+from solvers.stopping import Deadline
 from workloads.operators import Array
-
-_FIRST_SHARPNESS = 10.0
-_FINEST_SHARPNESS = 1e4
-_BARRIER_SHARE = 0.25
-_OFF_CENTRE = 4.0
-_SMALLEST_STEP = 1e-8
-_ROUNDING = 1e-13
-_LARGEST_EXPONENT = 50.0
-
-
-@dataclass(frozen=True)
-class Settings:
-    """The constants of Algorithms 1 and 3 that the dual shares with the primal.
-
-    Attributes
-    ----------
-    tol : float
-        Certified relative gap to reach.
-    mu : float
-        MU: the factor by which t grows.
-    nttol : float
-        NTTOL: a level ends once the Newton decrement, relative to the objective, is less.
-    sigma, beta : float
-        Sufficient decrease and shrinking factor of the line search.
-    max_iterations : int
-        Newton steps at most.
-    """
-
-    tol: float
-    mu: float
-    nttol: float
-    sigma: float
-    beta: float
-    max_iterations: int
 
 
 @dataclass(frozen=True, eq=False)
-class Level:
-    """The smooth dual at sharpness t, with the weight of its barrier."""
+class Iterate:
+    """The variables of a program.
+
+    Attributes
+    ----------
+    program : Program
+        What is minimised.
+    v : numpy.ndarray, shape (variables,)
+        Positive.
+    """
 
     program: Program
-    t: float
-    barrier: float = 0.0
+    v: Array
 
-    def value(self, q: Array) -> float:
-        """The objective, a constant apart."""
-        smooth = q @ self.program.log_counts / self.t + (self.barrier - q / self.t) @ np.log(q)
-        return 2 * self.program.norm(q) + float(smooth)
+    @cached_property
+    def profile(self) -> Array:
+        """The one entry that all cells have, shape (1,)."""
+        return np.array([(1 / self.v).sum()])
 
-    def newton(self, system: System, q: Array) -> tuple[Array, float]:
-        """The step of log q along the simplex, and the Newton decrement."""
-        v = self.program.inner(q)
-        entropy = (self.program.log_counts - np.log(q)) / self.t
-        slope = self.program.ratios(v) + entropy + self.barrier / q
-        slope = slope - float(q @ slope)
-        solve = system.factorised(np.square(q) / (q / self.t + self.barrier), v**3 / 2)
-        free, ones = solve(slope), solve(np.ones_like(q))
-        step = free - float(free.sum() / ones.sum()) * ones
-        return step / q, float(step @ slope)
+    @cached_property
+    def ratios(self) -> Array:
+        """Of every constraint."""
+        return self.program.ratios(self.v)
 
-    def gap(self, norm: float) -> float:
-        """About the gap of the largest ratio at its maximiser."""
-        entropy = float(np.logaddexp.reduce(self.program.log_counts)) / self.t
-        return (entropy + self.barrier * self.program.omega.size) / norm
+    def model(self, objective: SoftMax) -> ChartModel:
+        """F to second order about these variables."""
+        return ChartModel(objective, self, objective.weights(self), _Chart(self))
 
 
-def soften(
-    program: Program, settings: Settings, time_limit: float | None = None
-) -> tuple[Optimum, float]:
-    """Solve a program by soft maxima of rising sharpness.
+def first(program: Program) -> Iterate:
+    """The optimum at equal dual weights, its profile and its largest ratio made equal."""
+    shares = program.log_counts - np.logaddexp.reduce(program.log_counts)
+    v = program.inner(np.exp(shares))
+    scale = float(np.sqrt((1 / v).sum() / program.ratios(v).max()))
+    return Iterate(program, scale * v)
+
+
+def minimise(program: Program, settings: Settings, deadline: Deadline) -> tuple[Optimum, float]:
+    """Solve a program by Algorithms 1 to 3.
 
     Parameters
     ----------
@@ -95,8 +75,8 @@ def soften(
         What is minimised.
     settings : Settings
         MU, NTTOL, ….
-    time_limit : float, optional
-        In seconds.
+    deadline : Deadline
+        When to stop.
 
     Returns
     -------
@@ -104,54 +84,51 @@ def soften(
     float
         The last t.
     """
-    deadline = Deadline.after(time_limit)
-    system = System(program.matrix)
-    count = float(np.logaddexp.reduce(program.log_counts))
-    uniform = np.exp(program.log_counts - count)
-    norm = program.norm(uniform)
-    barrier = _BARRIER_SHARE * settings.tol * norm / uniform.size
-    q = _normalised(uniform, barrier / norm)
-    level = Level(program, _FIRST_SHARPNESS / norm, barrier)
-    best = Optimum(program.inner(q), q).improved(program, q, program.inner(q))
-    while best.gap > settings.tol and best.iterations < settings.max_iterations:
-        if deadline.passed:
-            break
-        direction, decrement = level.newton(system, q)
-        moved = _line_search(level, q, direction, decrement, settings)
-        q = q if moved is None else moved
-        best = best.improved(program, q, program.inner(q))
-        best = replace(best, iterations=best.iterations + 1)
-        off_centre = _OFF_CENTRE * level.gap(norm) + settings.tol / 2
-        centred = decrement <= settings.nttol * norm and (
-            program.value(program.inner(q)) <= program.lower_bound(q) * (1 + off_centre)
-        )
-        if centred and level.t * norm * settings.tol < _FINEST_SHARPNESS * max(count, 1.0):
-            level = Level(program, level.t * settings.mu, barrier)
-        elif moved is None or decrement <= _ROUNDING * norm:
-            break
-    converged = best.gap <= settings.tol
-    stopped = replace(best, converged=converged, timed_out=deadline.passed and not converged)
-    return stopped, level.t
+    start = first(program)
+    t = 1 / max(float(start.profile.max()), float(start.ratios.max()))
+    objective = SoftMax(program.offset, program.log_counts, t, t)
+
+    def bound(found: Weights) -> float:
+        return program.lower_bound(found.q)
+
+    found = newton_cg.minimise(objective, start, settings, deadline, bound)
+    proof, end = found.proof, cast(Iterate, found.iterate)
+    q = (proof.weights or found.objective.weights(end)).q
+    optimum = Optimum(
+        end.v,
+        q,
+        lower=proof.lower,
+        upper=proof.upper,
+        iterations=found.iterations,
+        converged=found.converged,
+        timed_out=found.timed_out,
+    )
+    return optimum, found.objective.t1
 
 
-def _line_search(
-    level: Level, q: Array, direction: Array, decrement: float, settings: Settings
-) -> Array | None:
-    """Algorithm 3 along ``q exp(length * direction)``, renormalised; None if it stalls."""
-    value = level.value(q)
-    allowed = value - _ROUNDING * abs(value)
-    least = level.barrier / level.program.norm(q)
-    length = 1.0
-    while length > _SMALLEST_STEP:
-        moved = q * np.exp(np.minimum(length * direction, _LARGEST_EXPONENT))
-        moved = _normalised(moved, least)
-        if level.value(moved) >= allowed + settings.sigma * length * decrement:
-            return moved
-        length *= settings.beta
-    return None
+class _Chart:
+    """Steps relative to v."""
 
+    def __init__(self, at: Iterate) -> None:
+        self._at = at
+        self._matrix = sp.csr_array(at.program.matrix @ sp.diags_array(at.v))
+        self.curvature: Array = 2 / at.v
 
-def _normalised(q: Array, least: float) -> Array:
-    """Of sum one, no weight below the least: at the optimum none is."""
-    floored = np.maximum(q / q.sum(), least)
-    return np.asarray(floored / floored.sum())
+    def damping(self, gradient: Array) -> Array:
+        return 2 * np.maximum(gradient, 0.0)
+
+    def forms(self, along: Array) -> tuple[Array, Array]:
+        of_profile = np.array([float((along / self._at.v).sum())])
+        return of_profile, np.asarray(self._matrix @ along)
+
+    def weighted(self, of_profile: Array, of_ratios: Array) -> Array:
+        return np.asarray(of_profile / self._at.v + self._matrix.T @ of_ratios)
+
+    def ray(self, along: Array) -> Callable[[float], Iterate]:
+        def moved(length: float) -> Iterate:
+            v = self._at.v * (1 + length * along)
+            if not v.min() > 0:
+                raise sla.LinAlgError("a variance is not positive")
+            return Iterate(self._at.program, v)
+
+        return moved

@@ -8,7 +8,7 @@ import numpy as np
 
 from solvers.marginals.closure import Closure, closure
 from solvers.marginals.collapse import Collapsed, collapse
-from solvers.marginals.interior_point import minimise
+from solvers.marginals.optimum import minimise
 from solvers.marginals.program import Program, program
 from solvers.problem import Problem
 from workloads import TargetsError
@@ -95,8 +95,3 @@ def structure(problem: Problem) -> Structure | None:
     except TargetsError:
         return None
     return Structure(problem, workload.operator, np.asarray(targets, dtype=np.float64))
-
-
-def readable(count: int) -> str:
-    """A count of any size, for a message."""
-    return str(count) if count < 10**12 else f"about 10^{len(str(count)) - 1}"

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from solvers.marginals.forms import FORMS
-from solvers.marginals.system import LARGEST_FACTORISED
 from solvers.mechanism import Mechanism, Work
+from solvers.optimiser.low_rank_system import LARGEST_FACTORISED
 from workloads import QueryGraph, Workload
 from workloads.operators import Marginals
 

@@ -30,13 +30,15 @@ import numpy as np
 import scipy.linalg as sla
 from scipy.special import logsumexp, softmax
 
-from solvers.deadline import Deadline
 from solvers.errors import OptionError
+from solvers.factorisation import Factorisation
 from solvers.mechanism import Mechanism, Work
 from solvers.problem import Problem
-from solvers.solution import Solution, from_covariance
+from solvers.solution import Solution
+from solvers.stopping import Deadline
 from solvers.strategy import compact
-from workloads.operators import Array
+from solvers.verified import from_right_inverse
+from workloads.operators import Array, Explicit
 
 _MEMORY = 10
 _SUFFICIENT = 1e-4
@@ -150,16 +152,27 @@ def solve(
         if iterations % _BETWEEN_CERTIFICATES == 0:
             lower = max(lower, program.lower_bound(point.shares))
     converged = best.exact <= (1 + tol) * lower
-    return from_covariance(
+    return Solution(
         "ESM",
         problem,
-        program.rows,
-        problem.workload.dense @ program.rows.T,
-        best.inverse,
+        _factorised(problem, program.rows, best.Y),
         iterations=iterations,
         converged=converged,
         timed_out=deadline.passed and not converged,
         notes={"total_error_gap": best.exact / lower - 1},
+    )
+
+
+def _factorised(problem: Problem, rows: Array, Y: Array) -> Factorisation:
+    """The strategy whose Gram matrix is PᵀYP: the triangle of Y times P."""
+    lower = sla.cholesky(Y, lower=True, check_finite=False)
+    return from_right_inverse(
+        "ESM",
+        problem,
+        lower.T @ rows,
+        sla.solve_triangular(lower, rows, lower=True, check_finite=False).T,
+        Explicit(rows),
+        Explicit(problem.workload.dense @ rows.T),
     )
 
 

@@ -14,10 +14,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from solvers.checked import inner_factorisation
 from solvers.mechanism import Mechanism, Work
+from solvers.optimiser.spectrum import spectrum
 from solvers.problem import Problem
-from solvers.solution import Solution, from_covariance
-from solvers.spectral import spectrum
+from solvers.solution import Solution
 
 
 def solve(problem: Problem) -> Solution:
@@ -29,10 +30,10 @@ def solve(problem: Problem) -> Solution:
     estimate, and neither is given.
     """
     factors = problem.factors
-    found = spectrum(factors, np.ones(factors.cells), problem.targets)
-    solution = from_covariance(
-        "fisher", problem, problem.basis, problem.queries, found.covariance()
-    )
+    equal = np.ones(factors.cells)
+    found = spectrum(factors, equal, problem.targets)
+    noise = inner_factorisation("fisher", problem, equal, found)
+    solution = Solution("fisher", problem, noise)
     if factors.rank < factors.cells:
         return solution
     bound = float(np.trace(solution.covariance))

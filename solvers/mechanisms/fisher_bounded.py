@@ -13,10 +13,11 @@ import scipy.sparse as sp
 from solvers.budget import NoBudget
 from solvers.errors import NotApplicableError, OptionError
 from solvers.fisher import CosineSquared
+from solvers.independent import IndependentNoise
 from solvers.mechanism import Mechanism
 from solvers.perturbation import DATA, QUERIES, check_place
 from solvers.problem import Problem
-from solvers.pure import PureSolution
+from solvers.solution import Solution
 from workloads.operators import Array, Matrix
 
 REASON = (
@@ -27,7 +28,7 @@ REASON = (
 _ORTHOGONALITY = 1e-9
 
 
-def solve(problem: Problem, *, on: str = QUERIES, slope: float = 0.0) -> PureSolution:
+def solve(problem: Problem, *, on: str = QUERIES, slope: float = 0.0) -> Solution:
     """Independent cos² noise on every query, or on every cell of x, centred at zero.
 
     Parameters
@@ -42,7 +43,7 @@ def solve(problem: Problem, *, on: str = QUERIES, slope: float = 0.0) -> PureSol
 
     Returns
     -------
-    PureSolution
+    Solution
         With the trace of its Fisher information about x and, on the data, the Cramér-Rao
         bound on the total squared error of an unbiased estimate of x.
 
@@ -71,7 +72,7 @@ def _centred(slope: float) -> CosineSquared:
     return CosineSquared(-0.5 - mean, 0.5 - mean, slope)
 
 
-def _on_data(problem: Problem, source: CosineSquared) -> PureSolution:
+def _on_data(problem: Problem, source: CosineSquared) -> Solution:
     d, matrix = problem.workload.d, problem.workload.matrix
     norms = problem.workload.operator.squared_row_norms()
     width = float(np.sqrt(1.0 / (source.variance * np.max(norms / problem.targets))))
@@ -83,7 +84,7 @@ def _on_data(problem: Problem, source: CosineSquared) -> PureSolution:
     return _solution(problem, representation, source, np.array([width]), measures)
 
 
-def _on_queries(problem: Problem, source: CosineSquared) -> PureSolution:
+def _on_queries(problem: Problem, source: CosineSquared) -> Solution:
     _check_orthogonal(problem)
     operator = problem.workload.operator
     widths = np.sqrt(problem.targets / source.variance)
@@ -98,13 +99,11 @@ def _solution(
     source: CosineSquared,
     widths: Array,
     measures: dict[str, float],
-) -> PureSolution:
-    return PureSolution(
+) -> Solution:
+    return Solution(
         "fisher-bounded",
         problem,
-        representation,
-        source,
-        NoBudget(REASON),
+        IndependentNoise(representation, source, NoBudget(REASON)),
         measures=measures,
         notes={
             "no_finite_epsilon": REASON,

@@ -14,21 +14,33 @@ The paper says no more of it; where it leaves a choice open:
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
 
 from solvers import basis as bases
-from solvers.deadline import Deadline
+from solvers import fixed_basis
+from solvers.dual import Weights
 from solvers.errors import OptionError
 from solvers.mechanism import Mechanism, Work
-from solvers.newton_cg import Direction, Settings, line_search
+from solvers.newton_cg import line_search
+from solvers.optimiser.spectrum import spectrum
 from solvers.problem import Problem
-from solvers.softmax import Hessian, Iterate, SoftMax, begin, weights
+from solvers.softmax import SoftMax, plain
 from solvers.solution import Solution, from_covariance
-from solvers.spectral import spectrum
+from solvers.stopping import Deadline
 from workloads.operators.blas import inner
+
+
+class Steps(NamedTuple):
+    """MU, NTTOL and the constants of Algorithm 3."""
+
+    mu: float
+    nttol: float
+    sigma: float
+    beta: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +49,7 @@ class Visited:
 
     Attributes
     ----------
-    program : SoftMax
+    objective : SoftMax
         Problem 4 at the present t.
     iterate : Iterate
         The covariance.
@@ -45,8 +57,8 @@ class Visited:
         Whether it ends the level: the gradient is small enough for the next t.
     """
 
-    program: SoftMax
-    iterate: Iterate
+    objective: SoftMax
+    iterate: fixed_basis.Iterate
     settled: bool
 
     @property
@@ -105,19 +117,24 @@ def solve(
     if not mu > 1:
         raise OptionError(f"GD: mu is {mu}; the sharpness must grow, give a number above 1")
     deadline = Deadline.after(time_limit)
-    settings = Settings(mu, nttol, softmax_tol, 0, 0.0, 1.0, sigma, beta, max_iterations)
+    steps = Steps(mu, nttol, sigma, beta)
     chosen = bases.factor(problem, basis)
     size = sum(problem.workload.shape)
-    finished, certified, iterations = False, None, 0
-    visits = descend(*first_iterate(problem, chosen), settings)
+    finished, iterations = False, 0
+    certified: float | None = None
+    proof: Weights | None = None
+    objective = plain(np.zeros(problem.workload.m))
+    visits = descend(objective, first_iterate(problem, chosen), steps)
     best = last = next(visits)
     for last in islice(visits, max_iterations):
         iterations += 1
         best = min(best, last, key=lambda visited: visited.cost)
         if last.settled:
-            bound = _lower_bound(problem, last)
-            certified = bound if best.cost <= (1 + tol) * bound else None
-            finished = certified is not None or size / last.program.t1 < softmax_tol
+            found = last.objective.weights(last.iterate)
+            bound = _lower_bound(problem, found)
+            if best.cost <= (1 + tol) * bound:
+                certified, proof = bound, found
+            finished = certified is not None or size / last.objective.t1 < softmax_tol
         if finished or deadline.passed:
             break
     return from_covariance(
@@ -127,41 +144,42 @@ def solve(
         chosen.representation,
         best.iterate.covariance,
         known_lower_bound=certified,
+        weights=proof,
         iterations=iterations,
         converged=finished,
         timed_out=deadline.passed and not finished,
-        notes={"basis": chosen.kind, "t": last.program.t1},
+        notes={"basis": chosen.kind, "t": last.objective.t1},
     )
 
 
-def descend(program: SoftMax, at: Iterate, settings: Settings) -> Iterator[Visited]:
+def descend(objective: SoftMax, at: fixed_basis.Iterate, steps: Steps) -> Iterator[Visited]:
     """The covariances of gradient descent, the first one included, one gradient between two.
 
     Ends only where no step decreases the objective any more.
     """
-    yield Visited(program, at, False)
+    yield Visited(objective, at, False)
     while True:
-        gradient = Hessian(program, at).gradient
-        direction = Direction(-gradient, -inner(gradient, gradient), 0)
-        if -direction.slope < settings.nttol:
-            yield Visited(program, at, True)
-            program = replace(program, t1=settings.mu * program.t1, t2=settings.mu * program.t2)
+        model = at.model(objective)
+        slope = -inner(model.gradient, model.gradient)
+        if -slope < steps.nttol:
+            yield Visited(objective, at, True)
+            objective = objective.sharpened(steps.mu * objective.t1, steps.mu * objective.t2)
             continue
-        moved = line_search(program, at, direction, settings)
+        ray = model.ray(-model.gradient)
+        moved = line_search(objective, at, ray, slope, sigma=steps.sigma, beta=steps.beta)
         if moved is None:
             return
         at = moved
-        yield Visited(program, at, False)
+        yield Visited(objective, at, False)
 
 
-def first_iterate(problem: Problem, chosen: bases.Factored) -> tuple[SoftMax, Iterate]:
-    """Problem 4 at t = 1, and equal noise on the basis inside the targets (section 6.3)."""
-    return begin(problem, chosen, np.zeros(problem.workload.m), np.eye(len(chosen.basis)))
+def first_iterate(problem: Problem, chosen: bases.Factored) -> fixed_basis.Iterate:
+    """Equal noise on the basis inside the targets (section 6.3)."""
+    return fixed_basis.first(problem, chosen, np.eye(len(chosen.basis)))
 
 
-def _lower_bound(problem: Problem, visited: Visited) -> float:
-    found = weights(visited.program, visited.iterate)
-    return spectrum(problem.factors, found.p, found.q).nuclear_norm ** 2
+def _lower_bound(problem: Problem, at: Weights) -> float:
+    return spectrum(problem.factors, at.p, at.q).nuclear_norm ** 2
 
 
 def work(m: int, d: int) -> Work:

@@ -14,10 +14,10 @@ from solvers.mechanism import Mechanism
 from solvers.noise import Geometric
 from solvers.perturbation import QUERIES, perturbed
 from solvers.problem import Problem
-from solvers.pure import PureSolution
+from solvers.solution import Solution
 
 
-def solve(problem: Problem, *, on: str = QUERIES) -> PureSolution:
+def solve(problem: Problem, *, on: str = QUERIES) -> Solution:
     """Independent geometric noise of one parameter on every query, or on every cell of x.
 
     Parameters
@@ -29,7 +29,7 @@ def solve(problem: Problem, *, on: str = QUERIES) -> PureSolution:
 
     Returns
     -------
-    PureSolution
+    Solution
 
     Raises
     ------
@@ -45,7 +45,7 @@ def solve(problem: Problem, *, on: str = QUERIES) -> PureSolution:
             "expected whole numbers, whose answers are whole too. Use 'laplace' for real "
             "entries, or scale the queries"
         )
-    return perturbed("geometric", problem, Geometric(), on)
+    return Solution("geometric", problem, perturbed("geometric", problem, Geometric(), on))
 
 
 MECHANISMS = (

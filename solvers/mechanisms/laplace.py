@@ -4,16 +4,14 @@ Dwork, McSherry, Nissim and Smith (TCC 2006); Proposition 3 of paper 003, whose 
 printed upside down (`solvers.fisher.laplace_scale`).
 """
 
-from dataclasses import replace
-
 from solvers.mechanism import Mechanism
 from solvers.noise import Laplace
 from solvers.perturbation import DATA, QUERIES, perturbed
 from solvers.problem import Problem
-from solvers.pure import PureSolution
+from solvers.solution import Solution
 
 
-def solve(problem: Problem, *, on: str = QUERIES) -> PureSolution:
+def solve(problem: Problem, *, on: str = QUERIES) -> Solution:
     """Independent Laplace noise of one scale b on every query, or on every cell of x.
 
     The Fisher information about x is ``WᵀW / b²`` or ``I / b²``; on the data the
@@ -28,10 +26,10 @@ def solve(problem: Problem, *, on: str = QUERIES) -> PureSolution:
 
     Returns
     -------
-    PureSolution
+    Solution
     """
-    solution = perturbed("laplace", problem, Laplace(), on)
-    squared_scale = solution.source.variance / 2
+    noise = perturbed("laplace", problem, Laplace(), on)
+    squared_scale = noise.source.variance / 2
     workload = problem.workload
     if on == DATA:
         measures = {
@@ -41,7 +39,7 @@ def solve(problem: Problem, *, on: str = QUERIES) -> PureSolution:
     else:
         total = float(workload.operator.squared_row_norms().sum())
         measures = {"fisher_information": total / squared_scale}
-    return replace(solution, measures=measures)
+    return Solution("laplace", problem, noise, measures=measures)
 
 
 MECHANISMS = (

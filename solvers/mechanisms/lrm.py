@@ -31,11 +31,11 @@ from collections.abc import Iterator
 import numpy as np
 import scipy.linalg as sla
 
-from solvers.deadline import Deadline
 from solvers.errors import OptionError, SolveFailedError
 from solvers.mechanism import Mechanism, Work
 from solvers.problem import Problem
-from solvers.solution import Solution, from_covariance
+from solvers.solution import Solution, from_root
+from solvers.stopping import Deadline
 from solvers.strategy import compact
 from workloads.operators import Array
 
@@ -108,12 +108,13 @@ def solve(
             f"LRM: none of {iterations} rounds on workload {problem.workload.name!r} "
             f"kept its rank {len(singular)}; try another seed or a larger rank_ratio"
         )
-    return from_covariance(
+    (triangle,) = sla.qr(best.T, mode="r", check_finite=False)
+    return from_root(
         "LRM",
         problem,
         rows,
         problem.workload.dense @ vectors.T / singular,
-        best @ best.T,
+        np.asarray(triangle[: len(rows)].T, dtype=np.float64),
         iterations=iterations,
         converged=converged,
         timed_out=deadline.passed and not converged,

@@ -1,21 +1,23 @@
 """The optimum of Problem 1, certified: least privacy cost that meets every target."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from solvers import dual
-from solvers.checked import from_dual
-from solvers.deadline import Deadline
+from solvers.checked import from_noise, inner_factorisation
 from solvers.dual import DualResult
 from solvers.errors import OptionError, SolveFailedError
+from solvers.factorisation import Factorisation, with_cells_scaled
 from solvers.mechanism import Mechanism, Work
-from solvers.newton_system import heaviest_count
+from solvers.optimiser.newton_system import heaviest_count
 from solvers.problem import Problem
-from solvers.refined import Level, refine
+from solvers.refined import inner_level, refine
 from solvers.solution import Solution
+from solvers.stopping import Deadline
+from solvers.verified import from_root
 from workloads import from_matrix
 from workloads.operators import Array
 
@@ -72,7 +74,7 @@ def solve(
     OptionError
         If an option is out of range, or ``refined`` is asked of the hybrid.
     SolveFailedError
-        If the covariance does not confirm the numbers of the dual.
+        If the factors do not give the workload, or contradict the bound of the dual.
     """
     _check(start, refined, total_error_weight)
     alpha = None if profile_bounds is None else _checked_bounds(problem, profile_bounds)
@@ -97,8 +99,6 @@ def solve(
             max_iterations=max_iterations,
             time_limit=time_limit,
         )
-    if refined:
-        result, notes["levels"] = _refine(scaled, result, tol, deadline)
 
     def objective(found: Solution) -> float:
         if total_error_weight == 0:
@@ -108,12 +108,17 @@ def solve(
 
     plain = alpha is None and total_error_weight == 0
     bound = {"known_lower_bound": result.lower} if plain else {}
-    solution = from_dual("optimal", scaled, result, objective, tol, notes, **bound)
+    if refined:
+        noise, result, notes["levels"] = _refine(scaled, result, tol, deadline)
+    else:
+        noise = inner_factorisation("optimal", scaled, result.best.p, result.best.spectrum)
+    solution = from_noise("optimal", scaled, noise, result, objective, tol, notes, **bound)
     if not plain:
         notes |= {"objective": objective(solution), "objective_gap": result.gap}
     if alpha is not None:
-        solution = _with_columns_multiplied(solution, problem, alpha)
-    return _with_notes(solution, notes | {"room": _room(solution)})
+        own = with_cells_scaled(noise, np.sqrt(alpha))
+        solution = replace(solution, problem=problem, noise=own)
+    return replace(solution, notes={**solution.notes, **notes, "room": _room(solution)})
 
 
 def _check(start: dual.Weights | None, refined: bool, total_error_weight: float) -> None:
@@ -144,48 +149,28 @@ def _with_columns_divided(problem: Problem, divisor: Array) -> Problem:
     return Problem(from_matrix(problem.workload.matrix / divisor[None, :]), problem.targets)
 
 
-def _with_columns_multiplied(solution: Solution, problem: Problem, alpha: Array) -> Solution:
-    return replace(
-        solution,
-        problem=problem,
-        basis=solution.basis * np.sqrt(alpha),
-        privacy_profile=solution.privacy_profile * alpha,
-    )
-
-
 def _refine(
     problem: Problem, result: DualResult, tol: float, deadline: Deadline
-) -> tuple[DualResult, int]:
-    """The result with the covariance that is least in the refined ordering."""
-    factors = problem.factors
-    scale = float(factors.operator.quadratic_forms(result.covariance).max())
-    first = Level(result.covariance / scale, result.proof.p / result.proof.p.sum(), result.gap)
+) -> tuple[Factorisation, DualResult, int]:
+    """The noise that is least in the refined ordering, and after how many levels."""
+    scale = float(result.best.variance_ratios.max())
+    p = result.proof.p / result.proof.p.sum()
+    first = inner_level(problem.factors, result.best, scale, p, result.gap)
     try:
-        found = refine(factors, first, _REFINED_TOL, deadline)
+        found = refine(problem.factors, first, _REFINED_TOL, deadline)
     except np.linalg.LinAlgError as error:
         raise SolveFailedError(
             f"optimal: refined: a level is too ill-conditioned for double precision ({error}); "
             "leave refined out"
         ) from error
-    covariance = found.factor @ found.factor.T
     converged = result.gap <= tol and found.gap <= tol
-    return (
-        replace(
-            result,
-            covariance=covariance,
-            converged=converged,
-            timed_out=deadline.passed and not converged,
-        ),
-        found.levels,
-    )
+    timed_out = deadline.passed and not converged
+    noise = from_root("optimal", problem, problem.basis, problem.queries, found.factor)
+    return noise, replace(result, converged=converged, timed_out=timed_out), found.levels
 
 
 def _room(solution: Solution) -> float:
     return float(1 - solution.privacy_profile.mean() / solution.squared_privacy_cost)
-
-
-def _with_notes(solution: Solution, notes: Mapping[str, Any]) -> Solution:
-    return replace(solution, notes={**(solution.notes or {}), **notes})
 
 
 def work(m: int, d: int, *, form_work: int | None = None) -> Work:

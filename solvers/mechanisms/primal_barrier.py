@@ -31,11 +31,12 @@ from functools import cached_property
 import numpy as np
 import scipy.linalg as sla
 
-from solvers.deadline import Deadline
+from solvers.dual import Weights
 from solvers.errors import NotApplicableError
 from solvers.mechanism import Mechanism, Work
 from solvers.problem import Problem
-from solvers.solution import Solution, from_covariance, quadratic_forms
+from solvers.solution import Solution, from_root, quadratic_forms
+from solvers.stopping import Deadline
 from workloads.operators import Array
 
 LARGEST_BYTES = 4 * 2**30
@@ -132,14 +133,17 @@ def solve(
     _refuse_too_large(problem.factors.rank, m, d, problem.workload.name)
     point, unit = _start(problem)
     t, iterations = (d + m) / point.bound, 0
-    best, lower = point, _lower_bound(problem, *point.multipliers) / unit
+    best, proof = point, point.multipliers
+    lower = _lower_bound(problem, *proof) / unit
     while best.value > lower * (1 + tol) and iterations < max_iterations and not deadline.passed:
         step = _newton_step(point, t)
         if step is None:
             break
         iterations += 1
         if step.decrement < 1:
-            lower = max(lower, _lower_bound(problem, *step.multipliers) / unit)
+            bound = _lower_bound(problem, *step.multipliers) / unit
+            if bound > lower:
+                lower, proof = bound, step.multipliers
         moved = _line_search(step, t)
         if moved is None and step.decrement >= _CENTRED:
             break
@@ -148,13 +152,14 @@ def solve(
         if step.decrement < _CENTRED:
             t *= _GROWTH
     converged = best.value <= lower * (1 + tol)
-    return from_covariance(
+    return from_root(
         "interior-point",
         problem,
         problem.basis,
         problem.representation,
-        best.lower @ best.lower.T,
+        best.lower,
         known_lower_bound=lower * unit,
+        weights=Weights(*proof),
         iterations=iterations,
         converged=converged,
         timed_out=deadline.passed and not converged,

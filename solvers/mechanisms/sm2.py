@@ -1,4 +1,8 @@
-"""SM-II: Problem 1 by soft maxima of privacy and of variance (PVLDB 14(10), section 6)."""
+"""SM-II: Problem 1 by soft maxima of privacy and of variance (PVLDB 14(10), section 6).
+
+Algorithms 1 to 3 on Problem 4. By default with the freedom that the paper leaves; the preset
+``published`` has the paper's constants (docs/sm2.md).
+"""
 
 from dataclasses import replace
 from typing import Literal, get_args
@@ -6,42 +10,42 @@ from typing import Literal, get_args
 import numpy as np
 import scipy.linalg as sla
 
+from solvers import adapted_basis, fixed_basis, newton_cg, softmax
 from solvers import basis as bases
-from solvers import certificate, dual, newton_cg, softmax, softmax_dual
-from solvers.checked import from_dual
-from solvers.deadline import Deadline
-from solvers.errors import OptionError
+from solvers.dual import Weights
+from solvers.errors import OptionError, SolveFailedError
 from solvers.mechanism import Mechanism, Work
-from solvers.newton_system import heaviest_count
+from solvers.newton_cg import Minimised, Settings
+from solvers.optimiser.spectrum import spectrum
 from solvers.problem import Problem
-from solvers.solution import Solution, from_covariance
-from solvers.spectral import spectrum
-from workloads.operators import Array, Explicit
+from solvers.softmax import Iterate
+from solvers.solution import Solution, from_root
+from solvers.stopping import Deadline
+from workloads.operators import Array, Matrix, QueryOperator
 
-Algorithm = Literal["dual", "newton-cg"]
 T2Rule = Literal["paper", "code"]
 
-
-_CERTIFICATE_SHARE = 0.05
+ADAPTED = "adapted"
+_BASES = (ADAPTED, *bases.KINDS)
 
 
 def solve(
     problem: Problem,
     *,
-    algorithm: Algorithm = "dual",
-    tol: float = 5e-4,
-    mu: float = 10.0,
-    nttol: float = 1e-3,
+    tol: float = 1e-3,
+    mu: float = 3.0,
+    nttol: float | None = None,
+    softmax_tol: float = 0.0,
+    first_t: float | None = None,
     t2_rule: T2Rule = "paper",
+    extrapolated: bool = True,
     total_error_weight: float = 0.0,
     sigma: float = 0.01,
     beta: float = 0.5,
-    basis: str = "own",
+    basis: str = ADAPTED,
     initial: Array | None = None,
-    max_cg: int = 5,
-    tol2: float = 1e-10,
-    softmax_tol: float = 1e-3,
-    start: dual.Weights | None = None,
+    max_cg: int | None = None,
+    tol2: float = 0.0,
     max_iterations: int = 10_000,
     time_limit: float | None = None,
 ) -> Solution:
@@ -51,37 +55,38 @@ def solve(
     ----------
     problem : Problem
         The workload and its targets.
-    algorithm : {"dual", "newton-cg"}
-        Newton's method on the dual of Problem 4, every iterate certified; or Algorithms 1
-        to 3 as printed, on the covariance.
     tol : float
-        Certified relative gap of Δ² at which to stop; "newton-cg" looks at the end of every
-        level only, and never if it is 0. With a total-error weight it is the gap of the
-        square of the whole objective.
+        Certified relative gap of Δ² at which to stop, looked at when a level of t ends; of the
+        square of the whole objective with a total-error weight. With 0 nothing is certified.
     mu : float
         MU: the factor by which the sharpness t grows.
-    nttol : float
-        NTTOL: the Newton decrement at which a level ends; of the objective in "newton-cg",
-        relative to it in "dual".
+    nttol : float, optional
+        NTTOL: a level ends once the Newton decrement ``|<s, gradient>|`` is less; 0.001/t,
+        or ``tol``/t, if not given.
+    softmax_tol : float
+        TOL: the last level is the first with ``(d + m) / t1`` below it.
+    first_t : float, optional
+        The first t; one over the largest profile entry or variance ratio of the first
+        covariance if not given.
     t2_rule : {"paper", "code"}
         Whether t2 is t1, or MU times t1 as in the authors' code.
+    extrapolated : bool
+        Whether a level begins where the path of the minimisers leads, to first order in 1/t,
+        instead of at the last minimiser.
     total_error_weight : float
         Weight of the sum of all variances in the objective (PVLDB 14(10), section 6.1).
     sigma, beta : float
         Sufficient decrease and shrinking factor of the line search.
     basis : str
-        B of the answer, and of the iteration in "newton-cg": a name of `solvers.basis`.
+        B: "adapted", anew for every Newton step so that the covariance is I and the weighted
+        privacy cost diagonal in it (`solvers.adapted_basis`), or a name of `solvers.basis`.
     initial : array_like, shape (r, d), optional
-        "newton-cg" only: Q, whose answers get independent noise at the start; the basis
-        itself if not given.
-    max_cg : int
-        "newton-cg" only: MAXCG, conjugate gradient steps of a direction.
+        Q, whose answers get independent noise at the start (section 6.3); if not given the
+        covariance at equal dual weights, in a basis by name the basis itself.
+    max_cg : int, optional
+        MAXCG, conjugate gradient steps of a direction; until they have converged if not given.
     tol2 : float
-        "newton-cg" only: TOL2, the squared residual at which they end earlier.
-    softmax_tol : float
-        "newton-cg" only: TOL, the last level is the first with ``(d + m) / t1`` below it.
-    start : Weights, optional
-        "dual" only: dual weights of a neighbouring problem (``Solution.weights``).
+        TOL2, the squared residual at which they end earlier.
     max_iterations : int
         Newton steps at most.
     time_limit : float, optional
@@ -90,176 +95,143 @@ def solve(
     Returns
     -------
     Solution
-        Its ``notes`` give the basis, the last t and the products with the Hessian.
+        Converged if the gap is certified to be at most ``tol``. Its ``weights`` are the
+        soft-max weights that prove the lower bound; its ``notes`` give the basis, the last t
+        and the products with the Hessian.
 
     Raises
     ------
     OptionError
         If an option is out of its range.
-    SolveFailedError
-        If the covariance does not confirm the numbers of the dual.
     """
-    _check_names(algorithm, t2_rule, basis)
-    _check_start(algorithm, initial, start)
-    deadline = Deadline.after(time_limit)
-    t2_over_t1 = 1.0 if t2_rule == "paper" else mu
-    omega = total_error_weight * problem.targets
-    if algorithm == "dual":
-        settings = softmax_dual.Settings(tol, mu, nttol, t2_over_t1, sigma, beta, max_iterations)
-        return _by_the_dual(problem, omega, settings, deadline, basis, start)
-    literal = newton_cg.Settings(
-        mu, nttol, softmax_tol, max_cg, tol2, t2_over_t1, sigma, beta, max_iterations
-    )
-    found = _on_the_covariance(problem, omega, literal, deadline, basis, initial, tol)
-    seconds = None if time_limit is None else _CERTIFICATE_SHARE * time_limit
-    return replace(found, known_lower_bound=certificate.certify(problem, time_limit=seconds))
-
-
-def _check_names(algorithm: str, t2_rule: str, basis: str) -> None:
-    for option, given, known in (
-        ("algorithm", algorithm, get_args(Algorithm)),
-        ("t2_rule", t2_rule, get_args(T2Rule)),
-        ("basis", basis, tuple(bases.KINDS)),
-    ):
+    for option, given, known in (("t2_rule", t2_rule, get_args(T2Rule)), ("basis", basis, _BASES)):
         if given not in known:
             raise OptionError(f"SM-II: {option} is {given!r}; expected one of {', '.join(known)}")
+    settings = Settings(
+        gap=tol,
+        mu=mu,
+        nttol=nttol,
+        tol=softmax_tol,
+        max_cg=max_cg,
+        tol2=tol2,
+        t2_over_t1=1.0 if t2_rule == "paper" else mu,
+        sigma=sigma,
+        beta=beta,
+        max_iterations=max_iterations,
+        extrapolated=extrapolated,
+    )
+    deadline = Deadline.after(time_limit)
+    factored = None if basis == ADAPTED else bases.factor(problem, basis)
+    start = _first(problem, factored, initial)
+    t = first_t or 1 / max(float(start.profile.max()), float(start.ratios.max()))
+    omega = total_error_weight * problem.targets
+    objective = softmax.plain(omega).sharpened(t, t)
+
+    def bound(found: Weights) -> float:
+        return spectrum(problem.factors, found.p, found.q + omega).nuclear_norm ** 2
+
+    found = newton_cg.minimise(objective, start, settings, deadline, bound if tol > 0 else None)
+    return _verified(_solution(problem, factored, found), found, omega, tol)
 
 
-def _check_start(algorithm: str, initial: Array | None, start: dual.Weights | None) -> None:
-    if algorithm == "dual" and initial is not None:
+def _first(problem: Problem, factored: bases.Factored | None, initial: Array | None) -> Iterate:
+    """The first covariance, in the basis asked for."""
+    basis = problem.basis if factored is None else factored.basis
+    try:
+        if factored is not None:
+            covariance = np.eye(len(basis)) if initial is None else _spread(basis, initial)
+            return fixed_basis.first(problem, factored, covariance)
+        if initial is None:
+            return adapted_basis.first(problem.factors, bases.equal_weights_covariance(problem))
+        return adapted_basis.first(problem.factors, _spread(basis, initial))
+    except sla.LinAlgError as error:
+        if initial is None:
+            raise SolveFailedError(
+                f"SM-II: the first covariance is not positive definite ({error}): too "
+                "ill-conditioned for double precision; bring the targets closer together"
+            ) from error
         raise OptionError(
-            "SM-II: initial needs algorithm 'newton-cg'; the dual starts from weights"
-        )
-    if start is not None and (algorithm != "dual" or not isinstance(start, dual.Weights)):
-        raise OptionError(
-            "SM-II: start takes the weights of another solution (Solution.weights), and needs "
-            "algorithm 'dual'"
-        )
+            "SM-II: initial does not determine the workload: some query is no combination of "
+            "its queries; add the missing ones"
+        ) from error
 
 
-def _by_the_dual(
-    problem: Problem,
-    omega: Array,
-    settings: softmax_dual.Settings,
-    deadline: Deadline,
-    basis: str,
-    start: dual.Weights | None,
-) -> Solution:
-    result, t1 = softmax_dual.minimise(problem.factors, omega, settings, deadline, start)
-    solution = from_dual(
-        "SM-II",
-        problem,
-        result,
-        lambda found: found.squared_privacy_cost * (1 + float(omega @ _ratios(found))),
-        settings.tol,
-        known_lower_bound=result.lower if not omega.any() else None,
-        notes={"basis": basis, "t": t1},
-    )
-    return solution if basis == "own" else _in_basis(solution, bases.factor(problem, basis))
-
-
-def _in_basis(solution: Solution, chosen: bases.Factored) -> Solution:
-    """The same mechanism as noise on other queries (Theorem 2)."""
-    change = sla.lstsq(solution.basis.T, chosen.basis.T)[0].T
-    return replace(
-        solution,
-        basis=chosen.basis,
-        queries=Explicit(chosen.representation),
-        covariance=change @ solution.covariance @ change.T,
-        notes={**(solution.notes or {}), "basis": chosen.kind},
-    )
-
-
-def _on_the_covariance(
-    problem: Problem,
-    omega: Array,
-    settings: newton_cg.Settings,
-    deadline: Deadline,
-    basis: str,
-    initial: Array | None,
-    tol: float,
-) -> Solution:
-    factored = bases.factor(problem, basis)
-    covariance = _first_covariance(problem, factored.basis, initial)
-    program, first = softmax.begin(problem, factored, omega, covariance)
-
-    def enough(at: softmax.SoftMax, iterate: softmax.Iterate) -> bool:
-        return tol > 0 and _gap(problem, omega, at, iterate) <= tol
-
-    end = newton_cg.minimise(program, first, settings, deadline, enough)
-    return from_covariance(
-        "SM-II",
-        problem,
-        factored.basis,
-        factored.representation,
-        end.iterate.covariance,
-        iterations=end.iterations,
-        converged=end.finished,
-        timed_out=end.timed_out,
-        weights=softmax.weights(end.problem, end.iterate),
-        notes={"basis": factored.kind, "t": end.problem.t1, "products": end.products},
-    )
-
-
-def _first_covariance(problem: Problem, basis: Array, initial: Array | None) -> Array:
+def _spread(basis: Array, initial: Array) -> Array:
     """Section 6.3: what independent noise on Qx means for Bx.
 
     The text sets Σ = Q⁺ (Q⁺)ᵀ in any basis; the noise on Bx is B times that times Bᵀ.
     """
-    k, d = basis.shape
-    if initial is None:
-        return np.eye(k)
+    d = basis.shape[1]
     queries = np.asarray(initial, dtype=np.float64)
     if queries.ndim != 2 or queries.shape[1] != d:
         raise OptionError(
             f"SM-II: initial has shape {queries.shape}; expected queries over the {d} cells "
-            f"of workload {problem.workload.name!r}, shape (r, {d})"
+            f"of the workload, shape (r, {d})"
         )
     spread = basis @ np.linalg.pinv(queries)
     return np.asarray(spread @ spread.T)
 
 
-def _gap(
-    problem: Problem, omega: Array, program: softmax.SoftMax, iterate: softmax.Iterate
-) -> float:
-    """Certified by the soft-max weights, of the square of the objective."""
-    found = softmax.weights(program, iterate)
-    lower = spectrum(problem.factors, found.p, found.q + omega).nuclear_norm ** 2
-    accuracy = float(iterate.ratios.max() + omega @ iterate.ratios)
-    return float(iterate.profile.max()) * accuracy / lower - 1
+def _solution(problem: Problem, factored: bases.Factored | None, found: Minimised) -> Solution:
+    proof, end = found.proof, found.iterate
+    basis: Array = problem.basis
+    queries: Matrix | QueryOperator = problem.queries
+    if isinstance(end, adapted_basis.Iterate):
+        root = end.factor
+    if factored is not None and isinstance(end, fixed_basis.Iterate):
+        basis, queries, root = factored.basis, factored.representation, end.lower
+    return from_root(
+        "SM-II",
+        problem,
+        basis,
+        queries,
+        root,
+        known_lower_bound=None if found.objective.omega.any() else proof.proved,
+        iterations=found.iterations,
+        converged=found.converged,
+        timed_out=found.timed_out,
+        weights=proof.weights or found.objective.weights(end),
+        notes={
+            "basis": ADAPTED if factored is None else factored.kind,
+            "t": found.objective.t1,
+            "products": found.products,
+        },
+    )
 
 
-def _ratios(solution: Solution) -> Array:
-    return solution.query_variances / solution.problem.targets
+def _verified(solution: Solution, found: Minimised, omega: Array, tol: float) -> Solution:
+    """Converged only if the covariance, evaluated anew, keeps the gap."""
+    ratios = solution.query_variances / solution.problem.targets
+    value = solution.squared_privacy_cost * (1 + float(omega @ ratios))
+    kept = value <= found.proof.lower * (1 + tol)
+    return solution if kept == solution.converged else replace(solution, converged=kept)
 
 
 _PUBLISHED = {
-    "algorithm": "newton-cg",
     "tol": 0.0,
     "mu": 2.0,
     "nttol": 1e-3,
+    "softmax_tol": 1e-3,
+    "first_t": 1.0,
+    "extrapolated": False,
     "basis": "paper",
     "max_cg": 5,
     "tol2": 1e-10,
-    "softmax_tol": 1e-3,
 }
 
 
-def work(m: int, d: int, *, algorithm: Algorithm = "dual", form_work: int | None = None) -> Work:
-    """About nine Newton steps of the dual; some 5 k steps of Algorithms 1 to 3.
+def work(m: int, d: int, *, basis: str = ADAPTED, form_work: int | None = None) -> Work:
+    """About 18 Newton steps and 100 to 400 products; some 5 k steps in a basis that stays.
 
     Fitted to CPU seconds on one core (benchmarks/bench_work.py). How often Algorithms 1 to 3
     iterate depends on the workload more than on its size.
     """
     k = min(m, d)
-    if algorithm == "newton-cg":
+    if basis != ADAPTED:
         return Work(flops=1e9 + 200.0 * (m + d) * k**3, bytes=40.0 * (m + d) * k + 100.0 * k * k)
     if form_work is not None:
-        return Work(flops=2e9 + 5000.0 * d**3 + 800.0 * form_work, bytes=130.0 * d**2 + 200.0 * m)
-    heavy = heaviest_count(m + d, k)
-    light = m + d if heavy < m + d else 0
-    flops = 3.5e8 + 120.0 * k**3 + 58.0 * heavy**2 * k + 5.0 * heavy**3 + 250.0 * light * k**2
-    return Work(flops=flops, bytes=16.0 * heavy**2 + 40.0 * (m + d) * k + 8.0 * m * d)
+        return Work(flops=3e9 + 15000.0 * d**3 + 800.0 * form_work, bytes=130.0 * d**2 + 200.0 * m)
+    return Work(flops=4e9 + 1800.0 * (m + d) * k**2, bytes=60.0 * (m + d) * k + 100.0 * k * k)
 
 
 MECHANISMS = (

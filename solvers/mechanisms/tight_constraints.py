@@ -11,10 +11,11 @@ import scipy.sparse as sp
 
 from solvers.errors import NotApplicableError, OptionError
 from solvers.graph import tight_constraints as graph
+from solvers.independent import calibrated
 from solvers.mechanism import Mechanism
 from solvers.noise import TruncatedGeometric
 from solvers.problem import Problem
-from solvers.pure import PureSolution, calibrated
+from solvers.solution import Solution
 from workloads.operators import Array, Matrix
 
 COMPOSITIONS = ("sensitivity", "equal")
@@ -26,7 +27,7 @@ def solve(
     n: int = 1000,
     composition: str = "sensitivity",
     measure: str = "variance",
-) -> PureSolution:
+) -> Solution:
     """Truncated geometric noise of one parameter on every query.
 
     Parameters
@@ -45,7 +46,7 @@ def solve(
 
     Returns
     -------
-    PureSolution
+    Solution
         Its variances are those of the worst answer of each query.
 
     Raises
@@ -63,14 +64,9 @@ def solve(
     matrix = problem.workload.matrix
     steps = _steps(problem, matrix)
     queries = _queries_per_record(matrix) if composition == "sensitivity" else problem.workload.m
-    return calibrated(
-        "tight-constraints",
-        problem,
-        TruncatedGeometric(n, measure),
-        float(queries),
-        sp.csr_array(sp.diags_array(steps)),
-        notes={"queries_composed": queries},
-    )
+    decoder = sp.csr_array(sp.diags_array(steps))
+    noise = calibrated(problem, TruncatedGeometric(n, measure), float(queries), decoder)
+    return Solution("tight-constraints", problem, noise, notes={"queries_composed": queries})
 
 
 def _steps(problem: Problem, matrix: Matrix) -> Array:

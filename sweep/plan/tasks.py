@@ -300,7 +300,7 @@ def takes_time_limit(mechanism: str) -> bool:
 
 def _chain(cell: Cell, along: str | None) -> str:
     mechanism = solvers.all_mechanisms()[cell.solved_mechanism.name]
-    if along not in cell.coords or not mechanism.takes_start(cell.solved_mechanism.options):
+    if along not in cell.coords or not mechanism.takes_start:
         return ""
     return digest([cell.group, {name: at for name, at in cell.coords.items() if name != along}])
 

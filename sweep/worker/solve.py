@@ -12,7 +12,7 @@ import numpy as np
 
 import solvers
 import workloads
-from solvers import NotApplicableError, Problem, certificate, simulate
+from solvers import NotApplicableError, Problem, Solution, certificate, simulate
 from solvers.dual import Weights
 from sweep.errors import StoreError
 from sweep.experiment import files
@@ -71,7 +71,9 @@ def build(spec: Spec, required: str) -> Built:
     return made
 
 
-def outcomes(item: Item, built: Built, view: StoreView, weights: dict[str, Any]) -> list[Record]:
+def outcomes(
+    item: Item, built: Built, view: StoreView, weights: dict[str, Weights]
+) -> list[Record]:
     """The records of one item; never raises.
 
     Parameters
@@ -110,7 +112,7 @@ def _certified(item: Bound, built: Built) -> BoundRecord:
 
 
 def _solved(
-    item: Solve, built: Built, view: StoreView, weights: dict[str, Any]
+    item: Solve, built: Built, view: StoreView, weights: dict[str, Weights]
 ) -> Iterator[CellRecord]:
     """One record for every cell of a solve; its dual weights are left for the next in its chain."""
     blank = CellRecord(
@@ -131,7 +133,7 @@ def _solved(
         solution, cost = measure.measured(
             lambda: run_solver(item, built, targets, weights.get(item.chain))
         )
-        if item.chain and isinstance(getattr(solution, "weights", None), Weights):
+        if item.chain and solution.weights is not None:
             weights[item.chain] = solution.weights
         shared = replace(blank, **_facts(item, solution, cost))
         if view.keep:
@@ -145,7 +147,7 @@ def _solved(
     yield from (_of(cell, _simulated(cell, shared, solution)) for cell in item.cells)
 
 
-def run_solver(item: Solve, built: Built, targets: Any, start: Weights | None = None) -> Any:
+def run_solver(item: Solve, built: Built, targets: Any, start: Weights | None = None) -> Solution:
     """Solve; the time limit reaches the mechanisms that take one."""
     files.check_unchanged(item.mechanism.options)
     options = dict(item.mechanism.options)
@@ -161,8 +163,8 @@ def _targets(spec: Spec, built: Built) -> Any:
     return workloads.targets.make(spec.name, built, **spec.params)
 
 
-def _facts(item: Solve, solution: Any, cost: measure.Cost) -> dict[str, Any]:
-    content = dict(solution.record())
+def _facts(item: Solve, solution: Solution, cost: measure.Cost) -> dict[str, Any]:
+    content = solution.record()
     curve = content.pop("curve", None)
     numbers = {name: _number(value) for name, value in content.items()}
     return {
@@ -171,7 +173,7 @@ def _facts(item: Solve, solution: Any, cost: measure.Cost) -> dict[str, Any]:
         "cpu_s": cost.cpu_s,
         "peak_memory_bytes": cost.peak_memory_bytes,
         "numbers": {n: v for n, v in numbers.items() if v is not None and not np.isnan(v)},
-        "notes": _plain({**(solution.notes or {}), **_texts(content)}),
+        "notes": _plain({**solution.notes, **_texts(content)}),
         "curve": _plain(curve),
         "error": _stopped(item) if solution.timed_out else "",
     }
@@ -182,7 +184,7 @@ def _stopped(item: Solve) -> str:
     return _STOPPED + (_OWN_LIMIT if own else _LONGER)
 
 
-def _simulated(cell: CellTask, record: CellRecord, solution: Any) -> CellRecord:
+def _simulated(cell: CellTask, record: CellRecord, solution: Solution) -> CellRecord:
     if not cell.simulate:
         return record
     try:

@@ -38,11 +38,11 @@ def test_dual_and_coa_agree(seed):
     targets = rng.uniform(1, 10, 9)
     for name in ("CA", "wCA-I", "wCA-II"):
         dual = solvers.solve(name, matrix, targets)
-        coa = solvers.solve(name, matrix, targets, algorithm="coa", tol=1e-6)
-        assert coa.squared_privacy_cost == pytest.approx(dual.squared_privacy_cost, rel=5e-3)
-        power = {"CA": 0, "wCA-I": 2, "wCA-II": 1}[name]
-        omega = targets**-power
-        assert total_error(dual, omega) == pytest.approx(total_error(coa, omega), rel=2e-6)
+        omega = targets ** -{"CA": 0.0, "wCA-I": 2.0, "wCA-II": 1.0}[name]
+        weighted = np.sqrt(omega)[:, None] * matrix
+        coa = solvers.solve("COA", weighted)
+        least = coa.squared_privacy_cost * coa.total_variance
+        assert total_error(dual, omega) == pytest.approx(least, rel=2e-6)
 
 
 @settings(max_examples=15)
@@ -69,6 +69,16 @@ def test_weightings_are_ca_itself_at_uniform_targets():
     np.testing.assert_allclose(costs, costs[0], rtol=1e-7)
 
 
-def test_unknown_algorithm_is_refused():
-    with pytest.raises(solvers.OptionError, match="'dual' or 'coa'"):
-        solvers.solve("CA", np.eye(2), algorithm="newton")
+def test_coa_is_a_mechanism_of_its_own():
+    workload = workloads.make("prefix", d=16)
+    least = solvers.solve("CA", workload)
+    exact, early = (
+        solvers.solve("COA", workload),
+        solvers.solve("COA", workload, preset="published"),
+    )
+    assert exact.converged
+    assert exact.squared_privacy_cost == pytest.approx(least.squared_privacy_cost, rel=1e-3)
+    assert (early.iterations, early.converged) == (30, False)
+    assert early.notes["total_error_gap"] > exact.notes["total_error_gap"]
+    with pytest.raises(solvers.OptionError, match="'CA' has no option 'algorithm'"):
+        solvers.solve("CA", workload, algorithm="coa")

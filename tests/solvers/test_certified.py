@@ -17,7 +17,7 @@ def twelve_decades(seed=0):
 
 
 @pytest.mark.parametrize("seed", range(8))
-@pytest.mark.parametrize("mechanism", ["optimal", "SM-II", "interior-point"])
+@pytest.mark.parametrize("mechanism", ["SM-II", "interior-point"])
 def test_queries_of_norms_far_apart_are_refused_or_cost_what_is_possible(mechanism, seed):
     matrix = twelve_decades(seed)
     try:
@@ -25,11 +25,6 @@ def test_queries_of_norms_far_apart_are_refused_or_cost_what_is_possible(mechani
     except SolveFailedError:
         return
     assert found.squared_privacy_cost >= found.lower_bound * (1 - ROUNDING)
-
-
-def test_the_cost_of_queries_of_norms_far_apart_is_never_below_its_bound():
-    with pytest.raises(SolveFailedError, match="ill-conditioned for double precision"):
-        solvers.solve("optimal", twelve_decades())
 
 
 @pytest.mark.parametrize(
@@ -50,5 +45,10 @@ def test_a_solution_below_its_bound_has_no_gap(name, params):
 @pytest.mark.parametrize("cost", [np.nan, np.inf, 0.0, -1.0])
 def test_a_cost_that_is_no_positive_number_is_refused(cost):
     solution = solvers.solve("IP", np.tri(3))
+
+    class Broken:
+        gaussian = True
+        squared_privacy_cost = cost
+
     with pytest.raises(SolveFailedError, match="expected a positive finite number"):
-        replace(solution, privacy_profile=np.full(3, cost)).confirmed()
+        replace(solution, noise=Broken()).confirmed()

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import solvers
 import workloads
-from solvers import dual
+from solvers.optimiser.spectrum import spectrum
 
 
 def queries_of(seed, shape=(4, 6)):
@@ -65,7 +65,8 @@ def test_no_gaussian_mechanism_tells_less(mechanism):
 def test_it_is_the_dual_point_of_equal_weights():
     queries, targets = queries_of(3), np.array([1.0, 2.0, 3.0, 4.0])
     problem = solvers.problem.as_problem(queries, targets)
-    point = dual.lower_bound_from(problem.factors, dual.Weights(np.ones(6), targets))
+    found = spectrum(problem.factors, np.ones(6), targets)
+    point = found.nuclear_norm**2 / (6 * targets.sum())
     nuclear = np.linalg.svd(queries, compute_uv=False).sum()
     assert point == pytest.approx(nuclear**2 / (6 * targets.sum()))
     solution = solvers.solve("fisher", queries, targets)

@@ -179,7 +179,7 @@ def test_errors_stay_in_the_box_and_centre_on_zero(slope):
 
 def test_no_finite_epsilon_is_claimed():
     solution = solvers.solve("fisher-bounded", np.eye(2))
-    assert np.isinf(solution.epsilon)
+    assert np.isinf(solution.noise.epsilon)
     assert "no finite epsilon" in solution.notes["no_finite_epsilon"]
     assert solution.record()["curve"]["kind"] == "none"
 

@@ -13,25 +13,27 @@ from scipy.special import logsumexp
 import solvers
 import workloads
 from solvers import basis as bases
-from solvers.mechanisms.gd import descend, first_iterate
-from solvers.newton_cg import Settings
+from solvers.mechanisms.gd import Steps, descend, first_iterate
 from solvers.problem import as_problem
+from solvers.softmax import plain
 
-ALGORITHM_1 = Settings(2.0, 1e-3, 1e-3, 0, 0.0, 1.0, 0.01, 0.5, 10_000)
+ALGORITHM_1 = Steps(mu=2.0, nttol=1e-3, sigma=0.01, beta=0.5)
 
 
 def descent(queries, targets, count):
     problem = as_problem(queries, targets)
     chosen = bases.factor(problem, "paper")
-    return list(islice(descend(*first_iterate(problem, chosen), ALGORITHM_1), count))
+    first = first_iterate(problem, chosen)
+    return list(islice(descend(plain(np.zeros(len(first.ratios))), first, ALGORITHM_1), count))
 
 
-def objective(program, covariance):
+def objective(visited, covariance):
     """Problem 4 by definition, with the exp that equation (8) misses."""
-    profile = np.diag(program.basis.T @ np.linalg.solve(covariance, program.basis))
-    rows = program.rows.toarray() if sp.issparse(program.rows) else program.rows
+    scaled, t = visited.iterate.scaled, visited.objective.t1
+    profile = np.diag(scaled.basis.T @ np.linalg.solve(covariance, scaled.basis))
+    rows = scaled.rows.toarray() if sp.issparse(scaled.rows) else scaled.rows
     ratios = np.diag(rows @ covariance @ rows.T)
-    return sum(logsumexp(program.t1 * part) / program.t1 for part in (profile, ratios))
+    return sum(logsumexp(t * part) / t for part in (profile, ratios))
 
 
 @settings(max_examples=20)
@@ -41,8 +43,8 @@ def test_the_objective_never_rises(seed):
     targets = np.random.default_rng(seed).uniform(1, 10, len(queries))
     visits = descent(queries, targets, 60)
     for before, after in pairwise(visits):
-        start = objective(after.program, before.iterate.covariance)
-        end = objective(after.program, after.iterate.covariance)
+        start = objective(after, before.iterate.covariance)
+        end = objective(after, after.iterate.covariance)
         assert end <= start + 1e-12 * abs(start)
         assert np.linalg.eigvalsh(after.iterate.covariance)[0] > 0
 
@@ -55,8 +57,8 @@ def test_its_direction_is_minus_the_gradient_of_the_objective():
         bump = np.zeros((4, 4))
         bump[i, j] += small / 2
         bump[j, i] += small / 2
-        up = objective(first.program, first.iterate.covariance + bump)
-        down = objective(first.program, first.iterate.covariance - bump)
+        up = objective(first, first.iterate.covariance + bump)
+        down = objective(first, first.iterate.covariance - bump)
         gradient[i, j] = (up - down) / (2 * small)
     expected = -gradient / np.linalg.norm(gradient)
     np.testing.assert_allclose(step / np.linalg.norm(step), expected, atol=1e-8)

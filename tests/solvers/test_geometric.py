@@ -39,7 +39,7 @@ def test_on_the_data_variances_grow_with_the_rows(seed, epsilon):
     ratio = solution.curve.variance_ratio_at_budget(epsilon, 1e-9)
     assert ratio == pytest.approx(variance(epsilon) * np.max(norms / targets))
     assert np.max(solution.query_variances / targets) == pytest.approx(1.0)
-    np.testing.assert_allclose(solution.query_variances, norms * variance(solution.epsilon))
+    np.testing.assert_allclose(solution.query_variances, norms * variance(solution.noise.epsilon))
 
 
 @pytest.mark.parametrize("on", ["queries", "data"])
@@ -47,21 +47,21 @@ def test_log_likelihoods_of_neighbours_differ_by_at_most_epsilon(on):
     """P(z) is α^|z|, so one record of cell j costs at most sum of |shift| times -log α."""
     solution = solvers.solve("geometric", PREFIX, on=on)
     shifts = PREFIX if on == "queries" else np.eye(5)
-    spent = np.abs(shifts).sum(axis=0) * solution.source.epsilon
-    assert spent.max() == pytest.approx(solution.epsilon)
+    spent = np.abs(shifts).sum(axis=0) * solution.noise.source.epsilon
+    assert spent.max() == pytest.approx(solution.noise.epsilon)
 
 
 def test_sparse_and_dense_agree():
     dense = solvers.solve("geometric", PREFIX)
     sparse = solvers.solve("geometric", sp.csr_array(PREFIX))
-    assert sparse.epsilon == dense.epsilon
+    assert sparse.noise.epsilon == dense.noise.epsilon
     assert sparse.record() == dense.record()
 
 
 @given(st.floats(0.01, 50))
 def test_it_never_needs_more_than_laplace_noise(target):
     geometric = solvers.solve("geometric", PREFIX, target)
-    assert geometric.epsilon < solvers.solve("laplace", PREFIX, target).epsilon
+    assert geometric.noise.epsilon < solvers.solve("laplace", PREFIX, target).noise.epsilon
 
 
 def test_entries_must_be_whole_numbers():

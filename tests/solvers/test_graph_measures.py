@@ -13,7 +13,7 @@ import solvers
 import workloads
 from solvers.graph import as_graph_problem
 from solvers.graph.measures import utility_bound
-from solvers.graph.solution import from_noise
+from solvers.graph.noise_matrix import from_noise
 from workloads.priors import is_regular
 
 EPSILON = 0.8
@@ -33,45 +33,47 @@ def moments(graph, noise, position):
 def test_errors_and_variances_of_a_sum():
     graph = workloads.make("sum", u=3, v=2)
     found = solvers.solve("geometric", graph, 4.0, epsilon=EPSILON, prior="corner:5")
-    errors, variances = moments(graph, found.noise, float)
-    assert found.expected_squared_error == pytest.approx(found.prior @ errors)
-    assert found.max_variance == pytest.approx(variances.max())
-    assert found.variance_ratio == pytest.approx(variances.max() / 4)
+    errors, variances = moments(graph, found.noise.matrix, float)
+    assert found.noise.expected_squared_error == pytest.approx(found.noise.prior @ errors)
+    assert found.noise.max_variance == pytest.approx(variances.max())
+    assert found.noise.variance_ratio == pytest.approx(variances.max() / 4)
 
 
 def test_errors_add_over_coordinates_and_the_worst_one_has_the_variance():
     graph = workloads.make("k-count", u=3)
     found = solvers.solve("geometric", graph, epsilon=EPSILON, spend="0.3,0.7", prior="corner:6")
-    first = moments(graph, found.noise, lambda answer: answer // 4)
-    second = moments(graph, found.noise, lambda answer: answer % 4)
-    assert found.expected_squared_error == pytest.approx(found.prior @ (first[0] + second[0]))
-    assert found.max_variance == pytest.approx(max(first[1].max(), second[1].max()))
+    first = moments(graph, found.noise.matrix, lambda answer: answer // 4)
+    second = moments(graph, found.noise.matrix, lambda answer: answer % 4)
+    assert found.noise.expected_squared_error == pytest.approx(
+        found.noise.prior @ (first[0] + second[0])
+    )
+    assert found.noise.max_variance == pytest.approx(max(first[1].max(), second[1].max()))
 
 
 def test_far_from_the_ends_the_variance_is_that_of_geometric_noise():
     """2 a / (1 - a)², and the middle of a long line is the worst answer."""
     a = math.exp(-EPSILON)
     found = solvers.solve("geometric", workloads.make("counting", n=200), epsilon=EPSILON)
-    assert found.max_variance == pytest.approx(2 * a / (1 - a) ** 2)
+    assert found.noise.max_variance == pytest.approx(2 * a / (1 - a) ** 2)
 
 
 def test_answers_that_are_no_numbers_are_as_far_apart_as_the_graph_says():
     graph = workloads.make("cycle", n=5)
     found = solvers.solve("tight-constraints", graph, epsilon=EPSILON, prior="corner:1")
-    row = found.noise[0]
+    row = found.noise.matrix[0]
     expected = row[1] + row[4] + 4 * (row[2] + row[3])
-    assert found.expected_squared_error == pytest.approx(expected)
-    assert found.max_variance == pytest.approx(expected)
+    assert found.noise.expected_squared_error == pytest.approx(expected)
+    assert found.noise.max_variance == pytest.approx(expected)
 
 
 def test_the_bound_of_a_corner_prior():
     """Section 4.1: 1 / sum_k phi[i, k]."""
     graph = workloads.make("sum", u=4, v=2)
     found = solvers.solve("randomised-response", graph, epsilon=EPSILON, prior="corner:3")
-    assert found.prior_is_regular
+    assert found.noise.prior_is_regular
     expected = 1 / np.exp(-EPSILON * graph.distances)[3].sum()
-    assert found.utility_bound == pytest.approx(expected)
-    assert found.leakage_bound == pytest.approx(0, abs=1e-9)
+    assert found.noise.utility_bound == pytest.approx(expected)
+    assert found.noise.leakage_bound == pytest.approx(0, abs=1e-9)
 
 
 def test_example_3():
@@ -89,11 +91,11 @@ def test_example_3():
     one[3] = 1 / 3
     noise = reduce(np.kron, [np.hstack([one, np.zeros((4, 1))])] * 5)
     found = from_noise("three values", as_graph_problem(graph), 0.5, prior, noise)
-    assert found.min_entropy_leakage == pytest.approx(5 * math.log2(0.8 / 0.3 / (1 + 2 * a)))
+    assert found.noise.min_entropy_leakage == pytest.approx(5 * math.log2(0.8 / 0.3 / (1 + 2 * a)))
     assert 5 * math.log2(1 / 0.3 / (1 + 3 * a)) == pytest.approx(1.2, abs=0.01)
-    assert found.leakage_bound == pytest.approx(found.min_entropy_leakage)
-    assert found.leakage_bound_any_prior == pytest.approx(2.5, abs=0.05)
-    assert not found.prior_is_regular
+    assert found.noise.leakage_bound == pytest.approx(found.noise.min_entropy_leakage)
+    assert found.noise.leakage_bound_any_prior == pytest.approx(2.5, abs=0.05)
+    assert not found.noise.prior_is_regular
 
 
 @pytest.mark.parametrize(("epsilon", "regular"), [(0.6931, False), (0.6932, True)])
@@ -117,4 +119,4 @@ def test_the_bound_of_any_prior_holds_and_is_exact_for_regular_ones(data, graph,
     if solvable and y.min() < -1e-9:
         assert not bound.regular
     best = solvers.solve("lp-optimal", graph, epsilon=epsilon, prior=prior)
-    assert best.utility <= bound.utility + 1e-9
+    assert best.noise.utility <= bound.utility + 1e-9

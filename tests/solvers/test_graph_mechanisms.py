@@ -34,8 +34,8 @@ def counting(n):
 def test_geometric_on_a_line_is_the_tight_constraints_mechanism(n, epsilon):
     one = solvers.solve("geometric", counting(n), epsilon=epsilon)
     other = solvers.solve("tight-constraints", counting(n), epsilon=epsilon)
-    assert np.abs(one.noise - other.noise).max() < 1e-12
-    assert np.abs(one.slack).max() < 1e-12
+    assert np.abs(one.noise.matrix - other.noise.matrix).max() < 1e-12
+    assert np.abs(one.noise.slack).max() < 1e-12
 
 
 @settings(max_examples=25)
@@ -45,7 +45,7 @@ def test_geometric_on_a_line_is_optimal_for_every_prior(data, n, epsilon):
     prior = data.draw(distributions(n + 1))
     geometric = solvers.solve("geometric", counting(n), epsilon=epsilon, prior=prior)
     best = solvers.solve("lp-optimal", counting(n), epsilon=epsilon, prior=prior)
-    assert geometric.utility == pytest.approx(best.utility, abs=1e-8)
+    assert geometric.noise.utility == pytest.approx(best.noise.utility, abs=1e-8)
 
 
 def test_truncated_geometric_is_two_sided_geometric_noise_cut_off():
@@ -66,17 +66,17 @@ def test_tight_constraints_on_databases(u, values, epsilon):
     graph = workloads.make("hamming", u=u, values=values)
     found = solvers.solve("tight-constraints", graph, epsilon=epsilon)
     grown = math.exp(epsilon)
-    assert found.noise.diagonal() == pytest.approx((grown / (values - 1 + grown)) ** u)
+    assert found.noise.matrix.diagonal() == pytest.approx((grown / (values - 1 + grown)) ** u)
     bound = u * math.log2(values * grown / (values - 1 + grown))
-    assert found.leakage_bound_any_prior == pytest.approx(bound)
-    assert found.min_entropy_leakage == pytest.approx(bound)
+    assert found.noise.leakage_bound_any_prior == pytest.approx(bound)
+    assert found.noise.min_entropy_leakage == pytest.approx(bound)
 
 
 def test_tight_constraints_on_a_cycle():
     """n = 2 k + 1: the diagonal is 1 / (1 + 2 (a + ... + a^k))."""
     a = 0.4
     found = solvers.solve("tight-constraints", workloads.make("cycle", n=7), epsilon=-math.log(a))
-    assert found.noise.diagonal() == pytest.approx(1 / (1 + 2 * (a + a**2 + a**3)))
+    assert found.noise.matrix.diagonal() == pytest.approx(1 / (1 + 2 * (a + a**2 + a**3)))
 
 
 def test_tight_constraints_where_phi_is_singular():
@@ -85,9 +85,9 @@ def test_tight_constraints_where_phi_is_singular():
     differing = np.bitwise_count(number[:, None] ^ number)
     cube = from_relation("cube", np.isin(differing, [1, 3]), number)
     found = solvers.solve("tight-constraints", cube, epsilon=math.log(3), prior="corner:2")
-    assert np.abs(found.slack).max() < 1e-12
-    assert found.utility == pytest.approx(3 / 8)
-    assert found.utility_bound == pytest.approx(3 / 8)
+    assert np.abs(found.noise.slack).max() < 1e-12
+    assert found.noise.utility == pytest.approx(3 / 8)
+    assert found.noise.utility_bound == pytest.approx(3 / 8)
 
 
 def bipartite(a, b):
@@ -165,15 +165,17 @@ def test_every_mechanism_is_private_and_none_beats_the_bounds(data, graph, epsil
         solutions.append(solvers.solve("tight-constraints", graph, epsilon=epsilon, prior=prior))
     best = solutions[0]
     for one in solutions:
-        assert one.noise.sum(axis=1) == pytest.approx(np.ones(graph.n))
-        assert least_privacy(graph, one.noise) <= epsilon + 1e-9
+        assert one.noise.matrix.sum(axis=1) == pytest.approx(np.ones(graph.n))
+        assert least_privacy(graph, one.noise.matrix) <= epsilon + 1e-9
         reach = np.exp(epsilon * graph.distances)
-        assert (one.noise[:, None] <= reach[:, :, None] * one.noise[None] + 1e-12).all()  # Prop. 1
-        assert one.utility == pytest.approx(best_guess(one.noise, prior))
-        assert prior.max() - 1e-12 <= one.utility <= best.utility + 1e-8
-        assert one.utility <= one.utility_bound + 1e-9
-        assert one.min_entropy_leakage <= one.leakage_bound + 1e-9
-        assert one.min_entropy_leakage <= one.leakage_bound_any_prior + 1e-9
+        assert (
+            one.noise.matrix[:, None] <= reach[:, :, None] * one.noise.matrix[None] + 1e-12
+        ).all()  # Prop. 1
+        assert one.noise.utility == pytest.approx(best_guess(one.noise.matrix, prior))
+        assert prior.max() - 1e-12 <= one.noise.utility <= best.noise.utility + 1e-8
+        assert one.noise.utility <= one.noise.utility_bound + 1e-9
+        assert one.noise.min_entropy_leakage <= one.noise.leakage_bound + 1e-9
+        assert one.noise.min_entropy_leakage <= one.noise.leakage_bound_any_prior + 1e-9
 
 
 @settings(max_examples=40)
@@ -182,24 +184,24 @@ def test_tight_constraints_are_optimal_for_regular_priors(graph, epsilon, seed):
     """Theorem 3, against the linear programme; and Lemma 3."""
     prior = f"random:{seed}"
     best = solvers.solve("lp-optimal", graph, epsilon=epsilon, prior=prior)
-    assert best.prior_is_regular
+    assert best.noise.prior_is_regular
     if not exists(graph, epsilon):
         return
     tight = solvers.solve("tight-constraints", graph, epsilon=epsilon, prior=prior)
     phi = np.exp(-epsilon * graph.distances)
-    assert tight.noise == pytest.approx(phi * tight.noise.diagonal(), abs=1e-12)
-    assert phi @ tight.noise.diagonal() == pytest.approx(np.ones(graph.n))
-    assert tight.utility == pytest.approx(best.utility, abs=1e-8)
-    assert tight.utility == pytest.approx(tight.utility_bound, abs=1e-9)
-    assert tight.min_entropy_leakage == pytest.approx(tight.leakage_bound, abs=1e-8)
+    assert tight.noise.matrix == pytest.approx(phi * tight.noise.matrix.diagonal(), abs=1e-12)
+    assert phi @ tight.noise.matrix.diagonal() == pytest.approx(np.ones(graph.n))
+    assert tight.noise.utility == pytest.approx(best.noise.utility, abs=1e-8)
+    assert tight.noise.utility == pytest.approx(tight.noise.utility_bound, abs=1e-9)
+    assert tight.noise.min_entropy_leakage == pytest.approx(tight.noise.leakage_bound, abs=1e-8)
 
 
 def test_randomised_response_by_hand():
     found = solvers.solve("randomised-response", counting(3), epsilon=math.log(2), prior="uniform")
-    assert found.noise == pytest.approx(np.full((4, 4), 0.2) + np.diag([0.2] * 4))
-    assert found.utility == pytest.approx(0.4)
-    assert found.min_entropy_leakage == pytest.approx(math.log2(1.6))
-    assert least_privacy(counting(3), found.noise) == pytest.approx(math.log(2))
+    assert found.noise.matrix == pytest.approx(np.full((4, 4), 0.2) + np.diag([0.2] * 4))
+    assert found.noise.utility == pytest.approx(0.4)
+    assert found.noise.min_entropy_leakage == pytest.approx(math.log2(1.6))
+    assert least_privacy(counting(3), found.noise.matrix) == pytest.approx(math.log(2))
 
 
 @pytest.mark.parametrize(
@@ -210,10 +212,10 @@ def test_geometric_on_two_counts(spend, spent):
     graph = workloads.make("k-count", u=3)
     found = solvers.solve("geometric", graph, epsilon=2.0, spend=spend)
     parts = [truncated_geometric(4, 2.0 * share) for share in spent]
-    assert found.noise == pytest.approx(np.kron(*parts))
+    assert found.noise.matrix == pytest.approx(np.kron(*parts))
     assert found.notes["epsilon_of_coordinate"] == pytest.approx([2.0 * s for s in spent])
-    assert least_privacy(graph, found.noise) == pytest.approx(2.0 * sum(spent))
-    assert found.utility == pytest.approx(
+    assert least_privacy(graph, found.noise.matrix) == pytest.approx(2.0 * sum(spent))
+    assert found.noise.utility == pytest.approx(
         math.prod(best_guess(part, np.full(4, 0.25)) for part in parts)
     )
 
@@ -221,8 +223,8 @@ def test_geometric_on_two_counts(spend, spent):
 def test_geometric_on_a_sum_spends_epsilon_on_the_largest_step():
     graph = workloads.make("sum", u=4, v=3)
     found = solvers.solve("geometric", graph, epsilon=1.5)
-    assert found.noise == pytest.approx(truncated_geometric(13, 0.5))
-    assert least_privacy(graph, found.noise) == pytest.approx(1.5)
+    assert found.noise.matrix == pytest.approx(truncated_geometric(13, 0.5))
+    assert least_privacy(graph, found.noise.matrix) == pytest.approx(1.5)
 
 
 @pytest.mark.parametrize(
@@ -265,7 +267,7 @@ def test_lp_optimal_out_of_time_is_randomised_response():
     assert found.timed_out
     assert not found.converged
     floor = solvers.solve("randomised-response", graph)
-    assert (found.noise == floor.noise).all()
+    assert (found.noise.matrix == floor.noise.matrix).all()
 
 
 @pytest.mark.parametrize(

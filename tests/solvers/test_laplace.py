@@ -27,7 +27,7 @@ def test_variances_and_sensitivities(seed, epsilon):
 
 def test_fisher_information_by_quadrature():
     solution = solvers.solve("laplace", PREFIX, 2.0)
-    scale = np.sqrt(solution.source.variance / 2)
+    scale = np.sqrt(solution.noise.source.variance / 2)
     score = integrate.quad(lambda z: np.exp(-z / scale) / scale**3, 0, 60 * scale)[0]
     assert solution.measures["fisher_information"] == pytest.approx(score * PREFIX.sum())
     data = solvers.solve("laplace", PREFIX, 2.0, on="data")

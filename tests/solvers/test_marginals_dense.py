@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from marginal_problems import make, problems
 
 import solvers
-from solvers.marginals import FORMS, MarginalsSolution
+from solvers.marginals.forms import FORMS
+from solvers.marginals.noise import MarginalsNoise
 
 CLOSED = [name for name in FORMS if name not in ("optimal", "SM-II")]
 
@@ -18,7 +19,7 @@ def dense(name, problem, **options):
 
 def structured(name, problem, **options):
     solution = solvers.solve(name, problem.workload, problem.targets, **options)
-    assert isinstance(solution, MarginalsSolution)
+    assert isinstance(solution.noise, MarginalsNoise)
     return solution
 
 

@@ -5,7 +5,8 @@ import pytest
 
 import solvers
 import workloads
-from solvers import MarginalsSolution, Solution
+from solvers.factorisation import Factorisation
+from solvers.marginals.noise import MarginalsNoise
 
 
 @pytest.mark.parametrize(
@@ -18,8 +19,8 @@ def test_the_query_matrix_confirms_every_number(values, orders, rule, mechanism)
     targets = workloads.targets.make(rule, workload)
     structured = solvers.solve(mechanism, workload, targets)
     dense = solvers.solve(mechanism, workload.matrix, targets)
-    assert isinstance(structured, MarginalsSolution)
-    assert isinstance(dense, Solution)
+    assert isinstance(structured.noise, MarginalsNoise)
+    assert isinstance(dense.noise, Factorisation)
     assert structured.squared_privacy_cost == pytest.approx(dense.squared_privacy_cost, rel=3e-6)
     if mechanism not in ("optimal", "wCA-I"):
         np.testing.assert_allclose(structured.query_variances, dense.query_variances, rtol=1e-4)

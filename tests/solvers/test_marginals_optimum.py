@@ -100,7 +100,7 @@ def test_total_error_is_residual_planners(problem, mechanism):
     weights = np.array(problem.workload.group_sizes) * problem.targets[first] ** -float(power)
     expected = np.sqrt((weights @ variances) * p).sum() ** 2
     solution = solve(name, problem)
-    found = solution.squared_privacy_cost * float(weights @ solution.marginal_variances)
+    found = solution.squared_privacy_cost * float(weights @ solution.noise.marginal_variances)
     assert found == pytest.approx(expected, rel=1e-9)
 
 
@@ -171,6 +171,16 @@ def test_any_weights_certify_and_no_mechanism_beats_them(problem, seed):
         found = solve(name, problem)
         assert bound <= found.squared_privacy_cost * (1 + 1e-12)
         assert found.lower_bound <= found.squared_privacy_cost * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_twelve_orders_of_magnitude_in_the_targets(seed):
+    sizes = [2, 3, 4, 5, 6, 7, 8]
+    subsets = [list(s) for n in (1, 2, 3) for s in combinations(range(7), n)]
+    targets = 10 ** np.random.default_rng(seed).uniform(-6, 6, len(subsets))
+    solution = solve("optimal", make(sizes, subsets, targets), tol=1e-8)
+    assert solution.gap <= 1e-8
+    assert solution.iterations <= 10
 
 
 def test_six_orders_of_magnitude_in_the_targets():

@@ -37,7 +37,7 @@ def test_targets_over_six_decades_at_scale():
 def test_the_column_dual_ends_where_coa_goes():
     workload = workloads.make("prefix", d=256)
     exact = solvers.solve("CA", workload)
-    slow = solvers.solve("CA", workload, algorithm="coa", tol=1e-6)
+    slow = solvers.solve("COA", workload, tol=1e-6)
     totals = [s.total_variance * s.squared_privacy_cost for s in (exact, slow)]
     assert exact.notes["total_error_gap"] <= 1e-8
     assert totals[0] == pytest.approx(1631.4, abs=0.05)

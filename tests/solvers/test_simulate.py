@@ -8,6 +8,7 @@ import pytest
 import solvers
 import workloads
 from solvers import simulate as module
+from solvers.factorisation import multiplied
 from solvers.simulate import simulate
 
 PREFIX = np.tril(np.ones((6, 6)))
@@ -49,17 +50,17 @@ def test_the_interval_holds_the_targets(mechanism, options):
 def test_a_query_graph_has_the_variance_of_its_rows(family, params):
     graph = workloads.make(family, **params)
     solution = solvers.solve("tight-constraints", graph, 3.0, epsilon=1.5)
-    assert holds(simulate(solution, 5000, seed=2), solution.variance_ratio)
+    assert holds(simulate(solution, 5000, seed=2), solution.noise.variance_ratio)
 
 
 def test_rows_are_drawn_with_their_own_frequencies():
     solution = solvers.solve("geometric", workloads.make("counting", n=2), epsilon=0.5)
-    drawn = module.sampler(solution).draw(30_000, np.random.default_rng(0))
-    means = solution.noise @ np.arange(3)
+    drawn = solution.draw(30_000, np.random.default_rng(0))
+    means = solution.noise.matrix @ np.arange(3)
     for answer in range(3):
         for output in range(3):
             share = np.mean(np.isclose(drawn[:, answer], output - means[answer]))
-            assert share == pytest.approx(solution.noise[answer, output], abs=0.015)
+            assert share == pytest.approx(solution.noise.matrix[answer, output], abs=0.015)
 
 
 def test_marginals_are_drawn_in_subset_variables_or_refused():
@@ -72,11 +73,16 @@ def test_marginals_are_drawn_in_subset_variables_or_refused():
         simulate(solvers.solve("CA", unlisted), 10, seed=0)
 
 
-def test_a_wrong_covariance_is_found_out():
+def louder(noise, factor):
+    """The same noise at another variance, answers unchanged."""
+    return replace(noise, decoder=multiplied(noise.decoder, factor**0.5))
+
+
+def test_a_wrong_variance_is_found_out():
     solution = solvers.solve("optimal", PREFIX, TARGETS)
-    inflated = replace(solution, covariance=1.3 * solution.covariance)
+    inflated = replace(solution, noise=louder(solution.noise, 1.3))
     assert simulate(inflated, 20_000, seed=1)[f"{RATIO}_low"] > 1.0
-    shrunk = replace(solution, covariance=0.7 * solution.covariance)
+    shrunk = replace(solution, noise=louder(solution.noise, 0.7))
     assert simulate(shrunk, 20_000, seed=1)[f"{RATIO}_high"] < 1.0
 
 

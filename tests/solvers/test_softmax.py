@@ -7,12 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import special
 
-from solvers import newton_cg, softmax
-from solvers.deadline import Deadline
+from solvers import adapted_basis, fixed_basis, newton_cg, softmax
+from solvers.factors import Factors
+from solvers.problem import as_problem
+from solvers.stopping import Deadline
+from workloads.operators import Explicit
 
 
 def example(seed, t=2.0, weight=0.1):
-    """Random data and covariance, as the reference and as the module take them."""
+    """Random data and covariance, as the reference and as the modules take them."""
     rng = np.random.default_rng(seed)
     k = int(rng.integers(2, 6))
     d, m = k + rng.integers(0, 3, size=2)
@@ -20,13 +23,19 @@ def example(seed, t=2.0, weight=0.1):
     targets = rng.uniform(0.5, 2, m)
     root = rng.normal(size=(k, k))
     inputs = reference.Inputs(basis, left, targets, weight)
-    rows = left / np.sqrt(targets)[:, None]
-    problem = softmax.SoftMax(basis, rows, weight * targets, t1=t, t2=1.5 * t)
-    return inputs, problem, root @ root.T + np.eye(k)
+    objective = softmax.plain(weight * targets).sharpened(t, 1.5 * t)
+    scaled = fixed_basis.Scaled(basis, left / np.sqrt(targets)[:, None])
+    return inputs, objective, fixed_basis.iterate(scaled, root @ root.T + np.eye(k))
+
+
+def adapted(at):
+    """The same covariance, but for scale, in a basis of its own."""
+    return adapted_basis.first(Factors(Explicit(at.scaled.rows), at.scaled.basis), at.covariance)
 
 
 def settings_of(**changes):
     constants = {
+        "gap": 0.0,
         "mu": 2.0,
         "nttol": 1e-3,
         "tol": 1e-3,
@@ -36,57 +45,95 @@ def settings_of(**changes):
         "sigma": 0.01,
         "beta": 0.5,
         "max_iterations": 100,
+        "extrapolated": False,
     }
     return newton_cg.Settings(**{**constants, **changes})
+
+
+def symmetric(rng, shape):
+    along = rng.normal(size=shape)
+    return along + along.T
 
 
 @settings(max_examples=30)
 @given(st.integers(0, 10_000))
 def test_value_and_gradient(seed):
-    inputs, problem, covariance = example(seed)
-    at = softmax.iterate(problem, covariance)
-    value = problem.value(at.profile, at.ratios)
-    gradient = softmax.Hessian(problem, at).gradient
-    t1, t2 = problem.t1, problem.t2
-    assert value == pytest.approx(reference.objective(inputs, covariance, t1, t2), rel=1e-10)
-    rng = np.random.default_rng(seed)
-    along = rng.normal(size=covariance.shape)
-    along, h = along + along.T, 1e-6
-    ahead, back = (reference.objective(inputs, covariance + s * h * along, t1, t2) for s in (1, -1))
+    inputs, objective, at = example(seed)
+    gradient = at.model(objective).gradient
+    t1, t2 = objective.t1, objective.t2
+    expected = reference.objective(inputs, at.covariance, t1, t2)
+    assert objective.value(at) == pytest.approx(expected, rel=1e-10)
+    along, h = symmetric(np.random.default_rng(seed), at.covariance.shape), 1e-6
+    ahead, back = (
+        reference.objective(inputs, at.covariance + s * h * along, t1, t2) for s in (1, -1)
+    )
     assert np.sum(gradient * along) == pytest.approx((ahead - back) / (2 * h), rel=1e-4, abs=1e-4)
 
 
 @settings(max_examples=30)
 @given(st.integers(0, 10_000))
 def test_hessian_is_the_derivative_of_the_gradient(seed):
-    inputs, problem, covariance = example(seed)
-    rng = np.random.default_rng(seed)
-    along = rng.normal(size=covariance.shape)
-    along, h = along + along.T, 1e-5
-    product = softmax.Hessian(problem, softmax.iterate(problem, covariance)).product(along)
+    inputs, objective, at = example(seed)
+    along, h = symmetric(np.random.default_rng(seed), at.covariance.shape), 1e-5
+    product = at.model(objective).product(along)
     ahead, back = (
-        reference.gradient(inputs, covariance + s * h * along, problem.t1, problem.t2)
+        reference.gradient(inputs, at.covariance + s * h * along, objective.t1, objective.t2)
         for s in (1, -1)
     )
     scale = np.abs(product).max()
     np.testing.assert_allclose(product, (ahead - back) / (2 * h), rtol=0, atol=1e-4 * scale)
 
 
+@settings(max_examples=30)
+@given(st.integers(0, 10_000), st.booleans())
+def test_a_model_is_the_objective_along_its_rays(seed, in_its_own_basis):
+    """Slope, curvature and drift by differences, in a basis that stays and in one that follows."""
+    _, objective, at = example(seed)
+    at = adapted(at) if in_its_own_basis else at
+    model = at.model(objective)
+    along = symmetric(np.random.default_rng(seed), model.gradient.shape)
+    along /= np.abs(along).max()
+    ray, h = model.ray(along), 1e-4
+    ahead, here, back = (objective.value(ray(s * h)) for s in (1, 0, -1))
+    slope = float(np.sum(model.gradient * along))
+    hessian = model.hessian if in_its_own_basis else model.product
+    curvature = float(np.sum(along * hessian(along)))
+    scale = abs(objective.value(at)) + curvature
+    assert here == pytest.approx(objective.value(at), rel=1e-12)
+    assert (ahead - back) / (2 * h) == pytest.approx(slope, rel=1e-5, abs=1e-5 * scale)
+    assert (ahead - 2 * here + back) / h**2 == pytest.approx(curvature, rel=1e-3, abs=1e-4 * scale)
+    assert objective.slope(at, model.derivatives(along)) == pytest.approx(slope, abs=1e-9 * scale)
+    sharper = objective.sharpened(objective.t1 * (1 + h), objective.t2 * (1 + h))
+    change = float(np.sum(along * (at.model(sharper).gradient - model.gradient))) / h
+    if not in_its_own_basis:
+        assert np.sum(along * model.drift) == pytest.approx(change, rel=1e-2, abs=1e-3 * scale)
+
+
+def test_only_away_from_a_minimiser_is_the_hessian_damped():
+    at = adapted_basis.first(
+        as_problem(np.tril(np.ones((8, 8)))).factors, np.diag(np.logspace(0, 3, 8))
+    )
+    level = softmax.plain(np.zeros(8)).sharpened(2.0, 2.0)
+    one_level = settings_of(nttol=1e-14, tol=np.inf, max_cg=None, tol2=0.0)
+    end = newton_cg.minimise(level, at, one_level, Deadline(), None).iterate
+    assert at.model(level).damping.max() > 0.1
+    assert end.model(level).damping.max() < 1e-5
+
+
 def test_conjugate_gradients_to_the_end_are_newton_s_step():
-    _, problem, covariance = example(5)
-    size = covariance.size
-    at = softmax.iterate(problem, covariance)
-    hessian = softmax.Hessian(problem, at)
+    _, objective, at = example(5)
+    size = at.covariance.size
+    model = at.model(objective)
     matrix = np.array(
         [
-            hessian.product((e + e.T) / 2).ravel()
-            for e in np.eye(size).reshape(size, *covariance.shape)
+            model.product((e + e.T) / 2).ravel()
+            for e in np.eye(size).reshape(size, *at.covariance.shape)
         ]
     )
-    newton = -np.linalg.lstsq(matrix, hessian.gradient.ravel(), rcond=None)[0]
-    direction = newton_cg.conjugate_gradient(problem, at, 200, 1e-24)
-    np.testing.assert_allclose(direction.matrix.ravel(), newton, rtol=1e-6, atol=1e-8)
-    assert direction.slope == pytest.approx(float(hessian.gradient.ravel() @ newton), rel=1e-6)
+    newton = -np.linalg.lstsq(matrix, model.gradient.ravel(), rcond=None)[0]
+    to_the_end = settings_of(max_cg=200, tol2=1e-24)
+    found = newton_cg.conjugate_gradient(model, -model.gradient, to_the_end)
+    np.testing.assert_allclose(found.along.ravel(), newton, rtol=1e-6, atol=1e-8)
 
 
 @settings(max_examples=50)
@@ -102,40 +149,56 @@ def test_soft_maximum_and_its_weights(values, t):
 
 
 def test_no_overflow_at_any_sharpness():
-    _, problem, covariance = example(0, t=1e9, weight=0.0)
-    at = softmax.iterate(problem, covariance)
-    value = problem.value(at.profile, at.ratios)
-    assert value == pytest.approx(at.profile.max() + at.ratios.max(), rel=1e-6)
+    _, objective, at = example(0, t=1e9, weight=0.0)
+    expected = at.profile.max() + at.ratios.max()
+    assert objective.value(at) == pytest.approx(expected, rel=1e-6)
 
 
 @settings(max_examples=20)
 @given(st.integers(0, 10_000))
 def test_a_step_decreases_and_stays_positive_definite(seed):
-    _, problem, covariance = example(seed)
-    at = softmax.iterate(problem, covariance)
-    direction = newton_cg.conjugate_gradient(problem, at, 5, 1e-10)
-    moved = newton_cg.line_search(problem, at, direction, settings_of())
-    assert direction.slope < 0
-    assert problem.value(moved.profile, moved.ratios) < problem.value(at.profile, at.ratios)
+    _, objective, at = example(seed)
+    model = at.model(objective)
+    found = newton_cg.conjugate_gradient(model, -model.gradient, settings_of())
+    slope = float(np.sum(found.along * model.gradient))
+    assert slope < 0
+    moved = newton_cg.line_search(
+        objective, at, model.ray(found.along), slope, sigma=0.01, beta=0.5
+    )
+    assert objective.value(moved) < objective.value(at)
     assert np.linalg.eigvalsh(moved.covariance).min() > 0
-    fresh = softmax.iterate(problem, moved.covariance)
+    fresh = fixed_basis.iterate(at.scaled, moved.covariance)
     np.testing.assert_allclose(moved.ratios, fresh.ratios, rtol=1e-10)
 
 
 def test_a_direction_that_does_not_descend_has_no_step():
-    _, problem, covariance = example(1)
-    at = softmax.iterate(problem, covariance)
-    gradient = softmax.Hessian(problem, at).gradient
-    ascent = newton_cg.Direction(gradient, -float(np.vdot(gradient, gradient)), 0)
-    assert newton_cg.line_search(problem, at, ascent, settings_of()) is None
+    _, objective, at = example(1)
+    model = at.model(objective)
+    slope = -float(np.vdot(model.gradient, model.gradient))
+    ascent = model.ray(model.gradient)
+    assert newton_cg.line_search(objective, at, ascent, slope, sigma=0.01, beta=0.5) is None
 
 
 def test_the_last_level_is_the_first_that_tol_allows():
-    _, problem, covariance = example(2, t=1.0)
-    start = softmax.iterate(problem, covariance)
-    size = problem.basis.shape[1] + problem.rows.shape[0]
-    end = newton_cg.minimise(
-        problem, start, settings_of(tol=size / 5.0), Deadline(), lambda *_: False
-    )
-    assert end.finished
-    assert end.problem.t1 == 8.0
+    _, objective, at = example(2, t=1.0)
+    objective = objective.sharpened(1.0, 1.0)
+    size = at.profile.size + at.ratios.size
+    end = newton_cg.minimise(objective, at, settings_of(tol=size / 5.0), Deadline(), None)
+    assert not end.converged
+    assert end.objective.t1 == 8.0
+
+
+def test_extrapolation_ends_near_the_minimiser_of_the_next_level():
+    """Its error is of second order in the change of 1/t: the weights stay."""
+    at = adapted_basis.first(as_problem(np.tril(np.ones((8, 8)))).factors, np.eye(8))
+    objective = softmax.plain(np.zeros(8)).sharpened(50.0, 50.0)
+    one_level = settings_of(nttol=1e-13, tol=np.inf, max_cg=None, tol2=0.0)
+
+    def minimiser(level):
+        return newton_cg.minimise(level, at, one_level, Deadline(), None).iterate
+
+    sharper = objective.sharpened(5 * objective.t1, 5 * objective.t2)
+    here, there = minimiser(objective), minimiser(sharper)
+    near, _ = newton_cg.extrapolate(objective, sharper, here, here.model(objective), one_level)
+    least = sharper.value(there)
+    assert sharper.value(near) - least < 0.05 * (sharper.value(here) - least)

@@ -8,10 +8,8 @@ from hypothesis import strategies as st
 import solvers
 import workloads
 from solvers import factors
-from solvers.interior_point import WeightProgram, evaluate
-from solvers.newton_system import NewtonSystem
+from solvers.optimiser.blocks import one_block
 from solvers.problem import as_problem
-from solvers.stack import stacked
 from workloads import Workload, WorkloadError
 from workloads.operators import Cumulative, Kronecker
 
@@ -88,12 +86,12 @@ def test_singular_vectors_are_those_of_the_matrix(seed):
     p, q = rng.dirichlet(np.ones(8)), rng.dirichlet(np.ones(80))
     x = np.concatenate([p, q])
     here, there = (
-        evaluate(WeightProgram(one, np.zeros(80), True, np.zeros(88), np.ones((88, 1))), x)
+        one_block(one, np.zeros(80)).at(x)
         for one in (structured, factors.factorise(workload.dense))
     )
     np.testing.assert_allclose(here.profile, there.profile, rtol=1e-7)
     np.testing.assert_allclose(here.variance_ratios, there.variance_ratios, rtol=1e-7)
-    mine, theirs = (stacked(one.spectrum, with_queries=True) for one in (here, there))
+    mine, theirs = (one.spectrum.vectors(with_queries=True) for one in (here, there))
     weights = rng.standard_normal(88)
     signs = np.sign(np.sum(here.spectrum.columns * there.spectrum.columns, axis=0))
     turned = signs[:, None] * signs
@@ -118,9 +116,8 @@ def test_the_newton_system_is_the_same():
     b, r = rng.standard_normal(n) * x, np.array([1e-3, -1e-3])
     steps = []
     for one in (factors.structured(workload.operator), factors.factorise(workload.dense)):
-        program = WeightProgram(one, np.zeros(workload.m), True, np.zeros(n), np.ones((n, 1)))
-        point = evaluate(program, x)
-        system = NewtonSystem(point.spectrum, np.ones(workload.m), x, constraints)
+        point = one_block(one, np.zeros(workload.m)).at(x)
+        system = point.newton_system(x, constraints)
         steps.append(system.solve(b, r, 0.03)[0])
     difference = steps[0] - steps[1]
     assert x @ np.square(difference) <= 0.1**2 * (x @ np.square(steps[1]))

@@ -19,14 +19,14 @@ def test_one_count_is_the_counting_query_graph(n, epsilon):
     graph = solvers.solve("tight-constraints", workloads.make("counting", n=n), epsilon=epsilon)
     count = solvers.solve("tight-constraints", [[1.0, 0.0, 1.0]], n=n)
     ratio = count.curve.variance_ratio_at_budget(epsilon, 1e-9)
-    assert ratio == pytest.approx(graph.max_variance, rel=1e-9)
-    np.testing.assert_allclose(graph.noise, truncated_geometric(n + 1, epsilon), atol=1e-12)
+    assert ratio == pytest.approx(graph.noise.max_variance, rel=1e-9)
+    np.testing.assert_allclose(graph.noise.matrix, truncated_geometric(n + 1, epsilon), atol=1e-12)
 
 
 def test_queries_share_the_budget_of_a_record():
     by_sensitivity = solvers.solve("tight-constraints", np.eye(4), n=10)
     equal = solvers.solve("tight-constraints", np.eye(4), n=10, composition="equal")
-    assert equal.epsilon == pytest.approx(4 * by_sensitivity.epsilon)
+    assert equal.noise.epsilon == pytest.approx(4 * by_sensitivity.noise.epsilon)
     assert by_sensitivity.notes["queries_composed"] == 1
     assert solvers.solve("tight-constraints", PREFIX, n=10).notes["queries_composed"] == 4
 
@@ -42,7 +42,7 @@ def test_clamping_never_adds_variance(epsilon, n):
 
 def test_a_long_line_is_the_geometric_mechanism():
     clamped = solvers.solve("tight-constraints", PREFIX, n=10_000)
-    assert clamped.epsilon == pytest.approx(solvers.solve("geometric", PREFIX).epsilon)
+    assert clamped.noise.epsilon == pytest.approx(solvers.solve("geometric", PREFIX).noise.epsilon)
 
 
 def test_scaled_counts_scale_their_errors():
@@ -53,10 +53,10 @@ def test_scaled_counts_scale_their_errors():
 
 def test_generous_targets_need_no_budget():
     solution = solvers.solve("tight-constraints", PREFIX, 30.0, n=10)
-    assert solution.epsilon == 0.0
+    assert solution.noise.epsilon == 0.0
     np.testing.assert_allclose(solution.query_variances, 25.0)
     squared = solvers.solve("tight-constraints", PREFIX, 30.0, n=10, measure=MEAN_SQUARE)
-    assert squared.epsilon > 0
+    assert squared.noise.epsilon > 0
 
 
 MEAN_SQUARE = "expected-squared-error"

@@ -21,10 +21,10 @@ def test_parameters_are_told_as_they_are_written() -> None:
     told = {p.name: (p.expects, p.default) for p in marginals.params}
     assert told["values"] == ("a whole number or a list of whole numbers", "2")
     assert told["containing"] == ("a whole number or nothing (null)", "null")
-    (ca,) = [e for e in catalog(["mechanisms"])["mechanisms"] if e.name == "CA"]
-    assert {p.name: p.expects for p in ca.params}["algorithm"] == "dual or coa"
-    assert {p.name: p.default for p in ca.params}["homotopy"] == "true"
-    assert "published" in ca.presets
+    listed = {entry.name: entry for entry in catalog(["mechanisms"])["mechanisms"]}
+    assert {p.name: p.expects for p in listed["SM-II"].params}["t2_rule"] == "paper or code"
+    assert {p.name: p.default for p in listed["COA"].params}["homotopy"] == "true"
+    assert "published" in listed["COA"].presets
 
 
 def test_what_must_be_given_has_no_default() -> None:

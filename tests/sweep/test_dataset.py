@@ -53,8 +53,8 @@ def cells():
 
 def test_total_variances_are_against_ca_itself_wherever_it_is_listed(cells):
     plain = cells["CA", 4]
-    options = MechanismSpec("CA", {"algorithm": "coa"})
-    coords = {**plain.coords, "mechanism": "CA (published)"}
+    options = MechanismSpec("COA", {})
+    coords = {**plain.coords, "mechanism": "COA"}
     early = Cell("g", coords, plain.workload, plain.targets, options, options)
     found = derived(grid(early, plain), ok(early, 3.0, 12.0), ok(plain, 3.0, 6.0), reference="CA")
     ratios = found.total_variance_ratio.sel(d=4, replicate=0)

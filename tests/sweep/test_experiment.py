@@ -193,12 +193,12 @@ MISTAKEN_VALUES = {
         "'small'; expected a number",
     ),
     "option's choice": (
-        changed("CA]", "{name: CA, algorithm: coo}]"),
-        "line 6, blocks[0].mechanism[1].algorithm",
-        "did you mean 'coa'?",
+        changed("CA]", "{name: SM-II, t2_rule: paaper}]"),
+        "line 6, blocks[0].mechanism[1].t2_rule",
+        "did you mean 'paper'?",
     ),
     "preset": (
-        changed("CA]", "{name: CA, preset: publish}]"),
+        changed("CA]", "{name: COA, preset: publish}]"),
         "line 6, blocks[0].mechanism[1].preset",
         "did you mean 'published'?",
     ),
@@ -316,9 +316,9 @@ def test_set_replicates_mechanisms_targets_and_experiment_keys() -> None:
 
 
 def test_set_mechanism_keeps_the_options_that_were_written() -> None:
-    text = changed("CA]", "{name: CA, preset: published}]")
-    (cell, *_) = expand(parse_experiment(text, "x", ["mechanism=CA (published)"]))[0].cells
-    assert cell.mechanism.options["algorithm"] == "coa"
+    text = changed("CA]", "{name: COA, preset: published}]")
+    (cell, *_) = expand(parse_experiment(text, "x", ["mechanism=COA (published)"]))[0].cells
+    assert cell.mechanism.options["max_iterations"] == 30
 
 
 def test_set_takes_lists_in_brackets() -> None:

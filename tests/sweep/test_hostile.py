@@ -67,7 +67,7 @@ def test_a_condition_is_false_where_a_group_lacks_its_coordinate(client, tmp_pat
     [
         {"name": "optimal", "tol": -1.0},
         {"name": "SM-II", "nttol": 0.0},
-        {"name": "CA", "algorithm": "coa", "theta": -1.0},
+        {"name": "COA", "theta": -1.0},
         {"name": "GD", "beta": 1.0},
         {"name": "LRM", "seed": -3},
         {"name": "optimal", "time_limit": -4.0},

@@ -1,67 +1,53 @@
-"""What a solve on a query graph returns: the noise matrix, checked, and its measures."""
+"""The noise of a query graph: a matrix, checked, and what it is measured by."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from solvers.errors import OptionError
+from solvers.budget import BudgetCurve
+from solvers.errors import NotApplicableError, OptionError
 from solvers.graph import measures
 from solvers.graph.checks import check_noise, slack
 from solvers.graph.problem import GraphProblem
+from solvers.solution import Solution
 from workloads import WorkloadError, priors
 from workloads.operators import Array
 
 
 @dataclass(frozen=True, eq=False)
-class GraphSolution:
-    """An ε-differentially private mechanism on a query graph.
+class NoiseMatrix:
+    """An ε-differentially private mechanism on a query graph: a `solvers.release.Release`.
 
     Attributes
     ----------
-    mechanism : str
-        The mechanism's name.
     problem : GraphProblem
         The answers and the variance target.
     epsilon : float
         ε.
     prior : numpy.ndarray, shape (n,)
         The user's probabilities of the answers.
-    noise : numpy.ndarray, shape (n, n)
+    matrix : numpy.ndarray, shape (n, n)
         X: row i is the distribution of the output when i is the answer.
-    iterations : int
-        0 for a closed form.
-    converged : bool
-        Whether the mechanism reached its own stopping rule.
-    timed_out : bool
-        Whether it stopped at its time limit instead.
-    runtime : float
-        Wall-clock seconds of the solve alone.
-    notes : Mapping[str, object]
-        What else the mechanism reports.
-    own_numbers : Mapping[str, float]
-        What else a sweep stores of this mechanism, by variable name.
     """
 
-    mechanism: str
     problem: GraphProblem
     epsilon: float
     prior: Array
-    noise: Array
-    iterations: int = 0
-    converged: bool = True
-    timed_out: bool = False
-    runtime: float = float("nan")
-    notes: Mapping[str, Any] = field(default_factory=dict)
-    own_numbers: Mapping[str, float] = field(default_factory=dict)
+    matrix: Array
+
+    gaussian = False
+    squared_privacy_cost = float("nan")
+    total_variance = float("nan")
+    privacy_profile = None
+    coordinates = None
 
     @cached_property
     def utility(self) -> float:
         """Probability of a right guess with the optimal remap, Equation (2)."""
-        return measures.utility(self.noise, self.prior)
+        return measures.utility(self.matrix, self.prior)
 
     @property
     def utility_bound(self) -> float:
@@ -92,12 +78,12 @@ class GraphSolution:
     @cached_property
     def expected_squared_error(self) -> float:
         """Of the reported answer under the prior."""
-        return measures.expected_squared_error(self.noise, self.prior, self.problem.graph)
+        return measures.expected_squared_error(self.matrix, self.prior, self.problem.graph)
 
     @cached_property
     def max_variance(self) -> float:
-        """Of the reported answer at the worst true one."""
-        return measures.max_variance(self.noise, self.problem.graph)
+        """Of the reported answer at the worst true one, of the worst coordinate."""
+        return float(self.query_variances.max())
 
     @property
     def variance_ratio(self) -> float:
@@ -107,14 +93,45 @@ class GraphSolution:
     @property
     def slack(self) -> Array:
         """``1 - Φ diag(X)``, shape (n,): zero for tight-constraints mechanisms (Lemma 3)."""
-        return slack(self.noise, self._phi)
+        return slack(self.matrix, self._phi)
 
-    def timed(self, seconds: float) -> "GraphSolution":
-        """The same solution with its runtime."""
-        return replace(self, runtime=seconds)
+    @cached_property
+    def query_variances(self) -> Array:
+        """Of the reported answer at every true one, coordinate by coordinate, as drawn."""
+        return measures.variances(self.matrix, self.problem.graph).ravel()
+
+    @property
+    def curve(self) -> BudgetCurve:
+        """There is none: the noise is of one ε.
+
+        Raises
+        ------
+        NotApplicableError
+            Always.
+        """
+        raise NotApplicableError(
+            f"a noise matrix on a query graph is of one epsilon, {self.epsilon:g}; solve again for "
+            "another"
+        )
+
+    def draw(self, n: int, rng: np.random.Generator) -> Array:
+        """Draw n errors of every answer, about the centre of its row; shape (n, errors).
+
+        A coordinate's error is its distance from its mean; where answers are no numbers, an
+        error is the graph distance from the answer with the least mean square (Fréchet).
+        """
+        errors = self._errors
+        answers = len(errors)
+        upto, each = np.cumsum(self.matrix, axis=1), np.arange(answers)
+        uniform = rng.random((n, answers)) * upto[:, -1]
+        outputs = np.stack(
+            [np.searchsorted(upto[i], uniform[:, i], side="right") for i in each], axis=1
+        )
+        found: Array = errors[each, np.minimum(outputs, answers - 1)].reshape(n, -1)
+        return found
 
     def record(self) -> dict[str, Any]:
-        """The numbers that a sweep stores, by variable name."""
+        """The measures, by the names that a sweep stores them under."""
         return {
             "utility": self.utility,
             "utility_bound": self.utility_bound,
@@ -125,14 +142,23 @@ class GraphSolution:
             "max_variance": self.max_variance,
             "variance_ratio_at_budget": self.variance_ratio,
             "prior_is_regular": self.prior_is_regular,
-            **self.own_numbers,
-            "iterations": self.iterations,
-            "converged": self.converged,
         }
 
     def arrays(self) -> dict[str, Array]:
-        """The arrays that a sweep keeps on request, by variable name."""
-        return {"noise_matrix": self.noise, "prior": self.prior}
+        """The noise matrix and the prior."""
+        return {"noise_matrix": self.matrix, "prior": self.prior}
+
+    @cached_property
+    def _errors(self) -> Array:
+        """Of every output at every answer, shape (n, n, coordinates)."""
+        graph = self.problem.graph
+        points = graph.coordinates
+        if points is None:
+            centres = np.argmin(self.matrix @ np.square(graph.distances), axis=1)
+            far: Array = graph.distances[centres][:, :, None]
+            return far
+        away: Array = points[None, :, :] - (self.matrix @ points)[:, None, :]
+        return away
 
     @cached_property
     def _bound(self) -> measures.Bound:
@@ -165,7 +191,7 @@ def from_noise(
     prior: ArrayLike,
     noise: Array,
     **facts: Any,
-) -> GraphSolution:
+) -> Solution:
     """A solution from its noise matrix, checked.
 
     Parameters
@@ -181,11 +207,11 @@ def from_noise(
     noise : numpy.ndarray, shape (n, n)
         X.
     **facts
-        Other attributes of `GraphSolution`.
+        Other attributes of `Solution`.
 
     Returns
     -------
-    GraphSolution
+    Solution
 
     Raises
     ------
@@ -196,6 +222,5 @@ def from_noise(
     """
     phi, probabilities = given(problem, epsilon, prior)
     check_noise(mechanism, noise, problem.graph, epsilon, phi)
-    return GraphSolution(
-        mechanism, problem, float(epsilon), np.asarray(probabilities), noise, **facts
-    )
+    checked = NoiseMatrix(problem, float(epsilon), np.asarray(probabilities), noise)
+    return Solution(mechanism, problem, checked, **facts)

@@ -1,7 +1,7 @@
-"""The spectrum of the scaled workload at given weights: all that the dual ever computes.
+"""The spectrum of a matrix at given weights: all that the dual ever computes.
 
 With A = diag(c)^-1/2 W, column weights p and query weights q, everything in the dual of
-Problem 1 (design.md section 4) is read off one singular value decomposition
+Problem 1 is read off one singular value decomposition
 
     diag(q)^1/2 A diag(p)^1/2 = X diag(λ) Zᵀ:
 
@@ -17,7 +17,13 @@ import numpy as np
 import scipy.linalg as sla
 
 from solvers.factors import Factors
-from solvers.query_vectors import HeldVectors, QueryVectors, StructuredVectors, weighted_squares
+from solvers.optimiser.singular_vectors import (
+    DenseVectors,
+    SingularVectors,
+    StackedVectors,
+    StructuredVectors,
+    weighted_squares,
+)
 from workloads.operators import Array
 from workloads.operators.blas import lower_gram, product
 
@@ -34,17 +40,17 @@ class Spectrum:
         λ, in ascending order.
     columns : numpy.ndarray, shape (d, k)
         Z, with orthonormal columns.
-    queries : HeldVectors or StructuredVectors
-        X, shape (m, k), with orthonormal columns.
+    half : numpy.ndarray of shape (m, k), or StructuredVectors
+        ``diag(q)^1/2 @ left @ root``, which ``rotation / λ`` makes X; or X itself by structure.
     rotation : numpy.ndarray, shape (k, k)
-        The eigenvectors of ``half.T @ half`` with ``half = diag(q)^1/2 @ left @ root``.
+        The eigenvectors of ``half.T @ half``.
     root : numpy.ndarray, shape (k, k), or (k,) where diagonal
         A square root of ``basis @ diag(p) @ basis.T``.
     """
 
     singular: Array
     columns: Array
-    queries: QueryVectors
+    half: Array | StructuredVectors
     rotation: Array
     root: Array
 
@@ -52,6 +58,13 @@ class Spectrum:
     def nuclear_norm(self) -> float:
         """The sum of the singular values: the dual value f(p, q)."""
         return float(self.singular.sum())
+
+    @cached_property
+    def queries(self) -> DenseVectors[np.float64] | StructuredVectors:
+        """X, shape (m, k), with orthonormal columns."""
+        if isinstance(self.half, StructuredVectors):
+            return self.half
+        return DenseVectors(product(self.half, self.rotation) / self.singular)
 
     @cached_property
     def column_mass(self) -> Array:
@@ -62,6 +75,15 @@ class Spectrum:
     def row_mass(self) -> Array:
         """``q * variances / targets``, shape (m,): sums to the nuclear norm."""
         return self.queries.squares(self.singular)
+
+    def vectors(self, *, with_queries: bool) -> SingularVectors:
+        """``[Z; X]``, or Z alone; in single precision where both are dense."""
+        if not with_queries:
+            return DenseVectors(self.columns.astype(np.float32))
+        if isinstance(self.queries, DenseVectors):
+            both = [self.columns, self.queries.matrix]
+            return DenseVectors(np.concatenate(both, dtype=np.float32))
+        return StackedVectors(DenseVectors(self.columns), self.queries)
 
     def covariance(self) -> Array:
         """Σ of the noise on the basis, shape (k, k): the matrix geometric mean."""
@@ -104,7 +126,7 @@ def _from_matrix(factors: Factors, p: Array, q: Array) -> Spectrum:
         half = product(weighted, root)
     singular, rotation = _right_singular(half)
     columns = rotation if orthonormal is None else product(orthonormal, rotation)
-    return Spectrum(singular, columns, HeldVectors(half, rotation, singular), rotation, root)
+    return Spectrum(singular, columns, half, rotation, root)
 
 
 def _right_singular(half: Array) -> tuple[Array, Array]:

@@ -1,0 +1,224 @@
+"""A Gaussian mechanism as a factorisation W = L B: unit noise on Bx, answers by L.
+
+The field's factorization mechanism: the answers to W are ``L (B x + z)`` with z standard
+normal. Δ² is the largest squared column norm of B, the variances are the squared row norms
+of L, and whatever else there is to say follows from L B = W (`solvers.verified`).
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+
+from solvers.budget import GaussianBudget
+from workloads.operators import Array, Explicit, Indices, Matrix, QueryOperator, Scaled
+from workloads.operators.blas import product
+
+
+class Decoder(Protocol):
+    """L: what turns the noisy answers to the strategy into answers to the queries."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(m, k)."""
+        ...
+
+    def apply(self, x: Array) -> Array:
+        """``L @ x`` for x of shape (k,) or (k, n)."""
+        ...
+
+    def squared_row_norms(self) -> Array:
+        """Shape (m,)."""
+        ...
+
+    def matrix(self) -> Matrix:
+        """L itself, dense or CSR."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Composed:
+    """``L = W @ inverse`` that keeps the structure of W.
+
+    Attributes
+    ----------
+    operator : QueryOperator
+        W, shape (m, d).
+    inverse : numpy.ndarray, shape (d, k)
+        The right inverse of the strategy.
+    """
+
+    operator: QueryOperator
+    inverse: Array
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(m, k)."""
+        return self.operator.shape[0], self.inverse.shape[1]
+
+    def apply(self, x: Array) -> Array:
+        """``L @ x``."""
+        return self.operator.apply(self.inverse @ x)
+
+    def squared_row_norms(self) -> Array:
+        """By the quadratic forms of W."""
+        return self.operator.quadratic_forms(product(self.inverse, self.inverse.T))
+
+    def rows(self, at: Indices) -> Array:
+        """The rows with these numbers."""
+        return product(self.operator.rows(at), self.inverse)
+
+    def matrix(self) -> Matrix:
+        """L, dense."""
+        return self.operator.apply(self.inverse)
+
+
+@dataclass(frozen=True, eq=False)
+class InBasis:
+    """A factorisation read in another basis: `solvers.release.Coordinates`.
+
+    Attributes
+    ----------
+    rows : QueryOperator
+        The basis, shape (b, d).
+    queries : QueryOperator
+        The workload in it, shape (m, b).
+    root : numpy.ndarray, shape (b, k), or float
+        ``root @ strategy`` is the basis; a number stands for that multiple of the identity.
+    """
+
+    rows: QueryOperator
+    queries: QueryOperator
+    root: Array | float
+
+    @cached_property
+    def basis(self) -> Array:
+        """Dense, shape (b, d)."""
+        return dense(self.rows.matrix())
+
+    @cached_property
+    def representation(self) -> Matrix:
+        """Dense or CSR, shape (m, b)."""
+        return self.queries.matrix()
+
+    @cached_property
+    def covariance(self) -> Array:
+        """``root @ root.T``; a read-only view of O(b) memory where the root is a number."""
+        if isinstance(self.root, float):
+            return scaled_identity(self.rows.shape[0], self.root**2)
+        return product(self.root, self.root.T)
+
+
+@dataclass(frozen=True, eq=False)
+class Factorisation:
+    """W = L B with independent standard normal noise on Bx: a `solvers.release.Release`.
+
+    Attributes
+    ----------
+    decoder : Decoder
+        L, shape (m, k).
+    strategy : QueryOperator
+        B, shape (k, d).
+    coordinates : InBasis
+        The same noise on the queries of the mechanism's own basis.
+    """
+
+    decoder: Decoder
+    strategy: QueryOperator
+    coordinates: InBasis
+
+    gaussian = True
+
+    @property
+    def left(self) -> Matrix:
+        """L, dense or CSR, shape (m, k)."""
+        return self.decoder.matrix()
+
+    @property
+    def right(self) -> Matrix:
+        """B, dense or CSR, shape (k, d)."""
+        return self.strategy.matrix()
+
+    @cached_property
+    def query_variances(self) -> Array:
+        """The squared row norms of L, shape (m,)."""
+        return self.decoder.squared_row_norms()
+
+    @cached_property
+    def privacy_profile(self) -> Array:
+        """The squared column norms of B, shape (d,)."""
+        return self.strategy.squared_column_norms()
+
+    @property
+    def squared_privacy_cost(self) -> float:
+        """The largest entry of the privacy profile."""
+        return float(self.privacy_profile.max())
+
+    @property
+    def total_variance(self) -> float:
+        """Sum of the query variances."""
+        return float(self.query_variances.sum())
+
+    @property
+    def fisher_information(self) -> float:
+        """Trace of the Fisher information BᵀB about x, whose diagonal is the profile."""
+        return float(self.privacy_profile.sum())
+
+    @property
+    def curve(self) -> GaussianBudget:
+        """By the privacy cost alone."""
+        return GaussianBudget(self.squared_privacy_cost)
+
+    def draw(self, n: int, rng: np.random.Generator) -> Array:
+        """Draw n vectors of errors L z, shape (n, m)."""
+        return self.decoder.apply(rng.standard_normal((n, self.decoder.shape[1])).T).T
+
+    def record(self) -> dict[str, Any]:
+        """Privacy cost, total variance and Fisher information."""
+        return {
+            "squared_privacy_cost": self.squared_privacy_cost,
+            "total_variance": self.total_variance,
+            "fisher_information": self.fisher_information,
+        }
+
+    def arrays(self) -> dict[str, Array]:
+        """Variances, profile and covariance."""
+        return {
+            "query_variances": self.query_variances,
+            "privacy_profile": self.privacy_profile,
+            "covariance": self.coordinates.covariance,
+        }
+
+
+def with_cells_scaled(noise: Factorisation, factors: Array) -> Factorisation:
+    """The factorisation of W with every column multiplied by a number, L unchanged."""
+    own = noise.coordinates
+    return Factorisation(
+        noise.decoder,
+        Explicit(dense(noise.right) * factors),
+        InBasis(Explicit(own.basis * factors), own.queries, own.root),
+    )
+
+
+def scaled_identity(size: int, value: float) -> Array:
+    """``value * I`` as a read-only view of a vector of 2 size - 1 numbers."""
+    centred = np.zeros(2 * size - 1)
+    centred[size - 1] = value
+    return np.lib.stride_tricks.sliding_window_view(centred, size)[::-1]
+
+
+def identity(size: int) -> Explicit:
+    """The identity as an operator of O(size) memory."""
+    return Explicit(sp.eye_array(size, format="csr"))
+
+
+def multiplied(operator: QueryOperator, factor: float) -> Scaled:
+    """All queries of an operator multiplied by one number."""
+    return Scaled(operator, np.full(operator.shape[0], factor))
+
+
+def dense(matrix: Matrix) -> Array:
+    """The matrix as an array."""
+    return matrix.toarray() if sp.issparse(matrix) else matrix

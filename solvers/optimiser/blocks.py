@@ -1,0 +1,180 @@
+"""The nuclear norm of matrices that share the weights of their columns and of their rows.
+
+    f(p, q) = sum_T || diag(q)^1/2 A_T diag(p)^1/2 ||_*
+
+over blocks A_T, each with a multiplicity that is a factor of the block. A query matrix is one
+block. Where W is unchanged under relabelling the values of some attributes, it falls into one
+block for each subset of them, whose columns and rows stand for whole orbits of cells and
+queries; a block has the rows of those queries alone that see its subset.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from solvers.factors import Factors
+from solvers.optimiser.newton_system import BlockVectors, PreconditionedSystem
+from solvers.optimiser.singular_vectors import Rows
+from solvers.optimiser.spectrum import Spectrum, spectrum
+from workloads.operators import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """One of the matrices.
+
+    Attributes
+    ----------
+    factors : Factors
+        A_T times its multiplicity, d columns.
+    rows : slice or numpy.ndarray of int
+        Which of the m query weights its rows have, ascending.
+    """
+
+    factors: Factors
+    rows: Rows
+
+
+@dataclass(frozen=True, eq=False)
+class MatrixBlocks:
+    """f as a function of its n free weights: the columns', then the queries' if they are free.
+
+    Attributes
+    ----------
+    blocks : tuple of Block
+        The matrices, with d columns each.
+    offset : numpy.ndarray, shape (m,)
+        Query weights that are given; the free ones are added to them.
+    free_queries : bool
+        Whether the queries have free weights beside the columns.
+    """
+
+    blocks: tuple[Block, ...]
+    offset: Array
+    free_queries: bool
+
+    @property
+    def cells(self) -> int:
+        """Number of columns d."""
+        return self.blocks[0].factors.cells
+
+    @property
+    def queries(self) -> int:
+        """Number of query weights m."""
+        return self.offset.size
+
+    @property
+    def groups(self) -> Array:
+        """Indicators of the columns' and of the queries' free weights, shape (n, 1 or 2)."""
+        return np.repeat(np.eye(2 if self.free_queries else 1), self._sizes, axis=0)
+
+    @property
+    def uniform(self) -> Array:
+        """Equal weights, each group of sum one, shape (n,)."""
+        return np.repeat(1 / np.array(self._sizes), self._sizes)
+
+    @property
+    def _sizes(self) -> list[int]:
+        return [self.cells, self.queries] if self.free_queries else [self.cells]
+
+    def at(self, x: Array) -> "BlocksPoint":
+        """F at free weights x, shape (n,)."""
+        p = x[: self.cells]
+        q = self.offset + x[self.cells :] if self.free_queries else self.offset
+        spectra = tuple(spectrum(block.factors, p, q[block.rows]) for block in self.blocks)
+        return BlocksPoint(self, x, p, q, spectra)
+
+
+@dataclass(frozen=True, eq=False)
+class BlocksPoint:
+    """f at some weights.
+
+    Attributes
+    ----------
+    blocks : MatrixBlocks
+        What f is.
+    x : numpy.ndarray, shape (n,)
+        The free weights.
+    p : numpy.ndarray, shape (d,)
+        Column weights.
+    q : numpy.ndarray, shape (m,)
+        All query weights, the given ones included.
+    spectra : tuple of Spectrum
+        Of the blocks.
+    """
+
+    blocks: MatrixBlocks
+    x: Array
+    p: Array
+    q: Array
+    spectra: tuple[Spectrum, ...]
+
+    @property
+    def spectrum(self) -> Spectrum:
+        """That of the only block; ValueError where there are several."""
+        (only,) = self.spectra
+        return only
+
+    @cached_property
+    def nuclear_norm(self) -> float:
+        """F."""
+        return sum(found.nuclear_norm for found in self.spectra)
+
+    @cached_property
+    def profile(self) -> Array:
+        """The privacy profile of the inner solution, shape (d,)."""
+        return self._column_mass / self.p
+
+    @cached_property
+    def variance_ratios(self) -> Array:
+        """Variances over targets of the inner solution, shape (m,)."""
+        return self._row_mass / self.q
+
+    @cached_property
+    def gradient(self) -> Array:
+        """Of 2f in the free weights, shape (n,)."""
+        if not self.blocks.free_queries:
+            return self.profile
+        return np.concatenate([self.profile, self.variance_ratios])
+
+    def newton_system(self, diagonal: Array, constraints: Array) -> PreconditionedSystem:
+        """The Newton system here."""
+        with_queries = self.blocks.free_queries
+        signs, mass = np.ones(self.x.size), self._column_mass
+        if with_queries:
+            free_share = self.x[self.p.size :] / self.q
+            signs[self.p.size :] = -free_share
+            mass = np.concatenate([mass, self._row_mass * free_share])
+        vectors = [
+            BlockVectors(found.singular, found.vectors(with_queries=with_queries), weights)
+            for found, weights in zip(self.spectra, self._weights, strict=True)
+        ]
+        return PreconditionedSystem(vectors, signs, mass, diagonal, constraints)
+
+    @property
+    def _weights(self) -> Iterator[Rows]:
+        """The numbers of each block's weights among the free ones."""
+        d = self.p.size
+        for block in self.blocks.blocks:
+            if isinstance(block.rows, slice) or not self.blocks.free_queries:
+                yield slice(None)
+            else:
+                yield np.concatenate([np.arange(d), d + block.rows])
+
+    @cached_property
+    def _column_mass(self) -> Array:
+        return sum((found.column_mass for found in self.spectra), np.zeros_like(self.p))
+
+    @cached_property
+    def _row_mass(self) -> Array:
+        total = np.zeros_like(self.q)
+        for block, found in zip(self.blocks.blocks, self.spectra, strict=True):
+            total[block.rows] += found.row_mass
+        return total
+
+
+def one_block(factors: Factors, offset: Array, *, free_queries: bool = True) -> MatrixBlocks:
+    """The nuclear norm of a single matrix."""
+    return MatrixBlocks((Block(factors, slice(None)),), offset, free_queries)

@@ -1,0 +1,266 @@
+"""The Newton system of the dual on matrix blocks, and how it is solved.
+
+In weights scaled by themselves the Hessian of -2f is a sum over the blocks of, with Z, X, λ of
+a block's spectrum and F = [Z; X],
+
+    K_ij = ± sum_ab F_ia F_ib T_ab F_ja F_jb,   T_ab = λ_a λ_b / (λ_a + λ_b)
+
+(+ within columns or within queries, - across). Since 1/T_ab = 1/λ_a + 1/λ_b, T is the
+integral of exp(-t/λ_a) exp(-t/λ_b) over t > 0: a few nodes of the trapezoidal rule in
+log t make K a sum of Hadamard squares of Gram matrices, accurate to some per cent, at
+the price of one matrix product each. Factorised in single precision, that sum
+preconditions conjugate gradients so well that about two products with the exact K suffice.
+
+K_ij is at most the product of the root masses of weights i and j, and the masses sum to the
+nuclear norm; where there are too many weights for an n x n matrix, those of least mass
+are preconditioned by their diagonal alone.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy.linalg as sla
+
+from solvers.optimiser.bordered import Bordered
+from solvers.optimiser.singular_vectors import Rows, Single, SingularVectors
+from workloads.operators import Array
+from workloads.operators.blas import inner, lower_gram, product
+
+LARGEST_EXPLICIT = 20_000
+_HEAVY_PER_RANK = 4
+_HEAVY_AT_LEAST = 500
+_NODE_SPACING = 2.0
+_SMALLEST_RELATIVE = 1e-9
+_RIDGES = (1e-7, 1e-5, 1e-3)
+_MOST_PRODUCTS = 80
+
+
+@dataclass(frozen=True, eq=False)
+class BlockVectors:
+    """What the Hessian takes of one block.
+
+    Attributes
+    ----------
+    singular : numpy.ndarray, shape (k,)
+        λ, in ascending order.
+    vectors : SingularVectors
+        F = [Z; X], one row for each free weight that the block has.
+    weights : slice or numpy.ndarray of int
+        The numbers of these weights among all free ones, ascending.
+    """
+
+    singular: Array
+    vectors: SingularVectors
+    weights: Rows
+
+    @cached_property
+    def kernel(self) -> Array:
+        """T, shape (k, k)."""
+        inverse = 1 / self.singular
+        return np.asarray(1 / np.add.outer(inverse, inverse))
+
+    @cached_property
+    def damping(self) -> list[Array]:
+        """Vectors w, (k,), the sum of whose outer products is T, to some per cent."""
+        inverse = 1 / np.maximum(self.singular, _SMALLEST_RELATIVE * self.singular[-1])
+        nodes = np.arange(
+            -np.log(2 * inverse[0]) - 2.5,
+            -np.log(2 * inverse[-1]) + 1.6 + _NODE_SPACING,
+            _NODE_SPACING,
+        )
+        return [np.sqrt(_NODE_SPACING * t) * np.exp(-t * inverse) for t in np.exp(nodes)]
+
+    def add_product(self, total: Array, z: Array) -> None:
+        """Add this block's K, but for the signs, times z."""
+        change = self.vectors.gram(z[self.weights])
+        change *= self.kernel
+        total[self.weights] += self.vectors.forms(change)
+
+    def add_diagonal(self, total: Array) -> None:
+        """Add the diagonal of this block's K, approximately."""
+        squares = (np.square(self.vectors.squares(damped)) for damped in self.damping)
+        total[self.weights] += sum(squares)
+
+    def add_explicit(self, total: Single, chosen: Rows, count: int) -> None:
+        """Add the lower triangle of K, but for the signs, at some of the ``count`` weights."""
+        at, rows = self._chosen(chosen, count)
+        for damped in self.damping:
+            gram = lower_gram(rows * np.sqrt(damped, dtype=np.float32))
+            gram *= gram
+            if isinstance(at, slice):
+                total += gram
+            else:
+                total[np.ix_(at, at)] += gram
+
+    def _chosen(self, chosen: Rows, count: int) -> tuple[Rows, Single]:
+        """Which of the chosen weights this block has, and their rows."""
+        if isinstance(self.weights, slice):
+            return slice(None), self.vectors.rows(chosen).astype(np.float32, copy=False)
+        place = np.full(count, -1)
+        place[self.weights] = np.arange(self.weights.size)
+        own = place[chosen]
+        at = np.flatnonzero(own >= 0)
+        return at, self.vectors.rows(own[at]).astype(np.float32, copy=False)
+
+
+class PreconditionedSystem:
+    """``(K + diag(diagonal)) z + constraints @ nu = b`` with ``constraints.T @ z = r``.
+
+    Parameters
+    ----------
+    blocks : sequence of BlockVectors
+        Whose Hessians K adds up.
+    signs : numpy.ndarray, shape (n,)
+        1 for columns; minus the free share of its weight for each query.
+    mass : numpy.ndarray, shape (n,)
+        Each weight times its part of the gradient.
+    diagonal : numpy.ndarray, shape (n,)
+        Positive.
+    constraints : numpy.ndarray, shape (n, number of groups)
+        Of full column rank.
+    explicit : int, optional
+        How many weights enter the factorised part of the preconditioner; by default as many
+        as pays.
+
+    Attributes
+    ----------
+    products : int
+        Products with K so far.
+    """
+
+    exact = False
+
+    def __init__(
+        self,
+        blocks: Sequence[BlockVectors],
+        signs: Array,
+        mass: Array,
+        diagonal: Array,
+        constraints: Array,
+        explicit: int | None = None,
+    ) -> None:
+        self.products = 0
+        self._blocks = blocks
+        self._signs = signs
+        self._diagonal = diagonal
+        self._constraints = constraints
+        rank = sum(block.singular.size for block in blocks)
+        count = heaviest_count(mass.size, rank) if explicit is None else explicit
+        self._bordered = Bordered(self._preconditioner(count, mass), constraints)
+
+    def approximate(self, b: Array, r: Array) -> tuple[Array, Array]:
+        """(z, nu) with K replaced by its preconditioner."""
+        return self._bordered.approximate(b, r)
+
+    def solve(self, b: Array, r: Array, reduction: float) -> tuple[Array, Array]:
+        """(z, nu) by conjugate gradients in the null space of the constraints.
+
+        What of b the constraints take up in any case is left out from the start: beside it
+        the rest would be lost to rounding.
+
+        Parameters
+        ----------
+        b : numpy.ndarray, shape (n,)
+            Right side.
+        r : numpy.ndarray, shape (number of groups,)
+            What the constraints sum to.
+        reduction : float
+            By how much the residual is to fall, relative to b, in the norm of the system.
+
+        Returns
+        -------
+        tuple of numpy.ndarray
+        """
+        multipliers = self._multipliers(b)
+        left = b - product(self._constraints, multipliers)
+        z, start = self.approximate(left, r)
+        pulled = left - product(self._constraints, start)
+        residual = pulled - self.times(z)
+        none = np.zeros_like(r)
+        direction, _ = self.approximate(residual, none)
+        energy = inner(residual, direction)
+        enough = reduction**2 * abs(inner(z, pulled))
+        while energy > enough and self.products < _MOST_PRODUCTS:
+            image = self.times(direction)
+            length = energy / inner(direction, image)
+            z = z + length * direction
+            residual = residual - length * image
+            projected, _ = self.approximate(residual, none)
+            following = inner(residual, projected)
+            direction, energy = projected + (following / energy) * direction, following
+        return z, multipliers + start + self._multipliers(residual)
+
+    def _multipliers(self, b: Array) -> Array:
+        """The nu of least squares ``constraints @ nu = b``."""
+        return np.asarray(np.linalg.lstsq(self._constraints, b, rcond=None)[0], dtype=np.float64)
+
+    def times(self, z: Array) -> Array:
+        """``(K + diag(diagonal)) z``, with the exact K."""
+        self.products += 1
+        total = np.zeros_like(z)
+        for block in self._blocks:
+            block.add_product(total, self._signs * z)
+        return self._signs * total + self._diagonal * z
+
+    def _preconditioner(self, count: int, mass: Array) -> Callable[[Array], Array]:
+        heavy = _heaviest(mass, count)
+        for ridge in _RIDGES:
+            explicit = self._explicit(heavy)
+            explicit[np.diag_indices_from(explicit)] += (self._diagonal + ridge * mass)[
+                heavy
+            ].astype(np.float32)
+            try:
+                lower = sla.cholesky(explicit, lower=True, overwrite_a=True, check_finite=False)
+            except sla.LinAlgError:
+                continue
+            return self._factorised(lower, heavy)
+        return self._diagonal_only()
+
+    def _factorised(self, lower: Single, heavy: Rows) -> Callable[[Array], Array]:
+        """The factor where it is, the diagonal elsewhere."""
+
+        def solve_heavy(b: Array) -> Array:
+            solved = sla.cho_solve((lower, True), b.astype(np.float32), check_finite=False)
+            return np.asarray(solved, dtype=np.float64)
+
+        if isinstance(heavy, slice):
+            return solve_heavy
+        light = self._diagonal_only()
+
+        def solve(b: Array) -> Array:
+            solved = light(b)
+            solved[heavy] = solve_heavy(b[heavy])
+            return solved
+
+        return solve
+
+    def _diagonal_only(self) -> Callable[[Array], Array]:
+        curvature = np.zeros_like(self._diagonal)
+        for block in self._blocks:
+            block.add_diagonal(curvature)
+        entries = curvature * np.square(self._signs) + self._diagonal
+        return lambda b: (b.T / entries).T
+
+    def _explicit(self, heavy: Rows) -> Single:
+        """The lower triangle of the heaviest part of K."""
+        signs = self._signs[heavy].astype(np.float32)
+        total = np.zeros((signs.size, signs.size), np.float32, order="F")
+        for block in self._blocks:
+            block.add_explicit(total, heavy, self._signs.size)
+        total *= signs
+        total *= signs[:, None]
+        return total
+
+
+def heaviest_count(weights: int, rank: int) -> int:
+    """How many of the weights enter the explicit preconditioner."""
+    return min(weights, max(_HEAVY_PER_RANK * rank, _HEAVY_AT_LEAST), LARGEST_EXPLICIT)
+
+
+def _heaviest(mass: Array, count: int) -> Rows:
+    """So many of the weights, those of most mass."""
+    if count == mass.size:
+        return slice(None)
+    return np.sort(np.argpartition(-mass, count)[:count])

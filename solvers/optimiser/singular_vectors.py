@@ -1,0 +1,170 @@
+"""Singular vectors, one row for each weight: dense, or known by the structure of the queries.
+
+At query weights q, ``X = diag(q)^1/2 @ left @ factor`` with a k x k matrix ``factor``. Where
+the queries have structure, whatever is needed of X comes from their Gram matrix and their
+quadratic forms, and X itself, m x k, is never formed.
+"""
+
+from dataclasses import dataclass
+from typing import Generic, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workloads.operators import Array, Indices, QueryOperator
+from workloads.operators.blas import Real, product
+
+Single = NDArray[np.float32]
+Rows = slice | Indices
+
+
+class SingularVectors(Protocol):
+    """What is asked of singular vectors F, shape (n, k)."""
+
+    @property
+    def size(self) -> int:
+        """Number of rows n."""
+        ...
+
+    def gram(self, weights: Array) -> Array | Single:
+        """``F.T @ diag(weights) @ F``, shape (k, k)."""
+        ...
+
+    def forms(self, symmetric: Array | Single) -> Array:
+        """``diag(F @ symmetric @ F.T)``, shape (n,)."""
+        ...
+
+    def squares(self, weights: Array) -> Array:
+        """``F**2 @ weights``, shape (n,)."""
+        ...
+
+    def rows(self, at: Rows) -> Array | Single:
+        """Some of the rows."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class DenseVectors(Generic[Real]):
+    """F as a matrix, in single or double precision.
+
+    Attributes
+    ----------
+    matrix : numpy.ndarray, shape (n, k)
+    """
+
+    matrix: NDArray[Real]
+
+    @property
+    def size(self) -> int:
+        """Number of rows n."""
+        return len(self.matrix)
+
+    def gram(self, weights: Array) -> NDArray[Real]:
+        """``F.T @ diag(weights) @ F``, shape (k, k)."""
+        weighted = self.matrix * self._cast(weights)[:, None]
+        return product(self.matrix.T, weighted)
+
+    def forms(self, symmetric: Array | Single) -> Array:
+        """``diag(F @ symmetric @ F.T)``, shape (n,)."""
+        moved = product(self.matrix, self._cast(symmetric))
+        forms: NDArray[Real] = np.einsum("ij,ij->i", moved, self.matrix)
+        return forms.astype(np.float64, copy=False)
+
+    def squares(self, weights: Array) -> Array:
+        """``F**2 @ weights``, shape (n,)."""
+        total = weighted_squares(self.matrix, self._cast(weights))
+        return total.astype(np.float64, copy=False)
+
+    def rows(self, at: Rows) -> NDArray[Real]:
+        """Some of the rows."""
+        return self.matrix[at]
+
+    def _cast(self, values: Array | Single) -> NDArray[Real]:
+        return values.astype(self.matrix.dtype, copy=False)
+
+
+@dataclass(frozen=True, eq=False)
+class StructuredVectors:
+    """``X = diag(q)^1/2 @ A @ factor`` for an operator A.
+
+    Attributes
+    ----------
+    operator : QueryOperator
+        A, shape (m, k).
+    q : numpy.ndarray, shape (m,)
+        Query weights.
+    factor : numpy.ndarray, shape (k, k)
+    """
+
+    operator: QueryOperator
+    q: Array
+    factor: Array
+
+    @property
+    def size(self) -> int:
+        """Number of rows m."""
+        return self.q.size
+
+    def gram(self, weights: Array) -> Array:
+        """``X.T @ diag(weights) @ X``, shape (k, k)."""
+        inner = self.operator.gram(self.q * weights)
+        return product(self.factor.T, product(inner, self.factor))
+
+    def forms(self, symmetric: Array | Single) -> Array:
+        """``diag(X @ symmetric @ X.T)``, shape (m,)."""
+        double = symmetric.astype(np.float64, copy=False)
+        inner = product(self.factor, product(double, self.factor.T))
+        return self.q * self.operator.quadratic_forms(inner)
+
+    def squares(self, weights: Array) -> Array:
+        """``X**2 @ weights``, shape (m,)."""
+        inner = product(self.factor * weights, self.factor.T)
+        return self.q * self.operator.quadratic_forms(inner)
+
+    def rows(self, at: Rows) -> Array:
+        """Some of the rows."""
+        numbers = np.arange(self.size)[at]
+        return np.sqrt(self.q[numbers, None]) * product(self.operator.rows(numbers), self.factor)
+
+
+@dataclass(frozen=True, eq=False)
+class StackedVectors:
+    """The rows of some singular vectors and, below them, those of others.
+
+    Attributes
+    ----------
+    upper, lower : DenseVectors or StructuredVectors
+    """
+
+    upper: SingularVectors
+    lower: SingularVectors
+
+    @property
+    def size(self) -> int:
+        """Number of rows of both."""
+        return self.upper.size + self.lower.size
+
+    def gram(self, weights: Array) -> Array:
+        """``F.T @ diag(weights) @ F``, shape (k, k)."""
+        above = self.upper.gram(weights[: self.upper.size])
+        return np.asarray(above + self.lower.gram(weights[self.upper.size :]), dtype=np.float64)
+
+    def forms(self, symmetric: Array | Single) -> Array:
+        """``diag(F @ symmetric @ F.T)``, shape (n,)."""
+        return np.concatenate([self.upper.forms(symmetric), self.lower.forms(symmetric)])
+
+    def squares(self, weights: Array) -> Array:
+        """``F**2 @ weights``, shape (n,)."""
+        return np.concatenate([self.upper.squares(weights), self.lower.squares(weights)])
+
+    def rows(self, at: Rows) -> Array:
+        """Some of the rows, in order of their numbers."""
+        numbers, above = np.arange(self.size)[at], self.upper.size
+        upper = self.upper.rows(numbers[numbers < above])
+        return np.concatenate([upper, self.lower.rows(numbers[numbers >= above] - above)])
+
+
+def weighted_squares(matrix: NDArray[Real], weights: NDArray[Real]) -> NDArray[Real]:
+    """``matrix**2 @ weights``."""
+    total: NDArray[Real] = np.einsum("ij,ij,j->i", matrix, matrix, weights)
+    return total

@@ -1,0 +1,163 @@
+"""The noise of a Kronecker product: one Gaussian mechanism for each factor."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from math import prod
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from solvers.budget import GaussianBudget
+from solvers.errors import NotApplicableError
+from solvers.factorisation import Factorisation
+from solvers.problem import readable
+from workloads.operators import LARGEST_MATRIX_BYTES, Array, Kronecker, Matrix
+from workloads.workload import LARGEST_LISTED
+
+LARGEST_EXPANDED = 4096
+"""Largest rank of a mechanism whose covariance a sweep keeps."""
+
+
+@dataclass(frozen=True, eq=False)
+class ProductNoise:
+    """A product of mechanisms, one for each attribute: a `solvers.release.Release`.
+
+    Attributes
+    ----------
+    parts : tuple of Factorisation
+        The mechanism of each factor, with unit targets.
+    target : float
+        The one target of all queries.
+    """
+
+    parts: tuple[Factorisation, ...]
+    target: float
+
+    gaussian = True
+
+    @property
+    def squared_privacy_cost(self) -> float:
+        """Δ² when all targets are met: the product over the factors, over the target."""
+        return prod(part.squared_privacy_cost for part in self.parts) / self.target
+
+    @cached_property
+    def query_variances(self) -> Array:
+        """Shape (m,); the largest alone for more than 10^7 queries."""
+        if self._queries > LARGEST_LISTED:
+            return np.array([self.target])
+        return self.target * kron([part.query_variances for part in self.parts])
+
+    @cached_property
+    def privacy_profile(self) -> Array:
+        """Shape (d,); the largest entry alone for more than 10^7 cells."""
+        if prod(part.strategy.shape[1] for part in self.parts) > LARGEST_LISTED:
+            return np.array([self.squared_privacy_cost])
+        return kron([part.privacy_profile for part in self.parts]) / self.target
+
+    @property
+    def total_variance(self) -> float:
+        """Sum of the query variances when the targets are just met."""
+        return self.target * prod(part.total_variance for part in self.parts)
+
+    @property
+    def fisher_information(self) -> float:
+        """Trace of the Fisher information about x when the targets are just met."""
+        return prod(part.fisher_information for part in self.parts) / self.target
+
+    @property
+    def coordinates(self) -> "ProductCoordinates":
+        """The products of the factors' own bases and covariances."""
+        return ProductCoordinates(self)
+
+    @property
+    def curve(self) -> GaussianBudget:
+        """By the privacy cost alone."""
+        return GaussianBudget(self.squared_privacy_cost)
+
+    def draw(self, n: int, rng: np.random.Generator) -> Array:
+        """Draw n vectors of errors, the product of the factors' L applied one by one.
+
+        Raises
+        ------
+        NotApplicableError
+            If the queries are too many to be listed.
+        """
+        if self._queries > LARGEST_LISTED:
+            raise NotApplicableError(
+                f"simulate: {readable(self._queries)} queries are too many to draw the error of "
+                f"each (at most {LARGEST_LISTED}); leave simulate out, or ask for fewer queries"
+            )
+        left = Kronecker((tuple(part.left for part in self.parts),))
+        numbers = rng.standard_normal((n, left.shape[1]))
+        errors: Array = self.target**0.5 * left.apply(numbers.T).T
+        return errors
+
+    def record(self) -> dict[str, Any]:
+        """Privacy cost, total variance and Fisher information."""
+        return {
+            "squared_privacy_cost": self.squared_privacy_cost,
+            "total_variance": self.total_variance,
+            "fisher_information": self.fisher_information,
+        }
+
+    def arrays(self) -> dict[str, Array]:
+        """Variances and profile; the covariance only where it fits."""
+        arrays = {
+            "query_variances": self.query_variances,
+            "privacy_profile": self.privacy_profile,
+        }
+        fits = prod(part.strategy.shape[0] for part in self.parts) <= LARGEST_EXPANDED
+        return arrays | ({"covariance": self.coordinates.covariance} if fits else {})
+
+    @property
+    def _queries(self) -> int:
+        return prod(part.decoder.shape[0] for part in self.parts)
+
+
+@dataclass(frozen=True, eq=False)
+class ProductCoordinates:
+    """A product of mechanisms written out: `solvers.release.Coordinates`.
+
+    Attributes
+    ----------
+    noise : ProductNoise
+        The mechanisms.
+    """
+
+    noise: ProductNoise
+
+    @property
+    def basis(self) -> Array:
+        """B, shape (k, d)."""
+        return _written_out("B", [part.coordinates.basis for part in self.noise.parts])
+
+    @property
+    def representation(self) -> Matrix:
+        """L, shape (m, k), CSR."""
+        product = sp.csr_array(np.ones((1, 1)))
+        for part in self.noise.parts:
+            product = sp.csr_array(sp.kron(product, part.coordinates.representation))
+        return product
+
+    @property
+    def covariance(self) -> Array:
+        """Of the noise on Bx, shape (k, k)."""
+        parts = [part.coordinates.covariance for part in self.noise.parts]
+        return self.noise.target * _written_out("Σ", parts)
+
+
+def kron(arrays: Sequence[Array]) -> Array:
+    """The Kronecker product of all of them."""
+    return reduce(lambda left, right: np.asarray(np.kron(left, right)), arrays)
+
+
+def _written_out(what: str, arrays: Sequence[Array]) -> Array:
+    rows, columns = (prod(array.shape[i] for array in arrays) for i in (0, 1))
+    if 8 * rows * columns > LARGEST_MATRIX_BYTES:
+        raise NotApplicableError(
+            f"{what} of a product is not written out as a {rows} x {columns} matrix; "
+            "use the factors in noise.parts, which describe it entirely"
+        )
+    return kron(arrays)

@@ -1,0 +1,90 @@
+"""How the errors of a release are made: what every kind of noise answers.
+
+A solution holds one `Release`. The kinds: a Gaussian mechanism as a factorisation
+(`solvers.factorisation`), noise on the subsets, cells or queries of marginals
+(`solvers.marginals.noise`), a Kronecker product of such noises (`solvers.products`),
+independent numbers that need not be Gaussian (`solvers.independent`), and a noise matrix on
+a query graph (`solvers.graph.noise_matrix`).
+"""
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import numpy as np
+
+from solvers.budget import BudgetCurve
+from workloads.operators import Array, Matrix
+
+
+class Coordinates(Protocol):
+    """The same Gaussian noise as correlated noise on other queries: W = L B.
+
+    Definition 3 of arXiv v1. Every basis represents the same mechanism (Theorem 2 of
+    PVLDB 14(10)); this is the one that the mechanism's own description speaks of.
+    """
+
+    @property
+    def basis(self) -> Array:
+        """B: the queries that the noise is added to, shape (k, d)."""
+        ...
+
+    @property
+    def representation(self) -> Matrix:
+        """L, dense or CSR, shape (m, k)."""
+        ...
+
+    @property
+    def covariance(self) -> Array:
+        """Of the noise on Bx, shape (k, k)."""
+        ...
+
+
+class Release(Protocol):
+    """The noise of a mechanism, scaled so that its targets are just met where it has a scale."""
+
+    @property
+    def gaussian(self) -> bool:
+        """Whether every error is normal."""
+        ...
+
+    @property
+    def squared_privacy_cost(self) -> float:
+        """Δ²; NaN where the noise has no privacy cost."""
+        ...
+
+    @property
+    def query_variances(self) -> Array:
+        """Variance of every error that `draw` draws, shape (m,)."""
+        ...
+
+    @property
+    def total_variance(self) -> float:
+        """Sum of the query variances; NaN where such a sum means nothing."""
+        ...
+
+    @property
+    def privacy_profile(self) -> Array | None:
+        """Squared personal privacy cost of every domain cell, shape (d,), if there is one."""
+        ...
+
+    @property
+    def coordinates(self) -> Coordinates | None:
+        """The noise as correlated Gaussian noise on the queries of a basis, if it is that."""
+        ...
+
+    @property
+    def curve(self) -> BudgetCurve:
+        """Variance ratio and least ε at any budget."""
+        ...
+
+    def draw(self, n: int, rng: np.random.Generator) -> Array:
+        """Draw n vectors of errors, shape (n, m)."""
+        ...
+
+    def record(self) -> Mapping[str, Any]:
+        """The numbers that a sweep stores of it, by variable name."""
+        ...
+
+    def arrays(self) -> dict[str, Array]:
+        """The arrays that a sweep keeps on request, by variable name."""
+        ...

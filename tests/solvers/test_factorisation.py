@@ -1,0 +1,307 @@
+"""Gaussian mechanisms as factorisations W = L B, on inputs that a covariance does not survive.
+
+The expected numbers come from outside the solvers: exact products of the returned factors, and
+the inner solution at the returned weights, both by mpmath with fifty digits.
+"""
+
+from dataclasses import replace
+
+import mpmath
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import solvers
+import workloads
+from solvers import SolveFailedError, dual
+from solvers.checked import inner_factorisation
+from solvers.factorisation import Composed
+from solvers.optimiser.spectrum import spectrum
+from solvers.problem import as_problem
+from solvers.solution import from_covariance, from_root
+from solvers.verified import LARGEST_RESIDUAL, residual
+
+
+def dependent_columns(seed):
+    """Two columns of the workload differ by 1e-8 of their size."""
+    rng = np.random.default_rng(seed)
+    d = int(rng.integers(3, 9))
+    m = int(rng.integers(d, 2 * d + 4))
+    matrix = rng.normal(size=(m, d))
+    matrix[:, rng.integers(1, d)] = matrix[:, 0] + 1e-8 * rng.normal(size=m)
+    return matrix, rng.integers(1, 11, m).astype(float)
+
+
+def rows_far_apart(seed):
+    """A square workload whose rows have norms over twelve decades."""
+    rng = np.random.default_rng(1000 + seed)
+    d = int(rng.integers(3, 9))
+    return rng.normal(size=(d, d)) * 10.0 ** rng.uniform(-6, 6, (d, 1)), np.ones(d)
+
+
+def targets_far_apart(seed):
+    """Prefixes with targets over twelve decades."""
+    rng = np.random.default_rng(2000 + seed)
+    d = int(rng.integers(4, 17))
+    return np.tri(d), 10.0 ** rng.uniform(-6, 6, d)
+
+
+def columns_far_apart(seed):
+    """A workload whose columns have norms over twelve decades."""
+    rng = np.random.default_rng(3000 + seed)
+    d = int(rng.integers(3, 9))
+    m = int(rng.integers(d, 2 * d + 4))
+    matrix = rng.normal(size=(m, d)) * 10.0 ** rng.uniform(-6, 6, d)
+    return matrix, rng.integers(1, 11, m).astype(float)
+
+
+FAMILIES = [
+    *(("optimal", dependent_columns, seed) for seed in range(60)),
+    *(("optimal", rows_far_apart, seed) for seed in range(20)),
+    *(("optimal", columns_far_apart, seed) for seed in range(20)),
+    *(("wCA-I", targets_far_apart, seed) for seed in range(32)),
+]
+
+
+def exact(values):
+    return mpmath.matrix(np.asarray(values).tolist())
+
+
+def in_units_of_the_noise(matrix, left, right):
+    """The largest |W - L B|_ji / (|L_j| |B_i|), in fifty digits."""
+    with mpmath.workdps(50):
+        W, L, B = exact(matrix), exact(left), exact(right)
+        product = L * B
+        rows = [mpmath.norm(L[j, :]) for j in range(L.rows)]
+        columns = [mpmath.norm(B[:, i]) for i in range(B.cols)]
+        return max(
+            abs(W[j, i] - product[j, i]) / (rows[j] * columns[i])
+            for j in range(L.rows)
+            for i in range(B.cols)
+        )
+
+
+def largest(squares, over):
+    return max(value / bound for value, bound in zip(squares, over, strict=True))
+
+
+@pytest.mark.parametrize(("mechanism", "family", "seed"), FAMILIES)
+def test_what_is_harmless_in_itself_is_solved_exactly(mechanism, family, seed):
+    matrix, targets = family(seed)
+    found = solvers.solve(mechanism, matrix, targets)
+    left, right = found.noise.left, found.noise.right
+    assert found.converged
+    assert residual(matrix, left, right) <= LARGEST_RESIDUAL
+    assert np.max(found.query_variances / targets) == pytest.approx(1.0, rel=1e-14)
+    assert found.squared_privacy_cost >= found.lower_bound * (1 - 1e-12)
+
+
+@pytest.mark.parametrize(("mechanism", "family", "seed"), FAMILIES[::9])
+def test_profile_and_variances_are_those_of_the_factors_in_fifty_digits(mechanism, family, seed):
+    matrix, targets = family(seed)
+    found = solvers.solve(mechanism, matrix, targets)
+    left, right = found.noise.left, found.noise.right
+    assert in_units_of_the_noise(matrix, left, right) <= LARGEST_RESIDUAL
+    with mpmath.workdps(50):
+        variances = [sum(mpmath.mpf(x) ** 2 for x in row) for row in left.tolist()]
+        profile = [sum(mpmath.mpf(x) ** 2 for x in column) for column in right.T.tolist()]
+    np.testing.assert_allclose(found.query_variances, [float(v) for v in variances], rtol=1e-13)
+    np.testing.assert_allclose(found.privacy_profile, [float(v) for v in profile], rtol=1e-13)
+
+
+def inner_solution(matrix, targets, p, q):
+    """max profile * max ratio of the inner solution at weights, in eighty digits."""
+    with mpmath.workdps(80):
+        m, d = matrix.shape
+        weights, columns = exact(q / targets), [mpmath.sqrt(mpmath.mpf(x)) for x in p.tolist()]
+        half = mpmath.matrix(m, d)
+        for j in range(m):
+            for i in range(d):
+                half[j, i] = mpmath.sqrt(weights[j]) * mpmath.mpf(float(matrix[j, i])) * columns[i]
+        squares, Z = mpmath.eigsy(half.T * half)
+        roots = [mpmath.sqrt(abs(square)) for square in squares]
+        profile = [
+            sum(roots[a] * Z[i, a] ** 2 for a in range(d)) / columns[i] ** 2 for i in range(d)
+        ]
+        moved = half * Z
+        ratios = [
+            sum(moved[j, a] ** 2 / roots[a] for a in range(d)) / mpmath.mpf(float(q[j]))
+            for j in range(m)
+        ]
+        return float(max(profile) * max(ratios))
+
+
+def solved_dual(mechanism, problem):
+    if mechanism == "optimal":
+        return dual.optimum(problem.factors, tol=1e-6)
+    return dual.least_total_error(problem.factors, 1 / problem.targets, tol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "family", "seed"), [*FAMILIES[:3], *FAMILIES[60:63], *FAMILIES[-3:]]
+)
+def test_the_cost_is_that_of_the_inner_solution_in_eighty_digits(mechanism, family, seed):
+    matrix, targets = family(seed)
+    problem = as_problem(matrix, targets)
+    point = solved_dual(mechanism, problem).best
+    noise = inner_factorisation(mechanism, problem, point.p, point.spectrum)
+    expected = inner_solution(matrix, targets, point.p, point.q)
+    assert noise.squared_privacy_cost == pytest.approx(expected, rel=1e-12)
+
+
+def random_problem(seed):
+    rng = np.random.default_rng(seed)
+    m, d = rng.integers(1, 9, size=2)
+    matrix = rng.integers(-2, 3, size=(m, d)).astype(float)
+    matrix[0, 0] = 1.0
+    return matrix, 10.0 ** rng.uniform(-1, 1, m), rng
+
+
+MECHANISMS = ["optimal", "CA", "SM-II", "HM", "WM", "AM", "fisher", "GM", "IP"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 10_000), mechanism=st.sampled_from(MECHANISMS))
+def test_every_gaussian_mechanism_factorises_its_workload(seed, mechanism):
+    matrix, targets, _ = random_problem(seed)
+    found = solvers.solve(mechanism, matrix, targets)
+    left, right = found.noise.left, found.noise.right
+    assert residual(matrix, left, right) <= LARGEST_RESIDUAL
+    dense = left.toarray() if sp.issparse(left) else left
+    np.testing.assert_allclose(np.square(dense).sum(axis=1), found.query_variances, rtol=1e-12)
+    representation = found.representation @ np.eye(len(found.basis))
+    np.testing.assert_allclose(
+        representation @ found.covariance @ representation.T,
+        dense @ dense.T,
+        atol=1e-8 * targets.max(),
+    )
+    np.testing.assert_allclose(
+        representation @ found.basis, matrix, atol=1e-9 * np.abs(matrix).max()
+    )
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10_000), mechanism=st.sampled_from(["optimal", "CA", "fisher", "IP"]))
+def test_order_and_units_change_nothing(seed, mechanism):
+    """Queries and cells in another order; a query and its target in other units."""
+    matrix, targets, rng = random_problem(seed)
+    units = 10.0 ** rng.integers(-3, 4, len(targets))
+    if mechanism in ("CA", "fisher"):
+        units[:] = units[0]
+    rows, columns = (rng.permutation(size) for size in matrix.shape)
+    moved = (matrix * units[:, None])[rows][:, columns]
+    first = solvers.solve(mechanism, matrix, targets)
+    second = solvers.solve(mechanism, moved, (targets * units**2)[rows])
+    assert second.squared_privacy_cost == pytest.approx(first.squared_privacy_cost, rel=3e-6)
+    assert residual(moved, second.noise.left, second.noise.right) <= LARGEST_RESIDUAL
+
+
+@pytest.mark.parametrize("mechanism", ["optimal", "CA", "fisher", "HM"])
+def test_a_cell_that_no_query_sees_costs_nothing_and_a_query_of_nothing_has_no_error(mechanism):
+    matrix = np.tri(5)
+    matrix[:, 4] = 0.0
+    matrix[2] = 0.0
+    found = solvers.solve(mechanism, matrix)
+    assert found.query_variances[2] == pytest.approx(0.0, abs=1e-25)
+    if mechanism != "HM":
+        assert found.privacy_profile[4] == 0.0
+    assert residual(matrix, found.noise.left, found.noise.right) <= LARGEST_RESIDUAL
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_noise_on_a_basis_of_low_rank_with_cells_that_no_query_sees(seed):
+    workload = workloads.make("range", d=32, seed=seed)
+    problem = as_problem(workload)
+    size = problem.factors.rank
+    root = np.random.default_rng(seed).normal(size=(size, size)) + 6 * np.eye(size)
+    found = from_covariance("mine", problem, problem.basis, problem.queries, root @ root.T)
+    unseen = ~workload.dense.any(axis=0)
+    assert np.all(found.privacy_profile[unseen] == 0)
+    assert residual(workload.dense, found.noise.left, found.noise.right) <= LARGEST_RESIDUAL
+
+
+def test_weights_of_zero_have_their_limits():
+    """The dual at q = (1, 0): the second query is answered from the noise of the first."""
+    problem = as_problem(np.array([[1.0, 1.0], [2.0, 2.0]]))
+    p, q = np.array([0.5, 0.5]), np.array([1.0, 0.0])
+    noise = inner_factorisation("dual", problem, p, spectrum(problem.factors, p, q))
+    np.testing.assert_allclose(noise.query_variances, [0.25, 1.0], rtol=1e-14)
+    np.testing.assert_allclose(noise.privacy_profile, [4.0, 4.0], rtol=1e-14)
+
+
+@pytest.mark.parametrize("mechanism", ["optimal", "HM", "fisher", "CA"])
+def test_a_structured_workload_keeps_its_structure(mechanism):
+    workload = workloads.make("all-range", d=32)
+    found = solvers.solve(mechanism, workload)
+    assert isinstance(found.noise.decoder, Composed)
+    left = np.asarray(found.noise.left)
+    assert residual(workload.dense, left, found.noise.right) <= LARGEST_RESIDUAL
+    np.testing.assert_allclose(np.square(left).sum(axis=1), found.query_variances, rtol=1e-11)
+    dense = solvers.solve(mechanism, workload.dense)
+    assert found.squared_privacy_cost == pytest.approx(dense.squared_privacy_cost, rel=1e-6)
+
+
+def test_a_failure_of_linear_algebra_is_told_in_a_sentence(monkeypatch):
+    def broken(*_arguments):
+        raise np.linalg.LinAlgError("SVD did not converge")
+
+    monkeypatch.setattr("solvers.mechanisms.fisher.spectrum", broken)
+    with pytest.raises(SolveFailedError, match=r"fisher: too ill-conditioned .*did not converge"):
+        solvers.solve("fisher", np.tri(3))
+
+
+def test_factors_that_do_not_give_the_workload_are_refused():
+    problem = as_problem(np.tri(3))
+    with pytest.raises(SolveFailedError, match="of the workload, in units of the noise"):
+        from_root("mine", problem, np.eye(3)[:2], np.tri(3)[:, :2], np.eye(2))
+
+
+MARGINALS = ("marginals", {"attributes": 3, "values": 3, "orders": [1, 2]})
+PRODUCT = ("kronecker", {"terms": [["prefix:4", "prefix:3"]]})
+PREFIX = ("prefix", {"d": 6})
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "family", "params"),
+    [
+        *(("optimal", *workload) for workload in (MARGINALS, PRODUCT, PREFIX)),
+        *(("SM-II", *workload) for workload in (MARGINALS, PREFIX)),
+        ("interior-point", *PREFIX),
+        ("GD", *PREFIX),
+    ],
+)
+def test_the_weights_prove_the_lower_bound_whatever_the_road(mechanism, family, params):
+    workload = workloads.make(family, **params)
+    targets = np.full(workload.m, 1.0 if mechanism == "GD" else 3.0)
+    if family == "marginals":
+        targets = np.repeat([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], workload.group_sizes)
+    found = solvers.solve(mechanism, workload, targets)
+    p, q = found.weights.p, found.weights.q
+    weighted = np.sqrt(q / targets)[:, None] * workload.dense * np.sqrt(p)
+    proven = np.linalg.svd(weighted, compute_uv=False).sum() ** 2 / (p.sum() * q.sum())
+    assert proven == pytest.approx(found.known_lower_bound, rel=1e-9)
+
+
+@pytest.mark.parametrize("mechanism", ["GM", "HM", "optimal", "geometric"])
+def test_what_is_shown_of_a_solution_fits_on_ten_lines(mechanism):
+    found = solvers.solve(mechanism, workloads.make("prefix", d=32))
+    shown = repr(found)
+    assert len(shown.splitlines()) <= 10
+    assert max(map(len, shown.splitlines())) <= 100
+    assert mechanism in shown
+    assert "32 queries over 32 cells" in shown
+
+
+def test_an_error_of_another_size_is_drawn():
+    """`draw` is of the factors: twice the L, four times the mean square."""
+    found = solvers.solve("optimal", np.tri(4))
+    louder = replace(found.noise, decoder=Composed(louder_operator(found), np.eye(4)))
+    rng = np.random.default_rng(0)
+    squares = np.square(louder.draw(20_000, rng)).mean(axis=0)
+    np.testing.assert_allclose(squares, 4 * found.query_variances, rtol=0.05)
+
+
+def louder_operator(found):
+    return replace(found.noise.decoder, held=2 * found.noise.left)

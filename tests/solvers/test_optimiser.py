@@ -1,0 +1,159 @@
+"""The optimiser's parts: linear systems, stopping, backtracking, several blocks at once."""
+
+from itertools import chain, combinations
+from math import prod
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import solvers
+from solvers import dual
+from solvers.backtracking import backtrack
+from solvers.factors import factorise
+from solvers.optimiser import Block, MatrixBlocks
+from solvers.optimiser.low_rank_system import LowRankSystem
+from solvers.stopping import Deadline, Stop, Stopping
+
+
+@pytest.mark.parametrize("made", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("shape", [(5, 40), (40, 12)])
+@pytest.mark.parametrize("largest", [0, 1000])
+def test_linear_systems(made, shape, largest):
+    """By rows and by columns, by Cholesky and by conjugate gradients, for one side and two."""
+    rng = np.random.default_rng(0)
+    a = rng.exponential(size=shape) * (rng.random(shape) < 0.4)
+    a[0, 0] = 1.0
+    g, e = rng.exponential(size=shape[0]), rng.exponential(size=shape[1])
+    right = rng.normal(size=(shape[0], 2))
+    solve = LowRankSystem(made(a), largest).factorised(g, e)
+    expected = np.linalg.solve(np.diag(1 / g) + (a * e) @ a.T, right)
+    np.testing.assert_allclose(solve(right), expected, rtol=1e-8)
+    np.testing.assert_allclose(solve(right[:, 0]), expected[:, 0], rtol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("deadline", "upper", "iterations", "expected"),
+    [
+        (None, 2.0, 3, None),
+        (None, 1.1, 9, Stop.CONVERGED),
+        (0.0, 1.1, 3, Stop.CONVERGED),
+        (0.0, 2.0, 3, Stop.TIMED_OUT),
+        (None, 2.0, 7, Stop.EXHAUSTED),
+    ],
+)
+def test_why_a_solve_ends(deadline, upper, iterations, expected):
+    stopping = Stopping(tol=0.2, max_iterations=7, deadline=Deadline.after(deadline))
+    assert stopping.reason(1.0, upper, iterations) is expected
+
+
+def test_backtracking_takes_the_first_length_that_is_accepted():
+    tried = []
+
+    def attempt(length):
+        tried.append(length)
+        return "there" if length < 0.3 else None
+
+    assert backtrack(attempt, 1.0, shrink=0.5, least=0.01) == ("there", 3)
+    assert tried == [1.0, 0.5, 0.25]
+    assert backtrack(attempt, 1.0, shrink=0.5, least=0.4) == (None, 2)
+
+
+class Census:
+    """Queries over one ordered attribute and some categorical ones that are kept or summed out.
+
+    Groups are (matrix over the ordered cells, kept attributes, target).
+    """
+
+    def __init__(self, cells, sizes, groups):
+        self.cells, self.sizes, self.groups = cells, sizes, groups
+        self.attributes = range(len(sizes))
+
+    def matrix(self):
+        """W over all cells, and the target of every row."""
+        rows, targets = [], []
+        for matrix, kept, target in self.groups:
+            factors = [
+                np.eye(size) if j in kept else np.ones((1, size))
+                for j, size in enumerate(self.sizes)
+            ]
+            whole = matrix
+            for factor in factors:
+                whole = np.kron(whole, factor)
+            rows.append(whole)
+            targets.append(np.full(len(whole), target))
+        return np.vstack(rows), np.concatenate(targets)
+
+    def blocks(self):
+        """One for each subset of attributes that some group keeps, by averaging over orbits."""
+        starts = np.cumsum([0, *(len(matrix) for matrix, _, _ in self.groups)])
+        blocks = []
+        for subset in powerset(self.attributes):
+            parts, rows = [], []
+            for at, (matrix, kept, target) in enumerate(self.groups):
+                if set(subset) <= set(kept):
+                    copies = prod(self.sizes[j] for j in kept)
+                    summed = prod(self.sizes) / copies
+                    parts.append(np.sqrt(summed / (copies * target)) * matrix)
+                    rows.append(np.arange(starts[at], starts[at + 1]))
+            if parts:
+                multiplicity = prod(self.sizes[j] - 1 for j in subset)
+                scale = multiplicity / np.sqrt(prod(self.sizes))
+                blocks.append(Block(factorise(scale * np.vstack(parts)), np.concatenate(rows)))
+        return MatrixBlocks(tuple(blocks), np.zeros(starts[-1]), free_queries=True)
+
+
+def powerset(items):
+    return chain.from_iterable(combinations(items, n) for n in range(len(items) + 1))
+
+
+def prefix(cells):
+    return np.tril(np.ones((cells, cells)))
+
+
+FOUR_GROUPS = Census(
+    5,
+    [3, 2],
+    [
+        (prefix(5), (), 1.0),
+        (prefix(5), (0,), 2.0),
+        (np.eye(5), (0, 1), 4.0),
+        (np.ones((1, 5)), (1,), 1.0),
+    ],
+)
+
+
+def optimum(blocks, tol):
+    return dual.largest_norm(blocks, blocks.at(blocks.uniform), Stopping(tol, 60))
+
+
+def test_blocks_give_the_optimum_of_the_whole_matrix():
+    found = optimum(FOUR_GROUPS.blocks(), 1e-8)
+    assert found.converged
+    assert found.upper == pytest.approx(2.761405, abs=5e-7)
+    whole = solvers.solve("optimal", *FOUR_GROUPS.matrix(), tol=1e-8)
+    assert whole.squared_privacy_cost == pytest.approx(found.upper, rel=3e-8)
+
+
+def test_blocks_of_sixteen_ordered_cells():
+    groups = [(prefix(16), kept, 1.0) for kept in ((), (0,), (0, 1))]
+    found = optimum(Census(16, [2, 5], groups).blocks(), 1e-7)
+    assert found.converged
+    assert found.iterations <= 12
+    assert found.lower <= 5.810556
+    assert found.upper >= 5.810505
+
+
+def test_blocks_have_the_newton_system_of_the_whole_matrix():
+    """The weights of an orbit move together: the step by blocks is that of the whole matrix."""
+    census = FOUR_GROUPS
+    blocks = census.blocks()
+    point = blocks.at(blocks.uniform * np.linspace(0.5, 1.5, blocks.uniform.size))
+    step = 1e-5 * np.random.default_rng(0).standard_normal(point.x.size)
+    diagonal, free = np.full(point.x.size, 1e-9), point.x[:, None] * np.eye(point.x.size)[:, :1]
+    system = point.newton_system(diagonal, free)
+    product = system.times(step) - diagonal * step
+    ahead, behind = (blocks.at(point.x * np.exp(sign * step)) for sign in (1, -1))
+    slopes = [one.x * one.gradient for one in (ahead, behind)]
+    change = (slopes[1] - slopes[0]) / 2 + step * point.x * point.gradient
+    np.testing.assert_allclose(product, change, atol=1e-5 * np.abs(change).max())
