@@ -131,7 +131,7 @@ def read(text: str, file: str) -> Document:
             raise Origin(file, places).error(
                 path,
                 f"more than {MOST_VALUES:,} values with this one, aliases written out; the limit "
-                "is sweep.yamlsource.MOST_VALUES",
+                "is sweep.experiment.document.MOST_VALUES",
             )
     return Document(tree, Origin(file, places))
 

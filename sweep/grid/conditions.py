@@ -90,7 +90,7 @@ def parse(text: str) -> Condition:
     if len(text) > LONGEST:
         raise SweepError(
             f"condition {text[:40]!r}... has {len(text):,} characters; expected at most "
-            f"{LONGEST:,}, the limit of sweep.conditions.LONGEST"
+            f"{LONGEST:,}, the limit of sweep.grid.conditions.LONGEST"
         )
     try:
         tree = ast.parse(text.strip(), mode="eval").body

@@ -79,7 +79,7 @@ def check_points(lengths: Mapping[str, int], origin: Origin, path: Path) -> None
         raise origin.error(
             path,
             f"{axes} are {shortened(points)} points; expected at most {MOST_POINTS:,}, the limit "
-            "of sweep.layout.MOST_POINTS: give fewer values",
+            "of sweep.grid.union.MOST_POINTS: give fewer values",
         )
 
 
