@@ -16,6 +16,7 @@ from sweep.runner import history
 from sweep.store import code, journal
 from sweep.store.folder import explained
 from sweep.store.journal import Journal
+from sweep.store.lock import Check
 from sweep.store.records import Record
 
 if TYPE_CHECKING:
@@ -29,8 +30,9 @@ _FLUSH_SHARE = 20.0
 class Session:
     """The open store of one run: its journal, and its dataset kept up to date."""
 
-    def __init__(self, stored: StoredExperiment, tell: events.Listener) -> None:
+    def __init__(self, stored: StoredExperiment, tell: events.Listener, check_lock: Check) -> None:
         self.stored = stored
+        self._check_lock = check_lock
         self.tell = tell
         self.journal = Journal(stored.store.journal)
         self.ledger = self.journal.refresh()
@@ -75,6 +77,7 @@ class Session:
 
     def publish(self) -> None:
         """Derive the dataset from the journal, unless a sound one on the disk says the same."""
+        self._check_lock()
         state = f"{self.stored.experiment.digest}:{self.journal.segments}"
         if self.stored.store.state == state and not self._damaged:
             return
@@ -97,7 +100,14 @@ class Session:
             self.write(done.name, done.records)
 
     def tick(self) -> None:
-        """Publish if it is time."""
+        """Publish if it is time.
+
+        Raises
+        ------
+        StoreError
+            If another driver has taken the store over.
+        """
+        self._check_lock()
         if time.monotonic() >= self._next_flush:
             self.publish()
 
@@ -142,11 +152,11 @@ class Session:
 def recorded(stored: StoredExperiment, listen: events.Listener) -> Iterator[Session]:
     """A session with the store locked; the dataset and the history are right at its end."""
     store, started = stored.store, time.monotonic()
-    with store.locked():
+    with store.locked() as check_lock:
         stored.check_growth()
         store.describe(stored.experiment.text, stored.cells)
         tell = events.to_all(history.recorder(store.path), listen)
-        session = Session(stored, tell)
+        session = Session(stored, tell, check_lock)
         interrupted = False
         try:
             yield session

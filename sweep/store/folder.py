@@ -141,8 +141,13 @@ class Store:
         return self.results
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self) -> Iterator[lock.Check]:
         """Keep every other driver out.
+
+        Yields
+        ------
+        callable
+            Raises a StoreError once another driver has taken the store over.
 
         Raises
         ------
@@ -151,9 +156,9 @@ class Store:
         """
         with ExitStack() as stack:
             with explained(self.path):
-                stack.enter_context(lock.held(self.path))
+                check = stack.enter_context(lock.held(self.path))
             self._tidy()
-            yield
+            yield check
 
     @property
     def user(self) -> str | None:

@@ -11,12 +11,11 @@ import fcntl
 import json
 import logging
 import os
-import signal
 import socket
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -35,6 +34,9 @@ _ENDED = ("Z", "X")
 _REFUSALS = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS}
 
 _log = logging.getLogger(__name__)
+
+
+Check = Callable[[], None]
 
 
 class _RefusedError(Exception):
@@ -68,13 +70,19 @@ class _Holder:
 
 
 @contextmanager
-def held(folder: Path) -> Iterator[None]:
+def held(folder: Path) -> Iterator[Check]:
     """Keep every other driver out of a folder.
+
+    Yields
+    ------
+    callable
+        Raises a StoreError if another driver has taken the lock over meanwhile; a lease can be,
+        a flock cannot. To be called before something is written.
 
     Raises
     ------
     StoreError
-        If another one is in; at the end, if another one took the lease over meanwhile.
+        If another one is in.
     OSError
         If the disk does not take a lock of either kind.
     """
@@ -89,8 +97,8 @@ def held(folder: Path) -> Iterator[None]:
                 refused,
                 _BEAT_SECONDS,
             )
-            with _leased(folder):
-                yield
+            with _leased(folder) as check:
+                yield check
             return
         if not free:
             stream.seek(0)
@@ -101,7 +109,7 @@ def held(folder: Path) -> Iterator[None]:
         stream.truncate(0)
         stream.write(str(_ourselves()))
         stream.flush()
-        yield
+        yield _no_check
 
 
 def holder(folder: Path) -> str | None:
@@ -133,23 +141,28 @@ def _try_flock(stream: IO[str], kind: int, patience: float) -> bool:
             return True
 
 
+def _no_check() -> None:
+    """A flock stays ours until it is given back."""
+
+
 @contextmanager
-def _leased(folder: Path) -> Iterator[None]:
+def _leased(folder: Path) -> Iterator[Check]:
     lease, own = folder / LEASE, _ourselves()
     _take(lease, own)
     ended, lost = threading.Event(), threading.Event()
     beat = threading.Thread(target=_keep, args=(lease, own, ended, lost), daemon=True)
     beat.start()
-    try:
-        yield
-    except KeyboardInterrupt:
+
+    def check() -> None:
         if lost.is_set():
             raise StoreError(
                 f"store {str(folder)!r} was taken over by {_living(lease) or 'another run'}: this "
                 f"run was silent for more than {_STALE_SECONDS:.0f} s; what it recorded is kept, "
                 "run again when the other has ended"
-            ) from None
-        raise
+            )
+
+    try:
+        yield check
     finally:
         ended.set()
         beat.join()
@@ -188,22 +201,14 @@ def _set_aside(lease: Path, stale: _Holder | None) -> None:
 
 
 def _keep(lease: Path, own: _Holder, ended: threading.Event, lost: threading.Event) -> None:
-    """Touch the lease until the run ends; end the run if it is another's."""
+    """Touch the lease until the run ends, or until it is another's."""
     while not ended.wait(_BEAT_SECONDS):
         with suppress(OSError):
             if _read(lease) == own:
                 os.utime(lease)
             elif lease.exists():
                 lost.set()
-                _interrupt()
                 return
-
-
-def _interrupt() -> None:
-    """End what the main thread does, if it only waits too."""
-    main = threading.main_thread().ident
-    if main is not None:
-        signal.pthread_kill(main, signal.SIGINT)
 
 
 def _living(lease: Path) -> str | None:
