@@ -53,6 +53,8 @@ class Plan:
         Expected duration with one worker for every processor of this machine.
     workers : int
         Their number.
+    without_reference : tuple of str
+        Groups that do not solve the reference mechanism: they get no variance ratios.
     """
 
     groups: Mapping[str, Mapping[str, int]]
@@ -67,6 +69,7 @@ class Plan:
     worker_bytes: float
     seconds: float
     workers: int
+    without_reference: tuple[str, ...] = ()
 
 
 def plan(experiment: Experiment, store: Path | None = None, *, allow_code: bool = False) -> Plan:
@@ -118,7 +121,16 @@ def plan(experiment: Experiment, store: Path | None = None, *, allow_code: bool 
         worker_bytes=max(needed, default=0.0),
         seconds=_duration([task.seconds for task in tasks], workers),
         workers=workers,
+        without_reference=tuple(
+            grid.group for grid in grids if not _solves_reference(grid, experiment.reference)
+        ),
     )
+
+
+def _solves_reference(grid: Grid, reference: str) -> bool:
+    """Whether it does, or has no use for it: query graphs have no variance ratios."""
+    kind = workloads.families()[grid.cells[0].workload.name].kind
+    return kind == "graph" or any(cell.coords["mechanism"] == reference for cell in grid.cells)
 
 
 def seconds_per_flop() -> float:

@@ -86,6 +86,11 @@ def planned(plan: Plan, where: str) -> Table:
     table.add_row("cells", f"{plan.cells:,}")
     there = counts(_done(plan.statuses)) or "none"
     table.add_row("already in the store", f"{there} [dim]{escape(where)}")
+    for group in plan.without_reference:
+        table.add_row(
+            f"group {escape(group)}",
+            "gets no variance ratios: the reference mechanism is not among its mechanisms",
+        )
     table.add_row("solves to do", f"{plan.solves:,}")
     table.add_row("certificates to compute", f"{plan.bounds:,}")
     table.add_row("tasks", f"{plan.tasks:,}")

@@ -182,3 +182,15 @@ def test_an_address_is_no_store(sweep_command, small_file, tmp_path, words, addr
     assert found.exit_code == 2
     assert f"store '{address.replace('///', '//')}' is an address" in found.output
     assert [path.name for path in tmp_path.iterdir()] == [small_file]
+
+
+def test_a_plan_names_groups_whose_ratios_would_refer_to_nothing(sweep_command, tmp_path):
+    blocks = (
+        "blocks:\n  - workload: {name: prefix, d: 4}\n    mechanism: [IP, GM]\n"
+        "  - workload: {name: identity-sum, d: 4}\n    mechanism: [IP, optimal]\n"
+    )
+    (tmp_path / "x.yaml").write_text(blocks)
+    found = sweep_command("plan", "x.yaml").stdout
+    assert found.count("gets no variance ratios") == 1
+    (tmp_path / "x.yaml").write_text("reference: IP\n" + blocks)
+    assert "gets no variance ratios" not in sweep_command("plan", "x.yaml").stdout
