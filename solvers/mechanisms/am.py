@@ -34,7 +34,7 @@ def solve(
     problem: Problem,
     *,
     complete: bool = True,
-    tol: float = 1e-6,
+    tol: float = 1e-10,
     max_iterations: int = 200,
     time_limit: float | None = None,
 ) -> Solution:
