@@ -1,5 +1,7 @@
 """Products by scipy's BLAS are products."""
 
+import ctypes
+
 import numpy as np
 import pytest
 
@@ -50,3 +52,13 @@ def test_lower_gram(dtype, order, shape):
 def test_inner(order):
     a, b = some(4, (3, 5), np.float64), some(5, (3, 5), np.float64)
     assert blas.inner(ORDERS[order](a), b) == pytest.approx(sum((a * b).ravel()), rel=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(3, 0), (0, 3), (0, 0)])
+def test_a_matrix_without_entries_is_no_complaint_of_the_blas(shape, capfd):
+    for dtype in (np.float32, np.float64):
+        gram = blas.lower_gram(np.zeros(shape, dtype))
+        np.testing.assert_array_equal(gram, np.zeros((shape[0],) * 2))
+        assert gram.dtype == dtype
+    ctypes.CDLL(None).fflush(None)
+    assert capfd.readouterr() == ("", "")

@@ -31,6 +31,8 @@ def product(left: NDArray[Real], right: NDArray[Real]) -> NDArray[Real]:
 
 def lower_gram(rows: NDArray[Real]) -> NDArray[Real]:
     """The lower triangle of ``rows @ rows.T``, in Fortran order; zeros above."""
+    if rows.size == 0:  # the BLAS takes no matrix without entries
+        return np.zeros((len(rows),) * 2, rows.dtype, order="F")
     syrk = get_blas_funcs("syrk", (rows,))
     turned, transpose = _transposed(rows)
     gram: NDArray[Real] = syrk(1.0, turned, trans=1 - transpose, lower=1)
