@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from solvers import mechanisms as _package
-from solvers import ranges
+from solvers import option_bounds
 from solvers.errors import NotApplicableError, OptionError, UnknownMechanismError
 from workloads.family import Kind
 from workloads.parameters import nearest
@@ -233,7 +233,7 @@ class Mechanism:
                 )
         defaults = {name: parameter.default for name, parameter in known.items()}
         chosen = defaults | {**(self.presets[preset] if preset else {}), **options}
-        ranges.check(self.name, chosen, defaults)
+        option_bounds.check(self.name, chosen, defaults)
         return chosen
 
     def _solvers(self) -> dict[Kind, Callable[..., Any] | None]:

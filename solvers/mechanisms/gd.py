@@ -7,7 +7,7 @@ The paper says no more of it; where it leaves a choice open:
 - **stopping**: Algorithm 1's rules with s = -gradient: a level ends once the squared norm of
   the gradient is less than NTTOL, and the last level is the first with (d + m)/t less than
   TOL. They are no certificate: on prefix d = 16 they end 1 % above the optimum. So a level
-  also ends the run where the soft-max weights, as a point of the dual (design.md section 4),
+  also ends the run where the soft-max weights, as a point of the dual (docs/optimal.md),
   certify a relative gap of ``tol``.
 - **basis**: as for SM-II, I or U, whichever gives the sparser L. Unlike Newton's directions
   the gradient depends on it.

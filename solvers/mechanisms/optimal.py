@@ -71,7 +71,7 @@ def solve(
     Returns
     -------
     Solution
-        ``notes["room"]`` is one less the mean over the largest profile entry: what is left
+        ``notes["profile_slack"]`` is one less the mean over the largest profile entry: what is left
         for queries that cost nothing. Where the objective is not Δ² itself,
         ``notes["objective"]`` and ``notes["objective_gap"]`` say what was reached.
 
@@ -124,7 +124,9 @@ def solve(
     if alpha is not None:
         own = with_cells_scaled(noise, np.sqrt(alpha))
         solution = replace(solution, problem=problem, noise=own)
-    return replace(solution, notes={**solution.notes, **notes, "room": _room(solution)})
+    return replace(
+        solution, notes={**solution.notes, **notes, "profile_slack": _profile_slack(solution)}
+    )
 
 
 def _check(start: dual.Weights | None, refined: bool, total_error_weight: float) -> None:
@@ -175,7 +177,7 @@ def _refine(
     return noise, replace(result, converged=converged, timed_out=timed_out), found.levels
 
 
-def _room(solution: Solution) -> float:
+def _profile_slack(solution: Solution) -> float:
     return float(1 - solution.privacy_profile.mean() / solution.squared_privacy_cost)
 
 
@@ -208,7 +210,7 @@ def on_marginals(
         max_iterations=max_iterations,
         time_limit=time_limit,
     )
-    notes = {"room": 0.0} | ({"levels": 1} if refined else {})
+    notes = {"profile_slack": 0.0} | ({"levels": 1} if refined else {})
     return certified("optimal", structure, collapsed, found, total_error_weight, notes)
 
 

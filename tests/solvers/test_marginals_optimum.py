@@ -21,7 +21,7 @@ def solve(name, problem, **options):
 
 @pytest.mark.parametrize(("values", "expected"), [(2, 2.182453), (4, 3.471896), (6, 4.119431)])
 def test_all_one_and_two_way_marginals_of_three_attributes(values, expected):
-    """Values of design.md section 4."""
+    """The optimum of the query matrix, to seven digits."""
     solution = solvers.solve("optimal", workloads.make("marginals", attributes=3, values=values))
     assert solution.squared_privacy_cost == pytest.approx(expected, abs=6e-7 + 1e-6 * expected)
 

@@ -44,12 +44,12 @@ def test_every_block_of_a_direct_sum_gets_its_own_optimum():
     assert solution.gap <= 1e-6
 
 
-def test_refined_leaves_more_room_than_optimal_and_neither_costs_more():
+def test_refined_leaves_more_slack_than_optimal_and_neither_costs_more():
     matrix = sla.block_diag(prefix(2), prefix(8), prefix(4))
     plain = solvers.solve("optimal", matrix)
     refined = solvers.solve("optimal", matrix, refined=True)
     assert refined.squared_privacy_cost == pytest.approx(plain.squared_privacy_cost, rel=2e-6)
-    assert refined.notes["room"] > plain.notes["room"] + 0.05
+    assert refined.notes["profile_slack"] > plain.notes["profile_slack"] + 0.05
     assert refined_order(refined.privacy_profile, plain.privacy_profile, tolerance=1e-5) < 0
 
 

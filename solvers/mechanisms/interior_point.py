@@ -9,7 +9,7 @@ minimisers of
 (Convex Optimization, section 11.3) while t grows by a constant factor. On that path the gap
 is exactly (d + m)/t. The answer is certified without it: the multipliers p_i = 1/(s - g_i)
 and q_j = 1/(1 - h_j), moved along the Newton step and scaled to sum to one, bound the optimum
-from below by the squared nuclear norm of diag(q/c)^1/2 W diag(p)^1/2 (design.md section 4),
+from below by the squared nuclear norm of diag(q/c)^1/2 W diag(p)^1/2 (docs/optimal.md),
 taken from W directly.
 
 Where the paper leaves a choice open:
