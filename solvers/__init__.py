@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from solvers import factors, privacy
+from solvers import privacy, reduction
 from solvers.errors import (
     NotApplicableError,
     OptionError,
@@ -19,14 +19,11 @@ from solvers.errors import (
     UnknownMechanismError,
 )
 from solvers.graph import GraphProblem, as_graph_problem
-from solvers.marginals import dispatch as marginals
-from solvers.marginals import work as marginals_work
 from solvers.mechanism import Mechanism, Work, all_mechanisms, find
 from solvers.problem import Problem, as_problem
-from solvers.products import dispatch as products
+from solvers.reduction import Reduction, all_reductions
 from solvers.solution import Solution
 from workloads import QueryGraph, Workload
-from workloads.family import Kind
 
 __all__ = [
     "GraphProblem",
@@ -34,12 +31,14 @@ __all__ = [
     "NotApplicableError",
     "OptionError",
     "Problem",
+    "Reduction",
     "Solution",
     "SolveFailedError",
     "SolverError",
     "UnknownMechanismError",
     "Work",
     "all_mechanisms",
+    "all_reductions",
     "expected_work",
     "privacy",
     "solve",
@@ -73,13 +72,9 @@ def expected_work(
     """
     chosen = find(mechanism)
     given = options or {}
-    known = marginals_work.expected_work(chosen, workload, given) or products.expected_work(
-        chosen, workload, given
-    )
-    if known is not None:
-        return known
-    structured = factors.form_work(workload) if chosen.uses_structure else None
-    return chosen.expected_work(int(workload.m), int(workload.d), given, structured)
+    if isinstance(workload, QueryGraph):
+        return chosen.expected_work(int(workload.m), int(workload.d), given)
+    return reduction.expected_work(chosen, workload, given)
 
 
 def solve(
@@ -123,27 +118,19 @@ def solve(
     WorkloadError, TargetsError
         If the workload or the targets are.
     NotApplicableError
-        If the mechanism does not apply to the workload.
+        If the mechanism does not apply to the workload, or no reduction takes it at its size.
     SolveFailedError
         If the answer fails its own check, or contradicts its certificate.
     """
     chosen = find(mechanism)
-    problem: GraphProblem | Problem
+    run: Callable[[], Solution]
     if isinstance(workload, QueryGraph):
-        kind: Kind = "graph"
-        problem = as_graph_problem(workload, targets)
+        graph = as_graph_problem(workload, targets)
+        run = partial(chosen.solver("graph"), graph, **chosen.resolve(preset, options, "graph"))
     else:
-        kind = "matrix"
         problem = as_problem(workload, targets)
-    resolved = chosen.resolve(preset, options, kind)
-    run: Callable[[], Solution] = partial(chosen.solver(kind), problem, **resolved)
+        run = partial(reduction.solve, chosen, problem, chosen.resolve(preset, options, "matrix"))
     started = time.perf_counter()
-    if isinstance(problem, Problem):
-        run = (
-            marginals.solver(chosen, problem, resolved)
-            or products.solver(chosen, problem, resolved)
-            or run
-        )
     try:
         solution = run()
     except np.linalg.LinAlgError as error:

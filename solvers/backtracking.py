@@ -1,4 +1,4 @@
-"""Backtracking: ever shorter steps until one is accepted."""
+"""Backtracking: ever shorter steps until one is accepted, or decreases an objective enough."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -39,3 +39,47 @@ def backtrack(
             return found, trials
         length *= shrink
     return None, trials
+
+
+def sufficient_decrease(
+    along: Callable[[float], Accepted | None],
+    value: Callable[[Accepted], float],
+    before: float,
+    slope: float,
+    *,
+    sufficient: float,
+    shrink: float = 0.5,
+    least: float,
+) -> Accepted | None:
+    """The first point of the lengths ``1, shrink, shrink**2, ...`` that decreases enough.
+
+    Parameters
+    ----------
+    along : callable
+        The point after a step of this length; None outside the domain.
+    value : callable
+        The objective of a point.
+    before : float
+        What a point is compared with: the objective where the step starts, as a rule.
+    slope : float
+        The objective's derivative along the step; only a negative one leads anywhere.
+    sufficient : float
+        The share of ``length * slope`` by which the objective has to decrease (Armijo's rule).
+    shrink, least : float
+        As of `backtrack`.
+
+    Returns
+    -------
+    object or None
+        None where no step does.
+    """
+
+    def attempt(length: float) -> Accepted | None:
+        moved = along(length)
+        if moved is None or not value(moved) <= before + sufficient * length * slope:
+            return None
+        return moved
+
+    if not slope < 0:
+        return None
+    return backtrack(attempt, 1.0, shrink=shrink, least=least)[0]

@@ -158,7 +158,7 @@ def _geometric_mean_factor(problem: Problem) -> Factored:
 def equal_weights_covariance(problem: Problem) -> Array:
     """Σ at equal dual weights in the problem's own basis, shape (k, k).
 
-    The matrix geometric mean of design.md section 4.
+    The matrix geometric mean of docs/optimal.md, "The inner solution".
     """
     m, d = problem.workload.shape
     return spectrum(problem.factors, np.full(d, 1 / d), np.full(m, 1 / m)).covariance()

@@ -1,11 +1,10 @@
 """Certified lower bounds on the squared privacy cost of any linear query mechanism."""
 
-from solvers import dual, marginals
+from solvers import reduction
 from solvers.problem import Problem
-from solvers.products import structure as products
-from solvers.stopping import Deadline
 
-_CHEAP_ITERATIONS = 3
+_MOST_ITERATIONS = 100
+_QUICK_ITERATIONS = 3
 
 
 def certify(problem: Problem, tol: float = 1e-4, time_limit: float | None = None) -> float:
@@ -24,18 +23,13 @@ def certify(problem: Problem, tol: float = 1e-4, time_limit: float | None = None
     -------
     float
         Valid whether or not ``tol`` was reached.
+
+    Raises
+    ------
+    NotApplicableError
+        If no reduction accepts the problem.
     """
-    known = marginals.structure(problem)
-    if known is not None:
-        return known.lower_bound(tol=tol, time_limit=time_limit)
-    factors = products.factors(problem)
-    if factors is not None:
-        deadline = Deadline.after(time_limit)
-        share = tol / len(factors)
-        return products.lower_bound(
-            problem, factors, lambda part: certify(part, share, deadline.remaining)
-        )
-    return dual.optimum(problem.factors, tol=tol, time_limit=time_limit).lower
+    return reduction.lower_bound(problem, tol, _MOST_ITERATIONS, time_limit)
 
 
 def quick_lower_bound(problem: Problem) -> float:
@@ -49,11 +43,10 @@ def quick_lower_bound(problem: Problem) -> float:
     Returns
     -------
     float
+
+    Raises
+    ------
+    NotApplicableError
+        If no reduction accepts the problem.
     """
-    known = marginals.structure(problem)
-    if known is not None:
-        return known.lower_bound(tol=0.0, max_iterations=_CHEAP_ITERATIONS)
-    factors = products.factors(problem)
-    if factors is not None:
-        return products.lower_bound(problem, factors, quick_lower_bound)
-    return dual.optimum(problem.factors, tol=0.0, max_iterations=_CHEAP_ITERATIONS).lower
+    return reduction.lower_bound(problem, 0.0, _QUICK_ITERATIONS, None)

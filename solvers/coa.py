@@ -28,7 +28,8 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg as sla
 
-from solvers.stopping import Deadline
+from solvers.backtracking import sufficient_decrease
+from solvers.stopping import Deadline, Stop, Stopping
 from workloads.operators import Array
 from workloads.operators.blas import inner, product
 
@@ -112,13 +113,14 @@ def coa(
     -------
     CoaResult
     """
-    deadline = Deadline.after(time_limit)
+    stopping = Stopping(tol, max_iterations, Deadline.after(time_limit))
+    stop: Stop | None = None
     unit = float(np.trace(gram)) / len(gram)
     V = gram / unit
     X, inverse, iterations = np.eye(len(V)), np.eye(len(V)), 0
     for current in _thetas(theta, homotopy):
         point = _with_inverse(X, inverse, V, current)
-        while iterations < max_iterations and not deadline.passed:
+        while (stop := stopping.spent(iterations)) is None:
             direction = _newton_direction(point, cg_steps)
             slope = inner(point.gradient, direction)
             if current > theta and -slope <= _STAGE_TOLERANCE * point.objective:
@@ -137,7 +139,7 @@ def coa(
         lower_bound=point.unregularised / (1 + gap) * unit,
         iterations=iterations,
         converged=gap <= tol,
-        timed_out=deadline.passed and gap > tol,
+        timed_out=stop is Stop.TIMED_OUT and gap > tol,
     )
 
 
@@ -226,10 +228,12 @@ def _line_search(
     point: _Point, direction: Array, slope: float, V: Array, theta: float
 ) -> _Point | None:
     """Eq. (16); None where no step decreases the objective any more."""
-    step = 1.0
-    while slope < 0 and step >= _SMALLEST_STEP:
-        moved = _evaluate(point.X + step * direction, V, theta)
-        if moved and moved.objective <= point.objective + step * _SIGMA * slope:
-            return moved
-        step *= _BETA
-    return None
+    return sufficient_decrease(
+        lambda length: _evaluate(point.X + length * direction, V, theta),
+        lambda moved: moved.objective,
+        point.objective,
+        slope,
+        sufficient=_SIGMA,
+        shrink=_BETA,
+        least=_SMALLEST_STEP,
+    )

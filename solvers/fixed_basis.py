@@ -22,7 +22,7 @@ _MARGIN = 0.99
 
 
 @dataclass(frozen=True, eq=False)
-class Scaled:
+class QueriesInBasis:
     """A workload in a basis, its queries scaled by their targets.
 
     Attributes
@@ -43,7 +43,7 @@ class Iterate:
 
     Attributes
     ----------
-    scaled : Scaled
+    queries : QueriesInBasis
         The workload.
     covariance : numpy.ndarray, shape (k, k)
         Σ.
@@ -55,7 +55,7 @@ class Iterate:
         h.
     """
 
-    scaled: Scaled
+    queries: QueriesInBasis
     covariance: Array
     lower: Array
     whitened: Array
@@ -96,10 +96,10 @@ def first(problem: Problem, factored: Factored, covariance: Array) -> Iterate:
     left, scale = factored.representation, problem.targets[:, None] ** -0.5
     rows = scale * left if isinstance(left, np.ndarray) else sp.csr_array(left.multiply(scale))
     largest = float(quadratic_forms(rows, covariance).max())
-    return iterate(Scaled(factored.basis, rows), _MARGIN / largest * covariance)
+    return iterate(QueriesInBasis(factored.basis, rows), _MARGIN / largest * covariance)
 
 
-def iterate(scaled: Scaled, covariance: Array) -> Iterate:
+def iterate(queries: QueriesInBasis, covariance: Array) -> Iterate:
     """The iterate at a covariance.
 
     Raises
@@ -107,13 +107,13 @@ def iterate(scaled: Scaled, covariance: Array) -> Iterate:
     scipy.linalg.LinAlgError
         If it is not positive definite.
     """
-    return _with_ratios(scaled, covariance, quadratic_forms(scaled.rows, covariance))
+    return _with_ratios(queries, covariance, quadratic_forms(queries.rows, covariance))
 
 
-def _with_ratios(scaled: Scaled, covariance: Array, ratios: Array) -> Iterate:
+def _with_ratios(queries: QueriesInBasis, covariance: Array, ratios: Array) -> Iterate:
     lower = sla.cholesky(covariance, lower=True, check_finite=False)
-    whitened = sla.solve_triangular(lower, scaled.basis, lower=True, check_finite=False)
-    return Iterate(scaled, covariance, lower, whitened, ratios)
+    whitened = sla.solve_triangular(lower, queries.basis, lower=True, check_finite=False)
+    return Iterate(queries, covariance, lower, whitened, ratios)
 
 
 class Hessian:
@@ -134,7 +134,7 @@ class Hessian:
         self._precision = np.tril(inverse) + np.tril(inverse, -1).T
         half = self._x * np.sqrt(found.p)
         mean = product(half, half.T)
-        self.gradient: Array = _weighted_gram(at.scaled.rows, found.q + objective.omega) - mean
+        self.gradient: Array = _weighted_gram(at.queries.rows, found.q + objective.omega) - mean
 
     @property
     def drift(self) -> Array:
@@ -142,7 +142,7 @@ class Hessian:
         objective, p, q = self._objective, self._p, self._q
         g, h = self._at.profile, self._at.ratios
         of_profile = product(self._x * (objective.t1 * p * (g - p @ g)), self._x.T)
-        return _weighted_gram(self._at.scaled.rows, objective.t2 * q * (h - q @ h)) - of_profile
+        return _weighted_gram(self._at.queries.rows, objective.t2 * q * (h - q @ h)) - of_profile
 
     def product(self, along: Array) -> Array:
         """The Hessian times a symmetric matrix P, three products of size k x k x d for B.
@@ -152,11 +152,11 @@ class Hessian:
         objective, x, p, q = self._objective, self._x, self._p, self._q
         moved = product(along, x)
         a = np.einsum("ij,ij->j", x, moved)
-        b = quadratic_forms(self._at.scaled.rows, along)
+        b = quadratic_forms(self._at.queries.rows, along)
         mixed = product(self._precision, moved * (2 * p))
         mixed += x * (objective.t1 * p * (a - p @ a))
         half = product(mixed, x.T)
-        image: Array = _weighted_gram(self._at.scaled.rows, objective.t2 * q * (b - q @ b))
+        image: Array = _weighted_gram(self._at.queries.rows, objective.t2 * q * (b - q @ b))
         image += (half + half.T) / 2
         return image
 
@@ -167,16 +167,16 @@ class Hessian:
     def derivatives(self, along: Array) -> tuple[Array, Array]:
         """Of the profile and of the ratios along a symmetric matrix."""
         of_profile: Array = -np.einsum("ij,ij->j", self._x, product(along, self._x))
-        return of_profile, quadratic_forms(self._at.scaled.rows, along)
+        return of_profile, quadratic_forms(self._at.queries.rows, along)
 
     def ray(self, along: Array) -> Callable[[float], Iterate]:
         """The covariances along a symmetric matrix."""
         at = self._at
-        growth = quadratic_forms(at.scaled.rows, along)
+        growth = quadratic_forms(at.queries.rows, along)
 
         def moved(length: float) -> Iterate:
             return _with_ratios(
-                at.scaled, at.covariance + length * along, at.ratios + length * growth
+                at.queries, at.covariance + length * along, at.ratios + length * growth
             )
 
         return moved

@@ -3,17 +3,19 @@
 import importlib
 import inspect
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from solvers import mechanisms as _package
-from solvers import ranges
+from solvers import option_bounds
 from solvers.errors import NotApplicableError, OptionError, UnknownMechanismError
 from workloads.family import Kind
 from workloads.parameters import nearest
+
+Form = TypeVar("Form")
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class Mechanism:
     Attributes
     ----------
     name : str
-        The name users write, as in design.md section 2.
+        The name users write.
     summary : str
         One line for ``sweep list``.
     solve : callable, optional
@@ -68,6 +70,11 @@ class Mechanism:
     solve_graph : callable, optional
         On query graphs: ``solve_graph(problem, *, option=default, ...) -> Solution``.
         None if it takes query matrices only.
+    forms : tuple
+        What it is where a reduction takes it, one object for each reduction that needs to know:
+        `solvers.reductions.marginals.OnMarginals`, `solvers.reductions.kronecker.Multiplicative`.
+    least_total_error : bool
+        Whether it is the mechanism of least total error, which total errors are compared with.
     """
 
     name: str
@@ -80,6 +87,8 @@ class Mechanism:
     other_objectives: tuple[str, ...] = ()
     work: Callable[..., Work] = negligible_work
     solve_graph: Callable[..., Any] | None = None
+    forms: tuple[object, ...] = ()
+    least_total_error: bool = False
 
     @property
     def asks(self) -> tuple[Kind, ...]:
@@ -128,6 +137,32 @@ class Mechanism:
             for name in self.other_objectives
         )
         return self.self_certifying and plain
+
+    def form(self, kind: type[Form]) -> Form | None:
+        """Its form of that type; None without one."""
+        return next((form for form in self.forms if isinstance(form, kind)), None)
+
+    def first_changed(
+        self, options: Mapping[str, Any], *, other_than: Collection[str]
+    ) -> str | None:
+        """The first option on query matrices that is not at its default; None without one.
+
+        Parameters
+        ----------
+        options : Mapping[str, object]
+            Of the solve; those that are left out have their defaults.
+        other_than : collection of str
+            Options that may have any value.
+        """
+        return next(
+            (
+                name
+                for name, parameter in self.options_on("matrix").items()
+                if name not in other_than
+                and options.get(name, parameter.default) != parameter.default
+            ),
+            None,
+        )
 
     @property
     def uses_structure(self) -> bool:
@@ -198,7 +233,7 @@ class Mechanism:
                 )
         defaults = {name: parameter.default for name, parameter in known.items()}
         chosen = defaults | {**(self.presets[preset] if preset else {}), **options}
-        ranges.check(self.name, chosen, defaults)
+        option_bounds.check(self.name, chosen, defaults)
         return chosen
 
     def _solvers(self) -> dict[Kind, Callable[..., Any] | None]:

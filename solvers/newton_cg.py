@@ -14,9 +14,10 @@ from typing import TypeVar
 import numpy as np
 import scipy.linalg as sla
 
+from solvers.backtracking import sufficient_decrease
 from solvers.dual import Weights
 from solvers.softmax import Iterate, Model, SoftMax
-from solvers.stopping import Deadline
+from solvers.stopping import Deadline, Stop, Stopping
 from workloads.operators import Array
 from workloads.operators.blas import inner
 
@@ -218,7 +219,8 @@ def minimise(
     """
     at, proof, iterations, products, last_level = start, Proof(), 0, 0, False
     size = start.profile.size + start.ratios.size
-    while iterations < settings.max_iterations and not deadline.passed:
+    stopping = Stopping(settings.gap, settings.max_iterations, deadline)
+    while (stop := stopping.spent(iterations)) is None:
         model = at.model(objective)
         newton = conjugate_gradient(model, -model.gradient, settings)
         iterations, products = iterations + 1, products + newton.products
@@ -251,7 +253,7 @@ def minimise(
         weights = objective.weights(at)
         proof = proof.improved(at, objective.squared(at), weights, bound(weights))
     converged = proof.reaches(settings.gap)
-    timed_out = deadline.passed and not (converged or last_level)
+    timed_out = stop is Stop.TIMED_OUT and not converged
     best = proof.iterate or at
     return Minimised(objective, best, proof, iterations, products, converged, timed_out)
 
@@ -297,15 +299,14 @@ def line_search(
     beta: float,
 ) -> Some | None:
     """Algorithm 3; None where no step decreases F any more."""
-    value = objective.value(at)
-    length = 1.0
-    while length > _SMALLEST_STEP:
+
+    def along(length: float) -> Some | None:
         try:
-            moved = ray(length)
+            return ray(length)
         except sla.LinAlgError:
-            length *= beta
-            continue
-        if objective.value(moved) <= value + length * sigma * slope:
-            return moved
-        length *= beta
-    return None
+            return None
+
+    before = objective.value(at)
+    return sufficient_decrease(
+        along, objective.value, before, slope, sufficient=sigma, shrink=beta, least=_SMALLEST_STEP
+    )

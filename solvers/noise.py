@@ -91,7 +91,7 @@ class Laplace:
 class TruncatedGeometric:
     """Two-sided geometric noise on an answer in 0..n, clamped to 0..n: the worst answer.
 
-    On a line it is the tight-constraints mechanism (paper 004, section 5). With
+    On a line it is the tight-constraints mechanism (ElSalamouny et al., section 5). With
     P(G > t) = α^(t+1) / (1 + α) and i steps below, n - i steps above the answer,
 
     - the expected squared error is S(i) + S(n-i), S(k) = sum over t < k of (2t+1) P(G > t);

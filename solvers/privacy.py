@@ -13,7 +13,6 @@ every a belongs to one Δ = a + sqrt(a² + 2ε), so that `privacy_cost` looks fo
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -129,68 +128,6 @@ def privacy_cost(epsilon: ArrayLike, delta: ArrayLike) -> Float:
         bracket = lowest - _SLACK * (1 + np.abs(lowest)), highest * (1 + _SLACK)
         found[needed] = _cost_at(_root(_excess_at_point, bracket, (budget, goal)), budget)
     return found[()]
-
-
-def rho(privacy_cost: ArrayLike) -> Float:
-    """The ρ of zero-concentrated differential privacy: Δ²/2 (PVLDB 14(10), section 3.2).
-
-    Parameters
-    ----------
-    privacy_cost : array_like
-        Δ >= 0.
-
-    Returns
-    -------
-    numpy.ndarray or float
-    """
-    return (np.square(_checked("privacy_cost", privacy_cost)) / 2)[()]
-
-
-@dataclass(frozen=True)
-class RefinedComparison:
-    """Two mechanisms in the refined privacy ordering (Definition 5 of arXiv v1).
-
-    Attributes
-    ----------
-    order : int
-        -1 if the first is strictly more private, 1 if the second is, 0 if neither.
-    entry : int or None
-        The first entry of the sorted profiles (largest first, from 0) that decides.
-    """
-
-    order: int
-    entry: int | None
-
-
-def compare_profiles(
-    first: ArrayLike, second: ArrayLike, *, tolerance: float = 1e-9
-) -> RefinedComparison:
-    """The refined privacy ordering of two privacy profiles.
-
-    Parameters
-    ----------
-    first, second : array_like, shape (d,)
-        Privacy profiles over the same domain.
-    tolerance : float
-        Entries closer than this, relative to the largest entry, count as equal.
-
-    Returns
-    -------
-    RefinedComparison
-
-    Raises
-    ------
-    ValueError
-        If the shapes differ.
-    """
-    a, b = np.sort(np.asarray(first))[::-1], np.sort(np.asarray(second))[::-1]
-    if a.shape != b.shape:
-        raise ValueError(f"privacy profiles of shapes {a.shape} and {b.shape} cannot be compared")
-    differs = np.flatnonzero(np.abs(a - b) > tolerance * max(a[0], b[0]))
-    if not differs.size:
-        return RefinedComparison(0, None)
-    entry = int(differs[0])
-    return RefinedComparison(-1 if a[entry] < b[entry] else 1, entry)
 
 
 def _root(

@@ -34,8 +34,13 @@ class Problem:
     @property
     def title(self) -> str:
         """The workload's name and size."""
+        return f"{self.workload.name!r} ({self.size})"
+
+    @property
+    def size(self) -> str:
+        """How many queries and cells there are, in words."""
         m, d = self.workload.shape
-        return f"{self.workload.name!r} ({readable(m)} queries over {readable(d)} cells)"
+        return f"{readable(m)} queries over {readable(d)} cells"
 
     @cached_property
     def scaled(self) -> Matrix:

@@ -63,8 +63,10 @@ class Stopping:
 
     def reason(self, lower: float, upper: float, iterations: int) -> Stop | None:
         """Why to stop with these bounds after so many iterations; None to go on."""
-        if upper <= lower * (1 + self.tol):
-            return Stop.CONVERGED
+        return Stop.CONVERGED if upper <= lower * (1 + self.tol) else self.spent(iterations)
+
+    def spent(self, iterations: int) -> Stop | None:
+        """Why not to go on whatever was reached: time or iterations are over; None if not."""
         if self.deadline.passed:
             return Stop.TIMED_OUT
         return Stop.EXHAUSTED if iterations >= self.max_iterations else None

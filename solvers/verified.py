@@ -35,8 +35,8 @@ def from_right_inverse(
 ) -> Factorisation:
     """A factorisation from B and its right inverse: L is W times the inverse.
 
-    A workload that is held has L held, corrected once by what L B leaves of W if that is not
-    at the rounding error yet; a structured one keeps its structure.
+    Of a workload that is written out L is too, corrected once by what L B leaves of W if that is
+    not at the rounding error yet; a structured one keeps its structure.
 
     Parameters
     ----------

@@ -7,12 +7,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 import solvers
 import sweep
 import workloads
+from solvers.marginals import structure
+from solvers.problem import as_problem
 from sweep.cli import app
 from sweep.dataset import variables
 from sweep.experiment.schema import experiments
@@ -27,6 +30,14 @@ module: dask.distributed
 class: LocalCluster
 kwargs:
   {n_workers: 1, threads_per_worker: 1, processes: false, dashboard_address: null, silence_logs: 50}
+"""
+SINGLE_QUERY_AND_MARGINALS = """\
+  - workload: {name: average, n: 4}
+    targets: uniform
+    mechanism: [IP, optimal]
+  - workload: {name: marginals, attributes: 60, values: 10, orders: [1]}
+    targets: uniform
+    mechanism: [even-cells, optimal]
 """
 
 
@@ -132,13 +143,18 @@ def test_every_variable_is_described():
     assert missing == set()
 
 
-def test_a_mechanism_and_a_workload_are_one_file_each(tmp_path):
+def test_a_mechanism_a_workload_a_reduction_and_a_variable_are_one_place_each(tmp_path):
+    """In a copy, with nothing but the modules of docs/mechanisms.md and one meaning added."""
     page = ROOT / "docs" / "mechanisms.md"
     for package in ("sweep", "solvers", "workloads"):
         shutil.copytree(ROOT / package, tmp_path / package)
     for module in blocks(page, "python"):
-        (tmp_path / module.partition("\n")[0].removeprefix("# ")).write_text(module)
-    (tmp_path / "mine.yaml").write_text(blocks(page, "yaml")[0])
+        if module.startswith("# "):
+            (tmp_path / module.partition("\n")[0].removeprefix("# ")).write_text(module)
+    meanings = tmp_path / "sweep" / "dataset" / "variables.py"
+    ours = '    "largest_entry": ("largest entry of the query matrix", "records"),\n'
+    meanings.write_text(meanings.read_text().replace("\n}\n", f"\n{ours}}}\n", 1))
+    (tmp_path / "mine.yaml").write_text(blocks(page, "yaml")[0] + SINGLE_QUERY_AND_MARGINALS)
     (tmp_path / "cluster.yaml").write_text(ONE_THREAD)
 
     def command(*arguments):
@@ -154,16 +170,42 @@ def test_a_mechanism_and_a_workload_are_one_file_each(tmp_path):
 
     listed = command("list")
     assert "cells-and-total" in listed
+    assert "even-cells" in listed
     assert "window" in listed
     command("run", "mine.yaml", "--store", "results", "--cluster", "cluster.yaml")
-    data = sweep.open(tmp_path / "results")
-    assert (data.status == 2).all()
-    assert data.mechanism.values.tolist() == [
+    tree = sweep.open(tmp_path / "results")
+    windows, single, marginals = (tree[n].dataset for n in ("window", "average", "marginals"))
+    for data in (windows, single, marginals):
+        assert (data.status == 2).all()
+        assert (data.gap >= 0).all()
+    assert windows.mechanism.values.tolist() == [
         "IP",
         "cells-and-total (weight=0.5)",
         "cells-and-total (weight=1.5)",
+        "even-cells",
         "SM-II",
         "optimal",
     ]
-    assert data.squared_privacy_cost.sel(mechanism="IP").values == pytest.approx(7.0)
-    assert (data.gap >= 0).all()
+    assert windows.squared_privacy_cost.sel(mechanism="IP").values == pytest.approx(7.0)
+    assert single.squared_privacy_cost.sel(mechanism="optimal").values == pytest.approx(1 / 16)
+    assert single.largest_entry.sel(mechanism="optimal").values == pytest.approx(1 / 4)
+    assert single.largest_entry.attrs == {
+        "long_name": "largest entry of the query matrix",
+        "units": "records",
+    }
+    assert np.isnan(single.largest_entry.sel(mechanism="IP").values)
+    even, best = (
+        marginals.squared_privacy_cost.sel(mechanism=n) for n in ("even-cells", "optimal")
+    )
+    assert even.values >= best.values * (1 - 1e-6)
+
+
+def test_the_mechanism_of_the_documentation_is_the_same_on_marginals_and_on_the_matrix():
+    names = {"__name__": "example"}
+    (module,) = (m for m in blocks(ROOT / "docs" / "mechanisms.md", "python") if "OnMarginals" in m)
+    exec(compile(module, "mechanisms.md", "exec"), names)
+    workload = workloads.make("marginals", attributes=2, values=[3, 4])
+    problem = as_problem(workload, np.repeat([1.0, 5.0, 2.0], workload.group_sizes))
+    dense, small = names["solve"](problem), names["on_marginals"](structure(problem))
+    assert small.squared_privacy_cost == pytest.approx(dense.squared_privacy_cost, rel=1e-9)
+    assert small.query_variances == pytest.approx(dense.query_variances, rel=1e-9)

@@ -57,10 +57,10 @@ def solve(
     graph = problem.graph
     given(problem, epsilon, prior)
     changes = _changes(graph)
-    reach = changes.max(axis=0)
-    shares = _shares(spend, changes / reach)
+    largest = changes.max(axis=0)
+    shares = _shares(spend, changes / largest)
     noise: Array = np.ones((1, 1))
-    for size, share, most in zip(graph.grid or (), shares, reach, strict=True):
+    for size, share, most in zip(graph.grid or (), shares, largest, strict=True):
         coordinate = truncated_geometric(size, epsilon * share / most)
         noise = np.asarray(np.kron(noise, coordinate), dtype=np.float64)
     notes = {"epsilon_of_coordinate": [float(epsilon * share) for share in shares]}

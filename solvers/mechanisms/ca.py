@@ -10,8 +10,12 @@ from functools import partial
 
 from solvers import dual
 from solvers.checked import from_dual
+from solvers.marginals.solutions import inner_noise
+from solvers.marginals.structure import Structure
 from solvers.mechanism import Mechanism, Work
 from solvers.problem import Problem
+from solvers.reductions.kronecker import Multiplicative
+from solvers.reductions.marginals import CLOSED_FORM, OnMarginals
 from solvers.solution import Solution
 from workloads.operators import Array
 
@@ -82,6 +86,16 @@ def _inverse_square(targets: Array) -> Array:
     return targets**-2.0
 
 
+def _on_marginals(name: str, power: float, structure: Structure) -> Solution:
+    """In closed form: the least ``sum_j c_j**-power var_j``."""
+    return Solution(name, structure.problem, inner_noise(structure, power))
+
+
+def _forms(name: str, power: float) -> tuple[object, ...]:
+    on_marginals = partial(_on_marginals, name, power)
+    return OnMarginals(on_marginals, indifferent=CLOSED_FORM), Multiplicative()
+
+
 def work(m: int, d: int, *, form_work: int | None = None) -> Work:
     """About eight Newton steps in the d column weights.
 
@@ -101,6 +115,8 @@ MECHANISMS = (
         partial(_solve, "CA", _equal),
         source="KDD'16, program (9)",
         work=work,
+        forms=_forms("CA", 0.0),
+        least_total_error=True,
     ),
     Mechanism(
         "wCA-I",
@@ -109,6 +125,7 @@ MECHANISMS = (
         source="PVLDB 14(10), section 7",
         same_when_uniform="CA",
         work=work,
+        forms=_forms("wCA-I", 2.0),
     ),
     Mechanism(
         "wCA-II",
@@ -117,5 +134,6 @@ MECHANISMS = (
         source="PVLDB 14(10), section 7",
         same_when_uniform="CA",
         work=work,
+        forms=_forms("wCA-II", 1.0),
     ),
 )

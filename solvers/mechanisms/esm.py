@@ -30,12 +30,13 @@ import numpy as np
 import scipy.linalg as sla
 from scipy.special import logsumexp, softmax
 
+from solvers.backtracking import sufficient_decrease
 from solvers.errors import OptionError
 from solvers.factorisation import Factorisation
 from solvers.mechanism import Mechanism, Work
 from solvers.problem import Problem
 from solvers.solution import Solution
-from solvers.stopping import Deadline
+from solvers.stopping import Deadline, Stop, Stopping
 from solvers.strategy import compact
 from solvers.verified import from_right_inverse
 from workloads.operators import Array, Explicit
@@ -139,26 +140,26 @@ def solve(
     """
     if not tol > 0:
         raise OptionError(f"ESM: tol {tol}; the smoothing needs a number above 0")
-    deadline = Deadline.after(time_limit)
+    stopping = Stopping(tol, max_iterations, Deadline.after(time_limit))
     program, first = start(*compact(problem.workload.matrix), tol)
     visits = descend(program, first)
     best, lower, iterations = first, program.lower_bound(first.shares), 0
-    while best.exact > (1 + tol) * lower and iterations < max_iterations and not deadline.passed:
+    while (stop := stopping.reason(lower, best.exact, iterations)) is None:
         point = next(visits, None)
         if point is None:
+            stop = Stop.STALLED
             break
         iterations += 1
         best = min(best, point, key=lambda at: at.exact)
         if iterations % _BETWEEN_CERTIFICATES == 0:
             lower = max(lower, program.lower_bound(point.shares))
-    converged = best.exact <= (1 + tol) * lower
     return Solution(
         "ESM",
         problem,
         _factorised(problem, program.rows, best.Y),
         iterations=iterations,
-        converged=converged,
-        timed_out=deadline.passed and not converged,
+        converged=stop is Stop.CONVERGED,
+        timed_out=stop is Stop.TIMED_OUT,
         notes={"total_error_gap": best.exact / lower - 1},
     )
 
@@ -205,13 +206,14 @@ def descend(program: Smoothed, at: Point) -> Iterator[Point]:
 
 def _line_search(program: Smoothed, at: Point, direction: Array, highest: float) -> Point | None:
     """Backtracking below the highest of the last few objectives; None where no step does."""
-    slope, length = float(np.vdot(direction, at.gradient)), 1.0
-    while slope < 0 and length > _SHORTEST_STEP:
-        moved = _evaluate(program, at.Y + length * direction)
-        if moved and moved.smoothed <= highest + _SUFFICIENT * length * slope:
-            return moved
-        length /= 2
-    return None
+    return sufficient_decrease(
+        lambda length: _evaluate(program, at.Y + length * direction),
+        lambda moved: moved.smoothed,
+        highest,
+        float(np.vdot(direction, at.gradient)),
+        sufficient=_SUFFICIENT,
+        least=_SHORTEST_STEP,
+    )
 
 
 def _evaluate(program: Smoothed, Y: Array) -> Point | None:

@@ -1,6 +1,6 @@
 """The noise of least Fisher information: covariance proportional to (W Wᵀ)^(1/2).
 
-Corollary 6 of paper 003, and Theorem 4 where W stacks the outputs of a system over time:
+Corollary 6 of Farokhi and Sandberg, and Theorem 4 where W stacks the outputs of a system over time:
 among all unbounded noises of a given total variance the Gaussian with this covariance has
 the least trace of the Fisher information about x. It takes no targets; as a linear query
 mechanism it is the inner solution of the dual at equal column weights and at query weights
@@ -11,13 +11,18 @@ The paper's covariance for Problem 3 carries a factor of 2 that its proof loses 
 """
 
 from dataclasses import replace
+from math import exp, log
 
 import numpy as np
 
 from solvers.checked import inner_factorisation
+from solvers.marginals.solutions import inner_noise
+from solvers.marginals.structure import Structure
 from solvers.mechanism import Mechanism, Work
 from solvers.optimiser.spectrum import spectrum
 from solvers.problem import Problem
+from solvers.reductions.kronecker import Multiplicative
+from solvers.reductions.marginals import OnMarginals
 from solvers.solution import Solution
 
 
@@ -41,6 +46,18 @@ def solve(problem: Problem) -> Solution:
     return replace(solution, measures=measures)
 
 
+def on_marginals(structure: Structure) -> Solution:
+    """CA's noise under its other name, with the Cramér-Rao measures where W has rank d."""
+    noise = inner_noise(structure, 0.0)
+    d = structure.problem.workload.d
+    measures = {}
+    if d in structure.operator.marginal_sizes:
+        whole = structure.operator.marginal_sizes.index(d)
+        bound = exp(structure.log_sizes[whole] + log(noise.marginal_variances[whole]))
+        measures = {"cramer_rao_bound": bound, "cramer_rao_ratio": bound / noise.total_variance}
+    return Solution("fisher", structure.problem, noise, measures=measures)
+
+
 def work(m: int, d: int) -> Work:
     """One factorisation."""
     return Work(flops=30.0 * d**3 + 2.0 * m * d * d, bytes=48.0 * d * d + 24.0 * m * d)
@@ -53,5 +70,6 @@ MECHANISMS = (
         solve,
         source="Farokhi and Sandberg, Corollary 6",
         work=work,
+        forms=(OnMarginals(on_marginals), Multiplicative()),
     ),
 )

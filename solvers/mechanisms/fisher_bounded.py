@@ -1,4 +1,4 @@
-"""Noise of least Fisher information on a box: the cos² density (Corollaries 1, 3, 4 of 003).
+"""Noise of least Fisher information on a box: the cos² density (Farokhi and Sandberg).
 
 The box is scaled so that the targets are just met: a side of width s gives the variance
 (π² - 6) / (12 π²) s². On the data vector every cell gets the same side (Corollary 1); on
@@ -11,8 +11,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from solvers.budget import NoBudget
+from solvers.cosine_squared import CosineSquared
 from solvers.errors import NotApplicableError, OptionError
-from solvers.fisher import CosineSquared
 from solvers.independent import IndependentNoise
 from solvers.mechanism import Mechanism
 from solvers.perturbation import DATA, QUERIES, check_place

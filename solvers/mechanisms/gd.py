@@ -7,7 +7,7 @@ The paper says no more of it; where it leaves a choice open:
 - **stopping**: Algorithm 1's rules with s = -gradient: a level ends once the squared norm of
   the gradient is less than NTTOL, and the last level is the first with (d + m)/t less than
   TOL. They are no certificate: on prefix d = 16 they end 1 % above the optimum. So a level
-  also ends the run where the soft-max weights, as a point of the dual (design.md section 4),
+  also ends the run where the soft-max weights, as a point of the dual (docs/optimal.md),
   certify a relative gap of ``tol``.
 - **basis**: as for SM-II, I or U, whichever gives the sparser L. Unlike Newton's directions
   the gradient depends on it.
@@ -15,7 +15,6 @@ The paper says no more of it; where it leaves a choice open:
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -30,7 +29,7 @@ from solvers.optimiser.spectrum import spectrum
 from solvers.problem import Problem
 from solvers.softmax import SoftMax, plain
 from solvers.solution import Solution, from_covariance
-from solvers.stopping import Deadline
+from solvers.stopping import Deadline, Stop, Stopping
 from workloads.operators.blas import inner
 
 
@@ -116,7 +115,8 @@ def solve(
     """
     if not mu > 1:
         raise OptionError(f"GD: mu is {mu}; the sharpness must grow, give a number above 1")
-    deadline = Deadline.after(time_limit)
+    stopping = Stopping(tol, max_iterations, Deadline.after(time_limit))
+    stop: Stop | None = None
     steps = Steps(mu, nttol, sigma, beta)
     chosen = bases.factor(problem, basis)
     size = sum(problem.workload.shape)
@@ -126,8 +126,11 @@ def solve(
     objective = plain(np.zeros(problem.workload.m))
     visits = descend(objective, first_iterate(problem, chosen), steps)
     best = last = next(visits)
-    for last in islice(visits, max_iterations):
-        iterations += 1
+    while not finished and (stop := stopping.spent(iterations)) is None:
+        visited = next(visits, None)
+        if visited is None:
+            break
+        last, iterations = visited, iterations + 1
         best = min(best, last, key=lambda visited: visited.cost)
         if last.settled:
             found = last.objective.weights(last.iterate)
@@ -135,8 +138,6 @@ def solve(
             if best.cost <= (1 + tol) * bound:
                 certified, proof = bound, found
             finished = certified is not None or size / last.objective.t1 < softmax_tol
-        if finished or deadline.passed:
-            break
     return from_covariance(
         "GD",
         problem,
@@ -147,7 +148,7 @@ def solve(
         weights=proof,
         iterations=iterations,
         converged=finished,
-        timed_out=deadline.passed and not finished,
+        timed_out=stop is Stop.TIMED_OUT,
         notes={"basis": chosen.kind, "t": last.objective.t1},
     )
 

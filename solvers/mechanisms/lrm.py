@@ -35,7 +35,7 @@ from solvers.errors import OptionError, SolveFailedError
 from solvers.mechanism import Mechanism, Work
 from solvers.problem import Problem
 from solvers.solution import Solution, from_root
-from solvers.stopping import Deadline
+from solvers.stopping import Deadline, Stop, Stopping
 from solvers.strategy import compact
 from workloads.operators import Array
 
@@ -87,7 +87,8 @@ def solve(
     """
     if not rank_ratio >= 1:
         raise OptionError(f"LRM: rank_ratio {rank_ratio}; expected a number of at least 1")
-    deadline = Deadline.after(time_limit)
+    stopping = Stopping(tol, max_iterations, Deadline.after(time_limit))
+    stop: Stop | None = None
     singular, vectors = compact(problem.workload.matrix)
     rows = singular[:, None] * vectors
     size = int(np.ceil(rank_ratio * len(singular)))
@@ -95,7 +96,7 @@ def solve(
     visits = rounds(rows, *start)
     best, least = start[0], total_error(rows, start[0])
     residual, bias, iterations, converged = np.inf, np.inf, 0, False
-    while not converged and iterations < max_iterations and not deadline.passed:
+    while not converged and (stop := stopping.spent(iterations)) is None:
         B, residual = next(visits)
         iterations += 1
         error = total_error(rows, B)
@@ -117,7 +118,7 @@ def solve(
         np.asarray(triangle[: len(rows)].T, dtype=np.float64),
         iterations=iterations,
         converged=converged,
-        timed_out=deadline.passed and not converged,
+        timed_out=stop is Stop.TIMED_OUT,
         notes={"residual": residual, "bias": bias},
     )
 

@@ -11,9 +11,14 @@ from solvers.checked import from_noise, inner_factorisation
 from solvers.dual import DualResult
 from solvers.errors import OptionError, SolveFailedError
 from solvers.factorisation import Factorisation, with_cells_scaled
+from solvers.marginals.optimum import minimise
+from solvers.marginals.solutions import certified, hybrid
+from solvers.marginals.structure import Structure
 from solvers.mechanism import Mechanism, Work
 from solvers.optimiser.newton_system import heaviest_count
 from solvers.problem import Problem
+from solvers.reductions.kronecker import Multiplicative
+from solvers.reductions.marginals import OnMarginals
 from solvers.refined import inner_level, refine
 from solvers.solution import Solution
 from solvers.stopping import Deadline
@@ -22,6 +27,7 @@ from workloads import from_matrix
 from workloads.operators import Array
 
 _REFINED_TOL = 1e-11
+_REFINED_TOL_ON_MARGINALS = 1e-9
 
 
 def solve(
@@ -65,7 +71,7 @@ def solve(
     Returns
     -------
     Solution
-        ``notes["room"]`` is one less the mean over the largest profile entry: what is left
+        ``notes["profile_slack"]`` is one less the mean over the largest profile entry: what is left
         for queries that cost nothing. Where the objective is not Δ² itself,
         ``notes["objective"]`` and ``notes["objective_gap"]`` say what was reached.
 
@@ -118,7 +124,9 @@ def solve(
     if alpha is not None:
         own = with_cells_scaled(noise, np.sqrt(alpha))
         solution = replace(solution, problem=problem, noise=own)
-    return replace(solution, notes={**solution.notes, **notes, "room": _room(solution)})
+    return replace(
+        solution, notes={**solution.notes, **notes, "profile_slack": _profile_slack(solution)}
+    )
 
 
 def _check(start: dual.Weights | None, refined: bool, total_error_weight: float) -> None:
@@ -169,8 +177,41 @@ def _refine(
     return noise, replace(result, converged=converged, timed_out=timed_out), found.levels
 
 
-def _room(solution: Solution) -> float:
+def _profile_slack(solution: Solution) -> float:
     return float(1 - solution.privacy_profile.mean() / solution.squared_privacy_cost)
+
+
+def on_marginals(
+    structure: Structure,
+    *,
+    tol: float,
+    max_iterations: int,
+    time_limit: float | None,
+    refined: bool,
+    total_error_weight: float,
+) -> Solution:
+    """The certified optimum of Problem 1, or of its hybrid, in the marginals' weights.
+
+    The profile being constant, the optimum is the least in the refined privacy ordering too:
+    the mean of the profile of any other optimum over all relabellings is no lower.
+
+    Raises
+    ------
+    OptionError
+        If the weight is negative, or ``refined`` is asked of the hybrid.
+    SolveFailedError
+        If the variances of all subsets do not confirm the optimum of the collapsed program.
+    """
+    _check(None, refined, total_error_weight)
+    collapsed = hybrid("optimal", structure, total_error_weight)
+    found = minimise(
+        collapsed.program,
+        tol=min(tol, _REFINED_TOL_ON_MARGINALS) if refined else tol,
+        max_iterations=max_iterations,
+        time_limit=time_limit,
+    )
+    notes = {"profile_slack": 0.0} | ({"levels": 1} if refined else {})
+    return certified("optimal", structure, collapsed, found, total_error_weight, notes)
 
 
 def work(m: int, d: int, *, form_work: int | None = None) -> Work:
@@ -193,9 +234,13 @@ MECHANISMS = (
         "optimal",
         "the certified optimum: least privacy cost that meets every target",
         solve,
-        source="Problem 1 of PVLDB 14(10), by its dual (design.md section 4)",
+        source="Problem 1 of PVLDB 14(10), by its dual (docs/optimal.md)",
         self_certifying=True,
         other_objectives=("total_error_weight", "profile_bounds"),
         work=work,
+        forms=(
+            OnMarginals(on_marginals, indifferent=frozenset({"start"}), flops_per_pair=8e3),
+            Multiplicative(),
+        ),
     ),
 )

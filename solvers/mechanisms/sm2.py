@@ -14,10 +14,14 @@ from solvers import adapted_basis, fixed_basis, newton_cg, softmax
 from solvers import basis as bases
 from solvers.dual import Weights
 from solvers.errors import OptionError, SolveFailedError
+from solvers.marginals import soft_max
+from solvers.marginals.solutions import certified, hybrid
+from solvers.marginals.structure import Structure
 from solvers.mechanism import Mechanism, Work
 from solvers.newton_cg import Minimised, Settings
 from solvers.optimiser.spectrum import spectrum
 from solvers.problem import Problem
+from solvers.reductions.marginals import OnMarginals
 from solvers.softmax import Iterate
 from solvers.solution import Solution, from_root
 from solvers.stopping import Deadline
@@ -207,6 +211,49 @@ def _verified(solution: Solution, found: Minimised, omega: Array, tol: float) ->
     return solution if kept == solution.converged else replace(solution, converged=kept)
 
 
+def on_marginals(
+    structure: Structure,
+    *,
+    tol: float,
+    mu: float,
+    nttol: float | None,
+    softmax_tol: float,
+    extrapolated: bool,
+    total_error_weight: float,
+    sigma: float,
+    beta: float,
+    max_cg: int | None,
+    tol2: float,
+    max_iterations: int,
+    time_limit: float | None,
+) -> Solution:
+    """SM-II in subset variables.
+
+    Raises
+    ------
+    OptionError
+        If the weight is out of range.
+    SolveFailedError
+        If the variances of all subsets do not confirm the value of the collapsed program.
+    """
+    collapsed = hybrid("SM-II", structure, total_error_weight)
+    settings = Settings(
+        gap=tol,
+        mu=mu,
+        nttol=nttol,
+        tol=softmax_tol,
+        max_cg=max_cg,
+        tol2=tol2,
+        t2_over_t1=1.0,
+        sigma=sigma,
+        beta=beta,
+        max_iterations=max_iterations,
+        extrapolated=extrapolated,
+    )
+    found, t = soft_max.minimise(collapsed.program, settings, Deadline.after(time_limit))
+    return certified("SM-II", structure, collapsed, found, total_error_weight, {"t": t})
+
+
 _PUBLISHED = {
     "tol": 0.0,
     "mu": 2.0,
@@ -244,5 +291,6 @@ MECHANISMS = (
         self_certifying=True,
         other_objectives=("total_error_weight",),
         work=work,
+        forms=(OnMarginals(on_marginals, flops_per_pair=11e3),),
     ),
 )

@@ -1,4 +1,4 @@
-"""The tight-constraints mechanism of paper 004; on query matrices, truncated geometric noise.
+"""The mechanism of ElSalamouny et al. (POST 2013); on query matrices, truncated geometric noise.
 
 On a query matrix it applies where the answers of each query form a line: entries 0 and one
 other value a, so that n records give answers 0, a, ..., n a and one record moves an answer

@@ -23,8 +23,8 @@ _REDUCTION = 0.003
 
 
 @dataclass(frozen=True)
-class _Pace:
-    """How boldly steps are taken.
+class _StepLimits:
+    """How far steps may go.
 
     Attributes
     ----------
@@ -39,8 +39,8 @@ class _Pace:
     off_centre: float
 
 
-_EXACT = _Pace(to_boundary=0.999, off_centre=1000.0)
-_INEXACT = _Pace(to_boundary=0.95, off_centre=4.0)
+_EXACT = _StepLimits(to_boundary=0.999, off_centre=1000.0)
+_INEXACT = _StepLimits(to_boundary=0.95, off_centre=4.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,7 +183,7 @@ def _newton(program: Program[AnyPoint], at: _Iterate[AnyPoint], gap: float) -> _
     mass = x * _dual_residual(program, at)
     missing = 1.0 - program.groups.T @ x
     system = at.point.newton_system(complementarity, x[:, None] * program.groups)
-    pace = _EXACT if system.exact else _INEXACT
+    limits = _EXACT if system.exact else _INEXACT
 
     relative, _ = system.approximate(mass - complementarity, missing)
     slack_step = -slack * (1 + relative)
@@ -191,13 +191,13 @@ def _newton(program: Program[AnyPoint], at: _Iterate[AnyPoint], gap: float) -> _
     ahead = float(np.mean(x * (1 + length * relative) * (slack + length * slack_step)))
     correction = np.clip(x * relative * slack_step, -10 * mu, 10 * mu)
 
-    off_centre = gap > pace.off_centre * float(x @ slack) / at.point.nuclear_norm
+    off_centre = gap > limits.off_centre * float(x @ slack) / at.point.nuclear_norm
     centring = 1.0 if off_centre else max((ahead / mu) ** 3, _SMALLEST_CENTRING)
 
     target = centring * mu - complementarity - correction
     relative, change = system.solve(mass + target, missing, _REDUCTION)
     slack_step = target / x - slack * relative
-    longest = pace.to_boundary * _longest(relative, slack_step / slack)
+    longest = limits.to_boundary * _longest(relative, slack_step / slack)
     return _Step(relative, slack_step, change, min(1.0, longest), system.products)
 
 

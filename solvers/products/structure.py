@@ -1,7 +1,6 @@
-"""Which problems are a single Kronecker product, and the bounds of one."""
+"""Which problems are a single Kronecker product."""
 
-from collections.abc import Callable
-from math import prod
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -10,18 +9,31 @@ from workloads import from_matrix
 from workloads.operators import Kronecker
 
 
-def factors(problem: Problem) -> tuple[Problem, ...] | None:
-    """The factors of a single product with equal targets, each with unit targets, else None."""
+@dataclass(frozen=True, eq=False)
+class Product:
+    """A single Kronecker product with equal targets.
+
+    Attributes
+    ----------
+    problem : Problem
+        The whole.
+    parts : tuple of Problem
+        Its factors, each with unit targets.
+    target : float
+        The variance bound of every query.
+    """
+
+    problem: Problem
+    parts: tuple[Problem, ...]
+    target: float
+
+
+def product(problem: Problem) -> Product | None:
+    """The factors of a problem; None if it is no single product with equal targets."""
     operator, targets = problem.workload.operator, problem.targets
     if not isinstance(operator, Kronecker) or len(operator.terms) > 1:
         return None
     if not np.all(targets == targets[0]):
         return None
-    return tuple(as_problem(from_matrix(part, name="factor")) for part in operator.terms[0])
-
-
-def lower_bound(
-    problem: Problem, parts: tuple[Problem, ...], bound: Callable[[Problem], float]
-) -> float:
-    """A lower bound on Δ²: the product of those of the factors over the target."""
-    return prod(bound(part) for part in parts) / float(problem.targets[0])
+    parts = tuple(as_problem(from_matrix(part, name="factor")) for part in operator.terms[0])
+    return Product(problem, parts, float(targets[0]))

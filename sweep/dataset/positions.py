@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+import solvers
 import workloads
 from sweep.experiment.canonical import Scalar
 from sweep.grid.cells import Cell, Grid
@@ -16,8 +17,6 @@ from workloads.family import Kind
 
 Column = NDArray[Any]
 """One value for every cell of a grid, in the order of its cells."""
-
-_BASELINE = "CA"
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,14 +94,19 @@ class Positions:
 
     @cached_property
     def baseline_cells(self) -> NDArray[np.int64]:
-        """For every cell, the number of CA's cell of its problem, or -1.
+        """For every cell, the number of the cell of least total error of its problem, or -1.
 
-        CA under its own name comes before CA with options under another label.
+        A mechanism under its own name comes before one with options under another label.
         """
         cells = self.grid.cells
-        found = [number for number, cell in enumerate(cells) if cell.mechanism.name == _BASELINE]
+        known = solvers.all_mechanisms()
+        found = [
+            number
+            for number, cell in enumerate(cells)
+            if cell.mechanism.name in known and known[cell.mechanism.name].least_total_error
+        ]
         return self._partner(
-            sorted(found, key=lambda number: cells[number].coords.get("mechanism") != _BASELINE)
+            sorted(found, key=lambda n: cells[n].coords.get("mechanism") != cells[n].mechanism.name)
         )
 
     def scattered(self, column: Column, fill: Any) -> Column:

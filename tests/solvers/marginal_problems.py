@@ -3,9 +3,12 @@
 import numpy as np
 from hypothesis import strategies as st
 
+import solvers
 import workloads
 from solvers.problem import Problem
+from solvers.reductions.marginals import OnMarginals
 
+MECHANISMS = tuple(name for name, m in solvers.all_mechanisms().items() if m.form(OnMarginals))
 VALUES = (0.1, 1.0, 1.0, 2.5, 30.0)
 
 

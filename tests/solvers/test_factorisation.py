@@ -304,4 +304,4 @@ def test_an_error_of_another_size_is_drawn():
 
 
 def louder_operator(found):
-    return replace(found.noise.decoder, held=2 * found.noise.left)
+    return replace(found.noise.decoder, array=2 * found.noise.left)

@@ -1,4 +1,4 @@
-"""Gaussian noise of least Fisher information: Corollary 6, Theorem 4 and Example 4 of 003."""
+"""Least Fisher information: Corollary 6, Theorem 4, Example 4 of Farokhi and Sandberg."""
 
 import numpy as np
 import pytest
@@ -136,7 +136,7 @@ def test_example_4_loses_privacy_like_one_over_the_root_of_the_horizon():
 
 
 def test_personal_bound_is_the_inverse_squared_privacy_cost():
-    """(7) of 003: knowing all other cells, x_i is known no better than 1/I_ii."""
+    """Equation (7): knowing all other cells, x_i is known no better than 1/I_ii."""
     solution = solvers.solve("fisher", np.tril(np.ones((5, 5))))
     left = answer_covariance(solution)
     queries = solution.problem.workload.dense

@@ -29,7 +29,7 @@ def descent(queries, targets, count):
 
 def objective(visited, covariance):
     """Problem 4 by definition, with the exp that equation (8) misses."""
-    scaled, t = visited.iterate.scaled, visited.objective.t1
+    scaled, t = visited.iterate.queries, visited.objective.t1
     profile = np.diag(scaled.basis.T @ np.linalg.solve(covariance, scaled.basis))
     rows = scaled.rows.toarray() if sp.issparse(scaled.rows) else scaled.rows
     ratios = np.diag(rows @ covariance @ rows.T)

@@ -1,4 +1,4 @@
-"""The Gaussian mechanism: design.md section 2."""
+"""The Gaussian mechanism against its formula: noise of one variance on every query."""
 
 import numpy as np
 import pytest

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import solvers
 import workloads
-from solvers.mechanisms.primal_barrier import LARGEST_BYTES, system_bytes
+from solvers.mechanisms.interior_point import LARGEST_BYTES, system_bytes
 
 PUBLISHED = {2: 1.33, 4: 1.76, 8: 2.28, 16: 2.91, 64: 4.46}
 """Table 2 of arXiv v1, squared privacy costs of prefix queries."""
@@ -39,7 +39,7 @@ def test_two_prefix_cells_in_closed_form():
 
 
 def test_identity_and_total_in_closed_form():
-    """The check value of design.md section 4 for unit targets: 2d/(d + 1)."""
+    """With unit targets the optimum is 2d/(d + 1)."""
     solution = solvers.solve("interior-point", workloads.make("identity-sum", d=7))
     assert solution.squared_privacy_cost == pytest.approx(14 / 8, rel=2e-7)
 

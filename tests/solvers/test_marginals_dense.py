@@ -4,13 +4,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from marginal_problems import make, problems
+from marginal_problems import MECHANISMS, make, problems
 
 import solvers
-from solvers.marginals.forms import FORMS
 from solvers.marginals.noise import MarginalsNoise
 
-CLOSED = [name for name in FORMS if name not in ("optimal", "SM-II")]
+CLOSED = [name for name in MECHANISMS if name not in ("optimal", "SM-II")]
 
 
 def dense(name, problem, **options):
@@ -85,7 +84,7 @@ def test_soft_maxima_reach_the_optimum(problem):
 
 
 @settings(max_examples=40)
-@given(problems(), st.sampled_from(list(FORMS)))
+@given(problems(), st.sampled_from(list(MECHANISMS)))
 def test_the_mechanism_written_out_has_the_reported_numbers(problem, name):
     solution = structured(name, problem)
     basis, covariance = solution.basis, solution.covariance

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from marginal_problems import make, problems
+from marginal_problems import MECHANISMS, make, problems
 
 import solvers
 import workloads
+from solvers.marginals import structure
 
 
 def solve(name, problem, **options):
@@ -20,7 +21,7 @@ def solve(name, problem, **options):
 
 @pytest.mark.parametrize(("values", "expected"), [(2, 2.182453), (4, 3.471896), (6, 4.119431)])
 def test_all_one_and_two_way_marginals_of_three_attributes(values, expected):
-    """Values of design.md section 4."""
+    """The optimum of the query matrix, to seven digits."""
     solution = solvers.solve("optimal", workloads.make("marginals", attributes=3, values=values))
     assert solution.squared_privacy_cost == pytest.approx(expected, abs=6e-7 + 1e-6 * expected)
 
@@ -129,7 +130,7 @@ def test_renaming_attributes_changes_nothing(problem, random):
         [[order.index(i) for i in subset] for subset in operator.subsets],
         problem.targets[first],
     )
-    for name in solvers.marginals.FORMS:
+    for name in MECHANISMS:
         before, after = solve(name, problem), solve(name, moved)
         assert after.squared_privacy_cost == pytest.approx(before.squared_privacy_cost, rel=2e-3)
     assert solve("optimal", moved, tol=1e-9).squared_privacy_cost == pytest.approx(
@@ -140,7 +141,7 @@ def test_renaming_attributes_changes_nothing(problem, random):
 @settings(max_examples=25)
 @given(problems(), st.floats(1e-3, 1e3))
 def test_scaling_targets_divides_the_squared_cost(problem, factor):
-    for name in solvers.marginals.FORMS:
+    for name in MECHANISMS:
         base = solve(name, problem)
         scaled = solvers.solve(name, problem.workload, factor * problem.targets)
         assert factor * scaled.squared_privacy_cost == pytest.approx(
@@ -164,10 +165,10 @@ def test_one_marginal_less_or_one_target_looser_never_costs_more(problem):
 @settings(max_examples=25)
 @given(problems(), st.integers(0, 2**32 - 1))
 def test_any_weights_certify_and_no_mechanism_beats_them(problem, seed):
-    known = solvers.marginals.structure(problem)
+    known = structure(problem)
     weights = np.random.default_rng(seed).exponential(size=known.targets.size)
     bound = known.program.lower_bound(weights)
-    for name in solvers.marginals.FORMS:
+    for name in MECHANISMS:
         found = solve(name, problem)
         assert bound <= found.squared_privacy_cost * (1 + 1e-12)
         assert found.lower_bound <= found.squared_privacy_cost * (1 + 1e-12)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from marginal_problems import make, problems
+from marginal_problems import MECHANISMS, make, problems
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 
@@ -15,7 +15,6 @@ import solvers
 import workloads
 from solvers import certificate, newton_cg
 from solvers.marginals import soft_max, structure
-from solvers.marginals.forms import FORMS
 from solvers.marginals.noise import MarginalsNoise
 from solvers.marginals.optimum import minimise
 from solvers.optimiser import scalar_blocks
@@ -109,7 +108,7 @@ def test_a_level_is_problem_4(t):
     assert level.value(end.iterate) == pytest.approx(expected, rel=1e-8)
 
 
-@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("name", MECHANISMS)
 def test_solutions_travel_between_processes(name):
     solution = solvers.solve(name, make([2, 3], [[0], [1]], [1, 2]).workload, 2.0)
     copy = pickle.loads(pickle.dumps(solution))
@@ -155,7 +154,7 @@ def test_expected_work_goes_by_the_marginals_not_by_the_domain():
     small = workloads.make("marginals", attributes=30, values=2, orders=[2])
     large = workloads.make("marginals", attributes=30, values=1000, orders=[2])
     dense = workloads.make("prefix", d=64)
-    for name in FORMS:
+    for name in MECHANISMS:
         assert solvers.expected_work(name, small) == solvers.expected_work(name, large)
         assert solvers.expected_work(name, large).bytes < 1e9
         own = solvers.all_mechanisms()[name].work(64, 64)

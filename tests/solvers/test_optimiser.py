@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 import solvers
 from solvers import dual
-from solvers.backtracking import backtrack
+from solvers.backtracking import backtrack, sufficient_decrease
 from solvers.factors import factorise
 from solvers.optimiser import Block, MatrixBlocks
 from solvers.optimiser.low_rank_system import LowRankSystem
@@ -57,6 +57,29 @@ def test_backtracking_takes_the_first_length_that_is_accepted():
     assert backtrack(attempt, 1.0, shrink=0.5, least=0.01) == ("there", 3)
     assert tried == [1.0, 0.5, 0.25]
     assert backtrack(attempt, 1.0, shrink=0.5, least=0.4) == (None, 2)
+
+
+def test_a_decrease_is_sufficient_by_armijos_rule():
+    """From 1 along -1 on x²/2: the decrease of a step of length t is t - t²/2, its slope -1."""
+
+    def along(length):
+        return 1 - length if length < 1 else None
+
+    def found(sufficient, slope=-1.0, shrink=0.5):
+        return sufficient_decrease(
+            along, lambda x: x**2 / 2, 0.5, slope, sufficient=sufficient, shrink=shrink, least=0.1
+        )
+
+    assert found(0.7) == 0.5
+    assert found(0.8) == 0.75
+    assert found(0.99) is None
+    assert found(0.7, slope=0.0) is None
+
+
+def test_what_is_spent_ends_a_loop_whatever_it_has_reached():
+    assert Stopping(1e-3, 5).spent(4) is None
+    assert Stopping(1e-3, 5).spent(5) is Stop.EXHAUSTED
+    assert Stopping(1e-3, 5, Deadline.after(0.0)).spent(0) is Stop.TIMED_OUT
 
 
 class Census:

@@ -115,21 +115,7 @@ def test_limits():
     assert privacy.delta(1.0, privacy.epsilon(1.0, 0.05)) == pytest.approx(0.05, rel=1e-12)
 
 
-def test_rho_is_half_the_squared_cost():
-    assert privacy.rho(3.0) == 4.5
-
-
 @pytest.mark.parametrize(("epsilon", "delta"), [(-1, 0.1), (1, 0), (1, 1), (1, np.nan)])
 def test_impossible_budgets_are_refused(epsilon, delta):
     with pytest.raises(ValueError, match="must"):
         privacy.privacy_cost(epsilon, delta)
-
-
-def test_refined_ordering_looks_past_equal_entries():
-    first, second = np.array([1.0, 2.0, 1.0]), np.array([2.0, 2.0, 1.0])
-    assert privacy.compare_profiles(first, second).order == -1
-    assert privacy.compare_profiles(second, first).order == 1
-    assert privacy.compare_profiles(first, second).entry == 1
-    assert privacy.compare_profiles(first, first[::-1]).order == 0
-    with pytest.raises(ValueError, match="shapes"):
-        privacy.compare_profiles(first, second[:2])

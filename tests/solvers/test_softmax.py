@@ -24,13 +24,13 @@ def example(seed, t=2.0, weight=0.1):
     root = rng.normal(size=(k, k))
     inputs = reference.Inputs(basis, left, targets, weight)
     objective = softmax.plain(weight * targets).sharpened(t, 1.5 * t)
-    scaled = fixed_basis.Scaled(basis, left / np.sqrt(targets)[:, None])
-    return inputs, objective, fixed_basis.iterate(scaled, root @ root.T + np.eye(k))
+    queries = fixed_basis.QueriesInBasis(basis, left / np.sqrt(targets)[:, None])
+    return inputs, objective, fixed_basis.iterate(queries, root @ root.T + np.eye(k))
 
 
 def adapted(at):
     """The same covariance, but for scale, in a basis of its own."""
-    return adapted_basis.first(Factors(Explicit(at.scaled.rows), at.scaled.basis), at.covariance)
+    return adapted_basis.first(Factors(Explicit(at.queries.rows), at.queries.basis), at.covariance)
 
 
 def settings_of(**changes):
@@ -167,7 +167,7 @@ def test_a_step_decreases_and_stays_positive_definite(seed):
     )
     assert objective.value(moved) < objective.value(at)
     assert np.linalg.eigvalsh(moved.covariance).min() > 0
-    fresh = fixed_basis.iterate(at.scaled, moved.covariance)
+    fresh = fixed_basis.iterate(at.queries, moved.covariance)
     np.testing.assert_allclose(moved.ratios, fresh.ratios, rtol=1e-10)
 
 

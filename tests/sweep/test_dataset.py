@@ -132,7 +132,7 @@ def test_budgets_are_those_of_the_privacy_module(cells):
     found = derived(grid(one), ok(one, 2.0, 1.0), epsilon=(0.5, 2.0)).squeeze()
     for delta in (1e-5, 1e-9):
         least = float(found.epsilon_at_targets.sel(delta=delta))
-        # design.md section 4: the condition holds with equality at the least epsilon
+        # the exact condition of solvers.privacy holds with equality at the least epsilon
         assert privacy.delta(math.sqrt(2.0), least) == pytest.approx(delta, rel=1e-8)
         for epsilon in (0.5, 2.0):
             ratio = float(found.variance_ratio_at_budget.sel(epsilon=epsilon, delta=delta))

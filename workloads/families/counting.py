@@ -14,10 +14,10 @@ def build(n: int) -> QueryGraph:
     return on_grid("counting", within(n + 1, 1), (n + 1,))
 
 
-def within(answers: int, reach: int) -> Relation:
-    """Which of the whole numbers below ``answers`` differ by at most ``reach``."""
+def within(answers: int, distance: int) -> Relation:
+    """Which of the whole numbers below ``answers`` differ by at most ``distance``."""
     number = np.arange(answers)
-    near: Relation = np.abs(number[:, None] - number) <= reach
+    near: Relation = np.abs(number[:, None] - number) <= distance
     return near
 
 

@@ -20,18 +20,18 @@ def build(path: FilePath, array: str | None = None) -> Workload:
     ``array`` names the array in a .npz that holds several.
     """
     try:
-        held = load(path)
+        content = load(path)
     except (OSError, ValueError, EOFError, RuntimeError, zipfile.BadZipFile) as error:
         raise WorkloadError(
             f"workload 'file': {path!r} cannot be read ({reading_trouble(error)}); expected a .npy "
             "or .npz file that numpy.save, numpy.savez or scipy.sparse.save_npz wrote"
         ) from error
-    if isinstance(held, np.ndarray):
-        return from_matrix(held, "file")
-    with held:
-        if array is None and {"format", "shape"} <= set(held.files):
+    if isinstance(content, np.ndarray):
+        return from_matrix(content, "file")
+    with content:
+        if array is None and {"format", "shape"} <= set(content.files):
             return from_matrix(_sparse(path), "file")
-        return from_matrix(_member(path, held, array), "file")
+        return from_matrix(_member(path, content, array), "file")
 
 
 def _sparse(path: str) -> sp.csr_array:
@@ -44,8 +44,8 @@ def _sparse(path: str) -> sp.csr_array:
         ) from error
 
 
-def _member(path: str, held: np.lib.npyio.NpzFile, array: str | None) -> NDArray[np.generic]:
-    names = list(held.files)
+def _member(path: str, content: np.lib.npyio.NpzFile, array: str | None) -> NDArray[np.generic]:
+    names = list(content.files)
     if array is None and len(names) != 1:
         raise WorkloadError(
             f"workload 'file': {path!r} holds {len(names)} arrays; name one with array: "
@@ -57,7 +57,7 @@ def _member(path: str, held: np.lib.npyio.NpzFile, array: str | None) -> NDArray
             f"workload 'file': {path!r} holds no array {chosen!r}; {nearest(chosen, names)}"
         )
     try:
-        member: NDArray[np.generic] = held[chosen]
+        member: NDArray[np.generic] = content[chosen]
     except (OSError, ValueError, zipfile.BadZipFile) as error:
         raise WorkloadError(
             f"workload 'file': array {chosen!r} of {path!r} cannot be read ({error})"

@@ -16,7 +16,7 @@ class Cumulative:
 
     T is lower triangular with ones: ``(T x)_i = x_0 + ... + x_i``. The range [a, b] is
     the row of D with 1 at b and -1 at a - 1. Products take O(d + nnz(D)), the Gram matrix
-    and the quadratic forms O(d² + nnz(D)), where a held W takes O(m d) and O(m d²). Both
+    and the quadratic forms O(d² + nnz(D)), where W written out takes O(m d) and O(m d²). Both
     are differences of sums: their rounding errors are relative to the largest sum.
 
     Attributes
@@ -101,14 +101,14 @@ class Cumulative:
     @cached_property
     def _slots(self) -> tuple[Indices, Array]:
         """Columns and values of D's entries, one array row for each slot of the fullest row."""
-        held = self.differences
-        counts = np.diff(held.indptr)
-        rows = np.repeat(np.arange(held.shape[0]), counts)
-        slot = np.arange(held.nnz) - np.repeat(held.indptr[:-1], counts)
-        columns = np.zeros((int(counts.max()), held.shape[0]), dtype=np.intp)
+        differences = self.differences
+        counts = np.diff(differences.indptr)
+        rows = np.repeat(np.arange(differences.shape[0]), counts)
+        slot = np.arange(differences.nnz) - np.repeat(differences.indptr[:-1], counts)
+        columns = np.zeros((int(counts.max()), differences.shape[0]), dtype=np.intp)
         values = np.zeros(columns.shape)
-        columns[slot, rows] = held.indices
-        values[slot, rows] = held.data
+        columns[slot, rows] = differences.indices
+        values[slot, rows] = differences.data
         return columns, values
 
     def _pairs(self) -> Iterator[tuple[Indices, Indices, Array]]:

@@ -1,4 +1,4 @@
-"""A query matrix that is held in memory."""
+"""A query matrix, written out."""
 
 from dataclasses import dataclass
 
@@ -11,29 +11,29 @@ from workloads.operators.protocol import Array, Indices, Matrix, refuse_above_li
 
 @dataclass(frozen=True, eq=False)
 class Explicit:
-    """A matrix that is held: dense (float64, C order) or CSR."""
+    """A matrix that is written out: dense (float64, C order) or CSR."""
 
-    held: Matrix
+    array: Matrix
 
     @property
     def shape(self) -> tuple[int, int]:
         """(m, d)."""
-        m, d = self.held.shape
+        m, d = self.array.shape
         return int(m), int(d)
 
     @property
     def form_work(self) -> int:
         """Operations, roughly, of one `gram` and one `quadratic_forms`."""
         m, d = self.shape
-        return d * (int(self.held.nnz) if sp.issparse(self.held) else m * d)
+        return d * (int(self.array.nnz) if sp.issparse(self.array) else m * d)
 
     def apply(self, x: Array) -> Array:
         """``W @ x``."""
-        return np.asarray(self.held @ x)
+        return np.asarray(self.array @ x)
 
     def apply_transposed(self, y: Array) -> Array:
         """``W.T @ y``."""
-        return np.asarray(self.held.T @ y)
+        return np.asarray(self.array.T @ y)
 
     def gram(self, weights: Array | None = None) -> Array:
         """``W.T @ diag(weights) @ W``; a symmetric product where no weight is negative."""
@@ -43,32 +43,32 @@ class Explicit:
             f"a {d} x {d} Gram matrix",
             "use a mechanism that works on the workload's structure",
         )
-        if sp.issparse(self.held):
-            weighted = self.held if weights is None else sp.diags_array(weights) @ self.held
-            return np.asarray((self.held.T @ weighted).todense())
+        if sp.issparse(self.array):
+            weighted = self.array if weights is None else sp.diags_array(weights) @ self.array
+            return np.asarray((self.array.T @ weighted).todense())
         if weights is None:
-            return self.held.T @ self.held
+            return self.array.T @ self.array
         if np.all(weights >= 0):
-            rooted = np.sqrt(weights)[:, None] * self.held
+            rooted = np.sqrt(weights)[:, None] * self.array
             return rooted.T @ rooted
-        return self.held.T @ (weights[:, None] * self.held)
+        return self.array.T @ (weights[:, None] * self.array)
 
     def quadratic_forms(self, symmetric: Array) -> Array:
         """``diag(W @ symmetric @ W.T)``, in O(d nnz(W))."""
-        if sp.issparse(self.held):
+        if sp.issparse(self.array):
             moved = self.apply(symmetric)
-            entries = self.held.tocoo()
+            entries = self.array.tocoo()
             rows, columns = entries.coords
             terms = entries.data * moved[rows, columns]
             return np.bincount(rows, terms, minlength=self.shape[0]).astype(np.float64)
-        forms: Array = np.einsum("ij,ij->i", self.held, product(self.held, symmetric))
+        forms: Array = np.einsum("ij,ij->i", self.array, product(self.array, symmetric))
         return forms
 
     def squared_row_norms(self) -> Array:
         """Squared 2-norm of every query."""
-        if sp.issparse(self.held):
-            return np.asarray(self.held.power(2).sum(axis=1), dtype=np.float64)
-        norms: Array = np.einsum("ij,ij->i", self.held, self.held)
+        if sp.issparse(self.array):
+            return np.asarray(self.array.power(2).sum(axis=1), dtype=np.float64)
+        norms: Array = np.einsum("ij,ij->i", self.array, self.array)
         return norms
 
     def squared_column_norms(self, weights: Array | None = None) -> Array:
@@ -77,12 +77,12 @@ class Explicit:
 
     def rows(self, at: Indices) -> Array:
         """The queries with these numbers, dense, shape (len(at), d)."""
-        chosen = self.held[at]
+        chosen = self.array[at]
         return chosen.toarray() if sp.issparse(chosen) else chosen
 
     def matrix(self) -> Matrix:
-        """W as it is held."""
-        return self.held
+        """W, dense or CSR."""
+        return self.array
 
     def _squares(self) -> Matrix:
-        return self.held.power(2) if sp.issparse(self.held) else np.square(self.held)
+        return self.array.power(2) if sp.issparse(self.array) else np.square(self.array)

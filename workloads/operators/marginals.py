@@ -116,7 +116,7 @@ class Marginals:
 
     def matrix(self) -> Matrix:
         """W as CSR."""
-        return self._explicit.held
+        return self._explicit.array
 
     @cached_property
     def _explicit(self) -> Explicit:

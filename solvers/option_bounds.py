@@ -1,4 +1,4 @@
-"""The ranges of the options that mean the same in every mechanism that has them."""
+"""The bounds of the options that mean the same in every mechanism that has them."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -8,22 +8,22 @@ from typing import Any, NamedTuple
 from solvers.errors import OptionError
 
 
-class _Range(NamedTuple):
+class _Bounds(NamedTuple):
     valid: Callable[[float], bool]
     expected: str
     whole: bool = False
 
 
-_NOT_NEGATIVE = _Range(lambda x: 0 <= x < math.inf, "a number of at least 0")
-_POSITIVE = _Range(lambda x: 0 < x < math.inf, "a positive finite number")
-_SHARE = _Range(lambda x: 0 < x < 1, "a number between 0 and 1")
-_COUNT = _Range(lambda x: x >= 0, "a whole number of at least 0", whole=True)
+_NOT_NEGATIVE = _Bounds(lambda x: 0 <= x < math.inf, "a number of at least 0")
+_POSITIVE = _Bounds(lambda x: 0 < x < math.inf, "a positive finite number")
+_SHARE = _Bounds(lambda x: 0 < x < 1, "a number between 0 and 1")
+_COUNT = _Bounds(lambda x: x >= 0, "a whole number of at least 0", whole=True)
 
-_RANGES: Mapping[str, _Range] = {
+_BOUNDS: Mapping[str, _Bounds] = {
     "tol": _NOT_NEGATIVE,
     "tol2": _NOT_NEGATIVE,
     "total_error_weight": _NOT_NEGATIVE,
-    "time_limit": _Range(lambda x: x >= 0, "a number of at least 0"),
+    "time_limit": _Bounds(lambda x: x >= 0, "a number of at least 0"),
     "epsilon": _POSITIVE,
     "theta": _POSITIVE,
     "nttol": _POSITIVE,
@@ -31,22 +31,22 @@ _RANGES: Mapping[str, _Range] = {
     "first_t": _POSITIVE,
     "sigma": _SHARE,
     "beta": _SHARE,
-    "mu": _Range(lambda x: 1 < x < math.inf, "more than 1: the sharpness must grow"),
+    "mu": _Bounds(lambda x: 1 < x < math.inf, "more than 1: the sharpness must grow"),
     "max_iterations": _COUNT,
     "seed": _COUNT,
-    "max_cg": _Range(lambda x: x >= 1, "a whole number of at least 1", whole=True),
+    "max_cg": _Bounds(lambda x: x >= 1, "a whole number of at least 1", whole=True),
 }
 
 
 def check(mechanism: str, options: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
-    """Refuse options of a wrong kind or out of range.
+    """Refuse options of a wrong kind or out of bounds.
 
     Parameters
     ----------
     mechanism : str
         Whose options they are, for the message.
     options : Mapping[str, object]
-        By name; those that have no range here are the mechanism's own to check.
+        By name; those that have no bounds here are the mechanism's own to check.
     defaults : Mapping[str, object]
         Of all options: one may be None where that is its default.
 
@@ -55,7 +55,7 @@ def check(mechanism: str, options: Mapping[str, Any], defaults: Mapping[str, Any
     OptionError
     """
     for name, value in options.items():
-        known = _RANGES.get(name)
+        known = _BOUNDS.get(name)
         if known is None or (value is None and defaults[name] is None):
             continue
         right_kind = isinstance(value, Integral if known.whole else Real)

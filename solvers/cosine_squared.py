@@ -17,7 +17,7 @@ class CosineSquared:
     """Density proportional to ``exp(tilt w) cos²(π (w - middle) / width)`` on an interval.
 
     Without tilt it has the least Fisher information of all noises on the interval
-    (Corollaries 1 and 3 of paper 003). The tilt is the logarithmic slope p'(x)/p(x) of the
+    (Farokhi and Sandberg, Corollaries 1 and 3). The tilt is the logarithmic slope p'(x)/p(x) of the
     weight of Corollary 4; where that is constant the density does not depend on x.
 
     Corollary 4 prints ``exp(-p'/p (w + x))``. Its x drops out of the normalised density; its
@@ -70,11 +70,6 @@ class CosineSquared:
         return float(self.width**2 / 4 * spread)
 
     @property
-    def second_moment(self) -> float:
-        """E w²: the quality Q of one coordinate. Corollary 2 (ii) prints it for lower = 0."""
-        return self.variance + self.mean**2
-
-    @property
     def fisher_information(self) -> float:
         """About a shift of the density: ``4 π² / width² + tilt²``."""
         return float(4 * np.pi**2 / self.width**2 + self.tilt**2)
@@ -83,23 +78,6 @@ class CosineSquared:
     def cramer_rao_bound(self) -> float:
         """Least variance of an unbiased estimate of x from x + w."""
         return 1.0 / self.fisher_information
-
-    def fisher_information_at(self, slope_of_tilt: float) -> float:
-        """About x, where the tilt is a function of x with this derivative at x.
-
-        ``4 π² / width² + tilt² + 2 tilt' + tilt'² variance``, by parts from the score
-        ``-d/dw log density + tilt' (w - mean)``.
-
-        Parameters
-        ----------
-        slope_of_tilt : float
-            The derivative of the tilt at x; with the tilt of this density.
-
-        Returns
-        -------
-        float
-        """
-        return self.fisher_information + 2 * slope_of_tilt + slope_of_tilt**2 * self.variance
 
     def density(self, w: ArrayLike) -> Float:
         """The probability density; zero outside the interval."""

@@ -9,7 +9,7 @@ minimisers of
 (Convex Optimization, section 11.3) while t grows by a constant factor. On that path the gap
 is exactly (d + m)/t. The answer is certified without it: the multipliers p_i = 1/(s - g_i)
 and q_j = 1/(1 - h_j), moved along the Newton step and scaled to sum to one, bound the optimum
-from below by the squared nuclear norm of diag(q/c)^1/2 W diag(p)^1/2 (design.md section 4),
+from below by the squared nuclear norm of diag(q/c)^1/2 W diag(p)^1/2 (docs/optimal.md),
 taken from W directly.
 
 Where the paper leaves a choice open:
@@ -31,12 +31,13 @@ from functools import cached_property
 import numpy as np
 import scipy.linalg as sla
 
+from solvers.backtracking import sufficient_decrease
 from solvers.dual import Weights
 from solvers.errors import NotApplicableError
 from solvers.mechanism import Mechanism, Work
 from solvers.problem import Problem
 from solvers.solution import Solution, from_root, quadratic_forms
-from solvers.stopping import Deadline
+from solvers.stopping import Deadline, Stop, Stopping
 from workloads.operators import Array
 
 LARGEST_BYTES = 4 * 2**30
@@ -128,14 +129,14 @@ def solve(
     NotApplicableError
         If the Newton system would not fit in memory.
     """
-    deadline = Deadline.after(time_limit)
+    stopping = Stopping(tol, max_iterations, Deadline.after(time_limit))
     m, d = problem.workload.shape
     _refuse_too_large(problem.factors.rank, m, d, problem.workload.name)
     point, unit = _start(problem)
     t, iterations = (d + m) / point.bound, 0
     best, proof = point, point.multipliers
     lower = _lower_bound(problem, *proof) / unit
-    while best.value > lower * (1 + tol) and iterations < max_iterations and not deadline.passed:
+    while (stop := stopping.reason(lower, best.value, iterations)) is None:
         step = _newton_step(point, t)
         if step is None:
             break
@@ -151,7 +152,6 @@ def solve(
         best = min(best, point, key=lambda at: at.value)
         if step.decrement < _CENTRED:
             t *= _GROWTH
-    converged = best.value <= lower * (1 + tol)
     return from_root(
         "interior-point",
         problem,
@@ -161,8 +161,8 @@ def solve(
         known_lower_bound=lower * unit,
         weights=Weights(*proof),
         iterations=iterations,
-        converged=converged,
-        timed_out=deadline.passed and not converged,
+        converged=best.value <= lower * (1 + tol),
+        timed_out=stop is Stop.TIMED_OUT,
     )
 
 
@@ -260,25 +260,29 @@ def _newton_step(point: _Point, t: float) -> _Step | None:
 
 def _line_search(step: _Step, t: float) -> _Point | None:
     """Backtracking from the whole step; None where no step is long enough."""
-    origin, length = step.origin, 1.0
-    start = origin.barrier(t)
-    while length > _SHORTEST_STEP:
+    origin = step.origin
+
+    def along(length: float) -> _Point | None:
         try:
             lower = sla.cholesky(np.eye(len(step.change)) + length * step.change, lower=True)
         except sla.LinAlgError:
-            length /= 2
-            continue
+            return None
         moved = _Point(
             origin.lower @ lower,
             origin.bound + length * step.bound_change,
             sla.solve_triangular(lower, origin.whitened, lower=True),
             origin.queries @ lower,
         )
-        enough = start - _SUFFICIENT * length * step.decrement
-        if moved.feasible and moved.barrier(t) <= enough:
-            return moved
-        length /= 2
-    return None
+        return moved if moved.feasible else None
+
+    return sufficient_decrease(
+        along,
+        lambda moved: moved.barrier(t),
+        origin.barrier(t),
+        -step.decrement,
+        sufficient=_SUFFICIENT,
+        least=_SHORTEST_STEP,
+    )
 
 
 def work(m: int, d: int) -> Work:

@@ -1,0 +1,168 @@
+"""What a reduction is, and the one rule by which a problem finds its own.
+
+A reduction knows a kind of problem that is solved as something smaller than its query matrix:
+marginals in subset variables, a Kronecker product factor by factor. They are tried in order, and
+the last one, the query matrix itself, takes whatever fits in memory.
+"""
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from solvers import reductions as _package
+from solvers.errors import NotApplicableError
+from solvers.mechanism import Mechanism, Work
+from solvers.problem import Problem
+from workloads import Workload
+
+if TYPE_CHECKING:
+    from solvers.solution import Solution
+
+Options = Mapping[str, Any]
+"""Options of a solve by name."""
+
+
+@dataclass(frozen=True)
+class Obstacle:
+    """Why a reduction does not take a solve of its own kind.
+
+    Attributes
+    ----------
+    reason : str
+        The end of the sentence "It cannot be solved: ...".
+    """
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """A kind of problem, and what is smaller than the query matrix there.
+
+    Attributes
+    ----------
+    name : str
+        What the problem is solved as.
+    order : int
+        Those of a smaller number are tried first; the query matrix is number 100.
+    accepts : callable
+        ``accepts(problem)`` returns the smaller problem, of any type; None if the problem is of
+        another kind, an `Obstacle` if it is of this kind and yet cannot be made smaller.
+    obstacle : callable
+        ``obstacle(mechanism, options) -> Obstacle | None``: why a mechanism with these options is
+        not solved so; None if it is. Options that are left out have their defaults.
+    solve : callable
+        ``solve(mechanism, smaller, options) -> Solution`` of the whole problem.
+    lower_bound : callable
+        ``lower_bound(smaller, tol, max_iterations, time_limit)``: a certified lower bound on the
+        Δ² of the whole problem.
+    work : callable
+        ``work(mechanism, workload, options) -> Work | None``: what a solve takes at equal targets
+        in each group of queries; None if the workload is of another kind.
+    """
+
+    name: str
+    order: int
+    accepts: Callable[[Problem], Any]
+    obstacle: Callable[[Mechanism, Options], Obstacle | None]
+    solve: Callable[[Mechanism, Any, Options], "Solution"]
+    lower_bound: Callable[[Any, float, int, float | None], float]
+    work: Callable[[Mechanism, Workload, Options], Work | None]
+
+
+@cache
+def all_reductions() -> tuple[Reduction, ...]:
+    """``REDUCTION`` of each module of `solvers.reductions`, in the order of the rule."""
+    modules = (
+        importlib.import_module(f"{_package.__name__}.{module.name}")
+        for module in pkgutil.iter_modules(_package.__path__)
+    )
+    return tuple(sorted((m.REDUCTION for m in modules), key=lambda r: (r.order, r.name)))
+
+
+def solve(mechanism: Mechanism, problem: Problem, options: Options) -> "Solution":
+    """Solve a problem by the first reduction that takes it.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        The mechanism asked for.
+    problem : Problem
+        The workload and its targets.
+    options : Mapping[str, object]
+        All options of the solve, defaults included.
+
+    Returns
+    -------
+    Solution
+
+    Raises
+    ------
+    NotApplicableError
+        If none takes it; the message says what is in the way of each that could.
+    """
+    obstacles: list[Obstacle] = []
+    for reduction in all_reductions():
+        smaller = reduction.accepts(problem)
+        if smaller is None:
+            continue
+        obstacle = reduction.obstacle(mechanism, options)
+        if obstacle is None and isinstance(smaller, Obstacle):
+            obstacle = smaller
+        if obstacle is None:
+            return reduction.solve(mechanism, smaller, options)
+        obstacles.append(obstacle)
+    raise _refusal(mechanism.name, problem, obstacles)
+
+
+def lower_bound(
+    problem: Problem, tol: float, max_iterations: int, time_limit: float | None
+) -> float:
+    """A certified lower bound on Δ², by the first reduction that accepts the problem.
+
+    Parameters
+    ----------
+    problem : Problem
+        The workload and its targets.
+    tol : float
+        How far below the optimum it may lie, relatively, if there are steps and time enough.
+    max_iterations : int
+        Newton steps at most.
+    time_limit : float or None
+        In seconds.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    NotApplicableError
+        If none accepts it.
+    """
+    obstacles: list[Obstacle] = []
+    for reduction in all_reductions():
+        smaller = reduction.accepts(problem)
+        if isinstance(smaller, Obstacle):
+            obstacles.append(smaller)
+        elif smaller is not None:
+            return reduction.lower_bound(smaller, tol, max_iterations, time_limit)
+    raise _refusal("a certified lower bound", problem, obstacles)
+
+
+def expected_work(mechanism: Mechanism, workload: Workload, options: Options) -> Work:
+    """What one solve takes by the first reduction that takes it, at equal targets."""
+    works = (
+        reduction.work(mechanism, workload, options)
+        for reduction in all_reductions()
+        if reduction.obstacle(mechanism, options) is None
+    )
+    return next(work for work in works if work is not None)
+
+
+def _refusal(what: str, problem: Problem, obstacles: list[Obstacle]) -> NotApplicableError:
+    reasons = ", and ".join(obstacle.reason for obstacle in reversed(obstacles))
+    return NotApplicableError(f"{what} on {problem.size}: {reasons}")

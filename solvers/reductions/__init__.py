@@ -1,0 +1,1 @@
+"""One module for each reduction; each defines ``REDUCTION``, a `solvers.reduction.Reduction`."""

@@ -1,0 +1,110 @@
+"""Kronecker products with equal targets, solved factor by factor (`solvers.products`).
+
+It takes the mechanisms that declare that they are products: `Multiplicative` among their ``forms``.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from solvers import reduction
+from solvers.dual import Weights
+from solvers.factorisation import Factorisation
+from solvers.mechanism import Mechanism, Work
+from solvers.products.noise import ProductNoise, kron
+from solvers.products.structure import Product, product
+from solvers.reduction import Obstacle, Options, Reduction
+from solvers.solution import Solution
+from solvers.stopping import Deadline
+from workloads import Workload
+from workloads.operators import Kronecker
+from workloads.workload import LARGEST_LISTED
+
+_SHARED_OPTIONS = frozenset({"tol", "max_iterations", "time_limit", "start"})
+
+
+@dataclass(frozen=True)
+class Multiplicative:
+    """On a product with equal targets the mechanism is the product of itself on the factors.
+
+    So it is with its options at their defaults, but for ``tol``, ``max_iterations`` and
+    ``time_limit``, which the factors share, and ``start``, which is not used.
+    """
+
+
+def _obstacle(mechanism: Mechanism, options: Options) -> Obstacle | None:
+    if mechanism.form(Multiplicative) is None:
+        return Obstacle("on a product it is not the product of itself on the factors")
+    changed = mechanism.first_changed(options, other_than=_SHARED_OPTIONS)
+    if changed is None:
+        return None
+    return Obstacle(f"option {changed!r} needs the query matrix; leave it at its default")
+
+
+def _solve(mechanism: Mechanism, smaller: Product, options: Options) -> Solution:
+    parts = smaller.parts
+    given = {name: value for name, value in options.items() if name != "start"}
+    if "tol" in given:
+        given["tol"] = float(np.expm1(np.log1p(given["tol"]) / len(parts)))
+    deadline = Deadline.after(given.get("time_limit"))
+    solved: list[Solution] = []
+    noises: list[Factorisation] = []
+    for part in parts:
+        if "time_limit" in given:
+            given["time_limit"] = deadline.remaining
+        found = mechanism.solver("matrix")(part, **given).confirmed()
+        solved.append(found)
+        noises.append(found.noise)
+    bounds = [part.known_lower_bound for part in solved]
+    known = prod(bound for bound in bounds if bound is not None) / smaller.target
+    return Solution(
+        mechanism.name,
+        smaller.problem,
+        ProductNoise(tuple(noises), smaller.target),
+        known_lower_bound=None if None in bounds else known,
+        iterations=sum(part.iterations for part in solved),
+        converged=all(part.converged for part in solved),
+        timed_out=any(part.timed_out for part in solved),
+        notes={"factors": len(parts)},
+        weights=_weights([part.weights for part in solved]),
+    )
+
+
+def _weights(weights: Sequence[Weights | None]) -> Weights | None:
+    """The weights that prove the product of the factors' bounds; none of over 10^7 entries."""
+    known = [one for one in weights if one is not None]
+    columns, queries = [one.p for one in known], [one.q for one in known]
+    largest = max(prod(p.size for p in columns), prod(q.size for q in queries))
+    if len(known) < len(weights) or largest > LARGEST_LISTED:
+        return None
+    return Weights(kron(columns), kron(queries))
+
+
+def _lower_bound(
+    smaller: Product, tol: float, max_iterations: int, time_limit: float | None
+) -> float:
+    deadline, share = Deadline.after(time_limit), tol / len(smaller.parts)
+    bounds = (
+        reduction.lower_bound(part, share, max_iterations, deadline.remaining)
+        for part in smaller.parts
+    )
+    return prod(bounds) / smaller.target
+
+
+def _work(mechanism: Mechanism, workload: Workload, options: Options) -> Work | None:
+    """That of all factors, one after the other."""
+    operator = workload.operator
+    if not isinstance(operator, Kronecker) or len(operator.terms) > 1:
+        return None
+    shapes = [(int(part.shape[0]), int(part.shape[1])) for part in operator.terms[0]]
+    works = [mechanism.expected_work(rows, columns, options) for rows, columns in shapes]
+    m, d = workload.shape
+    stored = 8.0 * (m if m <= LARGEST_LISTED else 1) + 8.0 * (d if d <= LARGEST_LISTED else 1)
+    return Work(sum(w.flops for w in works), stored + max(w.bytes for w in works))
+
+
+REDUCTION = Reduction(
+    "Kronecker product, factor by factor", 20, product, _obstacle, _solve, _lower_bound, _work
+)

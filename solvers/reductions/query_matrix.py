@@ -1,0 +1,47 @@
+"""The query matrix itself, or its structure where that pays: what no other reduction takes.
+
+Whether a solve keeps the structure of the queries is up to `Problem.factors`, so that closed
+forms that need no factorisation make none.
+"""
+
+from solvers import dual, factors
+from solvers.mechanism import Mechanism, Work
+from solvers.problem import Problem
+from solvers.reduction import Obstacle, Options, Reduction
+from solvers.solution import Solution
+from workloads import Workload
+from workloads.operators import LARGEST_MATRIX_BYTES, Marginals
+
+
+def _accepts(problem: Problem) -> Problem | Obstacle:
+    """Any problem but marginals too large to write out: theirs is the one operator of any size."""
+    m, d = problem.workload.shape
+    large = 8 * d * max(m, d) > LARGEST_MATRIX_BYTES
+    if large and isinstance(problem.workload.operator, Marginals):
+        return Obstacle("too large for query matrices")
+    return problem
+
+
+def _obstacle(mechanism: Mechanism, options: Options) -> None:
+    return None
+
+
+def _solve(mechanism: Mechanism, problem: Problem, options: Options) -> Solution:
+    found: Solution = mechanism.solver("matrix")(problem, **options)
+    return found
+
+
+def _lower_bound(
+    problem: Problem, tol: float, max_iterations: int, time_limit: float | None
+) -> float:
+    return dual.optimum(
+        problem.factors, tol=tol, max_iterations=max_iterations, time_limit=time_limit
+    ).lower
+
+
+def _work(mechanism: Mechanism, workload: Workload, options: Options) -> Work:
+    structured = factors.form_work(workload) if mechanism.uses_structure else None
+    return mechanism.expected_work(int(workload.m), int(workload.d), options, structured)
+
+
+REDUCTION = Reduction("query matrix", 100, _accepts, _obstacle, _solve, _lower_bound, _work)

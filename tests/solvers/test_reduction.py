@@ -1,0 +1,60 @@
+"""The one rule of reductions: tried in order, the query matrix last, every refusal explained."""
+
+import numpy as np
+import pytest
+
+import solvers
+import workloads
+from solvers import reduction
+from solvers.problem import as_problem
+
+MARGINALS = workloads.make("marginals", attributes=2, values=[2, 3])
+PRODUCT = workloads.make("kronecker", terms=[["prefix:4", "prefix:3"]])
+RANGES = workloads.make("range", d=8)
+
+
+def accepting(workload, targets=None):
+    problem = as_problem(workload, targets)
+    smaller = {r.name.split()[0]: r.accepts(problem) for r in solvers.all_reductions()}
+    return [
+        name
+        for name, found in smaller.items()
+        if found is not None and not isinstance(found, reduction.Obstacle)
+    ]
+
+
+def test_the_query_matrix_is_last_and_takes_everything_that_fits():
+    assert solvers.all_reductions()[-1].name == "query matrix"
+    assert accepting(MARGINALS) == ["marginals", "query"]
+    assert accepting(MARGINALS, np.arange(1.0, MARGINALS.m + 1)) == ["query"]
+    assert accepting(PRODUCT) == ["Kronecker", "query"]
+    assert accepting(RANGES) == ["query"]
+
+
+@pytest.mark.parametrize("workload", [MARGINALS, PRODUCT, RANGES], ids=lambda w: w.name)
+def test_every_reduction_that_accepts_a_problem_bounds_it_alike(workload):
+    problem = as_problem(workload, 3.0)
+    optimum = solvers.solve("optimal", workload.dense, 3.0, tol=1e-8).squared_privacy_cost
+    for one in solvers.all_reductions():
+        smaller = one.accepts(problem)
+        if smaller is not None:
+            bound = one.lower_bound(smaller, 1e-6, 100, None)
+            assert optimum * (1 - 2e-6) <= bound <= optimum * (1 + 1e-8)
+
+
+def test_work_is_that_of_the_reduction_that_solves():
+    by_factors = solvers.expected_work("optimal", PRODUCT)
+    on_the_matrix = solvers.expected_work("optimal", PRODUCT, {"refined": True})
+    assert on_the_matrix == solvers.all_mechanisms()["optimal"].work(12, 12)
+    assert by_factors != on_the_matrix
+
+
+def test_a_refusal_names_every_obstacle():
+    problem = as_problem(workloads.make("marginals", attributes=30, values=10, orders=[2]))
+    uneven = as_problem(problem.workload, np.arange(1.0, problem.workload.m + 1))
+    with pytest.raises(solvers.NotApplicableError) as refused:
+        reduction.lower_bound(uneven, 1e-4, 100, None)
+    assert str(refused.value) == (
+        "a certified lower bound on 43500 queries over about 10^30 cells: too large for query "
+        "matrices, and the targets differ within a marginal; give one for each marginal"
+    )
