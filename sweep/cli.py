@@ -123,7 +123,7 @@ def list_(
         from sweep.errors import SweepError
         from sweep.report import catalog, screen
 
-        if kind is not None and kind not in catalog.KINDS:
+        if kind is not None and kind not in catalog.LISTINGS:
             raise SweepError(f"nothing to list is called {kind!r}; there is: {_named(catalog)}")
         console = screen.console()
         for name, listed in catalog.catalog().items():
@@ -354,7 +354,7 @@ def _default_store(name: str) -> Path:
 
 
 def _named(catalog: Any) -> str:
-    return ", ".join(catalog.KINDS)
+    return ", ".join(catalog.LISTINGS)
 
 
 _resume_hint = "interrupted; the same command goes on where it stopped"

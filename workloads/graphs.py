@@ -105,26 +105,6 @@ class QueryGraph:
         """Number of answers, for what plans by size."""
         return self.n
 
-    @property
-    def listed(self) -> bool:
-        """True: there is a target."""
-        return True
-
-    @property
-    def target_count(self) -> int:
-        """1: the bound on the variance at the worst answer."""
-        return 1
-
-    @property
-    def group_names(self) -> tuple[str, ...]:
-        """Empty: a query graph has no groups of queries."""
-        return ()
-
-    @property
-    def groups(self) -> None:
-        """None: a query graph has no groups of queries."""
-        return None
-
     @cached_property
     def edges(self) -> tuple[Ends, Ends]:
         """Both ends of every edge, each edge once: two arrays, shape (edges,)."""

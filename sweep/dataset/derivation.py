@@ -43,7 +43,7 @@ def columns(positions: Positions, ledger: Ledger) -> dict[str, Column]:
     dict of str to numpy.ndarray, shape (number of cells,)
     """
     records = [ledger.cells.get(cell) for cell in positions.ids]
-    found = {} if positions.asks == "graph" else _compared(positions, ledger, records)
+    found = {} if positions.kind == "graph" else _compared(positions, ledger, records)
     extra = {name for record in records if record for name in record.numbers} - set(_DERIVED)
     for name in (*_REPORTED, *sorted(extra - set(_REPORTED))):
         found[name] = reported(name, records)

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import workloads
 from sweep.experiment.canonical import Scalar
 from sweep.grid.cells import Cell, Grid
 from workloads.family import Kind
@@ -46,10 +45,9 @@ class Positions:
         return tuple(len(axis.values) for axis in self.grid.axes)
 
     @property
-    def asks(self) -> Kind:
-        """Whether its workloads are query matrices or query graphs."""
-        known = workloads.families().get(self.grid.cells[0].workload.name)
-        return known.kind if known else "matrix"
+    def kind(self) -> Kind:
+        """The kind of its workloads, by that of its first cell."""
+        return self.grid.cells[0].workload.kind
 
     @property
     def names(self) -> frozenset[str]:

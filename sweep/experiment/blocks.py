@@ -14,7 +14,7 @@ from pydantic import (
 )
 
 
-class Choice(BaseModel):
+class WrittenEntry(BaseModel):
     """A name with parameters, as written: a text, or a mapping with ``name``."""
 
     model_config = ConfigDict(frozen=True, extra="allow", strict=True)
@@ -32,18 +32,18 @@ class Choice(BaseModel):
         return {"name": written} if isinstance(written, str) else written
 
 
-class TargetsChoice(Choice):
+class WrittenTargets(WrittenEntry):
     """A targets rule, and what it is called on its axis (by default its name)."""
 
     label: str | None = None
 
     @property
-    def called(self) -> str:
+    def axis_label(self) -> str:
         """Its label."""
         return self.label or self.name
 
 
-class MechanismChoice(Choice):
+class WrittenMechanism(WrittenEntry):
     """A mechanism with options of its own.
 
     Attributes
@@ -62,7 +62,7 @@ class MechanismChoice(Choice):
     when: Literal["available"] | None = None
 
     @property
-    def called(self) -> str:
+    def axis_label(self) -> str:
         """Its label."""
         return self.label or (f"{self.name} ({self.preset})" if self.preset else self.name)
 
@@ -92,11 +92,11 @@ class Block(BaseModel):
     group : str
         The group of the dataset; by default the workload's name. Blocks of one group are
         united.
-    workload : Choice
+    workload : WrittenEntry
         A workload family and its parameters; a list makes an axis.
-    targets : TargetsChoice or tuple of TargetsChoice
+    targets : WrittenTargets or tuple of WrittenTargets
         One rule, or several: an axis.
-    mechanism : tuple of MechanismChoice
+    mechanism : tuple of WrittenMechanism
         The axis ``mechanism``.
     options : Mapping[str, object]
         Options that all these mechanisms take; a list makes an axis.
@@ -111,19 +111,19 @@ class Block(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     group: Annotated[str, Field(min_length=1, pattern="^[^/]+$")]
-    workload: Choice
+    workload: WrittenEntry
     targets: Annotated[
-        Annotated[TargetsChoice, Tag("one")]
+        Annotated[WrittenTargets, Tag("one")]
         | Annotated[
-            tuple[TargetsChoice, ...],
+            tuple[WrittenTargets, ...],
             BeforeValidator(many),
             Field(min_length=1),
             Tag("many"),
         ],
         Discriminator(_one_or_many),
-    ] = TargetsChoice(name="uniform")
+    ] = WrittenTargets(name="uniform")
     mechanism: Annotated[
-        tuple[MechanismChoice, ...], BeforeValidator(always_many), Field(min_length=1)
+        tuple[WrittenMechanism, ...], BeforeValidator(always_many), Field(min_length=1)
     ]
     options: Mapping[str, Any] = {}
     replicates: Annotated[int, Field(ge=1)] = 1

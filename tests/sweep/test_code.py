@@ -18,7 +18,7 @@ import workloads
 from sweep import events
 from sweep.cli import app
 from sweep.errors import ClusterError
-from sweep.grid.cells import MechanismSpec, Spec
+from sweep.grid.cells import MechanismSpec, Spec, WorkloadSpec
 from sweep.plan import tasks
 from sweep.runner import session, status
 from sweep.runner.selection import STALE
@@ -166,7 +166,7 @@ def test_the_command_says_how_many_and_solves_them(client, small, tmp_path, monk
 
 def test_a_worker_that_joins_with_other_code_solves_nothing(tmp_path):
     made = store.create(tmp_path / "s", "small")
-    prefix, uniform = Spec("prefix", {"d": 4}), Spec("uniform", {"value": 1.0})
+    prefix, uniform = WorkloadSpec("prefix", {"d": 4}), Spec("uniform", {"value": 1.0})
     items = (
         tasks.Solve("s", "p", "w", prefix, uniform, MechanismSpec("IP"), (tasks.CellTask("c"),)),
         tasks.Bound("p", "w", prefix, uniform),

@@ -37,7 +37,7 @@ def test_a_file_says_all_there_is() -> None:
     (block,) = read.blocks
     assert block.group == "prefix"
     assert block.workload.params == {"d": [4, 8]}
-    assert [mechanism.called for mechanism in block.mechanism] == ["IP", "CA"]
+    assert [mechanism.axis_label for mechanism in block.mechanism] == ["IP", "CA"]
 
 
 def test_the_name_of_a_nameless_experiment_is_the_files(tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ MISTAKEN_VALUES = {
     "no values": (
         changed("[4, 8]", "[]"),
         "line 4, blocks[0].workload.d",
-        "an axis without values",
+        "this axis has no values",
     ),
     "rule": (changed("uniform", "unifrm"), "line 5, blocks[0].targets.name", "'uniform'?"),
     "rule's parameter": (
@@ -174,7 +174,7 @@ MISTAKEN_VALUES = {
     "axis in one of several rules": (
         changed("uniform", "[uniform, {name: random, low: [1, 2]}]"),
         "line 5, blocks[0].targets[1].low",
-        "'low' is an axis within one of several targets",
+        "'low' is an axis, but the block lists several targets",
     ),
     "rules alike": (changed("uniform", "[random, random]"), "line 5, blocks[0].targets", "twice"),
     "mechanism": (
@@ -205,7 +205,7 @@ MISTAKEN_VALUES = {
     "mechanisms alike": (
         changed("CA]", "IP]"),
         "line 6, blocks[0].mechanism[1]",
-        "give one of them a label",
+        "label one of them differently",
     ),
     "kind of workload": (
         changed("[IP, CA]", "lp-optimal"),
@@ -215,7 +215,7 @@ MISTAKEN_VALUES = {
     "one thing, two labels": (
         changed("CA]", "{name: IP, label: again}]"),
         "blocks[0]",
-        "d=4, mechanism=IP and d=4, mechanism=again are one and the same",
+        "d=4, mechanism=IP and d=4, mechanism=again are the same cell",
     ),
     "common option": (
         GOOD + "    options: {tol: 1e-3}\n",
@@ -226,7 +226,7 @@ MISTAKEN_VALUES = {
     "condition's name": (
         GOOD + "    where: dd > 4\n",
         "line 7, blocks[0].where",
-        "no coordinate of this block; did you mean 'd'?",
+        "which is not a coordinate of this block; did you mean 'd'?",
     ),
     "condition's types": (
         GOOD + "    where: d > 'a'\n",
@@ -251,7 +251,7 @@ MISTAKEN_VALUES = {
     "zip of no axis": (
         GOOD + "    zip: [[d, m]]\n",
         "line 7, blocks[0].zip[0]",
-        "'m' is no axis to zip",
+        "'m' is not an axis",
     ),
     "zip of other lengths": (
         changed("{name: prefix, d: [4, 8]}", "{name: range, d: [4, 8], m: [1, 2, 3]}")
@@ -262,12 +262,12 @@ MISTAKEN_VALUES = {
     "blocks at odds": (
         GOOD + "  - {workload: {name: prefix, d: 4}, mechanism: {name: CA, tol: 0.1}}\n",
         "line 7, blocks[1]",
-        "asks for something else at d=4, mechanism=CA",
+        "has a different cell at d=4, mechanism=CA",
     ),
     "blocks of other coordinates": (
         GOOD + "  - {workload: {name: range, d: 4, m: 2}, mechanism: IP, group: prefix}\n",
         "line 4, blocks[0]",
-        "another block of group 'prefix' has the coordinate 'm'",
+        "another block of group 'prefix' has a coordinate 'm'",
     ),
     "reference": (changed("reference: IP", "reference: SMII"), "line 2, reference", "'SM-II'?"),
 }

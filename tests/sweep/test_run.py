@@ -11,7 +11,7 @@ from faults import Fault, injected
 import sweep
 from sweep import events
 from sweep.errors import StoreError, SweepError
-from sweep.grid.cells import MechanismSpec, Spec
+from sweep.grid.cells import MechanismSpec, Spec, WorkloadSpec
 from sweep.plan import tasks
 from sweep.plan.stored import of_store
 from sweep.runner.selection import selected
@@ -28,7 +28,7 @@ def states(dataset):
 
 def by_function(function, *mechanisms, arguments=None, limit=None):
     """Solves of one workload that a Python function returns, by several mechanisms."""
-    asked = Spec("entry-point", {"function": function, "arguments": arguments or {}})
+    asked = WorkloadSpec("entry-point", {"function": function, "arguments": arguments or {}})
     return tuple(
         tasks.Solve(
             f"s-{mechanism}",
@@ -390,11 +390,11 @@ def test_arrays_that_cannot_be_kept_fail_their_cells_with_a_sentence(tmp_path, s
 
 
 def test_a_workload_that_cannot_be_built_fails_its_cells_only(tmp_path):
-    nowhere = Spec("file", {"path": str(tmp_path / "gone.npy")})
+    nowhere = WorkloadSpec("file", {"path": str(tmp_path / "gone.npy")})
     uniform, ip = Spec("uniform", {"value": 1.0}), MechanismSpec("IP")
     lost = tasks.Solve("s1", "p1", "w1", nowhere, uniform, ip, (tasks.CellTask("c1"),))
     fine = tasks.Solve(
-        "s2", "p2", "w2", Spec("prefix", {"d": 4}), uniform, ip, (tasks.CellTask("c2"),)
+        "s2", "p2", "w2", WorkloadSpec("prefix", {"d": 4}), uniform, ip, (tasks.CellTask("c2"),)
     )
     bound = tasks.Bound("p1", "w1", nowhere, uniform)
     done = perform.perform(tasks.Task("t", (lost, fine, bound)), StoreView(str(tmp_path), ""), {})

@@ -73,10 +73,10 @@ def forgetful(task, place, built):
 
 
 def test_results_that_were_not_asked_for_are_refused(client, tmp_path, records, monkeypatch):
-    monkeypatch.setattr(dispatch.worker, "perform", strangers)
+    monkeypatch.setattr(dispatch, "perform", strangers)
     dataset = sweep.run(many(4), tmp_path / "s", client)
     assert (dataset.status == Status.LOST).all()
-    assert set(dataset.error.values.ravel()) == {dispatch._NOT_ASKED}
+    assert set(dataset.error.values.ravel()) == {dispatch._UNEXPECTED}
     assert "elsewhere" not in {record.cell for record in records(tmp_path / "s")}
 
 
@@ -92,7 +92,7 @@ def test_a_run_that_leaves_cells_pending_is_not_all_well(client, tmp_path, monke
     )
     monkeypatch.chdir(tmp_path)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(dispatch.worker, "perform", forgetful)
+        patch.setattr(dispatch, "perform", forgetful)
         ran = CliRunner().invoke(app, ["run", "x.yaml", "--store", "s"])
     assert ran.exit_code == 1, ran.output
     assert "2 cells are pending; 'sweep run' solves them" in ran.output

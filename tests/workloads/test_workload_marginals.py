@@ -85,7 +85,7 @@ def test_a_large_domain_with_few_queries_lists_them():
 )
 def test_what_needs_a_huge_array_is_refused(ask):
     with pytest.raises(
-        WorkloadError, match=r"10\^\d+ GiB, more than the limit of 8 GiB; use a meth"
+        WorkloadError, match=r"10\^\d+ GiB, more than the limit of 8 GiB; use a mech"
     ):
         ask(make("marginals", attributes=30, values=10, orders=[2]))
 
