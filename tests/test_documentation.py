@@ -15,7 +15,7 @@ import sweep
 import workloads
 from sweep.cli import app
 from sweep.dataset import variables
-from sweep.experiment.schema import experiments
+from sweep.experiment.loading import experiments
 from sweep.grid.expansion import expand
 from sweep.runner import clusters
 

@@ -26,7 +26,7 @@ _STREAM = 0x7A26E75
 
 @dataclass(frozen=True)
 class Rule:
-    """A named way to give every query its variance target.
+    """A named rule that gives every query its variance target.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class Rule:
     build : callable
         ``build(workload, /, *, ...) -> targets``, every parameter typed.
     uniform : bool
-        Whether all targets are equal for sure.
+        Whether all targets are equal, whatever the parameters.
     source : str
         Paper and section.
     """
@@ -243,7 +243,7 @@ def _file(workload: Workload | QueryGraph, /, *, path: FilePath) -> Array:
             "file that numpy.save wrote"
         ) from error
     if not isinstance(held, np.ndarray) or held.dtype.kind not in "iuf":
-        raise TargetsError(f"targets file {path!r} holds no array of real numbers")
+        raise TargetsError(f"targets file {path!r} is not an array of real numbers")
     if held.shape != (count,):
         raise TargetsError(
             f"targets file {path!r} has shape {held.shape}; workload {workload.name!r} needs one "
@@ -266,7 +266,7 @@ def _grouped(workload: Workload | QueryGraph, rule: str) -> Workload:
     """The workload, if its queries are in groups; those of a query graph never are."""
     if isinstance(workload, QueryGraph) or not workload.group_names:
         raise TargetsError(
-            f"targets rule {rule!r} goes by groups of queries, and workload {workload.name!r} has "
+            f"targets rule {rule!r} needs groups of queries, and workload {workload.name!r} has "
             "none; use 'uniform', a random rule or 'file'"
         )
     return workload
@@ -289,7 +289,7 @@ RULES = (
     Rule("uniform", "the same variance bound for every query", _uniform, uniform=True),
     Rule(
         "random-integer",
-        "whole numbers from low to high, each as likely",
+        "whole numbers from low to high, all equally likely",
         _random_integer,
         source="PVLDB 14(10), sections 7.4 and 7.5",
     ),

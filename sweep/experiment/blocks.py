@@ -15,7 +15,10 @@ from pydantic import (
 
 
 class WrittenEntry(BaseModel):
-    """A name with parameters, as written: a text, or a mapping with ``name``."""
+    """A workload, as written: its name, or a mapping of ``name`` and parameters.
+
+    Targets and mechanisms are written alike, with a few keys more.
+    """
 
     model_config = ConfigDict(frozen=True, extra="allow", strict=True)
 
@@ -23,7 +26,7 @@ class WrittenEntry(BaseModel):
 
     @property
     def params(self) -> Mapping[str, Any]:
-        """The parameters that were written; an axis is a list, or ``{axis: [...]}``."""
+        """The parameters as written; an axis is a list, or ``{axis: [...]}``."""
         return self.model_extra or {}
 
     @model_validator(mode="before")
@@ -33,28 +36,33 @@ class WrittenEntry(BaseModel):
 
 
 class WrittenTargets(WrittenEntry):
-    """A targets rule, and what it is called on its axis (by default its name)."""
+    """A targets rule, as written.
+
+    Attributes
+    ----------
+    label : str, optional
+        Its label on the ``targets`` axis; by default its name.
+    """
 
     label: str | None = None
 
     @property
     def axis_label(self) -> str:
-        """Its label."""
+        """The label on the ``targets`` axis."""
         return self.label or self.name
 
 
 class WrittenMechanism(WrittenEntry):
-    """A mechanism with options of its own.
+    """A mechanism, as written, with its own options.
 
     Attributes
     ----------
     preset : str, optional
         A named set of the mechanism's options.
     label : str, optional
-        What it is called on the ``mechanism`` axis; by default its name, with the preset in
-        parentheses.
+        Its label on the ``mechanism`` axis; by default its name, with the preset in parentheses.
     when : {"available"}, optional
-        Leave it out where the mechanism (or its preset) does not exist, instead of an error.
+        Leave the mechanism out if it (or its preset) does not exist, instead of failing.
     """
 
     preset: str | None = None
@@ -63,7 +71,7 @@ class WrittenMechanism(WrittenEntry):
 
     @property
     def axis_label(self) -> str:
-        """Its label."""
+        """The label on the ``mechanism`` axis."""
         return self.label or (f"{self.name} ({self.preset})" if self.preset else self.name)
 
 
@@ -72,7 +80,7 @@ def _one_or_many(written: object) -> str:
 
 
 def many(written: object) -> object:
-    """A list as a tuple; anything else as it is, to be refused."""
+    """A list as a tuple; anything else unchanged, for pydantic to refuse."""
     return tuple(written) if isinstance(written, list) else written
 
 
@@ -101,9 +109,9 @@ class Block(BaseModel):
     options : Mapping[str, object]
         Options that all these mechanisms take; a list makes an axis.
     replicates : int
-        How often; random workloads and targets get seed, seed + 1, ...
+        Number of repetitions; random workloads and targets get seed, seed + 1, ...
     zipped : tuple of tuple of str
-        Axes that go together (key ``zip``); the first names the dimension.
+        Axes that vary together (key ``zip``); the first names the dimension.
     where : str, optional
         A condition over the coordinates; points where it is false are left out.
     """

@@ -8,7 +8,7 @@ from typing import Any
 import workloads
 from sweep.experiment.blocks import Block, WrittenTargets
 from sweep.experiment.canonical import Scalar
-from sweep.experiment.document import Origin, Path
+from sweep.experiment.document import KeyPath, Origin
 from sweep.grid.mechanisms import available, mechanism_signature
 from sweep.grid.parameters import (
     Signature,
@@ -57,7 +57,7 @@ class Setting:
 class BlockAxis:
     """An axis of a block: where it was written, and one setting for each of its values."""
 
-    path: Path
+    path: KeyPath
     settings: tuple[Setting, ...]
 
     def labels(self, name: str) -> tuple[Scalar, ...]:
@@ -100,7 +100,7 @@ def all_of(settings: Iterable[Setting]) -> Setting:
     return reduce(Setting.merged, settings, Setting())
 
 
-def block_axes(block: Block, origin: Origin, path: Path) -> BlockAxes:
+def block_axes(block: Block, origin: Origin, path: KeyPath) -> BlockAxes:
     """The axes of a block, names and types checked, zipped axes joined.
 
     Raises
@@ -150,7 +150,7 @@ def block_axes(block: Block, origin: Origin, path: Path) -> BlockAxes:
     )
 
 
-def _rule(entry: WrittenTargets, origin: Origin, path: Path) -> Setting:
+def _rule(entry: WrittenTargets, origin: Origin, path: KeyPath) -> Setting:
     """One of several targets rules, as a value of the axis ``targets``."""
     rule = targets_signature(entry, origin, path)
     parameters = written_parameters(rule, entry.params, origin, path)
@@ -168,7 +168,9 @@ def _rule(entry: WrittenTargets, origin: Origin, path: Path) -> Setting:
     )
 
 
-def _options(block: Block, kind: Kind, origin: Origin, path: Path) -> dict[str, WrittenParameter]:
+def _options(
+    block: Block, kind: Kind, origin: Origin, path: KeyPath
+) -> dict[str, WrittenParameter]:
     """The options of all mechanisms, checked against each of them."""
     found: dict[str, WrittenParameter] = {}
     for at, entry in enumerate(block.mechanism):
@@ -179,7 +181,7 @@ def _options(block: Block, kind: Kind, origin: Origin, path: Path) -> dict[str, 
 
 
 def _zip(
-    block: Block, axes: Mapping[str, BlockAxis], origin: Origin, path: Path
+    block: Block, axes: Mapping[str, BlockAxis], origin: Origin, path: KeyPath
 ) -> tuple[dict[str, BlockAxis], dict[str, str]]:
     """The axes after zipping, and the axis that each companion runs along."""
     left = dict(axes)

@@ -10,7 +10,7 @@ import workloads
 from sweep.errors import SweepError
 from sweep.experiment.blocks import Block
 from sweep.experiment.canonical import digest
-from sweep.experiment.document import Origin, Path
+from sweep.experiment.document import KeyPath, Origin
 from sweep.experiment.schema import Experiment
 from sweep.grid import conditions
 from sweep.grid.axes import BlockAxes, Setting, all_of, block_axes
@@ -133,7 +133,7 @@ def _check_warm_start(experiment: Experiment, grids: Sequence[Grid]) -> None:
         )
 
 
-def _multiplied(experiment: Experiment, block: Block, path: Path) -> Product:
+def _multiplied(experiment: Experiment, block: Block, path: KeyPath) -> Product:
     """All points of a block."""
     origin = experiment.origin
     found = block_axes(block, origin, path)
@@ -167,7 +167,7 @@ def _points(
     setting: Setting,
     chosen: Sequence[MechanismEntry],
     origin: Origin,
-    path: Path,
+    path: KeyPath,
 ) -> Iterator[Point]:
     """The points of one setting of all axes: replicates x mechanisms."""
     rule = setting.rule
@@ -200,7 +200,7 @@ def _seeded(spec: _Spec, replicate: int) -> _Spec:
 
 
 def _mechanisms(
-    block: Block, found: BlockAxes, setting: Setting, origin: Origin, path: Path
+    block: Block, found: BlockAxes, setting: Setting, origin: Origin, path: KeyPath
 ) -> list[MechanismEntry]:
     """The mechanisms of a block with these common options, without the unavailable ones."""
     entries: dict[str, MechanismEntry] = {}
@@ -217,7 +217,7 @@ def _mechanisms(
 
 
 def _condition(
-    block: Block, found: BlockAxes, origin: Origin, path: Path
+    block: Block, found: BlockAxes, origin: Origin, path: KeyPath
 ) -> conditions.Condition | None:
     if block.where is None:
         return None
@@ -239,7 +239,7 @@ def _condition(
 
 
 def _holds(
-    condition: conditions.Condition, point: Point, group: str, origin: Origin, path: Path
+    condition: conditions.Condition, point: Point, group: str, origin: Origin, path: KeyPath
 ) -> bool:
     try:
         return condition.holds({**point.labels, "group": group})

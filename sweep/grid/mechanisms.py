@@ -8,7 +8,7 @@ from typing import Any
 import solvers
 from solvers.mechanism import Mechanism
 from sweep.experiment.blocks import WrittenMechanism
-from sweep.experiment.document import Origin, Path
+from sweep.experiment.document import KeyPath, Origin
 from sweep.grid.cells import MechanismSpec
 from sweep.grid.parameters import (
     Parameters,
@@ -50,7 +50,7 @@ def available(entry: WrittenMechanism) -> bool:
 
 
 def mechanism_signature(
-    entry: WrittenMechanism, kind: Kind, origin: Origin, path: Path
+    entry: WrittenMechanism, kind: Kind, origin: Origin, path: KeyPath
 ) -> Signature:
     """The options that the entry's mechanism takes on a kind of workload."""
     with reported(origin, (*path, "name")):
@@ -63,7 +63,7 @@ def mechanisms(
     common: Mapping[str, Any],
     kind: Kind,
     origin: Origin,
-    path: Path,
+    path: KeyPath,
 ) -> Iterator[MechanismEntry]:
     """The mechanisms that one entry stands for: several where an option is a list of values.
 

@@ -13,7 +13,7 @@ import workloads
 from solvers.errors import SolverError
 from sweep.experiment.blocks import WrittenEntry
 from sweep.experiment.canonical import Scalar, rounded
-from sweep.experiment.document import Origin, Path
+from sweep.experiment.document import KeyPath, Origin
 from sweep.experiment.files import located
 from workloads import TargetsError, WorkloadError
 from workloads.parameters import bind, nearest
@@ -44,7 +44,7 @@ class Signature:
         """Role and name, for error messages: ``workload 'prefix'``."""
         return f"{self.role} {self.name!r}"
 
-    def bound(self, given: Mapping[str, Any], origin: Origin, path: Path) -> dict[str, Any]:
+    def bound(self, given: Mapping[str, Any], origin: Origin, path: KeyPath) -> dict[str, Any]:
         """All parameters in canonical form: the given ones, and the defaults of the others."""
         with reported(origin, path):
             found = bind(self.described, self.params, given, WorkloadError)
@@ -57,7 +57,7 @@ class WrittenParameter:
 
     Attributes
     ----------
-    path : Path
+    path : KeyPath
         The place in the experiment file.
     values : tuple
         The values in canonical form; exactly one unless it is an axis.
@@ -65,13 +65,13 @@ class WrittenParameter:
         Whether it was written as a list of values.
     """
 
-    path: Path
+    path: KeyPath
     values: tuple[Any, ...]
     is_axis: bool
 
 
 @contextmanager
-def reported(origin: Origin, path: Path, names: Iterable[str] = ()) -> Iterator[None]:
+def reported(origin: Origin, path: KeyPath, names: Iterable[str] = ()) -> Iterator[None]:
     """Turn errors of workloads and solvers into errors of the experiment, with the place.
 
     The place is that of the parameter among ``names`` that the message mentions, if there is
@@ -86,7 +86,7 @@ def reported(origin: Origin, path: Path, names: Iterable[str] = ()) -> Iterator[
         raise origin.error(blamed, str(error)) from error
 
 
-def workload_signature(entry: WrittenEntry, origin: Origin, path: Path) -> Signature:
+def workload_signature(entry: WrittenEntry, origin: Origin, path: KeyPath) -> Signature:
     """The parameters of the workload family that the entry names."""
     known = workloads.families()
     if entry.name not in known:
@@ -95,7 +95,7 @@ def workload_signature(entry: WrittenEntry, origin: Origin, path: Path) -> Signa
     return Signature("workload", entry.name, known[entry.name].params)
 
 
-def targets_signature(entry: WrittenEntry, origin: Origin, path: Path) -> Signature:
+def targets_signature(entry: WrittenEntry, origin: Origin, path: KeyPath) -> Signature:
     """The parameters of the targets rule that the entry names."""
     known = workloads.targets.rules()
     if entry.name not in known:
@@ -105,7 +105,7 @@ def targets_signature(entry: WrittenEntry, origin: Origin, path: Path) -> Signat
 
 
 def written_parameters(
-    signature: Signature, given: Mapping[str, Any], origin: Origin, path: Path
+    signature: Signature, given: Mapping[str, Any], origin: Origin, path: KeyPath
 ) -> dict[str, WrittenParameter]:
     """The parameters that were written, each value checked against its type."""
     found: dict[str, WrittenParameter] = {}
@@ -167,7 +167,7 @@ def _fits(parameter: inspect.Parameter, value: Any) -> bool:
     return True
 
 
-def _check(signature: Signature, name: str, value: Any, origin: Origin, path: Path) -> None:
+def _check(signature: Signature, name: str, value: Any, origin: Origin, path: KeyPath) -> None:
     """Refuse a parameter that does not exist, and a value of the wrong type."""
     described = signature.described
     if name not in signature.params:

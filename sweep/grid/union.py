@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from sweep.experiment.canonical import Scalar
-from sweep.experiment.document import Origin, Path
+from sweep.experiment.document import KeyPath, Origin
 from sweep.grid.cells import Axis, Cell, Grid, MechanismSpec, Spec, WorkloadSpec
 from sweep.grid.parameters import label
 from workloads.parameters import shortened
@@ -46,7 +46,7 @@ class Product:
 
     Attributes
     ----------
-    path : Path
+    path : KeyPath
         The block's place in the file.
     axes : Mapping[str, tuple of Scalar]
         Its axes in order, with all their labels in order.
@@ -55,13 +55,13 @@ class Product:
     points : tuple of Point
     """
 
-    path: Path
+    path: KeyPath
     axes: Mapping[str, tuple[Scalar, ...]]
     companions: Mapping[str, str]
     points: tuple[Point, ...]
 
 
-def check_points(lengths: Mapping[str, int], origin: Origin, path: Path) -> None:
+def check_points(lengths: Mapping[str, int], origin: Origin, path: KeyPath) -> None:
     """Refuse a product of axes that is too large to be written out.
 
     Raises

@@ -19,7 +19,8 @@ from sweep.plan.costs import SECONDS_PER_FLOP, Costs
 from sweep.plan.stored import StoredExperiment
 from sweep.store import code
 from sweep.store.folder import open_, refuse_address
-from sweep.store.journal import Journal, Ledger
+from sweep.store.journal import Journal
+from sweep.store.ledger import Ledger
 from workloads.operators import LARGEST_MATRIX_BYTES
 
 _CALIBRATION_SECONDS = 0.2

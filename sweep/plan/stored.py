@@ -7,13 +7,14 @@ from functools import cached_property
 from pathlib import Path
 
 from sweep.errors import StoreError
-from sweep.experiment.schema import Experiment, parse_experiment
+from sweep.experiment.loading import parse_experiment
+from sweep.experiment.schema import Experiment
 from sweep.grid.cells import Cell, Grid
 from sweep.grid.expansion import lay_out
 from sweep.plan import tasks
 from sweep.store import code
 from sweep.store.folder import Store, open_
-from sweep.store.journal import Ledger
+from sweep.store.ledger import Ledger
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ import workloads
 from sweep.experiment.canonical import digest
 from sweep.grid.cells import Cell, Grid, MechanismSpec, Spec, WorkloadSpec
 from sweep.plan.costs import CERTIFIER, SECONDS_PER_FLOP, Costs
-from sweep.store.journal import Ledger
+from sweep.store.ledger import Ledger
 from sweep.store.records import CellRecord, Status
 
 LARGEST_BLOCK = 100

@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args, get_origin
 
 import solvers
 import workloads
-from sweep.experiment.schema import experiments
+from sweep.experiment.loading import experiments
 from workloads.parameters import describe
 
 Listing = Literal["experiments", "workloads", "targets", "mechanisms"]

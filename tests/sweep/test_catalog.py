@@ -2,7 +2,7 @@
 
 import solvers
 import workloads
-from sweep.experiment.schema import experiments
+from sweep.experiment.loading import experiments
 from sweep.report.catalog import LISTINGS, catalog
 
 

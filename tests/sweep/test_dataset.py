@@ -9,7 +9,7 @@ import xarray as xr
 from solvers import privacy
 from sweep.dataset import build, reading
 from sweep.grid.cells import Axis, Cell, Grid, MechanismSpec, Spec, WorkloadSpec
-from sweep.store.journal import Ledger
+from sweep.store.ledger import Ledger
 from sweep.store.records import BoundRecord, CellRecord, Status
 
 UNIFORM = Spec("uniform", {"value": 1.0})

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from sweep.errors import ExperimentError
-from sweep.experiment.schema import Experiment, experiments, load_experiment, parse_experiment
+from sweep.experiment.loading import experiments, load_experiment, parse_experiment
+from sweep.experiment.schema import Experiment
 from sweep.grid.expansion import expand
 
 GOOD = """\
@@ -63,10 +64,10 @@ def test_an_experiment_is_frozen() -> None:
 
 
 MISTAKES = {
-    "not YAML": (GOOD + "foo: [", "line 7: not YAML"),
+    "not YAML": (GOOD + "foo: [", "line 7: not valid YAML"),
     "not a mapping": ("- 1\n", "x.yaml: not an experiment; expected 'name:'"),
     "empty": ("", "x.yaml: not an experiment"),
-    "a key twice": (GOOD + "name: b\n", "line 7: this key stands there twice"),
+    "a key twice": (GOOD + "name: b\n", "line 7: duplicate key"),
     "an unknown key": (
         GOOD + "epsilom: 1\n",
         "line 7, epsilom: no such key; did you mean 'epsilon'?",
@@ -106,11 +107,11 @@ MISTAKES = {
     "negative epsilon": (GOOD + "epsilon: -1\n", "line 7, epsilon: should be greater than 0"),
     "epsilon twice": (
         GOOD + "epsilon: [1, 1.00000000000001]\n",
-        "line 7, epsilon: holds a value twice; name each value once",
+        "line 7, epsilon: holds a value twice; write each value once",
     ),
     "a name with a slash": (
         changed("small", "a/b"),
-        "line 1, name: 'a/b' is no name; expected letters",
+        "line 1, name: 'a/b' is not a valid name; expected letters",
     ),
     "no replicates": (
         GOOD + "    replicates: 0\n",
@@ -169,7 +170,7 @@ MISTAKEN_VALUES = {
     "rule that does not suit": (
         changed("uniform", "sequential"),
         "line 5, blocks[0].targets",
-        "goes by groups of queries",
+        "needs groups of queries",
     ),
     "axis in one of several rules": (
         changed("uniform", "[uniform, {name: random, low: [1, 2]}]"),
@@ -347,7 +348,7 @@ def test_the_text_tells_of_what_was_set() -> None:
         ("d", "--set d: expected key=value[,value...]"),
         ("=4", "--set =4: expected key=value[,value...]"),
         ("d=[4", "--set d=[4: '[4' is not a list of values"),
-        ("e=4", "--set e=4: no block takes 'e'; there is: d, delta"),
+        ("e=4", "--set e=4: no block takes 'e'; expected one of: d, delta"),
         (
             "replicate=4",
             "--set replicate=4: no block takes 'replicate'; did you mean 'replicates'?",

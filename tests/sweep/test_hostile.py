@@ -9,7 +9,7 @@ import pytest
 import sweep
 import workloads
 from sweep.errors import ExperimentError, StoreError, SweepError
-from sweep.experiment.schema import parse_experiment
+from sweep.experiment.loading import parse_experiment
 from sweep.grid.conditions import parse
 from sweep.grid.expansion import expand
 from sweep.plan import dry_run
@@ -58,7 +58,7 @@ def test_a_condition_is_false_where_a_group_lacks_its_coordinate(client, tmp_pat
     ledger = Journal(found.store.journal).refresh()
     chosen = selected(found, ledger, "mechanism == 'GM' and d > 2")
     assert [(cell.group, cell.coords["d"]) for cell in chosen] == [("prefix", 4)]
-    with pytest.raises(SweepError, match="speaks of 'colour', which store"):
+    with pytest.raises(SweepError, match="uses 'colour', which store"):
         selected(found, ledger, "colour == 1")
 
 

@@ -109,19 +109,16 @@ def test_a_lease_from_afar_counts_while_it_is_touched(fresh, no_flock, other, se
             pass
 
 
-def test_a_lease_is_kept_alive(fresh, no_flock, monkeypatch):
-    monkeypatch.setattr(lock, "_BEAT_SECONDS", 0.05)
-    with fresh.locked():
+def test_a_lease_is_kept_alive(fresh, no_flock):
+    with lock.held(fresh.path, beat_seconds=0.05):
         aged(fresh.path / lock.LEASE, 200)
         time.sleep(0.5)
         assert time.time() - (fresh.path / lock.LEASE).stat().st_mtime < 10
 
 
-def test_a_run_whose_lease_was_taken_over_ends(fresh, no_flock, monkeypatch):
-    monkeypatch.setattr(lock, "_BEAT_SECONDS", 0.05)
-
+def test_a_run_whose_lease_was_taken_over_ends(fresh, no_flock):
     def work():
-        with fresh.locked():
+        with lock.held(fresh.path, beat_seconds=0.05):
             (fresh.path / lock.LEASE).write_text(
                 json.dumps({"machine": "m", "process": 1, "began": "", "host": "far", "nonce": "n"})
             )

@@ -11,7 +11,8 @@ import xarray as xr
 from rich.console import Console
 from rich.table import Table
 
-from sweep.experiment.schema import Experiment, load_experiment, parse_experiment
+from sweep.experiment.loading import load_experiment, parse_experiment
+from sweep.experiment.schema import Experiment
 from sweep.report.tables import tables
 from sweep.store.records import Status
 

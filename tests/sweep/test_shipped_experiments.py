@@ -5,7 +5,8 @@ from functools import cache
 import pytest
 
 import solvers
-from sweep.experiment.schema import Experiment, experiments, load_experiment
+from sweep.experiment.loading import experiments, load_experiment
+from sweep.experiment.schema import Experiment
 from sweep.grid.cells import Grid
 from sweep.grid.expansion import expand
 
