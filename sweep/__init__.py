@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sweep.dataset.reading import open_dataset as open
-    from sweep.experiment.schema import Experiment, load_experiment
+    from sweep.experiment.loading import load_experiment
+    from sweep.experiment.schema import Experiment
     from sweep.runner.commands import rerun, run
     from sweep.store.arrays import arrays
 
@@ -21,7 +22,7 @@ __all__ = ["Experiment", "arrays", "load_experiment", "open", "rerun", "run"]
 _HOMES = {
     "Experiment": ("sweep.experiment.schema", "Experiment"),
     "arrays": ("sweep.store.arrays", "arrays"),
-    "load_experiment": ("sweep.experiment.schema", "load_experiment"),
+    "load_experiment": ("sweep.experiment.loading", "load_experiment"),
     "open": ("sweep.dataset.reading", "open_dataset"),
     "rerun": ("sweep.runner.commands", "rerun"),
     "run": ("sweep.runner.commands", "run"),

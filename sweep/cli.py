@@ -19,10 +19,10 @@ OK, TROUBLED, BAD_INPUT, BUG, INTERRUPTED = 0, 1, 2, 70, 130
 _HELP = """
 Sweeps of differentially private query mechanisms, on a Dask cluster.
 
-An EXPERIMENT is a grid of workloads, variance targets and mechanisms: the name of one that ships
+An EXPERIMENT is a grid of workloads, variance targets and mechanisms: the name of a shipped one
 ('sweep list experiments'), or the path of a YAML file. Its results go to a store, a folder with
-a journal and an xarray dataset, DIR/results.zarr, which opens at any moment. Running an
-experiment again solves only what its store does not hold yet.
+a journal and an xarray dataset, DIR/results.zarr, which can be opened at any time. Running an
+experiment again solves only the cells that its store does not hold yet.
 
 A first session:
 
@@ -31,8 +31,8 @@ A first session:
   sweep run vldb-table4\n
   sweep show results/vldb-table4
 
-Exit codes: 0 all well, 1 some cells failed, timed out, were lost or are pending still, 2 bad
-input, 130 interrupted.
+Exit codes: 0 all is well, 1 some cells failed, timed out, were lost or are still pending, 2 bad
+input, 70 internal error, 130 interrupted.
 """
 
 app = typer.Typer(
@@ -47,7 +47,7 @@ _debug = {"on": False}
 
 
 def _complete_experiment(incomplete: str) -> list[str]:
-    from sweep.experiment.schema import experiments
+    from sweep.experiment.loading import experiments
 
     return [name for name in experiments() if name.startswith(incomplete)]
 
@@ -56,12 +56,12 @@ ExperimentName = Annotated[
     str,
     typer.Argument(
         metavar="EXPERIMENT",
-        help="Name of one that ships, or path of a YAML file.",
+        help="Name of a shipped experiment, or path of a YAML file.",
         autocompletion=_complete_experiment,
     ),
 ]
 StoreFolder = Annotated[
-    Path, typer.Argument(metavar="STORE", help="The folder that was --store in 'sweep run'.")
+    Path, typer.Argument(metavar="STORE", help="The folder given as --store to 'sweep run'.")
 ]
 StoreOption = Annotated[
     Path | None,
@@ -72,7 +72,7 @@ ClusterOption = Annotated[
     typer.Option(
         "--cluster",
         metavar="FILE",
-        help="A cluster.yaml in dask-ctl's form. [one process for every processor here]",
+        help="A cluster.yaml in dask-ctl's form. [one process for every processor of this machine]",
     ),
 ]
 PatienceOption = Annotated[
@@ -89,7 +89,7 @@ SetOption = Annotated[
     typer.Option(
         "--set",
         metavar="KEY=VALUE",
-        help="Change a value of the experiment: --set d=64,128; may be repeated.",
+        help="Change a value of the experiment, as in --set d=64,128. May be repeated.",
     ),
 ]
 AllowCode = Annotated[
@@ -115,7 +115,7 @@ def list_(
         typer.Argument(metavar="[KIND]", help="experiments, workloads, targets or mechanisms."),
     ] = None,
 ) -> None:
-    """List experiments, workloads, targets and mechanisms, each with its parameters.
+    """List experiments, workloads, targets and mechanisms with their parameters.
 
     Example: sweep list mechanisms
     """
@@ -123,12 +123,14 @@ def list_(
         from sweep.errors import SweepError
         from sweep.report import catalog, screen
 
-        if kind is not None and kind not in catalog.KINDS:
-            raise SweepError(f"nothing to list is called {kind!r}; there is: {_named(catalog)}")
+        if kind is not None and kind not in catalog.LISTINGS:
+            raise SweepError(
+                f"there is no list of {kind!r}; expected one of: {', '.join(catalog.LISTINGS)}"
+            )
         console = screen.console()
-        for name, listed in catalog.catalog().items():
-            if kind in (None, name):
-                console.print(screen.entries(name, listed))
+        for listing, entries in catalog.catalog().items():
+            if kind in (None, listing):
+                console.print(screen.entries(listing, entries))
                 console.print()
 
 
@@ -139,22 +141,22 @@ def plan(
     set_: SetOption = None,
     allow_code: AllowCode = False,
 ) -> None:
-    """Show what a run would do, and do nothing.
+    """Show what a run would do, without doing it.
 
-    Cells, shared solves, what the store holds already, the largest matrix, memory and time.
+    Prints cells, shared solves, finished cells, the largest matrix, memory and time.
 
     Example: sweep plan vldb-table5 --set d=64,128
     """
     with _sentences():
-        from sweep.experiment.schema import load_experiment
-        from sweep.plan import dry_run as planning
+        from sweep.experiment.loading import load_experiment
+        from sweep.plan import dry_run
         from sweep.report import screen
 
         loaded = load_experiment(experiment, set_ or ())
         folder = store or _default_store(loaded.name)
         if allow_code:
             _import_from_here()
-        planned = planning.plan(loaded, folder, allow_code=allow_code)
+        planned = dry_run.plan(loaded, folder, allow_code=allow_code)
         screen.console().print(screen.planned(planned, f"({folder})"))
 
 
@@ -167,14 +169,14 @@ def run(
     allow_code: AllowCode = False,
     patience: PatienceOption = None,
 ) -> None:
-    """Solve what the store does not hold yet, and show the tables.
+    """Solve the cells that the store does not hold yet, and show the tables.
 
-    Ctrl-C ends it cleanly; the same command goes on where it stopped.
+    Ctrl-C ends it cleanly; the same command continues where it stopped.
 
     Example: sweep run vldb-table5 --set d=64,128 --store results/small
     """
     with _sentences(_resume_hint):
-        from sweep.experiment.schema import load_experiment
+        from sweep.experiment.loading import load_experiment
         from sweep.runner import commands
 
         loaded = load_experiment(experiment, set_ or ())
@@ -199,20 +201,20 @@ def run(
 def rerun(
     store: StoreFolder,
     stale: Annotated[
-        bool, typer.Option("--stale", help="Cells that were solved by other code than this.")
+        bool, typer.Option("--stale", help="Select cells that were solved by other code.")
     ] = False,
     where: Annotated[
         str | None,
         typer.Option(
             metavar="CONDITION",
-            help="Cells whose coordinates, status, code ('current', 'other') or other variables "
-            "satisfy it.",
+            help="Select cells by coordinates, status, code ('current' or 'other') and other "
+            "variables.",
         ),
     ] = None,
     time_limit: Annotated[
         float | None,
         typer.Option(
-            metavar="SECONDS", min=0.0, help="For one solve, instead of the experiment's limit."
+            metavar="SECONDS", min=0.0, help="Limit for one solve, instead of the experiment's."
         ),
     ] = None,
     cluster: ClusterOption = None,
@@ -253,17 +255,19 @@ def rerun(
 @app.command()
 def status(
     store: StoreFolder,
-    errors: Annotated[bool, typer.Option("--errors", help="All errors, with tracebacks.")] = False,
+    errors: Annotated[
+        bool, typer.Option("--errors", help="Show all errors, with tracebacks.")
+    ] = False,
 ) -> None:
-    """Show how a store stands: from any terminal, while it is being filled too.
+    """Show the state of a store: from any terminal, even while it is being filled.
 
     Example: sweep status results/vldb-table5 --errors
     """
     with _sentences():
         from sweep.report import screen
-        from sweep.runner import status as states
+        from sweep.runner.status import status as status_of
 
-        found = states.status(store)
+        found = status_of(store)
         console = screen.console()
         console.print(screen.store_status(found))
         for line in screen.troubles(found.troubles, traces=errors):
@@ -272,7 +276,7 @@ def status(
 
 @app.command()
 def show(store: StoreFolder) -> None:
-    """Print the papers' tables beside what was measured.
+    """Print the papers' tables beside the measured numbers.
 
     Example: sweep show results/vldb-table4
     """
@@ -286,7 +290,7 @@ def show(store: StoreFolder) -> None:
 
 
 def _watch(folder: Path, work: Any) -> None:
-    """Do a run under a progress bar, then show its tables and where the dataset is."""
+    """Run with a progress bar, then show the tables and the path of the dataset."""
     from sweep.events import Event, RunEnded, to_all
     from sweep.plan.stored import experiment_of
     from sweep.report import screen
@@ -314,7 +318,7 @@ def _watch(folder: Path, work: Any) -> None:
     troubled = any(last.statuses.get(name) for name in ("failed", "timeout", "lost"))
     if troubled:
         console.print(
-            f"'sweep status {folder} --errors' says why; 'sweep rerun {folder}' retries",
+            f"'sweep status {folder} --errors' shows why; 'sweep rerun {folder}' retries them",
             markup=False,
         )
     pending = last.statuses.get("pending", 0)
@@ -343,7 +347,7 @@ def _cluster(path: Path | None) -> "ClusterSpec | None":
 
 
 def _import_from_here() -> None:
-    """Let modules of the current folder be imported: those that the user asked for."""
+    """Make modules of the current folder importable, for code that the user has named."""
     here = os.getcwd()
     if here not in sys.path:
         sys.path.append(here)
@@ -353,16 +357,12 @@ def _default_store(name: str) -> Path:
     return Path("results") / name
 
 
-def _named(catalog: Any) -> str:
-    return ", ".join(catalog.KINDS)
-
-
-_resume_hint = "interrupted; the same command goes on where it stopped"
+_resume_hint = "interrupted; the same command continues where it stopped"
 
 
 @contextmanager
 def _sentences(on_interrupt: str = "interrupted") -> Iterator[None]:
-    """Turn errors into a sentence and an exit code; tracebacks only with ``--debug``."""
+    """Turn errors into a sentence and an exit code, with tracebacks only for ``--debug``."""
     import solvers
     import workloads
     from sweep.errors import NoWorkersError, SweepError

@@ -1,4 +1,4 @@
-"""What can go wrong in a sweep: each error is one clear sentence, and a builtin error too."""
+"""The errors of a sweep: one sentence each, and also subclasses of builtin errors."""
 
 
 class SweepError(Exception):
@@ -14,8 +14,8 @@ class StoreError(SweepError, OSError):
 
 
 class ClusterError(SweepError, RuntimeError):
-    """A Dask cluster cannot be started, reached or understood."""
+    """A Dask cluster cannot be started or reached, or its description is not valid."""
 
 
 class NoWorkersError(ClusterError):
-    """A cluster has had no workers for longer than the run was to wait for them."""
+    """A cluster has had no workers for longer than the run's patience."""

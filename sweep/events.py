@@ -1,4 +1,4 @@
-"""What happens in a run, for whoever listens: progress, history, tests."""
+"""Events of a run, sent to listeners: the progress bar, the history, tests."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -7,22 +7,22 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class RunStarted:
-    """The work is laid out.
+    """The work is planned; nothing is solved yet.
 
     Attributes
     ----------
     experiment : str
-        Its name.
+        The experiment's name.
     store : Path
         The store's folder.
     cells : int
-        Cells of the experiment.
+        Number of cells of the experiment.
     todo : int
-        Cells without a final result.
+        Number of cells without a final result.
     reused : int
-        Cells among them that an earlier solve serves.
+        Number of cells among these that an earlier solve serves.
     solves, bounds, tasks : int
-        What is to be done.
+        Number of solves, certificates and tasks to do.
     """
 
     experiment: str
@@ -37,12 +37,12 @@ class RunStarted:
 
 @dataclass(frozen=True)
 class ClusterReady:
-    """The cluster takes work: for the first time, or again.
+    """The cluster has workers: for the first time, or again.
 
     Attributes
     ----------
     workers, threads : int
-        How many there are now.
+        Number of workers, and of their threads together.
     """
 
     workers: int
@@ -56,16 +56,16 @@ class WorkersMissing:
     Attributes
     ----------
     seconds : float
-        For how long.
+        Seconds since the last worker was seen.
     patience : float
-        After how many seconds the run ends.
-    said : str
-        What the cluster says of them.
+        Seconds without workers after which the run ends.
+    message : str
+        A sentence on why there are none.
     """
 
     seconds: float
     patience: float
-    said: str
+    message: str
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class CellsDone:
     statuses : Mapping[str, int]
         Number of its cells by status.
     share : float
-        Its part of all the work of the run, by estimated time.
+        Its fraction of the run's work, by expected time, from 0 to 1.
     """
 
     statuses: Mapping[str, int]
@@ -86,7 +86,7 @@ class CellsDone:
 
 @dataclass(frozen=True)
 class TaskRetried:
-    """A task was lost with its worker and is tried again.
+    """A task was lost with its worker and is retried.
 
     Attributes
     ----------
@@ -99,14 +99,14 @@ class TaskRetried:
 
 @dataclass(frozen=True)
 class DatasetWritten:
-    """The dataset on the disk is up to date.
+    """The dataset on disk has been brought up to date.
 
     Attributes
     ----------
     path : Path
-        Where it is.
+        The dataset's folder.
     seconds : float
-        What that took.
+        Seconds that deriving and writing it took.
     """
 
     path: Path
@@ -115,7 +115,7 @@ class DatasetWritten:
 
 @dataclass(frozen=True)
 class RunEnded:
-    """Nothing more is done.
+    """The run is over.
 
     Attributes
     ----------
@@ -124,9 +124,9 @@ class RunEnded:
     seconds : float
         Duration of the run.
     interrupted : bool
-        Whether the user ended it.
+        Whether the user interrupted it.
     of_other_code : int
-        Number of cells that other code than this has solved.
+        Number of cells that were solved by code other than this process's.
     """
 
     statuses: Mapping[str, int]

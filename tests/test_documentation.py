@@ -18,7 +18,7 @@ from solvers.marginals import structure
 from solvers.problem import as_problem
 from sweep.cli import app
 from sweep.dataset import variables
-from sweep.experiment.schema import experiments
+from sweep.experiment.loading import experiments
 from sweep.grid.expansion import expand
 from sweep.runner import clusters
 

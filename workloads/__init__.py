@@ -1,4 +1,4 @@
-"""What is asked: query matrices, query graphs and variance targets."""
+"""Workloads: query matrices, query graphs and variance targets."""
 
 from collections.abc import Mapping
 

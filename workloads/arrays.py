@@ -1,4 +1,4 @@
-"""Arrays in files, read without trusting what wrote them."""
+"""Arrays read from files without trusting their origin."""
 
 import zipfile
 
@@ -15,10 +15,10 @@ def load(path: str) -> NDArray[np.generic] | NpzFile:
     Raises
     ------
     OSError
-        If it is no regular file, or it or an array in it is larger than
+        If it is not a regular file, or it or an array in it is larger than
         `LARGEST_FILE_BYTES`.
     ValueError, EOFError, zipfile.BadZipFile
-        If it is no file of numpy.
+        If it is not a numpy file.
     """
     file = regular(path)
     if zipfile.is_zipfile(file):

@@ -1,13 +1,13 @@
-"""What can be wrong with a workload or its targets: each error is a builtin one too."""
+"""Errors of workloads and targets, which are subclasses of builtin errors too."""
 
 
 class WorkloadError(ValueError):
-    """A workload cannot be made or used; the message says what, where and what to do."""
+    """A workload cannot be made or used; the message says why, where and what to do."""
 
 
 def reading_trouble(error: Exception) -> str:
-    """Why numpy cannot read a file, in one clause, without its advice to trust pickles."""
-    return "it is no file of numpy" if "pickle" in str(error) else str(error)
+    """The reason why numpy cannot read a file, without numpy's advice to trust pickles."""
+    return "it is not a numpy file" if "pickle" in str(error) else str(error)
 
 
 class TargetsError(ValueError):

@@ -1,4 +1,4 @@
-"""What a workload family is, and the dictionary of all of them."""
+"""Workload families, and the dictionary of all of them."""
 
 import importlib
 import inspect
@@ -16,7 +16,7 @@ from workloads.parameters import bind, nearest, typed_parameters
 from workloads.workload import Workload
 
 Kind = Literal["matrix", "graph"]
-"""What a workload is: a query matrix or a query graph."""
+"""The kind of a workload: a query matrix or a query graph."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Family:
     kind : {"matrix", "graph"}
         Whether it makes a `Workload` or a `QueryGraph`.
     runs_code : bool
-        Whether ``build`` runs code that its parameters name.
+        Whether ``build`` runs code named by its parameters.
     """
 
     name: str

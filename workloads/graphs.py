@@ -48,7 +48,7 @@ class QueryGraph:
     grid : tuple of int, optional
         Where the answers are all the integer points of a box that starts at 0, the number of
         values of each coordinate; answers are then numbered with the last coordinate fastest.
-        None where answers are no numbers.
+        None if the answers are not numbers.
     params : Mapping[str, object]
         The parameters that made it, JSON-like.
     """
@@ -97,33 +97,13 @@ class QueryGraph:
 
     @property
     def m(self) -> int:
-        """Number of answers, for what plans by size."""
+        """Number of answers, n; `solvers.expected_work` asks for it by this name."""
         return self.n
 
     @property
     def d(self) -> int:
-        """Number of answers, for what plans by size."""
+        """Number of answers, n; `solvers.expected_work` asks for it by this name."""
         return self.n
-
-    @property
-    def listed(self) -> bool:
-        """True: there is a target."""
-        return True
-
-    @property
-    def target_count(self) -> int:
-        """1: the bound on the variance at the worst answer."""
-        return 1
-
-    @property
-    def group_names(self) -> tuple[str, ...]:
-        """Empty: a query graph has no groups of queries."""
-        return ()
-
-    @property
-    def groups(self) -> None:
-        """None: a query graph has no groups of queries."""
-        return None
 
     @cached_property
     def edges(self) -> tuple[Ends, Ends]:
@@ -149,7 +129,7 @@ class QueryGraph:
 
     @cached_property
     def coordinates(self) -> Array | None:
-        """The numbers that the answers are, shape (n, k); None where they are no numbers."""
+        """The answers as numbers, shape (n, k); None if they are not numbers."""
         if self.grid is None:
             return None
         return np.stack(np.unravel_index(np.arange(self.n), self.grid), axis=1).astype(np.float64)
@@ -173,14 +153,14 @@ def power(base: int, exponent: int) -> int:
 
 
 def from_relation(name: str, relation: Relation, labels: Iterable[object]) -> QueryGraph:
-    """A query graph whose answers are no numbers, from its adjacency.
+    """A query graph whose answers are not numbers, from its adjacency.
 
     Parameters
     ----------
     name : str
-        What to call it.
+        Its name in messages and results.
     relation : numpy.ndarray of bool, shape (n, n)
-        Which answers are adjacent; the diagonal is not looked at.
+        Which answers are adjacent; the diagonal is ignored.
     labels : iterable of n objects
         The answers, of any type with a text form.
 
@@ -202,9 +182,9 @@ def on_grid(name: str, relation: Relation, grid: tuple[int, ...]) -> QueryGraph:
     Parameters
     ----------
     name : str
-        What to call it.
+        Its name in messages and results.
     relation : numpy.ndarray of bool, shape (n, n)
-        Which points are adjacent, the last coordinate fastest; the diagonal is not looked at.
+        Which points are adjacent, the last coordinate fastest; the diagonal is ignored.
     grid : tuple of int
         The number of values of each coordinate; their product is n.
 
@@ -233,7 +213,7 @@ def from_edges(edges: Iterable[Sequence[object]], name: str = "edge-list") -> Qu
     edges : iterable of pairs
         Two answers each, of any type with a text form; a pair may come twice.
     name : str
-        What to call it.
+        Its name in messages and results.
 
     Returns
     -------
@@ -244,7 +224,7 @@ def from_edges(edges: Iterable[Sequence[object]], name: str = "edge-list") -> Qu
     Raises
     ------
     WorkloadError
-        If something is no pair, joins an answer to itself, or the graph is not connected.
+        If an edge is not a pair or joins an answer to itself, or the graph is not connected.
     """
     pairs: list[tuple[str, str]] = []
     for position, edge in enumerate(edges):

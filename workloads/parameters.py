@@ -1,4 +1,4 @@
-"""Checking named parameters against the signature of what takes them."""
+"""Named parameters, checked against the signature of the function that takes them."""
 
 import difflib
 import errno
@@ -15,16 +15,16 @@ from typing import Any, NewType, Union
 from workloads.errors import WorkloadError
 
 FilePath = NewType("FilePath", str)
-"""The type of a parameter that is the path of a file: what the file holds is what counts."""
+"""The type of a parameter that is the path of a file, whose content identifies it."""
 
 FunctionName = NewType("FunctionName", str)
-"""The type of a parameter that is ``module:function``: what the module's file holds counts."""
+"""The type of a parameter ``module:function``, identified by the content of the module's file."""
 
 PriorText = NewType("PriorText", str)
-"""The type of a parameter that is a prior of `workloads.priors.RULES`."""
+"""The type of a parameter that names a prior, as in `workloads.priors.RULES`."""
 
 LARGEST_SIZE = 10_000_000
-"""The most queries, cells or individuals that a workload is made of one by one."""
+"""The most queries, cells or individuals of a workload that lists them one by one."""
 
 LARGEST_FILE_BYTES = 2**30
 """The largest file that an experiment may name, and the largest array in one."""
@@ -41,12 +41,12 @@ _PLAIN: Mapping[Any, tuple[type, str]] = {
 
 
 def nearest(name: object, known: Iterable[str]) -> str:
-    """The end of a sentence about an unknown name: the nearest one, or all there are."""
+    """The end of a sentence about an unknown name: the nearest known name, or all of them."""
     names = list(known)
     close = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
     if close:
         return f"did you mean {close[0]!r}?"
-    return f"there is: {', '.join(names)}" if names else "it takes none"
+    return f"expected one of: {', '.join(names)}" if names else "it takes none"
 
 
 def bind(
@@ -60,17 +60,18 @@ def bind(
     Parameters
     ----------
     owner : str
-        What takes them, for the messages: "workload 'prefix'".
+        The workload, rule or mechanism, for error messages: "workload 'prefix'".
     parameters : Mapping[str, inspect.Parameter]
-        What may be given, with types and defaults.
+        Its parameters, with types and defaults.
     given : Mapping[str, object]
-        What the user wrote.
+        The values that the user wrote.
     error : type
         The error to raise: `WorkloadError` or `TargetsError`.
 
     Returns
     -------
     dict
+        A value for every parameter, by name.
 
     Raises
     ------
@@ -116,15 +117,15 @@ def regular(path: str, most: int = LARGEST_FILE_BYTES) -> Path:
     Raises
     ------
     OSError
-        If there is none, it is too large, or it is a folder, a pipe or a device, which might
-        never end.
+        If it does not exist, is too large, or is a folder, a pipe or a device, reading which
+        might never end.
     ValueError, RuntimeError
-        If the text is no path.
+        If the text is not a path.
     """
     found = Path(path).expanduser()
     about = found.stat()
     if not stat.S_ISREG(about.st_mode):
-        raise OSError(errno.EINVAL, "it is no regular file")
+        raise OSError(errno.EINVAL, "it is not a regular file")
     if about.st_size > most:
         raise OSError(
             errno.EFBIG, f"it holds {about.st_size:,} bytes, more than the limit of {most:,}"
@@ -133,7 +134,7 @@ def regular(path: str, most: int = LARGEST_FILE_BYTES) -> Path:
 
 
 def check_least(what: str, value: float, least: float) -> None:
-    """Refuse a value below the least one that makes sense.
+    """Refuse a value below the smallest one that makes sense.
 
     Raises
     ------
@@ -145,7 +146,7 @@ def check_least(what: str, value: float, least: float) -> None:
 
 
 def check_size(what: str, value: int, least: int = 1, most: int = LARGEST_SIZE) -> None:
-    """Refuse a number of queries, cells or individuals that no array should have.
+    """Refuse a number of queries, cells or individuals that is too large for an array.
 
     Raises
     ------
@@ -161,12 +162,12 @@ def check_size(what: str, value: int, least: int = 1, most: int = LARGEST_SIZE) 
 
 
 def shortened(value: int) -> str:
-    """A whole number in a sentence; a power of ten where it is beyond any float."""
+    """A whole number for a sentence; a power of ten if it is too large for a float."""
     return f"{value:,}" if value < 10**30 else f"about 10^{int(math.log10(value))}"
 
 
 def check_probability(what: str, value: float) -> None:
-    """Refuse what is no probability.
+    """Refuse a number that is not a probability.
 
     Raises
     ------

@@ -126,14 +126,14 @@ def is_regular(prior: ArrayLike, graph: QueryGraph, epsilon: float) -> bool:
     Raises
     ------
     WorkloadError
-        If ε is not positive, or the prior is no distribution on the answers.
+        If ε is not positive, or the prior is not a distribution on the answers.
     """
     y = weights(constraints(graph, epsilon), make(prior, graph, epsilon))
     return y is not None and bool(y.min() >= 0)
 
 
 def uniform(graph: QueryGraph) -> Array:
-    """Every answer as likely."""
+    """All answers equally likely."""
     return np.full(graph.n, 1.0 / graph.n)
 
 
@@ -227,7 +227,7 @@ def _product(graph: QueryGraph, epsilon: float, text: str) -> Array:
 
 RULES: Mapping[str, str] = MappingProxyType(
     {
-        "uniform": "'uniform': every answer as likely",
+        "uniform": "'uniform': all answers equally likely",
         "corner": "'corner:3': the corner prior of answer 3 (counted from 0)",
         "random": "'random:7': a random ε-regular prior, seed 7",
         "given": "'given:0.5,0.25,0.25': one probability for each answer",

@@ -26,7 +26,7 @@ _STREAM = 0x7A26E75
 
 @dataclass(frozen=True)
 class Rule:
-    """A named way to give every query its variance target.
+    """A named rule that gives every query its variance target.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class Rule:
     build : callable
         ``build(workload, /, *, ...) -> targets``, every parameter typed.
     uniform : bool
-        Whether all targets are equal for sure.
+        Whether all targets are equal, whatever the parameters.
     source : str
         Paper and section.
     """
@@ -120,7 +120,7 @@ def by_group(workload: Workload, targets: Array) -> Array:
     TargetsError
         If the workload has no groups, or the targets of one group differ.
     """
-    count = len(_group_names(workload, "targets by group"))
+    count = len(_grouped(workload, "targets by group").group_names)
     if workload.groups is None:
         return targets
     lowest = np.full(count, np.inf)
@@ -136,32 +136,35 @@ def by_group(workload: Workload, targets: Array) -> Array:
     return lowest
 
 
-def _uniform(workload: Workload, /, *, value: float = 1.0) -> Array:
-    return np.full(workload.target_count, float(value))
+def _uniform(workload: Workload | QueryGraph, /, *, value: float = 1.0) -> Array:
+    return np.full(_target_count(workload), float(value))
 
 
-def _random_integer(workload: Workload, /, *, low: int = 1, high: int = 10, seed: int = 0) -> Array:
+def _random_integer(
+    workload: Workload | QueryGraph, /, *, low: int = 1, high: int = 10, seed: int = 0
+) -> Array:
     _check_interval("random-integer", low, high)
-    return (
-        _stream(seed).integers(low, high, size=workload.target_count, endpoint=True).astype(float)
-    )
+    count = _target_count(workload)
+    return _stream(seed).integers(low, high, size=count, endpoint=True).astype(float)
 
 
-def _random(workload: Workload, /, *, low: float = 1.0, high: float = 10.0, seed: int = 0) -> Array:
+def _random(
+    workload: Workload | QueryGraph, /, *, low: float = 1.0, high: float = 10.0, seed: int = 0
+) -> Array:
     _check_interval("random", low, high)
-    return _stream(seed).uniform(low, high, size=workload.target_count)
+    return _stream(seed).uniform(low, high, size=_target_count(workload))
 
 
 def _random_by_group(
-    workload: Workload, /, *, low: float = 1.0, high: float = 10.0, seed: int = 0
+    workload: Workload | QueryGraph, /, *, low: float = 1.0, high: float = 10.0, seed: int = 0
 ) -> Array:
-    names = _group_names(workload, "random-by-group")
+    grouped = _grouped(workload, "random-by-group")
     _check_interval("random-by-group", low, high)
-    return _spread(workload, _stream(seed).uniform(low, high, size=len(names)))
+    return _spread(grouped, _stream(seed).uniform(low, high, size=len(grouped.group_names)))
 
 
 def _important(
-    workload: Workload,
+    workload: Workload | QueryGraph,
     /,
     *,
     fraction: float = 0.1,
@@ -177,15 +180,18 @@ def _important(
         )
     _check_interval("important", low, high)
     _check_interval("important", other_low, other_high)
-    stream, count = _stream(seed), workload.target_count
+    stream, count = _stream(seed), _target_count(workload)
     made = stream.uniform(other_low, other_high, size=count)
     chosen = stream.permutation(count)[: round(fraction * count)]
     made[chosen] = stream.uniform(low, high, size=chosen.size)
     return made
 
 
-def _by_group(workload: Workload, /, *, values: dict[str, float] | list[float]) -> Array:
-    names = _group_names(workload, "by-group")
+def _by_group(
+    workload: Workload | QueryGraph, /, *, values: dict[str, float] | list[float]
+) -> Array:
+    grouped = _grouped(workload, "by-group")
+    names = grouped.group_names
     if isinstance(values, Mapping):
         for name in values:
             if name not in names:
@@ -199,32 +205,36 @@ def _by_group(workload: Workload, /, *, values: dict[str, float] | list[float]) 
                 f"targets rule 'by-group': no target for group {missing[0]!r} of workload "
                 f"{workload.name!r}; give one for each of: {', '.join(names)}"
             )
-        return _spread(workload, np.array([float(values[name]) for name in names]))
+        return _spread(grouped, np.array([float(values[name]) for name in names]))
     if len(values) != len(names):
         raise TargetsError(
             f"targets rule 'by-group': {len(values)} targets for the {len(names)} groups of "
             f"workload {workload.name!r}; give one for each of: {', '.join(names)}"
         )
-    return _spread(workload, np.asarray(values, dtype=np.float64))
+    return _spread(grouped, np.asarray(values, dtype=np.float64))
 
 
-def _sequential(workload: Workload, /, *, first: float = 1.0, step: float = 1.0) -> Array:
-    count = len(_group_names(workload, "sequential"))
-    values: Array = first + step * np.arange(count, dtype=np.float64)
-    return _spread(workload, values)
+def _sequential(
+    workload: Workload | QueryGraph, /, *, first: float = 1.0, step: float = 1.0
+) -> Array:
+    grouped = _grouped(workload, "sequential")
+    values: Array = first + step * np.arange(len(grouped.group_names), dtype=np.float64)
+    return _spread(grouped, values)
 
 
-def _total(workload: Workload, /, *, k: float, others: float = 1.0) -> Array:
-    names = _group_names(workload, "total")
+def _total(workload: Workload | QueryGraph, /, *, k: float, others: float = 1.0) -> Array:
+    grouped = _grouped(workload, "total")
+    names = grouped.group_names
     if "total" not in names:
         raise TargetsError(
             f"targets rule 'total': workload {workload.name!r} has no group 'total'; "
             "it is for 'identity-sum'"
         )
-    return _spread(workload, np.array([float(k if n == "total" else others) for n in names]))
+    return _spread(grouped, np.array([float(k if n == "total" else others) for n in names]))
 
 
-def _file(workload: Workload, /, *, path: FilePath) -> Array:
+def _file(workload: Workload | QueryGraph, /, *, path: FilePath) -> Array:
+    count = _target_count(workload)
     try:
         values = load(path)
     except (OSError, ValueError, EOFError, RuntimeError, zipfile.BadZipFile) as error:
@@ -233,11 +243,11 @@ def _file(workload: Workload, /, *, path: FilePath) -> Array:
             "file that numpy.save wrote"
         ) from error
     if not isinstance(values, np.ndarray) or values.dtype.kind not in "iuf":
-        raise TargetsError(f"targets file {path!r} holds no array of real numbers")
-    if values.shape != (workload.target_count,):
+        raise TargetsError(f"targets file {path!r} is not an array of real numbers")
+    if values.shape != (count,):
         raise TargetsError(
             f"targets file {path!r} has shape {values.shape}; workload {workload.name!r} needs one "
-            f"variance bound for each query, shape ({workload.target_count},)"
+            f"variance bound for each query, shape ({count},)"
         )
     return values.astype(np.float64)
 
@@ -247,13 +257,19 @@ def _spread(workload: Workload, values: Array) -> Array:
     return values if workload.groups is None else values[workload.groups]
 
 
-def _group_names(workload: Workload, rule: str) -> tuple[str, ...]:
-    if not workload.group_names:
+def _target_count(workload: Workload | QueryGraph) -> int:
+    """Length of the targets; a query graph has one, for the variance at its worst answer."""
+    return 1 if isinstance(workload, QueryGraph) else workload.target_count
+
+
+def _grouped(workload: Workload | QueryGraph, rule: str) -> Workload:
+    """The workload, if its queries are in groups; those of a query graph never are."""
+    if isinstance(workload, QueryGraph) or not workload.group_names:
         raise TargetsError(
-            f"targets rule {rule!r} goes by groups of queries, and workload {workload.name!r} has "
+            f"targets rule {rule!r} needs groups of queries, and workload {workload.name!r} has "
             "none; use 'uniform', a random rule or 'file'"
         )
-    return workload.group_names
+    return workload
 
 
 def _check_interval(rule: str, low: float, high: float) -> None:
@@ -273,7 +289,7 @@ RULES = (
     Rule("uniform", "the same variance bound for every query", _uniform, uniform=True),
     Rule(
         "random-integer",
-        "whole numbers from low to high, each as likely",
+        "whole numbers from low to high, all equally likely",
         _random_integer,
         source="PVLDB 14(10), sections 7.4 and 7.5",
     ),

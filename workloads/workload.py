@@ -1,4 +1,4 @@
-"""The workload: a query matrix, what it is called and how it was made."""
+"""The workload: a query matrix with its name, its parameters and its groups of queries."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -154,14 +154,14 @@ def in_blocks(
 def from_matrix(matrix: ArrayLike | sp.sparray | sp.spmatrix, name: str = "matrix") -> Workload:
     """A workload from a numpy array or a scipy.sparse matrix, copied and read-only.
 
-    What becomes of the array later changes neither the workload nor a solution of it.
+    Later changes to the array affect neither the workload nor a solution of it.
 
     Parameters
     ----------
     matrix : array_like or scipy.sparse matrix, shape (m, d)
         One row for each linear query.
     name : str
-        What to call it.
+        Its name in messages and results.
 
     Returns
     -------
@@ -170,8 +170,8 @@ def from_matrix(matrix: ArrayLike | sp.sparray | sp.spmatrix, name: str = "matri
     Raises
     ------
     WorkloadError
-        If the matrix is not two-dimensional and real, is empty, holds NaN or infinite
-        entries, or has no entry other than zero.
+        If the matrix is not two-dimensional and real, is empty, has NaN or infinite entries, or
+        has only zero entries.
     """
     array: Any = matrix if sp.issparse(matrix) else _as_array(matrix, name)
     if array.dtype.kind not in "biuf":
@@ -195,11 +195,11 @@ def from_matrix(matrix: ArrayLike | sp.sparray | sp.spmatrix, name: str = "matri
     if not np.all(np.isfinite(values)):
         row, column = _first_bad_entry(frozen)
         raise WorkloadError(
-            f"workload {name!r} holds a NaN or infinite entry at row {row}, column {column} "
+            f"workload {name!r} has a NaN or infinite entry at row {row}, column {column} "
             "(counted from 0); every entry must be finite"
         )
     if not np.any(values):
-        raise WorkloadError(f"workload {name!r} has no entry other than zero: nothing is asked")
+        raise WorkloadError(f"workload {name!r} has only zero entries: it asks nothing")
     return Workload(name, Explicit(frozen))
 
 
@@ -216,7 +216,7 @@ def _as_array(matrix: Any, name: str) -> NDArray[Any]:
     try:
         return np.asarray(matrix)
     except ValueError as error:
-        raise WorkloadError(f"workload {name!r} is no matrix: {error}") from error
+        raise WorkloadError(f"workload {name!r} is not a matrix: {error}") from error
 
 
 def _first_bad_entry(frozen: Matrix) -> tuple[int, int]:

@@ -1,10 +1,10 @@
-"""The engine that lets xarray open a store by its folder.
+"""The engine by which xarray opens a store, given its folder.
 
     xarray.open_dataset("results/vldb-table4", engine="sweep")
     xarray.open_datatree("results/vldb", engine="sweep")
 
-What is opened is the newest dataset as a whole, in memory: a sweep that goes on writing replaces
-the files behind a lazily opened one.
+It reads the newest dataset as a whole into memory, since a sweep that goes on writing replaces the
+files behind a lazily opened one.
 """
 
 from collections.abc import Iterable
@@ -26,7 +26,7 @@ class StoreBackend(BackendEntrypoint):
     supports_groups = True
 
     def guess_can_open(self, filename_or_obj: Any) -> bool:
-        """Whether it is the folder of a store, so that ``engine`` may be left out."""
+        """Whether it is the folder of a store; if so, ``engine`` may be left out."""
         return isinstance(filename_or_obj, str | PathLike) and _is_store(Path(filename_or_obj))
 
     def open_dataset(
@@ -36,7 +36,7 @@ class StoreBackend(BackendEntrypoint):
         drop_variables: str | Iterable[str] | None = None,
         group: str | None = None,
     ) -> xr.Dataset:
-        """The dataset of a store of one group, or that of the group asked for.
+        """The dataset of a store with one group, or that of the named group.
 
         Parameters
         ----------
@@ -45,7 +45,7 @@ class StoreBackend(BackendEntrypoint):
         drop_variables : str or iterable of str, optional
             Variables to leave out.
         group : str, optional
-            Which group to open; needed where there are several.
+            The group to open; needed if there are several.
 
         Returns
         -------
@@ -54,8 +54,8 @@ class StoreBackend(BackendEntrypoint):
         Raises
         ------
         StoreError
-            If the folder is not a store or has no dataset yet, or there are several groups and
-            none is named, or none of that name.
+            If the folder is not a store, has no dataset yet, has several groups and none is
+            named, or has no group of that name.
         """
         found = _newest(filename_or_obj)
         if isinstance(found, xr.Dataset):
@@ -73,14 +73,14 @@ class StoreBackend(BackendEntrypoint):
             )
         if group.strip("/") not in found.children:
             raise StoreError(
-                f"store {str(filename_or_obj)!r} has no group {group!r}; there is: {names}"
+                f"store {str(filename_or_obj)!r} has no group {group!r}; expected one of: {names}"
             )
         return _without(found[group.strip("/")].to_dataset(), drop_variables)
 
     def open_groups_as_dict(
         self, filename_or_obj: Any, *, drop_variables: str | Iterable[str] | None = None
     ) -> dict[str, xr.Dataset]:
-        """Every group's dataset by path; a single one at ``"/"``."""
+        """The dataset of every group, by path; that of a single group at ``"/"``."""
         found = _newest(filename_or_obj)
         if isinstance(found, xr.Dataset):
             return {"/": _without(found, drop_variables)}

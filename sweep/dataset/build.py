@@ -1,4 +1,4 @@
-"""From the journal to an xarray dataset in zarr: derived as a whole, written as a whole."""
+"""The journal as an xarray dataset in zarr, derived and written as a whole."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ import xarray as xr
 from sweep.dataset import derivation, provenance, variables
 from sweep.dataset.positions import Column, Positions
 from sweep.grid.cells import Grid
-from sweep.store.journal import Ledger
+from sweep.store.ledger import Ledger
 from sweep.store.records import Status
 
 _LARGEST_CHUNK_BYTES = 2**26
@@ -27,16 +27,16 @@ _ERROR_WIDTH = 200
 
 @dataclass(frozen=True)
 class Terms:
-    """What an experiment says about its dataset.
+    """The settings of an experiment that the derivation of its dataset depends on.
 
     Attributes
     ----------
     epsilon, delta : tuple of float
-        The budgets of the privacy variables.
+        The values of ε and δ for the budget variables.
     reference : str
         The label of the mechanism that the variance ratios refer to.
     attributes : Mapping[str, str]
-        The experiment's own attributes.
+        Attributes of the dataset that come from the experiment, such as its title.
     """
 
     epsilon: tuple[float, ...] = ()
@@ -51,9 +51,9 @@ class Derivation:
     Parameters
     ----------
     grids : sequence of Grid
-        One for each group.
+        The grids, one for each group.
     terms : Terms
-        What to derive.
+        Budgets, reference and attributes.
     """
 
     def __init__(self, grids: Sequence[Grid], terms: Terms) -> None:
@@ -77,12 +77,12 @@ def assemble(positions: Positions, ledger: Ledger, terms: Terms) -> xr.Dataset:
 
     Parameters
     ----------
-    frame : Frame
-        The grid.
+    positions : Positions
+        The grid, and the place of every cell in it.
     ledger : Ledger
-        What the journal says.
+        The current record of every cell.
     terms : Terms
-        What to derive.
+        Budgets, reference and attributes.
 
     Returns
     -------
@@ -127,7 +127,7 @@ def write(dataset: xr.Dataset | xr.DataTree, path: Path) -> None:
     Raises
     ------
     OSError
-        If the disk does not take it.
+        If it cannot be written.
     """
     if isinstance(dataset, xr.DataTree):
         encoding = {node.path: _encoding(node.dataset) for node in dataset.subtree}
@@ -144,7 +144,7 @@ def columns(positions: Positions, ledger: Ledger) -> dict[str, Column]:
 
 
 def _facts(positions: Positions, ledger: Ledger) -> list[tuple[str, Column, Any]]:
-    """What is no number: state, identity and origin of every cell, and the filler."""
+    """Variables that are not results: state, identity and origin of cells; with fill values."""
     records = [ledger.cells.get(cell) for cell in positions.ids]
     states = [ledger.status(cell) for cell in positions.ids]
     started = [np.nan if record is None else record.started for record in records]
@@ -166,9 +166,9 @@ def _facts(positions: Positions, ledger: Ledger) -> list[tuple[str, Column, Any]
 
 
 def _texts(width: int, values: Iterable[str]) -> Column:
-    """Texts of a width that no version of the dataset changes.
+    """Texts of a width that is the same in every version of the dataset.
 
-    A reader may have opened one version and read a chunk of the next: their forms must agree.
+    A reader may have opened one version and read a chunk of the next, so their types must agree.
     """
     return np.array(list(values), dtype=f"<U{width}")
 

@@ -1,4 +1,4 @@
-"""The dataset's numbers from the journal's: ratios, gaps and budgets, a column at a time."""
+"""Derived numbers of the dataset: ratios, gaps and budgets, one column at a time."""
 
 import json
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from solvers import budget, privacy
 from sweep.dataset.positions import Column, Positions
-from sweep.store.journal import Ledger
+from sweep.store.ledger import Ledger
 from sweep.store.records import CellRecord, Status
 
 Float = NDArray[np.float64]
@@ -27,23 +27,24 @@ _REPORTED = ("iterations", "converged")
 
 
 def columns(positions: Positions, ledger: Ledger) -> dict[str, Column]:
-    """Every variable that has one number for every cell, NaN where there is none.
+    """Every variable that has one number for each cell, NaN where there is none.
 
-    Query graphs are solved at one ε and have no privacy cost: only what their solutions report.
+    Query graphs are solved at one ε and have no privacy cost, so they get only the numbers that
+    their solutions report.
 
     Parameters
     ----------
-    frame : Frame
-        The grid.
+    positions : Positions
+        The grid, and the place of every cell in it.
     ledger : Ledger
-        What the journal says.
+        The current record of every cell.
 
     Returns
     -------
     dict of str to numpy.ndarray, shape (number of cells,)
     """
     records = [ledger.cells.get(cell) for cell in positions.ids]
-    found = {} if positions.asks == "graph" else _compared(positions, ledger, records)
+    found = {} if positions.kind == "graph" else _compared(positions, ledger, records)
     extra = {name for record in records if record for name in record.numbers} - set(_DERIVED)
     for name in (*_REPORTED, *sorted(extra - set(_REPORTED))):
         found[name] = reported(name, records)
@@ -60,7 +61,7 @@ def _compared(
 ) -> dict[str, Column]:
     """Privacy costs, compared with the reference, the lower bound and CA.
 
-    What a reference or a CA reached before its time was over is no measure for others: NaN.
+    Against a reference or a CA that timed out the comparison would mean nothing: NaN.
     """
     cost = reported("squared_privacy_cost", records)
     total = reported("total_variance", records)

@@ -1,4 +1,4 @@
-"""Where every cell of a grid stands in its dataset, and what it is compared with."""
+"""The position of every cell in its dataset, and the cells that it is compared with."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 import solvers
-import workloads
 from sweep.experiment.canonical import Scalar
 from sweep.grid.cells import Cell, Grid
 from workloads.family import Kind
@@ -21,12 +20,12 @@ Column = NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class Positions:
-    """A grid laid out once, to be filled with the journal's numbers many times.
+    """The positions of a grid's cells, computed once and used for every version of the dataset.
 
     Attributes
     ----------
     grid : Grid
-        The cells.
+        The axes and the cells.
     reference : str
         The label of the mechanism that the variance ratios refer to.
     """
@@ -36,23 +35,22 @@ class Positions:
 
     @property
     def dimensions(self) -> tuple[str, ...]:
-        """Names of the axes."""
+        """The names of the axes."""
         return tuple(axis.name for axis in self.grid.axes)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Lengths of the axes."""
+        """The lengths of the axes."""
         return tuple(len(axis.values) for axis in self.grid.axes)
 
     @property
-    def asks(self) -> Kind:
-        """Whether its workloads are query matrices or query graphs."""
-        known = workloads.families().get(self.grid.cells[0].workload.name)
-        return known.kind if known else "matrix"
+    def kind(self) -> Kind:
+        """The kind of its workloads, by that of its first cell."""
+        return self.grid.cells[0].workload.kind
 
     @property
     def names(self) -> frozenset[str]:
-        """Names of all coordinates."""
+        """The names of all coordinates."""
         companions = (name for axis in self.grid.axes for name in axis.companions)
         return frozenset((*self.dimensions, *companions, *self.grid.scalars))
 
@@ -110,7 +108,7 @@ class Positions:
         )
 
     def scattered(self, column: Column, fill: Any) -> Column:
-        """The column on the grid's axes, trailing dimensions kept; ``fill`` where no cell is."""
+        """The column on the grid's axes, its trailing dimensions kept; ``fill`` without a cell."""
         flat = np.full((math.prod(self.shape), *column.shape[1:]), fill, dtype=column.dtype)
         flat[self._positions] = column
         return flat.reshape(*self.shape, *column.shape[1:])
@@ -131,8 +129,8 @@ class Positions:
         cells = self.grid.cells
         partners: dict[tuple[str, int], int] = {}
         for number in numbers:
-            partners.setdefault(_question(cells[number]), number)
-        return np.array([partners.get(_question(cell), -1) for cell in cells], dtype=np.int64)
+            partners.setdefault(_compared_by(cells[number]), number)
+        return np.array([partners.get(_compared_by(cell), -1) for cell in cells], dtype=np.int64)
 
 
 def labels(values: Sequence[Scalar]) -> Column:
@@ -145,5 +143,6 @@ def labels(values: Sequence[Scalar]) -> Column:
     return np.array([str(value) for value in values], dtype=np.str_)
 
 
-def _question(cell: Cell) -> tuple[str, int]:
+def _compared_by(cell: Cell) -> tuple[str, int]:
+    """Problem and replicate, which two cells have to share to be compared."""
     return cell.problem_key, cell.replicate

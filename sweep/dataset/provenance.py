@@ -1,4 +1,4 @@
-"""On what and by what the numbers were computed: the dataset's attributes."""
+"""The software and the machine that computed the numbers: attributes of the dataset."""
 
 import platform
 import subprocess

@@ -9,9 +9,9 @@ from sweep.store.folder import open_
 
 
 def open_dataset(store: str | Path) -> xr.Dataset | xr.DataTree:
-    """The dataset of a store as it stands, in memory.
+    """The current dataset of a store, in memory.
 
-    A version that is written later, of other dimensions maybe, leaves it as it is.
+    Versions that are written later, perhaps with other dimensions, do not change it.
 
     Parameters
     ----------

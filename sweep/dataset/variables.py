@@ -1,4 +1,4 @@
-"""What every variable of the dataset means: its long name and its units."""
+"""The meaning of every variable of the dataset: its long name and units."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -14,8 +14,11 @@ from pydantic import (
 )
 
 
-class Choice(BaseModel):
-    """A name with parameters, as written: a text, or a mapping with ``name``."""
+class WrittenEntry(BaseModel):
+    """A workload, as written: its name, or a mapping of ``name`` and parameters.
+
+    Targets and mechanisms are written alike, with a few keys more.
+    """
 
     model_config = ConfigDict(frozen=True, extra="allow", strict=True)
 
@@ -23,7 +26,7 @@ class Choice(BaseModel):
 
     @property
     def params(self) -> Mapping[str, Any]:
-        """The parameters that were written; an axis is a list, or ``{axis: [...]}``."""
+        """The parameters as written; an axis is a list, or ``{axis: [...]}``."""
         return self.model_extra or {}
 
     @model_validator(mode="before")
@@ -32,29 +35,34 @@ class Choice(BaseModel):
         return {"name": written} if isinstance(written, str) else written
 
 
-class TargetsChoice(Choice):
-    """A targets rule, and what it is called on its axis (by default its name)."""
+class WrittenTargets(WrittenEntry):
+    """A targets rule, as written.
+
+    Attributes
+    ----------
+    label : str, optional
+        Its label on the ``targets`` axis; by default its name.
+    """
 
     label: str | None = None
 
     @property
-    def called(self) -> str:
-        """Its label."""
+    def axis_label(self) -> str:
+        """The label on the ``targets`` axis."""
         return self.label or self.name
 
 
-class MechanismChoice(Choice):
-    """A mechanism with options of its own.
+class WrittenMechanism(WrittenEntry):
+    """A mechanism, as written, with its own options.
 
     Attributes
     ----------
     preset : str, optional
         A named set of the mechanism's options.
     label : str, optional
-        What it is called on the ``mechanism`` axis; by default its name, with the preset in
-        parentheses.
+        Its label on the ``mechanism`` axis; by default its name, with the preset in parentheses.
     when : {"available"}, optional
-        Leave it out where the mechanism (or its preset) does not exist, instead of an error.
+        Leave the mechanism out if it (or its preset) does not exist, instead of failing.
     """
 
     preset: str | None = None
@@ -62,8 +70,8 @@ class MechanismChoice(Choice):
     when: Literal["available"] | None = None
 
     @property
-    def called(self) -> str:
-        """Its label."""
+    def axis_label(self) -> str:
+        """The label on the ``mechanism`` axis."""
         return self.label or (f"{self.name} ({self.preset})" if self.preset else self.name)
 
 
@@ -72,7 +80,7 @@ def _one_or_many(written: object) -> str:
 
 
 def many(written: object) -> object:
-    """A list as a tuple; anything else as it is, to be refused."""
+    """A list as a tuple; anything else unchanged, for pydantic to refuse."""
     return tuple(written) if isinstance(written, list) else written
 
 
@@ -92,18 +100,18 @@ class Block(BaseModel):
     group : str
         The group of the dataset; by default the workload's name. Blocks of one group are
         united.
-    workload : Choice
+    workload : WrittenEntry
         A workload family and its parameters; a list makes an axis.
-    targets : TargetsChoice or tuple of TargetsChoice
+    targets : WrittenTargets or tuple of WrittenTargets
         One rule, or several: an axis.
-    mechanism : tuple of MechanismChoice
+    mechanism : tuple of WrittenMechanism
         The axis ``mechanism``.
     options : Mapping[str, object]
         Options that all these mechanisms take; a list makes an axis.
     replicates : int
-        How often; random workloads and targets get seed, seed + 1, ...
+        Number of repetitions; random workloads and targets get seed, seed + 1, ...
     zipped : tuple of tuple of str
-        Axes that go together (key ``zip``); the first names the dimension.
+        Axes that vary together (key ``zip``); the first names the dimension.
     where : str, optional
         A condition over the coordinates; points where it is false are left out.
     """
@@ -111,19 +119,19 @@ class Block(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     group: Annotated[str, Field(min_length=1, pattern="^[^/]+$")]
-    workload: Choice
+    workload: WrittenEntry
     targets: Annotated[
-        Annotated[TargetsChoice, Tag("one")]
+        Annotated[WrittenTargets, Tag("one")]
         | Annotated[
-            tuple[TargetsChoice, ...],
+            tuple[WrittenTargets, ...],
             BeforeValidator(many),
             Field(min_length=1),
             Tag("many"),
         ],
         Discriminator(_one_or_many),
-    ] = TargetsChoice(name="uniform")
+    ] = WrittenTargets(name="uniform")
     mechanism: Annotated[
-        tuple[MechanismChoice, ...], BeforeValidator(always_many), Field(min_length=1)
+        tuple[WrittenMechanism, ...], BeforeValidator(always_many), Field(min_length=1)
     ]
     options: Mapping[str, Any] = {}
     replicates: Annotated[int, Field(ge=1)] = 1

@@ -1,11 +1,11 @@
-"""Content in one form: what identities, hashes and coordinates are made of."""
+"""The canonical form of values, which identities, hashes and coordinates rest on."""
 
 import hashlib
 import json
 from typing import Any
 
 Scalar = str | int | float | bool
-"""What a coordinate holds."""
+"""The label of a point along a coordinate."""
 
 
 def digest(content: Any) -> str:
@@ -16,7 +16,7 @@ def digest(content: Any) -> str:
     ValueError
         If it holds NaN or an infinite number.
     TypeError
-        If it holds something that JSON has no form for.
+        If it holds a value that JSON cannot represent.
     """
     text = json.dumps(
         content, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
@@ -25,5 +25,5 @@ def digest(content: Any) -> str:
 
 
 def rounded(value: float) -> float:
-    """The value with 12 significant digits, as identities and coordinates hold it."""
+    """The value rounded to 12 significant digits, as identities and coordinates hold it."""
     return float(f"{value:.12g}")

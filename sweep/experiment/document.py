@@ -1,4 +1,4 @@
-"""YAML with the line of every key, so that an error can say where it is."""
+"""YAML with the line of every key, so that errors can name it."""
 
 import io
 import math
@@ -21,17 +21,17 @@ from ruamel.yaml.events import (
 
 from sweep.errors import ExperimentError
 
-Path = tuple[str | int, ...]
-"""The keys and indices that lead to a value."""
+KeyPath = tuple[str | int, ...]
+"""The keys and indices that lead to a value: ``("blocks", 0, "workload")``."""
 
 LARGEST_TEXT = 100_000
-"""The most bytes of an experiment or a cluster file: some seconds to read."""
+"""The most bytes of an experiment or a cluster file; so many take seconds to parse."""
 
 MOST_VALUES = 100_000
-"""The most values of one, its aliases written out."""
+"""The most values of an experiment file, with its aliases expanded."""
 
 DEEPEST = 32
-"""The most lists and mappings one within another."""
+"""The deepest nesting of lists and mappings."""
 
 _LONGEST_LINE = 4096
 _CORE = "tag:yaml.org,2002:"
@@ -39,25 +39,26 @@ _PLAIN_TAGS = ("str", "int", "float", "bool", "null", "map", "seq")
 
 
 class HarmfulYAMLError(MarkedYAMLError):
-    """YAML with a tag, an alias within what it stands for, or too many levels."""
+    """YAML with a tag, an alias inside the value that it stands for, or too deep a nesting."""
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Where every value of an experiment was written.
+    """The place where each value of an experiment was written, for error messages.
 
     Attributes
     ----------
     file : str
-        What the user calls the file.
-    places : Mapping[Path, str]
-        ``"line 12"``, or ``"--set d=64"``, by path; not necessarily for every path.
+        The file, as the user wrote it.
+    places : Mapping[KeyPath, str]
+        ``"line 12"`` or ``"--set d=64"``, by path. A path that is missing was written where the
+        nearest path above it was.
     """
 
     file: str
-    places: Mapping[Path, str] = field(default_factory=dict)
+    places: Mapping[KeyPath, str] = field(default_factory=dict)
 
-    def error(self, path: Path, message: str) -> ExperimentError:
+    def error(self, path: KeyPath, message: str) -> ExperimentError:
         """The error that says ``message`` about the value at ``path``."""
         nearest = next(
             (path[:n] for n in range(len(path), -1, -1) if path[:n] in self.places), None
@@ -66,15 +67,15 @@ class Origin:
         where = ", ".join(part for part in (self.file, place, dotted(path)) if part)
         return ExperimentError(f"{where}: {message}")
 
-    def moved(self, path: Path, place: str) -> "Origin":
-        """The same with everything at and below ``path`` written at ``place``."""
+    def moved(self, path: KeyPath, place: str) -> "Origin":
+        """A copy in which everything at and below ``path`` was written at ``place``."""
         kept = {at: said for at, said in self.places.items() if at[: len(path)] != path}
         return replace(self, places={**kept, path: place})
 
 
 @dataclass(frozen=True)
 class Document:
-    """A YAML file: as parsed for a round trip, and where everything is."""
+    """A YAML file, parsed so that it can be written back, and the lines of its values."""
 
     tree: CommentedMap
     origin: Origin
@@ -85,14 +86,13 @@ class Document:
         Raises
         ------
         ExperimentError
-            If it holds NaN, an infinite number, or what is neither text nor number, list
-            or mapping.
+            If it holds NaN, an infinite number, or a value of another type, such as a date.
         """
         content: dict[str, Any] = _plain(self.tree, (), self.origin)
         return content
 
     def text(self) -> str:
-        """The content as YAML, comments kept."""
+        """The content as YAML, with its comments."""
         written = io.StringIO()
         _yaml().dump(self.tree, written)
         return written.getvalue()
@@ -104,7 +104,7 @@ def read(text: str, file: str) -> Document:
     Raises
     ------
     ExperimentError
-        If it is not YAML, or not a mapping; with the line.
+        If it is not valid YAML, or not a mapping; with the line.
     """
     if len(text) > LARGEST_TEXT:
         raise ExperimentError(
@@ -115,34 +115,36 @@ def read(text: str, file: str) -> Document:
         _check_harmless(text)
         tree = _yaml().load(text)
     except DuplicateKeyError as error:
-        raise ExperimentError(f"{_marked(file, error)}: this key stands there twice") from error
+        raise ExperimentError(f"{_marked(file, error)}: duplicate key") from error
     except HarmfulYAMLError as error:
         raise ExperimentError(f"{_marked(file, error)}: {error.problem}") from error
     except MarkedYAMLError as error:
-        raise ExperimentError(f"{_marked(file, error)}: not YAML ({error.problem})") from error
-    except Exception as error:  # the parser trips over much that is no YAML
-        raise ExperimentError(f"{file}: not YAML ({' '.join(str(error).split())})") from error
+        raise ExperimentError(
+            f"{_marked(file, error)}: not valid YAML ({error.problem})"
+        ) from error
+    except Exception as error:  # the parser fails in many ways on invalid YAML
+        raise ExperimentError(f"{file}: not valid YAML ({' '.join(str(error).split())})") from error
     if not isinstance(tree, CommentedMap):
         raise ExperimentError(f"{file}: not an experiment; expected 'name:', 'blocks:' and so on")
-    places: dict[Path, str] = {}
+    places: dict[KeyPath, str] = {}
     for path, line in _places(tree, (), 1):
         places[path] = f"line {line}"
         if len(places) > MOST_VALUES:
             raise Origin(file, places).error(
                 path,
-                f"more than {MOST_VALUES:,} values with this one, aliases written out; the limit "
-                "is sweep.experiment.document.MOST_VALUES",
+                f"more than {MOST_VALUES:,} values with this one, aliases expanded; the limit is "
+                "sweep.experiment.document.MOST_VALUES",
             )
     return Document(tree, Origin(file, places))
 
 
 def scalar_list(text: str) -> list[Any]:
-    """The values of ``"64, 128"``: what stands between the brackets of a YAML list.
+    """The values of ``"64, 128"``, a YAML list without its brackets.
 
     Raises
     ------
     ValueError
-        If it is none.
+        If it is not a list of values.
     """
     try:
         values = plain(f"[{text}]")
@@ -153,19 +155,19 @@ def scalar_list(text: str) -> list[Any]:
 
 
 def plain(text: str) -> Any:
-    """What a YAML text says, in plain Python types.
+    """The content of a YAML text in plain Python types.
 
     Raises
     ------
     YAMLError
-        If it is none, holds a tag or an alias within what it stands for, or nests too deeply.
+        If it is not valid YAML, or is a `HarmfulYAMLError`.
     """
     _check_harmless(text)
     return YAML(typ="safe", pure=True).load(text)
 
 
-def dotted(path: Path) -> str:
-    """``blocks[0].workload.d``."""
+def dotted(path: KeyPath) -> str:
+    """A path as error messages show it: ``blocks[0].workload.d``."""
     parts = [f"[{part}]" if isinstance(part, int) else f".{part}" for part in path]
     return "".join(parts).removeprefix(".")
 
@@ -180,8 +182,8 @@ def _marked(file: str, error: MarkedYAMLError) -> str:
     return f"{file}, line {error.problem_mark.line + 1}" if error.problem_mark else file
 
 
-def _places(node: object, path: Path, line: int) -> Iterator[tuple[Path, int]]:
-    """The path and the line of everything below a node, aliases written out."""
+def _places(node: object, path: KeyPath, line: int) -> Iterator[tuple[KeyPath, int]]:
+    """The path and the line of everything below a node, aliases expanded."""
     if not isinstance(node, CommentedMap | CommentedSeq):
         return
     keys: Iterable[Any] = node if isinstance(node, CommentedMap) else range(len(node))
@@ -193,14 +195,14 @@ def _places(node: object, path: Path, line: int) -> Iterator[tuple[Path, int]]:
 
 
 def _check_harmless(text: str) -> None:
-    """Refuse what a parser should not build: see `HarmfulYAMLError`."""
+    """Raise `HarmfulYAMLError` for YAML that a parser should not even build."""
     open_: list[str | None] = []
     for event in YAML(typ="safe", pure=True).parse(text):
         tag = str(getattr(event, "tag", None) or "")
         if tag and tag.removeprefix(_CORE) not in _PLAIN_TAGS:
             raise _harmful(f"the value has the tag {tag!r}; expected a plain value", event)
         if isinstance(event, AliasEvent) and event.anchor in open_:
-            raise _harmful(f"alias '*{event.anchor}' stands within what it stands for", event)
+            raise _harmful(f"alias '*{event.anchor}' is inside the value that it stands for", event)
         if isinstance(event, MappingStartEvent | SequenceStartEvent):
             open_.append(event.anchor)
             if len(open_) > DEEPEST:
@@ -218,7 +220,7 @@ def _harmful(problem: str, event: Event) -> HarmfulYAMLError:
 
 
 def _check_count(values: object) -> None:
-    """Refuse more values than the limit, aliases written out."""
+    """Raise ValueError for more than `MOST_VALUES`, aliases expanded."""
     left = [values]
     count = 0
     while left:
@@ -232,7 +234,7 @@ def _check_count(values: object) -> None:
             left += value
 
 
-def _plain(value: object, path: Path, origin: Origin) -> Any:
+def _plain(value: object, path: KeyPath, origin: Origin) -> Any:
     if isinstance(value, Mapping):
         return {str(key): _plain(one, (*path, str(key)), origin) for key, one in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):

@@ -1,4 +1,4 @@
-"""Files that an experiment names: a cell is identified by what they hold, not by where they are."""
+"""Files that an experiment names: their content identifies a cell, not their path."""
 
 import hashlib
 import os
@@ -15,14 +15,14 @@ from workloads.parameters import FilePath, FunctionName, PriorText, regular
 
 
 class File(str):
-    """A parameter that names a file, as written, with the hash of what the file held.
+    """A parameter that names a file, as written, with the hash of the file's content.
 
     Attributes
     ----------
     path : str
-        Where the file is, from the folder in which the command runs.
+        The file's path, relative to the folder in which the command runs.
     sha256 : str
-        64 hexadecimal digits.
+        Hash of the content when the experiment was loaded, 64 hexadecimal digits.
     """
 
     path: str
@@ -56,8 +56,8 @@ def located(value: str, expected: tuple[Any, ...]) -> str:
     except (OSError, ValueError, RuntimeError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise WorkloadError(
-            f"file {value!r} cannot be read ({reason}); give the path of a file, from the folder "
-            "in which the command runs"
+            f"file {value!r} cannot be read ({reason}); give the path of a file, relative to "
+            "the folder in which the command runs"
         ) from error
 
 
@@ -67,16 +67,16 @@ def text_of(path: Path) -> str:
     Raises
     ------
     OSError
-        If there is none, it is no regular file, or it is larger than
+        If it does not exist, is not a regular file, or is larger than
         `sweep.experiment.document.LARGEST_TEXT`.
     ValueError, RuntimeError
-        If the path is none, or the file holds no UTF-8.
+        If the path is not valid, or the file is not UTF-8.
     """
     return regular(str(path), LARGEST_TEXT).read_text(encoding="utf-8")
 
 
 def identity(value: Any) -> Any:
-    """The JSON-like value with the content of every file instead of its path."""
+    """The JSON-like value with the hash of every file in place of its path."""
     if isinstance(value, File):
         return {"sha256": value.sha256}
     if isinstance(value, Mapping):
@@ -87,12 +87,13 @@ def identity(value: Any) -> Any:
 
 
 def check_unchanged(params: Mapping[str, Any]) -> None:
-    """Refuse a file that holds something else here and now than when the sweep began.
+    """Refuse a file whose content here differs from that at the start of the sweep.
 
     Raises
     ------
     WorkloadError
-        If its hash differs. A file that cannot be read is left to what reads it.
+        If its hash differs. A file that cannot be read is left to the code that reads it, which
+        has the better message.
     """
     for file in params.values():
         if not isinstance(file, File):
@@ -103,8 +104,8 @@ def check_unchanged(params: Mapping[str, Any]) -> None:
             continue
         if not unchanged:
             raise WorkloadError(
-                f"file {file.path!r} does not hold what it held when the sweep began; give every "
-                "worker the same file and run the experiment again"
+                f"file {file.path!r} has changed since the sweep began; give every worker the same "
+                "file and run the experiment again"
             )
 
 
@@ -117,9 +118,9 @@ def _path(value: str, expected: tuple[Any, ...]) -> str | None:
 
 
 def _module_file(name: str) -> str | None:
-    """The source of a module; None where there is none, or finding it fails.
+    """The source file of a module; None if it has none, or finding it fails.
 
-    Nothing is imported, the packages that it is in neither.
+    Nothing is imported, not even the packages that contain the module.
     """
     try:
         found = _spec(name)

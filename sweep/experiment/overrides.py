@@ -7,8 +7,7 @@ import numpy as np
 
 import workloads
 from sweep.errors import ExperimentError
-from sweep.experiment import document as documents
-from sweep.experiment.document import Document, Path
+from sweep.experiment.document import Document, KeyPath, scalar_list
 from workloads.parameters import nearest
 
 _WHOLE = ("delta", "epsilon", "keep")
@@ -34,7 +33,7 @@ def parse(settings: Settings) -> dict[str, list[Any]]:
     for setting in settings:
         key, equals, text = setting.partition("=")
         try:
-            values = documents.scalar_list(text)
+            values = scalar_list(text)
         except ValueError as error:
             raise ExperimentError(f"--set {setting}: {error}") from error
         if not equals or not key.strip() or not values:
@@ -44,7 +43,7 @@ def parse(settings: Settings) -> dict[str, list[Any]]:
 
 
 def _plain(value: Any) -> Any:
-    """Arrays and numbers of numpy as lists and numbers of Python."""
+    """The value with numpy arrays and numbers as Python lists and numbers."""
     if isinstance(value, list | tuple):
         return [_plain(one) for one in value]
     return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
@@ -54,15 +53,14 @@ def apply(document: Document, settings: Settings) -> Document:
     """The document with the settings in place of what was written.
 
     A key is ``epsilon``, ``delta``, ``keep``, ``time_limit``, ``simulate``, ``reference``,
-    ``replicates``, ``mechanism``, ``targets``, a parameter of a workload or of targets (it is set
-    in every block whose workload or targets take it), or an option that a block writes for all
-    its mechanisms, ``epsilon`` too. Of zipped axes the rows with the
-    given values are kept.
+    ``replicates``, ``mechanism``, ``targets``, a parameter of a workload or of targets (set in
+    every block whose workload or targets take it), or an option that a block writes for all its
+    mechanisms, ``epsilon`` too. Of zipped axes, the rows with the given values are kept.
 
     Raises
     ------
     ExperimentError
-        If no block takes the key; with the nearest one.
+        If no block takes the key; with the nearest valid one.
     """
     for key, values in parse(settings).items():
         said = f"--set {key}={','.join(map(str, values))}"
@@ -72,8 +70,8 @@ def apply(document: Document, settings: Settings) -> Document:
             if isinstance(error, ExperimentError):
                 raise
             raise ExperimentError(
-                f"{said}: does not go with what is written there ({error}); 'sweep plan' without "
-                "--set says what is wrong with the file, if anything"
+                f"{said}: does not fit what the file says there ({error}); 'sweep plan' without "
+                "--set shows what is wrong with the file, if anything"
             ) from error
         origin = document.origin
         for path in paths:
@@ -82,7 +80,7 @@ def apply(document: Document, settings: Settings) -> Document:
     return document
 
 
-def _set(document: Document, key: str, values: list[Any], said: str) -> list[Path]:
+def _set(document: Document, key: str, values: list[Any], said: str) -> list[KeyPath]:
     tree = document.tree
     if key in _WHOLE and not any(key in _options(block) for _, block in _blocks(tree)):
         tree[key] = values
@@ -92,7 +90,7 @@ def _set(document: Document, key: str, values: list[Any], said: str) -> list[Pat
     if key in _SINGLE:
         tree[key] = values[0]
         return [(key,)]
-    paths: list[Path] = []
+    paths: list[KeyPath] = []
     names = {*_WHOLE, *_SINGLE, *_BLOCK}
     for at, block in _blocks(tree):
         if key in _BLOCK:
@@ -127,7 +125,7 @@ def _names(entry: Any) -> list[Any]:
 
 
 def _owners(block: dict[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
-    """Where a parameter may be set in a block, and the parameters known there."""
+    """The parts of a block in which a parameter may be set, each with its parameters."""
     owners: list[tuple[str, Mapping[str, Any]]] = []
     families, rules = workloads.families(), workloads.targets.rules()
     name = _name(block.get("workload"))
@@ -157,7 +155,7 @@ def _name(entry: Any) -> Any:
 
 def _set_parameter(
     block: dict[str, Any], at: int, part: str, key: str, values: list[Any], said: str
-) -> Path:
+) -> KeyPath:
     owner = block.get(part, "uniform")
     if not isinstance(owner, dict):
         block[part] = owner = {"name": owner}

@@ -1,4 +1,4 @@
-"""What the papers print: tables and statements, as data beside an experiment."""
+"""Published numbers: tables and statements of the papers, as data beside an experiment."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
@@ -21,7 +21,7 @@ class _Strict(BaseModel):
 class PublishedTable(_Strict):
     """One table of a paper.
 
-    A mechanism whose numbers are all 1 is what the paper's ratios refer to.
+    A mechanism whose numbers are all 1 is the one that the paper's ratios refer to.
 
     Attributes
     ----------
@@ -32,11 +32,13 @@ class PublishedTable(_Strict):
     values : nested list of float or None
         One number for each combination of labels; None where the paper has none.
     at : Mapping[str, Scalar]
-        Further coordinates that it holds for.
+        Further coordinates of the published numbers.
     group : str, optional
-        The group of the dataset; not needed where the experiment has one.
-    title, source : str
-        What it is called, and where it stands.
+        The group of the dataset; not needed where the experiment has only one.
+    title : str
+        The name of the table.
+    source : str
+        The paper, and the table in it.
     """
 
     variable: str
@@ -65,14 +67,16 @@ class Claim(_Strict):
     ----------
     variable : str
         The variable of the dataset that it is about.
+    text : str
+        The sentence.
     at : Mapping[str, Scalar]
-        The coordinates that it holds for.
+        The coordinates that it speaks of.
     least, most : float, optional
         The range that it states.
     group : str, optional
         The group of the dataset.
-    text, source : str
-        What it says, and where.
+    source : str
+        The paper, and the section in it.
     """
 
     variable: str

@@ -1,5 +1,5 @@
-"""What an experiment means.
+"""Experiments as grids of cells.
 
-In: an `Experiment`. Out: one `Grid` for each group: its axes, and its cells, every parameter bound,
-every name and value checked, each cell with an identity that depends on its content alone.
+In: an `Experiment`. Out: one `Grid` for each group: its axes, and its cells, with every parameter
+bound and every name and value checked. A cell's identity depends on its content alone.
 """

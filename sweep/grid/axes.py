@@ -6,11 +6,19 @@ from functools import reduce
 from typing import Any
 
 import workloads
-from sweep.experiment.blocks import Block, TargetsChoice
+from sweep.experiment.blocks import Block, WrittenTargets
 from sweep.experiment.canonical import Scalar
-from sweep.experiment.document import Origin, Path
-from sweep.grid.mechanisms import available, mechanism_owner
-from sweep.grid.parameters import Owner, Written, family, label, rule, written
+from sweep.experiment.document import KeyPath, Origin
+from sweep.grid.mechanisms import available, mechanism_signature
+from sweep.grid.parameters import (
+    Signature,
+    WrittenParameter,
+    label,
+    targets_signature,
+    workload_signature,
+    written_parameters,
+)
+from workloads.family import Kind
 from workloads.parameters import nearest
 
 
@@ -21,23 +29,23 @@ class Setting:
     Attributes
     ----------
     labels : Mapping[str, Scalar]
-        By coordinate.
+        The labels of its coordinates, by name.
     values : Mapping[tuple of str, object]
         The parameters that it sets, by part (workload, targets or options) and name.
-    rule : Owner, optional
+    rule : Signature, optional
         The targets rule that it sets.
     """
 
     labels: Mapping[str, Scalar] = field(default_factory=dict)
     values: Mapping[tuple[str, str], Any] = field(default_factory=dict)
-    rule: Owner | None = None
+    rule: Signature | None = None
 
     def of(self, part: str) -> dict[str, Any]:
         """The parameters of one part."""
-        return {name: value for (owner, name), value in self.values.items() if owner == part}
+        return {name: value for (at, name), value in self.values.items() if at == part}
 
     def merged(self, other: "Setting") -> "Setting":
-        """Both; ``other`` decides where they differ."""
+        """Both settings together; ``other`` decides where they differ."""
         return Setting(
             {**self.labels, **other.labels},
             {**self.values, **other.values},
@@ -47,9 +55,9 @@ class Setting:
 
 @dataclass(frozen=True)
 class BlockAxis:
-    """An axis: where it was written, and its values."""
+    """An axis of a block: where it was written, and one setting for each of its values."""
 
-    path: Path
+    path: KeyPath
     settings: tuple[Setting, ...]
 
     def labels(self, name: str) -> tuple[Scalar, ...]:
@@ -59,28 +67,31 @@ class BlockAxis:
 
 @dataclass(frozen=True)
 class BlockAxes:
-    """A block's axes.
+    """What a block says, its axes not yet multiplied out.
 
     Attributes
     ----------
-    workload : Owner
-        The workload family.
+    workload : Signature
+        The parameters of its workload family.
+    kind : {"matrix", "graph"}
+        The kind of workload that this family makes.
     fixed : Setting
-        What all points share.
-    axes : Mapping[str, Factor]
-        By name, in order; mechanisms and replicates are not among them.
+        The parameters that all points of the block share.
+    axes : Mapping[str, BlockAxis]
+        The axes by name, in order, without mechanisms and replicates.
     companions : Mapping[str, str]
-        The axis of each coordinate that is zipped to one.
+        For each coordinate that is zipped to an axis, the name of that axis.
     """
 
-    workload: Owner
+    workload: Signature
+    kind: Kind
     fixed: Setting
     axes: Mapping[str, BlockAxis]
     companions: Mapping[str, str]
 
     @property
     def names(self) -> set[str]:
-        """All coordinates."""
+        """The names of all coordinates."""
         return {*self.fixed.labels, *self.axes, *self.companions}
 
 
@@ -89,82 +100,90 @@ def all_of(settings: Iterable[Setting]) -> Setting:
     return reduce(Setting.merged, settings, Setting())
 
 
-def block_axes(block: Block, origin: Origin, path: Path) -> BlockAxes:
-    """The axes of a block, names and types checked, zipped ones together.
+def block_axes(block: Block, origin: Origin, path: KeyPath) -> BlockAxes:
+    """The axes of a block, names and types checked, zipped axes joined.
 
     Raises
     ------
     ExperimentError
         If a name or a value is wrong, or axes do not zip.
     """
-    owner = family(block.workload, origin, (*path, "workload"))
-    sources = [Setting({"workload": owner.name})]
+    workload = workload_signature(block.workload, origin, (*path, "workload"))
+    kind = workloads.families()[workload.name].kind
+    sources = [Setting({"workload": workload.name})]
     axes: dict[str, BlockAxis] = {}
 
-    def add(part: str, name: str, parameter: Written) -> None:
+    def add(part: str, name: str, parameter: WrittenParameter) -> None:
         taken = name in axes or any(name in source.labels for source in sources)
-        called = f"{part}_{name}" if taken else name
+        coordinate = f"{part}_{name}" if taken else name
         settings = tuple(
-            Setting({called: label(value)}, {(part, name): value}) for value in parameter.values
+            Setting({coordinate: label(value)}, {(part, name): value}) for value in parameter.values
         )
         if parameter.is_axis:
-            axes[called] = BlockAxis(parameter.path, settings)
+            axes[coordinate] = BlockAxis(parameter.path, settings)
         else:
             sources.append(settings[0])
 
-    given = written(owner, block.workload.params, origin, (*path, "workload"))
+    given = written_parameters(workload, block.workload.params, origin, (*path, "workload"))
     for name, parameter in given.items():
         add("workload", name, parameter)
     here = (*path, "targets")
-    if isinstance(block.targets, TargetsChoice):
-        chosen = rule(block.targets, origin, here)
-        sources.append(Setting({"targets": block.targets.called}, rule=chosen))
-        for name, parameter in written(chosen, block.targets.params, origin, here).items():
+    if isinstance(block.targets, WrittenTargets):
+        rule = targets_signature(block.targets, origin, here)
+        sources.append(Setting({"targets": block.targets.axis_label}, rule=rule))
+        for name, parameter in written_parameters(rule, block.targets.params, origin, here).items():
             add("targets", name, parameter)
     else:
         rules = (_rule(one, origin, (*here, at)) for at, one in enumerate(block.targets))
         axes["targets"] = BlockAxis(here, tuple(rules))
-    for name, parameter in _options(block, origin, path).items():
+    for name, parameter in _options(block, kind, origin, path).items():
         add("options", name, parameter)
     zipped, companions = _zip(block, axes, origin, path)
-    for name, factor in zipped.items():
-        _check_distinct(name, factor, origin)
-    return BlockAxes(owner, all_of(sources), zipped, companions)
+    for name, axis in zipped.items():
+        _check_distinct(name, axis, origin)
+    return BlockAxes(
+        workload=workload,
+        kind=kind,
+        fixed=all_of(sources),
+        axes=zipped,
+        companions=companions,
+    )
 
 
-def _rule(choice: TargetsChoice, origin: Origin, path: Path) -> Setting:
-    """One of several rules."""
-    owner = rule(choice, origin, path)
-    parameters = written(owner, choice.params, origin, path)
+def _rule(entry: WrittenTargets, origin: Origin, path: KeyPath) -> Setting:
+    """One of several targets rules, as a value of the axis ``targets``."""
+    rule = targets_signature(entry, origin, path)
+    parameters = written_parameters(rule, entry.params, origin, path)
     for name, parameter in parameters.items():
         if parameter.is_axis:
             raise origin.error(
                 parameter.path,
-                f"{name!r} is an axis within one of several targets; give each value an entry "
-                "with a label of its own, or the block only these targets",
+                f"{name!r} is an axis, but the block lists several targets; write one entry with "
+                "its own label for each value, or make these the only targets of the block",
             )
     return Setting(
-        {"targets": choice.called},
+        {"targets": entry.axis_label},
         {("targets", name): parameter.values[0] for name, parameter in parameters.items()},
-        owner,
+        rule,
     )
 
 
-def _options(block: Block, origin: Origin, path: Path) -> dict[str, Written]:
+def _options(
+    block: Block, kind: Kind, origin: Origin, path: KeyPath
+) -> dict[str, WrittenParameter]:
     """The options of all mechanisms, checked against each of them."""
-    kind = workloads.families()[block.workload.name].kind
-    found: dict[str, Written] = {}
-    for at, choice in enumerate(block.mechanism):
-        if block.options and available(choice):
-            owner = mechanism_owner(choice, kind, origin, (*path, "mechanism", at))
-            found = written(owner, block.options, origin, (*path, "options"))
+    found: dict[str, WrittenParameter] = {}
+    for at, entry in enumerate(block.mechanism):
+        if block.options and available(entry):
+            signature = mechanism_signature(entry, kind, origin, (*path, "mechanism", at))
+            found = written_parameters(signature, block.options, origin, (*path, "options"))
     return found
 
 
 def _zip(
-    block: Block, axes: Mapping[str, BlockAxis], origin: Origin, path: Path
+    block: Block, axes: Mapping[str, BlockAxis], origin: Origin, path: KeyPath
 ) -> tuple[dict[str, BlockAxis], dict[str, str]]:
-    """The axes with zipped ones made one, and the axis of each companion."""
+    """The axes after zipping, and the axis that each companion runs along."""
     left = dict(axes)
     companions: dict[str, str] = {}
     for at, names in enumerate(block.zipped):
@@ -172,14 +191,13 @@ def _zip(
         for name in names:
             if name not in left:
                 raise origin.error(
-                    here, f"{name!r} is no axis to zip, or zipped already; {nearest(name, left)}"
+                    here,
+                    f"{name!r} is not an axis, or is zipped already; {nearest(name, left)}",
                 )
         sizes = {name: len(left[name].settings) for name in names}
         if len(sizes) < 2 or len(set(sizes.values())) > 1:
             listed = ", ".join(f"{name} has {size}" for name, size in sizes.items())
-            raise origin.error(
-                here, f"zipped axes are two or more with as many values each; here {listed}"
-            )
+            raise origin.error(here, f"zip needs two or more axes of equal length; here {listed}")
         rows = zip(*(left[name].settings for name in names), strict=True)
         left[names[0]] = BlockAxis(left[names[0]].path, tuple(map(all_of, rows)))
         for name in names[1:]:
@@ -188,11 +206,11 @@ def _zip(
     return left, companions
 
 
-def _check_distinct(name: str, factor: BlockAxis, origin: Origin) -> None:
+def _check_distinct(name: str, axis: BlockAxis, origin: Origin) -> None:
     seen: set[Scalar] = set()
-    for value in factor.labels(name):
+    for value in axis.labels(name):
         if value in seen:
             raise origin.error(
-                factor.path, f"axis {name!r} holds {value!r} twice; name each value once"
+                axis.path, f"axis {name!r} holds {value!r} twice; write each value once"
             )
         seen.add(value)

@@ -7,6 +7,7 @@ from typing import Any
 
 from sweep.experiment.canonical import Scalar, digest
 from sweep.experiment.files import identity
+from workloads.family import Kind
 
 
 @dataclass(frozen=True)
@@ -25,8 +26,22 @@ class Spec:
     params: Mapping[str, Any] = field(default_factory=dict)
 
     def content(self) -> dict[str, Any]:
-        """What the identity is made of."""
+        """The JSON-like content that the identity is a hash of."""
         return {"name": self.name, "params": identity(self.params)}
+
+
+@dataclass(frozen=True)
+class WorkloadSpec(Spec):
+    """A workload family by name, with all its parameters.
+
+    Attributes
+    ----------
+    kind : {"matrix", "graph"}
+        Whether it makes a query matrix or a query graph. It follows from the name, so it is not
+        part of the identity.
+    """
+
+    kind: Kind = "matrix"
 
 
 @dataclass(frozen=True)
@@ -45,7 +60,7 @@ class MechanismSpec:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def content(self) -> dict[str, Any]:
-        """What the identity is made of."""
+        """The JSON-like content that the identity is a hash of."""
         return {"name": self.name, "options": identity(self.options)}
 
 
@@ -56,25 +71,27 @@ class Cell:
     Attributes
     ----------
     group : str
-        The grid it belongs to.
+        The group of the grid that it belongs to.
     coords : Mapping[str, Scalar]
-        Its label along every axis of its grid, ``mechanism`` among them (the mechanism's label).
-    workload, targets : Spec
-        What is asked.
+        Its label along every axis of its grid; along ``mechanism``, the mechanism's label.
+    workload : WorkloadSpec
+        The queries.
+    targets : Spec
+        The rule that gives every query its variance target.
     mechanism : MechanismSpec
-        What is asked for; its label is not part of the identity.
-    solved_as : MechanismSpec
-        What is solved: another mechanism where this one is that one (wCA-I with equal
-        targets is CA).
+        The mechanism that the experiment names; its label is not part of the identity.
+    solved_mechanism : MechanismSpec
+        The mechanism that is run. It differs from ``mechanism`` where both are the same by
+        definition (wCA-I with equal targets is CA), so that one solve serves both.
     replicate : int
-        Which repetition this is, from 0.
+        Number of the repetition, from 0.
     simulate : int
         Number of noise vectors to draw from the mechanism; 0 for none.
     """
 
     group: str
     coords: Mapping[str, Scalar]
-    workload: Spec
+    workload: WorkloadSpec
     targets: Spec
     mechanism: MechanismSpec
     solved_mechanism: MechanismSpec
@@ -114,7 +131,7 @@ class Axis:
     name : str
         The dimension's name, for instance ``d``.
     values : tuple of Scalar
-        Its labels, distinct, in order.
+        The labels along it, distinct, in order.
     companions : Mapping[str, tuple of Scalar]
         Further coordinates along it (zipped axes), each as long as ``values``.
     """
@@ -126,18 +143,18 @@ class Axis:
 
 @dataclass(frozen=True)
 class Grid:
-    """The cells of one group of an experiment, and how they are laid out.
+    """The cells of one group of an experiment, and the axes that they lie on.
 
     Attributes
     ----------
     group : str
-        Its name: the node of the data tree.
+        The group's name, which is also that of its node in the data tree.
     axes : tuple of Axis
         The dimensions, ``mechanism`` last.
     scalars : Mapping[str, Scalar]
-        What all cells share, as coordinates without a dimension.
+        Coordinates without a dimension: the parameters that all cells share.
     cells : tuple of Cell
-        Not necessarily the whole product of the axes.
+        Some or all points of the product of the axes.
     """
 
     group: str

@@ -1,7 +1,7 @@
 """Conditions over coordinates, such as ``d <= 256 or mechanism != 'SM-II'``.
 
-Comparisons, ``and``, ``or``, ``not``, ``in``, arithmetic, numbers, texts and names; nothing
-else is evaluated, so a condition from a file can do no harm.
+They consist of comparisons, ``and``, ``or``, ``not``, ``in``, arithmetic, numbers, texts and names.
+Nothing else is evaluated, so a condition from a file cannot do any harm.
 """
 
 import ast
@@ -39,7 +39,7 @@ _UNARY: Mapping[type[ast.unaryop], Callable[[Any], Any]] = {
 
 
 class MissingCoordinateError(SweepError):
-    """A condition speaks of a coordinate that there is not."""
+    """A condition uses a coordinate that does not exist."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Condition:
     text : str
         As written.
     names : frozenset of str
-        The coordinates that it speaks of.
+        The coordinates that it uses.
     """
 
     text: str
@@ -59,21 +59,21 @@ class Condition:
     _tree: ast.expr
 
     def holds(self, coordinates: Mapping[str, Any]) -> bool:
-        """Whether it is true of these coordinates.
+        """Whether the condition is true at these coordinates.
 
         Raises
         ------
         MissingCoordinateError
             If a coordinate is missing.
         SweepError
-            If the values do not compare.
+            If the values cannot be compared.
         """
         try:
             return bool(_value(self._tree, coordinates))
         except KeyError as error:
             raise MissingCoordinateError(
                 f"condition {self.text!r}: there is no coordinate {error}; "
-                f"there is: {', '.join(coordinates)}"
+                f"expected one of: {', '.join(coordinates)}"
             ) from error
         except (TypeError, ValueError, ArithmeticError, MemoryError, RecursionError) as error:
             raise SweepError(f"condition {self.text!r} cannot be evaluated: {error}") from error
@@ -85,7 +85,7 @@ def parse(text: str) -> Condition:
     Raises
     ------
     SweepError
-        If it is no expression, or holds more than comparisons.
+        If it is not an expression, or contains more than comparisons.
     """
     if len(text) > LONGEST:
         raise SweepError(
@@ -96,13 +96,13 @@ def parse(text: str) -> Condition:
         tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
         raise SweepError(
-            f'condition {text!r} cannot be read; expected such as "d <= 256 and mechanism != '
+            f'condition {text!r} cannot be read; expected a form like "d <= 256 and mechanism != '
             "'IP'\""
         ) from error
     for node in ast.walk(tree):
         if not isinstance(node, _ALLOWED):
             raise SweepError(
-                f"condition {text!r} holds {_unparsed(node)!r}; expected comparisons of "
+                f"condition {text!r} contains {_unparsed(node)!r}; expected comparisons of "
                 "coordinates, joined by 'and', 'or' and 'not'"
             )
     names = frozenset(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
@@ -148,7 +148,7 @@ def _value(node: ast.expr, coordinates: Mapping[str, Any]) -> Any:
             left, right = (_value(one, coordinates) for one in (node.left, node.right))
             for one in (left, right):
                 if not isinstance(one, int | float):
-                    raise TypeError(f"arithmetic is of numbers, and {one!r} is none")
+                    raise TypeError(f"arithmetic needs numbers, and {one!r} is not one")
             return _ARITHMETIC[type(node.op)](left, right)
         case ast.BoolOp():
             combine = all if isinstance(node.op, ast.And) else any

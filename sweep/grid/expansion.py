@@ -1,28 +1,32 @@
-"""From an experiment to its grids: blocks multiplied out, united by group, checked."""
+"""From an experiment to its grids: blocks multiplied out, united by group and checked."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import product
+from typing import TypeVar
 
 import solvers
 import workloads
 from sweep.errors import SweepError
 from sweep.experiment.blocks import Block
 from sweep.experiment.canonical import digest
-from sweep.experiment.document import Origin, Path
+from sweep.experiment.document import KeyPath, Origin
 from sweep.experiment.schema import Experiment
 from sweep.grid import conditions
 from sweep.grid.axes import BlockAxes, Setting, all_of, block_axes
-from sweep.grid.cells import Grid, Spec
+from sweep.grid.cells import Grid, Spec, WorkloadSpec
 from sweep.grid.mechanisms import MechanismEntry, mechanisms
 from sweep.grid.parameters import reported
 from sweep.grid.union import Point, Product, check_points, united
 from workloads.parameters import FunctionName, nearest
 
+_Spec = TypeVar("_Spec", bound=Spec)
+
 
 def expand(experiment: Experiment, *, allow_code: bool = False) -> tuple[Grid, ...]:
     """The grids of an experiment, one for each group, every cell checked.
 
-    Every workload and its targets are made once (of random ones the first replicate), so
+    Every workload and its targets are made once (random ones for the first replicate only), so
     that a value out of range is found before anything runs.
 
     Parameters
@@ -34,7 +38,7 @@ def expand(experiment: Experiment, *, allow_code: bool = False) -> tuple[Grid, .
     Returns
     -------
     tuple of Grid
-        In the order in which the groups come up.
+        In the order in which the experiment names the groups.
 
     Raises
     ------
@@ -52,7 +56,7 @@ def expand(experiment: Experiment, *, allow_code: bool = False) -> tuple[Grid, .
 
 
 def lay_out(experiment: Experiment) -> tuple[Grid, ...]:
-    """The grids of an experiment with no workload made, and nothing that it names run.
+    """The grids of an experiment, without making any workload or running any code it names.
 
     Raises
     ------
@@ -79,7 +83,7 @@ def refuse_code(experiment: Experiment) -> None:
         named = ", ".join(str(block.workload.params.get(n)) for n in functions)
         raise experiment.origin.error(
             ("blocks", at, "workload", *functions[:1]),
-            f"workload {name!r} calls {named}, code that may do anything; if you trust it, say "
+            f"workload {name!r} calls {named}, code that may do anything; if you trust it, pass "
             "--allow-code (in Python allow_code=True)",
         )
 
@@ -107,15 +111,15 @@ def _grids(experiment: Experiment, parts: Sequence[Product]) -> tuple[Grid, ...]
 
 
 def _check_groups(experiment: Experiment) -> None:
-    """Groups are folders: some names mean something else, some disks ignore the case."""
+    """Groups become folders: some names are reserved, and some file systems ignore case."""
     seen: dict[str, str] = {}
     for at, block in enumerate(experiment.blocks):
         here, other = ("blocks", at, "group"), seen.setdefault(block.group.casefold(), block.group)
         if block.group in (".", "..") or block.group.startswith(".z"):
-            raise experiment.origin.error(here, f"group {block.group!r} is no name for a folder")
+            raise experiment.origin.error(here, f"group {block.group!r} cannot name a folder")
         if other != block.group:
             raise experiment.origin.error(
-                here, f"groups {other!r} and {block.group!r} differ in case alone; rename one"
+                here, f"groups {other!r} and {block.group!r} differ only in case; rename one"
             )
 
 
@@ -124,36 +128,37 @@ def _check_warm_start(experiment: Experiment, grids: Sequence[Grid]) -> None:
     known = sorted({a.name for grid in grids for a in grid.axes} - {"mechanism", "replicate"})
     if axis is not None and axis not in known:
         raise experiment.origin.error(
-            ("warm_start",), f"no grid has an axis {axis!r} of neighbours; {nearest(axis, known)}"
+            ("warm_start",),
+            f"no grid has an axis {axis!r} to warm-start along; {nearest(axis, known)}",
         )
 
 
-def _multiplied(experiment: Experiment, block: Block, path: Path) -> Product:
+def _multiplied(experiment: Experiment, block: Block, path: KeyPath) -> Product:
     """All points of a block."""
     origin = experiment.origin
     found = block_axes(block, origin, path)
-    lengths = {name: len(factor.settings) for name, factor in found.axes.items()}
+    lengths = {name: len(axis.settings) for name, axis in found.axes.items()}
     lengths |= {"replicate": block.replicates}
     check_points({**lengths, "mechanism": len(block.mechanism)}, origin, path)
     condition = _condition(block, found, origin, path)
     points: list[Point] = []
     chosen: dict[str, list[MechanismEntry]] = {}
-    for settings in product(*(factor.settings for factor in found.axes.values())):
+    for settings in product(*(axis.settings for axis in found.axes.values())):
         setting = found.fixed.merged(all_of(settings))
         options = digest(setting.of("options"))
         if options not in chosen:
-            chosen[options] = _mechanisms(experiment, block, setting, path)
+            chosen[options] = _mechanisms(block, found, setting, origin, path)
             check_points({**lengths, "mechanism": len(chosen[options])}, origin, path)
         points += (
             point
             for point in _points(block, found, setting, chosen[options], origin, path)
             if condition is None or _holds(condition, point, block.group, origin, path)
         )
-    axes = {name: factor.labels(name) for name, factor in found.axes.items()}
+    axes = {name: axis.labels(name) for name, axis in found.axes.items()}
     if block.replicates > 1:
         axes["replicate"] = tuple(range(block.replicates))
     axes["mechanism"] = tuple(mechanism.label for mechanism in next(iter(chosen.values())))
-    return Product(path, axes, found.companions, tuple(points))
+    return Product(path, axes=axes, companions=found.companions, points=tuple(points))
 
 
 def _points(
@@ -162,54 +167,57 @@ def _points(
     setting: Setting,
     chosen: Sequence[MechanismEntry],
     origin: Origin,
-    path: Path,
+    path: KeyPath,
 ) -> Iterator[Point]:
     """The points of one setting of all axes: replicates x mechanisms."""
-    if setting.rule is None:
+    rule = setting.rule
+    if rule is None:
         raise origin.error(path, "has no targets")
-    asked = found.workload.spec(setting.of("workload"), origin, (*path, "workload"))
-    targets = setting.rule.spec(setting.of("targets"), origin, (*path, "targets"))
+    family, given = found.workload, setting.of("workload")
+    workload = WorkloadSpec(
+        family.name, family.bound(given, origin, (*path, "workload")), kind=found.kind
+    )
+    targets = Spec(rule.name, rule.bound(setting.of("targets"), origin, (*path, "targets")))
     uniform = workloads.targets.rules()[targets.name].uniform
     for replicate in range(block.replicates):
-        seeded = _seeded(asked, replicate), _seeded(targets, replicate)
         repeated = {"replicate": replicate} if block.replicates > 1 else {}
-        for mechanism in chosen:
+        for entry in chosen:
             yield Point(
-                {**setting.labels, **repeated, "mechanism": mechanism.label},
-                *seeded,
-                mechanism.asked,
-                mechanism.solved_when_uniform if uniform else mechanism.asked,
-                replicate,
+                labels={**setting.labels, **repeated, "mechanism": entry.label},
+                workload=_seeded(workload, replicate),
+                targets=_seeded(targets, replicate),
+                mechanism=entry.mechanism,
+                solved_mechanism=entry.uniform_mechanism if uniform else entry.mechanism,
+                replicate=replicate,
             )
 
 
-def _seeded(spec: Spec, replicate: int) -> Spec:
-    """The spec of a replicate: random ones count their seed up."""
+def _seeded(spec: _Spec, replicate: int) -> _Spec:
+    """The spec of a replicate: the seed of a random one grows by one with each."""
     if not replicate or "seed" not in spec.params:
         return spec
-    return Spec(spec.name, {**spec.params, "seed": spec.params["seed"] + replicate})
+    return replace(spec, params={**spec.params, "seed": spec.params["seed"] + replicate})
 
 
 def _mechanisms(
-    experiment: Experiment, block: Block, setting: Setting, path: Path
+    block: Block, found: BlockAxes, setting: Setting, origin: Origin, path: KeyPath
 ) -> list[MechanismEntry]:
-    """The mechanisms of a block with these common options, the unavailable left out."""
-    kind = workloads.families()[block.workload.name].kind
-    origin = experiment.origin
-    found: dict[str, MechanismEntry] = {}
-    for at, choice in enumerate(block.mechanism):
+    """The mechanisms of a block with these common options, without the unavailable ones."""
+    entries: dict[str, MechanismEntry] = {}
+    for at, written in enumerate(block.mechanism):
         here = (*path, "mechanism", at)
-        for mechanism in mechanisms(choice, setting.of("options"), kind, origin, here):
-            if mechanism.label in found:
+        for entry in mechanisms(written, setting.of("options"), found.kind, origin, here):
+            if entry.label in entries:
                 raise origin.error(
-                    here, f"two mechanisms are called {mechanism.label!r}; give one of them a label"
+                    here,
+                    f"two mechanisms are labelled {entry.label!r}; label one of them differently",
                 )
-            found[mechanism.label] = mechanism
-    return list(found.values())
+            entries[entry.label] = entry
+    return list(entries.values())
 
 
 def _condition(
-    block: Block, found: BlockAxes, origin: Origin, path: Path
+    block: Block, found: BlockAxes, origin: Origin, path: KeyPath
 ) -> conditions.Condition | None:
     if block.where is None:
         return None
@@ -224,14 +232,14 @@ def _condition(
     for name in sorted(condition.names - known):
         raise origin.error(
             here,
-            f"condition {block.where!r} speaks of {name!r}, which is no coordinate of this block; "
+            f"condition {block.where!r} uses {name!r}, which is not a coordinate of this block; "
             f"{nearest(name, sorted(known))}",
         )
     return condition
 
 
 def _holds(
-    condition: conditions.Condition, point: Point, group: str, origin: Origin, path: Path
+    condition: conditions.Condition, point: Point, group: str, origin: Origin, path: KeyPath
 ) -> bool:
     try:
         return condition.holds({**point.labels, "group": group})
@@ -245,20 +253,20 @@ def _check_problems(part: Product, origin: Origin, checked: set[str]) -> None:
     for point in part.points:
         if point.replicate:
             continue
-        asked = digest(point.workload.content())
-        problem = f"{asked} {digest(point.targets.content())}"
+        key = digest(point.workload.content())
+        problem = f"{key} {digest(point.targets.content())}"
         if problem in checked:
             continue
-        if made is None or made[0] != asked:
+        if made is None or made[0] != key:
             with reported(origin, (*part.path, "workload"), point.workload.params):
-                made = asked, workloads.make(point.workload.name, **point.workload.params)
+                made = key, workloads.make(point.workload.name, **point.workload.params)
         with reported(origin, (*part.path, "targets"), point.targets.params):
             workloads.targets.make(point.targets.name, made[1], **point.targets.params)
         checked.add(problem)
 
 
 def _check_reference(experiment: Experiment) -> None:
-    labels = [one.called for block in experiment.blocks for one in block.mechanism]
+    labels = [one.axis_label for block in experiment.blocks for one in block.mechanism]
     known = [*dict.fromkeys(labels), *solvers.all_mechanisms()]
     if experiment.reference not in known:
         raise experiment.origin.error(

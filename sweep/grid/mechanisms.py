@@ -1,4 +1,4 @@
-"""The ``mechanism`` axis: what every entry of a block stands for."""
+"""The ``mechanism`` axis: the mechanisms that each entry of a block stands for."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -7,94 +7,95 @@ from typing import Any
 
 import solvers
 from solvers.mechanism import Mechanism
-from sweep.experiment.blocks import MechanismChoice
-from sweep.experiment.document import Origin, Path
+from sweep.experiment.blocks import WrittenMechanism
+from sweep.experiment.document import KeyPath, Origin
 from sweep.grid.cells import MechanismSpec
 from sweep.grid.parameters import (
-    Kind,
-    Owner,
     Parameters,
-    Written,
+    Signature,
+    WrittenParameter,
     canonical,
     label,
     reported,
-    written,
+    written_parameters,
 )
 from sweep.grid.union import check_points
+from workloads.family import Kind
 
 
 @dataclass(frozen=True)
 class MechanismEntry:
-    """A mechanism of the ``mechanism`` axis.
+    """One label of the ``mechanism`` axis, and what it stands for.
 
     Attributes
     ----------
     label : str
-        Its label there.
-    path : Path
-        Where it was written.
-    asked, if_uniform : MechanismSpec
-        What is asked for, and the mechanism that it is where all targets are equal.
+        The label on the axis, unique within the block.
+    mechanism : MechanismSpec
+        The mechanism that the experiment names.
+    uniform_mechanism : MechanismSpec
+        The mechanism that is solved where all targets are equal: CA for wCA-I, for instance.
     """
 
     label: str
-    path: Path
-    asked: MechanismSpec
-    solved_when_uniform: MechanismSpec
+    mechanism: MechanismSpec
+    uniform_mechanism: MechanismSpec
 
 
-def available(choice: MechanismChoice) -> bool:
-    """False for what is only wanted when available, and is not."""
+def available(entry: WrittenMechanism) -> bool:
+    """False for an entry with ``when: available`` whose mechanism or preset does not exist."""
     known = solvers.all_mechanisms()
-    has_it = choice.name in known and (choice.preset or "") in ("", *known[choice.name].presets)
-    return has_it or choice.when != "available"
+    has_it = entry.name in known and (entry.preset or "") in ("", *known[entry.name].presets)
+    return has_it or entry.when != "available"
 
 
-def mechanism_owner(choice: MechanismChoice, kind: Kind, origin: Origin, path: Path) -> Owner:
-    """The mechanism of that name, with the options that it takes on a kind of workload."""
+def mechanism_signature(
+    entry: WrittenMechanism, kind: Kind, origin: Origin, path: KeyPath
+) -> Signature:
+    """The options that the entry's mechanism takes on a kind of workload."""
     with reported(origin, (*path, "name")):
-        mechanism = solvers.mechanism.find(choice.name)
-        return Owner("mechanism", mechanism.name, mechanism.options_on(kind))
+        mechanism = solvers.mechanism.find(entry.name)
+        return Signature("mechanism", mechanism.name, mechanism.options_on(kind))
 
 
 def mechanisms(
-    choice: MechanismChoice,
+    entry: WrittenMechanism,
     common: Mapping[str, Any],
     kind: Kind,
     origin: Origin,
-    path: Path,
+    path: KeyPath,
 ) -> Iterator[MechanismEntry]:
     """The mechanisms that one entry stands for: several where an option is a list of values.
 
     Parameters
     ----------
-    choice : MechanismChoice
-        The entry.
+    entry : WrittenMechanism
+        The entry, as written in the block.
     common : Mapping[str, object]
-        Options of all mechanisms of the block.
+        Options that the block writes for all its mechanisms.
     kind : {"matrix", "graph"}
         The kind of workload.
     origin, path
-        Where the entry stands.
+        The place of the entry, for error messages.
 
     Returns
     -------
-    iterator of Labelled
-        Of none if the entry is only wanted when available, and is not.
+    iterator of MechanismEntry
+        Empty if the entry says ``when: available`` and its mechanism does not exist.
 
     Raises
     ------
     ExperimentError
         If the mechanism, its preset or an option is wrong.
     """
-    if not available(choice):
+    if not available(entry):
         return
-    preset = choice.preset
-    owner = mechanism_owner(choice, kind, origin, path)
-    options, mechanism = owner.params, solvers.all_mechanisms()[choice.name]
+    preset = entry.preset
+    signature = mechanism_signature(entry, kind, origin, path)
+    options, mechanism = signature.params, solvers.all_mechanisms()[entry.name]
     with reported(origin, (*path, "preset")):
         mechanism.resolve(preset, {}, kind)
-    axes = written(owner, choice.params, origin, path)
+    axes = written_parameters(signature, entry.params, origin, path)
     check_points({name: len(option.values) for name, option in axes.items()}, origin, path)
     for given, suffix in _combinations(axes):
         own = {**(mechanism.presets[preset] if preset else {}), **common, **given}
@@ -102,25 +103,24 @@ def mechanisms(
             resolved = mechanism.resolve(None, own, kind)
         chosen = {n: canonical(v, options[n].annotation) for n, v in resolved.items()}
         yield MechanismEntry(
-            f"{choice.called} ({suffix})" if suffix else choice.called,
-            path,
+            f"{entry.axis_label} ({suffix})" if suffix else entry.axis_label,
             MechanismSpec(mechanism.name, chosen),
-            _solved_when_uniform(mechanism, options, chosen, kind),
+            _uniform_mechanism(mechanism, options, chosen, kind),
         )
 
 
-def _combinations(axes: Mapping[str, Written]) -> Iterator[tuple[dict[str, Any], str]]:
-    """Every combination of option values, and what tells it from the others."""
+def _combinations(axes: Mapping[str, WrittenParameter]) -> Iterator[tuple[dict[str, Any], str]]:
+    """Every combination of option values, and the text that tells it from the others."""
     varied = [name for name, option in axes.items() if option.is_axis]
     for values in product(*(option.values for option in axes.values())):
         given = dict(zip(axes, values, strict=True))
         yield given, ", ".join(f"{name}={label(given[name])}" for name in varied)
 
 
-def _solved_when_uniform(
+def _uniform_mechanism(
     mechanism: Mechanism, options: Parameters, chosen: Mapping[str, Any], kind: Kind
 ) -> MechanismSpec:
-    """The mechanism that this one is when all targets are equal, if their options agree."""
+    """The mechanism that this one becomes when all targets are equal, if their options agree."""
     if mechanism.same_when_uniform is None:
         return MechanismSpec(mechanism.name, chosen)
     other = solvers.mechanism.find(mechanism.same_when_uniform)

@@ -11,69 +11,71 @@ from typing import Any, Literal, Union
 
 import workloads
 from solvers.errors import SolverError
-from sweep.experiment.blocks import Choice
+from sweep.experiment.blocks import WrittenEntry
 from sweep.experiment.canonical import Scalar, rounded
-from sweep.experiment.document import Origin, Path
+from sweep.experiment.document import KeyPath, Origin
 from sweep.experiment.files import located
-from sweep.grid.cells import Spec
 from workloads import TargetsError, WorkloadError
 from workloads.parameters import bind, nearest
 
 Parameters = Mapping[str, inspect.Parameter]
-Kind = Literal["matrix", "graph"]
 
 
 @dataclass(frozen=True)
-class Owner:
-    """What takes parameters: a workload family, a targets rule or a mechanism.
+class Signature:
+    """The parameters of a workload family, a targets rule or a mechanism.
 
     Attributes
     ----------
-    kind : str
-        "workload", "targets rule" or "mechanism".
+    role : {"workload", "targets rule", "mechanism"}
+        Which of the three it is, in the words of error messages.
     name : str
-        Its name.
+        The name that experiments write.
     params : Mapping[str, inspect.Parameter]
-        What it takes.
+        The parameters by name, with types and defaults.
     """
 
-    kind: str
+    role: str
     name: str
     params: Parameters
 
-    def spec(self, given: Mapping[str, Any], origin: Origin, path: Path) -> Spec:
-        """The spec with these parameters and the defaults of the others."""
+    @property
+    def described(self) -> str:
+        """Role and name, for error messages: ``workload 'prefix'``."""
+        return f"{self.role} {self.name!r}"
+
+    def bound(self, given: Mapping[str, Any], origin: Origin, path: KeyPath) -> dict[str, Any]:
+        """All parameters in canonical form: the given ones, and the defaults of the others."""
         with reported(origin, path):
-            bound = bind(f"{self.kind} {self.name!r}", self.params, given, WorkloadError)
-        return Spec(
-            self.name, {n: canonical(v, self.params[n].annotation) for n, v in bound.items()}
-        )
+            found = bind(self.described, self.params, given, WorkloadError)
+        return {name: canonical(v, self.params[name].annotation) for name, v in found.items()}
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenParameter:
     """A parameter as written: one value, or the values of an axis.
 
     Attributes
     ----------
-    path : Path
-        Where it stands.
+    path : KeyPath
+        The place in the experiment file.
     values : tuple
-        In canonical form; one of them if it is no axis.
+        The values in canonical form; exactly one unless it is an axis.
     is_axis : bool
         Whether it was written as a list of values.
     """
 
-    path: Path
+    path: KeyPath
     values: tuple[Any, ...]
     is_axis: bool
 
 
 @contextmanager
-def reported(origin: Origin, path: Path, names: Iterable[str] = ()) -> Iterator[None]:
-    """Errors of workloads and solvers as errors of the experiment, with the place.
+def reported(origin: Origin, path: KeyPath, names: Iterable[str] = ()) -> Iterator[None]:
+    """Turn errors of workloads and solvers into errors of the experiment, with the place.
 
-    Of the names of parameters below ``path`` the one that the message is about is added.
+    The place is that of the parameter among ``names`` that the message mentions, if there is
+    one, and else ``path``.
     """
     try:
         yield
@@ -84,47 +86,47 @@ def reported(origin: Origin, path: Path, names: Iterable[str] = ()) -> Iterator[
         raise origin.error(blamed, str(error)) from error
 
 
-def family(choice: Choice, origin: Origin, path: Path) -> Owner:
-    """The workload family of that name."""
+def workload_signature(entry: WrittenEntry, origin: Origin, path: KeyPath) -> Signature:
+    """The parameters of the workload family that the entry names."""
     known = workloads.families()
-    if choice.name not in known:
-        hint = nearest(choice.name, known)
-        raise origin.error((*path, "name"), f"no workload is called {choice.name!r}; {hint}")
-    return Owner("workload", choice.name, known[choice.name].params)
+    if entry.name not in known:
+        hint = nearest(entry.name, known)
+        raise origin.error((*path, "name"), f"no workload is called {entry.name!r}; {hint}")
+    return Signature("workload", entry.name, known[entry.name].params)
 
 
-def rule(choice: Choice, origin: Origin, path: Path) -> Owner:
-    """The targets rule of that name."""
+def targets_signature(entry: WrittenEntry, origin: Origin, path: KeyPath) -> Signature:
+    """The parameters of the targets rule that the entry names."""
     known = workloads.targets.rules()
-    if choice.name not in known:
-        hint = nearest(choice.name, known)
-        raise origin.error((*path, "name"), f"no targets rule is called {choice.name!r}; {hint}")
-    return Owner("targets rule", choice.name, known[choice.name].params)
+    if entry.name not in known:
+        hint = nearest(entry.name, known)
+        raise origin.error((*path, "name"), f"no targets rule is called {entry.name!r}; {hint}")
+    return Signature("targets rule", entry.name, known[entry.name].params)
 
 
-def written(
-    owner: Owner, given: Mapping[str, Any], origin: Origin, path: Path
-) -> dict[str, Written]:
+def written_parameters(
+    signature: Signature, given: Mapping[str, Any], origin: Origin, path: KeyPath
+) -> dict[str, WrittenParameter]:
     """The parameters that were written, each value checked against its type."""
-    found: dict[str, Written] = {}
+    found: dict[str, WrittenParameter] = {}
     for name, value in given.items():
         here = (*path, name)
-        values, is_axis = _values(owner.params.get(name), value)
+        values, is_axis = _values(signature.params.get(name), value)
         for one in values:
-            _check(owner, name, one, origin, here)
-        expected = owner.params[name].annotation
+            _check(signature, name, one, origin, here)
+        expected = signature.params[name].annotation
         with reported(origin, here):
             held = tuple(canonical(one, expected) for one in values)
-        found[name] = Written(here, held, is_axis)
+        found[name] = WrittenParameter(here, held, is_axis)
         if not values:
-            raise origin.error(here, "an axis without values; expected at least one")
+            raise origin.error(here, "this axis has no values; expected at least one")
     return found
 
 
 def canonical(value: Any, expected: Any) -> Any:
-    """One form for every value that means the same: floats of 12 digits, lists, 1.0 for 1.
+    """One form for all values that mean the same: floats of 12 digits, lists, 1.0 for 1.
 
-    A file that a text names is known by its content from here on.
+    From here on, a file that a text names is known by its content.
     """
     known = _alternatives(expected)
     if isinstance(value, Mapping):
@@ -150,7 +152,7 @@ def label(value: Any) -> Scalar:
 
 
 def _values(parameter: inspect.Parameter | None, value: Any) -> tuple[list[Any], bool]:
-    """The values of a parameter, and whether they make an axis."""
+    """The values of a parameter, and whether they form an axis."""
     if isinstance(value, Mapping) and value.keys() == {"axis"} and isinstance(value["axis"], list):
         return value["axis"], True
     takes_it = parameter is None or _fits(parameter, value)
@@ -165,13 +167,13 @@ def _fits(parameter: inspect.Parameter, value: Any) -> bool:
     return True
 
 
-def _check(owner: Owner, name: str, value: Any, origin: Origin, path: Path) -> None:
-    """Refuse a name that the owner does not take, and a value of another type."""
-    described = f"{owner.kind} {owner.name!r}"
-    if name not in owner.params:
-        hint = nearest(name, owner.params)
+def _check(signature: Signature, name: str, value: Any, origin: Origin, path: KeyPath) -> None:
+    """Refuse a parameter that does not exist, and a value of the wrong type."""
+    described = signature.described
+    if name not in signature.params:
+        hint = nearest(name, signature.params)
         raise origin.error(path, f"{described} does not take {name!r}; {hint}")
-    parameter = owner.params[name]
+    parameter = signature.params[name]
     with reported(origin, path):
         bind(described, {name: parameter}, {name: value}, WorkloadError)
     choices = [
@@ -191,6 +193,6 @@ def _alternatives(expected: Any) -> tuple[Any, ...]:
 
 
 def _inside(alternatives: tuple[Any, ...], kind: type) -> Any:
-    """The type of what a list or a mapping of such a type holds."""
+    """The type of the items of a list or a mapping of that type."""
     inner = [typing.get_args(one) for one in alternatives if typing.get_origin(one) is kind]
     return inner[0][-1] if inner else Any

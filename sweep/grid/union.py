@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from sweep.experiment.canonical import Scalar
-from sweep.experiment.document import Origin, Path
-from sweep.grid.cells import Axis, Cell, Grid, MechanismSpec, Spec
+from sweep.experiment.document import KeyPath, Origin
+from sweep.grid.cells import Axis, Cell, Grid, MechanismSpec, Spec, WorkloadSpec
 from sweep.grid.parameters import label
 from workloads.parameters import shortened
 
 _T = TypeVar("_T")
 
 MOST_POINTS = 2_000_000
-"""The most points of a block before its condition; a million take some minutes and gigabytes."""
+"""The most points of a block before its condition applies; a million need gigabytes."""
 
 _LAST = ("replicate", "mechanism")
 """The dimensions that come last."""
@@ -22,25 +22,21 @@ _LAST = ("replicate", "mechanism")
 
 @dataclass(frozen=True)
 class Point:
-    """What is to be solved, and its label along everything that its block names.
+    """A cell before its block is united with others, when dimensions are not known yet.
 
     Attributes
     ----------
     labels : Mapping[str, Scalar]
-        By axis, companion or parameter.
-    workload, targets : Spec
-        What is asked.
-    asked, solved : MechanismSpec
-        The mechanism, and what is solved for it.
-    replicate : int
-        From 0.
+        Its label along every axis, companion and parameter that its block names.
+    workload, targets, mechanism, solved_mechanism, replicate
+        As in `Cell`.
     """
 
     labels: Mapping[str, Scalar]
-    workload: Spec
+    workload: WorkloadSpec
     targets: Spec
-    asked: MechanismSpec
-    solved: MechanismSpec
+    mechanism: MechanismSpec
+    solved_mechanism: MechanismSpec
     replicate: int
 
 
@@ -50,23 +46,23 @@ class Product:
 
     Attributes
     ----------
-    path : Path
-        Where the block stands.
+    path : KeyPath
+        The block's place in the file.
     axes : Mapping[str, tuple of Scalar]
         Its axes in order, with all their labels in order.
     companions : Mapping[str, str]
-        The axis that each zipped coordinate goes along.
+        The axis that each zipped coordinate runs along.
     points : tuple of Point
     """
 
-    path: Path
+    path: KeyPath
     axes: Mapping[str, tuple[Scalar, ...]]
     companions: Mapping[str, str]
     points: tuple[Point, ...]
 
 
-def check_points(lengths: Mapping[str, int], origin: Origin, path: Path) -> None:
-    """Refuse a product of axes that is too long to be written out.
+def check_points(lengths: Mapping[str, int], origin: Origin, path: KeyPath) -> None:
+    """Refuse a product of axes that is too large to be written out.
 
     Raises
     ------
@@ -86,8 +82,8 @@ def check_points(lengths: Mapping[str, int], origin: Origin, path: Path) -> None
 def united(group: str, parts: Sequence[Product], simulate: int, origin: Origin) -> Grid:
     """The grid of all blocks of a group.
 
-    A coordinate is a dimension if a block lists it, or if blocks differ in it; else it is a
-    scalar. A block that does not write a parameter that another one does takes part with its
+    A coordinate is a dimension if a block lists it or if blocks differ in it, and a scalar
+    otherwise. A block that leaves out a parameter that another block writes takes part with its
     default.
 
     Parameters
@@ -97,7 +93,7 @@ def united(group: str, parts: Sequence[Product], simulate: int, origin: Origin) 
     parts : sequence of Product
         Its blocks.
     simulate : int
-        Noise vectors to draw for every cell.
+        Number of noise vectors to draw for every cell.
     origin : Origin
         Where the blocks were written.
 
@@ -108,8 +104,8 @@ def united(group: str, parts: Sequence[Product], simulate: int, origin: Origin) 
     Raises
     ------
     ExperimentError
-        If there is no cell, two blocks ask for different things at one point, one thing has
-        two labels, or a block lacks a coordinate that another has.
+        If there is no cell, two blocks put different cells at one point, one cell has two
+        labels, or a block lacks a coordinate that another has.
     """
     points = [(part, point) for part in parts for point in part.points]
     if not points:
@@ -119,8 +115,8 @@ def united(group: str, parts: Sequence[Product], simulate: int, origin: Origin) 
         )
         raise origin.error(
             blamed,
-            f"group {group!r} has no cells: no mechanism of it is available, or 'where' is never "
-            "true",
+            f"group {group!r} has no cells: none of its mechanisms is available, or 'where' is "
+            "never true",
         )
     names = _unique(name for _, point in points for name in point.labels)
     columns = {name: _column(name, points, group, origin) for name in names}
@@ -147,14 +143,14 @@ def united(group: str, parts: Sequence[Product], simulate: int, origin: Origin) 
         if row in cells and cells[row].id != cell.id:
             raise origin.error(
                 part.path,
-                f"another block of group {group!r} asks for something else at "
-                f"{_shown(cell.coords)}; give one of them another group, or a label of its own",
+                f"another block of group {group!r} has a different cell at "
+                f"{_shown(cell.coords)}; give one of them another group or its own label",
             )
         if labels_of.setdefault(cell.id, row) != row:
             twin = cells[labels_of[cell.id]]
             raise origin.error(
                 part.path,
-                f"{_shown(twin.coords)} and {_shown(cell.coords)} are one and the same; "
+                f"{_shown(twin.coords)} and {_shown(cell.coords)} are the same cell; "
                 "leave one of them out",
             )
         cells[row] = cell
@@ -163,21 +159,21 @@ def united(group: str, parts: Sequence[Product], simulate: int, origin: Origin) 
 
 def _cell(group: str, coords: Mapping[str, Scalar], point: Point, simulate: int) -> Cell:
     return Cell(
-        group,
-        coords,
-        point.workload,
-        point.targets,
-        point.asked,
-        point.solved,
-        point.replicate,
-        simulate,
+        group=group,
+        coords=coords,
+        workload=point.workload,
+        targets=point.targets,
+        mechanism=point.mechanism,
+        solved_mechanism=point.solved_mechanism,
+        replicate=point.replicate,
+        simulate=simulate,
     )
 
 
 def _column(
     name: str, points: Sequence[tuple[Product, Point]], group: str, origin: Origin
 ) -> list[Scalar]:
-    """The labels of all points along one coordinate, of one type."""
+    """The labels of all points along one coordinate, converted to one type."""
     values = [_named(name, point, part, group, origin) for part, point in points]
     kinds = {type(value) for value in values}
     if kinds == {int, float}:
@@ -196,8 +192,8 @@ def _named(name: str, point: Point, part: Product, group: str, origin: Origin) -
             return label(spec.params[parameter])
     raise origin.error(
         part.path,
-        f"another block of group {group!r} has the coordinate {name!r} and this one has none; "
-        "give this one another group",
+        f"another block of group {group!r} has a coordinate {name!r}, which this block does not "
+        "have; give this block another group",
     )
 
 
@@ -209,14 +205,14 @@ def _companions(parts: Sequence[Product], origin: Origin) -> dict[str, str]:
             if clash or any(name in other.axes for other in parts):
                 raise origin.error(
                     (*part.path, "zip"),
-                    f"{name!r} is zipped to {along!r} here and not in another block of the group; "
-                    "zip it alike in both",
+                    f"{name!r} is zipped to {along!r} here but not in another block of the group; "
+                    "zip it the same way in both",
                 )
     return companions
 
 
 def _in_order(name: str, parts: Sequence[Product], column: Sequence[Scalar]) -> tuple[Scalar, ...]:
-    """The labels that occur, in the order in which the blocks list them."""
+    """The labels in use, in the order in which the blocks list them."""
     present = dict.fromkeys(column)
     as_text = isinstance(column[0], str)
     declared = [
@@ -240,8 +236,8 @@ def _zipped(
         if len(pairs) > len(values):
             raise origin.error(
                 parts[0].path,
-                f"{other!r} is zipped to {name!r}, and blocks of this group give it two values "
-                f"at one {name!r}; zip them alike",
+                f"{other!r} is zipped to {name!r}, but blocks of this group give it two values "
+                f"at one {name!r}; zip them the same way",
             )
         at = dict(pairs)
         found[other] = tuple(at[value] for value in values)

@@ -1,5 +1,5 @@
-"""What is left to do.
+"""The work that is left to do.
 
-In: the cells of the grids and what the journal says of them. Out: solves, each shared by the cells
-that it serves, packed into tasks with their expected cost; or the dry run that shows them.
+In: the cells of the grids, and the journal's records of them. Out: solves, each shared by the cells
+that it serves, packed into tasks with their expected cost; or a dry run that shows them.
 """

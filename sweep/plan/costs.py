@@ -1,4 +1,4 @@
-"""What a solve is expected to take, before anything is solved."""
+"""The expected cost of a solve, before anything is solved."""
 
 import math
 from functools import lru_cache
@@ -7,23 +7,23 @@ import solvers
 import workloads
 from solvers import Work
 from sweep.experiment.canonical import digest
-from sweep.grid.cells import MechanismSpec, Spec
+from sweep.grid.cells import MechanismSpec, WorkloadSpec
 from workloads import QueryGraph, Workload
 
 SECONDS_PER_FLOP = 1e-10
-"""At about ten gigaflops a second: one core of today. ``sweep plan`` measures its own."""
+"""One core of today: ten gigaflops. ``sweep plan`` measures that of its machine."""
 
 CERTIFIER = MechanismSpec("optimal")
-"""What a certificate costs at most."""
+"""The mechanism whose cost bounds that of a certificate."""
 
 _KEPT_WORKLOADS = 8
 
 
 class Costs:
-    """Shapes of workloads and the work of solves, each found once.
+    """Shapes of workloads and the work of solves, each computed once.
 
-    A workload is built for it, and dropped: an operator in most families. Seeds do not change
-    a cost, so replicates are looked at once.
+    Finding them takes the workload itself, as an operator in most families: it is built, and
+    dropped again. Seeds do not change a cost, so the replicates of a cell share one entry.
 
     Parameters
     ----------
@@ -35,11 +35,11 @@ class Costs:
         self.time_limit = time_limit
         self._shapes: dict[str, tuple[int, int]] = {}
         self._works: dict[tuple[str, str], Work] = {}
-        self._specs: dict[str, Spec] = {}
+        self._specs: dict[str, WorkloadSpec] = {}
         self._workload = lru_cache(maxsize=_KEPT_WORKLOADS)(self._made)
 
-    def shape(self, spec: Spec) -> tuple[int, int]:
-        """(m, d) of a workload; both are the number of answers for a query graph.
+    def shape(self, spec: WorkloadSpec) -> tuple[int, int]:
+        """The shape of a query matrix, (m, d), or of a noise matrix on a query graph, (n, n).
 
         Raises
         ------
@@ -48,12 +48,12 @@ class Costs:
         """
         key = self._key(spec)
         if key not in self._shapes:
-            made = self._workload(key)
-            self._shapes[key] = (int(made.m), int(made.d))
+            rows, columns = self._workload(key).shape
+            self._shapes[key] = (int(rows), int(columns))
         return self._shapes[key]
 
-    def work(self, mechanism: MechanismSpec, spec: Spec) -> Work:
-        """The work of one solve, infinite where it cannot be said in a float.
+    def work(self, mechanism: MechanismSpec, spec: WorkloadSpec) -> Work:
+        """The work of one solve; infinite where it does not fit a float.
 
         Raises
         ------
@@ -65,7 +65,7 @@ class Costs:
             self._works[key] = _work(mechanism, self._workload(key[1]))
         return self._works[key]
 
-    def _key(self, spec: Spec) -> str:
+    def _key(self, spec: WorkloadSpec) -> str:
         params = {name: value for name, value in spec.params.items() if name != "seed"}
         key = digest([spec.name, params])
         self._specs.setdefault(key, spec)

@@ -1,4 +1,4 @@
-"""A dry run: what a sweep would do, what is there already, and what it would take."""
+"""A dry run: what a sweep would do, what the store holds already, time and memory."""
 
 import math
 import os
@@ -12,14 +12,15 @@ import numpy as np
 
 import workloads
 from sweep.experiment.schema import Experiment
-from sweep.grid.cells import Grid, Spec
+from sweep.grid.cells import Grid, WorkloadSpec
 from sweep.grid.expansion import expand
-from sweep.plan import tasks as graph
+from sweep.plan import tasks
 from sweep.plan.costs import SECONDS_PER_FLOP, Costs
 from sweep.plan.stored import StoredExperiment
 from sweep.store import code
 from sweep.store.folder import open_, refuse_address
-from sweep.store.journal import Journal, Ledger
+from sweep.store.journal import Journal
+from sweep.store.ledger import Ledger
 from workloads.operators import LARGEST_MATRIX_BYTES
 
 _CALIBRATION_SECONDS = 0.2
@@ -36,23 +37,23 @@ class Plan:
     groups : Mapping[str, Mapping[str, int]]
         The lengths of every group's axes.
     cells : int
-        Cells of the experiment.
+        Number of cells of the experiment.
     statuses : Mapping[str, int]
-        Number of them by status, ``pending`` where the store holds nothing.
+        Number of cells by status, ``pending`` where the store holds nothing.
     solves, bounds, tasks : int
-        What is left to do.
+        Number of solves, certificates and tasks that are left to do.
     largest : str
         The workload with the largest matrix.
     largest_shape : tuple of int
-        Its m and d.
+        The shape of that matrix, (m, d).
     built : bool
-        Whether that matrix can be written out at all; otherwise only its structure is used.
+        Whether that matrix fits in memory at all; otherwise only its structure is used.
     worker_bytes : float
-        Memory that the most demanding solve needs; infinite if it cannot be said.
+        Memory that the most demanding solve needs; infinite if it does not fit a float.
     seconds : float
         Expected duration with one worker for every processor of this machine.
     workers : int
-        Their number.
+        Number of processors of this machine.
     without_reference : tuple of str
         Groups that do not solve the reference mechanism: they get no variance ratios.
     """
@@ -73,14 +74,14 @@ class Plan:
 
 
 def plan(experiment: Experiment, store: Path | None = None, *, allow_code: bool = False) -> Plan:
-    """Lay an experiment out without doing any of it.
+    """Plan an experiment without running any of it.
 
     Parameters
     ----------
     experiment : Experiment
-        What would be swept.
+        The experiment that would be run.
     store : Path, optional
-        What is there already; nothing if the folder does not exist.
+        The store that it would be run in; it need not exist.
     allow_code : bool
         Whether functions that the experiment names may be called.
 
@@ -93,18 +94,18 @@ def plan(experiment: Experiment, store: Path | None = None, *, allow_code: bool 
     ExperimentError
         If the experiment is not valid, or names a function and ``allow_code`` is false.
     StoreError
-        If the folder is there but is no store, or that of another experiment.
+        If the folder exists but is not a store, or belongs to another experiment.
     """
     grids = expand(experiment, allow_code=allow_code)
-    cells = graph.distinct(grids)
+    cells = tasks.distinct(grids)
     ledger = _ledger(experiment, grids, store)
     costs = Costs(experiment.time_limit)
     todo = [cell for cell in cells.values() if not ledger.status(cell.id).final]
-    reused = {record.cell for record in graph.reusable(todo, ledger, code.digest())}
+    reused = {record.cell for record in tasks.reusable(todo, ledger, code.digest())}
     left = [cell for cell in todo if cell.id not in reused]
-    solves = graph.solves(left, ledger, costs, experiment.warm_start)
-    bounds = graph.bounds(cells.values(), ledger, costs)
-    tasks = graph.tasks([*solves, *bounds], "plan")
+    solves = tasks.solves(left, ledger, costs, experiment.warm_start)
+    bounds = tasks.bounds(cells.values(), ledger, costs)
+    planned = tasks.tasks([*solves, *bounds], "plan")
     largest, size = _largest([cell.workload for cell in cells.values()], costs)
     workers = os.cpu_count() or 1
     needed = (costs.work(one.mechanism, one.workload).bytes for one in solves)
@@ -114,12 +115,12 @@ def plan(experiment: Experiment, store: Path | None = None, *, allow_code: bool 
         statuses=Counter(ledger.status(cell).label for cell in cells),
         solves=len(solves),
         bounds=len(bounds),
-        tasks=len(tasks),
+        tasks=len(planned),
         largest=largest,
         largest_shape=size,
         built=8 * size[0] * size[1] <= LARGEST_MATRIX_BYTES,
         worker_bytes=max(needed, default=0.0),
-        seconds=_duration([task.seconds for task in tasks], workers),
+        seconds=_duration([task.seconds for task in planned], workers),
         workers=workers,
         without_reference=tuple(
             grid.group for grid in grids if not _solves_reference(grid, experiment.reference)
@@ -129,12 +130,12 @@ def plan(experiment: Experiment, store: Path | None = None, *, allow_code: bool 
 
 def _solves_reference(grid: Grid, reference: str) -> bool:
     """Whether it does, or has no use for it: query graphs have no variance ratios."""
-    kind = workloads.families()[grid.cells[0].workload.name].kind
-    return kind == "graph" or any(cell.coords["mechanism"] == reference for cell in grid.cells)
+    graph = grid.cells[0].workload.kind == "graph"
+    return graph or any(cell.coords["mechanism"] == reference for cell in grid.cells)
 
 
 def seconds_per_flop() -> float:
-    """What one floating-point operation takes on one processor here, in matrix products."""
+    """Seconds for one floating-point operation of a matrix product on one processor here."""
     from threadpoolctl import threadpool_limits
 
     matrix = np.random.default_rng(0).standard_normal((_CALIBRATION_SIZE,) * 2)
@@ -149,7 +150,7 @@ def seconds_per_flop() -> float:
 
 
 def _duration(seconds: list[float], workers: int) -> float:
-    """Of tasks taken longest first by that many workers, at this machine's speed."""
+    """Seconds for these tasks, longest first, on that many workers of this machine's speed."""
     if not seconds:
         return 0.0
     lower = max(max(seconds), sum(seconds) / workers)
@@ -162,12 +163,12 @@ def _ledger(experiment: Experiment, grids: tuple[Grid, ...], store: Path | None)
     refuse_address(store)
     if not store.exists() or not any(store.iterdir()):
         return Ledger()
-    there = StoredExperiment(experiment, grids, open_(store, experiment.name))
-    there.check_growth()
-    return Journal(there.store.journal).refresh()
+    stored = StoredExperiment(experiment, grids, open_(store, experiment.name))
+    stored.check_growth()
+    return Journal(stored.store.journal).refresh()
 
 
-def _largest(specs: list[Spec], costs: Costs) -> tuple[str, tuple[int, int]]:
+def _largest(specs: list[WorkloadSpec], costs: Costs) -> tuple[str, tuple[int, int]]:
     sizes: dict[str, tuple[int, int]] = {}
     for spec in specs:
         try:
@@ -179,6 +180,6 @@ def _largest(specs: list[Spec], costs: Costs) -> tuple[str, tuple[int, int]]:
     return max(sizes.items(), key=lambda item: math.prod(item[1]))
 
 
-def _described(spec: Spec) -> str:
+def _described(spec: WorkloadSpec) -> str:
     params = ", ".join(f"{k}={v}" for k, v in spec.params.items() if k != "seed")
     return f"{spec.name}({params})"

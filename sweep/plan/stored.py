@@ -1,4 +1,4 @@
-"""An experiment laid out in a store: its cells, and how they stand."""
+"""An experiment in a store: its cells, and the state that they are in."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -7,27 +7,28 @@ from functools import cached_property
 from pathlib import Path
 
 from sweep.errors import StoreError
-from sweep.experiment.schema import Experiment, parse_experiment
+from sweep.experiment.loading import parse_experiment
+from sweep.experiment.schema import Experiment
 from sweep.grid.cells import Cell, Grid
 from sweep.grid.expansion import lay_out
 from sweep.plan import tasks
 from sweep.store import code
 from sweep.store.folder import Store, open_
-from sweep.store.journal import Ledger
+from sweep.store.ledger import Ledger
 
 
 @dataclass(frozen=True, eq=False)
 class StoredExperiment:
-    """An experiment laid out in a store.
+    """An experiment, its grids, and the store that keeps its results.
 
     Attributes
     ----------
     experiment : Experiment
-        What is asked.
+        The experiment as loaded.
     grids : tuple of Grid
-        Its cells.
+        Its cells, one grid for each group.
     store : Store
-        Where the answers are kept.
+        The folder that keeps its results.
     """
 
     experiment: Experiment
@@ -44,13 +45,14 @@ class StoredExperiment:
         return dict(Counter(ledger.status(cell).label for cell in self.cells))
 
     def of_other_code(self, ledger: Ledger) -> list[str]:
-        """Ids of the cells that other code than this process's has solved."""
+        """Ids of the cells that were solved by code other than this process's."""
         return [cell for cell in self.cells if ledger.is_of_other_code(cell, code.digest())]
 
     def problems_renewed(self, chosen: Iterable[Cell], ledger: Ledger) -> set[str]:
-        """Problems that other code has certified, if all cells that this concerns are chosen.
+        """Problems certified by other code whose cells of other code are all chosen.
 
-        Some of them may bring the bound, so it must not be forgotten while others stay.
+        Any of these cells may have brought the bound, so it may be forgotten only if none of
+        them stays as it is.
         """
         ours, codes = code.digest(), ledger.bound_codes
         solved = {cell.id: cell.problem_key for cell in chosen}
@@ -64,7 +66,7 @@ class StoredExperiment:
         Raises
         ------
         StoreError
-            If a value was taken out, or a file that it names holds something else now.
+            If a value was removed, or a file that it names has changed.
         """
         if not self.store.described:
             return
@@ -72,25 +74,24 @@ class StoredExperiment:
         if gone:
             raise StoreError(
                 f"store {str(self.store.path)!r} holds {len(gone)} cells that experiment "
-                f"{self.experiment.name!r} does not have as it is now (it has {len(self.cells)}): "
-                "a value was taken out or changed (simulate too), or a file that it names holds "
-                "something else now; a store can grow, not change: give another --store"
+                f"{self.experiment.name!r} no longer has (it has {len(self.cells)}): a value was "
+                "removed or changed (simulate counts too), or a file that it names has changed; a "
+                "store can grow but not change: give another --store"
             )
 
 
 def experiment_of(store: Store) -> Experiment:
-    """The experiment that a store was last run with."""
+    """The experiment as it was last run in this store."""
     return parse_experiment(store.text, f"{store.experiment}.yaml")
 
 
 def of_store(store: str | Path) -> StoredExperiment:
-    """The experiment of a store, laid out; nothing that it names is run.
+    """The experiment of a store with its grids; no code that it names is run.
 
     Raises
     ------
     StoreError
-        If the folder is no store, or a file that its experiment names holds something else
-        now.
+        If the folder is not a store, or a file that its experiment names has changed.
     """
     found = open_(Path(store))
     experiment = experiment_of(found)

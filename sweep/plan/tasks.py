@@ -1,4 +1,4 @@
-"""From cells to tasks: every workload built once, every solve done once, cheap ones in blocks."""
+"""From cells to tasks: every workload built once, every solve run once, cheap solves in blocks."""
 
 import math
 from collections import Counter
@@ -9,9 +9,9 @@ from functools import cache
 import solvers
 import workloads
 from sweep.experiment.canonical import digest
-from sweep.grid.cells import Cell, Grid, MechanismSpec, Spec
+from sweep.grid.cells import Cell, Grid, MechanismSpec, Spec, WorkloadSpec
 from sweep.plan.costs import CERTIFIER, SECONDS_PER_FLOP, Costs
-from sweep.store.journal import Ledger
+from sweep.store.ledger import Ledger
 from sweep.store.records import CellRecord, Status
 
 LARGEST_BLOCK = 100
@@ -23,7 +23,7 @@ _LONGEST_SECONDS = 86400.0
 
 @dataclass(frozen=True)
 class CellTask:
-    """A cell that a solve serves.
+    """A cell that a solve serves: what the worker needs to know of it.
 
     Attributes
     ----------
@@ -32,7 +32,7 @@ class CellTask:
     simulate : int
         Number of noise vectors to draw.
     attempt : int
-        Which try this is.
+        Number of this attempt, from 1.
     """
 
     id: str
@@ -47,18 +47,20 @@ class Solve:
     Attributes
     ----------
     key, problem, workload_key : str
-        What it is shared by.
-    workload, targets : Spec
-        What is asked.
+        The ``solve_key``, ``problem_key`` and ``workload_key`` of its cells.
+    workload : WorkloadSpec
+        The queries.
+    targets : Spec
+        The rule that gives every query its variance target.
     mechanism : MechanismSpec
-        What is solved.
+        The mechanism that is run: the ``solved_mechanism`` of its cells.
     cells : tuple of CellTask
-        Which cells get the result.
+        The cells that get the result.
     seconds : float
-        Expected duration.
+        Expected duration in seconds.
     chain : str
-        Equal for the solves that are done one after the other, each from the last's dual
-        weights; empty for a solve by itself.
+        Equal for solves that run one after the other, each starting from the dual weights of
+        the one before; empty for a solve on its own.
     time_limit : float, optional
         Seconds that it may take: the mechanism's own limit, else the experiment's; None for no
         limit.
@@ -67,7 +69,7 @@ class Solve:
     key: str
     problem: str
     workload_key: str
-    workload: Spec
+    workload: WorkloadSpec
     targets: Spec
     mechanism: MechanismSpec
     cells: tuple[CellTask, ...]
@@ -82,7 +84,7 @@ class Bound:
 
     problem: str
     workload_key: str
-    workload: Spec
+    workload: WorkloadSpec
     targets: Spec
     seconds: float = 0.0
     time_limit: float | None = None
@@ -93,16 +95,16 @@ Item = Solve | Bound
 
 @dataclass(frozen=True)
 class Task:
-    """What one worker does in one go.
+    """The unit of work that one worker does at a time.
 
     Attributes
     ----------
     name : str
-        Unique in the store: the name of its journal segment and of its Dask key.
+        Unique in the store: the name of its journal segment and its Dask key.
     items : tuple of Item
-        In order.
+        The solves and bounds, in the order in which they are done.
     earlier : tuple of str
-        Names of the tasks in which its items were tried before.
+        Names of the tasks in which its items were attempted before.
     """
 
     name: str
@@ -111,7 +113,7 @@ class Task:
 
     @property
     def seconds(self) -> float:
-        """Expected duration."""
+        """Expected duration in seconds."""
         return sum(item.seconds for item in self.items)
 
     @property
@@ -120,14 +122,14 @@ class Task:
         return tuple(cell for item in self.items if isinstance(item, Solve) for cell in item.cells)
 
     @property
-    def asked(self) -> frozenset[tuple[str, str]]:
-        """Of every answer that it gives: the cell and its solve; of a bound: "" and the problem."""
+    def expected_results(self) -> frozenset[tuple[str, str]]:
+        """For each record that it returns: cell and solve; for a bound, "" and the problem."""
         bounds = (("", item.problem) for item in self.items if isinstance(item, Bound))
         solves = (item for item in self.items if isinstance(item, Solve))
         return frozenset([*bounds, *((cell.id, s.key) for s in solves for cell in s.cells)])
 
     @property
-    def workloads(self) -> Mapping[str, Spec]:
+    def workloads(self) -> Mapping[str, WorkloadSpec]:
         """The workloads that it needs, by key."""
         return {item.workload_key: item.workload for item in self.items}
 
@@ -145,7 +147,7 @@ class Task:
 
 
 def distinct(grids: Iterable[Grid]) -> dict[str, Cell]:
-    """The cells of all grids, by id; a cell that stands in two grids counts once."""
+    """The cells of all grids, by id; a cell that two grids share counts once."""
     return {cell.id: cell for grid in grids for cell in grid.cells}
 
 
@@ -157,11 +159,11 @@ def solves(
     Parameters
     ----------
     cells : iterable of Cell
-        Distinct.
+        Distinct cells.
     ledger : Ledger
-        For the number of earlier tries.
+        The number of earlier attempts of each cell.
     costs : Costs
-        What every solve is expected to take.
+        The expected duration of each solve.
     along : str, optional
         The axis along which solves are chained.
 
@@ -175,16 +177,18 @@ def solves(
         shared.setdefault(cell.solve_key, []).append(cell)
     return [
         Solve(
-            key,
-            first.problem_key,
-            first.workload_key,
-            first.workload,
-            first.targets,
-            first.solved_mechanism,
-            tuple(CellTask(c.id, c.simulate, ledger.attempts.get(c.id, 0) + 1) for c in served),
-            _seconds(first.solved_mechanism, first.workload, costs),
-            _chain(first, along),
-            _time_limit(first.solved_mechanism, costs),
+            key=key,
+            problem=first.problem_key,
+            workload_key=first.workload_key,
+            workload=first.workload,
+            targets=first.targets,
+            mechanism=first.solved_mechanism,
+            cells=tuple(
+                CellTask(c.id, c.simulate, ledger.attempts.get(c.id, 0) + 1) for c in served
+            ),
+            seconds=_seconds(first.solved_mechanism, first.workload, costs),
+            chain=_chain(first, along),
+            time_limit=_time_limit(first.solved_mechanism, costs),
         )
         for key, served in shared.items()
         for first in served[:1]
@@ -192,33 +196,34 @@ def solves(
 
 
 def bounds(cells: Iterable[Cell], ledger: Ledger, costs: Costs) -> list[Bound]:
-    """The certificates that were not tried yet and that no solve will bring.
+    """The certificates that were not attempted yet and that no solve will bring.
 
-    A problem needs one if it asks a query matrix and none of its mechanisms certifies itself,
-    or those that do have failed.
+    A problem needs one if its workload is a query matrix and none of its mechanisms certifies
+    itself, or those that do have failed.
     """
     by_problem: dict[str, list[Cell]] = {}
     for cell in cells:
         by_problem.setdefault(cell.problem_key, []).append(cell)
     return [
         Bound(
-            key,
-            asked[0].workload_key,
-            asked[0].workload,
-            asked[0].targets,
-            _seconds(CERTIFIER, asked[0].workload, costs),
-            _time_limit(CERTIFIER, costs),
+            problem=key,
+            workload_key=first.workload_key,
+            workload=first.workload,
+            targets=first.targets,
+            seconds=_seconds(CERTIFIER, first.workload, costs),
+            time_limit=_time_limit(CERTIFIER, costs),
         )
-        for key, asked in by_problem.items()
+        for key, same_problem in by_problem.items()
+        for first in same_problem[:1]
         if key not in ledger.bounds
         and key not in ledger.bound_errors
-        and _asks_matrix(asked[0])
-        and not any(_brings_bound(cell, ledger) for cell in asked)
+        and first.workload.kind == "matrix"
+        and not any(_brings_bound(cell, ledger) for cell in same_problem)
     ]
 
 
 def reusable(cells: Iterable[Cell], ledger: Ledger, code: str) -> list[CellRecord]:
-    """Records for the cells whose solve was already done for another cell, by this code."""
+    """Records for the cells whose solve this code has already run for another cell."""
     return [
         replace(ledger.solved[cell.solve_key], cell=cell.id)
         for cell in cells
@@ -229,27 +234,27 @@ def reusable(cells: Iterable[Cell], ledger: Ledger, code: str) -> list[CellRecor
 
 
 def tasks(items: Sequence[Item], prefix: str) -> list[Task]:
-    """Cheap items in blocks that share their workloads, expensive ones alone, longest first.
+    """Cheap items in blocks that share workloads, expensive items alone, longest first.
 
-    Blocks are small enough for `LEAST_TASKS` of them: estimates err, and workers are several.
-    A chain is one task, in its order.
+    Blocks are small enough that there are `LEAST_TASKS` of them: estimates err, and there are
+    several workers. A chain is one task, in its order.
     """
-    at_home: dict[str, list[Item]] = {}
+    by_workload: dict[str, list[Item]] = {}
     chains: dict[str, list[Item]] = {}
     for item in items:
         if isinstance(item, Solve) and item.chain:
             chains.setdefault(item.chain, []).append(item)
         else:
-            at_home.setdefault(item.workload_key, []).append(item)
+            by_workload.setdefault(item.workload_key, []).append(item)
     length = min(LARGEST_BLOCK, math.ceil(len(items) / LEAST_TASKS))
-    single = _blocks((item for home in at_home.values() for item in home), length)
-    blocks = sorted([*map(tuple, chains.values()), *single], key=_longest)
+    single = _blocks((item for shared in by_workload.values() for item in shared), length)
+    blocks = sorted([*map(tuple, chains.values()), *single], key=_longest_first)
     return [Task(f"{prefix}-{number:06d}", block) for number, block in enumerate(blocks)]
 
 
-def shared_workloads(planned: Iterable[Task]) -> dict[str, Spec]:
-    """The workloads that more than one task needs: nodes of the graph of their own."""
-    specs: dict[str, Spec] = {}
+def shared_workloads(planned: Iterable[Task]) -> dict[str, WorkloadSpec]:
+    """The workloads that more than one task needs, by key; each is built by a separate task."""
+    specs: dict[str, WorkloadSpec] = {}
     uses: Counter[str] = Counter()
     for task in planned:
         specs |= task.workloads
@@ -273,18 +278,19 @@ def _blocks(items: Iterable[Item], length: int) -> Iterator[tuple[Item, ...]]:
         yield tuple(block)
 
 
-def _longest(block: tuple[Item, ...]) -> float:
+def _longest_first(block: tuple[Item, ...]) -> float:
     return -sum(item.seconds for item in block)
 
 
-def _seconds(mechanism: MechanismSpec, workload: Spec, costs: Costs) -> float:
+def _seconds(mechanism: MechanismSpec, workload: WorkloadSpec, costs: Costs) -> float:
     try:
         work = costs.work(mechanism, workload)
     except workloads.WorkloadError:
         return _LONGEST_SECONDS
-    limit = _time_limit(mechanism, costs)
-    heeded = limit if limit is not None and takes_time_limit(mechanism.name) else _LONGEST_SECONDS
-    return min(_OVERHEAD_SECONDS + min(work.flops * SECONDS_PER_FLOP, heeded), _LONGEST_SECONDS)
+    seconds, limit = work.flops * SECONDS_PER_FLOP, _time_limit(mechanism, costs)
+    if limit is not None and takes_time_limit(mechanism.name):
+        seconds = min(seconds, limit)
+    return min(_OVERHEAD_SECONDS + seconds, _LONGEST_SECONDS)
 
 
 def _time_limit(mechanism: MechanismSpec, costs: Costs) -> float | None:
@@ -294,7 +300,7 @@ def _time_limit(mechanism: MechanismSpec, costs: Costs) -> float | None:
 
 @cache
 def takes_time_limit(mechanism: str) -> bool:
-    """Whether a mechanism can be told when to stop."""
+    """Whether a mechanism has an option ``time_limit``."""
     return "time_limit" in solvers.all_mechanisms()[mechanism].options
 
 
@@ -303,10 +309,6 @@ def _chain(cell: Cell, along: str | None) -> str:
     if along not in cell.coords or not mechanism.takes_start:
         return ""
     return digest([cell.group, {name: at for name, at in cell.coords.items() if name != along}])
-
-
-def _asks_matrix(cell: Cell) -> bool:
-    return workloads.families()[cell.workload.name].kind == "matrix"
 
 
 def _brings_bound(cell: Cell, ledger: Ledger) -> bool:

@@ -1,5 +1,5 @@
-"""What is shown to people.
+"""Output for people.
 
-In: datasets, plans, states and events. Out: tables, progress and lists on a terminal. Nothing is
-computed here but means over replicates.
+In: datasets, plans, states and events. Out: tables, progress and lists on a terminal. Only means
+over replicates are computed here.
 """

@@ -1,4 +1,4 @@
-"""What there is to sweep: the data behind ``sweep list``."""
+"""The experiments, workloads, targets and mechanisms that there are, for ``sweep list``."""
 
 import inspect
 from collections.abc import Mapping, Sequence
@@ -7,13 +7,13 @@ from typing import Any, Literal, get_args, get_origin
 
 import solvers
 import workloads
-from sweep.experiment.schema import experiments
+from sweep.experiment.loading import experiments
 from workloads.parameters import describe
 
-Kind = Literal["experiments", "workloads", "targets", "mechanisms"]
+Listing = Literal["experiments", "workloads", "targets", "mechanisms"]
 
-KINDS: tuple[Kind, ...] = get_args(Kind)
-"""What can be listed."""
+LISTINGS: tuple[Listing, ...] = get_args(Listing)
+"""The lists that ``sweep list`` prints, in its order."""
 
 
 @dataclass(frozen=True)
@@ -23,11 +23,11 @@ class Parameter:
     Attributes
     ----------
     name : str
-        As written in an experiment.
+        The name, as written in an experiment.
     expects : str
-        What its type asks for, in words.
+        The values that its type admits, in words.
     default : str
-        As written in YAML; empty if it must be given.
+        The default, as written in YAML; empty if a value must be given.
     """
 
     name: str
@@ -37,16 +37,20 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Entry:
-    """One thing that an experiment can name.
+    """Something that an experiment can name.
 
     Attributes
     ----------
-    name, summary, source : str
-        Its name, one line on it, and where it comes from.
+    name : str
+        The name that experiments write.
+    summary : str
+        One line on what it is.
+    source : str
+        Paper and section, or empty.
     params : tuple of Parameter
-        What it takes.
+        Parameters of a workload or of targets, options of a mechanism.
     presets : tuple of str
-        A mechanism's named sets of options.
+        The names of a mechanism's presets, which are sets of options.
     """
 
     name: str
@@ -56,19 +60,19 @@ class Entry:
     presets: tuple[str, ...] = ()
 
 
-def catalog(kinds: Sequence[Kind] = KINDS) -> Mapping[Kind, tuple[Entry, ...]]:
-    """All entries of each kind, by name.
+def catalog(listings: Sequence[Listing] = LISTINGS) -> Mapping[Listing, tuple[Entry, ...]]:
+    """The entries of each listing, sorted by name.
 
     Parameters
     ----------
-    kinds : sequence of {"experiments", "workloads", "targets", "mechanisms"}
+    listings : sequence of {"experiments", "workloads", "targets", "mechanisms"}
         What to list.
 
     Returns
     -------
-    Mapping
+    Mapping of str to tuple of Entry
     """
-    return {kind: _LISTS[kind]() for kind in kinds}
+    return {listing: _LISTS[listing]() for listing in listings}
 
 
 def _experiments() -> tuple[Entry, ...]:

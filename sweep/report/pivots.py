@@ -1,4 +1,4 @@
-"""One variable of a dataset as rows, mechanisms and replicates, for tables."""
+"""One variable of a dataset, arranged by rows, mechanisms and replicates for tables."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from sweep.store.records import Status
 
 @dataclass(frozen=True)
 class Pivot:
-    """One variable as an array.
+    """One variable, with its dimensions arranged for a table.
 
     Attributes
     ----------
@@ -25,7 +25,7 @@ class Pivot:
     columns : list of Scalar
         The mechanisms.
     values, states : numpy.ndarray, shape (*rows, columns, replicates)
-        Numbers and `Status` codes.
+        The numbers, and the `Status` codes of their cells.
     """
 
     rows: Mapping[str, list[Any]]
@@ -39,7 +39,7 @@ class Pivot:
         return float(good.mean()) if good.size else np.nan
 
     def shown(self, at: tuple[int, ...]) -> Text:
-        """The number, or the state in a word."""
+        """The number as text, or the status in a word."""
         states = self.states[at]
         good = np.count_nonzero(states == Status.OK)
         if good and np.isnan(self.number(at)):
@@ -55,7 +55,7 @@ class Pivot:
 
     @property
     def replicates(self) -> int:
-        """How many there are."""
+        """Number of replicates."""
         return int(self.values.shape[-1])
 
     def each_row(self) -> Iterator[tuple[tuple[int, ...], list[str]]]:
@@ -71,20 +71,20 @@ class Pivot:
 
 
 def take(data: xr.Dataset, variable: str, at: Mapping[str, Scalar]) -> Pivot | None:
-    """The variable at some coordinates; None if it or one of them is not there.
+    """The variable at some coordinates; None if it or one of them does not exist.
 
     Parameters
     ----------
     data : xarray.Dataset
-        With ``status``.
+        A dataset that has ``status``.
     variable : str
-        Its name.
+        The name of the variable.
     at : Mapping[str, Scalar]
         Labels along some of its dimensions; a coordinate without a dimension must agree.
 
     Returns
     -------
-    Slab or None
+    Pivot or None
     """
     if variable not in data:
         return None

@@ -1,4 +1,4 @@
-"""A progress bar that listens to the events of a run."""
+"""A progress bar for the events of a run."""
 
 import time
 from collections import Counter
@@ -22,14 +22,14 @@ _PLAIN_STEP = 0.1
 
 
 class ProgressBar:
-    """Shows a run on a terminal; on anything else, a plain line now and then.
+    """Shows a run as a bar on a terminal, and as a plain line now and then elsewhere.
 
-    The bar is by estimated work, not by number of cells: the long solves come first.
+    The bar measures expected work, not the number of cells, since the long solves come first.
 
     Parameters
     ----------
     console : rich.console.Console
-        Where to show it.
+        The console to print on.
     """
 
     def __init__(self, console: Console) -> None:
@@ -65,7 +65,7 @@ class ProgressBar:
         self._progress.stop()
 
     def __call__(self, event: Event) -> None:
-        """Show what happened."""
+        """Show an event."""
         match event:
             case RunStarted(cells=cells, todo=todo, reused=reused, tasks=tasks):
                 self._todo = todo - reused
@@ -85,7 +85,7 @@ class ProgressBar:
             case CellsDone(statuses=statuses, share=share):
                 self._advance(Counter(statuses), share)
             case TaskRetried(cells=cells):
-                self._progress.console.print(f"a worker was lost: {cells} cells are tried again")
+                self._progress.console.print(f"a worker was lost: {cells} cells are retried")
             case RunEnded():
                 self._progress.stop()
 
@@ -108,7 +108,7 @@ class ProgressBar:
 
 
 class _Remaining(ProgressColumn):
-    """Time left, by the work done so far."""
+    """Time left, extrapolated from the work done so far."""
 
     max_refresh = 0.5
 
@@ -123,12 +123,14 @@ class _Remaining(ProgressColumn):
 
 def _opening(name: str, cells: int, todo: int, reused: int) -> str:
     if not todo:
-        return f"{name}: all {cells} cells are there already"
-    already = f", {cells - todo} are there already" if todo < cells else ""
+        return f"{name}: all {cells} cells are in the store already"
+    already = f", {cells - todo} are in the store already" if todo < cells else ""
     shared = f", {reused} follow from earlier solves" if reused else ""
     return f"{name}: {cells} cells{already}, {todo} to do{shared}"
 
 
 def _missing(event: WorkersMissing) -> str:
     since = f" for {event.seconds:.0f} s" if event.seconds >= 1 else ""
-    return f"no workers{since}: {event.said} (the run ends after {event.patience:g} s without any)"
+    return (
+        f"no workers{since}: {event.message} (the run ends after {event.patience:g} s without any)"
+    )

@@ -1,4 +1,4 @@
-"""How lists, plans and states look on the screen: tables of rich, nothing computed."""
+"""Lists, plans and states as tables for the terminal."""
 
 import math
 import os
@@ -24,7 +24,7 @@ _LONGEST_SENTENCE = 4000
 
 
 class Terminal(Console):
-    """A console that shows what would command a terminal, instead of obeying it."""
+    """A console that shows control characters instead of obeying them."""
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
@@ -39,7 +39,7 @@ class Terminal(Console):
 
 
 def escaped(text: str) -> str:
-    """The text with control, formatting and lone surrogate characters written out."""
+    """The text with control, formatting and lone surrogate characters as escape sequences."""
     if text.isprintable():
         return text
     return "".join(
@@ -49,7 +49,7 @@ def escaped(text: str) -> str:
 
 
 def sentence(text: str) -> str:
-    """The text escaped, and cut where nobody would read on."""
+    """The text escaped, with the middle of a very long one cut out."""
     shown = escaped(text)
     left = len(shown) - _LONGEST_SENTENCE
     if left <= 0:
@@ -59,14 +59,14 @@ def sentence(text: str) -> str:
 
 
 def console(*, error: bool = False) -> Console:
-    """A console as wide as the terminal; wide enough for our tables where there is none."""
+    """A console as wide as the terminal, or wide enough for our tables if there is none."""
     stream = sys.stderr if error else sys.stdout
     wide = None if stream.isatty() or "COLUMNS" in os.environ else _PIPE_WIDTH
     return Terminal(stderr=error, width=wide, highlight=False, soft_wrap=error)
 
 
 def entries(kind: str, listed: Iterable[Entry]) -> Table:
-    """A table of the catalog."""
+    """One listing of the catalog as a table."""
     table = Table("name", "what it is", title=kind, title_justify="left", box=None, padding=(0, 2))
     takes = kind != "experiments"
     if takes:
@@ -78,14 +78,14 @@ def entries(kind: str, listed: Iterable[Entry]) -> Table:
 
 
 def planned(plan: Plan, where: str) -> Table:
-    """A plan, a line for each thing to know."""
+    """A plan as a table of facts."""
     table = _facts()
     for group, axes in plan.groups.items():
         product = " x ".join(f"{length} {name}" for name, length in axes.items())
         table.add_row(f"group {escape(group)}", product or "one cell")
     table.add_row("cells", f"{plan.cells:,}")
-    there = counts(_done(plan.statuses)) or "none"
-    table.add_row("already in the store", f"{there} [dim]{escape(where)}")
+    stored = counts(_done(plan.statuses)) or "none"
+    table.add_row("already in the store", f"{stored} [dim]{escape(where)}")
     for group in plan.without_reference:
         table.add_row(
             f"group {escape(group)}",
@@ -95,7 +95,7 @@ def planned(plan: Plan, where: str) -> Table:
     table.add_row("certificates to compute", f"{plan.bounds:,}")
     table.add_row("tasks", f"{plan.tasks:,}")
     m, d = plan.largest_shape
-    size = size_of(8.0 * m * d) if plan.built else "never written out: only its structure is used"
+    size = size_of(8.0 * m * d) if plan.built else "never built: only its structure is used"
     shape = f"{_count(m)} x {_count(d)}"
     table.add_row("largest matrix", f"{shape}, {size} [dim]{escape(plan.largest)}")
     table.add_row("memory of one worker", f"about {size_of(plan.worker_bytes)} besides Python")
@@ -107,7 +107,7 @@ def planned(plan: Plan, where: str) -> Table:
 
 
 def store_status(found: StoreStatus) -> Table:
-    """How a store stands."""
+    """The state of a store as a table of facts."""
     table = _facts()
     total = sum(found.totals.values())
     finished = sum(n for name, n in found.totals.items() if Status[name.upper()].final)
@@ -133,7 +133,7 @@ def store_status(found: StoreStatus) -> Table:
 
 
 def troubles(found: Iterable[Trouble], *, traces: bool) -> list[RenderableType]:
-    """The first troubles in a line each, or all of them with their tracebacks."""
+    """One line for each of the first troubles, or all of them with tracebacks."""
     listed = list(found)
     shown = listed if traces else listed[:_SHOWN_TROUBLES]
     lines: list[RenderableType] = []
@@ -150,10 +150,10 @@ def troubles(found: Iterable[Trouble], *, traces: bool) -> list[RenderableType]:
 
 
 def other_code(cells: int, total: int, store: Path) -> str:
-    """What to do about cells that other code has solved."""
+    """A sentence on cells that were solved by other code, and how to solve them again."""
     return (
         f"{cells:,} of {total:,} cells were solved by other code; 'sweep rerun {store} --stale' "
-        "solves them anew"
+        "solves them again"
     )
 
 
@@ -164,7 +164,7 @@ def counts(statuses: Mapping[str, int]) -> str:
 
 
 def duration(seconds: float) -> str:
-    """In words, coarsely."""
+    """Seconds in words, rounded coarsely."""
     if not math.isfinite(seconds) or seconds >= 1000 * 86400:
         return "more than a thousand days"
     for unit, length in (("days", 86400.0), ("hours", 3600.0), ("minutes", 60.0)):

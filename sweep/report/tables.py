@@ -1,4 +1,4 @@
-"""Tables for the screen: what was measured beside what the papers print."""
+"""Tables for the screen: measured numbers beside the published ones."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,9 +18,9 @@ from sweep.report.pivots import Pivot, labels_of, take
 from sweep.store.records import Status
 
 _AGREE = 0.01
-"""Ratios closer than this are one factor."""
+"""Ratios that differ by less, relatively, count as one factor."""
 _LONGEST = 64
-"""Rows of a table that lists every mechanism below the other."""
+"""Most rows of a table with a row for every mechanism."""
 _LISTED = (
     "squared_privacy_cost",
     "variance_ratio",
@@ -32,7 +32,7 @@ _LISTED = (
     "leakage_bound",
     "expected_squared_error",
 )
-"""What an overview shows, as far as it has numbers, unless the experiment names variables."""
+"""The variables of an overview, as far as they have numbers, unless ``show`` names others."""
 _SHORT = {
     "squared_privacy_cost": "Δ²",
     "variance_ratio": "variance ratio",
@@ -51,13 +51,13 @@ def tables(results: xr.Dataset | xr.DataTree, experiment: Experiment) -> list[Ta
     results : xarray.Dataset or xarray.DataTree
         As `sweep.open` gives it, finished or not.
     experiment : Experiment
-        What was run, with the published numbers.
+        The experiment of the results, with its published numbers.
 
     Returns
     -------
     list of rich.table.Table
-        Readable at 100 columns. Means are over the replicates that are ok; a cell in another
-        state is shown as a word.
+        Readable at 100 columns. Means are over the replicates that are ok; where none is, the
+        status is shown as a word.
     """
     groups = _groups(results, experiment)
     made = [
@@ -86,7 +86,7 @@ def _groups(results: xr.Dataset | xr.DataTree, experiment: Experiment) -> dict[s
 
 @dataclass(frozen=True)
 class _Pair:
-    """What was measured, and what the paper prints."""
+    """A measured number beside the published one."""
 
     shown: Text
     measured: float
@@ -94,12 +94,12 @@ class _Pair:
 
     @property
     def ratio(self) -> float:
-        """Measured / paper, NaN where there is no such thing."""
+        """Measured / paper, NaN where either is missing."""
         return self.measured / self.paper if self.paper else np.nan
 
 
 def _beside(data: xr.Dataset, published: PublishedTable, reference: str) -> Table | None:
-    """A published table: for each of its rows what was measured, the paper's, their ratio."""
+    """A published table: for each row the measured numbers, the paper's, and their ratios."""
     pivot = take(data, published.variable, published.at)
     if pivot is None or "mechanism" not in published.axes:
         return None
@@ -129,7 +129,7 @@ def _beside(data: xr.Dataset, published: PublishedTable, reference: str) -> Tabl
 
 
 def _largest_gap(data: xr.Dataset, at: Mapping[str, Scalar]) -> str:
-    """How far the reference may be above the optimum, at most, in words."""
+    """A clause with the largest gap of the reference, which bounds its distance to the optimum."""
     gaps = take(data, "gap", at)
     if gaps is None:
         return ""
@@ -139,7 +139,7 @@ def _largest_gap(data: xr.Dataset, at: Mapping[str, Scalar]) -> str:
 
 
 def _add_pairs(table: Table, names: Sequence[str], pairs: Sequence[_Pair]) -> None:
-    """One line of measured numbers; the paper's and the ratios below if there are any."""
+    """A row of measured numbers, followed by the paper's and the ratios if there are any."""
     compared = any(pair.paper is not None for pair in pairs)
     table.add_row(*names, "measured", *(pair.shown for pair in pairs), end_section=not compared)
     if not compared:
@@ -160,7 +160,7 @@ def _pair(
 def _printed(
     published: PublishedTable, pivot: Pivot, index: tuple[int, ...], mechanism: Scalar
 ) -> float | None:
-    """The number that the paper prints there, None if it prints none."""
+    """The number that the paper prints for this point, None if it prints none."""
     here = {name: labels[at] for (name, labels), at in zip(pivot.rows.items(), index, strict=True)}
     found: Any = published.values
     for name, labels in published.axes.items():
@@ -182,7 +182,7 @@ def _shared_factor(pairs: Sequence[_Pair]) -> float | None:
 
 
 def _unit_columns(published: PublishedTable) -> list[Scalar]:
-    """The mechanisms whose printed numbers are all 1: what the paper's ratios refer to."""
+    """The mechanisms whose printed numbers are all 1, which the paper's ratios refer to."""
     labels = published.axes.get("mechanism", ())
     names = list(published.axes)
     if "mechanism" not in names:
@@ -203,14 +203,14 @@ def _caption(
             f"{factor:.3f}{f' at {row}' if row else ''}" for row, factor in factors.items()
         )
         text += (
-            f" Most columns of a row exceed the paper's by one factor ({listed}): so far above the "
-            f"optimum the paper's {', '.join(map(str, references))} stopped."
+            f" Most columns of a row exceed the paper's by one factor ({listed}): the paper's "
+            f"{', '.join(map(str, references))} stopped that far above the optimum."
         )
     return text
 
 
 def _overview(group: str, data: xr.Dataset, experiment: Experiment) -> Table:
-    """A group without published numbers: every mechanism's numbers, or one number of each."""
+    """A group without published numbers: several variables, or just one if it has many rows."""
     found = {name: take(data, name, {}) for name in experiment.show or _LISTED}
     known = {name: pivot for name, pivot in found.items() if pivot is not None}
     filled = {name: pivot for name, pivot in known.items() if np.isfinite(pivot.values).any()}
@@ -248,7 +248,7 @@ def _overview(group: str, data: xr.Dataset, experiment: Experiment) -> Table:
 
 
 def _pivot(title: str, pivot: Pivot) -> Table:
-    """One number of every mechanism."""
+    """A table of one variable, with a column for every mechanism."""
     table = _table(title, list(pivot.rows), map(str, pivot.columns))
     for index, names in pivot.each_row():
         table.add_row(*names, *(pivot.shown((*index, at)) for at in range(len(pivot.columns))))
@@ -257,7 +257,7 @@ def _pivot(title: str, pivot: Pivot) -> Table:
 
 
 def _budgets(data: xr.Dataset) -> dict[str, Pivot]:
-    """Least ε at the targets, for each δ."""
+    """The least ε at which the targets are met, for each δ."""
     if "epsilon_at_targets" not in data or "delta" not in data.dims:
         return {}
     found = {}
@@ -271,7 +271,7 @@ def _budgets(data: xr.Dataset) -> dict[str, Pivot]:
 def _claims(
     groups: Mapping[str, xr.Dataset], claims: Sequence[Claim]
 ) -> Iterator[tuple[Claim, str]]:
-    """What the text says, with the range that was measured."""
+    """Every claim that the dataset covers, with the range that was measured."""
     for claim in claims:
         for group, data in groups.items():
             pivot = take(data, claim.variable, claim.at)

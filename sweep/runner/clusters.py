@@ -17,15 +17,16 @@ from sweep.experiment import document
 from sweep.experiment.files import text_of
 
 PATIENCE = 600.0
-_LOST_AFTER = 1
-_CONNECT_SECONDS = 20
+ALLOWED_FAILURES = 1
+"""How many workers may die of a task, besides the first, before Dask gives the task up."""
+CONNECT_SECONDS = 20.0
 _TALKATIVE = ("distributed", "tornado.application", "asyncio")
 _START_HINT = (
     "check cluster.yaml; a script (not a notebook) has to call sweep.run under "
-    "if __name__ == '__main__':, since its workers are processes that import it"
+    "if __name__ == '__main__':, since its workers are processes that import the script"
 )
 _MEMORY_KEPT = {"MALLOC_TRIM_THRESHOLD_": 2**28, "MALLOC_MMAP_THRESHOLD_": 2**25}
-"""For glibc in the workers: Dask has it return memory at once, which can triple a solve."""
+"""For glibc in the workers: Dask makes it return memory at once, which can triple run times."""
 
 
 class ClusterSpec(BaseModel):
@@ -34,15 +35,17 @@ class ClusterSpec(BaseModel):
     Attributes
     ----------
     version : int
-        Of the form; 1.
-    module, cls : str
-        Where the class is and what it is called (key ``class``).
+        Version of dask-ctl's form: 1.
+    module : str
+        The module of the cluster class.
+    cls : str
+        The name of the class (key ``class``).
     args : tuple
-        Its positional arguments.
+        Positional arguments of the class.
     kwargs : dict
-        Its keyword arguments.
+        Keyword arguments of the class.
     address : str, optional
-        Of a scheduler that runs already, instead of all the others.
+        Address of a running scheduler, instead of a class and its arguments.
     patience : float
         Seconds that a run waits while there are no workers.
     """
@@ -90,7 +93,7 @@ def load(path: Path) -> ClusterSpec:
     Parameters
     ----------
     path : Path
-        The file. Trust it: it names a class to be called.
+        The file. It has to be trusted, since it names a class to be called.
 
     Returns
     -------
@@ -123,22 +126,22 @@ def load(path: Path) -> ClusterSpec:
         mark = getattr(error, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark is not None else ""
         said = getattr(error, "problem", None) or str(error).splitlines()[0]
-        raise ClusterError(f"cluster file {str(path)!r}{line} is no YAML: {said}") from error
+        raise ClusterError(f"cluster file {str(path)!r}{line} is not valid YAML: {said}") from error
 
 
 def patient(spec: ClusterSpec | None, patience: float | None) -> ClusterSpec:
-    """That cluster, or the default, with another patience if one is given.
+    """The specification, or the default one, with another patience if one is given.
 
     Raises
     ------
     ClusterError
-        If it is no number of seconds.
+        If the patience is negative or not a number.
     """
     given = spec or LOCAL
     if patience is None:
         return given
     if not patience >= 0:
-        raise ClusterError(f"patience {patience}; expected a number of seconds from 0")
+        raise ClusterError(f"patience is {patience}; expected a number of seconds, 0 or more")
     return given.model_copy(update={"patience": patience})
 
 
@@ -160,8 +163,15 @@ def cluster_class(spec: ClusterSpec) -> Any:
 
 
 @contextmanager
-def connected(spec: ClusterSpec) -> Iterator[Any]:
-    """A client of that cluster, closed at the end, and the cluster with it if it was started.
+def connected(spec: ClusterSpec, connect_seconds: float = CONNECT_SECONDS) -> Iterator[Any]:
+    """A client of the cluster, closed at the end together with the cluster if it was started here.
+
+    Parameters
+    ----------
+    spec : ClusterSpec
+        The cluster to start, or the address of a running scheduler.
+    connect_seconds : float
+        Seconds to wait for that scheduler to answer.
 
     Raises
     ------
@@ -172,7 +182,7 @@ def connected(spec: ClusterSpec) -> Iterator[Any]:
     import distributed
 
     settings = {
-        "distributed.scheduler.allowed-failures": _LOST_AFTER,
+        "distributed.scheduler.allowed-failures": ALLOWED_FAILURES,
         "distributed.admin.tick.limit": "1h",
         "distributed.nanny.pre-spawn-environ": {
             **dask.config.get("distributed.nanny.pre-spawn-environ"),
@@ -183,7 +193,7 @@ def connected(spec: ClusterSpec) -> Iterator[Any]:
     with dask.config.set(settings), _quiet():
         if spec.address is not None:
             with _explained(f"scheduler {spec.address!r} cannot be reached"):
-                client = client_class(spec.address, timeout=_CONNECT_SECONDS)
+                client = client_class(spec.address, timeout=connect_seconds)
             with client:
                 yield client
             return
@@ -204,7 +214,7 @@ def connected(spec: ClusterSpec) -> Iterator[Any]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep the log of Dask off the screen: what is lost is in the journal."""
+    """Keep Dask's log off the screen: what matters of it is in the journal."""
     loggers = [logging.getLogger(name) for name in _TALKATIVE]
     before = [logger.level for logger in loggers]
     for logger in loggers:
@@ -218,7 +228,7 @@ def _quiet() -> Iterator[None]:
 
 @contextmanager
 def _handlers_kept() -> Iterator[None]:
-    """Keep what signals do: some cluster classes' modules change it when they are imported."""
+    """Keep the signal handlers: some cluster modules replace them when they are imported."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -233,11 +243,12 @@ def _handlers_kept() -> Iterator[None]:
 
 @contextmanager
 def _interrupts_held() -> Iterator[None]:
-    """Hold Ctrl-C back, here and for ever in every thread and process started meanwhile.
+    """Block Ctrl-C, and leave it blocked in every thread and process started meanwhile.
 
-    The terminal sends it to all processes; it is for the driver, which ends the workers.
+    The terminal sends it to all processes, but only the driver should act on it: the driver ends
+    the workers.
     """
-    resource_tracker.ensure_running()  # when it starts, it lets the signal through again
+    resource_tracker.ensure_running()  # it unblocks the signal when it starts
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

@@ -1,4 +1,4 @@
-"""A run: the experiment's missing cells solved, the journal kept, the dataset derived."""
+"""Run and rerun: solve cells of an experiment, keep the journal, derive the dataset."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from sweep import events
 from sweep.errors import SweepError
-from sweep.experiment.schema import Experiment, load_experiment
+from sweep.experiment.loading import load_experiment
+from sweep.experiment.schema import Experiment
 from sweep.grid.expansion import expand, refuse_code
 from sweep.plan.stored import StoredExperiment, of_store
 from sweep.runner.session import recorded
@@ -28,26 +29,26 @@ def run(
     patience: float | None = None,
     listen: events.Listener = events.ignore,
 ) -> "xr.Dataset | xr.DataTree":
-    """Solve what a store does not hold yet of an experiment.
+    """Solve the cells of an experiment that a store does not hold yet.
 
     Parameters
     ----------
     experiment : Experiment, str or Path
-        What to sweep; a name or a path is loaded.
+        The experiment, or the name or path to load it from.
     store : str or Path
-        The folder of the results; made if it does not exist. If it holds earlier results of
-        this experiment, only what is missing (or was lost) is solved.
+        The folder of the results; created if it does not exist. If it holds earlier results of
+        this experiment, only cells that are missing (or were lost) are solved.
     client : distributed.Client, optional
-        Of the cluster to use; otherwise one is started, if there is anything to do.
+        Client of the cluster to use; by default a cluster is started if there is anything to do.
     cluster : ClusterSpec, optional
-        Which one to start; by default one process for every processor of this machine.
+        The cluster to start; by default one process for every processor of this machine.
     allow_code : bool
         Whether functions that the experiment names (workload ``entry-point``) may be called,
         here and on the workers.
     patience : float, optional
         Seconds to wait while the cluster has no workers, instead of the cluster's own (600).
     listen : callable, optional
-        Hears what happens; see `sweep.events`.
+        Called with every event; see `sweep.events`.
 
     Returns
     -------
@@ -63,7 +64,7 @@ def run(
     ClusterError
         If the cluster cannot be started or reached.
     NoWorkersError
-        If it has no workers for longer than `patience`; the rest of the cells is pending.
+        If it has no workers for longer than ``patience``; the remaining cells stay pending.
     """
     from sweep.runner.clusters import patient
 
@@ -101,10 +102,9 @@ def rerun(
     where : str, optional
         A condition over the coordinates, ``status``, ``code`` and every other variable that has
         one value for each cell, for instance ``"mechanism == 'CA' and variance_ratio > 2"``; by
-        default the cells that failed, timed out or
-        were lost. ``"code == 'other'"`` holds for the cells that were solved, or whose problem
-        was certified, by other code than that of now (``'current'``). A cell that was ``ok``
-        keeps its result if it now fails.
+        default the failed, timed-out and lost cells. ``"code == 'other'"`` holds for cells that
+        were solved, or whose problem was certified, by code other than the current one
+        (``'current'``). A cell that was ``ok`` keeps its result if it now fails.
     time_limit : float, optional
         Seconds for one solve, instead of the experiment's.
     client, cluster, patience, allow_code, listen
@@ -130,7 +130,7 @@ def rerun(
         refuse_code(stored.experiment)
     if time_limit is not None:
         if not time_limit >= 0:
-            raise SweepError(f"time limit {time_limit}; expected a number of seconds")
+            raise SweepError(f"time limit is {time_limit}; expected a number of seconds, 0 or more")
         longer = stored.experiment.model_copy(update={"time_limit": time_limit})
         stored = replace(stored, experiment=longer)
     with recorded(stored, listen) as session:

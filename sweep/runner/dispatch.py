@@ -1,4 +1,4 @@
-"""Tasks onto the cluster and back; what the infrastructure loses is tried again, then lost."""
+"""Tasks sent to the cluster and taken back; those that it loses are retried, then ``lost``."""
 
 import asyncio
 import queue
@@ -11,9 +11,8 @@ from sweep.events import CellsDone, Listener, TaskRetried
 from sweep.plan.tasks import Solve, Task, shared_workloads
 from sweep.store.records import CellRecord, Record, Status
 from sweep.store.view import StoreView
-from sweep.worker import perform as worker
-from sweep.worker import solve
-from sweep.worker.perform import TaskOutcome
+from sweep.worker.perform import TaskOutcome, done_before, perform
+from sweep.worker.solve import build
 
 _DROPPED = ("cancelled", "lost")
 _TICK_SECONDS = 0.5
@@ -21,10 +20,10 @@ _FETCH_SECONDS = 5.0
 _MOST_FETCHES = 20
 _MOST_BUILDS = 3
 _SCHEDULER_GONE = "the scheduler was lost or dropped it; run again to go on"
-_NOT_FETCHED = "its worker handed back a result that cannot be read here; run again to go on"
-_NOT_ASKED = "the cluster handed back results of something else; run again to go on"
+_NOT_FETCHED = "its worker returned a result that cannot be read here; run again to go on"
+_UNEXPECTED = "the cluster returned results of something else; run again to go on"
 _WORKER_DIED = (
-    "its worker died each time: killed, crashed or out of memory; "
+    "its worker died each time (killed, crashed or out of memory); "
     "'sweep plan' shows the memory that it needs"
 )
 
@@ -41,30 +40,31 @@ def execute(
     tick: Tick,
     listen: Listener,
 ) -> None:
-    """Do all tasks.
+    """Run all tasks.
 
-    A task that is lost with its worker is split, so that one cell takes none with it; what
-    is lost alone is tried once more with nothing else in flight, and only then ``lost``.
+    A task that is lost with its worker is split, so that one cell does not take others down
+    with it; a single item that is lost is retried once with nothing else in flight, and only
+    then recorded as ``lost``.
 
     Parameters
     ----------
     client : distributed.Client
-        The cluster.
+        The client of the cluster.
     planned : sequence of Task
-        What to do, in order of urgency.
-    place : Place
-        Where the workers write.
+        The tasks, most urgent first.
+    view : StoreView
+        The part of the store that workers see.
     accept : callable
-        Takes every task's outcome.
+        Called with every task's outcome.
     tick : callable
-        Called at least every few seconds; what it raises ends the execution.
+        Called at least every few seconds; an error that it raises ends the execution.
     listen : Listener
-        Hears of every task that ends.
+        Called with an event for every task that ends.
 
     Raises
     ------
     KeyboardInterrupt
-        If the user ends it; nothing is in flight then.
+        If the user interrupts it; no task is in flight then.
     """
     flight = _Flight(client, planned, view)
     try:
@@ -75,7 +75,7 @@ def execute(
 
 
 class _Flight:
-    """What is on the cluster now; nothing that a task raises comes out of here."""
+    """The tasks that are on the cluster now; errors of tasks are returned, never raised."""
 
     def __init__(self, client: Any, planned: Sequence[Task], view: StoreView) -> None:
         self.client, self.view = client, view
@@ -91,9 +91,7 @@ class _Flight:
 
     def launch(self, task: Task) -> None:
         shared = {key: self._workload(key) for key in task.workloads if key in self._specs}
-        future = self.client.submit(
-            worker.perform, task, self.view, shared, key=task.name, pure=False
-        )
+        future = self.client.submit(perform, task, self.view, shared, key=task.name, pure=False)
         self.tasks[task.name], self._futures[task.name] = task, future
         self._watch(future)
 
@@ -102,7 +100,7 @@ class _Flight:
         self.launch(task)
 
     def wait(self) -> list[Any]:
-        """The futures that have landed since; after half a second none, if none has."""
+        """The futures that have ended since the last call; empty after half a second of none."""
         try:
             landed = [self._landed.get(timeout=_TICK_SECONDS)]
         except queue.Empty:
@@ -112,7 +110,7 @@ class _Flight:
         return landed
 
     def land(self, landed: Iterable[Any]) -> list[tuple[Task, TaskOutcome | BaseException | str]]:
-        """What became of futures that have landed: an outcome, an error, or why there is none.
+        """The ends of tasks whose futures have ended: an outcome, an error, or a reason.
 
         A future whose result was lost with its worker in the meantime stays in flight: the
         scheduler has it computed again.
@@ -125,7 +123,7 @@ class _Flight:
     def abandon(self) -> list[tuple[Task, TaskOutcome | None]]:
         """Every task in flight, with its outcome where the journal has it."""
         tasks = [self._take(key) for key in list(self._futures)]
-        return [(task, worker.done_before(task, self.view)) for task in tasks]
+        return [(task, done_before(task, self.view)) for task in tasks]
 
     def cancel(self) -> None:
         with suppress(Exception):
@@ -135,7 +133,7 @@ class _Flight:
         self, future: Any, fetched: dict[str, TaskOutcome]
     ) -> TaskOutcome | BaseException | str | None:
         status = future.status
-        done = fetched.get(future.key) or worker.done_before(self.tasks[future.key], self.view)
+        done = fetched.get(future.key) or done_before(self.tasks[future.key], self.view)
         if done is not None:
             return done
         if status in _DROPPED:
@@ -151,7 +149,7 @@ class _Flight:
         return None
 
     def _fetch(self, futures: Sequence[Any]) -> dict[str, TaskOutcome]:
-        """The results that can be had; if one stands in the way of the others, one by one."""
+        """The results that can be fetched; one by one if fetching them together fails."""
         if not futures:
             return {}
         found = self._answer(_gathered, self.client, futures)
@@ -162,7 +160,7 @@ class _Flight:
         return {key: done for one in futures for key, done in self._fetch([one]).items()}
 
     def _answer(self, ask: Callable[..., Any], *about: Any) -> Any:
-        """What a coroutine returns; None if that takes too long or the scheduler is gone."""
+        """The result of a coroutine; None if it takes too long or the scheduler is gone."""
         try:
             return self.client.sync(ask, *about, callback_timeout=_FETCH_SECONDS)
         except Exception:
@@ -181,21 +179,24 @@ class _Flight:
         future.add_done_callback(self._landed.put)
 
     def _workload(self, key: str) -> Any:
-        """A workload on the cluster; built anew, a few times, if it was lost with its workers."""
+        """A workload on the cluster; rebuilt, a few times, if it was lost with its workers."""
         built = self._workloads.get(key)
         lost = built is not None and built.status in ("error", *_DROPPED)
         if built is None or (lost and self._builds[key] < _MOST_BUILDS):
             self._builds[key] += 1
             name = f"{self._run}-workload-{key}-{self._builds[key]}"
             built = self.client.submit(
-                solve.build, self._specs[key], self.view.code, key=name, pure=False
+                build, self._specs[key], self.view.code, key=name, pure=False
             )
             self._workloads[key] = built
         return built
 
 
 class _Execution:
-    """All tasks through the cluster, the suspects by themselves."""
+    """One pass of all tasks through the cluster, then one of each suspect by itself.
+
+    Suspects are single items whose workers died: they may be what killed them.
+    """
 
     def __init__(
         self,
@@ -229,7 +230,7 @@ class _Execution:
                     self._settle(task, done or _lost(task, _SCHEDULER_GONE))
             for task, end in self._flight.land(landed):
                 if isinstance(end, TaskOutcome):
-                    self._settle(task, end if _answers(task, end) else _lost(task, _NOT_ASKED))
+                    self._settle(task, end if _belongs_to(task, end) else _lost(task, _UNEXPECTED))
                 elif client.status == "running" and _is_loss(end):
                     on_loss(task, _reason(end))
                 else:
@@ -261,12 +262,12 @@ class _Execution:
 async def _gathered(client: Any, futures: Sequence[Any]) -> dict[str, Any] | Exception:
     """The results by key, None for those that have none.
 
-    What a task raised is returned, never raised: SystemExit and KeyboardInterrupt would end
-    the loop that this runs in.
+    An error of a task is returned, never raised: SystemExit and KeyboardInterrupt would end
+    the event loop that this runs in.
     """
     try:
-        asked = {future.key: future for future in futures}
-        return dict(await client.gather(asked, errors="skip", asynchronous=True))
+        by_key = {future.key: future for future in futures}
+        return dict(await client.gather(by_key, errors="skip", asynchronous=True))
     except asyncio.CancelledError:
         raise
     except BaseException as error:
@@ -274,24 +275,24 @@ async def _gathered(client: Any, futures: Sequence[Any]) -> dict[str, Any] | Exc
 
 
 async def _error(future: Any) -> BaseException | None:
-    """What a task raised; None if its future has turned from that meanwhile."""
+    """The error of a task; None if its future has left the state ``error`` meanwhile."""
     return await future.exception(asynchronous=True) if future.status == "error" else None
 
 
-def _answers(task: Task, done: TaskOutcome) -> bool:
-    """Whether the outcome is of this task, and of nothing else."""
-    given = {_answered(record) for record in done.records}
-    return done.name == task.name and given <= task.asked
+def _belongs_to(task: Task, done: TaskOutcome) -> bool:
+    """Whether all of an outcome is of this task."""
+    results = {_result(record) for record in done.records}
+    return done.name == task.name and results <= task.expected_results
 
 
-def _answered(record: Record) -> tuple[str, str]:
+def _result(record: Record) -> tuple[str, str]:
     if isinstance(record, CellRecord):
         return record.cell, record.solve
     return "", record.problem
 
 
 def _is_loss(end: BaseException | str) -> bool:
-    """Whether trying again may help: the task's code is not what made it fail."""
+    """Whether a retry may help: the failure is not one of the task's own code."""
     from distributed import KilledWorker
 
     lost = (str, KilledWorker, SystemExit, KeyboardInterrupt)
@@ -305,10 +306,10 @@ def _reason(end: BaseException | str) -> str:
         return end
     if isinstance(end, KilledWorker):
         return _WORKER_DIED
-    return f"the cluster could not run it: {type(end).__name__}: {_said(end)}".rstrip(": ")
+    return f"the cluster could not run it: {type(end).__name__}: {_first_line(end)}".rstrip(": ")
 
 
-def _said(error: BaseException) -> str:
+def _first_line(error: BaseException) -> str:
     try:
         return next(iter(str(error).splitlines()), "")
     except Exception:

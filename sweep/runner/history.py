@@ -1,4 +1,4 @@
-"""A store's history: a line for the start and the end of every run."""
+"""A store's history: one line for the start and one for the end of every run."""
 
 import json
 import time

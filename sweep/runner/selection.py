@@ -1,7 +1,7 @@
-"""Which cells of a store a condition means.
+"""The cells of a store that a condition selects.
 
-It may speak of all that the dataset holds of one cell: coordinates, numbers such as
-``variance_ratio``, and who solved it, when and how it ended.
+It may use everything that the dataset holds about a cell: coordinates, numbers such as
+``variance_ratio``, and the solve's host, start, status and code.
 """
 
 import math
@@ -17,11 +17,11 @@ from sweep.grid import conditions
 from sweep.grid.cells import Cell, Grid
 from sweep.plan.stored import StoredExperiment
 from sweep.store import code
-from sweep.store.journal import Ledger
+from sweep.store.ledger import Ledger
 from workloads.parameters import nearest
 
 STALE = "code == 'other'"
-"""The condition that holds for the cells that other code has solved."""
+"""The condition that selects cells that were solved by other code."""
 
 _BY_BUDGET = {"epsilon_at_targets": "delta", "variance_ratio_at_budget": "epsilon and delta"}
 
@@ -29,17 +29,17 @@ _BY_BUDGET = {"epsilon_at_targets": "delta", "variance_ratio_at_budget": "epsilo
 def selected(stored: StoredExperiment, ledger: Ledger, where: str | None) -> list[Cell]:
     """The cells for which a condition holds.
 
-    It holds for no cell that lacks a value which decides it: a coordinate that its group does
-    not have, or a number that it does not have (a failed cell has no ``gap``).
+    It does not hold for a cell that lacks a value needed to decide it: a coordinate that its
+    group does not have, or a number that it does not have (a failed cell has no ``gap``).
 
     Parameters
     ----------
     stored : StoredExperiment
-        Where to look.
+        The experiment and its store.
     ledger : Ledger
-        What its journal says.
+        The records of the store's journal.
     where : str, optional
-        The condition; the cells that failed, timed out or were lost if there is none.
+        The condition; by default the failed, timed-out and lost cells.
 
     Returns
     -------
@@ -48,7 +48,7 @@ def selected(stored: StoredExperiment, ledger: Ledger, where: str | None) -> lis
     Raises
     ------
     SweepError
-        If the condition is not valid, or is another than `STALE` and holds for no cell.
+        If the condition is not valid, or holds for no cell (which only `STALE` may).
     """
     if where is None:
         return [cell for id_, cell in stored.cells.items() if ledger.status(id_).troubled]
@@ -64,7 +64,7 @@ def selected(stored: StoredExperiment, ledger: Ledger, where: str | None) -> lis
     if not found and where != STALE:
         raise SweepError(
             f"condition {where!r} holds for no cell of store {str(stored.store.path)!r}; "
-            "'sweep status' shows what it holds"
+            "'sweep status' shows its cells"
         )
     return list(found.values())
 
@@ -94,14 +94,14 @@ def _companions(grid: Grid, name: str) -> list[Any]:
 def _rows(
     grid: Grid, table: Mapping[str, Iterable[Any]], names: frozenset[str]
 ) -> Iterator[dict[str, Any]]:
-    """The values of every cell, those that it lacks left out."""
+    """The values of every cell, without those that it lacks."""
     columns = {name: list(map(_plain, table[name])) for name in names if name in table}
     for at in range(len(grid.cells)):
         yield {name: column[at] for name, column in columns.items() if column[at] is not None}
 
 
 def _plain(value: Any) -> Any:
-    """As a condition compares it; None for no number and no time."""
+    """The value in the form that conditions compare; None for NaN and NaT."""
     if isinstance(value, np.datetime64):
         return None if np.isnat(value) else str(value)
     plain = value.item() if isinstance(value, np.generic) else value
@@ -114,11 +114,11 @@ def _check_names(
     for name in sorted(condition.names - known):
         if name in _BY_BUDGET:
             raise SweepError(
-                f"condition {condition.text!r} speaks of {name!r}, which a cell has for every "
-                f"{_BY_BUDGET[name]}; use squared_privacy_cost, or the dataset itself"
+                f"condition {condition.text!r} uses {name!r}, of which a cell has one value for "
+                f"every {_BY_BUDGET[name]}; use squared_privacy_cost, or the dataset itself"
             )
         raise SweepError(
-            f"condition {condition.text!r} speaks of {name!r}, which store "
+            f"condition {condition.text!r} uses {name!r}, which store "
             f"{str(stored.store.path)!r} does not have; {nearest(name, sorted(known))}"
         )
 

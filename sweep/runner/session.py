@@ -1,4 +1,4 @@
-"""The open store of one run: its journal, and its dataset kept up to date."""
+"""One run in an open store: records go to the journal, and the dataset follows."""
 
 import time
 import uuid
@@ -28,7 +28,15 @@ _FLUSH_SHARE = 20.0
 
 
 class Session:
-    """The open store of one run: its journal, and its dataset kept up to date."""
+    """One run in a locked store, from the first record to the last dataset.
+
+    Parameters
+    ----------
+    stored : StoredExperiment
+        The experiment and its store, which the caller has locked.
+    tell : Listener
+        Called with every event of the run.
+    """
 
     def __init__(self, stored: StoredExperiment, tell: events.Listener, check_lock: Check) -> None:
         self.stored = stored
@@ -41,14 +49,14 @@ class Session:
         self._damaged = stored.store.damage is not None
 
     def write(self, name: str, records: Iterable[Record]) -> None:
-        """Put records into the journal from here."""
+        """Write records into the journal from this process."""
         held = tuple(records)
         with explained(self.stored.store.path):
             journal.write_segment(self.stored.store.journal, name, held)
         self.journal.take(name, held)
 
     def reuse(self, cells: Iterable[Cell]) -> None:
-        """Record the cells whose solve is in the journal already."""
+        """Record the cells whose solve is already in the journal."""
         records = tasks.reusable(cells, self.ledger, code.digest())
         if records:
             self.write(f"{self.run}-reused", records)
@@ -61,14 +69,14 @@ class Session:
         planned = tasks.tasks([*solves, *missing], self.run)
         self.tell(
             events.RunStarted(
-                self.stored.experiment.name,
-                self.stored.store.path,
-                len(self.stored.cells),
-                todo,
-                todo - len(cells),
-                len(solves),
-                len(missing),
-                len(planned),
+                experiment=self.stored.experiment.name,
+                store=self.stored.store.path,
+                cells=len(self.stored.cells),
+                todo=todo,
+                reused=todo - len(cells),
+                solves=len(solves),
+                bounds=len(missing),
+                tasks=len(planned),
             )
         )
         self.publish()
@@ -76,7 +84,7 @@ class Session:
             self._execute(planned, client, cluster)
 
     def publish(self) -> None:
-        """Derive the dataset from the journal, unless a sound one on the disk says the same."""
+        """Derive the dataset from the journal, unless the one on disk is up to date and sound."""
         self._check_lock()
         state = f"{self.stored.experiment.digest}:{self.journal.segments}"
         if self.stored.store.state == state and not self._damaged:
@@ -93,19 +101,19 @@ class Session:
         self.tell(events.DatasetWritten(path, seconds))
 
     def accept(self, done: "TaskOutcome") -> None:
-        """Take in a task's outcome; write it down here if its worker could not."""
+        """Take in a task's outcome; write it to the journal if its worker could not."""
         if done.written:
             self.journal.take(done.name, done.records)
         elif done.records:
             self.write(done.name, done.records)
 
     def tick(self) -> None:
-        """Publish if it is time.
+        """Publish the dataset if enough time has passed since the last one.
 
         Raises
         ------
         StoreError
-            If another driver has taken the store over.
+            If another run has taken the store over.
         """
         self._check_lock()
         if time.monotonic() >= self._next_flush:
@@ -124,12 +132,17 @@ class Session:
             "experiment_digest": experiment.digest,
             "reference": experiment.reference,
         }
-        terms = build.Terms(experiment.epsilon, experiment.delta, experiment.reference, attributes)
+        terms = build.Terms(
+            epsilon=experiment.epsilon,
+            delta=experiment.delta,
+            reference=experiment.reference,
+            attributes=attributes,
+        )
         return build.Derivation(self.stored.grids, terms)
 
     def _execute(self, planned: list[tasks.Task], client: Any, spec: "ClusterSpec") -> None:
         from sweep.runner import dispatch
-        from sweep.runner.workforce import Started, Workforce
+        from sweep.runner.workforce import StartedCluster, Workforce
         from sweep.store.view import StoreView
 
         experiment, store = self.stored.experiment, self.stored.store
@@ -138,7 +151,7 @@ class Session:
             code.check_workers(ready)
             ours = client is None and ready.cluster is not None
             workforce = Workforce(
-                ready, Started(ready.cluster) if ours else None, spec.patience, self.tell
+                ready, StartedCluster(ready.cluster) if ours else None, spec.patience, self.tell
             )
 
             def tick() -> None:
@@ -150,7 +163,7 @@ class Session:
 
 @contextmanager
 def recorded(stored: StoredExperiment, listen: events.Listener) -> Iterator[Session]:
-    """A session with the store locked; the dataset and the history are right at its end."""
+    """A session in the locked store; at its end dataset and history are up to date."""
     store, started = stored.store, time.monotonic()
     with store.locked() as check_lock:
         stored.check_growth()
@@ -169,24 +182,31 @@ def recorded(stored: StoredExperiment, listen: events.Listener) -> Iterator[Sess
                 session.publish()
                 statuses = stored.statuses(session.ledger)
                 other = len(stored.of_other_code(session.ledger))
-                tell(events.RunEnded(statuses, time.monotonic() - started, interrupted, other))
+                tell(
+                    events.RunEnded(
+                        statuses=statuses,
+                        seconds=time.monotonic() - started,
+                        interrupted=interrupted,
+                        of_other_code=other,
+                    )
+                )
 
 
 @contextmanager
 def _client(given: Any, spec: "ClusterSpec") -> Iterator[Any]:
-    from sweep.runner import clusters as cluster
+    from sweep.runner import clusters
 
     if given is not None:
         yield given
         return
-    with cluster.connected(spec) as client:
+    with clusters.connected(spec) as client:
         yield client
 
 
 def _run_name(segments: Iterable[str], store: str) -> str:
-    """A name that no other run has, on any cluster; names sort in the order of a store's runs.
+    """A name that no other run has on any cluster; names sort in the order of a store's runs.
 
-    Dask takes tasks of one key for one task, whoever submits them.
+    It has to be unique because Dask treats tasks of one key as one task, whoever submits them.
     """
     number = 1 + max(map(_run_number, segments), default=0)
     return f"r{number:06d}-{store[:8]}-{uuid.uuid4().hex[:8]}"

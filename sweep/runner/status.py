@@ -1,4 +1,4 @@
-"""How a store stands, read from its journal alone: from any terminal, while a run goes on."""
+"""The state of a store, read from its journal: from any terminal, while a run goes on."""
 
 import json
 import time
@@ -15,7 +15,8 @@ from sweep.plan.stored import of_store
 from sweep.runner import history
 from sweep.store import code
 from sweep.store.folder import open_
-from sweep.store.journal import Journal, Ledger
+from sweep.store.journal import Journal
+from sweep.store.ledger import Ledger
 from sweep.store.records import CellRecord
 
 
@@ -26,11 +27,11 @@ class Trouble:
     Attributes
     ----------
     group : str
-        Its group.
+        The group that it belongs to.
     coords : Mapping[str, Scalar]
-        Its coordinates.
+        Its label along every axis of the group's grid.
     record : CellRecord
-        What was recorded.
+        Its last record, with the error.
     """
 
     group: str
@@ -40,37 +41,37 @@ class Trouble:
 
 @dataclass(frozen=True)
 class StoreStatus:
-    """How a store stands.
+    """The state of a store: its cells by status, the run in progress, and everything wrong.
 
     Attributes
     ----------
     store : Path
-        Its folder.
+        The store's folder.
     experiment : str
-        Its experiment's name.
+        The experiment's name.
     totals : Mapping[str, int]
         Number of cells by status; a cell of two groups counts once.
     groups : Mapping[str, Mapping[str, int]]
-        The same for every group.
+        Number of cells by status, for every group.
     user : str or None
-        Who runs a sweep in it now.
+        The process that runs a sweep in it now, as "process 123 on HOST"; None if there is none.
     running_s : float or None
-        For how long, in seconds.
+        Seconds since that run started.
     done_since : int
-        Cells that the last run has finished so far.
+        Number of cells that the last run has finished so far.
     troubles : tuple of Trouble
-        What went wrong.
+        The failed, timed-out and lost cells.
     bound_errors : tuple of str
-        Certificates that could not be computed: why.
+        The errors of certificates that could not be computed.
     of_other_code : int
-        Cells that other code than this has solved.
+        Number of cells that were solved by code other than this process's.
     results : Path or None
         The dataset, if there is one.
     damage : str, optional
-        What became of the dataset since it was written.
+        How the dataset on disk differs from what was written; None if it does not.
     obstacle : str, optional
-        Why there are no groups: the experiment cannot be laid out here and now (a file that it
-        names is elsewhere, for instance).
+        Why there are no groups and troubles: the error that keeps the experiment from being
+        expanded (a file that it names is missing here, for instance).
     """
 
     store: Path
@@ -89,12 +90,12 @@ class StoreStatus:
 
 
 def status(store: Path) -> StoreStatus:
-    """How a store stands.
+    """The state of a store.
 
     Raises
     ------
     StoreError
-        If the folder is no store.
+        If the folder is not a store.
     """
     found = open_(store)
     ledger = Journal(found.journal).refresh()
@@ -105,22 +106,22 @@ def status(store: Path) -> StoreStatus:
     except SweepError as error:
         grids, obstacle = (), str(error)
     return StoreStatus(
-        found.path,
-        found.experiment,
-        Counter(ledger.status(cell).label for cell in found.cells),
-        {
+        store=found.path,
+        experiment=found.experiment,
+        totals=Counter(ledger.status(cell).label for cell in found.cells),
+        groups={
             grid.group: Counter(ledger.status(cell.id).label for cell in grid.cells)
             for grid in grids
         },
-        user,
-        time.time() - began if user and began else None,
-        sum(record.started >= (began or 0.0) for record in ledger.cells.values()),
-        _troubles(grids, ledger),
-        tuple(sorted({one.error for one in ledger.bound_errors.values()})),
-        sum(ledger.is_of_other_code(cell, code.digest()) for cell in found.cells),
-        found.results if found.results.exists() else None,
-        found.damage,
-        obstacle,
+        user=user,
+        running_s=time.time() - began if user and began else None,
+        done_since=sum(record.started >= (began or 0.0) for record in ledger.cells.values()),
+        troubles=_troubles(grids, ledger),
+        bound_errors=tuple(sorted({one.error for one in ledger.bound_errors.values()})),
+        of_other_code=sum(ledger.is_of_other_code(cell, code.digest()) for cell in found.cells),
+        results=found.results if found.results.exists() else None,
+        damage=found.damage,
+        obstacle=obstacle,
     )
 
 

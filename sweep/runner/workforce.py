@@ -1,4 +1,4 @@
-"""The workers of a cluster: watched, asked for again when they have ended, waited for so long."""
+"""The workers of a cluster: watched, requested again when they end, waited for with patience."""
 
 import asyncio
 import time
@@ -28,17 +28,17 @@ class Workforce:
     Parameters
     ----------
     client : distributed.Client
-        Of the cluster.
-    started : Started, optional
+        The client of the cluster.
+    started : StartedCluster, optional
         The cluster, if the sweep has started it.
     patience : float
-        Seconds without any worker until the run ends.
+        Seconds without any worker after which the run ends.
     listen : Listener
-        Hears when there are none, and when there are some again.
+        Called with an event when there are no workers, and when there are some again.
     """
 
     def __init__(
-        self, client: Any, started: "Started | None", patience: float, listen: Listener
+        self, client: Any, started: "StartedCluster | None", patience: float, listen: Listener
     ) -> None:
         self._client, self._started = client, started
         self._patience, self._listen = patience, listen
@@ -48,7 +48,7 @@ class Workforce:
         self._told: tuple[float, str] | None = None
 
     def look(self) -> None:
-        """Look after the workers, if it is time; returns within seconds.
+        """Check on the workers if it is time; returns within seconds.
 
         Raises
         ------
@@ -75,32 +75,32 @@ class Workforce:
     def _missing(self, now: float) -> None:
         if self._missing_since is None:
             self._missing_since = now
-        seconds, said = now - self._missing_since, self._said
+        seconds, message = now - self._missing_since, self._message
         if seconds >= self._patience:
             raise NoWorkersError(
-                f"the cluster has had no workers for {seconds:.0f} s ({said}); what was done is "
-                "in the store and the rest is pending: the same command goes on, and "
+                f"the cluster has had no workers for {seconds:.0f} s ({message}); finished cells "
+                "are in the store, the rest are pending: the same command continues, and "
                 "--patience SECONDS waits longer"
             )
-        if self._is_news(seconds, said):
-            self._told, self._ready = (seconds, said), False
-            self._listen(WorkersMissing(seconds, self._patience, said))
+        if self._is_news(seconds, message):
+            self._told, self._ready = (seconds, message), False
+            self._listen(WorkersMissing(seconds=seconds, patience=self._patience, message=message))
 
-    def _is_news(self, seconds: float, said: str) -> bool:
+    def _is_news(self, seconds: float, message: str) -> bool:
         if self._told is None:
             return not self._ready or seconds >= _SAY_AFTER_SECONDS
         at, before = self._told
-        return said != before or seconds >= at + _SAY_AGAIN_SECONDS
+        return message != before or seconds >= at + _SAY_AGAIN_SECONDS
 
     @property
-    def _said(self) -> str:
+    def _message(self) -> str:
         if self._started is not None:
-            return self._started.word
+            return self._started.message
         address = self._client.scheduler.address
         return f"scheduler {address} has none; start some with 'dask worker {address}'"
 
     def _threads(self) -> list[int] | None:
-        """Of every worker; None if the scheduler does not answer."""
+        """Number of threads of every worker; None if the scheduler does not answer."""
         try:
             ask = self._client.scheduler.ncores
             return list(self._client.sync(ask, callback_timeout=_ANSWER_SECONDS).values())
@@ -108,12 +108,12 @@ class Workforce:
             return None
 
 
-class Started:
-    """A cluster that the sweep has started, held at the number of workers it was asked for.
+class StartedCluster:
+    """A cluster that the sweep has started, held at the number of workers first requested.
 
-    Dask's clusters start once what they are asked for: a batch job that ended with its walltime
-    is not replaced. Workers that were there and are gone are given up and asked for again;
-    those that wait in a queue keep their place in it.
+    Dask's clusters start their workers once: a batch job that ends with its walltime is not
+    replaced. Workers that were there and are gone are given up and requested again; jobs that
+    wait in a queue keep their place in it.
 
     Parameters
     ----------
@@ -130,19 +130,19 @@ class Started:
         self._trouble = ""
 
     @property
-    def word(self) -> str:
-        """What it says of its workers."""
+    def message(self) -> str:
+        """A sentence on why there are no workers, for the user."""
         name = type(self._cluster).__name__
         if self._trouble:
             return f"{name}: {self._trouble}"
         if self._asked == 0:
-            return f"{name} was asked for none; give n_workers in cluster.yaml"
+            return f"{name} was asked for no workers; set n_workers in cluster.yaml"
         number = "its" if self._asked is None else self._asked
-        came = "they are gone, others are asked for" if self._last_seen else "none has come yet"
+        came = "they are gone, new ones are requested" if self._last_seen else "none has come yet"
         return f"{name} was asked for {number} workers, {came}"
 
     def hold(self, now: float) -> None:
-        """Ask again for the workers that have ended or could not be started; returns at once."""
+        """Request workers again that have ended or could not be started; returns at once."""
         if not self._asked:
             return
         self._last_seen |= dict.fromkeys(self._cluster.observed, now)
@@ -159,7 +159,7 @@ class Started:
             self._asking = asyncio.run_coroutine_threadsafe(asking, loop)
 
     def _ended(self, now: float) -> list[Any]:
-        """Specifications of which all workers are gone, for longer than Dask itself waits."""
+        """Specifications whose workers have all been gone for longer than Dask itself waits."""
         waits = parse_timedelta(dask.config.get("distributed.deploy.lost-worker-timeout"))
         since = now - waits - _LONGER_THAN_DASK_SECONDS
         seen = {
@@ -186,7 +186,7 @@ def _can_be_asked(cluster: Any) -> bool:
 
 
 def _restarting(worker: Any) -> bool:
-    """Whether it is a nanny of which the new worker is on its way."""
+    """Whether it is a nanny that is starting a new worker."""
     process: Any = getattr(worker, "process", None)
     return isinstance(worker, Nanny) and process is not None and process.is_alive()
 

@@ -1,4 +1,4 @@
-"""The arrays behind the numbers, kept on request: one small zarr group for every solve."""
+"""The arrays behind the numbers, kept on request: a small zarr group for each solve."""
 
 import shutil
 import uuid
@@ -24,7 +24,7 @@ _MEANINGS: Mapping[str, str] = {
 
 
 def folder(store: Path, solve: str) -> Path:
-    """Where the arrays of a solve are."""
+    """The zarr group with the arrays of a solve."""
     return store / "arrays" / f"{solve}.zarr"
 
 
@@ -38,14 +38,14 @@ def write(store: Path, solve: str, arrays: Mapping[str, Any], keep: Iterable[str
     solve : str
         The solve's key.
     arrays : Mapping of str to numpy.ndarray
-        What the solution holds.
+        All arrays of the solution, by name.
     keep : iterable of str
-        Which of them are wanted.
+        The names of those to write.
 
     Raises
     ------
     OSError
-        If the disk does not take them.
+        If they cannot be written.
     """
     import xarray as xr
 
@@ -73,7 +73,7 @@ def write(store: Path, solve: str, arrays: Mapping[str, Any], keep: Iterable[str
 
 
 def arrays(store: str | Path, solve: str) -> Any:
-    """The arrays that were kept of one solve, lazily.
+    """The arrays that were kept of one solve, opened lazily.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def arrays(store: str | Path, solve: str) -> Any:
     Raises
     ------
     StoreError
-        If none were kept of that solve, or the store is no folder.
+        If none were kept of that solve, or the store is not a folder.
     """
     import xarray as xr
 
@@ -99,7 +99,7 @@ def arrays(store: str | Path, solve: str) -> Any:
     path = folder(Path(store), str(solve))
     if not path.exists():
         raise StoreError(
-            f"store {str(store)!r} keeps no arrays of solve {str(solve)!r}; name them under "
+            f"store {str(store)!r} has no arrays of solve {str(solve)!r}; name them under "
             "'keep' in the experiment before the run, and take the key from the dataset's "
             "variable 'solve'"
         )

@@ -1,4 +1,4 @@
-"""Which code solves: a hash of the packages that numbers come from, compared on every worker."""
+"""The version of the code that solves: a hash of its packages, compared on every worker."""
 
 import hashlib
 import socket
@@ -16,17 +16,17 @@ _DIGITS = 20
 
 @cache
 def digest() -> str:
-    """The hash of `solvers` and `workloads` as this process found them first."""
+    """The hash of `solvers` and `workloads` as they were when this process first asked."""
     return digest_of(Path(package.__path__[0]) for package in (solvers, workloads))
 
 
 def digest_of(packages: Iterable[Path]) -> str:
-    """The hash of all Python files of some packages: what they hold and what they are called.
+    """The hash of all Python files of some packages, by name and content.
 
     Parameters
     ----------
     packages : iterable of Path
-        Their folders; where these are does not enter.
+        The folders of the packages. Only their last component enters the hash.
 
     Returns
     -------
@@ -42,36 +42,36 @@ def digest_of(packages: Iterable[Path]) -> str:
 
 
 def difference(expected: str) -> str:
-    """How this process's code differs from the command's, in a sentence; empty if it does not."""
+    """A sentence saying that this process's code is not the command's; empty if it is."""
     if digest() == expected:
         return ""
     return (
         f"a worker on {socket.gethostname()} has other code in 'solvers' or 'workloads' "
         f"({digest()}) than the command ({expected}); install the same version of this project "
-        "there and start its workers again"
+        "there and restart its workers"
     )
 
 
 def check_workers(client: Any) -> None:
-    """Refuse a cluster of which a worker has other code than this process.
+    """Refuse a cluster with a worker whose code is not that of this process.
 
     Parameters
     ----------
     client : distributed.Client
-        Of the cluster. Workers that join later are checked with their first task.
+        The client of the cluster. Workers that join later are checked with their first task.
 
     Raises
     ------
     ClusterError
-        If there is one.
+        If there is such a worker, or one that cannot answer.
     """
     for address, said in sorted(client.run(difference, digest(), on_error="return").items()):
         if isinstance(said, OSError):
-            continue  # died meanwhile
+            continue  # it has died meanwhile
         if isinstance(said, BaseException):
             raise ClusterError(
                 f"worker {address} cannot say which code it has ({type(said).__name__}: {said}); "
-                "install the same version of this project there and start its workers again"
+                "install the same version of this project there and restart its workers"
             ) from said
         if said:
             raise ClusterError(f"worker {address}: {said}")

@@ -18,10 +18,12 @@ from sweep.store import lock, manifest
 
 RESULTS = "results.zarr"
 _VERSIONS = ".results"
-_FORMAT = 1
+_FORMAT = 2
+_CALLED_METHOD = 1
+"""The last format whose ids and coordinates have ``method`` where ``mechanism`` is now."""
 
 _ADDRESS = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+:/+")
-"""What begins a URL; `Path` makes one slash of two."""
+"""The beginning of a URL; `Path` turns its two slashes into one."""
 
 _REASONS = {
     errno.EROFS: "the file system is read-only",
@@ -30,22 +32,22 @@ _REASONS = {
     errno.ENOSPC: "the disk is full",
     errno.EDQUOT: "the disk quota is used up",
     errno.ENOTDIR: "a part of the path is a file",
-    errno.EEXIST: "a file of that name stands there",
+    errno.EEXIST: "a file of that name is in the way",
 }
 
 
 @dataclass(frozen=True)
 class Store:
-    """A store that exists.
+    """An existing store.
 
     Attributes
     ----------
     path : Path
-        Its folder.
+        The store's folder.
     identity : str
-        A random name of its own.
+        A random name, by which workers recognise the store.
     experiment : str
-        The name of the experiment that made it.
+        The name of the experiment that created it.
     """
 
     path: Path
@@ -54,7 +56,7 @@ class Store:
 
     @property
     def journal(self) -> Path:
-        """Folder of the journal's segments."""
+        """The folder of the journal's segments."""
         return self.path / "journal"
 
     @property
@@ -76,12 +78,12 @@ class Store:
 
     @property
     def described(self) -> bool:
-        """Whether an experiment was noted yet."""
+        """Whether an experiment has been noted in it yet."""
         return (self.path / "cells.json").exists()
 
     @property
     def state(self) -> str | None:
-        """From which state of the journal the dataset was derived; None if there is none."""
+        """The state of the journal that the dataset was derived from; None without a dataset."""
         try:
             content = json.loads((self.results / ".zmetadata").read_text(encoding="utf-8"))
             return str(content["metadata"][".zattrs"]["journal_state"])
@@ -90,7 +92,7 @@ class Store:
 
     @property
     def damage(self) -> str | None:
-        """What became of the dataset since it was written; None if nothing did."""
+        """How the dataset differs from what was written, in words; None if it does not."""
         while self.results.exists():
             version = self.results.resolve()
             found = manifest.damage(version)
@@ -99,7 +101,7 @@ class Store:
         return None
 
     def describe(self, text: str, cells: Iterable[str]) -> None:
-        """Note the experiment as it is now: its text and its cells' ids."""
+        """Note the current text of the experiment and the ids of its cells."""
         with explained(self.path):
             _replace(self.path / "experiment.yaml", text)
             _replace(self.path / "cells.json", json.dumps(sorted(cells)))
@@ -120,7 +122,7 @@ class Store:
         Raises
         ------
         StoreError
-            If the disk does not take it; the old one stands then.
+            If it cannot be written; the old dataset stays in place then.
         """
         versions = self.path / _VERSIONS
         with explained(self.path):
@@ -142,7 +144,7 @@ class Store:
 
     @contextmanager
     def locked(self) -> Iterator[lock.Check]:
-        """Keep every other driver out.
+        """Lock the store against every other run.
 
         Yields
         ------
@@ -152,7 +154,7 @@ class Store:
         Raises
         ------
         StoreError
-            If another one is in.
+            If another run holds the lock.
         """
         with ExitStack() as stack:
             with explained(self.path):
@@ -162,11 +164,11 @@ class Store:
 
     @property
     def user(self) -> str | None:
-        """Who runs a sweep in it now; None if nobody does."""
+        """The process that holds the lock, in words; None if there is none."""
         return lock.holder(self.path)
 
     def _tidy(self) -> None:
-        """Remove what a killed run left half-written."""
+        """Remove files that a killed run left half-written."""
         for folder in (self.path, self.journal, self.path / "arrays"):
             for left in [*folder.glob(".*.partial"), *folder.glob(f".{RESULTS}-*")]:
                 if left.is_dir() and not left.is_symlink():
@@ -181,12 +183,12 @@ class Store:
 
 
 def create(path: Path, experiment: str) -> Store:
-    """The store in that folder, made if there is none.
+    """The store in a folder, created if there is none.
 
     Parameters
     ----------
     path : Path
-        The folder; made with its parents if it does not exist.
+        The folder; created with its parents if it does not exist.
     experiment : str
         The experiment's name.
 
@@ -210,7 +212,7 @@ def create(path: Path, experiment: str) -> Store:
         strangers = sorted(entry.name for entry in path.iterdir())
         if strangers and set(strangers) - {"journal", "arrays"}:
             raise StoreError(
-                f"folder {str(path)!r} is no store but holds {strangers[0]!r}; "
+                f"folder {str(path)!r} is not a store but holds {strangers[0]!r}; "
                 "give a new or an empty folder as --store"
             )
         (path / "journal").mkdir(exist_ok=True)
@@ -226,14 +228,14 @@ def create(path: Path, experiment: str) -> Store:
 
 
 def open_(path: Path, experiment: str | None = None) -> Store:
-    """The store in that folder.
+    """The store in a folder.
 
     Parameters
     ----------
     path : Path
         The folder.
     experiment : str, optional
-        The experiment that it has to be of.
+        The name of the experiment that the store has to belong to.
 
     Returns
     -------
@@ -242,7 +244,8 @@ def open_(path: Path, experiment: str | None = None) -> Store:
     Raises
     ------
     StoreError
-        If there is none, or it is another experiment's.
+        If the folder is not a store, belongs to another experiment, or was made by a version
+        of this project whose stores this one does not read.
     """
     refuse_address(path)
     try:
@@ -250,14 +253,10 @@ def open_(path: Path, experiment: str | None = None) -> Store:
         found = Store(path, content["identity"], content["experiment"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StoreError(
-            f"{str(path)!r} is no store of a sweep: it has no readable store.json; "
+            f"{str(path)!r} is not a store: it has no readable store.json; "
             "give the folder that was --store in 'sweep run'"
         ) from error
-    if content.get("format") != _FORMAT:
-        raise StoreError(
-            f"store {str(path)!r} has format {content.get('format')!r}, this version reads "
-            f"{_FORMAT}; use the version that made it"
-        )
+    _check_format(path, content.get("format"))
     if experiment not in (None, found.experiment):
         raise StoreError(
             f"store {str(path)!r} was made by experiment {found.experiment!r}, not by "
@@ -266,8 +265,21 @@ def open_(path: Path, experiment: str | None = None) -> Store:
     return found
 
 
+def _check_format(path: Path, found: object) -> None:
+    if found == _CALLED_METHOD:
+        raise StoreError(
+            f"store {str(path)!r} was made by an earlier version of this project, whose axis "
+            "'mechanism' was called 'method'; use that version to read it, or give another --store"
+        )
+    if found != _FORMAT:
+        raise StoreError(
+            f"store {str(path)!r} has format {found!r}, but this version reads format {_FORMAT}; "
+            "use the version that made it, or give another --store"
+        )
+
+
 def refuse_address(path: str | Path) -> None:
-    """Refuse what is the address of an object store or a server.
+    """Refuse the address of an object store or a server.
 
     Raises
     ------
@@ -290,18 +302,18 @@ def _readable(path: Path) -> Iterator[Path]:
     except (OSError, ValueError, TypeError) as error:
         raise StoreError(
             f"{str(path)!r} cannot be read ({error}); run the experiment again with this store "
-            "to write it anew"
+            "to rewrite it"
         ) from error
 
 
 @contextmanager
 def explained(path: Path) -> Iterator[None]:
-    """Turn what the disk says into one sentence.
+    """Turn errors of the disk into one sentence.
 
     Raises
     ------
     StoreError
-        Instead of any other OSError.
+        In place of any other OSError.
     """
     try:
         yield
@@ -310,13 +322,13 @@ def explained(path: Path) -> Iterator[None]:
     except OSError as error:
         reason = _REASONS.get(error.errno or 0, error.strerror or str(error))
         raise StoreError(
-            f"store {str(path)!r} cannot be written: {reason}; what was there is unharmed: "
+            f"store {str(path)!r} cannot be written: {reason}; earlier results are unharmed: "
             "make room or give another --store, and run again"
         ) from error
 
 
 def _remove(version: Path) -> None:
-    """Remove a version of the dataset as far as the disk lets us: it is in nobody's way."""
+    """Remove a version of the dataset, as far as possible: leftovers do no harm."""
     shutil.rmtree(version, ignore_errors=True)
     with suppress(OSError):
         manifest.beside(version).unlink(missing_ok=True)

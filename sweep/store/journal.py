@@ -1,8 +1,9 @@
 """The journal: immutable segments of records, the truth that the dataset is derived from.
 
 A segment is a file of JSON lines, written by one task under a temporary name, synchronised
-to the disk and renamed: it is there whole or not at all, whatever is killed. A long task writes
-several: ``TASK+...`` while it goes on, ``TASK`` when it is done. Names sort in the order of runs.
+to the disk and renamed, so that it exists whole or not at all, whatever is killed. A long task
+writes several: ``TASK+...`` while it runs, ``TASK`` when it is done. Names sort in the order of
+runs.
 """
 
 import json
@@ -11,13 +12,12 @@ import os
 import socket
 import threading
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from solvers.certified import contradiction
 from sweep.errors import StoreError
-from sweep.store.records import BoundRecord, CellRecord, Record, Status, from_json, to_json
+from sweep.store.ledger import Ledger
+from sweep.store.records import Record, from_json, to_json
 
 SUFFIX = ".jsonl"
 
@@ -32,16 +32,17 @@ def write_segment(folder: Path, name: str, records: Iterable[Record]) -> Path:
     name : str
         The segment's name, without suffix.
     records : iterable of Record
-        What it holds.
+        Its content, in order.
 
     Returns
     -------
     Path
+        The segment's file.
 
     Raises
     ------
     OSError
-        If the disk does not take it; nothing is left behind then.
+        If it cannot be written; nothing is left behind then.
     """
     text = "".join(
         json.dumps(_finite(to_json(record)), separators=(",", ":"), allow_nan=False) + "\n"
@@ -80,112 +81,13 @@ def read_segment(path: Path) -> list[Record]:
         ) from error
 
 
-@dataclass
-class Ledger:
-    """What the records say together: for every cell the last ``ok``, else the last word.
-
-    A cell whose squared privacy cost lies below a certified bound on its problem, whichever
-    solve proved it, has failed.
-
-    Attributes
-    ----------
-    cells : dict of str to CellRecord
-        By cell id.
-    bounds : dict of str to float
-        The highest certified lower bound of every problem, by problem key: of those that the
-        code which certified last has found.
-    bound_codes : dict of str to str
-        Which code that was.
-    solved : dict of str to CellRecord
-        A record with status ``ok``, by solve key.
-    attempts : dict of str to int
-        Number of tries of every cell that the infrastructure did not lose.
-    bound_errors : dict of str to BoundRecord
-        Bounds that could not be computed, by problem key.
-    """
-
-    cells: dict[str, CellRecord] = field(default_factory=dict)
-    bounds: dict[str, float] = field(default_factory=dict)
-    bound_codes: dict[str, str] = field(default_factory=dict)
-    solved: dict[str, CellRecord] = field(default_factory=dict)
-    attempts: dict[str, int] = field(default_factory=dict)
-    bound_errors: dict[str, BoundRecord] = field(default_factory=dict)
-    _of_problem: dict[str, set[str]] = field(default_factory=dict, repr=False)
-
-    def add(self, records: Iterable[Record]) -> None:
-        """Take records in, in the order in which they came to be."""
-        for record in records:
-            if isinstance(record, CellRecord):
-                self._add_cell(record)
-            else:
-                self._add_bound(record)
-
-    def status(self, cell: str) -> Status:
-        """The state of a cell that belongs to the grid."""
-        record = self.cells.get(cell)
-        return Status.PENDING if record is None else record.status
-
-    def is_of_other_code(self, cell: str, code: str) -> bool:
-        """Whether other code solved a cell, or certified its problem, than this."""
-        record = self.cells.get(cell)
-        if record is None or not record.status.final:
-            return False
-        return record.code != code or self.bound_codes.get(record.problem, code) != code
-
-    def forget_bound(self, problem: str) -> None:
-        """Forget a problem's bound, so that it is certified anew."""
-        self.bounds.pop(problem, None)
-        self.bound_codes.pop(problem, None)
-
-    def _add_cell(self, record: CellRecord) -> None:
-        state = record.status
-        if state is not Status.LOST:
-            self.attempts[record.cell] = max(self.attempts.get(record.cell, 0), record.attempt)
-        if state is Status.OK:
-            self.solved[record.solve] = record
-        bound = float(record.numbers.get("lower_bound", math.nan))
-        if not math.isnan(bound):
-            self._raise_bound(record.problem, bound, record.code)
-        known = self.cells.get(record.cell)
-        if known is None or state is Status.OK or known.status is not Status.OK:
-            self.cells[record.cell] = record
-            self._of_problem.setdefault(record.problem, set()).add(record.cell)
-            self._judge(record.cell)
-
-    def _add_bound(self, record: BoundRecord) -> None:
-        if record.lower_bound is None:
-            self.bound_errors[record.problem] = record
-        else:
-            self._raise_bound(record.problem, record.lower_bound, record.code)
-
-    def _raise_bound(self, problem: str, bound: float, code: str) -> None:
-        if self.bound_codes.get(problem) != code or bound > self.bounds[problem]:
-            self.bounds[problem], self.bound_codes[problem] = bound, code
-            for cell in self._of_problem.get(problem, ()):
-                self._judge(cell)
-
-    def _judge(self, cell: str) -> None:
-        """An answer below a bound that any solve of its problem has proven is none: failed."""
-        record = self.cells[cell]
-        cost = record.numbers.get("squared_privacy_cost")
-        if cost is None:
-            return
-        trouble = contradiction(cost, self.bounds.get(record.problem))
-        if trouble is None:
-            return
-        self.cells[cell] = replace(
-            record, status=Status.FAILED, numbers={}, curve=None, error=trouble
-        )
-        self.solved.pop(record.solve, None)
-
-
 class Journal:
-    """Reads a folder of segments, each of them once.
+    """Reads a folder of segments into a ledger, each segment once.
 
     Parameters
     ----------
     folder : Path
-        Where the segments are.
+        The folder of the segments.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -231,7 +133,7 @@ class Journal:
 
 
 def _finite(content: Any) -> Any:
-    """The content with infinite and missing numbers as texts that ``float`` reads."""
+    """The content with NaN and infinite numbers as texts that ``float`` reads."""
     if isinstance(content, dict):
         return {name: _finite(value) for name, value in content.items()}
     if isinstance(content, list | tuple):

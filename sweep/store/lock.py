@@ -1,9 +1,9 @@
-"""One driver at a time in a store: by flock, and by a lease where the file system refuses that.
+"""One run at a time in a store: by flock, or by a lease where the file system refuses flock.
 
-The kernel gives a flock back when its holder ends, however it ends. NFS, Lustre and some others
-may refuse it; there a file that only one can create is the lock. Its holder touches it again
-and again; who finds it untouched for long, or made by a process of this machine that is gone,
-takes it over.
+The kernel releases a flock when its holder ends, however it ends. NFS, Lustre and some others may
+refuse it; there the lock is a lease, a file that only one process can create. Its holder touches
+it again and again. Another run that finds it untouched for long, or created by a process of this
+machine that has ended, takes it over.
 """
 
 import errno
@@ -25,12 +25,13 @@ from sweep.errors import StoreError
 
 LOCK, LEASE = "lock", "lease"
 _PATIENCE = 0.5
-_BEAT_SECONDS = 10.0
+BEAT_SECONDS = 10.0
+"""Seconds between two touches of a lease."""
 _STALE_SECONDS = 120.0
-"""More than the minute for which NFS may show an old time."""
+"""More than the minute for which NFS may show an outdated time."""
 _ATTEMPTS = 5
 _ENDED = ("Z", "X")
-"""States of a process that was killed and not yet waited for."""
+"""States of a process that has ended but is still in the process table."""
 _REFUSALS = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS}
 
 _log = logging.getLogger(__name__)
@@ -40,23 +41,25 @@ Check = Callable[[], None]
 
 
 class _RefusedError(Exception):
-    """The file system has no flock: why."""
+    """The file system refuses flock; the message is its reason."""
 
 
 @dataclass(frozen=True)
 class _Holder:
-    """Who holds a lease.
+    """The process that holds a lease.
 
     Attributes
     ----------
     machine : str
-        Host, boot and name space of processes: where ``process`` means something.
+        Host, boot and process name space: the scope in which ``process`` is unique.
     process : int
-        Its number.
+        The process's number.
     began : str
-        When it started, in ticks: another process may have the number later.
-    host, nonce : str
-        For people, and to tell two leases of one process apart.
+        Its start time in ticks, since another process may get the number later.
+    host : str
+        The host name, for messages.
+    nonce : str
+        A random text that tells two leases of one process apart.
     """
 
     machine: str
@@ -70,8 +73,15 @@ class _Holder:
 
 
 @contextmanager
-def held(folder: Path) -> Iterator[Check]:
-    """Keep every other driver out of a folder.
+def held(folder: Path, beat_seconds: float = BEAT_SECONDS) -> Iterator[Check]:
+    """Lock a folder against every other run.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder to lock.
+    beat_seconds : float
+        Seconds between two touches of a lease, if the file system refuses flock.
 
     Yields
     ------
@@ -82,9 +92,9 @@ def held(folder: Path) -> Iterator[Check]:
     Raises
     ------
     StoreError
-        If another one is in.
+        If another run holds the lock.
     OSError
-        If the disk does not take a lock of either kind.
+        If neither kind of lock can be written.
     """
     with (folder / LOCK).open("a+", encoding="utf-8") as stream:
         try:
@@ -95,9 +105,9 @@ def held(folder: Path) -> Iterator[Check]:
                 "keeps other runs out instead",
                 str(folder),
                 refused,
-                _BEAT_SECONDS,
+                beat_seconds,
             )
-            with _leased(folder) as check:
+            with _leased(folder, beat_seconds) as check:
                 yield check
             return
         if not free:
@@ -113,7 +123,7 @@ def held(folder: Path) -> Iterator[Check]:
 
 
 def holder(folder: Path) -> str | None:
-    """Who keeps others out of a folder now; None if nobody does."""
+    """The process that holds the lock of a folder, in words; None if there is none."""
     path = folder / LOCK
     if not path.exists():
         return None
@@ -146,19 +156,19 @@ def _no_check() -> None:
 
 
 @contextmanager
-def _leased(folder: Path) -> Iterator[Check]:
+def _leased(folder: Path, beat_seconds: float) -> Iterator[Check]:
     lease, own = folder / LEASE, _ourselves()
     _take(lease, own)
     ended, lost = threading.Event(), threading.Event()
-    beat = threading.Thread(target=_keep, args=(lease, own, ended, lost), daemon=True)
+    beat = threading.Thread(target=_keep, args=(lease, own, beat_seconds, ended, lost), daemon=True)
     beat.start()
 
     def check() -> None:
         if lost.is_set():
             raise StoreError(
                 f"store {str(folder)!r} was taken over by {_living(lease) or 'another run'}: this "
-                f"run was silent for more than {_STALE_SECONDS:.0f} s; what it recorded is kept, "
-                "run again when the other has ended"
+                f"run was silent for more than {_STALE_SECONDS:.0f} s; its records are kept: run "
+                "again when the other has ended"
             )
 
     try:
@@ -184,11 +194,11 @@ def _take(lease: Path, own: _Holder) -> None:
             if other is not None:
                 raise _in_use(lease.parent, other) from None
             _set_aside(lease, found)
-    raise _in_use(lease.parent, "other runs that start just now")
+    raise _in_use(lease.parent, "other runs that are just starting")
 
 
 def _set_aside(lease: Path, stale: _Holder | None) -> None:
-    """Remove a stale lease, but not the one that somebody quicker made of it."""
+    """Remove a stale lease, but not one that another process has put in its place meanwhile."""
     aside = lease.with_name(f".{LEASE}-{uuid.uuid4().hex}.partial")
     try:
         lease.rename(aside)
@@ -200,9 +210,15 @@ def _set_aside(lease: Path, stale: _Holder | None) -> None:
     aside.unlink(missing_ok=True)
 
 
-def _keep(lease: Path, own: _Holder, ended: threading.Event, lost: threading.Event) -> None:
-    """Touch the lease until the run ends, or until it is another's."""
-    while not ended.wait(_BEAT_SECONDS):
+def _keep(
+    lease: Path,
+    own: _Holder,
+    beat_seconds: float,
+    ended: threading.Event,
+    lost: threading.Event,
+) -> None:
+    """Touch the lease until the run ends, or until another process has it."""
+    while not ended.wait(beat_seconds):
         with suppress(OSError):
             if _read(lease) == own:
                 os.utime(lease)
@@ -212,7 +228,7 @@ def _keep(lease: Path, own: _Holder, ended: threading.Event, lost: threading.Eve
 
 
 def _living(lease: Path) -> str | None:
-    """Who holds a lease; None if there is none, or its holder is gone."""
+    """The living holder of a lease, in words; None if there is no lease or no living holder."""
     try:
         touched = lease.stat().st_mtime
     except FileNotFoundError:
@@ -233,7 +249,7 @@ def _read(lease: Path) -> _Holder | None:
 
 
 def _now(folder: Path) -> float:
-    """The time by the clock of the file system, which may be a server's."""
+    """The current time by the file system's clock, which may be that of a server."""
     probe = folder / f".{LEASE}-{uuid.uuid4().hex}.partial"
     try:
         probe.touch()
@@ -259,7 +275,7 @@ def _machine() -> str:
 
 
 def _began(process: int) -> str:
-    """When a process started; a guess where the kernel does not say, empty if it is gone."""
+    """Start time of a process in ticks; "running" if unknown, empty if it has ended."""
     try:
         fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
         return "" if fields[0] in _ENDED else fields[19]

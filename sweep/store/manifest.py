@@ -1,7 +1,7 @@
-"""What every file of a written dataset holds, so that damage done later is noticed.
+"""Size and checksum of every file of a written dataset, so that later damage is noticed.
 
-A manifest lies beside the folder that it describes. Sizes and CRC-32 are no proof against
-malice; they find what disks, copies and slips of the hand do.
+A manifest lies beside the folder that it describes. Sizes and CRC-32 do not protect against
+malice; they detect damage by disks, copying and accidents.
 """
 
 import json
@@ -12,17 +12,17 @@ _CHUNK_BYTES = 2**20
 
 
 def beside(folder: Path) -> Path:
-    """Where the manifest of a folder is."""
+    """The path of a folder's manifest."""
     return folder.with_suffix(".json")
 
 
 def write(folder: Path) -> None:
-    """Note every file of a folder: its size and its checksum.
+    """Write the manifest of a folder: size and checksum of every file.
 
     Raises
     ------
     OSError
-        If the disk does not take it.
+        If it cannot be written.
     """
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     noted = {
@@ -33,13 +33,13 @@ def write(folder: Path) -> None:
 
 
 def damage(folder: Path) -> str | None:
-    """What became of a folder since its manifest was written.
+    """The first difference between a folder and its manifest.
 
     Returns
     -------
     str or None
-        The first file that is gone or holds something else; None if there is none, or if an
-        earlier version of this project wrote the folder without a manifest.
+        A sentence about the first file that is missing or has changed; None if there is none,
+        or if an earlier version of this project wrote the folder without a manifest.
     """
     try:
         noted = json.loads(beside(folder).read_text(encoding="utf-8"))
@@ -55,7 +55,7 @@ def damage(folder: Path) -> str | None:
             if found != size:
                 return f"file {name!r} holds {found:,} bytes instead of {size:,}"
             if _checksum(path) != checksum:
-                return f"file {name!r} holds something else than was written"
+                return f"file {name!r} has changed since it was written"
         except OSError as error:
             return f"file {name!r} cannot be read ({error.strerror})"
     return None

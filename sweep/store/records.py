@@ -1,4 +1,4 @@
-"""What became of a cell or of a bound: the records that the journal keeps."""
+"""The records that the journal keeps: outcomes of cells and of bounds."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ class Status(IntEnum):
 
     @property
     def label(self) -> str:
-        """As users write it: ``not_applicable``."""
+        """The name in conditions and datasets: ``not_applicable``."""
         return self.name.lower()
 
     @property
@@ -29,7 +29,7 @@ class Status(IntEnum):
 
     @property
     def troubled(self) -> bool:
-        """Whether ``sweep rerun`` tries it again."""
+        """Whether ``sweep rerun`` by default solves a cell in this state again."""
         return self in (Status.FAILED, Status.TIMEOUT, Status.LOST)
 
 
@@ -40,11 +40,11 @@ class CellRecord:
     Attributes
     ----------
     cell, solve, problem : str
-        Its id and the keys of its solve and of its problem.
+        The cell's id, and the keys of its solve and of its problem.
     status : Status
-        How it stands.
+        How the attempt ended.
     attempt : int
-        Which try it was, from 1; tries that the infrastructure lost do not count.
+        Number of the attempt, from 1; attempts that the infrastructure lost do not count.
     host : str
         The machine that solved it.
     started : float
@@ -52,17 +52,19 @@ class CellRecord:
     runtime_s, cpu_s : float, optional
         Wall-clock and processor seconds of the solve alone.
     peak_memory_bytes : int, optional
-        How far the process's resident memory rose above where the solve found it.
+        Rise of the process's resident memory during the solve.
     numbers : Mapping[str, float]
-        The scalars that the solution reports.
+        The numbers that the solution reports, by variable.
     notes : Mapping[str, Any]
-        What else it reports.
+        Everything else that it reports, JSON-like.
     curve : Mapping, optional
-        Its privacy budget curve where the Gaussian closed form does not apply.
-    error, traceback : str
-        One line and the whole text; empty if nothing went wrong.
+        Its privacy budget curve, where the Gaussian closed form does not apply.
+    error : str
+        The error in one line; empty if there was none.
+    traceback : str
+        The full traceback; empty if there was none.
     code : str
-        Which code solved it, as `sweep.store.code.digest` has it; empty in stores of earlier
+        Hash of the code that solved it (`sweep.store.code.digest`); empty in records of earlier
         versions.
     """
 
@@ -97,9 +99,9 @@ class BoundRecord:
     runtime_s : float
         Wall-clock seconds.
     error, traceback : str
-        Why it could not.
+        One line and the full traceback, if it could not be computed.
     code : str
-        Which code computed it.
+        Hash of the code that computed it.
     """
 
     problem: str

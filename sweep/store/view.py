@@ -1,4 +1,4 @@
-"""Where a worker writes."""
+"""A store as workers see it: just enough to write records and arrays into it."""
 
 import json
 import socket
@@ -12,20 +12,20 @@ from sweep.store.records import Record
 
 @dataclass(frozen=True)
 class StoreView:
-    """Where a worker writes, and what.
+    """A store as workers see it; it travels with every task.
 
     Attributes
     ----------
     store : str
         The store's folder, on a disk that the workers share with the driver.
     identity : str
-        The store's identity; a folder without it is left alone.
+        The store's identity; a worker leaves a folder without it alone.
     keep : tuple of str
-        Which arrays to store.
+        The arrays to store.
     interval : float
-        Seconds between two recordings of what a task has done so far.
+        Seconds after which a task writes down the results that it has so far.
     code : str
-        The code that must solve: that of the process which makes the view.
+        Hash of the code that has to solve: by default that of the process which makes the view.
     """
 
     store: str
@@ -41,7 +41,7 @@ class StoreView:
 
     @property
     def reachable(self) -> bool:
-        """Whether the store is on a disk of this machine."""
+        """Whether this machine sees the store's folder."""
         try:
             content = json.loads((Path(self.store) / "store.json").read_text(encoding="utf-8"))
         except OSError:
@@ -54,7 +54,7 @@ class StoreView:
         Raises
         ------
         StoreError
-            If it is not on a disk of this machine.
+            If this machine does not see the store's folder.
         """
         if not self.reachable:
             raise StoreError(
@@ -64,7 +64,7 @@ class StoreView:
             )
 
     def write(self, name: str, records: list[Record]) -> bool:
-        """Put records into the journal as one segment; False if the disk does not take it."""
+        """Write records into the journal as one segment; False if that fails."""
         try:
             journal.write_segment(self.journal, name, records)
         except OSError:

@@ -1,4 +1,4 @@
-"""What one solve costs: clocks and memory around a call."""
+"""The cost of one solve: clocks and memory measured around a call."""
 
 import ctypes
 import time
@@ -14,7 +14,7 @@ _STATUS = Path("/proc/self/status")
 
 @dataclass(frozen=True)
 class Cost:
-    """What a call took.
+    """Time and memory that a call took.
 
     Attributes
     ----------
@@ -22,10 +22,10 @@ class Cost:
         Wall-clock seconds, and processor seconds of all threads of the process.
     peak_memory_bytes : int, optional
         The highest resident memory of the process during the call, less that before it.
-        The kernel keeps this mark (Linux), so it costs next to nothing, unlike
-        ``tracemalloc``. Free memory is given back before, so that it counts again; pages
-        that cannot be given back do not, so small calls show 0. None where the kernel keeps
-        no mark.
+        Linux keeps this high-water mark, so that reading it costs next to nothing, unlike
+        ``tracemalloc``. Free memory is returned to the kernel first, so that using it counts;
+        memory that cannot be returned does not count, so small calls show 0. None where the
+        kernel keeps no such mark.
     """
 
     runtime_s: float
@@ -34,8 +34,8 @@ class Cost:
 
 
 def measured(call: Callable[[], Any]) -> tuple[Any, Cost]:
-    """The result of a call and what it took."""
-    _give_back()
+    """The result of a call, and its cost."""
+    _return_free_memory()
     before = _reset_peak()
     cpu, wall = time.process_time(), time.perf_counter()
     result = call()
@@ -46,7 +46,7 @@ def measured(call: Callable[[], Any]) -> tuple[Any, Cost]:
 
 @cache
 def _trimmer() -> Callable[[int], Any] | None:
-    """The ``malloc_trim`` of glibc; None where the C library is another."""
+    """The ``malloc_trim`` of glibc; None with another C library."""
     try:
         found: Callable[[int], Any] = ctypes.CDLL(None).malloc_trim
     except (OSError, AttributeError):
@@ -54,15 +54,15 @@ def _trimmer() -> Callable[[int], Any] | None:
     return found
 
 
-def _give_back() -> None:
-    """Give free memory back to the kernel."""
+def _return_free_memory() -> None:
+    """Return free memory to the kernel."""
     trim = _trimmer()
     if trim is not None:
         trim(0)
 
 
 def _reset_peak() -> int | None:
-    """Resident bytes now; the high-water mark starts from here."""
+    """Reset the high-water mark to the resident bytes now, and return these."""
     try:
         _RESET.write_text("5")
     except OSError:

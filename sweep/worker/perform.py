@@ -1,4 +1,4 @@
-"""What runs on a worker: do the items of one task, record them in the journal."""
+"""One task on a worker: its items done, their records written to the journal."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,16 +18,16 @@ from sweep.worker.watchdog import watched
 
 @dataclass(frozen=True)
 class TaskOutcome:
-    """What a task hands back.
+    """The result of a task.
 
     Attributes
     ----------
     name : str
         The task's name.
     records : tuple of Record
-        Its outcomes.
+        A record for every cell and bound of the task.
     written : bool
-        Whether the worker has put them into the journal.
+        Whether the worker has written them to the journal; if not, the driver has to.
     """
 
     name: str
@@ -41,32 +41,32 @@ def perform(task: Task, view: StoreView, built: Mapping[str, Built]) -> TaskOutc
     Parameters
     ----------
     task : Task
-        What to do.
-    place : Place
-        Where to write.
+        The task.
+    view : StoreView
+        The store to write to.
     built : Mapping of str to workload
-        The workloads that were built elsewhere, by key; the others are built here.
+        Workloads that were built by other tasks, by key; the others are built here.
 
     Returns
     -------
-    Done
-        Done before, if a journal segment says so: what is recorded is not solved again when
-        Dask runs a task again because a worker was lost. All ``failed``, and nothing done, if
-        this worker has other code than the place asks for.
+    TaskOutcome
+        The earlier outcome if the journal has one: when Dask repeats a task because a worker
+        was lost, recorded items are not solved again. All ``failed`` and nothing solved if
+        this worker's code is not the one that the view requires.
     """
     earlier = done_before(task, view)
     if earlier is not None:
         return earlier
     difference = code.difference(view.code)
     if difference:
-        nothing = BuildFailure(Status.FAILED, difference, "")
-        refusals = (outcomes(item, nothing, view, {}) for item in task.items)
+        refusal = BuildFailure(Status.FAILED, difference, "")
+        refusals = (outcomes(item, refusal, view, {}) for item in task.items)
         return TaskOutcome(task.name, tuple(chain.from_iterable(refusals)), written=False)
     known: dict[str, Built] = dict(built)
     weights: dict[str, Any] = {}
     with threadpool_limits(limits=_threads()), recording(task, view) as records:
         for item in task.items:
-            if records.has(item):
+            if records.is_done(item):
                 continue
             if item.workload_key not in known:
                 with watched(item, records):
@@ -77,7 +77,7 @@ def perform(task: Task, view: StoreView, built: Mapping[str, Built]) -> TaskOutc
 
 
 def done_before(task: Task, view: StoreView) -> TaskOutcome | None:
-    """What a task handed back when it was done, if the journal has it."""
+    """The outcome of a task that an earlier run of it has completed; None if there is none."""
     last = view.journal / (task.name + journal.SUFFIX)
     if not view.reachable or not last.exists():
         return None

@@ -1,4 +1,4 @@
-"""What a task has done so far: in memory, and every few seconds in the journal."""
+"""The records of a running task: in memory, and written to the journal every few seconds."""
 
 import threading
 import uuid
@@ -14,16 +14,16 @@ from sweep.store.view import StoreView
 class Recording:
     """The records of one task.
 
-    What was done so far goes into segments of its own, ``TASK+NNNNNN-RANDOM``; the last one,
-    ``TASK``, holds the rest and says that the task is done. No record is in two of them,
-    and no segment is ever replaced by another try of the task.
+    While the task runs they go into segments ``TASK+NNNNNN-RANDOM``; the last one, ``TASK``,
+    holds the rest and marks the task as done. No record is in two segments, and another attempt
+    at the task never replaces a segment.
 
     Parameters
     ----------
     task : Task
-        What is being done. What an earlier try of it has recorded is taken over.
-    place : Place
-        Where to write.
+        The task that is running. Records of earlier attempts at it are taken over.
+    view : StoreView
+        The store to write to.
     """
 
     def __init__(self, task: Task, view: StoreView) -> None:
@@ -34,17 +34,17 @@ class Recording:
         self._done = {identity(record) for record in self._written}
         self._lock = threading.Lock()
 
-    def has(self, item: Item) -> bool:
-        """Whether an item is done."""
+    def is_done(self, item: Item) -> bool:
+        """Whether an earlier attempt has recorded all of an item."""
         return identities(item) <= self._done
 
     def add(self, records: Iterable[Record]) -> None:
-        """Take in what became of an item."""
+        """Take in the records of an item."""
         with self._lock:
             self._fresh += records
 
-    def put_down(self) -> None:
-        """Write what is in memory alone; it stays there if the disk does not take it."""
+    def flush(self) -> None:
+        """Write the records that are only in memory; they stay there if that fails."""
         with self._lock:
             name = f"{self._task.name}+{len(self._written):06d}-{uuid.uuid4().hex[:8]}"
             if self._fresh and self._view.write(name, self._fresh):
@@ -52,7 +52,7 @@ class Recording:
                 self._fresh = []
 
     def finish(self) -> tuple[tuple[Record, ...], bool]:
-        """All records, and whether all of them are in the journal: the task is done."""
+        """All records, and whether they are all in the journal, which makes the task done."""
         with self._lock:
             written = self.reachable and self._view.write(self._task.name, self._fresh)
             return (*self._written, *self._fresh), written
@@ -60,14 +60,14 @@ class Recording:
 
 @contextmanager
 def recording(task: Task, view: StoreView) -> Iterator[Recording]:
-    """A task's recording, put down every ``view.interval`` seconds by a thread of its own."""
+    """A task's recording, flushed every ``view.interval`` seconds by a thread."""
     made, over = Recording(task, view), threading.Event()
 
-    def keep_up() -> None:
+    def flush_regularly() -> None:
         while not over.wait(view.interval):
-            made.put_down()
+            made.flush()
 
-    thread = threading.Thread(target=keep_up, daemon=True)
+    thread = threading.Thread(target=flush_regularly, daemon=True)
     if made.reachable:
         thread.start()
     try:
@@ -79,7 +79,7 @@ def recording(task: Task, view: StoreView) -> Iterator[Recording]:
 
 
 def left_behind(task: Task, view: StoreView) -> list[Record]:
-    """What earlier tries of a task, also as a part of a larger one, have recorded of it."""
+    """Records from earlier attempts at a task, alone or as part of a larger one."""
     wanted = frozenset().union(*(identities(item) for item in task.items))
     parts = (
         part
@@ -96,12 +96,12 @@ def left_behind(task: Task, view: StoreView) -> list[Record]:
 
 
 def identity(record: Record) -> tuple[str, str]:
-    """What a record is about."""
+    """The cell or the problem that a record is about."""
     return ("cell", record.cell) if isinstance(record, CellRecord) else ("bound", record.problem)
 
 
 def identities(item: Item) -> frozenset[tuple[str, str]]:
-    """What the records of an item are about."""
+    """The cells or the problem that the records of an item are about."""
     if isinstance(item, Solve):
         return frozenset(("cell", cell.id) for cell in item.cells)
     return frozenset({("bound", item.problem)})

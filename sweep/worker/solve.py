@@ -1,4 +1,4 @@
-"""What runs on a worker for one item of a task: build, solve, certify, record."""
+"""One item of a task on a worker: build, solve, certify and record."""
 
 import socket
 import time
@@ -16,7 +16,7 @@ from solvers import NotApplicableError, Problem, Solution, certificate, simulate
 from solvers.dual import Weights
 from sweep.errors import StoreError
 from sweep.experiment import files
-from sweep.grid.cells import Spec
+from sweep.grid.cells import Spec, WorkloadSpec
 from sweep.plan.tasks import Bound, CellTask, Item, Solve, takes_time_limit
 from sweep.store import arrays, code
 from sweep.store.records import BoundRecord, CellRecord, Record, Status
@@ -25,7 +25,7 @@ from sweep.worker import measure
 
 _CERTIFIED_TO = 1e-4
 _STOPPED = "stopped at its time limit with a feasible answer; "
-_LONGER = "'sweep rerun STORE --time-limit SECONDS' gives it longer"
+_LONGER = "'sweep rerun STORE --time-limit SECONDS' allows more time"
 _OWN_LIMIT = "the limit is the mechanism's own time_limit, which the experiment has to raise"
 _SMALL_ENTRIES = 2**24
 _SENTENCES = (StoreError, solvers.SolverError, workloads.WorkloadError, workloads.TargetsError)
@@ -33,7 +33,7 @@ _SENTENCES = (StoreError, solvers.SolverError, workloads.WorkloadError, workload
 
 @dataclass(frozen=True)
 class BuildFailure:
-    """A workload that could not be built: why."""
+    """The reason why a workload could not be built, as its cells record it."""
 
     status: Status
     error: str
@@ -41,22 +41,22 @@ class BuildFailure:
 
 
 Built = Any
-"""A workload, a query graph, or `BuildFailure`."""
+"""A workload, a query graph or a `BuildFailure`."""
 
 
-def build(spec: Spec, required: str) -> Built:
+def build(spec: WorkloadSpec, required: str) -> Built:
     """Build a workload; never raises.
 
     Parameters
     ----------
-    spec : Spec
-        Which.
+    spec : WorkloadSpec
+        The workload.
     required : str
-        The code that must build it, as `sweep.store.code.digest` has it.
+        Hash of the code that has to build it (`sweep.store.code.digest`).
 
     Returns
     -------
-    Workload, QueryGraph or Unbuilt
+    Workload, QueryGraph or BuildFailure
     """
     difference = code.difference(required)
     if difference:
@@ -79,13 +79,13 @@ def outcomes(
     Parameters
     ----------
     item : Solve or Bound
-        What to do.
-    built : Workload, QueryGraph or Unbuilt
+        The item.
+    built : Workload, QueryGraph or BuildFailure
         Its workload.
-    place : Place
-        Where arrays are kept.
+    view : StoreView
+        The store to write arrays to.
     weights : dict of str to Weights
-        Dual weights of the last solve in every chain; updated.
+        Dual weights of the last solve in every chain; updated in place.
 
     Returns
     -------
@@ -114,7 +114,7 @@ def _certified(item: Bound, built: Built) -> BoundRecord:
 def _solved(
     item: Solve, built: Built, view: StoreView, weights: dict[str, Weights]
 ) -> Iterator[CellRecord]:
-    """One record for every cell of a solve; its dual weights are left for the next in its chain."""
+    """One record for every cell of a solve; leaves its dual weights for the next in the chain."""
     blank = CellRecord(
         cell="",
         solve=item.key,
@@ -148,7 +148,7 @@ def _solved(
 
 
 def run_solver(item: Solve, built: Built, targets: Any, start: Weights | None = None) -> Solution:
-    """Solve; the time limit reaches the mechanisms that take one."""
+    """Solve; the time limit is passed to mechanisms that take one."""
     files.check_unchanged(item.mechanism.options)
     options = dict(item.mechanism.options)
     if item.time_limit is not None and takes_time_limit(item.mechanism.name):
@@ -211,7 +211,7 @@ def _texts(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _plain(content: Any) -> Any:
-    """As JSON holds it."""
+    """The content as types that JSON can represent."""
     if isinstance(content, Mapping):
         return {str(name): _plain(value) for name, value in content.items()}
     if isinstance(content, np.ndarray):
@@ -224,10 +224,10 @@ def _plain(content: Any) -> Any:
 
 
 def _trouble(error: BaseException) -> tuple[Status, str, str]:
-    """Status, last line and traceback of what a cell's code raised, ``SystemExit`` too.
+    """Status, last line and traceback for an error of a cell's code, even ``SystemExit``.
 
-    Dask takes ``SystemExit`` and ``KeyboardInterrupt`` for the end of the worker. No real
-    Ctrl-C gets here: it reaches the main thread, and cells are solved in others.
+    Dask would treat ``SystemExit`` and ``KeyboardInterrupt`` as the end of the worker. A real
+    Ctrl-C never gets here: it reaches the main thread, and cells are solved in other threads.
     """
     inapplicable = isinstance(error, NotApplicableError)
     status = Status.NOT_APPLICABLE if inapplicable else Status.FAILED

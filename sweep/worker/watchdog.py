@@ -1,4 +1,4 @@
-"""An end to solves that do not listen to their time limit."""
+"""A last resort against solves that ignore their time limit: ending the worker's process."""
 
 import os
 import socket
@@ -13,25 +13,26 @@ from sweep.store import code
 from sweep.store.records import BoundRecord, CellRecord, Record, Status
 from sweep.worker.recording import Recording
 
-_PATIENCE = 2.0
-_GRACE_SECONDS = 30.0
+_LIMIT_FACTOR = 2.0
+GRACE_SECONDS = 30.0
+"""Seconds beyond twice its time limit after which a solve is ended from outside."""
 
 
 @contextmanager
 def watched(item: Item, records: Recording) -> Iterator[None]:
-    """End the worker's process if an item does not listen to its time limit.
+    """End the worker's process if an item ignores its time limit.
 
-    Dask has no time limit for a task; the Nanny starts a new process. Before that the cells
-    are recorded as ``timeout``, without numbers, and the task goes on behind them.
+    Dask has no time limits for tasks. The cells are recorded as ``timeout``, without numbers,
+    before the process ends; the nanny starts a new one, in which the task continues after them.
     """
     if item.time_limit is None or not records.reachable or not _has_nanny():
         yield
         return
-    seconds = _PATIENCE * item.time_limit + _GRACE_SECONDS
+    seconds = _LIMIT_FACTOR * item.time_limit + GRACE_SECONDS
 
     def end() -> None:
         records.add(_late(item, seconds))
-        records.put_down()
+        records.flush()
         os._exit(1)
 
     timer = threading.Timer(seconds, end)

@@ -6,8 +6,8 @@ import dask
 import pytest
 from distributed import Client, LocalCluster
 
-from sweep.experiment.schema import parse_experiment
-from sweep.runner import clusters
+from sweep.experiment.loading import parse_experiment
+from sweep.runner import clusters, session
 from sweep.store import journal
 from sweep.store.records import CellRecord
 
@@ -43,7 +43,7 @@ class Pair:
 @pytest.fixture(scope="session")
 def pair():
     two = Pair()
-    with dask.config.set({"distributed.scheduler.allowed-failures": clusters._LOST_AFTER}):
+    with dask.config.set({"distributed.scheduler.allowed-failures": clusters.ALLOWED_FAILURES}):
         yield two
         two.close()
 
@@ -51,6 +51,17 @@ def pair():
 @pytest.fixture
 def client(pair):
     return pair.client()
+
+
+@pytest.fixture
+def on_the_test_cluster(client, monkeypatch):
+    """Runs that would start a cluster use the one of the tests."""
+    work = session.Session.work
+
+    def work_here(self, cells, todo, given, spec):
+        work(self, cells, todo, client, spec)
+
+    monkeypatch.setattr(session.Session, "work", work_here)
 
 
 @pytest.fixture

@@ -19,8 +19,7 @@ import distributed
 import numpy as np
 
 from solvers import NotApplicableError
-from sweep.worker import solve as solving
-from sweep.worker import watchdog
+from sweep.worker import solve, watchdog
 
 
 class UnprintableError(Exception):
@@ -92,11 +91,11 @@ class FaultPlugin(distributed.WorkerPlugin):
         uninstall()
 
 
-_ORIGINAL = (solving.run_solver, watchdog._GRACE_SECONDS)
+_ORIGINAL = (solve.run_solver, watchdog.GRACE_SECONDS)
 
 
 def install(folder: Path, faults: Sequence[Fault], grace_s: float | None = None) -> None:
-    solve = _ORIGINAL[0]
+    original = _ORIGINAL[0]
 
     def run_solver(item, *rest):
         for number, fault in enumerate(faults):
@@ -104,15 +103,15 @@ def install(folder: Path, faults: Sequence[Fault], grace_s: float | None = None)
                 nth = count(folder / f"fault-{number}")
                 if fault.first <= nth < fault.first + fault.times:
                     fault.strike()
-        return solve(item, *rest)
+        return original(item, *rest)
 
-    solving.run_solver = run_solver
+    solve.run_solver = run_solver
     if grace_s is not None:
-        watchdog._GRACE_SECONDS = grace_s
+        watchdog.GRACE_SECONDS = grace_s
 
 
 def uninstall() -> None:
-    solving.run_solver, watchdog._GRACE_SECONDS = _ORIGINAL
+    solve.run_solver, watchdog.GRACE_SECONDS = _ORIGINAL
 
 
 @contextmanager

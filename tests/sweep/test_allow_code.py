@@ -10,7 +10,7 @@ import sweep
 from sweep import cli
 from sweep.errors import ExperimentError
 from sweep.experiment import files
-from sweep.experiment.schema import parse_experiment
+from sweep.experiment.loading import parse_experiment
 from sweep.plan import dry_run
 from sweep.runner import status
 

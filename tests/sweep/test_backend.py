@@ -5,7 +5,7 @@ import xarray as xr
 
 import sweep
 from sweep.errors import StoreError
-from sweep.experiment.schema import parse_experiment
+from sweep.experiment.loading import parse_experiment
 
 TWO_GROUPS = """
 reference: IP
@@ -46,7 +46,7 @@ def test_several_groups_are_a_tree_or_one_by_name(several):
     xr.testing.assert_identical(single, tree["prefix"].to_dataset())
     with pytest.raises(StoreError, match=r"several groups.*'prefix'.*open_datatree"):
         xr.open_dataset(several, engine="sweep")
-    with pytest.raises(StoreError, match=r"no group 'age'; there is: "):
+    with pytest.raises(StoreError, match=r"no group 'age'; expected one of: "):
         xr.open_dataset(several, engine="sweep", group="age")
 
 

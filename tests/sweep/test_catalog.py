@@ -2,13 +2,13 @@
 
 import solvers
 import workloads
-from sweep.experiment.schema import experiments
-from sweep.report.catalog import KINDS, catalog
+from sweep.experiment.loading import experiments
+from sweep.report.catalog import LISTINGS, catalog
 
 
 def test_everything_is_listed_with_a_line() -> None:
     listed = {kind: [entry.name for entry in entries] for kind, entries in catalog().items()}
-    assert set(listed) == set(KINDS)
+    assert set(listed) == set(LISTINGS)
     assert listed["experiments"] == list(experiments())
     assert listed["workloads"] == list(workloads.families())
     assert listed["targets"] == list(workloads.targets.rules())

@@ -4,8 +4,8 @@ import pytest
 from typer.testing import CliRunner
 
 from sweep.cli import app
-from sweep.experiment.schema import experiments
-from sweep.runner import commands, session
+from sweep.experiment.loading import experiments
+from sweep.runner import commands
 from sweep.store import folder
 
 HELP = ("--help", "list --help", "plan --help", "run --help", "rerun --help", "status --help")
@@ -16,17 +16,6 @@ def sweep_command(tmp_path, monkeypatch):
     """Calls the command line in an empty folder."""
     monkeypatch.chdir(tmp_path)
     return lambda *words: CliRunner().invoke(app, list(words), prog_name="sweep")
-
-
-@pytest.fixture
-def on_the_test_cluster(client, monkeypatch):
-    """Runs that would start a cluster use the one of the tests."""
-    work = session.Session.work
-
-    def work_here(self, cells, todo, given, spec):
-        work(self, cells, todo, client, spec)
-
-    monkeypatch.setattr(session.Session, "work", work_here)
 
 
 @pytest.fixture
@@ -71,7 +60,7 @@ def test_run_show_status_and_rerun(sweep_command, small_file, on_the_test_cluste
     assert "dataset: results/small/results.zarr" in ran.output
 
     again = sweep_command("run", small_file)
-    assert "all 4 cells are there already" in again.output
+    assert "all 4 cells are in the store already" in again.output
     assert "IP" in sweep_command("show", "results/small").output
     stands = sweep_command("status", "results/small").output
     assert "4 of 4 cells (100%)" in stands
@@ -104,10 +93,10 @@ def test_troubled_cells_are_the_exit_code_and_their_errors_can_be_read(
     [
         ("run vldb-tabel4", "did you mean 'vldb-table"),
         ("plan none.yaml", "neither a file nor one that ships"),
-        ("list colours", "there is: experiments, workloads"),
-        ("show nowhere", "no store of a sweep"),
-        ("status nowhere", "no store of a sweep"),
-        ("rerun nowhere", "no store of a sweep"),
+        ("list colours", "expected one of: experiments, workloads"),
+        ("show nowhere", "is not a store"),
+        ("status nowhere", "is not a store"),
+        ("rerun nowhere", "is not a store"),
         ("rerun nowhere --stale --where d==1", "exclude each other"),
         ("run vldb-table4 --cluster none.yaml", "cluster file 'none.yaml' cannot be read"),
         ("plan vldb-table5 --set colour=red", "colour"),
@@ -149,7 +138,7 @@ def test_an_interrupt_says_how_to_go_on(sweep_command, small_file, monkeypatch):
     monkeypatch.setattr(commands, "run", interrupted)
     found = sweep_command("run", small_file)
     assert found.exit_code == 130
-    assert "goes on where it stopped" in found.stderr
+    assert "continues where it stopped" in found.stderr
 
 
 def test_debug_shows_the_traceback(sweep_command):

@@ -68,7 +68,7 @@ def test_a_class_that_is_not_there_is_one_sentence(tmp_path, module, cls):
         ("address: tcp://a:1\nmodule: a\nclass: b\n", "either 'module' and 'class'"),
         ("modul: a\nclass: b\n", "key 'modul'"),
         ("- 1\n", "valid dictionary"),
-        ("module: [\n", "is no YAML"),
+        ("module: [\n", "is not valid YAML"),
         ("", "valid dictionary"),
     ],
 )
@@ -83,10 +83,12 @@ def test_a_file_that_is_not_there(tmp_path):
         clusters.load(tmp_path / "none.yaml")
 
 
-def test_a_scheduler_that_does_not_answer(monkeypatch):
-    monkeypatch.setattr(clusters, "_CONNECT_SECONDS", 1)
+def test_a_scheduler_that_does_not_answer():
     spec = clusters.ClusterSpec(address="tcp://127.0.0.1:9")
-    with pytest.raises(ClusterError, match="cannot be reached"), clusters.connected(spec):
+    with (
+        pytest.raises(ClusterError, match="cannot be reached"),
+        clusters.connected(spec, connect_seconds=1.0),
+    ):
         pass
 
 

@@ -18,13 +18,12 @@ import workloads
 from sweep import events
 from sweep.cli import app
 from sweep.errors import ClusterError
-from sweep.grid.cells import MechanismSpec, Spec
+from sweep.grid.cells import MechanismSpec, Spec, WorkloadSpec
 from sweep.plan import tasks
-from sweep.runner import session, status
+from sweep.runner import status
 from sweep.runner.selection import STALE
-from sweep.store import code, journal
-from sweep.store import folder as store
-from sweep.store.journal import Ledger
+from sweep.store import code, folder, journal
+from sweep.store.ledger import Ledger
 from sweep.store.records import BoundRecord
 from sweep.store.view import StoreView
 from sweep.worker import perform, solve
@@ -139,22 +138,18 @@ def test_results_of_other_code_serve_no_other_cell(client, small, tmp_path):
     assert other(made) == 2
 
 
-def test_the_command_says_how_many_and_solves_them(client, small, tmp_path, monkeypatch):
-    work = session.Session.work
-
-    def work_here(self, cells, todo, given, spec):
-        work(self, cells, todo, client, spec)
-
+def test_the_command_says_how_many_and_solves_them(
+    client, small, tmp_path, monkeypatch, on_the_test_cluster
+):
     def command(*words):
         return CliRunner().invoke(app, list(words))
 
-    monkeypatch.setattr(session.Session, "work", work_here)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
     Path("small.yaml").write_text(small().text)
     ids = sweep.run("small.yaml", "s", client).cell.sel(mechanism="GM").values.tolist()
     aged(Path("s"), lambda one: getattr(one, "cell", None) in ids)
-    said = "2 of 4 cells were solved by other code; 'sweep rerun s --stale' solves them anew"
+    said = "2 of 4 cells were solved by other code; 'sweep rerun s --stale' solves them again"
     assert said in command("status", "s").output
     assert said in command("run", "small.yaml", "--store", "s").output
     assert "exclude each other" in command("rerun", "s", "--stale", "--where", "d==1").stderr
@@ -165,8 +160,8 @@ def test_the_command_says_how_many_and_solves_them(client, small, tmp_path, monk
 
 
 def test_a_worker_that_joins_with_other_code_solves_nothing(tmp_path):
-    made = store.create(tmp_path / "s", "small")
-    prefix, uniform = Spec("prefix", {"d": 4}), Spec("uniform", {"value": 1.0})
+    made = folder.create(tmp_path / "s", "small")
+    prefix, uniform = WorkloadSpec("prefix", {"d": 4}), Spec("uniform", {"value": 1.0})
     items = (
         tasks.Solve("s", "p", "w", prefix, uniform, MechanismSpec("IP"), (tasks.CellTask("c"),)),
         tasks.Bound("p", "w", prefix, uniform),

@@ -8,8 +8,8 @@ import xarray as xr
 
 from solvers import privacy
 from sweep.dataset import build, reading
-from sweep.grid.cells import Axis, Cell, Grid, MechanismSpec, Spec
-from sweep.store.journal import Ledger
+from sweep.grid.cells import Axis, Cell, Grid, MechanismSpec, Spec, WorkloadSpec
+from sweep.store.ledger import Ledger
 from sweep.store.records import BoundRecord, CellRecord, Status
 
 UNIFORM = Spec("uniform", {"value": 1.0})
@@ -18,7 +18,7 @@ UNIFORM = Spec("uniform", {"value": 1.0})
 def cell(mechanism, d, replicate=0):
     spec = MechanismSpec(mechanism)
     coords = {"d": d, "replicate": replicate, "mechanism": mechanism}
-    return Cell("g", coords, Spec("prefix", {"d": d}), UNIFORM, spec, spec, replicate)
+    return Cell("g", coords, WorkloadSpec("prefix", {"d": d}), UNIFORM, spec, spec, replicate)
 
 
 def grid(*cells, scalars=None, group="g"):
@@ -161,7 +161,9 @@ def test_what_a_mechanism_reports_besides_becomes_a_variable(cells):
 
 def test_an_axis_epsilon_of_the_grid_is_left_alone():
     spec = MechanismSpec("geometric")
-    one = Cell("g", {"epsilon": 0.5, "mechanism": "geometric"}, Spec("x"), UNIFORM, spec, spec)
+    one = Cell(
+        "g", {"epsilon": 0.5, "mechanism": "geometric"}, WorkloadSpec("x"), UNIFORM, spec, spec
+    )
     laid = Grid("g", (Axis("epsilon", (0.5,)), Axis("mechanism", ("geometric",))), {}, (one,))
     found = derived(laid, ok(one, 2.0, 1.0), epsilon=(1.0, 2.0))
     assert found.epsilon.values.tolist() == [0.5]

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from sweep.errors import ExperimentError
-from sweep.experiment.schema import Experiment, experiments, load_experiment, parse_experiment
+from sweep.experiment.loading import experiments, load_experiment, parse_experiment
+from sweep.experiment.schema import Experiment
 from sweep.grid.expansion import expand
 
 GOOD = """\
@@ -37,7 +38,7 @@ def test_a_file_says_all_there_is() -> None:
     (block,) = read.blocks
     assert block.group == "prefix"
     assert block.workload.params == {"d": [4, 8]}
-    assert [mechanism.called for mechanism in block.mechanism] == ["IP", "CA"]
+    assert [mechanism.axis_label for mechanism in block.mechanism] == ["IP", "CA"]
 
 
 def test_the_name_of_a_nameless_experiment_is_the_files(tmp_path: Path) -> None:
@@ -63,10 +64,10 @@ def test_an_experiment_is_frozen() -> None:
 
 
 MISTAKES = {
-    "not YAML": (GOOD + "foo: [", "line 7: not YAML"),
+    "not YAML": (GOOD + "foo: [", "line 7: not valid YAML"),
     "not a mapping": ("- 1\n", "x.yaml: not an experiment; expected 'name:'"),
     "empty": ("", "x.yaml: not an experiment"),
-    "a key twice": (GOOD + "name: b\n", "line 7: this key stands there twice"),
+    "a key twice": (GOOD + "name: b\n", "line 7: duplicate key"),
     "an unknown key": (
         GOOD + "epsilom: 1\n",
         "line 7, epsilom: no such key; did you mean 'epsilon'?",
@@ -106,11 +107,11 @@ MISTAKES = {
     "negative epsilon": (GOOD + "epsilon: -1\n", "line 7, epsilon: should be greater than 0"),
     "epsilon twice": (
         GOOD + "epsilon: [1, 1.00000000000001]\n",
-        "line 7, epsilon: holds a value twice; name each value once",
+        "line 7, epsilon: holds a value twice; write each value once",
     ),
     "a name with a slash": (
         changed("small", "a/b"),
-        "line 1, name: 'a/b' is no name; expected letters",
+        "line 1, name: 'a/b' is not a valid name; expected letters",
     ),
     "no replicates": (
         GOOD + "    replicates: 0\n",
@@ -148,7 +149,7 @@ MISTAKEN_VALUES = {
     "no values": (
         changed("[4, 8]", "[]"),
         "line 4, blocks[0].workload.d",
-        "an axis without values",
+        "this axis has no values",
     ),
     "rule": (changed("uniform", "unifrm"), "line 5, blocks[0].targets.name", "'uniform'?"),
     "rule's parameter": (
@@ -169,12 +170,12 @@ MISTAKEN_VALUES = {
     "rule that does not suit": (
         changed("uniform", "sequential"),
         "line 5, blocks[0].targets",
-        "goes by groups of queries",
+        "needs groups of queries",
     ),
     "axis in one of several rules": (
         changed("uniform", "[uniform, {name: random, low: [1, 2]}]"),
         "line 5, blocks[0].targets[1].low",
-        "'low' is an axis within one of several targets",
+        "'low' is an axis, but the block lists several targets",
     ),
     "rules alike": (changed("uniform", "[random, random]"), "line 5, blocks[0].targets", "twice"),
     "mechanism": (
@@ -205,7 +206,7 @@ MISTAKEN_VALUES = {
     "mechanisms alike": (
         changed("CA]", "IP]"),
         "line 6, blocks[0].mechanism[1]",
-        "give one of them a label",
+        "label one of them differently",
     ),
     "kind of workload": (
         changed("[IP, CA]", "lp-optimal"),
@@ -215,7 +216,7 @@ MISTAKEN_VALUES = {
     "one thing, two labels": (
         changed("CA]", "{name: IP, label: again}]"),
         "blocks[0]",
-        "d=4, mechanism=IP and d=4, mechanism=again are one and the same",
+        "d=4, mechanism=IP and d=4, mechanism=again are the same cell",
     ),
     "common option": (
         GOOD + "    options: {tol: 1e-3}\n",
@@ -226,7 +227,7 @@ MISTAKEN_VALUES = {
     "condition's name": (
         GOOD + "    where: dd > 4\n",
         "line 7, blocks[0].where",
-        "no coordinate of this block; did you mean 'd'?",
+        "which is not a coordinate of this block; did you mean 'd'?",
     ),
     "condition's types": (
         GOOD + "    where: d > 'a'\n",
@@ -251,7 +252,7 @@ MISTAKEN_VALUES = {
     "zip of no axis": (
         GOOD + "    zip: [[d, m]]\n",
         "line 7, blocks[0].zip[0]",
-        "'m' is no axis to zip",
+        "'m' is not an axis",
     ),
     "zip of other lengths": (
         changed("{name: prefix, d: [4, 8]}", "{name: range, d: [4, 8], m: [1, 2, 3]}")
@@ -262,12 +263,12 @@ MISTAKEN_VALUES = {
     "blocks at odds": (
         GOOD + "  - {workload: {name: prefix, d: 4}, mechanism: {name: CA, tol: 0.1}}\n",
         "line 7, blocks[1]",
-        "asks for something else at d=4, mechanism=CA",
+        "has a different cell at d=4, mechanism=CA",
     ),
     "blocks of other coordinates": (
         GOOD + "  - {workload: {name: range, d: 4, m: 2}, mechanism: IP, group: prefix}\n",
         "line 4, blocks[0]",
-        "another block of group 'prefix' has the coordinate 'm'",
+        "another block of group 'prefix' has a coordinate 'm'",
     ),
     "reference": (changed("reference: IP", "reference: SMII"), "line 2, reference", "'SM-II'?"),
 }
@@ -347,7 +348,7 @@ def test_the_text_tells_of_what_was_set() -> None:
         ("d", "--set d: expected key=value[,value...]"),
         ("=4", "--set =4: expected key=value[,value...]"),
         ("d=[4", "--set d=[4: '[4' is not a list of values"),
-        ("e=4", "--set e=4: no block takes 'e'; there is: d, delta"),
+        ("e=4", "--set e=4: no block takes 'e'; expected one of: d, delta"),
         (
             "replicate=4",
             "--set replicate=4: no block takes 'replicate'; did you mean 'replicates'?",

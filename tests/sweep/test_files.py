@@ -9,7 +9,7 @@ import pytest
 import sweep
 from sweep.errors import StoreError
 from sweep.experiment.files import File
-from sweep.experiment.schema import parse_experiment
+from sweep.experiment.loading import parse_experiment
 from sweep.grid.expansion import expand
 from sweep.plan.stored import of_store
 from sweep.store import code
@@ -82,7 +82,7 @@ def test_a_file_that_changes_under_way_fails_its_cells(
     monkeypatch.setattr("sweep.runner.commands.expand", lambda experiment, **_: grids)
     dataset = sweep.run(asked, tmp_path / "s", client)
     assert (dataset.status == Status.FAILED).all()
-    assert "does not hold what it held when the sweep began" in str(dataset.error.values.ravel())
+    assert "has changed since the sweep began" in str(dataset.error.values.ravel())
 
 
 def test_a_store_of_other_content_is_refused(tmp_path, client):
@@ -91,9 +91,9 @@ def test_a_store_of_other_content_is_refused(tmp_path, client):
     found = sweep.run(matrix(path), tmp_path / "s", client)
     assert (found.squared_privacy_cost == 1).all()
     np.save(path, np.tri(3))
-    with pytest.raises(StoreError, match="a file that it names holds something else now"):
+    with pytest.raises(StoreError, match="a file that it names has changed"):
         sweep.run(matrix(path), tmp_path / "s", client)
-    with pytest.raises(StoreError, match="a file that it names holds something else now"):
+    with pytest.raises(StoreError, match="a file that it names has changed"):
         of_store(tmp_path / "s")
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import solvers
 import workloads
-from sweep.experiment.schema import parse_experiment
+from sweep.experiment.loading import parse_experiment
 from sweep.grid.cells import Cell, Grid
 from sweep.grid.expansion import expand
 

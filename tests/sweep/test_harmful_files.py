@@ -13,13 +13,12 @@ from typer.testing import CliRunner
 import workloads
 from sweep.cli import app
 from sweep.errors import ClusterError, ExperimentError, SweepError
-from sweep.experiment.schema import load_experiment, parse_experiment
+from sweep.experiment.loading import load_experiment, parse_experiment
 from sweep.grid import union
 from sweep.grid.conditions import parse
 from sweep.grid.expansion import expand
 from sweep.report import screen
 from sweep.runner import clusters
-from sweep.runner.session import Session
 from workloads import TargetsError, WorkloadError
 
 SOUND = "reference: IP\nblocks:\n  - workload: {name: prefix, d: 4}\n    mechanism: [IP]\n"
@@ -33,15 +32,15 @@ def bomb(one="x", lines=12):
 
 
 HARMFUL = [
-    (bomb(), r"more than 100,000 values with this one, aliases written out"),
-    ("title: &a [*a]\n", r"line 1: alias '\*a' stands within what it stands for"),
-    ("source: &a {b: *a}\n", r"line 1: alias '\*a' stands within what it stands for"),
+    (bomb(), r"more than 100,000 values with this one, aliases expanded"),
+    ("title: &a [*a]\n", r"line 1: alias '\*a' is inside the value that it stands for"),
+    ("source: &a {b: *a}\n", r"line 1: alias '\*a' is inside the value that it stands for"),
     ("title: " + "[" * 5000 + "\n", "nest more than 32 deep"),
     ("title: !foo x\n", "line 1: the value has the tag '!foo'; expected a plain value"),
     ("title: !foo {a: 1}\n", "has the tag '!foo'"),
     ("title: !!python/object/apply:os.system [ls]\n", "has the tag '.*os.system'"),
     ("title: !!omap [a: 1]\n", "has the tag '.*omap'"),
-    ("title: !!bool x\n", "not YAML"),
+    ("title: !!bool x\n", "not valid YAML"),
     ("title: a\0b\n", "special characters are not allowed"),
     ("# \n" * 100_000, "characters; expected at most 100,000"),
 ]
@@ -62,7 +61,7 @@ def test_settings_that_do_harm(value):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("kwargs: &a {b: *a}\n", "stands within what it stands for"),
+        ("kwargs: &a {b: *a}\n", "is inside the value that it stands for"),
         ("args: " + "[" * 5000, "nest more than 32 deep"),
         ("class: !!python/object:os.x 3\n", "has the tag"),
         ("class: a\0b\n", "special characters"),
@@ -86,19 +85,19 @@ def no_file(request, tmp_path):
 
 
 def test_what_is_no_regular_file(no_file, tmp_path):
-    with pytest.raises(ExperimentError, match="it is no regular file"):
+    with pytest.raises(ExperimentError, match="it is not a regular file"):
         load_experiment(no_file)
-    with pytest.raises(ClusterError, match="it is no regular file"):
+    with pytest.raises(ClusterError, match="it is not a regular file"):
         clusters.load(tmp_path.__class__(no_file))
     for name in ("file", "edge-list"):
-        with pytest.raises(WorkloadError, match="it is no regular file"):
+        with pytest.raises(WorkloadError, match="it is not a regular file"):
             workloads.make(name, path=no_file)
-    with pytest.raises(TargetsError, match="it is no regular file"):
+    with pytest.raises(TargetsError, match="it is not a regular file"):
         workloads.targets.make("file", workloads.make("prefix", d=2), path=no_file)
     named = (
         f"reference: IP\nblocks: [{{workload: {{name: file, path: {no_file}}}, mechanism: IP}}]\n"
     )
-    with pytest.raises(ExperimentError, match=r"workload\.path: .*it is no regular file"):
+    with pytest.raises(ExperimentError, match=r"workload\.path: .*it is not a regular file"):
         expand(parse_experiment(named, "x.yaml"))
 
 
@@ -207,13 +206,7 @@ def test_a_command_ends_at_once_and_small(tmp_path, text):
 ESCAPES = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e"
 
 
-def test_what_is_shown_commands_no_terminal(tmp_path, client, monkeypatch):
-    work = Session.work
-
-    def work_here(self, cells, todo, given, spec):
-        work(self, cells, todo, client, spec)
-
-    monkeypatch.setattr(Session, "work", work_here)
+def test_what_is_shown_commands_no_terminal(tmp_path, monkeypatch, on_the_test_cluster):
     monkeypatch.chdir(tmp_path)
     text = SOUND.replace("[IP]", '[{name: IP, label: "I\\e[2J\\x9bP\\u202E"}, geometric]')
     text += '    group: "g\\e]0;owned\\a"\n'

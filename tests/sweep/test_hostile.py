@@ -9,7 +9,7 @@ import pytest
 import sweep
 import workloads
 from sweep.errors import ExperimentError, StoreError, SweepError
-from sweep.experiment.schema import parse_experiment
+from sweep.experiment.loading import parse_experiment
 from sweep.grid.conditions import parse
 from sweep.grid.expansion import expand
 from sweep.plan import dry_run
@@ -58,7 +58,7 @@ def test_a_condition_is_false_where_a_group_lacks_its_coordinate(client, tmp_pat
     ledger = Journal(found.store.journal).refresh()
     chosen = selected(found, ledger, "mechanism == 'GM' and d > 2")
     assert [(cell.group, cell.coords["d"]) for cell in chosen] == [("prefix", 4)]
-    with pytest.raises(SweepError, match="speaks of 'colour', which store"):
+    with pytest.raises(SweepError, match="uses 'colour', which store"):
         selected(found, ledger, "colour == 1")
 
 
@@ -94,7 +94,7 @@ def test_a_store_is_told_about_where_its_files_are_not(client, tmp_path):
 
 def test_a_plan_refuses_what_a_run_would(client, small, tmp_path):
     sweep.run(small("[2, 4]"), tmp_path / "s", client)
-    with pytest.raises(StoreError, match="a store can grow, not change"):
+    with pytest.raises(StoreError, match="a store can grow but not change"):
         dry_run.plan(small("[2]"), tmp_path / "s")
     with pytest.raises(StoreError, match="was made by experiment 'small'"):
         dry_run.plan(experiment(prefix(2, ["IP"])), tmp_path / "s")
@@ -122,7 +122,7 @@ def test_conditions_that_cannot_be_evaluated(text):
 
 
 def test_groups_that_are_no_folders():
-    for names, said in ((("foo", "Foo"), "differ in case"), ((".",), "no name for a folder")):
+    for names, said in ((("foo", "Foo"), "differ only in case"), ((".",), "cannot name a folder")):
         blocks = (prefix(2 * at, ["IP"], group=name) for at, name in enumerate(names, 1))
         with pytest.raises(ExperimentError, match=said):
             expand(experiment(*blocks))

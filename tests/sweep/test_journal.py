@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sweep.store.journal import Journal, Ledger, read_segment, write_segment
+from sweep.store.journal import Journal, read_segment, write_segment
+from sweep.store.ledger import Ledger
 from sweep.store.records import BoundRecord, CellRecord, Status, from_json, to_json
 
 statuses = st.sampled_from([s.label for s in Status if s > Status.PENDING])

@@ -46,6 +46,15 @@ install(Path({folder!r}), [Fault("sleep", "IP", seconds=0.02)])
 """
 
 
+AS_IN_A_TERMINAL = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from sweep.cli import main
+if __name__ == "__main__":
+    main()
+"""
+
+
 def search_path():
     """Where other processes find `faults`."""
     return os.pathsep.join([str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])])
@@ -53,7 +62,10 @@ def search_path():
 
 @pytest.fixture
 def command(tmp_path):
-    """Starts ``sweep run`` on 300 cells that take 20 ms each, in a process group of its own."""
+    """Starts ``sweep run`` on 300 cells that take 20 ms each, in its own process group.
+
+    A background shell has its children ignore SIGINT, which they hand on; a terminal does not.
+    """
     (tmp_path / "slower.py").write_text(SLOWER.format(folder=str(tmp_path)))
     (tmp_path / "cluster.yaml").write_text(CLUSTER.format(preload=tmp_path / "slower.py"))
     (tmp_path / "many.yaml").write_text(EXPERIMENT)
@@ -61,7 +73,7 @@ def command(tmp_path):
 
     def start():
         process = subprocess.Popen(
-            [sys.executable, "-m", "sweep.cli", "run", "many.yaml", *OPTIONS],
+            [sys.executable, "-c", AS_IN_A_TERMINAL, "run", "many.yaml", *OPTIONS],
             cwd=tmp_path,
             env={**os.environ, "PYTHONPATH": search_path()},
             stdout=subprocess.PIPE,
@@ -122,7 +134,7 @@ def test_killed_half_way_and_run_again_nothing_is_done_twice(
         time.sleep(0.05)
     said = process.communicate()[0]
     assert process.returncode == 0, said
-    assert f"{len(done)} are there already" in said
+    assert f"{len(done)} are in the store already" in said
     assert Counter(Counter(r.cell for r in records(store)).values()) == {1: REPLICATES}
     assert (sweep.open(store).status == Status.OK).all()
 
@@ -134,7 +146,7 @@ def test_ctrl_c_ends_cleanly_and_says_how_to_go_on(command, first_cells, tmp_pat
     os.killpg(process.pid, signal.SIGINT)
     said = process.communicate(timeout=60)[0]
     assert process.returncode == 130, said
-    assert "the same command goes on where it stopped" in said
+    assert "the same command continues where it stopped" in said
     assert "Traceback" not in said
     done = {record.cell for record in records(store)}
     assert int((sweep.open(store).status == Status.OK).sum()) == len(done)
@@ -158,7 +170,7 @@ def test_ctrl_c_is_ours_whatever_the_clusters_module_does(command, first_cells, 
     os.killpg(process.pid, signal.SIGINT)
     said = process.communicate(timeout=60)[0]
     assert process.returncode == 130, said
-    assert "the same command goes on where it stopped" in said
+    assert "the same command continues where it stopped" in said
     last = (tmp_path / "s" / "runs.jsonl").read_text().splitlines()[-1]
     assert json.loads(last)["interrupted"] is True
 

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 
 import pytest
 
@@ -110,27 +111,45 @@ def test_a_lease_from_afar_counts_while_it_is_touched(fresh, no_flock, other, se
             pass
 
 
-def test_a_lease_is_kept_alive(fresh, no_flock, monkeypatch):
-    monkeypatch.setattr(lock, "_BEAT_SECONDS", 0.05)
-    with fresh.locked():
+def test_a_lease_is_kept_alive(fresh, no_flock):
+    with lock.held(fresh.path, beat_seconds=0.05):
         aged(fresh.path / lock.LEASE, 200)
         time.sleep(0.5)
         assert time.time() - (fresh.path / lock.LEASE).stat().st_mtime < 10
 
 
-def test_a_run_whose_lease_was_taken_over_ends(client, small, tmp_path, no_flock, monkeypatch):
-    monkeypatch.setattr(lock, "_BEAT_SECONDS", 0.05)
-    store = tmp_path / "s"
+def test_a_lease_that_was_taken_over_is_told(fresh, no_flock):
+    other = {"machine": "m", "process": 1, "began": "", "host": "far", "nonce": "n"}
+    with lock.held(fresh.path, beat_seconds=0.05) as check:
+        check()
+        (fresh.path / lock.LEASE).write_text(json.dumps(other))
+        time.sleep(0.5)
+        with pytest.raises(StoreError, match="was taken over by process 1 on far"):
+            check()
+    assert "far" in (fresh.path / lock.LEASE).read_text()
+
+
+def test_a_run_whose_store_was_taken_over_ends(client, small, tmp_path, monkeypatch):
+    """Without a word to the dataset, which is another run's now."""
+    store, taken = tmp_path / "s", []
+
+    @contextmanager
+    def lost(folder):
+        def check():
+            if taken:
+                raise StoreError("taken over")
+
+        yield check
+
+    monkeypatch.setattr("sweep.store.folder.lock.held", lost)
 
     def take_over(event):
         if isinstance(event, ClusterReady):
-            other = {"machine": "m", "process": 1, "began": "", "host": "far", "nonce": "n"}
-            (store / lock.LEASE).write_text(json.dumps(other))
-            time.sleep(0.5)
+            taken.append(event)
 
-    with pytest.raises(StoreError, match="was taken over by process 1 on far"):
+    with pytest.raises(StoreError, match="taken over"):
         sweep.run(small(), store, client, listen=take_over)
-    assert "far" in (store / lock.LEASE).read_text()
+    assert (sweep.open(store).status == 1).all()  # pending, as before the workers came
 
 
 def test_a_lease_that_somebody_quicker_took_stays(fresh):

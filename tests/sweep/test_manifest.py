@@ -23,7 +23,7 @@ def flip(path):
 DAMAGES = [
     (lambda path: path.unlink(), "cannot be read"),
     (cut, "bytes instead of"),
-    (flip, "holds something else than was written"),
+    (flip, "has changed since it was written"),
 ]
 
 

@@ -19,7 +19,13 @@ def test_the_memory_of_a_call_is_what_it_holds_at_once():
 
 
 def test_waiting_takes_time_but_no_processor():
-    result, cost = measured(lambda: time.sleep(0.2) or "done")
-    assert result == "done"
-    assert cost.runtime_s >= 0.2
-    assert cost.cpu_s < 0.1
+    # processor time is the process's: other threads of the test session may add to it
+    costs = []
+    for _ in range(5):
+        result, cost = measured(lambda: time.sleep(0.2) or "done")
+        assert result == "done"
+        assert cost.runtime_s >= 0.2
+        costs.append(cost.cpu_s)
+        if min(costs) < 0.1:
+            break
+    assert min(costs) < 0.1

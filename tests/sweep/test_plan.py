@@ -31,7 +31,7 @@ def test_a_plan_knows_what_is_there_and_touches_nothing(client, small, tmp_path)
 
 
 def test_a_matrix_that_cannot_be_written_out_is_said_to_be_so():
-    from sweep.experiment.schema import parse_experiment
+    from sweep.experiment.loading import parse_experiment
 
     huge = parse_experiment(
         "reference: IP\nblocks:\n  - workload: {name: marginals, attributes: 30, values: 10}\n"
@@ -45,7 +45,7 @@ def test_a_matrix_that_cannot_be_written_out_is_said_to_be_so():
 
 def test_a_plan_of_a_folder_that_is_no_store(small, tmp_path):
     (tmp_path / "thesis.tex").touch()
-    with pytest.raises(StoreError, match="no store of a sweep"):
+    with pytest.raises(StoreError, match="is not a store"):
         plan(small(), tmp_path)
 
 

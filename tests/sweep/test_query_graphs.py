@@ -7,7 +7,7 @@ import pytest
 
 import sweep
 from sweep.errors import ExperimentError
-from sweep.experiment.schema import load_experiment, parse_experiment
+from sweep.experiment.loading import load_experiment, parse_experiment
 from sweep.grid.expansion import expand
 from sweep.store.records import Status
 

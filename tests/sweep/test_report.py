@@ -11,7 +11,8 @@ import xarray as xr
 from rich.console import Console
 from rich.table import Table
 
-from sweep.experiment.schema import Experiment, load_experiment, parse_experiment
+from sweep.experiment.loading import load_experiment, parse_experiment
+from sweep.experiment.schema import Experiment
 from sweep.report.tables import tables
 from sweep.store.records import Status
 
@@ -235,7 +236,7 @@ def test_an_unfinished_dataset_has_tables_too() -> None:
 
 def test_the_widest_shipped_table_fits_100_columns() -> None:
     shipped = load_experiment("vldb-table5")
-    mechanisms = [mechanism.called for mechanism in shipped.blocks[0].mechanism]
+    mechanisms = [mechanism.axis_label for mechanism in shipped.blocks[0].mechanism]
     data = dataset(
         {"d": [64, 1024], "replicate": [0, 1, 2], "mechanism": mechanisms},
         {"variance_ratio": 109.3421, "gap": 0.00071},

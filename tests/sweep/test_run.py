@@ -11,12 +11,13 @@ from faults import Fault, injected
 import sweep
 from sweep import events
 from sweep.errors import StoreError, SweepError
-from sweep.grid.cells import MechanismSpec, Spec
+from sweep.grid.cells import MechanismSpec, Spec, WorkloadSpec
 from sweep.plan import tasks
 from sweep.plan.stored import of_store
 from sweep.runner.selection import selected
 from sweep.store import code
 from sweep.store.journal import Journal
+from sweep.store.ledger import Ledger
 from sweep.store.records import BoundRecord, Status
 from sweep.store.view import StoreView
 from sweep.worker import perform, solve
@@ -28,7 +29,7 @@ def states(dataset):
 
 def by_function(function, *mechanisms, arguments=None, limit=None):
     """Solves of one workload that a Python function returns, by several mechanisms."""
-    asked = Spec("entry-point", {"function": function, "arguments": arguments or {}})
+    asked = WorkloadSpec("entry-point", {"function": function, "arguments": arguments or {}})
     return tuple(
         tasks.Solve(
             f"s-{mechanism}",
@@ -75,7 +76,7 @@ def test_a_store_grows_and_does_not_shrink(client, small, tmp_path, records):
     grown = sweep.run(small("[8, 4, 2]"), tmp_path / "s", client)
     assert Counter(Counter(r.cell for r in records(tmp_path / "s")).values()) == {1: 6}
     assert states(grown) == {"ok": 6}
-    with pytest.raises(StoreError, match="holds 4 cells that experiment 'small' does not have"):
+    with pytest.raises(StoreError, match="holds 4 cells that experiment 'small' no longer has"):
         sweep.run(small("[2]"), tmp_path / "s", client)
     xr.testing.assert_identical(sweep.open(tmp_path / "s").load(), grown.load())
 
@@ -236,14 +237,16 @@ def test_conditions_speak_of_everything_that_a_cell_has(client, small, tmp_path)
     }
     with pytest.raises(SweepError, match="holds for no cell"):
         chosen("iterations > 0 or gap < -1")  # closed forms take none
-    with pytest.raises(SweepError, match=r"'epsilon_at_targets', which a cell has for every delta"):
+    with pytest.raises(
+        SweepError, match=r"'epsilon_at_targets', of which a cell has one value for every delta"
+    ):
         chosen("epsilon_at_targets < 1")
     with pytest.raises(SweepError, match="did you mean 'variance_ratio'"):
         chosen("variance_ration > 1")
 
 
 def test_several_groups_are_one_tree(client, tmp_path):
-    from sweep.experiment.schema import parse_experiment
+    from sweep.experiment.loading import parse_experiment
 
     two = parse_experiment(
         "reference: IP\nblocks:\n  - {workload: {name: prefix, d: 4}, mechanism: IP}\n"
@@ -267,7 +270,7 @@ def test_arrays_are_kept_on_request_and_loaded_lazily(client, small, tmp_path):
     np.testing.assert_allclose(kept.query_variances, [0.25, 0.5, 0.75, 1.0])
     np.testing.assert_allclose(kept.privacy_profile, 4.0)
     np.testing.assert_allclose(kept.covariance, 0.25 * np.eye(4))
-    with pytest.raises(StoreError, match="keeps no arrays"):
+    with pytest.raises(StoreError, match="has no arrays"):
         sweep.arrays(tmp_path / "s", "no such solve")
 
 
@@ -283,7 +286,7 @@ def test_noise_is_simulated_from_the_cell_alone(client, small, tmp_path):
 
 
 def test_cells_that_timed_out_get_longer_and_lose_nothing(client, tmp_path):
-    from sweep.experiment.schema import parse_experiment
+    from sweep.experiment.loading import parse_experiment
 
     text = (
         "reference: optimal\ntime_limit: 1.0e-6\n"
@@ -303,11 +306,11 @@ def test_cells_that_timed_out_get_longer_and_lose_nothing(client, tmp_path):
 def test_a_task_done_before_is_not_done_again(tmp_path, small):
     from sweep.grid.expansion import expand
     from sweep.plan import costs
-    from sweep.store import folder, journal
+    from sweep.store import folder
 
     place = folder.create(tmp_path / "s", "small")
     cells = tasks.distinct(expand(small())).values()
-    ledger = journal.Ledger()
+    ledger = Ledger()
     task = tasks.Task("r000001", tuple(tasks.solves(cells, ledger, costs.Costs())))
     here = StoreView(str(place.path), place.identity)
     first = perform.perform(task, here, {})
@@ -363,11 +366,11 @@ def test_parts_of_a_task_that_killed_its_workers_do_not_do_its_work_again(
 def test_a_worker_without_the_store_hands_its_records_over(tmp_path, small):
     from sweep.grid.expansion import expand
     from sweep.plan import costs
-    from sweep.store import folder, journal
+    from sweep.store import folder
 
     place = folder.create(tmp_path / "s", "small")
     cells = tasks.distinct(expand(small())).values()
-    items = tasks.bounds(cells, journal.Ledger(), costs.Costs())
+    items = tasks.bounds(cells, Ledger(), costs.Costs())
     done = perform.perform(tasks.Task("r1", tuple(items)), StoreView(str(place.path), "else"), {})
     assert not done.written
     assert all(isinstance(r, BoundRecord) and r.lower_bound > 1 for r in done.records)
@@ -377,11 +380,11 @@ def test_a_worker_without_the_store_hands_its_records_over(tmp_path, small):
 def test_arrays_that_cannot_be_kept_fail_their_cells_with_a_sentence(tmp_path, small):
     from sweep.grid.expansion import expand
     from sweep.plan import costs
-    from sweep.store import folder, journal
+    from sweep.store import folder
 
     place = folder.create(tmp_path / "s", "small")
     cells = tasks.distinct(expand(small())).values()
-    items = tasks.solves(cells, journal.Ledger(), costs.Costs())
+    items = tasks.solves(cells, Ledger(), costs.Costs())
     elsewhere = StoreView(str(place.path), "else", keep=("covariance",))
     done = perform.perform(tasks.Task("r1", tuple(items)), elsewhere, {})
     assert {record.status.label for record in done.records} == {"failed"}
@@ -390,11 +393,11 @@ def test_arrays_that_cannot_be_kept_fail_their_cells_with_a_sentence(tmp_path, s
 
 
 def test_a_workload_that_cannot_be_built_fails_its_cells_only(tmp_path):
-    nowhere = Spec("file", {"path": str(tmp_path / "gone.npy")})
+    nowhere = WorkloadSpec("file", {"path": str(tmp_path / "gone.npy")})
     uniform, ip = Spec("uniform", {"value": 1.0}), MechanismSpec("IP")
     lost = tasks.Solve("s1", "p1", "w1", nowhere, uniform, ip, (tasks.CellTask("c1"),))
     fine = tasks.Solve(
-        "s2", "p2", "w2", Spec("prefix", {"d": 4}), uniform, ip, (tasks.CellTask("c2"),)
+        "s2", "p2", "w2", WorkloadSpec("prefix", {"d": 4}), uniform, ip, (tasks.CellTask("c2"),)
     )
     bound = tasks.Bound("p1", "w1", nowhere, uniform)
     done = perform.perform(tasks.Task("t", (lost, fine, bound)), StoreView(str(tmp_path), ""), {})

@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 import sweep
 from sweep import events
 from sweep.cli import app
-from sweep.experiment.schema import parse_experiment
-from sweep.runner import dispatch, session
+from sweep.experiment.loading import parse_experiment
+from sweep.runner import dispatch
 from sweep.store.records import CellRecord, Status
 from sweep.worker.perform import TaskOutcome, perform
 
@@ -73,26 +73,23 @@ def forgetful(task, place, built):
 
 
 def test_results_that_were_not_asked_for_are_refused(client, tmp_path, records, monkeypatch):
-    monkeypatch.setattr(dispatch.worker, "perform", strangers)
+    monkeypatch.setattr(dispatch, "perform", strangers)
     dataset = sweep.run(many(4), tmp_path / "s", client)
     assert (dataset.status == Status.LOST).all()
-    assert set(dataset.error.values.ravel()) == {dispatch._NOT_ASKED}
+    (said,) = set(dataset.error.values.ravel())
+    assert said == "the cluster returned results of something else; run again to go on"
     assert "elsewhere" not in {record.cell for record in records(tmp_path / "s")}
 
 
-def test_a_run_that_leaves_cells_pending_is_not_all_well(client, tmp_path, monkeypatch):
-    work = session.Session.work
-    monkeypatch.setattr(
-        session.Session,
-        "work",
-        lambda self, cells, todo, given, spec: work(self, cells, todo, client, spec),
-    )
+def test_a_run_that_leaves_cells_pending_is_not_all_well(
+    tmp_path, monkeypatch, on_the_test_cluster
+):
     (tmp_path / "x.yaml").write_text(
         "reference: IP\nblocks: [{workload: {name: prefix, d: [2, 4]}, mechanism: IP}]\n"
     )
     monkeypatch.chdir(tmp_path)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(dispatch.worker, "perform", forgetful)
+        patch.setattr(dispatch, "perform", forgetful)
         ran = CliRunner().invoke(app, ["run", "x.yaml", "--store", "s"])
     assert ran.exit_code == 1, ran.output
     assert "2 cells are pending; 'sweep run' solves them" in ran.output

@@ -5,7 +5,8 @@ from functools import cache
 import pytest
 
 import solvers
-from sweep.experiment.schema import Experiment, experiments, load_experiment
+from sweep.experiment.loading import experiments, load_experiment
+from sweep.experiment.schema import Experiment
 from sweep.grid.cells import Grid
 from sweep.grid.expansion import expand
 
@@ -92,7 +93,7 @@ def test_no_mechanism_that_exists_is_left_out() -> None:
         for block in (one for one in experiment.blocks if one.where is None):
             for mechanism in block.mechanism:
                 if mechanism.name in solvers.all_mechanisms():
-                    assert mechanism.called in labels(grids[block.group])["mechanism"]
+                    assert mechanism.axis_label in labels(grids[block.group])["mechanism"]
 
 
 def test_cells_counted_by_hand() -> None:

@@ -1,16 +1,17 @@
 import errno
+import json
 
 import pytest
 import xarray as xr
 
 import sweep
 from sweep.errors import StoreError
-from sweep.store import folder as store
+from sweep.store import folder
 
 
 @pytest.fixture
 def fresh(tmp_path):
-    return store.create(tmp_path / "s", "mine")
+    return folder.create(tmp_path / "s", "mine")
 
 
 def write_number(number):
@@ -22,33 +23,53 @@ def value(found):
 
 
 def test_a_store_is_found_again(fresh):
-    assert store.create(fresh.path, "mine") == fresh
-    assert store.open_(fresh.path) == fresh
+    assert folder.create(fresh.path, "mine") == fresh
+    assert folder.open_(fresh.path) == fresh
 
 
 def test_a_store_of_another_experiment_is_refused(fresh):
     with pytest.raises(StoreError, match="was made by experiment 'mine', not by 'yours'"):
-        store.create(fresh.path, "yours")
+        folder.create(fresh.path, "yours")
 
 
 def test_a_folder_that_holds_something_else_is_refused_and_left_alone(tmp_path):
     (tmp_path / "thesis.tex").write_text("years of work")
     with pytest.raises(StoreError, match=r"holds 'thesis\.tex'"):
-        store.create(tmp_path, "mine")
+        folder.create(tmp_path, "mine")
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
 def test_a_file_is_no_folder(tmp_path):
     (tmp_path / "s").touch()
     with pytest.raises(StoreError, match="is a file"):
-        store.create(tmp_path / "s", "mine")
+        folder.create(tmp_path / "s", "mine")
     with pytest.raises(StoreError, match="a part of the path is a file"):
-        store.create(tmp_path / "s" / "below", "mine")
+        folder.create(tmp_path / "s" / "below", "mine")
 
 
 def test_what_is_no_store_is_not_opened(tmp_path):
-    with pytest.raises(StoreError, match="no store of a sweep"):
-        store.open_(tmp_path)
+    with pytest.raises(StoreError, match="is not a store"):
+        folder.open_(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("number", "reason"),
+    [
+        (1, "made by an earlier version .* axis 'mechanism' was called 'method'; use that version"),
+        (3, "has format 3, but this version reads format 2; use the version that made it"),
+    ],
+)
+def test_a_store_of_another_format_is_refused_with_what_to_do(fresh, number, reason):
+    description = fresh.path / "store.json"
+    description.write_text(json.dumps({**json.loads(description.read_text()), "format": number}))
+    for use in (
+        lambda: folder.open_(fresh.path),
+        lambda: folder.create(fresh.path, "mine"),
+        lambda: sweep.open(fresh.path),
+    ):
+        with pytest.raises(StoreError, match=f"{reason}.*--store") as refused:
+            use()
+        assert "\n" not in str(refused.value)
 
 
 def test_the_dataset_is_replaced_as_a_whole_and_one_old_version_stays(fresh):
@@ -81,9 +102,9 @@ def test_a_read_only_disk_is_one_sentence(tmp_path, monkeypatch):
     def refuse(*args, **kwargs):
         raise OSError(errno.EROFS, "Read-only file system")
 
-    monkeypatch.setattr(store.Path, "mkdir", refuse)
+    monkeypatch.setattr(folder.Path, "mkdir", refuse)
     with pytest.raises(StoreError, match="the file system is read-only"):
-        store.create(tmp_path / "s", "mine")
+        folder.create(tmp_path / "s", "mine")
 
 
 def test_two_drivers_do_not_share_a_store(fresh):

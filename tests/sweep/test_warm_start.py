@@ -5,11 +5,11 @@ import pytest
 
 import sweep
 from sweep.errors import ExperimentError
-from sweep.experiment.schema import parse_experiment
+from sweep.experiment.loading import parse_experiment
 from sweep.grid.expansion import expand
-from sweep.plan import tasks as graph
+from sweep.plan import tasks
 from sweep.plan.costs import Costs
-from sweep.store.journal import Ledger
+from sweep.store.ledger import Ledger
 
 COLD = """
 reference: optimal
@@ -35,10 +35,10 @@ def test_neighbours_begin_where_the_last_one_ended(client, tmp_path):
 
 
 def test_a_chain_is_one_task_in_its_order():
-    cells = graph.distinct(expand(parsed(WARM)))
-    solves = graph.solves(cells.values(), Ledger(), Costs(), "d")
-    tasks = graph.tasks(solves, "r1")
-    chained = [task for task in tasks if task.items[0].chain]
+    cells = tasks.distinct(expand(parsed(WARM)))
+    solves = tasks.solves(cells.values(), Ledger(), Costs(), "d")
+    planned = tasks.tasks(solves, "r1")
+    chained = [task for task in planned if task.items[0].chain]
     assert len(chained) == 1
     assert [item.workload.params["d"] for item in chained[0].items] == [32, 64, 128]
     assert {item.mechanism.name for item in chained[0].items} == {"optimal"}

@@ -259,7 +259,7 @@ def test_entry_points(tmp_path, monkeypatch):
         ("dynamics", {"A": [[1, 0]], "C": [[1, 0]], "T": 1}, "expected A square"),
         ("dynamics", {"A": [[1], [1, 0]], "C": [[1]], "T": 1}, "expected rows of one length"),
         ("average", {"n": 3, "weights": [1, 1, 1]}, "expected n weights that sum to 1"),
-        ("wdiscrete", {"d": 2, "m": 1, "probability": 0, "otherwise": 0}, "nothing is asked"),
+        ("wdiscrete", {"d": 2, "m": 1, "probability": 0, "otherwise": 0}, "has only zero entries"),
     ],
 )
 def test_bad_input_is_one_sentence(name, params, sentence):
@@ -274,11 +274,11 @@ def test_bad_input_is_one_sentence(name, params, sentence):
         (np.ones(3), "expected a matrix"),
         (np.ones((0, 3)), "at least one query"),
         ([], "at least one query"),
-        ([[1.0, 2.0], [3.0]], "is no matrix"),
+        ([[1.0, 2.0], [3.0]], "is not a matrix"),
         ([["a"]], "not real numbers"),
         (np.array([[1j]]), "not real numbers"),
         (sp.csr_array(np.array([[1j]])), "not real numbers"),
-        (np.zeros((2, 2)), "no entry other than zero"),
+        (np.zeros((2, 2)), "has only zero entries"),
         (np.array([[0.0, 1.0], [np.inf, 0.0]]), "row 1, column 0"),
         (sp.csr_array([[0.0, 1.0], [0.0, np.nan]]), "row 1, column 1"),
     ],

@@ -117,7 +117,7 @@ def test_targets_from_a_file(tmp_path, ranges):
     with pytest.raises(TargetsError, match=r"target nan to query 0"):
         targets.make("file", ranges, path=path)
     np.save(path, np.array(["x"] * 1000))
-    with pytest.raises(TargetsError, match="no array of real numbers"):
+    with pytest.raises(TargetsError, match="is not an array of real numbers"):
         targets.make("file", ranges, path=path)
     with pytest.raises(TargetsError, match="cannot be read"):
         targets.make("file", ranges, path=str(tmp_path / "missing.npy"))
@@ -171,5 +171,5 @@ def test_bad_rules_are_refused(rule, params, sentence):
 
 
 def test_rules_by_group_need_groups():
-    with pytest.raises(TargetsError, match="goes by groups of queries, and workload 'prefix' has"):
+    with pytest.raises(TargetsError, match="needs groups of queries, and workload 'prefix' has"):
         targets.make("sequential", make("prefix", d=4))

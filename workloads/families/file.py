@@ -39,7 +39,7 @@ def _sparse(path: str) -> sp.csr_array:
         return sp.csr_array(sp.load_npz(Path(path).expanduser()))
     except (OSError, ValueError, KeyError) as error:
         raise WorkloadError(
-            f"workload 'file': {path!r} holds no readable sparse matrix ({error}); write it with "
+            f"workload 'file': {path!r} has no readable sparse matrix ({error}); write it with "
             "scipy.sparse.save_npz"
         ) from error
 
@@ -54,7 +54,7 @@ def _member(path: str, content: np.lib.npyio.NpzFile, array: str | None) -> NDAr
     chosen = names[0] if array is None else array
     if chosen not in names:
         raise WorkloadError(
-            f"workload 'file': {path!r} holds no array {chosen!r}; {nearest(chosen, names)}"
+            f"workload 'file': {path!r} has no array {chosen!r}; {nearest(chosen, names)}"
         )
     try:
         member: NDArray[np.generic] = content[chosen]

@@ -1,7 +1,7 @@
-"""Query matrices as operators: what a solver may ask of W without holding W.
+"""Query matrices as operators, which solvers can use without having W in memory.
 
-Every operator answers the same questions (`QueryOperator`). `Explicit` holds the matrix;
-`Cumulative`, `Kronecker` and `Marginals` know it by its structure; `Scaled` multiplies the
+All operators share one interface (`QueryOperator`). `Explicit` holds the matrix itself;
+`Cumulative`, `Kronecker` and `Marginals` compute with its structure; `Scaled` multiplies the
 queries of any of them by numbers.
 """
 

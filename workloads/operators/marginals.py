@@ -1,4 +1,4 @@
-"""Marginals of a domain of any size, known by their attributes alone."""
+"""Marginals of a domain of any size, described by their attributes alone."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,8 +20,8 @@ class Marginals:
     """All counts of some marginals: one query for each cell of each marginal, in C order.
 
     The domain is the product of the attributes; cells are numbered in C order, the last
-    attribute fastest. Sizes may be beyond any array (10^100 cells): the facts below are
-    Python ints, and whatever would need an array of such a size raises `WorkloadError`.
+    attribute fastest. Sizes may exceed those of any array (10^100 cells): the properties
+    below are Python ints, and methods that would need such an array raise `WorkloadError`.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""The questions that every query operator answers, and the size that none exceeds."""
+"""The interface of all query operators, and the limit on the size of arrays."""
 
 from typing import Protocol, runtime_checkable
 
@@ -70,9 +70,9 @@ def refuse_above_limit(entries: int, what: str, advice: str) -> None:
     entries : int
         Number of entries, 8 bytes each.
     what : str
-        What would be held, for the message: "a dense 10 x 20 matrix".
+        The array, for the message: "a dense 10 x 20 matrix".
     advice : str
-        What to do instead.
+        The end of the message: what to do instead.
 
     Raises
     ------
@@ -87,6 +87,6 @@ def refuse_above_limit(entries: int, what: str, advice: str) -> None:
 
 
 def _gibibytes(size: int) -> str:
-    """``size`` in GiB; a power of ten where it is beyond any float."""
+    """``size`` in GiB; a power of ten if it is too large for a float."""
     whole = size // 2**30
     return f"{size / 2**30:.3g}" if whole < 10**15 else f"about 10^{len(str(whole)) - 1}"

@@ -1,0 +1,162 @@
+"""Experiments loaded from YAML, and errors of form turned into sentences with line and key."""
+
+import re
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from sweep.errors import ExperimentError
+from sweep.experiment.blocks import Block
+from sweep.experiment.canonical import digest
+from sweep.experiment.document import Document, KeyPath, read
+from sweep.experiment.files import text_of
+from sweep.experiment.overrides import Settings, apply
+from sweep.experiment.published import Claim, PublishedTable
+from sweep.experiment.schema import DERIVED, Experiment
+from workloads.parameters import nearest
+
+_SHIPPED = "sweep.experiments"
+
+
+def load_experiment(name_or_path: str | Path, overrides: Settings = ()) -> Experiment:
+    """Load an experiment that ships with this project, or a YAML file, and check its form.
+
+    Parameters
+    ----------
+    name_or_path : str or pathlib.Path
+        A name of `experiments`, or the path of a YAML file.
+    overrides : sequence of str or mapping
+        Changes, as on the command line: ``["d=64,128", "replicates=3"]`` or
+        ``{"d": [64, 128]}``; see `sweep.experiment.overrides.apply`.
+
+    Returns
+    -------
+    Experiment
+
+    Raises
+    ------
+    ExperimentError
+        If there is no such experiment, or it is not valid; with file, line and key.
+    """
+    file, text = _find(name_or_path)
+    return parse_experiment(text, file, overrides)
+
+
+def parse_experiment(text: str, file: str, overrides: Settings = ()) -> Experiment:
+    """An experiment from its YAML text; ``file`` is its name in error messages.
+
+    Raises
+    ------
+    ExperimentError
+        If it is not valid; with file, line and key.
+    """
+    written = read(text, file)
+    document = apply(written, overrides) if overrides else written
+    content = document.plain()
+    for key in content:
+        if key not in _FILE_KEYS:
+            raise document.origin.error((key,), f"no such key; {nearest(key, _FILE_KEYS)}")
+    named = {"name": Path(file).stem, **content}
+    try:
+        return Experiment(
+            **named,
+            text=document.text() if overrides else text,
+            digest=digest(named),
+            origin=document.origin,
+        )
+    except ValidationError as error:
+        raise _explained(error, document) from error
+
+
+def experiments() -> Mapping[str, str]:
+    """The titles of the experiments that ship, by name."""
+    files = [file for file in resources.files(_SHIPPED).iterdir() if file.name.endswith(".yaml")]
+    titles = {file.name.removesuffix(".yaml"): _title(file.read_text("utf-8")) for file in files}
+    return MappingProxyType(dict(sorted(titles.items(), key=lambda item: _natural(item[0]))))
+
+
+def _title(text: str) -> str:
+    line = next((line for line in text.splitlines() if line.startswith("title:")), "title: ''")
+    return str(read(line, "title").tree["title"])
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """A sort key that puts table9 before table10."""
+    parts = re.split(r"(\d+)", name)
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
+
+
+def _find(name_or_path: str | Path) -> tuple[str, str]:
+    try:
+        shipped = resources.files(_SHIPPED) / f"{name_or_path}.yaml"
+        if str(name_or_path) == Path(name_or_path).name and shipped.is_file():
+            return f"{name_or_path}.yaml", shipped.read_text("utf-8")
+        return str(name_or_path), text_of(Path(name_or_path))
+    except FileNotFoundError as error:
+        raise ExperimentError(
+            f"no experiment {str(name_or_path)!r}: neither a file nor one that ships; "
+            f"{nearest(str(name_or_path), experiments())}"
+        ) from error
+    except (OSError, ValueError, RuntimeError) as error:
+        not_text = isinstance(error, UnicodeDecodeError)
+        reason = "not UTF-8 text" if not_text else getattr(error, "strerror", None) or error
+        raise ExperimentError(
+            f"experiment file {str(name_or_path)!r} cannot be read ({reason}); give the path "
+            "of a YAML file"
+        ) from error
+
+
+_FILE_KEYS = tuple(name for name in Experiment.model_fields if name not in DERIVED)
+
+
+def _keys(path: KeyPath) -> tuple[str, ...]:
+    """The keys that are valid in the mapping in which ``path`` ends."""
+    models: Mapping[object, type[BaseModel]] = {
+        "blocks": Block,
+        "published": PublishedTable,
+        "claims": Claim,
+    }
+    model = models.get(path[0])
+    fields = model.model_fields if model else {}
+    return tuple(field.alias or name for name, field in fields.items())
+
+
+def _explained(error: ValidationError, document: Document) -> ExperimentError:
+    """The first of pydantic's errors, as a sentence with file, line and key."""
+    found = error.errors(include_url=False)
+    first = next((one for one in found if one["type"] == "extra_forbidden"), found[0])
+    path = _real(first["loc"], document.plain())
+    said = first["msg"].removeprefix("Value error, ")
+    match first["type"]:
+        case "extra_forbidden":
+            message = f"no such key; {nearest(str(path[-1]), _keys(path))}"
+        case "missing":
+            message = f"needs {first['loc'][-1]!r}"
+        case "value_error":
+            message = said
+        case "too_short":
+            message = "is empty; expected at least one"
+        case "string_pattern_mismatch":
+            expected = "letters, digits, '.', '_' and '-'"
+            message = f"{first['input']!r} is not a valid name; expected {expected}"
+        case _:
+            message = f"{said[0].lower()}{said[1:]}, not {first['input']!r}".replace(
+                "input should be", "should be"
+            )
+    return document.origin.error(path, message)
+
+
+def _real(loc: Sequence[str | int], content: Any) -> KeyPath:
+    """The part of a pydantic location that consists of keys and indices of the file."""
+    path: list[str | int] = []
+    for part in loc:
+        at_key = isinstance(content, dict) and part in content
+        at_index = isinstance(content, list) and isinstance(part, int) and part < len(content)
+        if at_key or at_index:
+            content = content[part]
+            path.append(part)
+    return tuple(path)
