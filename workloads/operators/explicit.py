@@ -1,4 +1,4 @@
-"""A query matrix, written out."""
+"""A query matrix in memory."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from workloads.operators.protocol import Array, Indices, Matrix, refuse_above_li
 
 @dataclass(frozen=True, eq=False)
 class Explicit:
-    """A matrix that is written out: dense (float64, C order) or CSR."""
+    """A matrix in memory: dense (float64, C order) or CSR."""
 
     array: Matrix
 
