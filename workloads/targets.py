@@ -236,20 +236,20 @@ def _total(workload: Workload | QueryGraph, /, *, k: float, others: float = 1.0)
 def _file(workload: Workload | QueryGraph, /, *, path: FilePath) -> Array:
     count = _target_count(workload)
     try:
-        values = load(path)
+        held = load(path)
     except (OSError, ValueError, EOFError, RuntimeError, zipfile.BadZipFile) as error:
         raise TargetsError(
             f"targets file {path!r} cannot be read ({reading_trouble(error)}); expected a .npy "
             "file that numpy.save wrote"
         ) from error
-    if not isinstance(values, np.ndarray) or values.dtype.kind not in "iuf":
+    if not isinstance(held, np.ndarray) or held.dtype.kind not in "iuf":
         raise TargetsError(f"targets file {path!r} is not an array of real numbers")
-    if values.shape != (count,):
+    if held.shape != (count,):
         raise TargetsError(
-            f"targets file {path!r} has shape {values.shape}; workload {workload.name!r} needs one "
+            f"targets file {path!r} has shape {held.shape}; workload {workload.name!r} needs one "
             f"variance bound for each query, shape ({count},)"
         )
-    return values.astype(np.float64)
+    return held.astype(np.float64)
 
 
 def _spread(workload: Workload, values: Array) -> Array:

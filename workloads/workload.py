@@ -179,37 +179,37 @@ def from_matrix(matrix: ArrayLike | sp.sparray | sp.spmatrix, name: str = "matri
             f"workload {name!r}: entries of type {array.dtype} are not real numbers; "
             "give an array of integers or floats"
         )
-    frozen: Matrix
+    held: Matrix
     values: Array
     if sp.issparse(array):
-        frozen, values = _as_csr(array)
+        held, values = _as_csr(array)
     else:
-        frozen = np.array(array, dtype=np.float64, order="C")
-        values = frozen.ravel()
-        frozen.flags.writeable = False
-    if frozen.ndim != 2 or 0 in frozen.shape:
+        held = np.array(array, dtype=np.float64, order="C")
+        values = held.ravel()
+        held.flags.writeable = False
+    if held.ndim != 2 or 0 in held.shape:
         raise WorkloadError(
-            f"workload {name!r} has shape {frozen.shape}; expected a matrix with at least one "
+            f"workload {name!r} has shape {held.shape}; expected a matrix with at least one "
             "query (row) and one domain cell (column)"
         )
     if not np.all(np.isfinite(values)):
-        row, column = _first_bad_entry(frozen)
+        row, column = _first_bad_entry(held)
         raise WorkloadError(
             f"workload {name!r} has a NaN or infinite entry at row {row}, column {column} "
             "(counted from 0); every entry must be finite"
         )
     if not np.any(values):
         raise WorkloadError(f"workload {name!r} has only zero entries: it asks nothing")
-    return Workload(name, Explicit(frozen))
+    return Workload(name, Explicit(held))
 
 
 def _as_csr(matrix: Any) -> tuple[sp.csr_array, Array]:
     """A frozen copy of the matrix as CSR without duplicate entries, and its values."""
-    frozen = sp.csr_array(matrix, dtype=np.float64, copy=True)
-    frozen.sum_duplicates()
-    for part in (frozen.data, frozen.indices, frozen.indptr):
+    held = sp.csr_array(matrix, dtype=np.float64, copy=True)
+    held.sum_duplicates()
+    for part in (held.data, held.indices, held.indptr):
         part.flags.writeable = False
-    return frozen, frozen.data
+    return held, held.data
 
 
 def _as_array(matrix: Any, name: str) -> NDArray[Any]:
@@ -219,10 +219,10 @@ def _as_array(matrix: Any, name: str) -> NDArray[Any]:
         raise WorkloadError(f"workload {name!r} is not a matrix: {error}") from error
 
 
-def _first_bad_entry(frozen: Matrix) -> tuple[int, int]:
-    if sp.issparse(frozen):
-        entries = sp.coo_array(frozen)
+def _first_bad_entry(held: Matrix) -> tuple[int, int]:
+    if sp.issparse(held):
+        entries = sp.coo_array(held)
         at = int(np.flatnonzero(~np.isfinite(entries.data))[0])
         return int(entries.coords[0][at]), int(entries.coords[1][at])
-    row, column = np.argwhere(~np.isfinite(frozen))[0]
+    row, column = np.argwhere(~np.isfinite(held))[0]
     return int(row), int(column)

@@ -1,6 +1,7 @@
 """A cluster of two processes for all tests of the sweep, and small experiments."""
 
-from contextlib import ExitStack
+import os
+from contextlib import ExitStack, suppress
 
 import dask
 import pytest
@@ -33,11 +34,13 @@ class Pair:
         self._open.close()
 
     def _whole(self):
-        try:
-            self._client.wait_for_workers(2, timeout=3)
-        except TimeoutError:
-            return False
-        return True
+        """Whether both workers are there and answer: one that was just killed may be listed."""
+        for _ in range(5):
+            with suppress(TimeoutError, OSError):
+                self._client.wait_for_workers(2, timeout=3)
+                if len(self._client.run(os.getpid)) == 2:
+                    return True
+        return False
 
 
 @pytest.fixture(scope="session")
