@@ -1,6 +1,5 @@
 """Expansion: hand-counted grids, shared solves, and identities that depend on content alone."""
 
-import json
 import random
 from collections.abc import Sequence
 from typing import Any
@@ -8,21 +7,16 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from written import block, experiment
 
 import solvers
 import workloads
-from sweep.experiment.loading import parse_experiment
 from sweep.grid.cells import Cell, Grid
 from sweep.grid.expansion import expand
 
 
-def block(workload: Any, mechanism: Any, **others: Any) -> dict[str, Any]:
-    return {"workload": workload, "mechanism": mechanism, **others}
-
-
 def grids(*blocks: dict[str, Any], **others: Any) -> tuple[Grid, ...]:
-    content = {"reference": "IP", "blocks": list(blocks), **others}
-    return expand(parse_experiment(json.dumps(content), "x.yaml"))
+    return expand(experiment(*blocks, **others))
 
 
 def grid(*blocks: dict[str, Any], **others: Any) -> Grid:
