@@ -93,7 +93,7 @@ def bind(
 
 
 def describe(expected: Any) -> str:
-    """What a type asks for, in words: "a list of whole numbers"."""
+    """The values that a type admits, in words: "a list of whole numbers"."""
     if expected in _PLAIN:
         return _PLAIN[expected][1]
     origin, inner = typing.get_origin(expected), typing.get_args(expected)

@@ -114,7 +114,7 @@ def _by_linear_programming(matrix: Array, vector: Array, sizes: Ends) -> Array |
 
 
 def _cleaned(y: Array, accuracy: float) -> Array:
-    """What is negative by its relative accuracy only, set to zero."""
+    """The vector with entries that are negative only within its accuracy set to zero."""
     rounding = (y < 0) & (y > -accuracy * np.abs(y).max())
     cleaned: Array = np.where(rounding, 0.0, y)
     return cleaned

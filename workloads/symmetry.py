@@ -52,7 +52,7 @@ class Classes:
 def classes(phi: Array, prior: Array) -> Classes:
     """The coarsest such partition that the prior is constant on, by colour refinement.
 
-    O(n²) for each round. Where rounding is in doubt every answer is a class of its own.
+    O(n²) for each round. If rounding leaves doubts, every answer becomes its own class.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """Variance targets: the rules that give every query of a workload its bound.
 
-A rule makes an array of shape (m,), or of shape (number of groups,) for a workload whose
-queries are too many to list (``Workload.listed`` is false). Random rules draw from a stream
-of their own, apart from the workload's even at the same seed.
+A rule makes an array of shape (m,), or of shape (number of groups,) for a workload with too
+many queries to list (``Workload.listed`` is false). Random rules draw from a separate stream,
+different from the workload's even at the same seed.
 """
 
 import inspect

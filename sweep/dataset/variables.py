@@ -35,7 +35,7 @@ MEANINGS: Mapping[str, tuple[str, str]] = {
     "status": ("state of the cell", "1"),
     "host": ("machine that solved the cell", "1"),
     "started": ("when the solve started", ""),
-    "attempt": ("which try it was; tries lost with their worker do not count", "1"),
+    "attempt": ("number of the attempt; attempts lost with their worker do not count", "1"),
     "error": ("last line of the error", "1"),
     "code": ("hash of the code that solved the cell", "1"),
     "cell": ("identity of the cell", "1"),

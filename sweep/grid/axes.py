@@ -67,7 +67,7 @@ class BlockAxis:
 
 @dataclass(frozen=True)
 class BlockAxes:
-    """What a block says, its axes not yet multiplied out.
+    """The content of a block, before its axes are multiplied out.
 
     Attributes
     ----------

@@ -30,7 +30,7 @@ _START_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run would do.
+    """The work of a run, its expected duration and memory.
 
     Attributes
     ----------

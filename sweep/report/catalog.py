@@ -66,7 +66,7 @@ def catalog(listings: Sequence[Listing] = LISTINGS) -> Mapping[Listing, tuple[En
     Parameters
     ----------
     listings : sequence of {"experiments", "workloads", "targets", "mechanisms"}
-        What to list.
+        The listings to make.
 
     Returns
     -------
@@ -91,7 +91,13 @@ def _targets() -> tuple[Entry, ...]:
 
 def _mechanisms() -> tuple[Entry, ...]:
     return tuple(
-        Entry(m.name, m.summary, m.source, _parameters(m.options), tuple(m.presets))
+        Entry(
+            name=m.name,
+            summary=m.summary,
+            source=m.source,
+            params=_parameters(m.options),
+            presets=tuple(m.presets),
+        )
         for m in solvers.all_mechanisms().values()
     )
 

@@ -18,7 +18,7 @@ from sweep.experiment.files import text_of
 
 PATIENCE = 600.0
 ALLOWED_FAILURES = 1
-"""How many workers may die of a task, besides the first, before Dask gives the task up."""
+"""Dask's ``allowed-failures``: it gives a task up once more workers than this have died of it."""
 CONNECT_SECONDS = 20.0
 _TALKATIVE = ("distributed", "tornado.application", "asyncio")
 _START_HINT = (

@@ -263,7 +263,13 @@ def _now(folder: Path) -> float:
 
 def _ourselves() -> _Holder:
     number = os.getpid()
-    return _Holder(_machine(), number, _began(number), socket.gethostname(), uuid.uuid4().hex)
+    return _Holder(
+        machine=_machine(),
+        process=number,
+        began=_began(number),
+        host=socket.gethostname(),
+        nonce=uuid.uuid4().hex,
+    )
 
 
 def _machine() -> str:

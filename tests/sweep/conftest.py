@@ -6,7 +6,9 @@ from contextlib import ExitStack, suppress
 import dask
 import pytest
 from distributed import Client, LocalCluster
+from typer.testing import CliRunner
 
+from sweep.cli import app
 from sweep.experiment.loading import parse_experiment
 from sweep.runner import clusters, session
 from sweep.store import journal
@@ -54,6 +56,12 @@ def pair():
 @pytest.fixture
 def client(pair):
     return pair.client()
+
+
+@pytest.fixture
+def command():
+    """Calls the command line in this process."""
+    return lambda *words: CliRunner().invoke(app, list(map(str, words)), prog_name="sweep")
 
 
 @pytest.fixture

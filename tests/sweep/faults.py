@@ -122,3 +122,20 @@ def injected(client, folder: Path, *faults: Fault, grace_s: float | None = None)
         yield
     finally:
         client.unregister_worker_plugin("faults")
+
+
+def search_path() -> str:
+    """The PYTHONPATH with which other processes find this module."""
+    here = str(Path(__file__).resolve().parent)
+    return os.pathsep.join([here, *filter(None, [os.environ.get("PYTHONPATH")])])
+
+
+def slow_workers(folder: Path, seconds: float) -> Path:
+    """A file that Dask workers preload to take that much longer for each solve of IP."""
+    path = folder / "slower.py"
+    path.write_text(
+        "from pathlib import Path\n"
+        "from faults import Fault, install\n"
+        f"install(Path({str(folder)!r}), [Fault('sleep', 'IP', seconds={seconds})])\n"
+    )
+    return path

@@ -4,10 +4,8 @@ import json
 import sys
 
 import pytest
-from typer.testing import CliRunner
 
 import sweep
-from sweep import cli
 from sweep.errors import ExperimentError
 from sweep.experiment import files
 from sweep.experiment.loading import parse_experiment
@@ -41,12 +39,8 @@ def experiment(tmp_path, trace):
     return parse_experiment(text, "theirs.yaml")
 
 
-def command(*words):
-    return CliRunner().invoke(cli.app, list(words), prog_name="sweep")
-
-
 @pytest.mark.parametrize("words", [("plan", "theirs.yaml"), ("run", "theirs.yaml")])
-def test_no_function_runs_unasked(trace, experiment, words):
+def test_no_function_runs_unasked(trace, experiment, words, command):
     found = command(*words)
     assert found.exit_code == 2
     assert "theirs.yaml, line 1, blocks[0].workload.function: workload 'entry-point' calls " in (
@@ -57,13 +51,13 @@ def test_no_function_runs_unasked(trace, experiment, words):
     assert not trace.exists()
 
 
-def test_a_function_in_a_setting_runs_as_little(trace, experiment):
+def test_a_function_in_a_setting_runs_as_little(trace, experiment, command):
     found = command("plan", "theirs.yaml", "--set", "function=subprocess:check_output")
     assert found.exit_code == 2
     assert "workload 'entry-point' calls subprocess:check_output" in found.output
 
 
-def test_a_plan_calls_it_if_asked(trace, experiment):
+def test_a_plan_calls_it_if_asked(trace, experiment, command):
     found = command("plan", "theirs.yaml", "--allow-code")
     assert found.exit_code == 0, found.output
     assert trace.read_text().split() == ["__init__", "inner"]
@@ -77,7 +71,7 @@ def test_python_callers_ask_too(trace, experiment, tmp_path):
     assert not (tmp_path / "s").exists()
 
 
-def test_status_and_show_never_run_it(trace, experiment, tmp_path, client, monkeypatch):
+def test_status_and_show_never_run_it(trace, experiment, tmp_path, client, monkeypatch, command):
     client.run(lambda folder: sys.path.append(folder), str(tmp_path))
     monkeypatch.syspath_prepend(tmp_path)
     store = tmp_path / "s"

@@ -1,9 +1,7 @@
 import re
 
 import pytest
-from typer.testing import CliRunner
 
-from sweep.cli import app
 from sweep.experiment.loading import experiments
 from sweep.runner import commands
 from sweep.store import folder
@@ -12,10 +10,10 @@ HELP = ("--help", "list --help", "plan --help", "run --help", "rerun --help", "s
 
 
 @pytest.fixture
-def sweep_command(tmp_path, monkeypatch):
+def sweep_command(tmp_path, monkeypatch, command):
     """Calls the command line in an empty folder."""
     monkeypatch.chdir(tmp_path)
-    return lambda *words: CliRunner().invoke(app, list(words), prog_name="sweep")
+    return command
 
 
 @pytest.fixture

@@ -10,13 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from distributed import Client, LocalCluster
-from typer.testing import CliRunner
 
 import solvers
 import sweep
 import workloads
 from sweep import events
-from sweep.cli import app
 from sweep.errors import ClusterError
 from sweep.grid.cells import MechanismSpec, Spec, WorkloadSpec
 from sweep.plan import tasks
@@ -139,11 +137,8 @@ def test_results_of_other_code_serve_no_other_cell(client, small, tmp_path):
 
 
 def test_the_command_says_how_many_and_solves_them(
-    client, small, tmp_path, monkeypatch, on_the_test_cluster
+    client, small, tmp_path, monkeypatch, command, on_the_test_cluster
 ):
-    def command(*words):
-        return CliRunner().invoke(app, list(words))
-
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
     Path("small.yaml").write_text(small().text)

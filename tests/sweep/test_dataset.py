@@ -18,7 +18,15 @@ UNIFORM = Spec("uniform", {"value": 1.0})
 def cell(mechanism, d, replicate=0):
     spec = MechanismSpec(mechanism)
     coords = {"d": d, "replicate": replicate, "mechanism": mechanism}
-    return Cell("g", coords, WorkloadSpec("prefix", {"d": d}), UNIFORM, spec, spec, replicate)
+    return Cell(
+        group="g",
+        coords=coords,
+        workload=WorkloadSpec("prefix", {"d": d}),
+        targets=UNIFORM,
+        mechanism=spec,
+        solved_mechanism=spec,
+        replicate=replicate,
+    )
 
 
 def grid(*cells, scalars=None, group="g"):
@@ -132,7 +140,7 @@ def test_budgets_are_those_of_the_privacy_module(cells):
     found = derived(grid(one), ok(one, 2.0, 1.0), epsilon=(0.5, 2.0)).squeeze()
     for delta in (1e-5, 1e-9):
         least = float(found.epsilon_at_targets.sel(delta=delta))
-        # the exact condition of solvers.privacy holds with equality at the least epsilon
+        # the condition on delta holds with equality at the least epsilon
         assert privacy.delta(math.sqrt(2.0), least) == pytest.approx(delta, rel=1e-8)
         for epsilon in (0.5, 2.0):
             ratio = float(found.variance_ratio_at_budget.sel(epsilon=epsilon, delta=delta))

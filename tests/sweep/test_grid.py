@@ -1,6 +1,5 @@
 """Expansion: hand-counted grids, shared solves, and identities that depend on content alone."""
 
-import json
 import random
 from collections.abc import Sequence
 from typing import Any
@@ -8,21 +7,16 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from written import block, experiment
 
 import solvers
 import workloads
-from sweep.experiment.loading import parse_experiment
 from sweep.grid.cells import Cell, Grid
 from sweep.grid.expansion import expand
 
 
-def block(workload: Any, mechanism: Any, **others: Any) -> dict[str, Any]:
-    return {"workload": workload, "mechanism": mechanism, **others}
-
-
 def grids(*blocks: dict[str, Any], **others: Any) -> tuple[Grid, ...]:
-    content = {"reference": "IP", "blocks": list(blocks), **others}
-    return expand(parse_experiment(json.dumps(content), "x.yaml"))
+    return expand(experiment(*blocks, **others))
 
 
 def grid(*blocks: dict[str, Any], **others: Any) -> Grid:
@@ -345,3 +339,17 @@ def test_simulations_are_part_of_the_identity_and_not_of_the_solve() -> None:
     )
     assert plain.id != simulated.id
     assert plain.solve_key == simulated.solve_key
+
+
+def test_ids_are_those_that_stores_of_this_format_hold() -> None:
+    """Computed before the kind of a workload stood on its spec: stores must stay readable."""
+    matrices, graphs = grids(
+        block({"name": "prefix", "d": 4}, ["IP", "GM"]),
+        block({"name": "counting", "n": 3}, {"name": "geometric", "epsilon": 0.5}),
+    )
+    assert {cell.mechanism.name: cell.id for cell in (*matrices.cells, *graphs.cells)} == {
+        "IP": "a65e50493be12246dca6",
+        "GM": "e36e788b56f6840c5e4a",
+        "geometric": "8d675967b3b13b31e59a",
+    }
+    assert [grid.cells[0].workload.kind for grid in (matrices, graphs)] == ["matrix", "graph"]

@@ -8,10 +8,8 @@ import time
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import workloads
-from sweep.cli import app
 from sweep.errors import ClusterError, ExperimentError, SweepError
 from sweep.experiment.loading import load_experiment, parse_experiment
 from sweep.grid import union
@@ -206,7 +204,7 @@ def test_a_command_ends_at_once_and_small(tmp_path, text):
 ESCAPES = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e"
 
 
-def test_what_is_shown_commands_no_terminal(tmp_path, monkeypatch, on_the_test_cluster):
+def test_what_is_shown_commands_no_terminal(tmp_path, monkeypatch, command, on_the_test_cluster):
     monkeypatch.chdir(tmp_path)
     text = SOUND.replace("[IP]", '[{name: IP, label: "I\\e[2J\\x9bP\\u202E"}, geometric]')
     text += '    group: "g\\e]0;owned\\a"\n'
@@ -221,10 +219,10 @@ def test_what_is_shown_commands_no_terminal(tmp_path, monkeypatch, on_the_test_c
         (("rerun", "results/x", "--where", ESCAPES), 2),
         (("--debug", "rerun", "results/x", "--where", ESCAPES), 2),
     ):
-        found = CliRunner().invoke(app, list(words), prog_name="sweep")
+        found = command(*words)
         assert found.exit_code == code, found.output
         assert not set(found.output) & set(ESCAPES) - set("owned]0;[2J31m"), words
-    assert r"I\x1b[2J\x9bP\u202e" in CliRunner().invoke(app, ["show", "results/x"]).output
+    assert r"I\x1b[2J\x9bP\u202e" in command("show", "results/x").output
 
 
 def test_escapes_are_written_out_and_the_rest_is_left():

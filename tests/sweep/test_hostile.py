@@ -1,15 +1,14 @@
 """What users do to a sweep without meaning it: each is one sentence, or simply works."""
 
-import json
 import sys
 
 import numpy as np
 import pytest
+from written import experiment, prefix
 
 import sweep
 import workloads
 from sweep.errors import ExperimentError, StoreError, SweepError
-from sweep.experiment.loading import parse_experiment
 from sweep.grid.conditions import parse
 from sweep.grid.expansion import expand
 from sweep.plan import dry_run
@@ -19,14 +18,6 @@ from sweep.runner.selection import selected
 from sweep.store.journal import Journal
 from sweep.store.records import Status
 from workloads import TargetsError, WorkloadError
-
-
-def experiment(*blocks, **others):
-    return parse_experiment(json.dumps({"reference": "IP", "blocks": blocks, **others}), "x.yaml")
-
-
-def prefix(d, mechanism, **others):
-    return {"workload": {"name": "prefix", "d": d}, "mechanism": mechanism, **others}
 
 
 def test_a_reference_that_timed_out_is_no_measure(client, tmp_path):

@@ -7,17 +7,16 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from pathlib import Path
 
 import pytest
 import xarray as xr
+from faults import search_path, slow_workers
 
 import sweep
 from sweep import events
 from sweep.runner import clusters
 from sweep.store.records import Status
 
-HERE = Path(__file__).resolve().parent
 REPLICATES = 300
 OPTIONS = ("--store", "s", "--cluster", "cluster.yaml")
 
@@ -39,11 +38,6 @@ kwargs:
   silence_logs: 50
   preload: [{preload}]
 """
-SLOWER = """
-from pathlib import Path
-from faults import Fault, install
-install(Path({folder!r}), [Fault("sleep", "IP", seconds=0.02)])
-"""
 
 
 AS_IN_A_TERMINAL = """
@@ -55,19 +49,14 @@ if __name__ == "__main__":
 """
 
 
-def search_path():
-    """Where other processes find `faults`."""
-    return os.pathsep.join([str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])])
-
-
 @pytest.fixture
 def command(tmp_path):
     """Starts ``sweep run`` on 300 cells that take 20 ms each, in its own process group.
 
     A background shell has its children ignore SIGINT, which they hand on; a terminal does not.
     """
-    (tmp_path / "slower.py").write_text(SLOWER.format(folder=str(tmp_path)))
-    (tmp_path / "cluster.yaml").write_text(CLUSTER.format(preload=tmp_path / "slower.py"))
+    preload = slow_workers(tmp_path, 0.02)
+    (tmp_path / "cluster.yaml").write_text(CLUSTER.format(preload=preload))
     (tmp_path / "many.yaml").write_text(EXPERIMENT)
     started = []
 

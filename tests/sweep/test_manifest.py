@@ -2,10 +2,8 @@
 
 import pytest
 import xarray as xr
-from typer.testing import CliRunner
 
 import sweep
-from sweep.cli import app
 from sweep.errors import StoreError
 from sweep.runner import status
 
@@ -25,11 +23,6 @@ DAMAGES = [
     (cut, "bytes instead of"),
     (flip, "has changed since it was written"),
 ]
-
-
-@pytest.fixture
-def command():
-    return lambda *words: CliRunner().invoke(app, [str(word) for word in words])
 
 
 @pytest.mark.parametrize(("harm", "said"), DAMAGES)

@@ -9,11 +9,9 @@ from threading import Barrier
 import pytest
 from distributed import Client
 from faults import Fault, injected
-from typer.testing import CliRunner
 
 import sweep
 from sweep import events
-from sweep.cli import app
 from sweep.experiment.loading import parse_experiment
 from sweep.runner import dispatch
 from sweep.store.records import CellRecord, Status
@@ -82,7 +80,7 @@ def test_results_that_were_not_asked_for_are_refused(client, tmp_path, records, 
 
 
 def test_a_run_that_leaves_cells_pending_is_not_all_well(
-    tmp_path, monkeypatch, on_the_test_cluster
+    tmp_path, monkeypatch, command, on_the_test_cluster
 ):
     (tmp_path / "x.yaml").write_text(
         "reference: IP\nblocks: [{workload: {name: prefix, d: [2, 4]}, mechanism: IP}]\n"
@@ -90,7 +88,7 @@ def test_a_run_that_leaves_cells_pending_is_not_all_well(
     monkeypatch.chdir(tmp_path)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(dispatch, "perform", forgetful)
-        ran = CliRunner().invoke(app, ["run", "x.yaml", "--store", "s"])
+        ran = command("run", "x.yaml", "--store", "s")
     assert ran.exit_code == 1, ran.output
     assert "2 cells are pending; 'sweep run' solves them" in ran.output
-    assert CliRunner().invoke(app, ["run", "x.yaml", "--store", "s"]).exit_code == 0
+    assert command("run", "x.yaml", "--store", "s").exit_code == 0

@@ -1,22 +1,19 @@
 """Clusters without workers: from the start, and in mid-run."""
 
-import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import dask
 import pytest
 from distributed import LocalCluster
+from faults import search_path, slow_workers
 
 import sweep
 from sweep import events
 from sweep.errors import ClusterError, NoWorkersError
 from sweep.runner import clusters
 from sweep.store.records import Status
-
-HERE = Path(__file__).resolve().parent
 
 
 class Unattended(LocalCluster):
@@ -28,13 +25,6 @@ class Unattended(LocalCluster):
             lifetime="3 seconds",
             preload=[preload],
         )
-
-
-SLOWER = """
-from pathlib import Path
-from faults import Fault, install
-install(Path({folder!r}), [Fault("sleep", "IP", seconds=0.15)])
-"""
 
 
 def test_a_scheduler_without_workers_is_told_and_ends_the_run(small, tmp_path):
@@ -70,13 +60,13 @@ def test_the_command_ends_with_one_sentence_and_exit_code_1(tmp_path):
 
 
 def test_workers_that_end_in_mid_run_are_asked_for_again(small, tmp_path, monkeypatch, records):
-    (tmp_path / "slower.py").write_text(SLOWER.format(folder=str(tmp_path)))
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")]))
+    preload = slow_workers(tmp_path, 0.15)
+    monkeypatch.setenv("PYTHONPATH", search_path())
     spec = clusters.ClusterSpec.model_validate(
         {
             "module": __name__,
             "class": "Unattended",
-            "kwargs": {"n_workers": 2, "preload": str(tmp_path / "slower.py")},
+            "kwargs": {"n_workers": 2, "preload": str(preload)},
         }
     )
     heard = []

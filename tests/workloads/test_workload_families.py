@@ -220,7 +220,7 @@ def test_entry_points(tmp_path, monkeypatch):
     workload = make("entry-point", function="my_queries:twice", arguments={"d": 3})
     np.testing.assert_array_equal(workload.dense, 2 * np.eye(3))
     for function, arguments, sentence in [
-        ("my_queries", {}, "names no function; expected 'module:function'"),
+        ("my_queries", {}, "is not a function's name; expected 'module:function'"),
         ("my_querys:twice", {}, "cannot be loaded"),
         ("my_queries:thrice", {}, "cannot be loaded"),
         ("my_queries:number", {}, "is not a function"),

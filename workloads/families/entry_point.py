@@ -12,7 +12,7 @@ from workloads.workload import Workload, from_matrix
 
 
 def build(function: FunctionName, arguments: dict[str, Any] | None = None) -> Workload:
-    """What ``"module:function"`` returns for the arguments: a matrix or a `Workload`."""
+    """The matrix or `Workload` that ``"module:function"`` returns for the arguments."""
     made = _load(function)
     given = arguments or {}
     try:
@@ -34,14 +34,15 @@ def _load(function: str) -> Callable[..., Any]:
     module, _, name = function.partition(":")
     if not module or not name:
         raise WorkloadError(
-            f"workload 'entry-point': {function!r} names no function; expected 'module:function'"
+            f"workload 'entry-point': {function!r} is not a function's name; expected "
+            "'module:function'"
         )
     try:
         found: Callable[..., Any] = getattr(importlib.import_module(module), name)
     except (Exception, SystemExit) as error:
         raise WorkloadError(
             f"workload 'entry-point': {function!r} cannot be loaded ({_said(error)}); the module "
-            "must be installed wherever the sweep runs, or lie in the folder in which the command "
+            "must be installed wherever the sweep runs, or be in the folder in which the command "
             "runs"
         ) from error
     if not callable(found):

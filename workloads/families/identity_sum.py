@@ -18,7 +18,7 @@ def build(d: int) -> Workload:
 
 FAMILY = Family(
     "identity-sum",
-    "each of d cells, then their total (targets rule 'total' gives it a target of its own)",
+    "each of d cells, then their total (targets rule 'total' gives the total its own target)",
     build,
     source="PVLDB 14(10), sections 5.1 and 7.2",
 )
