@@ -2,7 +2,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-slow explore check lock bench clean
+.PHONY: demo test test-slow explore check lock bench calibrate clean
 
 demo: .venv/runtime  ## sweep the PL-94 experiment and print the paper's table beside it
 	$(BIN)/sweep run vldb-table4 --store results/vldb-table4
@@ -23,6 +23,9 @@ check: .venv/dev
 
 bench: .venv/dev  ## the figures of docs/benchmarks.md
 	$(BIN)/python -m pytest benchmarks --benchmark-only
+
+calibrate: .venv/dev  ## measure what `sweep plan` goes by, on this machine
+	$(BIN)/python benchmarks/calibrate.py
 
 lock: .venv/dev  ## renew both requirements files (needs uv)
 	uv pip compile pyproject.toml --extra build --universal --python-version 3.11 \

@@ -40,8 +40,8 @@ def _version(package: str) -> str:
 
 
 def _revision() -> str:
-    folder = Path(__file__).resolve().parent
-    if not (folder.parent / ".git").exists():
+    folder = Path(__file__).resolve().parents[2]
+    if not (folder / ".git").exists():
         return "not a git checkout"
     try:
         found = subprocess.run(

@@ -1,6 +1,7 @@
 """The expected cost of a solve, before anything is solved."""
 
 import math
+from dataclasses import replace
 from functools import lru_cache
 
 import solvers
@@ -8,6 +9,7 @@ import workloads
 from solvers import Work
 from sweep.experiment.canonical import digest
 from sweep.grid.cells import MechanismSpec, WorkloadSpec
+from sweep.plan.calibration import calibration
 from workloads import QueryGraph, Workload
 
 SECONDS_PER_FLOP = 1e-10
@@ -78,6 +80,7 @@ class Costs:
 
 def _work(mechanism: MechanismSpec, workload: Workload | QueryGraph) -> Work:
     try:
-        return solvers.expected_work(mechanism.name, workload, mechanism.options)
+        declared = solvers.expected_work(mechanism.name, workload, mechanism.options)
     except OverflowError:
         return Work(flops=math.inf, bytes=math.inf)
+    return replace(declared, flops=declared.flops * calibration().factor(mechanism.name))
