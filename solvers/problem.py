@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from solvers.factors import Factors, factorise, structured
 from workloads import TargetsError, Workload, from_matrix
+from workloads.arrays import masked_count
 from workloads.operators import Array, Explicit, Marginals, Matrix, QueryOperator, Scaled
 from workloads.operators.scaled import scaled_rows
 
@@ -127,6 +128,12 @@ def check_targets(workload: Workload, targets: ArrayLike) -> Array:
     TargetsError
         If they are not.
     """
+    missing = masked_count(targets)
+    if missing:
+        raise TargetsError(
+            f"{missing} targets for workload {workload.name!r} are masked; every query needs a "
+            "variance bound: fill them, or leave those queries out"
+        )
     try:
         values = np.array(targets, dtype=np.float64)
     except (TypeError, ValueError) as error:

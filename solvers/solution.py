@@ -7,15 +7,19 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg as sla
+from numpy.typing import ArrayLike
 
 from solvers import certificate, verified
 from solvers.budget import BudgetCurve
 from solvers.certified import contradiction
 from solvers.dual import Weights
 from solvers.errors import NotApplicableError, SolveFailedError
+from solvers.free_queries import FreeQueries, free_queries, strategy_of
 from solvers.graph.problem import GraphProblem
 from solvers.problem import Problem
 from solvers.release import Coordinates, Release
+from solvers.rescaled import AtBudget, at_budget
+from workloads import Workload, WorkloadError, from_matrix
 from workloads.operators import Array, Explicit, Matrix, QueryOperator
 
 
@@ -193,6 +197,65 @@ class Solution:
             On a query graph, whose noise is of one ε.
         """
         return self.noise.curve
+
+    def at_budget(self, epsilon: float, delta: float) -> AtBudget:
+        """The mechanism with its noise rescaled to a budget: Problem 2, by Theorem 5.
+
+        Parameters
+        ----------
+        epsilon : float
+            ε > 0.
+        delta : float
+            δ, from 0 (for pure mechanisms) to less than 1.
+
+        Returns
+        -------
+        AtBudget
+            Query variances, confidence intervals and the variance ratio at that budget.
+
+        Raises
+        ------
+        OptionError
+            If (ε, δ) is no budget, or the mechanism needs δ > 0.
+        NotApplicableError
+            If no rescaling reaches a budget, or the noise is that of a query graph.
+        """
+        return at_budget(self.mechanism, self.noise, self.problem.targets, epsilon, delta)
+
+    def free_queries(self, candidates: Workload | ArrayLike) -> FreeQueries:
+        """Which further queries cost no privacy, and at which variance (PVLDB, section 3.2.1).
+
+        Parameters
+        ----------
+        candidates : Workload or array_like, shape (n, d)
+            Over the same cells, no query zero.
+
+        Returns
+        -------
+        FreeQueries
+
+        Raises
+        ------
+        WorkloadError
+            If the queries are not over the workload's cells, or one is zero.
+        NotApplicableError
+            If the noise is not Gaussian, or too large to be written out.
+        """
+        asked = candidates if isinstance(candidates, Workload) else from_matrix(candidates)
+        profile, strategy = self.privacy_profile, strategy_of(self.noise)
+        d = strategy.shape[1]
+        if asked.d != d:
+            raise WorkloadError(
+                f"queries for free over {asked.d} cells; the workload has {d}: give one column "
+                "for each of its cells"
+            )
+        empty = np.flatnonzero(~np.any(asked.dense, axis=1))
+        if empty.size:
+            raise WorkloadError(
+                f"query {empty[0]} (counted from 0) of the queries for free is zero: leave it out"
+            )
+        everywhere = np.broadcast_to(profile, (d,))
+        return free_queries(asked.dense, everywhere, strategy)
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
         """Draw n vectors of errors, shape (n, m); for experiments, never for a release.

@@ -1,4 +1,4 @@
-"""Arrays read from files without trusting their origin."""
+"""Arrays from files and from users, read without trusting their origin."""
 
 import zipfile
 
@@ -33,3 +33,15 @@ def load(path: str) -> NDArray[np.generic] | NpzFile:
     except MemoryError as error:
         raise ValueError(f"it does not fit into memory: {error}") from error
     return found
+
+
+def masked_count(values: object) -> int:
+    """How many entries are masked, in an array or in a list of them.
+
+    numpy drops the masks without a word where it makes a plain array.
+    """
+    if isinstance(values, np.ma.MaskedArray):
+        return int(np.ma.getmaskarray(values).sum())
+    if isinstance(values, list | tuple):
+        return sum(masked_count(one) for one in values if not isinstance(one, int | float))
+    return 0

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from workloads.arrays import masked_count
 from workloads.errors import WorkloadError
 from workloads.operators import (
     LARGEST_MATRIX_BYTES,
@@ -170,8 +171,8 @@ def from_matrix(matrix: ArrayLike | sp.sparray | sp.spmatrix, name: str = "matri
     Raises
     ------
     WorkloadError
-        If the matrix is not two-dimensional and real, is empty, has NaN or infinite entries, or
-        has only zero entries.
+        If the matrix is not two-dimensional and real, is empty, has masked, NaN or infinite
+        entries, or has only zero entries.
     """
     array: Any = matrix if sp.issparse(matrix) else _as_array(matrix, name)
     if array.dtype.kind not in "biuf":
@@ -213,6 +214,12 @@ def _as_csr(matrix: Any) -> tuple[sp.csr_array, Array]:
 
 
 def _as_array(matrix: Any, name: str) -> NDArray[Any]:
+    missing = masked_count(matrix)
+    if missing:
+        raise WorkloadError(
+            f"workload {name!r}: {missing} entries are masked; a query weighs every cell: fill "
+            "them with numbers (matrix.filled(0)) or leave the cells out"
+        )
     try:
         return np.asarray(matrix)
     except ValueError as error:

@@ -52,10 +52,10 @@ def check_noise(
             "least "
             f"entry {noise.min():.3g})"
         )
-    factor = np.exp(epsilon) * (1 + ROUNDING)
+    shrunk = np.exp(-epsilon) * (1 - ROUNDING)
     for ends in (graph.edges, graph.edges[::-1]):
         for here, there in zip(*(np.array_split(end, 64) for end in ends), strict=True):
-            broken = noise[here] > factor * noise[there] + _LEAST
+            broken = shrunk * noise[here] > noise[there] + _LEAST
             if broken.any():
                 edge, output = np.argwhere(broken)[0]
                 raise SolveFailedError(

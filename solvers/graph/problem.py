@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from workloads import QueryGraph, TargetsError
+from workloads.arrays import masked_count
 from workloads.operators import Array
 
 
@@ -59,7 +60,11 @@ def as_graph_problem(graph: QueryGraph, targets: ArrayLike | None = None) -> Gra
         values = np.asarray(1.0 if targets is None else targets, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise TargetsError(f"target of workload {graph.name!r} is no number: {error}") from error
-    if values.size != 1 or not (isfinite(values.item()) and values.item() > 0):
+    if (
+        values.size != 1
+        or masked_count(targets)
+        or not (isfinite(values.item()) and values.item() > 0)
+    ):
         raise TargetsError(
             f"targets {values.tolist()} for workload {graph.name!r}; expected one positive finite "
             "bound on the variance at the worst answer"

@@ -24,10 +24,12 @@ from solvers.solution import Solution
 from solvers.stopping import Deadline
 from solvers.verified import from_root
 from workloads import from_matrix
+from workloads.arrays import masked_count
 from workloads.operators import Array
 
 _REFINED_TOL = 1e-11
 _REFINED_TOL_ON_MARGINALS = 1e-9
+_LARGEST_BOUND = 1e60
 
 
 def solve(
@@ -143,12 +145,24 @@ def _check(start: dual.Weights | None, refined: bool, total_error_weight: float)
 
 
 def _checked_bounds(problem: Problem, bounds: Sequence[float]) -> Array:
+    missing = masked_count(bounds)
+    if missing:
+        raise OptionError(
+            f"optimal: {missing} of profile_bounds are masked; every cell needs a bound: fill them"
+        )
     alpha = np.asarray(bounds, dtype=np.float64)
     d = problem.workload.d
     if alpha.shape != (d,) or not np.all(np.isfinite(alpha) & (alpha > 0)):
         raise OptionError(
             f"optimal: profile_bounds of shape {alpha.shape}; expected {d} positive finite "
             "numbers, one for each cell of the domain"
+        )
+    bad = np.flatnonzero((alpha < 1 / _LARGEST_BOUND) | (alpha > _LARGEST_BOUND))
+    if bad.size:
+        raise OptionError(
+            f"optimal: profile_bounds[{bad[0]}] is {alpha[bad[0]]:g}; expected bounds between "
+            f"{1 / _LARGEST_BOUND:g} and {_LARGEST_BOUND:g}: the squares of other columns of W are "
+            "beyond double precision. Only the ratios of the bounds matter: scale them"
         )
     return alpha
 

@@ -1,10 +1,11 @@
 """How far solves are from the work that their mechanisms declare, measured on one machine.
 
-A mechanism declares its work in floating-point operations, as a function of the workload's
-shape (``Mechanism.work``). Their true price differs: eigendecompositions are slower than matrix
-products, and iterations vary. ``make calibrate``
-(``benchmarks/calibrate.py``) solves a few workloads by every mechanism on one thread and writes
-the factors, with the machine and the date that they are of, beside this module. A mechanism that was never measured has factor 1.
+A mechanism declares its work in floating-point operations, as a function of the workload's shape
+(``Mechanism.work``). Their true price differs: eigendecompositions are slower than matrix
+products, and the number of iterations varies. ``make calibrate`` (``benchmarks/calibrate.py``)
+solves a few workloads by every mechanism on one thread and writes the factors, with the machine
+and the date of the measurement, beside this module. A mechanism that was never measured has
+factor 1.
 """
 
 import json

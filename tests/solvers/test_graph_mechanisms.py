@@ -261,13 +261,48 @@ def test_lp_optimal_is_for_small_graphs():
         solvers.solve("lp-optimal", counting(100))
 
 
-def test_lp_optimal_out_of_time_is_randomised_response():
+def test_lp_optimal_out_of_time_is_the_best_closed_form():
     graph = workloads.make("sum", u=10, v=3)
     found = solvers.solve("lp-optimal", graph, time_limit=1e-9)
     assert found.timed_out
     assert not found.converged
     floor = solvers.solve("randomised-response", graph)
-    assert (found.noise.matrix == floor.noise.matrix).all()
+    assert found.noise.utility >= floor.noise.utility
+    assert found.notes["taken_from"] != "linear programme"
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 5.0, 10.0, 15.0, 20.0, 25.0, 30.0, 36.0, 100.0, 800.0])
+@pytest.mark.parametrize(
+    "graph",
+    [
+        counting(5),
+        counting(20),
+        workloads.make("cycle", n=6),
+        workloads.make("sum", u=3, v=3),
+        workloads.make("k-count", u=3, k=2),
+    ],
+    ids=lambda graph: f"{graph.name}-{graph.n}",
+)
+def test_lp_optimal_loses_least_at_any_epsilon(graph, epsilon):
+    """Against the closed forms, and against the optimum where it is known: y = Φ⁻¹ 1."""
+
+    def loss(noise):
+        return (noise - np.diag(np.diag(noise))).sum() / graph.n
+
+    best = solvers.solve("lp-optimal", graph, epsilon=epsilon)
+    assert best.converged
+    assert "highs" not in best.notes
+    least = loss(best.noise.matrix)
+    floor = solvers.solve("randomised-response", graph, epsilon=epsilon)
+    assert least <= loss(floor.noise.matrix)
+    if exists(graph, epsilon):
+        phi = np.exp(-epsilon * graph.distances)
+        tight = phi * np.linalg.solve(phi, np.ones(graph.n))
+        assert least == pytest.approx(loss(tight), rel=1e-8, abs=1e-300)
+    if epsilon < 600:
+        here, there = np.hstack([graph.edges, graph.edges[::-1]])
+        worst = best.noise.matrix[here] - np.exp(epsilon) * best.noise.matrix[there]
+        assert worst.max() <= 1e-10
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import solvers
+import workloads
 from solvers import OptionError
-from solvers.mechanisms.hm import choose_branching, hierarchy
+from solvers.hierarchy import published, regular
+from solvers.mechanisms.hm import choose_branching
 
 BINARY_TREE_OVER_4 = np.array(
     [
@@ -28,7 +30,7 @@ def brute_force(queries, tree):
 
 
 def test_binary_tree_over_four_cells():
-    np.testing.assert_array_equal(hierarchy(4, 2).toarray(), BINARY_TREE_OVER_4)
+    np.testing.assert_array_equal(regular(4, 2).matrix.toarray(), BINARY_TREE_OVER_4)
 
 
 def test_prefix_over_four_cells_with_a_binary_tree_by_brute_force():
@@ -36,7 +38,7 @@ def test_prefix_over_four_cells_with_a_binary_tree_by_brute_force():
     solution = solvers.solve("HM", queries, branching=2)
     expected = brute_force(queries, BINARY_TREE_OVER_4)
     assert solution.squared_privacy_cost == pytest.approx(expected, rel=1e-12)
-    assert solution.notes == {"branching": 2}
+    assert solution.notes == {"branching": 2, "rule": "given"}
 
 
 @pytest.mark.parametrize("branching", [2, 3, 8])
@@ -50,14 +52,14 @@ def test_prefix_over_eight_cells_by_brute_force(branching):
 
 
 def test_published_runs_have_root_groups_and_leaves():
-    tree = hierarchy(64, choose_branching(64, "sqrt")).toarray()
+    tree = regular(64, choose_branching(64, "sqrt")).matrix.toarray()
     sizes, counts = np.unique(tree.sum(axis=1), return_counts=True)
     assert dict(zip(sizes, counts, strict=True)) == {1: 64, 8: 8, 64: 1}
 
 
 @given(st.integers(2, 60), st.integers(2, 9))
 def test_every_leaf_hangs_on_a_proper_group(d, branching):
-    tree = hierarchy(d, branching).toarray()
+    tree = regular(d, branching).matrix.toarray()
     assert len(np.unique(tree, axis=0)) == len(tree)
     assert np.all(tree[0] == 1)
     for node in tree[tree.sum(axis=1) > 1]:
@@ -71,7 +73,7 @@ def test_every_leaf_hangs_on_a_proper_group(d, branching):
 
 
 @pytest.mark.parametrize("d", [5, 64, 100, 256, 1024])
-@pytest.mark.parametrize(("rule", "power"), [(None, 2), ("laplace", 3)])
+@pytest.mark.parametrize(("rule", "power"), [("qardaji", 2), ("laplace", 3)])
 def test_branching_minimises_the_average_range_variance(d, rule, power):
     def variance(b):
         height = next(h for h in range(1, 64) if b**h >= d)
@@ -85,3 +87,62 @@ def test_branching_minimises_the_average_range_variance(d, rule, power):
 def test_an_impossible_branching_is_refused(branching):
     with pytest.raises(OptionError, match="expected an integer of at least 2"):
         solvers.solve("HM", np.eye(4), branching=branching)
+
+
+TREES = [regular(d, b) for d in (1, 2, 7, 10, 64) for b in {2, 3, d, max(d - 1, 2)} if b > 1]
+
+
+@pytest.mark.parametrize("tree", [*TREES, *map(published, [1, 2, 10, 37, 64])])
+def test_variances_on_a_tree_are_those_of_least_squares(tree):
+    strategy = tree.matrix.toarray()
+    queries = np.random.default_rng(0).normal(size=(5, tree.d))
+    expected = np.square(queries @ np.linalg.pinv(strategy)).sum(axis=1)
+    np.testing.assert_allclose(tree.variances(queries), expected, rtol=1e-11)
+    inverse = np.linalg.inv(strategy.T @ strategy)
+    np.testing.assert_allclose(tree.covariance(), inverse, rtol=0, atol=1e-13)
+    assert tree.depth == strategy.sum(axis=0).max()
+
+
+def test_published_tree_hangs_the_last_leaves_on_the_root():
+    rows = published(11).matrix.toarray()
+    groups = rows[rows.sum(axis=1) == 3]
+    np.testing.assert_array_equal(groups, np.kron(np.eye(3, 4), np.ones(3))[:, :11])
+    assert len(rows) == 1 + 3 + 11
+
+
+@pytest.mark.parametrize("family", ["range", "random", "prefix"])
+def test_the_default_is_the_best_of_all_branchings(family):
+    workload = workloads.make(family, d=23)
+    targets = np.random.default_rng(1).uniform(1, 10, workload.m)
+    costs = {
+        b: solvers.solve("HM", workload, targets, branching=b).squared_privacy_cost
+        for b in range(2, 24)
+    }
+    best = solvers.solve("HM", workload, targets)
+    assert best.squared_privacy_cost == pytest.approx(min(costs.values()), rel=1e-6)
+    assert best.notes["rule"] == "best"
+    assert costs[best.notes["branching"]] == best.squared_privacy_cost
+
+
+@pytest.mark.parametrize(
+    ("family", "d", "least", "by_rule"),
+    [("range", 128, 2.57, 3.53), ("prefix", 64, 2.11, 2.56)],
+)
+def test_the_least_squares_count(family, d, least, by_rule):
+    workload = workloads.make(family, d=d)
+    optimum = solvers.solve("optimal", workload).squared_privacy_cost
+
+    def ratio(branching):
+        found = solvers.solve("HM", workload, branching=branching)
+        return found.squared_privacy_cost / optimum
+
+    assert ratio(None) == pytest.approx(least, abs=0.005)
+    assert ratio("qardaji") == pytest.approx(by_rule, abs=0.005)
+
+
+def test_thousands_of_queries_are_judged_by_the_few_that_bind():
+    workload = workloads.make("all-range", d=96)
+    best = solvers.solve("HM", workload)
+    others = [solvers.solve("HM", workload, branching=b) for b in range(2, 97)]
+    least = min(other.squared_privacy_cost for other in others)
+    assert best.squared_privacy_cost == pytest.approx(least, rel=1e-6)

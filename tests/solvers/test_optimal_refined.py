@@ -163,6 +163,9 @@ def test_no_covariance_beats_the_hybrid_in_its_own_objective(seed, weight):
         ({"total_error_weight": -1.0}, "at least 0"),
         ({"profile_bounds": [1.0, 2.0]}, "4 positive finite numbers"),
         ({"profile_bounds": [1.0, 0.0, 1.0, 1.0]}, "positive"),
+        ({"profile_bounds": [1e-200, 1.0, 1.0, 1.0]}, r"profile_bounds\[0\] is 1e-200"),
+        ({"profile_bounds": [1.0, 1.0, 1e200, 1.0]}, r"profile_bounds\[2\] is 1e\+200"),
+        ({"profile_bounds": np.ma.masked_array(np.ones(4), [0, 1, 0, 0])}, "1 of profile_bounds"),
         ({"start": "optimal"}, "Solution.weights"),
     ],
 )

@@ -43,3 +43,32 @@ def test_the_callers_own_arrays_stay_writable():
     solvers.solve("IP", matrix, targets)
     matrix[0, 0] = targets[0] = 2.0
     assert duplicates.nnz == 2
+
+
+MASKED = np.ma.masked_array(np.tril(np.ones((3, 3))), mask=np.eye(3))
+
+
+@pytest.mark.parametrize("queries", [MASKED, list(MASKED), [[1, 0], [1, np.ma.masked]]])
+def test_masked_queries_are_refused(queries):
+    with pytest.raises(workloads.WorkloadError, match=r"[13] entries are masked.*fill them"):
+        solvers.solve("GM", queries)
+
+
+@pytest.mark.parametrize(
+    "targets", [np.ma.masked_array([1.0, 2.0, 3.0], [0, 1, 0]), [1.0, np.ma.masked, 3.0]]
+)
+def test_masked_targets_are_refused(targets):
+    with pytest.raises(workloads.TargetsError, match="1 targets for workload 'matrix' are masked"):
+        solvers.solve("GM", np.eye(3), targets)
+
+
+def test_a_masked_target_of_a_query_graph_is_refused():
+    graph = workloads.make("counting", n=3)
+    with pytest.raises(workloads.TargetsError, match="expected one positive finite"):
+        solvers.solve("geometric", graph, np.ma.masked_array([2.0], [True]))
+
+
+def test_a_masked_array_without_a_mask_is_an_array():
+    plain = np.tril(np.ones((3, 3)))
+    masked = solvers.solve("GM", np.ma.masked_array(plain), np.ma.masked_array([1.0, 2.0, 3.0]))
+    assert masked.squared_privacy_cost == solvers.solve("GM", plain, [1, 2, 3]).squared_privacy_cost

@@ -1,0 +1,131 @@
+"""Queries for free: section 3.2.1 of PVLDB 14(10).
+
+Privacy costs what the largest entry of the privacy profile costs. A cell whose entry is smaller
+has room: a further query w with independent noise of variance v adds ``w_i² / v`` to cell i, and
+changes neither ε nor δ as long as no entry rises above the largest,
+
+    v >= max_i w_i² / (Δ² - profile_i).
+
+A query in the row space of the workload is answered without any new noise, from the answers
+that are there; where it has room as well, both are combined with weights inverse to variances.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy.linalg as sla
+
+from solvers.errors import NotApplicableError
+from solvers.factorisation import Factorisation, dense
+from solvers.release import Release
+from workloads.operators import Array
+
+LEAST_ROOM = 1e-6
+"""Less of Δ² than this is the tolerance of a solver, no room."""
+
+_SPANNED = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class FreeQueries:
+    """What each of n further queries can have at no privacy cost.
+
+    All variances are those when the targets are just met; at a budget they grow as those of the
+    workload do (`AtBudget.variance_ratio`).
+
+    Attributes
+    ----------
+    queries : numpy.ndarray, shape (n, d)
+        The further queries.
+    room : numpy.ndarray, shape (d,)
+        ``Δ² - profile``, 0 where it is less than `LEAST_ROOM` of Δ².
+    fresh : numpy.ndarray, shape (n,)
+        Least variance of independent noise if the query is added alone; infinite where it is
+        not free.
+    derived : numpy.ndarray, shape (n,)
+        Variance if it is derived from the workload's answers; infinite where it cannot be.
+    """
+
+    queries: Array
+    room: Array
+    fresh: Array
+    derived: Array
+
+    @property
+    def free(self) -> Array:
+        """Which can be asked at no privacy cost, with new noise, shape (n,) of bool."""
+        return np.isfinite(self.fresh)
+
+    @property
+    def variances(self) -> Array:
+        """Of the best answer if the query is added alone: new noise and old answers combined."""
+        return _combined(self.fresh, self.derived)
+
+    @cached_property
+    def together(self) -> Array:
+        """Variances of independent noise if all free queries are added at once, shape (n,).
+
+        All are larger than ``fresh`` by one factor, the least that leaves every cell its room.
+        """
+        asked = self.queries[self.free]
+        if not asked.size:
+            return self.fresh
+        seen = np.any(asked != 0, axis=0)
+        used = (np.square(asked) / self.fresh[self.free, None]).sum(axis=0)
+        return np.asarray(self.fresh * float((used[seen] / self.room[seen]).max(initial=0.0)))
+
+
+def free_queries(queries: Array, profile: Array, strategy: Array) -> FreeQueries:
+    """What further queries can have beside a Gaussian mechanism.
+
+    Parameters
+    ----------
+    queries : numpy.ndarray, shape (n, d)
+        No row zero.
+    profile : numpy.ndarray, shape (d,)
+        The mechanism's privacy profile.
+    strategy : numpy.ndarray, shape (k, d)
+        Queries whose answers with independent noise of variance 1 are all that it releases.
+
+    Returns
+    -------
+    FreeQueries
+    """
+    largest = float(profile.max())
+    room = np.where(profile < (1 - LEAST_ROOM) * largest, largest - profile, 0.0)
+    needed = np.zeros(queries.shape)
+    with np.errstate(divide="ignore"):
+        np.divide(np.square(queries), room, out=needed, where=queries != 0)
+    return FreeQueries(queries, room, needed.max(axis=1), _derived(queries, strategy))
+
+
+def strategy_of(noise: Release) -> Array:
+    """Queries with independent noise of variance 1 that are the release, shape (k, d).
+
+    Raises
+    ------
+    NotApplicableError
+        If the noise is not Gaussian, or too large to be written out.
+    """
+    if isinstance(noise, Factorisation):
+        return dense(noise.right)
+    if noise.coordinates is None:
+        raise NotApplicableError(
+            f"queries for free need Gaussian noise; this is {type(noise).__name__}"
+        )
+    lower = sla.cholesky(noise.coordinates.covariance, lower=True)
+    return np.asarray(sla.solve_triangular(lower, noise.coordinates.basis, lower=True))
+
+
+def _derived(queries: Array, strategy: Array) -> Array:
+    """Variances of the queries that the strategy spans; infinite for the others."""
+    weights = sla.lstsq(strategy.T, queries.T)[0].T
+    missing = np.linalg.norm(queries - weights @ strategy, axis=1)
+    spanned = missing <= _SPANNED * np.linalg.norm(queries, axis=1)
+    return np.where(spanned, np.square(weights).sum(axis=1), np.inf)
+
+
+def _combined(first: Array, second: Array) -> Array:
+    with np.errstate(divide="ignore"):
+        return np.asarray(1 / (1 / first + 1 / second))
