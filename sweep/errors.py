@@ -13,6 +13,10 @@ class StoreError(SweepError, OSError):
     """A store cannot be read or written, or belongs to another experiment."""
 
 
+class DamagedSegmentError(StoreError):
+    """A journal segment holds something else than was written."""
+
+
 class ClusterError(SweepError, RuntimeError):
     """A Dask cluster cannot be started, reached or understood."""
 

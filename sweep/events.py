@@ -36,6 +36,22 @@ class RunStarted:
 
 
 @dataclass(frozen=True)
+class SegmentSetAside:
+    """A journal segment was damaged: it is kept, not read, and its cells are solved again.
+
+    Attributes
+    ----------
+    path : Path
+        Where it is now.
+    said : str
+        What was found.
+    """
+
+    path: Path
+    said: str
+
+
+@dataclass(frozen=True)
 class ClusterReady:
     """The cluster takes work: for the first time, or again.
 
@@ -136,7 +152,14 @@ class RunEnded:
 
 
 Event = (
-    RunStarted | ClusterReady | WorkersMissing | CellsDone | TaskRetried | DatasetWritten | RunEnded
+    RunStarted
+    | SegmentSetAside
+    | ClusterReady
+    | WorkersMissing
+    | CellsDone
+    | TaskRetried
+    | DatasetWritten
+    | RunEnded
 )
 Listener = Callable[[Event], None]
 

@@ -14,6 +14,7 @@ from sweep.events import (
     Event,
     RunEnded,
     RunStarted,
+    SegmentSetAside,
     TaskRetried,
     WorkersMissing,
 )
@@ -72,6 +73,8 @@ class ProgressBar:
                 self._console.print(_opening(event.experiment, cells, todo, reused))
                 if tasks:
                     self._progress.start()
+            case SegmentSetAside(path=path, said=said):
+                self._console.print(f"{said}; it is {path.name!r} now", markup=False)
             case ClusterReady(workers=workers, threads=threads):
                 if not self._progress.tasks[self._bar].started:
                     self._began = time.monotonic()

@@ -123,6 +123,8 @@ def store_status(found: StoreStatus) -> Table:
     table.add_row("dataset", escape(str(found.results)) if found.results else "not written yet")
     if found.damage:
         table.add_row("damaged", escape(f"{found.damage}; 'sweep run' derives the dataset again"))
+    for said in found.damaged_segments:
+        table.add_row("damaged", escape(said))
     if found.of_other_code:
         table.add_row("other code", escape(other_code(found.of_other_code, total, found.store)))
     if found.obstacle:

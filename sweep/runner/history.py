@@ -1,11 +1,11 @@
-"""A store's history: a line for the start and the end of every run."""
+"""A store's history: a line for the start and the end of every run, and for damage found."""
 
 import json
 import time
 from dataclasses import asdict
 from pathlib import Path
 
-from sweep.events import Event, Listener, RunEnded, RunStarted
+from sweep.events import Event, Listener, RunEnded, RunStarted, SegmentSetAside
 
 NAME = "runs.jsonl"
 
@@ -14,7 +14,7 @@ def recorder(store: Path) -> Listener:
     """A listener that appends to ``runs.jsonl`` in the store."""
 
     def record(event: Event) -> None:
-        if isinstance(event, RunStarted | RunEnded):
+        if isinstance(event, RunStarted | RunEnded | SegmentSetAside):
             line = {"event": type(event).__name__, "time": time.time(), **asdict(event)}
             with (store / NAME).open("a", encoding="utf-8") as stream:
                 stream.write(json.dumps(line, default=str) + "\n")

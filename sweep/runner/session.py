@@ -15,7 +15,7 @@ from sweep.plan.stored import StoredExperiment
 from sweep.runner import history
 from sweep.store import code, journal
 from sweep.store.folder import explained
-from sweep.store.journal import Journal
+from sweep.store.journal import Journal, Ledger
 from sweep.store.lock import Check
 from sweep.store.records import Record
 
@@ -35,10 +35,21 @@ class Session:
         self._check_lock = check_lock
         self.tell = tell
         self.journal = Journal(stored.store.journal)
-        self.ledger = self.journal.refresh()
+        self._damaged = stored.store.damage is not None
+        self.ledger = self.refresh()
         self.run = _run_name(self.journal.names, stored.store.identity)
         self._next_flush = 0.0
-        self._damaged = stored.store.damage is not None
+
+    def refresh(self) -> Ledger:
+        """Take in what is new in the journal; set aside, and tell of, what is damaged."""
+        ledger = self.journal.refresh()
+        damaged = dict(self.journal.damaged)
+        with explained(self.stored.store.path):
+            kept = self.journal.set_aside()
+        for name, path in kept.items():
+            self._damaged = True
+            self.tell(events.SegmentSetAside(path, damaged[name]))
+        return ledger
 
     def write(self, name: str, records: Iterable[Record]) -> None:
         """Put records into the journal from here."""
@@ -165,7 +176,7 @@ def recorded(stored: StoredExperiment, listen: events.Listener) -> Iterator[Sess
             raise
         finally:
             with explained(store.path):
-                session.journal.refresh()
+                session.refresh()
                 session.publish()
                 statuses = stored.statuses(session.ledger)
                 other = len(stored.of_other_code(session.ledger))

@@ -68,6 +68,8 @@ class StoreStatus:
         The dataset, if there is one.
     damage : str, optional
         What became of the dataset since it was written.
+    damaged_segments : tuple of str
+        What is said of the journal segments that hold something else than was written.
     obstacle : str, optional
         Why there are no groups: the experiment cannot be laid out here and now (a file that it
         names is elsewhere, for instance).
@@ -85,6 +87,7 @@ class StoreStatus:
     of_other_code: int
     results: Path | None
     damage: str | None
+    damaged_segments: tuple[str, ...]
     obstacle: str | None
 
 
@@ -97,7 +100,8 @@ def status(store: Path) -> StoreStatus:
         If the folder is no store.
     """
     found = open_(store)
-    ledger = Journal(found.journal).refresh()
+    journal = Journal(found.journal)
+    ledger = journal.refresh()
     user, began = found.user, _last_start(found.path)
     try:
         grids: Sequence[Grid] = of_store(store).grids
@@ -120,6 +124,7 @@ def status(store: Path) -> StoreStatus:
         sum(ledger.is_of_other_code(cell, code.digest()) for cell in found.cells),
         found.results if found.results.exists() else None,
         found.damage,
+        tuple(journal.damaged.values()),
         obstacle,
     )
 

@@ -2,7 +2,6 @@
 
 import errno
 import json
-import os
 import re
 import shutil
 import time
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sweep.errors import StoreError
-from sweep.store import lock, manifest
+from sweep.store import disk, lock, manifest
 
 RESULTS = "results.zarr"
 _VERSIONS = ".results"
@@ -101,8 +100,8 @@ class Store:
     def describe(self, text: str, cells: Iterable[str]) -> None:
         """Note the experiment as it is now: its text and its cells' ids."""
         with explained(self.path):
-            _replace(self.path / "experiment.yaml", text)
-            _replace(self.path / "cells.json", json.dumps(sorted(cells)))
+            disk.write(self.path / "experiment.yaml", text)
+            disk.write(self.path / "cells.json", json.dumps(sorted(cells)))
 
     def publish(self, write: Callable[[Path], None]) -> Path:
         """Replace the dataset as a whole: readers see the old one or the new one.
@@ -132,7 +131,7 @@ class Store:
                 manifest.write(fresh)
                 link = self.path / f".{RESULTS}-{uuid.uuid4().hex}"
                 link.symlink_to(fresh.relative_to(self.path), target_is_directory=True)
-                link.replace(self.results)
+                disk.rename(link, self.results)
             except OSError:
                 _remove(fresh)
                 raise
@@ -221,7 +220,8 @@ def create(path: Path, experiment: str) -> Store:
             "experiment": experiment,
             "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         }
-        _replace(path / "store.json", json.dumps(content, indent=1))
+        disk.write(path / "store.json", json.dumps(content, indent=1))
+        disk.synchronise(path.parent)
     return open_(path)
 
 
@@ -320,12 +320,3 @@ def _remove(version: Path) -> None:
     shutil.rmtree(version, ignore_errors=True)
     with suppress(OSError):
         manifest.beside(version).unlink(missing_ok=True)
-
-
-def _replace(path: Path, text: str) -> None:
-    partial = path.with_name(f".{path.name}.partial")
-    with partial.open("w", encoding="utf-8") as stream:
-        stream.write(text)
-        stream.flush()
-        os.fsync(stream.fileno())
-    partial.replace(path)

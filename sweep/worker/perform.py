@@ -7,6 +7,7 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
+from sweep.errors import DamagedSegmentError
 from sweep.plan.tasks import Task
 from sweep.store import code, journal
 from sweep.store.records import Record, Status
@@ -77,11 +78,14 @@ def perform(task: Task, view: StoreView, built: Mapping[str, Built]) -> TaskOutc
 
 
 def done_before(task: Task, view: StoreView) -> TaskOutcome | None:
-    """What a task handed back when it was done, if the journal has it."""
+    """What a task handed back when it was done, if the journal has it undamaged."""
     last = view.journal / (task.name + journal.SUFFIX)
     if not view.reachable or not last.exists():
         return None
-    records = (*left_behind(task, view), *journal.read_segment(last))
+    try:
+        records = (*left_behind(task, view), *journal.read_segment(last))
+    except DamagedSegmentError:
+        return None
     return TaskOutcome(task.name, records, written=True)
 
 

@@ -4,7 +4,9 @@ import threading
 import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
+from sweep.errors import DamagedSegmentError
 from sweep.plan.tasks import Item, Solve, Task
 from sweep.store import journal
 from sweep.store.records import CellRecord, Record
@@ -89,10 +91,18 @@ def left_behind(task: Task, view: StoreView) -> list[Record]:
     found = {
         identity(record): record
         for part in parts
-        for record in journal.read_segment(part)
+        for record in read_sound(part)
         if identity(record) in wanted
     }
     return list(found.values())
+
+
+def read_sound(segment: Path) -> list[Record]:
+    """The records of a segment; none of a damaged one: what it was to hold is done again."""
+    try:
+        return journal.read_segment(segment)
+    except DamagedSegmentError:
+        return []
 
 
 def identity(record: Record) -> tuple[str, str]:
