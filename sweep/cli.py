@@ -31,8 +31,8 @@ A first session:
   sweep run vldb-table4\n
   sweep show results/vldb-table4
 
-Exit codes: 0 all well, 1 some cells failed, timed out, were lost or are pending still, 2 bad
-input, 130 interrupted.
+Exit codes: 0 all well, 1 some cells failed, timed out, were lost or are pending still, or the
+dataset could not be written, 2 bad input, 130 interrupted.
 """
 
 app = typer.Typer(
@@ -287,6 +287,7 @@ def show(store: StoreFolder) -> None:
 
 def _watch(folder: Path, work: Any) -> None:
     """Do a run under a progress bar, then show its tables and where the dataset is."""
+    from sweep.errors import DatasetError
     from sweep.events import Event, RunEnded, to_all
     from sweep.plan.stored import experiment_of
     from sweep.report import screen
@@ -301,13 +302,21 @@ def _watch(folder: Path, work: Any) -> None:
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     console = screen.console()
+    unwritten: DatasetError | None = None
     with ProgressBar(console) as bar:
-        dataset = work(to_all(bar, remember))
+        try:
+            dataset = work(to_all(bar, remember))
+        except DatasetError as error:
+            unwritten = error
     store = open_(folder)
-    _show(experiment_of(store), dataset)
+    if unwritten is None:
+        _show(experiment_of(store), dataset)
     last = ended[-1]
     console.print(f"{screen.counts(last.statuses)} in {screen.duration(last.seconds)}")
-    console.print(f"dataset: {store.results}", markup=False)
+    if unwritten is None:
+        console.print(f"dataset: {store.results}", markup=False)
+    else:
+        _complain(f"warning: {unwritten}")
     if last.of_other_code:
         total = sum(last.statuses.values())
         console.print(screen.other_code(last.of_other_code, total, folder), markup=False)
@@ -320,7 +329,7 @@ def _watch(folder: Path, work: Any) -> None:
     pending = last.statuses.get("pending", 0)
     if pending:
         console.print(f"{pending} cells are pending; 'sweep run' solves them", markup=False)
-    if troubled or pending:
+    if troubled or pending or unwritten:
         raise typer.Exit(TROUBLED)
 
 

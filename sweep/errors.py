@@ -13,6 +13,10 @@ class StoreError(SweepError, OSError):
     """A store cannot be read or written, or belongs to another experiment."""
 
 
+class DatasetError(StoreError):
+    """The dataset of a store cannot be written; its journal can."""
+
+
 class DamagedSegmentError(StoreError):
     """A journal segment holds something else than was written."""
 

@@ -130,6 +130,19 @@ class DatasetWritten:
 
 
 @dataclass(frozen=True)
+class DatasetNotWritten:
+    """The disk does not take the dataset; the journal goes on, and it is tried again.
+
+    Attributes
+    ----------
+    said : str
+        Why not.
+    """
+
+    said: str
+
+
+@dataclass(frozen=True)
 class RunEnded:
     """Nothing more is done.
 
@@ -159,6 +172,7 @@ Event = (
     | CellsDone
     | TaskRetried
     | DatasetWritten
+    | DatasetNotWritten
     | RunEnded
 )
 Listener = Callable[[Event], None]

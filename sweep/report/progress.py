@@ -11,6 +11,7 @@ from rich.text import Text
 from sweep.events import (
     CellsDone,
     ClusterReady,
+    DatasetNotWritten,
     Event,
     RunEnded,
     RunStarted,
@@ -87,6 +88,8 @@ class ProgressBar:
                 self._progress.console.print(_missing(event), markup=False)
             case CellsDone(statuses=statuses, share=share):
                 self._advance(Counter(statuses), share)
+            case DatasetNotWritten(said=said):
+                self._progress.console.print(f"warning: {said}", markup=False)
             case TaskRetried(cells=cells):
                 self._progress.console.print(f"a worker was lost: {cells} cells are tried again")
             case RunEnded():

@@ -60,6 +60,8 @@ def run(
         If the experiment is not valid, or names a function and ``allow_code`` is false.
     StoreError
         If the store belongs to another experiment, is in use, or cannot be written.
+    DatasetError
+        If its dataset alone could not be written; raised when everything else is done.
     ClusterError
         If the cluster cannot be started or reached.
     NoWorkersError
@@ -118,7 +120,7 @@ def rerun(
     ------
     SweepError
         If the condition is not valid or holds for no cell, or the time limit is negative.
-    ExperimentError, StoreError, ClusterError, NoWorkersError
+    ExperimentError, StoreError, DatasetError, ClusterError, NoWorkersError
         As for `run`.
     """
     from sweep.runner.clusters import patient

@@ -5,18 +5,20 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-from sweep.events import Event, Listener, RunEnded, RunStarted, SegmentSetAside
+from sweep.events import DatasetNotWritten, Event, Listener, RunEnded, RunStarted, SegmentSetAside
+from sweep.store.folder import explained
 
 NAME = "runs.jsonl"
+_KEPT = RunStarted | RunEnded | SegmentSetAside | DatasetNotWritten
 
 
 def recorder(store: Path) -> Listener:
     """A listener that appends to ``runs.jsonl`` in the store."""
 
     def record(event: Event) -> None:
-        if isinstance(event, RunStarted | RunEnded | SegmentSetAside):
+        if isinstance(event, _KEPT):
             line = {"event": type(event).__name__, "time": time.time(), **asdict(event)}
-            with (store / NAME).open("a", encoding="utf-8") as stream:
+            with explained(store), (store / NAME).open("a", encoding="utf-8") as stream:
                 stream.write(json.dumps(line, default=str) + "\n")
 
     return record

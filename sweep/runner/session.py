@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from sweep import events
+from sweep.errors import DatasetError
 from sweep.grid.cells import Cell
 from sweep.plan import tasks
 from sweep.plan.costs import Costs
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 _FLUSH_SECONDS = 2.0
 _FLUSH_SHARE = 20.0
+_TRY_AGAIN_SECONDS = 30.0
 
 
 class Session:
@@ -39,6 +41,7 @@ class Session:
         self.ledger = self.refresh()
         self.run = _run_name(self.journal.names, stored.store.identity)
         self._next_flush = 0.0
+        self.unwritten: DatasetError | None = None
 
     def refresh(self) -> Ledger:
         """Take in what is new in the journal; set aside, and tell of, what is damaged."""
@@ -87,7 +90,10 @@ class Session:
             self._execute(planned, client, cluster)
 
     def publish(self) -> None:
-        """Derive the dataset from the journal, unless a sound one on the disk says the same."""
+        """Derive the dataset from the journal, unless a sound one on the disk says the same.
+
+        A disk that does not take it ends nothing: why is told, and noted in `unwritten`.
+        """
         self._check_lock()
         state = f"{self.stored.experiment.digest}:{self.journal.segments}"
         if self.stored.store.state == state and not self._damaged:
@@ -97,8 +103,15 @@ class Session:
         started = time.perf_counter()
         made = self._derivation.dataset(self.ledger)
         made.attrs["journal_state"] = state
-        path = self.stored.store.publish(lambda folder: build.write(made, folder))
-        self._damaged = False
+        try:
+            path = self.stored.store.publish(lambda folder: build.write(made, folder))
+        except DatasetError as error:
+            self._next_flush = time.monotonic() + _TRY_AGAIN_SECONDS
+            if str(error) != str(self.unwritten):
+                self.tell(events.DatasetNotWritten(str(error)))
+            self.unwritten = error
+            return
+        self._damaged, self.unwritten = False, None
         seconds = time.perf_counter() - started
         self._next_flush = time.monotonic() + max(_FLUSH_SECONDS, _FLUSH_SHARE * seconds)
         self.tell(events.DatasetWritten(path, seconds))
@@ -161,7 +174,13 @@ class Session:
 
 @contextmanager
 def recorded(stored: StoredExperiment, listen: events.Listener) -> Iterator[Session]:
-    """A session with the store locked; the dataset and the history are right at its end."""
+    """A session with the store locked; the dataset and the history are right at its end.
+
+    Raises
+    ------
+    DatasetError
+        At the end, if the disk did not take the dataset.
+    """
     store, started = stored.store, time.monotonic()
     with store.locked() as check_lock:
         stored.check_growth()
@@ -181,6 +200,8 @@ def recorded(stored: StoredExperiment, listen: events.Listener) -> Iterator[Sess
                 statuses = stored.statuses(session.ledger)
                 other = len(stored.of_other_code(session.ledger))
                 tell(events.RunEnded(statuses, time.monotonic() - started, interrupted, other))
+        if session.unwritten is not None:
+            raise session.unwritten
 
 
 @contextmanager

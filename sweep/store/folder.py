@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sweep.errors import StoreError
+from sweep.errors import DatasetError, StoreError
 from sweep.store import disk, lock, manifest
 
 RESULTS = "results.zarr"
@@ -118,26 +118,37 @@ class Store:
 
         Raises
         ------
-        StoreError
+        DatasetError
             If the disk does not take it; the old one stands then.
         """
         versions = self.path / _VERSIONS
-        with explained(self.path):
+        try:
             versions.mkdir(exist_ok=True)
             old = sorted(int(p.stem) for p in versions.glob("*.zarr") if p.stem.isdigit())
             fresh = versions / f"{(old[-1] + 1 if old else 1):06d}.zarr"
-            try:
-                write(fresh)
-                manifest.write(fresh)
-                link = self.path / f".{RESULTS}-{uuid.uuid4().hex}"
-                link.symlink_to(fresh.relative_to(self.path), target_is_directory=True)
-                disk.rename(link, self.results)
-            except OSError:
-                _remove(fresh)
-                raise
+            self._put_in_place(fresh, write)
+        except OSError as error:
+            raise DatasetError(
+                f"the dataset of store {str(self.path)!r} cannot be written: {_reason(error)}; "
+                "what was solved is in the journal: make room, and 'sweep run' derives the "
+                "dataset from it"
+            ) from error
         for number in old[:-1]:
             _remove(versions / f"{number:06d}.zarr")
         return self.results
+
+    def _put_in_place(self, fresh: Path, write: Callable[[Path], None]) -> None:
+        """Write a version of the dataset and have the link lead to it; or leave nothing of it."""
+        link = self.path / f".{RESULTS}-{uuid.uuid4().hex}"
+        try:
+            write(fresh)
+            manifest.write(fresh)
+            link.symlink_to(fresh.relative_to(self.path), target_is_directory=True)
+            disk.rename(link, self.results)
+        except OSError:
+            link.unlink(missing_ok=True)
+            _remove(fresh)
+            raise
 
     @contextmanager
     def locked(self) -> Iterator[lock.Check]:
@@ -308,11 +319,14 @@ def explained(path: Path) -> Iterator[None]:
     except StoreError:
         raise
     except OSError as error:
-        reason = _REASONS.get(error.errno or 0, error.strerror or str(error))
         raise StoreError(
-            f"store {str(path)!r} cannot be written: {reason}; what was there is unharmed: "
+            f"store {str(path)!r} cannot be written: {_reason(error)}; what was there is unharmed: "
             "make room or give another --store, and run again"
         ) from error
+
+
+def _reason(error: OSError) -> str:
+    return _REASONS.get(error.errno or 0, error.strerror or str(error))
 
 
 def _remove(version: Path) -> None:
