@@ -66,6 +66,19 @@ class ClusterReady:
 
 
 @dataclass(frozen=True)
+class ClusterExposed:
+    """Others than the user can run code on the cluster.
+
+    Attributes
+    ----------
+    said : str
+        Who.
+    """
+
+    said: str
+
+
+@dataclass(frozen=True)
 class WorkersMissing:
     """The cluster has no workers.
 
@@ -168,6 +181,7 @@ Event = (
     RunStarted
     | SegmentSetAside
     | ClusterReady
+    | ClusterExposed
     | WorkersMissing
     | CellsDone
     | TaskRetried

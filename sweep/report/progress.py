@@ -10,6 +10,7 @@ from rich.text import Text
 
 from sweep.events import (
     CellsDone,
+    ClusterExposed,
     ClusterReady,
     DatasetNotWritten,
     Event,
@@ -88,7 +89,7 @@ class ProgressBar:
                 self._progress.console.print(_missing(event), markup=False)
             case CellsDone(statuses=statuses, share=share):
                 self._advance(Counter(statuses), share)
-            case DatasetNotWritten(said=said):
+            case DatasetNotWritten(said=said) | ClusterExposed(said=said):
                 self._progress.console.print(f"warning: {said}", markup=False)
             case TaskRetried(cells=cells):
                 self._progress.console.print(f"a worker was lost: {cells} cells are tried again")

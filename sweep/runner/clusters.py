@@ -15,6 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from sweep.errors import ClusterError
 from sweep.experiment import document
 from sweep.experiment.files import text_of
+from sweep.runner import security
+from sweep.runner.security import KeyFiles
 
 PATIENCE = 600.0
 _LOST_AFTER = 1
@@ -45,6 +47,10 @@ class ClusterSpec(BaseModel):
         Of a scheduler that runs already, instead of all the others.
     patience : float
         Seconds that a run waits while there are no workers.
+    security : KeyFiles, optional
+        Keys for TLS; a LocalCluster without them gets a temporary one.
+    insecure : bool
+        Whether a cluster may do without, whoever can reach it.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -56,12 +62,16 @@ class ClusterSpec(BaseModel):
     kwargs: dict[str, Any] = Field(default_factory=dict)
     address: str | None = None
     patience: float = Field(default=PATIENCE, ge=0.0)
+    security: KeyFiles | None = None
+    insecure: bool = False
 
     @model_validator(mode="after")
     def _one_way(self) -> "ClusterSpec":
         named = bool(self.module) and bool(self.cls)
         if (self.address is None) is not named or (self.address and (self.args or self.kwargs)):
             raise ValueError("expected either 'module' and 'class', or 'address' alone")
+        if self.security is not None and (self.insecure or "security" in self.kwargs):
+            raise ValueError("expected either 'security', or 'insecure', or a 'security' in kwargs")
         return self
 
 
@@ -117,7 +127,7 @@ def load(path: Path) -> ClusterSpec:
         raise ClusterError(
             f"cluster file {str(path)!r}{', key ' + repr(where) if where else ''}: "
             f"{first['msg'].removeprefix('Value error, ')}; the form is version, module, class, "
-            "args, kwargs, or address; and patience"
+            "args, kwargs, or address; and patience, security, insecure"
         ) from error
     except (YAMLError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)
@@ -182,24 +192,46 @@ def connected(spec: ClusterSpec) -> Iterator[Any]:
     client_class: Any = distributed.Client
     with dask.config.set(settings), _quiet():
         if spec.address is not None:
+            if not spec.insecure:
+                security.refuse_exposed(spec.address)
+            keys = security.of_files(spec.security) if spec.security else None
             with _explained(f"scheduler {spec.address!r} cannot be reached"):
-                client = client_class(spec.address, timeout=_CONNECT_SECONDS)
+                client = client_class(spec.address, timeout=_CONNECT_SECONDS, security=keys)
             with client:
                 yield client
             return
         with _handlers_kept():
             make = cluster_class(spec)
-            with _explained(f"cluster {spec.module}.{spec.cls} cannot be started", _START_HINT):
-                with _interrupts_held():
-                    cluster = make(*spec.args, **spec.kwargs)
-                client = client_class(cluster)
+            arguments = {**spec.kwargs, **_keys(spec, make)}
+            what = f"cluster {spec.module}.{spec.cls} cannot be started"
+            with _explained(what, _START_HINT), _interrupts_held():
+                cluster = make(*spec.args, **arguments)
         try:
-            yield client
+            if not spec.insecure:
+                security.refuse_exposed(cluster.scheduler_address)
+            with _explained(f"cluster {spec.module}.{spec.cls} cannot be reached"):
+                client = client_class(cluster)
+            try:
+                yield client
+            finally:
+                with suppress(Exception):
+                    client.close(timeout=5)
         finally:
             with suppress(Exception):
-                client.close(timeout=5)
-            with suppress(Exception):
                 cluster.close(timeout=5)
+
+
+def _keys(spec: ClusterSpec, make: Any) -> dict[str, Any]:
+    """The argument that closes a cluster to others; none where the specification says enough."""
+    if spec.security is not None:
+        return {"security": security.of_files(spec.security)}
+    from distributed import LocalCluster
+
+    decided = spec.insecure or {"security", "protocol"} & spec.kwargs.keys()
+    if make is not LocalCluster or decided or not spec.kwargs.get("processes", True):
+        return {}
+    temporary = security.temporary()
+    return {} if temporary is None else {"security": temporary}
 
 
 @contextmanager

@@ -152,13 +152,16 @@ class Session:
         return build.Derivation(self.stored.grids, terms)
 
     def _execute(self, planned: list[tasks.Task], client: Any, spec: "ClusterSpec") -> None:
-        from sweep.runner import dispatch
+        from sweep.runner import dispatch, security
         from sweep.runner.workforce import Started, Workforce
         from sweep.store.view import StoreView
 
         experiment, store = self.stored.experiment, self.stored.store
         view = StoreView(str(store.path.resolve()), store.identity, experiment.keep)
         with _client(client, spec) as ready:
+            exposed = security.exposure(ready.scheduler.address) if client is None else ""
+            if exposed:
+                self.tell(events.ClusterExposed(exposed))
             code.check_workers(ready)
             ours = client is None and ready.cluster is not None
             workforce = Workforce(
