@@ -100,6 +100,14 @@ AllowCode = Annotated[
     ),
 ]
 
+AllowMixed = Annotated[
+    bool,
+    typer.Option(
+        "--allow-mixed",
+        help="Let workers have other versions of Python and of libraries than this command.",
+    ),
+]
+
 
 @app.callback()
 def _options(
@@ -165,6 +173,7 @@ def run(
     cluster: ClusterOption = None,
     set_: SetOption = None,
     allow_code: AllowCode = False,
+    allow_mixed: AllowMixed = False,
     patience: PatienceOption = None,
 ) -> None:
     """Solve what the store does not hold yet, and show the tables.
@@ -190,6 +199,7 @@ def run(
                 cluster=spec,
                 patience=patience,
                 allow_code=allow_code,
+                allow_mixed=allow_mixed,
                 listen=tell,
             ),
         )
@@ -217,6 +227,7 @@ def rerun(
     ] = None,
     cluster: ClusterOption = None,
     allow_code: AllowCode = False,
+    allow_mixed: AllowMixed = False,
     patience: PatienceOption = None,
 ) -> None:
     """Solve some cells again: by default the failed, timed-out and lost cells.
@@ -245,6 +256,7 @@ def rerun(
                 cluster=spec,
                 patience=patience,
                 allow_code=allow_code,
+                allow_mixed=allow_mixed,
                 listen=tell,
             ),
         )

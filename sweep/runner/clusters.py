@@ -51,6 +51,8 @@ class ClusterSpec(BaseModel):
         Keys for TLS; a LocalCluster without them gets a temporary one.
     insecure : bool
         Whether a cluster may do without, whoever can reach it.
+    allow_mixed : bool
+        Whether its workers may have other versions of Python and of libraries than the command.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -64,6 +66,7 @@ class ClusterSpec(BaseModel):
     patience: float = Field(default=PATIENCE, ge=0.0)
     security: KeyFiles | None = None
     insecure: bool = False
+    allow_mixed: bool = False
 
     @model_validator(mode="after")
     def _one_way(self) -> "ClusterSpec":
@@ -127,7 +130,7 @@ def load(path: Path) -> ClusterSpec:
         raise ClusterError(
             f"cluster file {str(path)!r}{', key ' + repr(where) if where else ''}: "
             f"{first['msg'].removeprefix('Value error, ')}; the form is version, module, class, "
-            "args, kwargs, or address; and patience, security, insecure"
+            "args, kwargs, or address; and patience, security, insecure, allow_mixed"
         ) from error
     except (YAMLError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)
@@ -136,8 +139,8 @@ def load(path: Path) -> ClusterSpec:
         raise ClusterError(f"cluster file {str(path)!r}{line} is no YAML: {said}") from error
 
 
-def patient(spec: ClusterSpec | None, patience: float | None) -> ClusterSpec:
-    """That cluster, or the default, with another patience if one is given.
+def asked(spec: ClusterSpec | None, patience: float | None, *, allow_mixed: bool) -> ClusterSpec:
+    """That cluster, or the default, with another patience and mixed versions if asked for.
 
     Raises
     ------
@@ -145,6 +148,8 @@ def patient(spec: ClusterSpec | None, patience: float | None) -> ClusterSpec:
         If it is no number of seconds.
     """
     given = spec or LOCAL
+    if allow_mixed:
+        given = given.model_copy(update={"allow_mixed": True})
     if patience is None:
         return given
     if not patience >= 0:

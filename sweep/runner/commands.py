@@ -25,6 +25,7 @@ def run(
     *,
     cluster: "ClusterSpec | None" = None,
     allow_code: bool = False,
+    allow_mixed: bool = False,
     patience: float | None = None,
     listen: events.Listener = events.ignore,
 ) -> "xr.Dataset | xr.DataTree":
@@ -44,6 +45,8 @@ def run(
     allow_code : bool
         Whether functions that the experiment names (workload ``entry-point``) may be called,
         here and on the workers.
+    allow_mixed : bool
+        Whether workers may have other versions of Python and of libraries than this process.
     patience : float, optional
         Seconds to wait while the cluster has no workers, instead of the cluster's own (600).
     listen : callable, optional
@@ -67,9 +70,9 @@ def run(
     NoWorkersError
         If it has no workers for longer than `patience`; the rest of the cells is pending.
     """
-    from sweep.runner.clusters import patient
+    from sweep.runner.clusters import asked
 
-    spec = patient(cluster, patience)
+    spec = asked(cluster, patience, allow_mixed=allow_mixed)
     loaded = experiment if isinstance(experiment, Experiment) else load_experiment(experiment)
     grids = expand(loaded, allow_code=allow_code)
     stored = StoredExperiment(loaded, grids, create(Path(store), loaded.name))
@@ -91,6 +94,7 @@ def rerun(
     time_limit: float | None = None,
     cluster: "ClusterSpec | None" = None,
     allow_code: bool = False,
+    allow_mixed: bool = False,
     patience: float | None = None,
     listen: events.Listener = events.ignore,
 ) -> "xr.Dataset | xr.DataTree":
@@ -109,7 +113,7 @@ def rerun(
         keeps its result if it now fails.
     time_limit : float, optional
         Seconds for one solve, instead of the experiment's.
-    client, cluster, patience, allow_code, listen
+    client, cluster, patience, allow_code, allow_mixed, listen
         As for `run`.
 
     Returns
@@ -123,10 +127,10 @@ def rerun(
     ExperimentError, StoreError, DatasetError, ClusterError, NoWorkersError
         As for `run`.
     """
-    from sweep.runner.clusters import patient
+    from sweep.runner.clusters import asked
     from sweep.runner.selection import selected
 
-    spec = patient(cluster, patience)
+    spec = asked(cluster, patience, allow_mixed=allow_mixed)
     stored = of_store(store)
     if not allow_code:
         refuse_code(stored.experiment)

@@ -14,7 +14,7 @@ from sweep.plan import tasks
 from sweep.plan.costs import Costs
 from sweep.plan.stored import StoredExperiment
 from sweep.runner import history
-from sweep.store import code, journal
+from sweep.store import code, journal, versions
 from sweep.store.folder import explained
 from sweep.store.journal import Journal, Ledger
 from sweep.store.lock import Check
@@ -155,14 +155,20 @@ class Session:
         from sweep.runner import dispatch, security
         from sweep.runner.workforce import Started, Workforce
         from sweep.store.view import StoreView
+        from sweep.worker import agreement
 
         experiment, store = self.stored.experiment, self.stored.store
-        view = StoreView(str(store.path.resolve()), store.identity, experiment.keep)
+        view = StoreView(
+            str(store.path.resolve()),
+            store.identity,
+            experiment.keep,
+            versions="" if spec.allow_mixed else versions.ours(),
+        )
         with _client(client, spec) as ready:
             exposed = security.exposure(ready.scheduler.address) if client is None else ""
             if exposed:
                 self.tell(events.ClusterExposed(exposed))
-            code.check_workers(ready)
+            agreement.check_workers(ready, allow_mixed=spec.allow_mixed)
             ours = client is None and ready.cluster is not None
             workforce = Workforce(
                 ready, Started(ready.cluster) if ours else None, spec.patience, self.tell

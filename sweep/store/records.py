@@ -64,6 +64,8 @@ class CellRecord:
     code : str
         Which code solved it, as `sweep.store.code.digest` has it; empty in stores of earlier
         versions.
+    versions : str
+        Of Python, numpy and scipy with which it was solved; empty likewise.
     """
 
     cell: str
@@ -82,6 +84,7 @@ class CellRecord:
     error: str = ""
     traceback: str = ""
     code: str = ""
+    versions: str = ""
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,10 @@ from threadpoolctl import threadpool_limits
 
 from sweep.errors import DamagedSegmentError
 from sweep.plan.tasks import Task
-from sweep.store import code, journal
+from sweep.store import journal
 from sweep.store.records import Record, Status
 from sweep.store.view import StoreView
+from sweep.worker import agreement
 from sweep.worker.recording import left_behind, recording
 from sweep.worker.solve import BuildFailure, Built, build, outcomes
 from sweep.worker.watchdog import watched
@@ -53,12 +54,12 @@ def perform(task: Task, view: StoreView, built: Mapping[str, Built]) -> TaskOutc
     Done
         Done before, if a journal segment says so: what is recorded is not solved again when
         Dask runs a task again because a worker was lost. All ``failed``, and nothing done, if
-        this worker has other code than the place asks for.
+        this worker has other code or versions than the view asks for.
     """
     earlier = done_before(task, view)
     if earlier is not None:
         return earlier
-    difference = code.difference(view.code)
+    difference = agreement.difference(view.code, view.versions)
     if difference:
         nothing = BuildFailure(Status.FAILED, difference, "")
         refusals = (outcomes(item, nothing, view, {}) for item in task.items)
