@@ -386,7 +386,7 @@ def _sentences(on_interrupt: str = "interrupted") -> Iterator[None]:
     """Turn errors into a sentence and an exit code; tracebacks only with ``--debug``."""
     import solvers
     import workloads
-    from sweep.errors import NoWorkersError, SweepError
+    from sweep.errors import NoWorkersError, SchedulerLostError, SweepError
 
     expected = (
         SweepError,
@@ -401,7 +401,7 @@ def _sentences(on_interrupt: str = "interrupted") -> Iterator[None]:
     except KeyboardInterrupt:
         _complain(on_interrupt)
         raise typer.Exit(INTERRUPTED) from None
-    except NoWorkersError as error:
+    except (NoWorkersError, SchedulerLostError) as error:
         _complain(f"error: {error}")
         raise typer.Exit(TROUBLED) from None
     except expected as error:

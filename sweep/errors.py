@@ -25,5 +25,9 @@ class ClusterError(SweepError, RuntimeError):
     """A Dask cluster cannot be started, reached or understood."""
 
 
+class SchedulerLostError(ClusterError):
+    """A scheduler was lost and did not come back for longer than the run was to wait for it."""
+
+
 class NoWorkersError(ClusterError):
     """A cluster has had no workers for longer than the run was to wait for them."""

@@ -23,6 +23,8 @@ class RunStarted:
         Cells among them that an earlier solve serves.
     solves, bounds, tasks : int
         What is to be done.
+    deadly : int
+        Cells that are left alone, since too many workers have died of them.
     """
 
     experiment: str
@@ -33,6 +35,7 @@ class RunStarted:
     solves: int
     bounds: int
     tasks: int
+    deadly: int = 0
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,22 @@ class ClusterExposed:
     """
 
     said: str
+
+
+@dataclass(frozen=True)
+class SchedulerLost:
+    """The scheduler does not answer; what was sent to it is sent again once it does.
+
+    Attributes
+    ----------
+    address : str
+        Where it was.
+    patience : float
+        After how many seconds the run ends.
+    """
+
+    address: str
+    patience: float
 
 
 @dataclass(frozen=True)
@@ -182,6 +201,7 @@ Event = (
     | SegmentSetAside
     | ClusterReady
     | ClusterExposed
+    | SchedulerLost
     | WorkersMissing
     | CellsDone
     | TaskRetried

@@ -16,6 +16,7 @@ from sweep.events import (
     Event,
     RunEnded,
     RunStarted,
+    SchedulerLost,
     SegmentSetAside,
     TaskRetried,
     WorkersMissing,
@@ -73,6 +74,8 @@ class ProgressBar:
             case RunStarted(cells=cells, todo=todo, reused=reused, tasks=tasks):
                 self._todo = todo - reused
                 self._console.print(_opening(event.experiment, cells, todo, reused))
+                if event.deadly:
+                    self._console.print(_deadly(event), markup=False)
                 if tasks:
                     self._progress.start()
             case SegmentSetAside(path=path, said=said):
@@ -84,6 +87,13 @@ class ProgressBar:
                 self._progress.update(self._bar, description=f"{workers} workers", cells=self._text)
                 if not self._console.is_terminal:
                     self._console.print(f"{workers} workers with {threads} threads")
+            case SchedulerLost(address=address, patience=patience):
+                self._progress.update(self._bar, description="no scheduler")
+                self._progress.console.print(
+                    f"scheduler {address} is gone: waiting for one there (the run ends after "
+                    f"{patience:g} s without)",
+                    markup=False,
+                )
             case WorkersMissing():
                 self._progress.update(self._bar, description="no workers")
                 self._progress.console.print(_missing(event), markup=False)
@@ -134,6 +144,13 @@ def _opening(name: str, cells: int, todo: int, reused: int) -> str:
     already = f", {cells - todo} are there already" if todo < cells else ""
     shared = f", {reused} follow from earlier solves" if reused else ""
     return f"{name}: {cells} cells{already}, {todo} to do{shared}"
+
+
+def _deadly(event: RunStarted) -> str:
+    return (
+        f"{event.deadly} cells stay lost: each killed its worker three times or more; "
+        f"'sweep rerun {event.store}' tries them again"
+    )
 
 
 def _missing(event: WorkersMissing) -> str:

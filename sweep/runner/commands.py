@@ -67,6 +67,8 @@ def run(
         If its dataset alone could not be written; raised when everything else is done.
     ClusterError
         If the cluster cannot be started or reached.
+    SchedulerLostError
+        If its scheduler is lost for longer than `patience`; the rest of the cells is pending.
     NoWorkersError
         If it has no workers for longer than `patience`; the rest of the cells is pending.
     """
@@ -79,8 +81,10 @@ def run(
     with recorded(stored, listen) as session:
         todo = [cell for id_, cell in stored.cells.items() if not session.ledger.status(id_).final]
         session.reuse(todo)
-        left = [cell for cell in todo if not session.ledger.status(cell.id).final]
-        session.work(left, len(todo), client, spec)
+        open_ = [cell for cell in todo if not session.ledger.status(cell.id).final]
+        left = [cell for cell in open_ if not session.ledger.is_deadly(cell.id)]
+        session.deadly = len(open_) - len(left)
+        session.work(left, len(todo) - session.deadly, client, spec)
     from sweep.dataset.reading import open_dataset
 
     return open_dataset(store)
@@ -124,7 +128,7 @@ def rerun(
     ------
     SweepError
         If the condition is not valid or holds for no cell, or the time limit is negative.
-    ExperimentError, StoreError, DatasetError, ClusterError, NoWorkersError
+    ExperimentError, StoreError, DatasetError, ClusterError, SchedulerLostError, NoWorkersError
         As for `run`.
     """
     from sweep.runner.clusters import asked

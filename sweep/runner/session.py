@@ -3,7 +3,7 @@
 import time
 import uuid
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +42,7 @@ class Session:
         self.run = _run_name(self.journal.names, stored.store.identity)
         self._next_flush = 0.0
         self.unwritten: DatasetError | None = None
+        self.deadly = 0
 
     def refresh(self) -> Ledger:
         """Take in what is new in the journal; set aside, and tell of, what is damaged."""
@@ -83,6 +84,7 @@ class Session:
                 len(solves),
                 len(missing),
                 len(planned),
+                self.deadly,
             )
         )
         self.publish()
@@ -152,7 +154,7 @@ class Session:
         return build.Derivation(self.stored.grids, terms)
 
     def _execute(self, planned: list[tasks.Task], client: Any, spec: "ClusterSpec") -> None:
-        from sweep.runner import dispatch, security
+        from sweep.runner import dispatch, line, security
         from sweep.runner.workforce import Started, Workforce
         from sweep.store.view import StoreView
         from sweep.worker import agreement
@@ -164,7 +166,7 @@ class Session:
             experiment.keep,
             versions="" if spec.allow_mixed else versions.ours(),
         )
-        with _client(client, spec) as ready:
+        with _client(client, spec) as ready, ExitStack() as stack:
             exposed = security.exposure(ready.scheduler.address) if client is None else ""
             if exposed:
                 self.tell(events.ClusterExposed(exposed))
@@ -178,7 +180,12 @@ class Session:
                 self.tick()
                 workforce.look()
 
-            dispatch.execute(ready, planned, view, self.accept, tick, self.tell)
+            def regain(lost: Any) -> Any:
+                found = line.regained(lost, spec, stack, self.tick, self.tell)
+                workforce.follow(found)
+                return found
+
+            dispatch.execute(ready, planned, view, self.accept, tick, self.tell, regain)
 
 
 @contextmanager

@@ -67,6 +67,11 @@ class Workforce:
         elif threads is not None:
             self._missing(now)
 
+    def follow(self, client: Any) -> None:
+        """Look after the workers of a scheduler that came back."""
+        self._client = client
+        self._ready, self._missing_since, self._told = False, None, None
+
     def _present(self, threads: Sequence[int]) -> None:
         if not self._ready:
             self._listen(ClusterReady(len(threads), sum(threads)))

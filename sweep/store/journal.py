@@ -25,6 +25,8 @@ from sweep.store.records import BoundRecord, CellRecord, Record, Status, from_js
 
 SUFFIX = ".jsonl"
 DAMAGED = ".damaged"
+DEADLY = 3
+"""Deaths of workers after which a cell is not tried again unless somebody asks for it."""
 _HEAD = "segment"
 
 
@@ -130,6 +132,8 @@ class Ledger:
         A record with status ``ok``, by solve key.
     attempts : dict of str to int
         Number of tries of every cell that the infrastructure did not lose.
+    deaths : dict of str to int
+        How many workers have died of every cell, in all runs.
     bound_errors : dict of str to BoundRecord
         Bounds that could not be computed, by problem key.
     """
@@ -139,6 +143,7 @@ class Ledger:
     bound_codes: dict[str, str] = field(default_factory=dict)
     solved: dict[str, CellRecord] = field(default_factory=dict)
     attempts: dict[str, int] = field(default_factory=dict)
+    deaths: dict[str, int] = field(default_factory=dict)
     bound_errors: dict[str, BoundRecord] = field(default_factory=dict)
     _of_problem: dict[str, set[str]] = field(default_factory=dict, repr=False)
 
@@ -155,6 +160,10 @@ class Ledger:
         record = self.cells.get(cell)
         return Status.PENDING if record is None else record.status
 
+    def is_deadly(self, cell: str) -> bool:
+        """Whether a cell is lost for good: so many workers have died of it, and none survived."""
+        return self.status(cell) is Status.LOST and self.deaths.get(cell, 0) >= DEADLY
+
     def is_of_other_code(self, cell: str, code: str) -> bool:
         """Whether other code solved a cell, or certified its problem, than this."""
         record = self.cells.get(cell)
@@ -169,6 +178,8 @@ class Ledger:
 
     def _add_cell(self, record: CellRecord) -> None:
         state = record.status
+        if record.deaths:
+            self.deaths[record.cell] = self.deaths.get(record.cell, 0) + record.deaths
         if state is not Status.LOST:
             self.attempts[record.cell] = max(self.attempts.get(record.cell, 0), record.attempt)
         if state is Status.OK:

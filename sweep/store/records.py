@@ -66,6 +66,8 @@ class CellRecord:
         versions.
     versions : str
         Of Python, numpy and scipy with which it was solved; empty likewise.
+    deaths : int
+        How many workers have died of it while they did nothing else, in one run.
     """
 
     cell: str
@@ -85,6 +87,7 @@ class CellRecord:
     traceback: str = ""
     code: str = ""
     versions: str = ""
+    deaths: int = 0
 
 
 @dataclass(frozen=True)
@@ -127,7 +130,7 @@ def to_json(record: Record) -> dict[str, Any]:
     content = {
         name: value
         for name, value in vars(record).items()
-        if value is not None and value != "" and value != {}
+        if value is not None and value not in ("", {}) and (name, value) != ("deaths", 0)
     }
     if isinstance(record, CellRecord):
         content["status"] = record.status.label

@@ -83,11 +83,13 @@ def recording(task: Task, view: StoreView) -> Iterator[Recording]:
 def left_behind(task: Task, view: StoreView) -> list[Record]:
     """What earlier tries of a task, also as a part of a larger one, have recorded of it."""
     wanted = frozenset().union(*(identities(item) for item in task.items))
-    parts = (
+    parts = [
         part
         for name in (*task.earlier, task.name)
         for part in sorted(view.journal.glob(f"{name}+*{journal.SUFFIX}"))
-    )
+    ]
+    ends = (view.journal / f"{name}{journal.SUFFIX}" for name in task.earlier)
+    parts += filter(Path.exists, ends)
     found = {
         identity(record): record
         for part in parts
