@@ -5,7 +5,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +14,7 @@ import typer
 if TYPE_CHECKING:
     from sweep.runner.clusters import ClusterSpec
 
-OK, TROUBLED, BAD_INPUT, BUG, INTERRUPTED = 0, 1, 2, 70, 130
+OK, TROUBLED, BAD_INPUT, BUG, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 70, 130, 141
 
 _HELP = """
 Sweeps of differentially private query mechanisms, on a Dask cluster.
@@ -291,10 +291,11 @@ def show(store: StoreFolder) -> None:
     with _sentences():
         from sweep.dataset.reading import open_dataset
         from sweep.plan.stored import experiment_of
+        from sweep.report import screen
         from sweep.store.folder import open_
 
         dataset = open_dataset(store)
-        _show(experiment_of(open_(store)), dataset)
+        _show(experiment_of(open_(store)), dataset, screen.console())
 
 
 def _watch(folder: Path, work: Any) -> None:
@@ -313,7 +314,7 @@ def _watch(folder: Path, work: Any) -> None:
             ended.append(event)
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    console = screen.console()
+    console = screen.console(when_closed=lambda: _note_closed(folder))
     unwritten: DatasetError | None = None
     with ProgressBar(console) as bar:
         try:
@@ -322,7 +323,7 @@ def _watch(folder: Path, work: Any) -> None:
             unwritten = error
     store = open_(folder)
     if unwritten is None:
-        _show(experiment_of(store), dataset)
+        _show(experiment_of(store), dataset, console)
     last = ended[-1]
     console.print(f"{screen.counts(last.statuses)} in {screen.duration(last.seconds)}")
     if unwritten is None:
@@ -345,10 +346,21 @@ def _watch(folder: Path, work: Any) -> None:
         raise typer.Exit(TROUBLED)
 
 
-def _show(experiment: Any, dataset: Any) -> None:
-    from sweep.report import screen, tables
+def _note_closed(folder: Path) -> None:
+    """Say where it may be read that nobody reads the output any more."""
+    from sweep.errors import StoreError
+    from sweep.events import OutputClosed
+    from sweep.runner import history
 
-    console = screen.console()
+    with suppress(OSError):
+        _complain("the output was closed; the sweep goes on without it, and Ctrl-C ends it")
+    with suppress(StoreError):
+        history.recorder(folder)(OutputClosed())
+
+
+def _show(experiment: Any, dataset: Any, console: Any) -> None:
+    from sweep.report import tables
+
     for table in tables.tables(dataset, experiment):
         console.print(table, markup=False)
         console.print()
@@ -408,7 +420,7 @@ def _sentences(on_interrupt: str = "interrupted") -> Iterator[None]:
         _complain(f"error: {error}")
         raise typer.Exit(BAD_INPUT) from None
     except BrokenPipeError:
-        raise typer.Exit(OK) from None
+        raise typer.Exit(BROKEN_PIPE) from None
     except Exception as error:
         _complain(f"internal error: {type(error).__name__}: {error}; --debug shows where")
         raise typer.Exit(BUG) from None

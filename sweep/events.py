@@ -175,6 +175,11 @@ class DatasetNotWritten:
 
 
 @dataclass(frozen=True)
+class OutputClosed:
+    """Nobody reads any more what the command prints; the run goes on."""
+
+
+@dataclass(frozen=True)
 class RunEnded:
     """Nothing more is done.
 
@@ -207,6 +212,7 @@ Event = (
     | TaskRetried
     | DatasetWritten
     | DatasetNotWritten
+    | OutputClosed
     | RunEnded
 )
 Listener = Callable[[Event], None]

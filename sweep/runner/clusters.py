@@ -30,6 +30,21 @@ _MEMORY_KEPT = {"MALLOC_TRIM_THRESHOLD_": 2**28, "MALLOC_MMAP_THRESHOLD_": 2**25
 """For glibc in the workers: Dask has it return memory at once, which can triple a solve."""
 
 
+class Adapt(BaseModel):
+    """Between how many workers Dask may choose, by what there is to do."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    minimum: int = Field(default=0, ge=0)
+    maximum: int = Field(ge=1)
+
+    @model_validator(mode="after")
+    def _in_order(self) -> "Adapt":
+        if self.minimum > self.maximum:
+            raise ValueError("expected a minimum that is not above the maximum")
+        return self
+
+
 class ClusterSpec(BaseModel):
     """How to get a cluster: a class with arguments, or the address of a scheduler.
 
@@ -45,6 +60,10 @@ class ClusterSpec(BaseModel):
         Its keyword arguments.
     address : str, optional
         Of a scheduler that runs already, instead of all the others.
+    scale : int, optional
+        How many workers to ask the cluster for, once it is there.
+    adapt : Adapt, optional
+        Between how many workers it may choose instead.
     patience : float
         Seconds that a run waits while there are no workers.
     security : KeyFiles, optional
@@ -63,6 +82,8 @@ class ClusterSpec(BaseModel):
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = Field(default_factory=dict)
     address: str | None = None
+    scale: int | None = Field(default=None, ge=0)
+    adapt: Adapt | None = None
     patience: float = Field(default=PATIENCE, ge=0.0)
     security: KeyFiles | None = None
     insecure: bool = False
@@ -73,6 +94,9 @@ class ClusterSpec(BaseModel):
         named = bool(self.module) and bool(self.cls)
         if (self.address is None) is not named or (self.address and (self.args or self.kwargs)):
             raise ValueError("expected either 'module' and 'class', or 'address' alone")
+        sizes = [size for size in (self.scale, self.adapt) if size is not None]
+        if len(sizes) > 1 or (sizes and self.address is not None):
+            raise ValueError("expected 'scale' or 'adapt', and neither with 'address'")
         if self.security is not None and (self.insecure or "security" in self.kwargs):
             raise ValueError("expected either 'security', or 'insecure', or a 'security' in kwargs")
         return self
@@ -130,7 +154,7 @@ def load(path: Path) -> ClusterSpec:
         raise ClusterError(
             f"cluster file {str(path)!r}{', key ' + repr(where) if where else ''}: "
             f"{first['msg'].removeprefix('Value error, ')}; the form is version, module, class, "
-            "args, kwargs, or address; and patience, security, insecure, allow_mixed"
+            "args, kwargs, or address; and scale, adapt, patience, security, insecure, allow_mixed"
         ) from error
     except (YAMLError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)
@@ -215,6 +239,7 @@ def connected(spec: ClusterSpec) -> Iterator[Any]:
             if not spec.insecure:
                 security.refuse_exposed(cluster.scheduler_address)
             with _explained(f"cluster {spec.module}.{spec.cls} cannot be reached"):
+                _size(cluster, spec)
                 client = client_class(cluster)
             try:
                 yield client
@@ -224,6 +249,14 @@ def connected(spec: ClusterSpec) -> Iterator[Any]:
         finally:
             with suppress(Exception):
                 cluster.close(timeout=5)
+
+
+def _size(cluster: Any, spec: ClusterSpec) -> None:
+    """Have a cluster that was started grow to what its specification asks for."""
+    if spec.scale is not None:
+        cluster.scale(spec.scale)
+    if spec.adapt is not None:
+        cluster.adapt(minimum=spec.adapt.minimum, maximum=spec.adapt.maximum)
 
 
 def _keys(spec: ClusterSpec, make: Any) -> dict[str, Any]:

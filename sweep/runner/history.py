@@ -1,15 +1,24 @@
-"""A store's history: a line for the start and the end of every run, and for damage found."""
+"""A store's history: a line for the start and the end of every run, and for what went wrong."""
 
 import json
 import time
 from dataclasses import asdict
 from pathlib import Path
 
-from sweep.events import DatasetNotWritten, Event, Listener, RunEnded, RunStarted, SegmentSetAside
+from sweep.events import (
+    DatasetNotWritten,
+    Event,
+    Listener,
+    OutputClosed,
+    RunEnded,
+    RunStarted,
+    SchedulerLost,
+    SegmentSetAside,
+)
 from sweep.store.folder import explained
 
 NAME = "runs.jsonl"
-_KEPT = RunStarted | RunEnded | SegmentSetAside | DatasetNotWritten
+_KEPT = RunStarted | RunEnded | SegmentSetAside | DatasetNotWritten | SchedulerLost | OutputClosed
 
 
 def recorder(store: Path) -> Listener:

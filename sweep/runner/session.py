@@ -173,7 +173,10 @@ class Session:
             agreement.check_workers(ready, allow_mixed=spec.allow_mixed)
             ours = client is None and ready.cluster is not None
             workforce = Workforce(
-                ready, Started(ready.cluster) if ours else None, spec.patience, self.tell
+                ready,
+                Started(ready.cluster, spec.adapt) if ours else None,
+                spec.patience,
+                self.tell,
             )
 
             def tick() -> None:

@@ -13,6 +13,7 @@ from distributed.core import Status
 
 from sweep.errors import NoWorkersError
 from sweep.events import ClusterReady, Listener, WorkersMissing
+from sweep.runner.clusters import Adapt
 
 _LOOK_SECONDS = 1.0
 _ANSWER_SECONDS = 5.0
@@ -124,11 +125,13 @@ class Started:
     ----------
     cluster : distributed.deploy.Cluster
         The cluster.
+    adapt : Adapt, optional
+        Between how many workers Dask itself chooses: then nothing is held.
     """
 
-    def __init__(self, cluster: Any) -> None:
-        self._cluster = cluster
-        self._asked = len(cluster.plan) if _can_be_asked(cluster) else None
+    def __init__(self, cluster: Any, adapt: Adapt | None = None) -> None:
+        self._cluster, self._adapt = cluster, adapt
+        self._asked = len(cluster.plan) if adapt is None and _can_be_asked(cluster) else None
         self._last_seen: dict[Any, float] = {}
         self._asking: Future[None] | None = None
         self._next_ask = 0.0
@@ -141,7 +144,9 @@ class Started:
         if self._trouble:
             return f"{name}: {self._trouble}"
         if self._asked == 0:
-            return f"{name} was asked for none; give n_workers in cluster.yaml"
+            return f"{name} was asked for none; give n_workers or scale in cluster.yaml"
+        if self._adapt is not None:
+            return f"{name} was asked for {self._adapt.minimum} to {self._adapt.maximum} workers"
         number = "its" if self._asked is None else self._asked
         came = "they are gone, others are asked for" if self._last_seen else "none has come yet"
         return f"{name} was asked for {number} workers, {came}"
