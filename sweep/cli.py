@@ -5,7 +5,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +14,7 @@ import typer
 if TYPE_CHECKING:
     from sweep.runner.clusters import ClusterSpec
 
-OK, TROUBLED, BAD_INPUT, BUG, INTERRUPTED = 0, 1, 2, 70, 130
+OK, TROUBLED, BAD_INPUT, BUG, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 70, 130, 141
 
 _HELP = """
 Sweeps of differentially private query mechanisms, on a Dask cluster.
@@ -31,8 +31,8 @@ A first session:
   sweep run vldb-table4\n
   sweep show results/vldb-table4
 
-Exit codes: 0 all is well, 1 some cells failed, timed out, were lost or are still pending, 2 bad
-input, 70 internal error, 130 interrupted.
+Exit codes: 0 all is well, 1 some cells failed, timed out, were lost or are still pending, or the
+dataset could not be written, 2 bad input, 70 internal error, 130 interrupted.
 """
 
 app = typer.Typer(
@@ -97,6 +97,14 @@ AllowCode = Annotated[
     typer.Option(
         "--allow-code",
         help="Call the functions that the experiment names (workload 'entry-point').",
+    ),
+]
+
+AllowMixed = Annotated[
+    bool,
+    typer.Option(
+        "--allow-mixed",
+        help="Let workers have other versions of Python and of libraries than this command.",
     ),
 ]
 
@@ -167,6 +175,7 @@ def run(
     cluster: ClusterOption = None,
     set_: SetOption = None,
     allow_code: AllowCode = False,
+    allow_mixed: AllowMixed = False,
     patience: PatienceOption = None,
 ) -> None:
     """Solve the cells that the store does not hold yet, and show the tables.
@@ -192,6 +201,7 @@ def run(
                 cluster=spec,
                 patience=patience,
                 allow_code=allow_code,
+                allow_mixed=allow_mixed,
                 listen=tell,
             ),
         )
@@ -219,6 +229,7 @@ def rerun(
     ] = None,
     cluster: ClusterOption = None,
     allow_code: AllowCode = False,
+    allow_mixed: AllowMixed = False,
     patience: PatienceOption = None,
 ) -> None:
     """Solve some cells again: by default the failed, timed-out and lost cells.
@@ -247,6 +258,7 @@ def rerun(
                 cluster=spec,
                 patience=patience,
                 allow_code=allow_code,
+                allow_mixed=allow_mixed,
                 listen=tell,
             ),
         )
@@ -283,14 +295,16 @@ def show(store: StoreFolder) -> None:
     with _sentences():
         from sweep.dataset.reading import open_dataset
         from sweep.plan.stored import experiment_of
+        from sweep.report import screen
         from sweep.store.folder import open_
 
         dataset = open_dataset(store)
-        _show(experiment_of(open_(store)), dataset)
+        _show(experiment_of(open_(store)), dataset, screen.console())
 
 
 def _watch(folder: Path, work: Any) -> None:
     """Run with a progress bar, then show the tables and the path of the dataset."""
+    from sweep.errors import DatasetError
     from sweep.events import Event, RunEnded, to_all
     from sweep.plan.stored import experiment_of
     from sweep.report import screen
@@ -304,14 +318,22 @@ def _watch(folder: Path, work: Any) -> None:
             ended.append(event)
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    console = screen.console()
+    console = screen.console(when_closed=lambda: _note_closed(folder))
+    unwritten: DatasetError | None = None
     with ProgressBar(console) as bar:
-        dataset = work(to_all(bar, remember))
+        try:
+            dataset = work(to_all(bar, remember))
+        except DatasetError as error:
+            unwritten = error
     store = open_(folder)
-    _show(experiment_of(store), dataset)
+    if unwritten is None:
+        _show(experiment_of(store), dataset, console)
     last = ended[-1]
     console.print(f"{screen.counts(last.statuses)} in {screen.duration(last.seconds)}")
-    console.print(f"dataset: {store.results}", markup=False)
+    if unwritten is None:
+        console.print(f"dataset: {store.results}", markup=False)
+    else:
+        _complain(f"warning: {unwritten}")
     if last.of_other_code:
         total = sum(last.statuses.values())
         console.print(screen.other_code(last.of_other_code, total, folder), markup=False)
@@ -324,14 +346,25 @@ def _watch(folder: Path, work: Any) -> None:
     pending = last.statuses.get("pending", 0)
     if pending:
         console.print(f"{pending} cells are pending; 'sweep run' solves them", markup=False)
-    if troubled or pending:
+    if troubled or pending or unwritten:
         raise typer.Exit(TROUBLED)
 
 
-def _show(experiment: Any, dataset: Any) -> None:
-    from sweep.report import screen, tables
+def _note_closed(folder: Path) -> None:
+    """Say where it may be read that nobody reads the output any more."""
+    from sweep.errors import StoreError
+    from sweep.events import OutputClosed
+    from sweep.runner import history
 
-    console = screen.console()
+    with suppress(OSError):
+        _complain("the output was closed; the sweep goes on without it, and Ctrl-C ends it")
+    with suppress(StoreError):
+        history.recorder(folder)(OutputClosed())
+
+
+def _show(experiment: Any, dataset: Any, console: Any) -> None:
+    from sweep.report import tables
+
     for table in tables.tables(dataset, experiment):
         console.print(table, markup=False)
         console.print()
@@ -365,7 +398,7 @@ def _sentences(on_interrupt: str = "interrupted") -> Iterator[None]:
     """Turn errors into a sentence and an exit code, with tracebacks only for ``--debug``."""
     import solvers
     import workloads
-    from sweep.errors import NoWorkersError, SweepError
+    from sweep.errors import NoWorkersError, SchedulerLostError, SweepError
 
     expected = (
         SweepError,
@@ -380,14 +413,14 @@ def _sentences(on_interrupt: str = "interrupted") -> Iterator[None]:
     except KeyboardInterrupt:
         _complain(on_interrupt)
         raise typer.Exit(INTERRUPTED) from None
-    except NoWorkersError as error:
+    except (NoWorkersError, SchedulerLostError) as error:
         _complain(f"error: {error}")
         raise typer.Exit(TROUBLED) from None
     except expected as error:
         _complain(f"error: {error}")
         raise typer.Exit(BAD_INPUT) from None
     except BrokenPipeError:
-        raise typer.Exit(OK) from None
+        raise typer.Exit(BROKEN_PIPE) from None
     except Exception as error:
         _complain(f"internal error: {type(error).__name__}: {error}; --debug shows where")
         raise typer.Exit(BUG) from None

@@ -13,8 +13,20 @@ class StoreError(SweepError, OSError):
     """A store cannot be read or written, or belongs to another experiment."""
 
 
+class DatasetError(StoreError):
+    """The dataset of a store cannot be written; its journal can."""
+
+
+class DamagedSegmentError(StoreError):
+    """A journal segment holds something else than was written."""
+
+
 class ClusterError(SweepError, RuntimeError):
     """A Dask cluster cannot be started or reached, or its description is not valid."""
+
+
+class SchedulerLostError(ClusterError):
+    """A scheduler was lost and did not come back for longer than the run was to wait for it."""
 
 
 class NoWorkersError(ClusterError):

@@ -23,6 +23,8 @@ class RunStarted:
         Number of cells among these that an earlier solve serves.
     solves, bounds, tasks : int
         Number of solves, certificates and tasks to do.
+    deadly : int
+        Number of cells that are left alone, since too many workers have died of them.
     """
 
     experiment: str
@@ -33,6 +35,23 @@ class RunStarted:
     solves: int
     bounds: int
     tasks: int
+    deadly: int = 0
+
+
+@dataclass(frozen=True)
+class SegmentSetAside:
+    """A journal segment was damaged: it is kept, not read, and its cells are solved again.
+
+    Attributes
+    ----------
+    path : Path
+        Where it is now.
+    said : str
+        What was found.
+    """
+
+    path: Path
+    said: str
 
 
 @dataclass(frozen=True)
@@ -47,6 +66,35 @@ class ClusterReady:
 
     workers: int
     threads: int
+
+
+@dataclass(frozen=True)
+class ClusterExposed:
+    """Others than the user can run code on the cluster.
+
+    Attributes
+    ----------
+    said : str
+        Who.
+    """
+
+    said: str
+
+
+@dataclass(frozen=True)
+class SchedulerLost:
+    """The scheduler does not answer; what was sent to it is sent again once it does.
+
+    Attributes
+    ----------
+    address : str
+        Where it was.
+    patience : float
+        After how many seconds the run ends.
+    """
+
+    address: str
+    patience: float
 
 
 @dataclass(frozen=True)
@@ -114,6 +162,24 @@ class DatasetWritten:
 
 
 @dataclass(frozen=True)
+class DatasetNotWritten:
+    """The disk does not take the dataset; the journal goes on, and it is tried again.
+
+    Attributes
+    ----------
+    said : str
+        Why not.
+    """
+
+    said: str
+
+
+@dataclass(frozen=True)
+class OutputClosed:
+    """Nobody reads any more what the command prints; the run goes on."""
+
+
+@dataclass(frozen=True)
 class RunEnded:
     """The run is over.
 
@@ -136,7 +202,18 @@ class RunEnded:
 
 
 Event = (
-    RunStarted | ClusterReady | WorkersMissing | CellsDone | TaskRetried | DatasetWritten | RunEnded
+    RunStarted
+    | SegmentSetAside
+    | ClusterReady
+    | ClusterExposed
+    | SchedulerLost
+    | WorkersMissing
+    | CellsDone
+    | TaskRetried
+    | DatasetWritten
+    | DatasetNotWritten
+    | OutputClosed
+    | RunEnded
 )
 Listener = Callable[[Event], None]
 

@@ -23,6 +23,7 @@ _TIME_ENCODING = {
 _KEY_WIDTH = 20
 _HOST_WIDTH = 64
 _ERROR_WIDTH = 200
+_VERSIONS_WIDTH = 64
 
 
 @dataclass(frozen=True)
@@ -160,6 +161,11 @@ def _facts(positions: Positions, ledger: Ledger) -> list[tuple[str, Column, Any]
         ),
         ("error", _texts(_ERROR_WIDTH, (record.error if record else "" for record in records)), ""),
         ("code", _texts(_KEY_WIDTH, (record.code if record else "" for record in records)), ""),
+        (
+            "versions",
+            _texts(_VERSIONS_WIDTH, (record.versions if record else "" for record in records)),
+            "",
+        ),
         ("cell", _texts(_KEY_WIDTH, positions.ids), ""),
         ("solve", _texts(_KEY_WIDTH, positions.solves), ""),
     ]

@@ -38,6 +38,7 @@ MEANINGS: Mapping[str, tuple[str, str]] = {
     "attempt": ("number of the attempt; attempts lost with their worker do not count", "1"),
     "error": ("last line of the error", "1"),
     "code": ("hash of the code that solved the cell", "1"),
+    "versions": ("versions of Python, numpy and scipy that solved the cell", "1"),
     "cell": ("identity of the cell", "1"),
     "solve": ("key of the solve that serves the cell: its arrays' folder", "1"),
     "utility": ("expected gain of the optimal remap under the binary gain function", "1"),

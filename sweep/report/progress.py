@@ -10,10 +10,14 @@ from rich.text import Text
 
 from sweep.events import (
     CellsDone,
+    ClusterExposed,
     ClusterReady,
+    DatasetNotWritten,
     Event,
     RunEnded,
     RunStarted,
+    SchedulerLost,
+    SegmentSetAside,
     TaskRetried,
     WorkersMissing,
 )
@@ -70,8 +74,12 @@ class ProgressBar:
             case RunStarted(cells=cells, todo=todo, reused=reused, tasks=tasks):
                 self._todo = todo - reused
                 self._console.print(_opening(event.experiment, cells, todo, reused))
+                if event.deadly:
+                    self._console.print(_deadly(event), markup=False)
                 if tasks:
                     self._progress.start()
+            case SegmentSetAside(path=path, said=said):
+                self._console.print(f"{said}; it is {path.name!r} now", markup=False)
             case ClusterReady(workers=workers, threads=threads):
                 if not self._progress.tasks[self._bar].started:
                     self._began = time.monotonic()
@@ -79,11 +87,20 @@ class ProgressBar:
                 self._progress.update(self._bar, description=f"{workers} workers", cells=self._text)
                 if not self._console.is_terminal:
                     self._console.print(f"{workers} workers with {threads} threads")
+            case SchedulerLost(address=address, patience=patience):
+                self._progress.update(self._bar, description="no scheduler")
+                self._progress.console.print(
+                    f"scheduler {address} is gone: waiting for one there (the run ends after "
+                    f"{patience:g} s without)",
+                    markup=False,
+                )
             case WorkersMissing():
                 self._progress.update(self._bar, description="no workers")
                 self._progress.console.print(_missing(event), markup=False)
             case CellsDone(statuses=statuses, share=share):
                 self._advance(Counter(statuses), share)
+            case DatasetNotWritten(said=said) | ClusterExposed(said=said):
+                self._progress.console.print(f"warning: {said}", markup=False)
             case TaskRetried(cells=cells):
                 self._progress.console.print(f"a worker was lost: {cells} cells are retried")
             case RunEnded():
@@ -127,6 +144,13 @@ def _opening(name: str, cells: int, todo: int, reused: int) -> str:
     already = f", {cells - todo} are in the store already" if todo < cells else ""
     shared = f", {reused} follow from earlier solves" if reused else ""
     return f"{name}: {cells} cells{already}, {todo} to do{shared}"
+
+
+def _deadly(event: RunStarted) -> str:
+    return (
+        f"{event.deadly} cells stay lost: each killed its worker three times or more; "
+        f"'sweep rerun {event.store}' tries them again"
+    )
 
 
 def _missing(event: WorkersMissing) -> str:

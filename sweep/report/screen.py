@@ -3,7 +3,7 @@
 import math
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +18,35 @@ from sweep.report.catalog import Entry
 from sweep.runner.status import StoreStatus, Trouble
 from sweep.store.records import Status
 
+BROKEN_PIPE = 128 + 13
 _PIPE_WIDTH = 160
 _SHOWN_TROUBLES = 5
 _LONGEST_SENTENCE = 4000
 
 
 class Terminal(Console):
-    """A console that shows control characters instead of obeying them."""
+    """A console that shows what would command a terminal, instead of obeying it.
+
+    Parameters
+    ----------
+    when_closed : callable, optional
+        Called once nobody reads any more; by default the command ends, with the exit code that
+        a shell gives to a tool which that has ended.
+    """
+
+    def __init__(self, *, when_closed: Callable[[], None] | None = None, **options: Any) -> None:
+        super().__init__(**options)
+        self._when_closed = when_closed
+
+    def on_broken_pipe(self) -> None:
+        """Print nothing more, and do what is to be done then."""
+        self.quiet = True
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nothing, self.file.fileno())
+        os.close(nothing)
+        if self._when_closed is None:
+            raise SystemExit(BROKEN_PIPE)
+        self._when_closed()
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
@@ -58,11 +80,13 @@ def sentence(text: str) -> str:
     return f"{shown[:half]} [... {left:,} characters ...] {shown[-half:]}"
 
 
-def console(*, error: bool = False) -> Console:
+def console(*, when_closed: Callable[[], None] | None = None, error: bool = False) -> Console:
     """A console as wide as the terminal, or wide enough for our tables if there is none."""
     stream = sys.stderr if error else sys.stdout
     wide = None if stream.isatty() or "COLUMNS" in os.environ else _PIPE_WIDTH
-    return Terminal(stderr=error, width=wide, highlight=False, soft_wrap=error)
+    return Terminal(
+        when_closed=when_closed, stderr=error, width=wide, highlight=False, soft_wrap=error
+    )
 
 
 def entries(kind: str, listed: Iterable[Entry]) -> Table:
@@ -123,6 +147,8 @@ def store_status(found: StoreStatus) -> Table:
     table.add_row("dataset", escape(str(found.results)) if found.results else "not written yet")
     if found.damage:
         table.add_row("damaged", escape(f"{found.damage}; 'sweep run' derives the dataset again"))
+    for said in found.damaged_segments:
+        table.add_row("damaged", escape(said))
     if found.of_other_code:
         table.add_row("other code", escape(other_code(found.of_other_code, total, found.store)))
     if found.obstacle:

@@ -15,6 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from sweep.errors import ClusterError
 from sweep.experiment import document
 from sweep.experiment.files import text_of
+from sweep.runner import security
+from sweep.runner.security import KeyFiles
 
 PATIENCE = 600.0
 ALLOWED_FAILURES = 1
@@ -27,6 +29,21 @@ _START_HINT = (
 )
 _MEMORY_KEPT = {"MALLOC_TRIM_THRESHOLD_": 2**28, "MALLOC_MMAP_THRESHOLD_": 2**25}
 """For glibc in the workers: Dask makes it return memory at once, which can triple run times."""
+
+
+class Adapt(BaseModel):
+    """Between how many workers Dask may choose, by what there is to do."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    minimum: int = Field(default=0, ge=0)
+    maximum: int = Field(ge=1)
+
+    @model_validator(mode="after")
+    def _in_order(self) -> "Adapt":
+        if self.minimum > self.maximum:
+            raise ValueError("expected a minimum that is not above the maximum")
+        return self
 
 
 class ClusterSpec(BaseModel):
@@ -46,8 +63,18 @@ class ClusterSpec(BaseModel):
         Keyword arguments of the class.
     address : str, optional
         Address of a running scheduler, instead of a class and its arguments.
+    scale : int, optional
+        Number of workers to ask the cluster for, once it is there.
+    adapt : Adapt, optional
+        Between how many workers it may choose instead.
     patience : float
         Seconds that a run waits while there are no workers.
+    security : KeyFiles, optional
+        Keys for TLS; a LocalCluster without them gets a temporary one.
+    insecure : bool
+        Whether a cluster may do without, whoever can reach it.
+    allow_mixed : bool
+        Whether its workers may have other versions of Python and of libraries than the command.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -58,13 +85,23 @@ class ClusterSpec(BaseModel):
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = Field(default_factory=dict)
     address: str | None = None
+    scale: int | None = Field(default=None, ge=0)
+    adapt: Adapt | None = None
     patience: float = Field(default=PATIENCE, ge=0.0)
+    security: KeyFiles | None = None
+    insecure: bool = False
+    allow_mixed: bool = False
 
     @model_validator(mode="after")
     def _one_way(self) -> "ClusterSpec":
         named = bool(self.module) and bool(self.cls)
         if (self.address is None) is not named or (self.address and (self.args or self.kwargs)):
             raise ValueError("expected either 'module' and 'class', or 'address' alone")
+        sizes = [size for size in (self.scale, self.adapt) if size is not None]
+        if len(sizes) > 1 or (sizes and self.address is not None):
+            raise ValueError("expected 'scale' or 'adapt', and neither with 'address'")
+        if self.security is not None and (self.insecure or "security" in self.kwargs):
+            raise ValueError("expected either 'security', or 'insecure', or a 'security' in kwargs")
         return self
 
 
@@ -120,7 +157,7 @@ def load(path: Path) -> ClusterSpec:
         raise ClusterError(
             f"cluster file {str(path)!r}{', key ' + repr(where) if where else ''}: "
             f"{first['msg'].removeprefix('Value error, ')}; the form is version, module, class, "
-            "args, kwargs, or address; and patience"
+            "args, kwargs, or address; and scale, adapt, patience, security, insecure, allow_mixed"
         ) from error
     except (YAMLError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)
@@ -129,8 +166,8 @@ def load(path: Path) -> ClusterSpec:
         raise ClusterError(f"cluster file {str(path)!r}{line} is not valid YAML: {said}") from error
 
 
-def patient(spec: ClusterSpec | None, patience: float | None) -> ClusterSpec:
-    """The specification, or the default one, with another patience if one is given.
+def asked(spec: ClusterSpec | None, patience: float | None, *, allow_mixed: bool) -> ClusterSpec:
+    """The specification, or the default one, with another patience and mixed versions if asked.
 
     Raises
     ------
@@ -138,6 +175,8 @@ def patient(spec: ClusterSpec | None, patience: float | None) -> ClusterSpec:
         If the patience is negative or not a number.
     """
     given = spec or LOCAL
+    if allow_mixed:
+        given = given.model_copy(update={"allow_mixed": True})
     if patience is None:
         return given
     if not patience >= 0:
@@ -192,24 +231,55 @@ def connected(spec: ClusterSpec, connect_seconds: float = CONNECT_SECONDS) -> It
     client_class: Any = distributed.Client
     with dask.config.set(settings), _quiet():
         if spec.address is not None:
+            if not spec.insecure:
+                security.refuse_exposed(spec.address)
+            keys = security.of_files(spec.security) if spec.security else None
             with _explained(f"scheduler {spec.address!r} cannot be reached"):
-                client = client_class(spec.address, timeout=connect_seconds)
+                client = client_class(spec.address, timeout=connect_seconds, security=keys)
             with client:
                 yield client
             return
         with _handlers_kept():
             make = cluster_class(spec)
-            with _explained(f"cluster {spec.module}.{spec.cls} cannot be started", _START_HINT):
-                with _interrupts_held():
-                    cluster = make(*spec.args, **spec.kwargs)
-                client = client_class(cluster)
+            arguments = {**spec.kwargs, **_keys(spec, make)}
+            what = f"cluster {spec.module}.{spec.cls} cannot be started"
+            with _explained(what, _START_HINT), _interrupts_held():
+                cluster = make(*spec.args, **arguments)
         try:
-            yield client
+            if not spec.insecure:
+                security.refuse_exposed(cluster.scheduler_address)
+            with _explained(f"cluster {spec.module}.{spec.cls} cannot be reached"):
+                _size(cluster, spec)
+                client = client_class(cluster)
+            try:
+                yield client
+            finally:
+                with suppress(Exception):
+                    client.close(timeout=5)
         finally:
             with suppress(Exception):
-                client.close(timeout=5)
-            with suppress(Exception):
                 cluster.close(timeout=5)
+
+
+def _size(cluster: Any, spec: ClusterSpec) -> None:
+    """Have a cluster that was started grow to what its specification asks for."""
+    if spec.scale is not None:
+        cluster.scale(spec.scale)
+    if spec.adapt is not None:
+        cluster.adapt(minimum=spec.adapt.minimum, maximum=spec.adapt.maximum)
+
+
+def _keys(spec: ClusterSpec, make: Any) -> dict[str, Any]:
+    """The argument that closes a cluster to others; none where the specification says enough."""
+    if spec.security is not None:
+        return {"security": security.of_files(spec.security)}
+    from distributed import LocalCluster
+
+    decided = spec.insecure or {"security", "protocol"} & spec.kwargs.keys()
+    if make is not LocalCluster or decided or not spec.kwargs.get("processes", True):
+        return {}
+    temporary = security.temporary()
+    return {} if temporary is None else {"security": temporary}
 
 
 @contextmanager

@@ -26,6 +26,7 @@ def run(
     *,
     cluster: "ClusterSpec | None" = None,
     allow_code: bool = False,
+    allow_mixed: bool = False,
     patience: float | None = None,
     listen: events.Listener = events.ignore,
 ) -> "xr.Dataset | xr.DataTree":
@@ -45,6 +46,8 @@ def run(
     allow_code : bool
         Whether functions that the experiment names (workload ``entry-point``) may be called,
         here and on the workers.
+    allow_mixed : bool
+        Whether workers may have other versions of Python and of libraries than this process.
     patience : float, optional
         Seconds to wait while the cluster has no workers, instead of the cluster's own (600).
     listen : callable, optional
@@ -61,22 +64,28 @@ def run(
         If the experiment is not valid, or names a function and ``allow_code`` is false.
     StoreError
         If the store belongs to another experiment, is in use, or cannot be written.
+    DatasetError
+        If its dataset alone could not be written; raised when everything else is done.
     ClusterError
         If the cluster cannot be started or reached.
+    SchedulerLostError
+        If its scheduler is lost for longer than `patience`; the rest of the cells is pending.
     NoWorkersError
         If it has no workers for longer than ``patience``; the remaining cells stay pending.
     """
-    from sweep.runner.clusters import patient
+    from sweep.runner.clusters import asked
 
-    spec = patient(cluster, patience)
+    spec = asked(cluster, patience, allow_mixed=allow_mixed)
     loaded = experiment if isinstance(experiment, Experiment) else load_experiment(experiment)
     grids = expand(loaded, allow_code=allow_code)
     stored = StoredExperiment(loaded, grids, create(Path(store), loaded.name))
     with recorded(stored, listen) as session:
         todo = [cell for id_, cell in stored.cells.items() if not session.ledger.status(id_).final]
         session.reuse(todo)
-        left = [cell for cell in todo if not session.ledger.status(cell.id).final]
-        session.work(left, len(todo), client, spec)
+        open_ = [cell for cell in todo if not session.ledger.status(cell.id).final]
+        left = [cell for cell in open_ if not session.ledger.is_deadly(cell.id)]
+        session.deadly = len(open_) - len(left)
+        session.work(left, len(todo) - session.deadly, client, spec)
     from sweep.dataset.reading import open_dataset
 
     return open_dataset(store)
@@ -90,6 +99,7 @@ def rerun(
     time_limit: float | None = None,
     cluster: "ClusterSpec | None" = None,
     allow_code: bool = False,
+    allow_mixed: bool = False,
     patience: float | None = None,
     listen: events.Listener = events.ignore,
 ) -> "xr.Dataset | xr.DataTree":
@@ -107,7 +117,7 @@ def rerun(
         (``'current'``). A cell that was ``ok`` keeps its result if it now fails.
     time_limit : float, optional
         Seconds for one solve, instead of the experiment's.
-    client, cluster, patience, allow_code, listen
+    client, cluster, patience, allow_code, allow_mixed, listen
         As for `run`.
 
     Returns
@@ -118,13 +128,13 @@ def rerun(
     ------
     SweepError
         If the condition is not valid or holds for no cell, or the time limit is negative.
-    ExperimentError, StoreError, ClusterError, NoWorkersError
+    ExperimentError, StoreError, DatasetError, ClusterError, SchedulerLostError, NoWorkersError
         As for `run`.
     """
-    from sweep.runner.clusters import patient
+    from sweep.runner.clusters import asked
     from sweep.runner.selection import selected
 
-    spec = patient(cluster, patience)
+    spec = asked(cluster, patience, allow_mixed=allow_mixed)
     stored = of_store(store)
     if not allow_code:
         refuse_code(stored.experiment)

@@ -8,8 +8,10 @@ from contextlib import suppress
 from typing import Any
 
 from sweep.events import CellsDone, Listener, TaskRetried
-from sweep.plan.tasks import Solve, Task, shared_workloads
-from sweep.store.records import CellRecord, Record, Status
+from sweep.plan.tasks import Bound, Solve, Task, shared_workloads
+from sweep.store import code
+from sweep.store.ledger import DEADLY
+from sweep.store.records import BoundRecord, CellRecord, Record, Status
 from sweep.store.view import StoreView
 from sweep.worker.perform import TaskOutcome, done_before, perform
 from sweep.worker.solve import build
@@ -19,7 +21,8 @@ _TICK_SECONDS = 0.5
 _FETCH_SECONDS = 5.0
 _MOST_FETCHES = 20
 _MOST_BUILDS = 3
-_SCHEDULER_GONE = "the scheduler was lost or dropped it; run again to go on"
+_MOST_DROPS = 5
+_SCHEDULER_DROPPED = "the scheduler dropped it each time; run again to go on"
 _NOT_FETCHED = "its worker returned a result that cannot be read here; run again to go on"
 _UNEXPECTED = "the cluster returned results of something else; run again to go on"
 _WORKER_DIED = (
@@ -30,6 +33,7 @@ _WORKER_DIED = (
 Tick = Callable[[], None]
 Accept = Callable[[TaskOutcome], None]
 OnLoss = Callable[[Task, str], None]
+Regain = Callable[[Any], Any]
 
 
 def execute(
@@ -39,6 +43,7 @@ def execute(
     accept: Accept,
     tick: Tick,
     listen: Listener,
+    regain: Regain,
 ) -> None:
     """Run all tasks.
 
@@ -60,6 +65,9 @@ def execute(
         Called at least every few seconds; an error that it raises ends the execution.
     listen : Listener
         Called with an event for every task that ends.
+    regain : callable
+        Gives a client that has lost its scheduler, or another one, once that is back; an error
+        that it raises ends the execution.
 
     Raises
     ------
@@ -68,7 +76,7 @@ def execute(
     """
     flight = _Flight(client, planned, view)
     try:
-        _Execution(flight, planned, accept, tick, listen).perform()
+        _Execution(flight, planned, accept, tick, listen, regain).perform()
     except BaseException:
         flight.cancel()
         raise
@@ -90,10 +98,27 @@ class _Flight:
         self._run = planned[0].name if planned else "none"
 
     def launch(self, task: Task) -> None:
-        shared = {key: self._workload(key) for key in task.workloads if key in self._specs}
-        future = self.client.submit(perform, task, self.view, shared, key=task.name, pure=False)
+        built = {key: self._workload(key) for key in task.workloads if key in self._specs}
+        shared = {key: workload for key, workload in built.items() if workload is not None}
+        future = self._submit(perform, task, self.view, shared, key=task.name)
         self.tasks[task.name], self._futures[task.name] = task, future
-        self._watch(future)
+        if future is not None:
+            self._watch(future)
+
+    def move(self, client: Any) -> None:
+        """Go on with another client, or with a scheduler that knows nothing of what was sent."""
+        self.client = client
+        self._workloads.clear()
+        self._builds.clear()
+
+    def _submit(self, function: Callable[..., Any], *about: Any, key: str) -> Any:
+        """A future; none if the scheduler is gone: what was to be done is then still in flight."""
+        try:
+            return self.client.submit(function, *about, key=key, pure=False)
+        except Exception:
+            if self.client.status == "running":
+                raise
+            return None
 
     def relaunch(self, task: Task) -> None:
         self._uses.update(task.workloads.keys())
@@ -115,6 +140,7 @@ class _Flight:
         A future whose result was lost with its worker in the meantime stays in flight: the
         scheduler has it computed again.
         """
+        landed = [future for future in landed if future.key in self.tasks]
         finished = [future for future in landed if future.status == "finished"]
         fetched = self._fetch(finished)
         ends = ((future, self._end(future, fetched)) for future in landed)
@@ -126,8 +152,10 @@ class _Flight:
         return [(task, done_before(task, self.view)) for task in tasks]
 
     def cancel(self) -> None:
-        with suppress(Exception):
-            self.client.cancel([*self._futures.values(), *self._workloads.values()], force=True)
+        sent = [one for one in (*self._futures.values(), *self._workloads.values()) if one]
+        if self.client.status == "running":
+            with suppress(Exception):
+                self.client.cancel(sent, force=True)
 
     def _end(
         self, future: Any, fetched: dict[str, TaskOutcome]
@@ -137,7 +165,7 @@ class _Flight:
         if done is not None:
             return done
         if status in _DROPPED:
-            return _SCHEDULER_GONE
+            return _SCHEDULER_DROPPED
         if status == "error":
             error = self._answer(_error, future)
             if isinstance(error, BaseException):
@@ -185,9 +213,7 @@ class _Flight:
         if built is None or (lost and self._builds[key] < _MOST_BUILDS):
             self._builds[key] += 1
             name = f"{self._run}-workload-{key}-{self._builds[key]}"
-            built = self.client.submit(
-                build, self._specs[key], self.view.code, key=name, pure=False
-            )
+            built = self._submit(build, self._specs[key], self.view.code, key=name)
             self._workloads[key] = built
         return built
 
@@ -205,8 +231,11 @@ class _Execution:
         accept: Accept,
         tick: Tick,
         listen: Listener,
+        regain: Regain,
     ) -> None:
         self._flight = flight
+        self._regain = regain
+        self._deaths: Counter[str] = Counter()
         self._planned = planned
         self._accept, self._tick, self._listen = accept, tick, listen
         self._total = sum(task.seconds for task in planned) or 1.0
@@ -221,20 +250,38 @@ class _Execution:
             self._drain(self._give_up)
 
     def _drain(self, on_loss: OnLoss) -> None:
-        client = self._flight.client
         while self._flight.tasks:
             self._tick()
             landed = self._flight.wait()
-            if not landed and client.status == "closed":
-                for task, done in self._flight.abandon():
-                    self._settle(task, done or _lost(task, _SCHEDULER_GONE))
+            if self._flight.client.status != "running":
+                self._start_over()
+                continue
             for task, end in self._flight.land(landed):
+                self._count_deaths(task, end)
                 if isinstance(end, TaskOutcome):
                     self._settle(task, end if _belongs_to(task, end) else _lost(task, _UNEXPECTED))
-                elif client.status == "running" and _is_loss(end):
+                elif end == _SCHEDULER_DROPPED and len(task.earlier) < _MOST_DROPS:
+                    self._relaunch(task.again())
+                elif _is_loss(end):
                     on_loss(task, _reason(end))
                 else:
                     self._give_up(task, _reason(end))
+
+    def _start_over(self) -> None:
+        """Send to a scheduler that came back what is not in the journal."""
+        self._flight.move(self._regain(self._flight.client))
+        for task, done in self._flight.abandon():
+            if done is None:
+                self._relaunch(task.again())
+            else:
+                self._settle(task, done)
+
+    def _count_deaths(self, task: Task, end: object) -> None:
+        """Note the workers that died while they did one thing alone."""
+        from distributed import KilledWorker
+
+        if isinstance(end, KilledWorker) and len(task.items) == 1:
+            self._deaths[_subject(task)] += end.allowed_failures + 1
 
     def _settle(self, task: Task, done: TaskOutcome) -> None:
         self._accept(done)
@@ -249,12 +296,10 @@ class _Execution:
             self._suspects.append(task)
 
     def _give_up(self, task: Task, reason: str) -> None:
-        self._settle(task, _lost(task, reason))
+        deaths = self._deaths[_subject(task)] if len(task.items) == 1 else 0
+        self._settle(task, _lost(task, reason, deaths))
 
     def _relaunch(self, task: Task) -> None:
-        if self._flight.client.status != "running":
-            self._give_up(task, _SCHEDULER_GONE)
-            return
         self._listen(TaskRetried(len(task.cells)))
         self._flight.relaunch(task)
 
@@ -316,8 +361,15 @@ def _first_line(error: BaseException) -> str:
         return ""
 
 
-def _lost(task: Task, reason: str) -> TaskOutcome:
-    records = tuple(
+def _subject(task: Task) -> str:
+    """What the only item of a task is about."""
+    (item,) = task.items
+    return item.key if isinstance(item, Solve) else f"bound {item.problem}"
+
+
+def _lost(task: Task, reason: str, deaths: int = 0) -> TaskOutcome:
+    """What is said of a task that was lost; nothing of its bounds, unless they are deadly."""
+    cells = (
         CellRecord(
             cell=cell.id,
             solve=item.key,
@@ -325,9 +377,15 @@ def _lost(task: Task, reason: str) -> TaskOutcome:
             status=Status.LOST,
             attempt=cell.attempt,
             error=reason,
+            deaths=deaths,
         )
         for item in task.items
         if isinstance(item, Solve)
         for cell in item.cells
     )
-    return TaskOutcome(f"{task.name}-lost", records, written=False)
+    deadly = (
+        BoundRecord(item.problem, error=reason, code=code.digest())
+        for item in task.items
+        if isinstance(item, Bound) and deaths >= DEADLY
+    )
+    return TaskOutcome(f"{task.name}-lost", (*cells, *deadly), written=False)

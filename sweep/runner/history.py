@@ -1,22 +1,33 @@
-"""A store's history: one line for the start and one for the end of every run."""
+"""A store's history: a line for the start and the end of every run, and for what went wrong."""
 
 import json
 import time
 from dataclasses import asdict
 from pathlib import Path
 
-from sweep.events import Event, Listener, RunEnded, RunStarted
+from sweep.events import (
+    DatasetNotWritten,
+    Event,
+    Listener,
+    OutputClosed,
+    RunEnded,
+    RunStarted,
+    SchedulerLost,
+    SegmentSetAside,
+)
+from sweep.store.folder import explained
 
 NAME = "runs.jsonl"
+_KEPT = RunStarted | RunEnded | SegmentSetAside | DatasetNotWritten | SchedulerLost | OutputClosed
 
 
 def recorder(store: Path) -> Listener:
     """A listener that appends to ``runs.jsonl`` in the store."""
 
     def record(event: Event) -> None:
-        if isinstance(event, RunStarted | RunEnded):
+        if isinstance(event, _KEPT):
             line = {"event": type(event).__name__, "time": time.time(), **asdict(event)}
-            with (store / NAME).open("a", encoding="utf-8") as stream:
+            with explained(store), (store / NAME).open("a", encoding="utf-8") as stream:
                 stream.write(json.dumps(line, default=str) + "\n")
 
     return record

@@ -3,19 +3,21 @@
 import time
 import uuid
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from sweep import events
+from sweep.errors import DatasetError
 from sweep.grid.cells import Cell
 from sweep.plan import tasks
 from sweep.plan.costs import Costs
 from sweep.plan.stored import StoredExperiment
 from sweep.runner import history
-from sweep.store import code, journal
+from sweep.store import code, journal, versions
 from sweep.store.folder import explained
 from sweep.store.journal import Journal
+from sweep.store.ledger import Ledger
 from sweep.store.lock import Check
 from sweep.store.records import Record
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
 _FLUSH_SECONDS = 2.0
 _FLUSH_SHARE = 20.0
+_TRY_AGAIN_SECONDS = 30.0
 
 
 class Session:
@@ -43,10 +46,23 @@ class Session:
         self._check_lock = check_lock
         self.tell = tell
         self.journal = Journal(stored.store.journal)
-        self.ledger = self.journal.refresh()
+        self._damaged = stored.store.damage is not None
+        self.ledger = self.refresh()
         self.run = _run_name(self.journal.names, stored.store.identity)
         self._next_flush = 0.0
-        self._damaged = stored.store.damage is not None
+        self.unwritten: DatasetError | None = None
+        self.deadly = 0
+
+    def refresh(self) -> Ledger:
+        """Take in what is new in the journal; set aside, and tell of, what is damaged."""
+        ledger = self.journal.refresh()
+        damaged = dict(self.journal.damaged)
+        with explained(self.stored.store.path):
+            kept = self.journal.set_aside()
+        for name, path in kept.items():
+            self._damaged = True
+            self.tell(events.SegmentSetAside(path, damaged[name]))
+        return ledger
 
     def write(self, name: str, records: Iterable[Record]) -> None:
         """Write records into the journal from this process."""
@@ -77,6 +93,7 @@ class Session:
                 solves=len(solves),
                 bounds=len(missing),
                 tasks=len(planned),
+                deadly=self.deadly,
             )
         )
         self.publish()
@@ -84,7 +101,10 @@ class Session:
             self._execute(planned, client, cluster)
 
     def publish(self) -> None:
-        """Derive the dataset from the journal, unless the one on disk is up to date and sound."""
+        """Derive the dataset from the journal, unless the one on disk is up to date and sound.
+
+        A disk that does not take it ends nothing: why is told, and noted in `unwritten`.
+        """
         self._check_lock()
         state = f"{self.stored.experiment.digest}:{self.journal.segments}"
         if self.stored.store.state == state and not self._damaged:
@@ -94,8 +114,15 @@ class Session:
         started = time.perf_counter()
         made = self._derivation.dataset(self.ledger)
         made.attrs["journal_state"] = state
-        path = self.stored.store.publish(lambda folder: build.write(made, folder))
-        self._damaged = False
+        try:
+            path = self.stored.store.publish(lambda folder: build.write(made, folder))
+        except DatasetError as error:
+            self._next_flush = time.monotonic() + _TRY_AGAIN_SECONDS
+            if str(error) != str(self.unwritten):
+                self.tell(events.DatasetNotWritten(str(error)))
+            self.unwritten = error
+            return
+        self._damaged, self.unwritten = False, None
         seconds = time.perf_counter() - started
         self._next_flush = time.monotonic() + max(_FLUSH_SECONDS, _FLUSH_SHARE * seconds)
         self.tell(events.DatasetWritten(path, seconds))
@@ -141,29 +168,52 @@ class Session:
         return build.Derivation(self.stored.grids, terms)
 
     def _execute(self, planned: list[tasks.Task], client: Any, spec: "ClusterSpec") -> None:
-        from sweep.runner import dispatch
+        from sweep.runner import dispatch, line, security
         from sweep.runner.workforce import StartedCluster, Workforce
         from sweep.store.view import StoreView
+        from sweep.worker import agreement
 
         experiment, store = self.stored.experiment, self.stored.store
-        view = StoreView(str(store.path.resolve()), store.identity, experiment.keep)
-        with _client(client, spec) as ready:
-            code.check_workers(ready)
+        view = StoreView(
+            str(store.path.resolve()),
+            store.identity,
+            experiment.keep,
+            versions="" if spec.allow_mixed else versions.ours(),
+        )
+        with _client(client, spec) as ready, ExitStack() as stack:
+            exposed = security.exposure(ready.scheduler.address) if client is None else ""
+            if exposed:
+                self.tell(events.ClusterExposed(exposed))
+            agreement.check_workers(ready, allow_mixed=spec.allow_mixed)
             ours = client is None and ready.cluster is not None
             workforce = Workforce(
-                ready, StartedCluster(ready.cluster) if ours else None, spec.patience, self.tell
+                ready,
+                StartedCluster(ready.cluster, spec.adapt) if ours else None,
+                spec.patience,
+                self.tell,
             )
 
             def tick() -> None:
                 self.tick()
                 workforce.look()
 
-            dispatch.execute(ready, planned, view, self.accept, tick, self.tell)
+            def regain(lost: Any) -> Any:
+                found = line.regained(lost, spec, stack, self.tick, self.tell)
+                workforce.follow(found)
+                return found
+
+            dispatch.execute(ready, planned, view, self.accept, tick, self.tell, regain)
 
 
 @contextmanager
 def recorded(stored: StoredExperiment, listen: events.Listener) -> Iterator[Session]:
-    """A session in the locked store; at its end dataset and history are up to date."""
+    """A session in the locked store; at its end dataset and history are up to date.
+
+    Raises
+    ------
+    DatasetError
+        At the end, if the dataset could not be written.
+    """
     store, started = stored.store, time.monotonic()
     with store.locked() as check_lock:
         stored.check_growth()
@@ -178,7 +228,7 @@ def recorded(stored: StoredExperiment, listen: events.Listener) -> Iterator[Sess
             raise
         finally:
             with explained(store.path):
-                session.journal.refresh()
+                session.refresh()
                 session.publish()
                 statuses = stored.statuses(session.ledger)
                 other = len(stored.of_other_code(session.ledger))
@@ -190,6 +240,8 @@ def recorded(stored: StoredExperiment, listen: events.Listener) -> Iterator[Sess
                         of_other_code=other,
                     )
                 )
+        if session.unwritten is not None:
+            raise session.unwritten
 
 
 @contextmanager

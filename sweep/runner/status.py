@@ -69,6 +69,8 @@ class StoreStatus:
         The dataset, if there is one.
     damage : str, optional
         How the dataset on disk differs from what was written; None if it does not.
+    damaged_segments : tuple of str
+        What is wrong with the journal segments that have changed since they were written.
     obstacle : str, optional
         Why there are no groups and troubles: the error that keeps the experiment from being
         expanded (a file that it names is missing here, for instance).
@@ -86,6 +88,7 @@ class StoreStatus:
     of_other_code: int
     results: Path | None
     damage: str | None
+    damaged_segments: tuple[str, ...]
     obstacle: str | None
 
 
@@ -98,7 +101,8 @@ def status(store: Path) -> StoreStatus:
         If the folder is not a store.
     """
     found = open_(store)
-    ledger = Journal(found.journal).refresh()
+    journal = Journal(found.journal)
+    ledger = journal.refresh()
     user, began = found.user, _last_start(found.path)
     try:
         grids: Sequence[Grid] = of_store(store).grids
@@ -121,6 +125,7 @@ def status(store: Path) -> StoreStatus:
         of_other_code=sum(ledger.is_of_other_code(cell, code.digest()) for cell in found.cells),
         results=found.results if found.results.exists() else None,
         damage=found.damage,
+        damaged_segments=tuple(journal.damaged.values()),
         obstacle=obstacle,
     )
 

@@ -13,6 +13,7 @@ from distributed.core import Status
 
 from sweep.errors import NoWorkersError
 from sweep.events import ClusterReady, Listener, WorkersMissing
+from sweep.runner.clusters import Adapt
 
 _LOOK_SECONDS = 1.0
 _ANSWER_SECONDS = 5.0
@@ -67,6 +68,11 @@ class Workforce:
         elif threads is not None:
             self._missing(now)
 
+    def follow(self, client: Any) -> None:
+        """Look after the workers of a scheduler that came back."""
+        self._client = client
+        self._ready, self._missing_since, self._told = False, None, None
+
     def _present(self, threads: Sequence[int]) -> None:
         if not self._ready:
             self._listen(ClusterReady(len(threads), sum(threads)))
@@ -119,11 +125,13 @@ class StartedCluster:
     ----------
     cluster : distributed.deploy.Cluster
         The cluster.
+    adapt : Adapt, optional
+        Between how many workers Dask itself chooses: then nothing is held.
     """
 
-    def __init__(self, cluster: Any) -> None:
-        self._cluster = cluster
-        self._asked = len(cluster.plan) if _can_be_asked(cluster) else None
+    def __init__(self, cluster: Any, adapt: Adapt | None = None) -> None:
+        self._cluster, self._adapt = cluster, adapt
+        self._asked = len(cluster.plan) if adapt is None and _can_be_asked(cluster) else None
         self._last_seen: dict[Any, float] = {}
         self._asking: Future[None] | None = None
         self._next_ask = 0.0
@@ -136,7 +144,9 @@ class StartedCluster:
         if self._trouble:
             return f"{name}: {self._trouble}"
         if self._asked == 0:
-            return f"{name} was asked for no workers; set n_workers in cluster.yaml"
+            return f"{name} was asked for no workers; set n_workers or scale in cluster.yaml"
+        if self._adapt is not None:
+            return f"{name} was asked for {self._adapt.minimum} to {self._adapt.maximum} workers"
         number = "its" if self._asked is None else self._asked
         came = "they are gone, new ones are requested" if self._last_seen else "none has come yet"
         return f"{name} was asked for {number} workers, {came}"

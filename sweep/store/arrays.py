@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sweep.errors import StoreError
+from sweep.store import disk
 from sweep.store.folder import refuse_address
 
 _DIMENSIONS: Mapping[str, tuple[str, ...]] = {
@@ -66,7 +67,7 @@ def write(store: Path, solve: str, arrays: Mapping[str, Any], keep: Iterable[str
     try:
         dataset.to_zarr(partial, mode="w", consolidated=True, zarr_format=2)
         shutil.rmtree(final, ignore_errors=True)
-        partial.replace(final)
+        disk.rename(partial, final)
     except OSError:
         shutil.rmtree(partial, ignore_errors=True)
         raise

@@ -5,11 +5,9 @@ import socket
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import solvers
 import workloads
-from sweep.errors import ClusterError
 
 _DIGITS = 20
 
@@ -50,28 +48,3 @@ def difference(expected: str) -> str:
         f"({digest()}) than the command ({expected}); install the same version of this project "
         "there and restart its workers"
     )
-
-
-def check_workers(client: Any) -> None:
-    """Refuse a cluster with a worker whose code is not that of this process.
-
-    Parameters
-    ----------
-    client : distributed.Client
-        The client of the cluster. Workers that join later are checked with their first task.
-
-    Raises
-    ------
-    ClusterError
-        If there is such a worker, or one that cannot answer.
-    """
-    for address, said in sorted(client.run(difference, digest(), on_error="return").items()):
-        if isinstance(said, OSError):
-            continue  # it has died meanwhile
-        if isinstance(said, BaseException):
-            raise ClusterError(
-                f"worker {address} cannot say which code it has ({type(said).__name__}: {said}); "
-                "install the same version of this project there and restart its workers"
-            ) from said
-        if said:
-            raise ClusterError(f"worker {address}: {said}")

@@ -2,7 +2,6 @@
 
 import errno
 import json
-import os
 import re
 import shutil
 import time
@@ -13,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sweep.errors import StoreError
-from sweep.store import lock, manifest
+from sweep.errors import DatasetError, StoreError
+from sweep.store import disk, lock, manifest
 
 RESULTS = "results.zarr"
 _VERSIONS = ".results"
@@ -103,8 +102,8 @@ class Store:
     def describe(self, text: str, cells: Iterable[str]) -> None:
         """Note the current text of the experiment and the ids of its cells."""
         with explained(self.path):
-            _replace(self.path / "experiment.yaml", text)
-            _replace(self.path / "cells.json", json.dumps(sorted(cells)))
+            disk.write(self.path / "experiment.yaml", text)
+            disk.write(self.path / "cells.json", json.dumps(sorted(cells)))
 
     def publish(self, write: Callable[[Path], None]) -> Path:
         """Replace the dataset as a whole: readers see the old one or the new one.
@@ -121,26 +120,37 @@ class Store:
 
         Raises
         ------
-        StoreError
+        DatasetError
             If it cannot be written; the old dataset stays in place then.
         """
         versions = self.path / _VERSIONS
-        with explained(self.path):
+        try:
             versions.mkdir(exist_ok=True)
             old = sorted(int(p.stem) for p in versions.glob("*.zarr") if p.stem.isdigit())
             fresh = versions / f"{(old[-1] + 1 if old else 1):06d}.zarr"
-            try:
-                write(fresh)
-                manifest.write(fresh)
-                link = self.path / f".{RESULTS}-{uuid.uuid4().hex}"
-                link.symlink_to(fresh.relative_to(self.path), target_is_directory=True)
-                link.replace(self.results)
-            except OSError:
-                _remove(fresh)
-                raise
+            self._put_in_place(fresh, write)
+        except OSError as error:
+            raise DatasetError(
+                f"the dataset of store {str(self.path)!r} cannot be written: {_reason(error)}; "
+                "what was solved is in the journal: make room, and 'sweep run' derives the "
+                "dataset from it"
+            ) from error
         for number in old[:-1]:
             _remove(versions / f"{number:06d}.zarr")
         return self.results
+
+    def _put_in_place(self, fresh: Path, write: Callable[[Path], None]) -> None:
+        """Write a version of the dataset and have the link lead to it; or leave nothing of it."""
+        link = self.path / f".{RESULTS}-{uuid.uuid4().hex}"
+        try:
+            write(fresh)
+            manifest.write(fresh)
+            link.symlink_to(fresh.relative_to(self.path), target_is_directory=True)
+            disk.rename(link, self.results)
+        except OSError:
+            link.unlink(missing_ok=True)
+            _remove(fresh)
+            raise
 
     @contextmanager
     def locked(self) -> Iterator[lock.Check]:
@@ -223,7 +233,8 @@ def create(path: Path, experiment: str) -> Store:
             "experiment": experiment,
             "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         }
-        _replace(path / "store.json", json.dumps(content, indent=1))
+        disk.write(path / "store.json", json.dumps(content, indent=1))
+        disk.synchronise(path.parent)
     return open_(path)
 
 
@@ -320,11 +331,14 @@ def explained(path: Path) -> Iterator[None]:
     except StoreError:
         raise
     except OSError as error:
-        reason = _REASONS.get(error.errno or 0, error.strerror or str(error))
         raise StoreError(
-            f"store {str(path)!r} cannot be written: {reason}; earlier results are unharmed: "
-            "make room or give another --store, and run again"
+            f"store {str(path)!r} cannot be written: {_reason(error)}; earlier results are "
+            "unharmed: make room or give another --store, and run again"
         ) from error
+
+
+def _reason(error: OSError) -> str:
+    return _REASONS.get(error.errno or 0, error.strerror or str(error))
 
 
 def _remove(version: Path) -> None:
@@ -332,12 +346,3 @@ def _remove(version: Path) -> None:
     shutil.rmtree(version, ignore_errors=True)
     with suppress(OSError):
         manifest.beside(version).unlink(missing_ok=True)
-
-
-def _replace(path: Path, text: str) -> None:
-    partial = path.with_name(f".{path.name}.partial")
-    with partial.open("w", encoding="utf-8") as stream:
-        stream.write(text)
-        stream.flush()
-        os.fsync(stream.fileno())
-    partial.replace(path)

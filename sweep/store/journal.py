@@ -3,7 +3,8 @@
 A segment is a file of JSON lines, written by one task under a temporary name, synchronised
 to the disk and renamed, so that it exists whole or not at all, whatever is killed. A long task
 writes several: ``TASK+...`` while it runs, ``TASK`` when it is done. Names sort in the order of
-runs.
+runs. The first line of a segment holds a checksum of the others, so that a segment that is changed
+or cut later is noticed.
 """
 
 import json
@@ -11,15 +12,23 @@ import math
 import os
 import socket
 import threading
+import zlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from sweep.errors import StoreError
+from sweep.errors import DamagedSegmentError, StoreError
+from sweep.store import disk
 from sweep.store.ledger import Ledger
 from sweep.store.records import Record, from_json, to_json
 
 SUFFIX = ".jsonl"
+DAMAGED = ".damaged"
+_HEAD = "segment"
+
+
+class _ChecksumError(ValueError):
+    """The records are not those that were written."""
 
 
 def write_segment(folder: Path, name: str, records: Iterable[Record]) -> Path:
@@ -44,22 +53,14 @@ def write_segment(folder: Path, name: str, records: Iterable[Record]) -> Path:
     OSError
         If it cannot be written; nothing is left behind then.
     """
-    text = "".join(
+    lines = "".join(
         json.dumps(_finite(to_json(record)), separators=(",", ":"), allow_nan=False) + "\n"
         for record in records
     )
-    unique = f"{socket.gethostname()}-{os.getpid()}-{threading.get_ident()}"
-    temporary = folder / f".{name}.{unique}.partial"
+    head = json.dumps({"kind": _HEAD, "crc32": zlib.crc32(lines.encode())}) + "\n"
     final = folder / (name + SUFFIX)
-    try:
-        with temporary.open("w", encoding="utf-8") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.replace(final)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
+    unique = f"{socket.gethostname()}-{os.getpid()}-{threading.get_ident()}"
+    disk.write(final, head + lines, unique)
     return final
 
 
@@ -68,17 +69,45 @@ def read_segment(path: Path) -> list[Record]:
 
     Raises
     ------
+    DamagedSegmentError
+        If it holds something else than was written; a segment of an earlier version has no
+        checksum, so that only what cannot be understood is noticed.
     StoreError
         If it cannot be read.
     """
     try:
-        with path.open(encoding="utf-8") as stream:
-            return [from_json(json.loads(line)) for line in stream]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        content = path.read_bytes()
+    except OSError as error:
         raise StoreError(
-            f"journal segment {str(path)!r} cannot be read ({type(error).__name__}: {error}); "
-            "restore it, or move it away: its cells are then solved again"
+            f"journal segment {str(path)!r} cannot be read ({error.strerror}); let it be read, or "
+            "move it away: its cells are then solved again"
         ) from error
+    try:
+        return [from_json(json.loads(line)) for line in _checked(content).splitlines()]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        said = str(error) if isinstance(error, _ChecksumError) else type(error).__name__
+        raise DamagedSegmentError(
+            f"journal segment {str(path)!r} is damaged ({said}); restore it, or let 'sweep run' "
+            "set it aside and solve its cells again"
+        ) from error
+
+
+def set_aside(path: Path) -> Path:
+    """Rename a damaged segment, so that it is kept but no longer read.
+
+    Returns
+    -------
+    Path
+        Where it is now.
+
+    Raises
+    ------
+    OSError
+        If the disk does not take it.
+    """
+    kept = path.with_name(f"{path.name}{DAMAGED}")
+    disk.rename(path, kept)
+    return kept
 
 
 class Journal:
@@ -88,11 +117,17 @@ class Journal:
     ----------
     folder : Path
         The folder of the segments.
+
+    Attributes
+    ----------
+    damaged : dict of str to str
+        What is wrong with the segments that were left out, by file name.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.ledger = Ledger()
+        self.damaged: dict[str, str] = {}
         self._seen: set[str] = set()
 
     def refresh(self) -> Ledger:
@@ -104,6 +139,7 @@ class Journal:
                 f"journal {str(self.folder)!r} cannot be read ({error.strerror}); restore it, or "
                 "give another --store"
             ) from error
+        self.damaged = {}
         with entries:
             names = sorted(
                 entry.name
@@ -111,9 +147,25 @@ class Journal:
                 if entry.name.endswith(SUFFIX) and entry.name not in self._seen
             )
         for name in names:
-            self.ledger.add(read_segment(self.folder / name))
+            try:
+                self.ledger.add(read_segment(self.folder / name))
+            except DamagedSegmentError as error:
+                self.damaged[name] = str(error)
+                continue
             self._seen.add(name)
         return self.ledger
+
+    def set_aside(self) -> dict[str, Path]:
+        """Set the damaged segments aside: where each of them is now, by file name.
+
+        Raises
+        ------
+        OSError
+            If the disk does not take it.
+        """
+        kept = {name: set_aside(self.folder / name) for name in self.damaged}
+        self.damaged.clear()
+        return kept
 
     def take(self, name: str, records: Iterable[Record]) -> None:
         """Take in a segment that its writer has also handed over in memory."""
@@ -130,6 +182,19 @@ class Journal:
     def segments(self) -> int:
         """Number of segments taken in."""
         return len(self._seen)
+
+
+def _checked(content: bytes) -> bytes:
+    """The lines of a segment behind its head, once they are found to be those written."""
+    if not content:
+        return content
+    head, _, lines = content.partition(b"\n")
+    said = json.loads(head)
+    if said["kind"] != _HEAD:
+        return content
+    if zlib.crc32(lines) != said["crc32"]:
+        raise _ChecksumError("its checksum is another")
+    return lines
 
 
 def _finite(content: Any) -> Any:

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field, replace
 from solvers.certified import contradiction
 from sweep.store.records import BoundRecord, CellRecord, Record, Status
 
+DEADLY = 3
+"""Deaths of workers after which a cell is not retried unless somebody asks for it."""
+
 
 @dataclass
 class Ledger:
@@ -28,6 +31,8 @@ class Ledger:
         A record with status ``ok``, by solve key.
     attempts : dict of str to int
         Number of attempts at every cell, without those that the infrastructure lost.
+    deaths : dict of str to int
+        Number of workers that died of every cell, in all runs.
     bound_errors : dict of str to BoundRecord
         Bounds that could not be computed, by problem key.
     """
@@ -37,6 +42,7 @@ class Ledger:
     bound_codes: dict[str, str] = field(default_factory=dict)
     solved: dict[str, CellRecord] = field(default_factory=dict)
     attempts: dict[str, int] = field(default_factory=dict)
+    deaths: dict[str, int] = field(default_factory=dict)
     bound_errors: dict[str, BoundRecord] = field(default_factory=dict)
     _of_problem: dict[str, set[str]] = field(default_factory=dict, repr=False)
 
@@ -53,6 +59,10 @@ class Ledger:
         record = self.cells.get(cell)
         return Status.PENDING if record is None else record.status
 
+    def is_deadly(self, cell: str) -> bool:
+        """Whether a cell is lost for good: `DEADLY` workers have died of it, and none survived."""
+        return self.status(cell) is Status.LOST and self.deaths.get(cell, 0) >= DEADLY
+
     def is_of_other_code(self, cell: str, code: str) -> bool:
         """Whether a cell was solved, or its problem certified, by code other than this."""
         record = self.cells.get(cell)
@@ -67,6 +77,8 @@ class Ledger:
 
     def _add_cell(self, record: CellRecord) -> None:
         state = record.status
+        if record.deaths:
+            self.deaths[record.cell] = self.deaths.get(record.cell, 0) + record.deaths
         if state is not Status.LOST:
             self.attempts[record.cell] = max(self.attempts.get(record.cell, 0), record.attempt)
         if state is Status.OK:

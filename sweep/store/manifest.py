@@ -8,6 +8,8 @@ import json
 import zlib
 from pathlib import Path
 
+from sweep.store import disk
+
 _CHUNK_BYTES = 2**20
 
 
@@ -29,7 +31,7 @@ def write(folder: Path) -> None:
         path.relative_to(folder).as_posix(): [path.stat().st_size, _checksum(path)]
         for path in files
     }
-    beside(folder).write_text(json.dumps(noted), encoding="utf-8")
+    disk.write(beside(folder), json.dumps(noted))
 
 
 def damage(folder: Path) -> str | None:

@@ -66,6 +66,10 @@ class CellRecord:
     code : str
         Hash of the code that solved it (`sweep.store.code.digest`); empty in records of earlier
         versions.
+    versions : str
+        Of Python, numpy and scipy with which it was solved; empty likewise.
+    deaths : int
+        How many workers have died of it while they did nothing else, in one run.
     """
 
     cell: str
@@ -84,6 +88,8 @@ class CellRecord:
     error: str = ""
     traceback: str = ""
     code: str = ""
+    versions: str = ""
+    deaths: int = 0
 
 
 @dataclass(frozen=True)
@@ -126,7 +132,7 @@ def to_json(record: Record) -> dict[str, Any]:
     content = {
         name: value
         for name, value in vars(record).items()
-        if value is not None and value != "" and value != {}
+        if value is not None and value not in ("", {}) and (name, value) != ("deaths", 0)
     }
     if isinstance(record, CellRecord):
         content["status"] = record.status.label

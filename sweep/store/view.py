@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sweep.errors import StoreError
-from sweep.store import code, journal
+from sweep.store import code, journal, versions
 from sweep.store.records import Record
 
 
@@ -26,6 +26,8 @@ class StoreView:
         Seconds after which a task writes down the results that it has so far.
     code : str
         Hash of the code that has to solve: by default that of the process which makes the view.
+    versions : str
+        The versions that have to solve, likewise; empty if any will do.
     """
 
     store: str
@@ -33,6 +35,7 @@ class StoreView:
     keep: tuple[str, ...] = ()
     interval: float = 5.0
     code: str = field(default_factory=code.digest)
+    versions: str = field(default_factory=versions.ours)
 
     @property
     def journal(self) -> Path:

@@ -7,10 +7,12 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
+from sweep.errors import DamagedSegmentError
 from sweep.plan.tasks import Task
-from sweep.store import code, journal
+from sweep.store import journal
 from sweep.store.records import Record, Status
 from sweep.store.view import StoreView
+from sweep.worker import agreement
 from sweep.worker.recording import left_behind, recording
 from sweep.worker.solve import BuildFailure, Built, build, outcomes
 from sweep.worker.watchdog import watched
@@ -52,12 +54,12 @@ def perform(task: Task, view: StoreView, built: Mapping[str, Built]) -> TaskOutc
     TaskOutcome
         The earlier outcome if the journal has one: when Dask repeats a task because a worker
         was lost, recorded items are not solved again. All ``failed`` and nothing solved if
-        this worker's code is not the one that the view requires.
+        this worker's code or versions are not those that the view requires.
     """
     earlier = done_before(task, view)
     if earlier is not None:
         return earlier
-    difference = code.difference(view.code)
+    difference = agreement.difference(view.code, view.versions)
     if difference:
         refusal = BuildFailure(Status.FAILED, difference, "")
         refusals = (outcomes(item, refusal, view, {}) for item in task.items)
@@ -77,11 +79,14 @@ def perform(task: Task, view: StoreView, built: Mapping[str, Built]) -> TaskOutc
 
 
 def done_before(task: Task, view: StoreView) -> TaskOutcome | None:
-    """The outcome of a task that an earlier run of it has completed; None if there is none."""
+    """The outcome of a task that an earlier run of it has completed, if it is undamaged."""
     last = view.journal / (task.name + journal.SUFFIX)
     if not view.reachable or not last.exists():
         return None
-    records = (*left_behind(task, view), *journal.read_segment(last))
+    try:
+        records = (*left_behind(task, view), *journal.read_segment(last))
+    except DamagedSegmentError:
+        return None
     return TaskOutcome(task.name, records, written=True)
 
 

@@ -4,7 +4,9 @@ import threading
 import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
+from sweep.errors import DamagedSegmentError
 from sweep.plan.tasks import Item, Solve, Task
 from sweep.store import journal
 from sweep.store.records import CellRecord, Record
@@ -81,18 +83,28 @@ def recording(task: Task, view: StoreView) -> Iterator[Recording]:
 def left_behind(task: Task, view: StoreView) -> list[Record]:
     """Records from earlier attempts at a task, alone or as part of a larger one."""
     wanted = frozenset().union(*(identities(item) for item in task.items))
-    parts = (
+    parts = [
         part
         for name in (*task.earlier, task.name)
         for part in sorted(view.journal.glob(f"{name}+*{journal.SUFFIX}"))
-    )
+    ]
+    ends = (view.journal / f"{name}{journal.SUFFIX}" for name in task.earlier)
+    parts += filter(Path.exists, ends)
     found = {
         identity(record): record
         for part in parts
-        for record in journal.read_segment(part)
+        for record in read_sound(part)
         if identity(record) in wanted
     }
     return list(found.values())
+
+
+def read_sound(segment: Path) -> list[Record]:
+    """The records of a segment; none of a damaged one: what it was to hold is done again."""
+    try:
+        return journal.read_segment(segment)
+    except DamagedSegmentError:
+        return []
 
 
 def identity(record: Record) -> tuple[str, str]:

@@ -18,7 +18,7 @@ from sweep.errors import StoreError
 from sweep.experiment import files
 from sweep.grid.cells import Spec, WorkloadSpec
 from sweep.plan.tasks import Bound, CellTask, Item, Solve, takes_time_limit
-from sweep.store import arrays, code
+from sweep.store import arrays, code, versions
 from sweep.store.records import BoundRecord, CellRecord, Record, Status
 from sweep.store.view import StoreView
 from sweep.worker import measure
@@ -123,6 +123,7 @@ def _solved(
         host=socket.gethostname(),
         started=time.time(),
         code=code.digest(),
+        versions=versions.of_numbers(),
     )
     if isinstance(built, BuildFailure):
         broken = replace(blank, status=built.status, error=built.error, traceback=built.traceback)

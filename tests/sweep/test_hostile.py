@@ -98,14 +98,6 @@ def test_a_damaged_dataset_is_written_anew(client, small, tmp_path):
     np.testing.assert_array_equal(after.squared_privacy_cost, before.squared_privacy_cost)
 
 
-def test_a_damaged_segment_is_named(client, small, tmp_path):
-    sweep.run(small(), tmp_path / "s", client)
-    segment = next((tmp_path / "s" / "journal").glob("*.jsonl"))
-    segment.write_text('{"torn": ')
-    with pytest.raises(StoreError, match=rf"{segment.name}.*move it away"):
-        sweep.run(small(), tmp_path / "s", client)
-
-
 @pytest.mark.parametrize("text", ["'%z' % d == 3", "9.0 ** 9 == d", "d / 0 == 1", "not " * 3000])
 def test_conditions_that_cannot_be_evaluated(text):
     with pytest.raises(SweepError, match="condition"):

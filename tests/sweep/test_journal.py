@@ -57,6 +57,18 @@ def test_what_the_infrastructure_lost_is_no_attempt():
     assert ledger.attempts["a"] == 1
 
 
+def test_deaths_add_up_over_runs_and_end_with_an_answer():
+    ledger = Ledger()
+    ledger.add([cell("lost", deaths=2)])
+    assert not ledger.is_deadly("a")
+    ledger.add([cell("lost")])
+    assert not ledger.is_deadly("a")
+    ledger.add([cell("lost", deaths=1)])
+    assert ledger.is_deadly("a")
+    ledger.add([cell("ok")])
+    assert not ledger.is_deadly("a")
+
+
 def test_the_highest_bound_of_a_problem_is_kept_wherever_it_comes_from():
     ledger = Ledger()
     ledger.add([BoundRecord("problem", 1.0), cell("timeout", numbers={"lower_bound": 3.0})])

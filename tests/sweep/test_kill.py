@@ -3,8 +3,10 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 
@@ -14,6 +16,7 @@ from faults import search_path, slow_workers
 
 import sweep
 from sweep import events
+from sweep.errors import SchedulerLostError
 from sweep.runner import clusters
 from sweep.store.records import Status
 
@@ -165,37 +168,81 @@ def test_ctrl_c_is_ours_whatever_the_clusters_module_does(command, first_cells, 
 
 
 SCHEDULER = """
+import sys
 import time
 from distributed import LocalCluster
 if __name__ == "__main__":
     cluster = LocalCluster(
         n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0",
-        preload=[{preload!r}],
+        scheduler_port=int(sys.argv[1]), preload=[{preload!r}],
     )
     print(cluster.scheduler_address, flush=True)
     time.sleep(600)
 """
 
 
-@pytest.mark.slow
-def test_when_the_scheduler_is_gone_the_rest_is_lost_and_can_be_had_later(command, tmp_path):
-    (tmp_path / "scheduler.py").write_text(SCHEDULER.format(preload=str(tmp_path / "slower.py")))
-    with subprocess.Popen(
-        [sys.executable, "scheduler.py"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": search_path()},
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as scheduler:
-        spec = clusters.ClusterSpec(address=scheduler.stdout.readline().strip())
+@pytest.fixture
+def scheduler(tmp_path):
+    """Starts a scheduler with two workers, each time at the same port."""
+    preload = slow_workers(tmp_path, 0.02)
+    (tmp_path / "scheduler.py").write_text(SCHEDULER.format(preload=str(preload)))
+    (tmp_path / "many.yaml").write_text(EXPERIMENT)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    started = []
 
-        def kill(event):
-            if isinstance(event, events.CellsDone):
-                scheduler.kill()
+    def start():
+        process = subprocess.Popen(
+            [sys.executable, "scheduler.py", str(port)],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": search_path()},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        started.append(process)
+        return process
 
-        dataset = sweep.run(tmp_path / "many.yaml", tmp_path / "s", cluster=spec, listen=kill)
-    states = Counter(dataset.status.values.ravel().tolist())
-    assert states[Status.LOST] >= 100
-    assert states[Status.OK] + states[Status.LOST] == REPLICATES
-    assert command().wait(timeout=120) == 0
-    assert (sweep.open(tmp_path / "s").status == Status.OK).all()
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def test_a_scheduler_that_does_not_come_back_leaves_the_rest_pending(scheduler, tmp_path):
+    process, heard = scheduler(), []
+    spec = clusters.ClusterSpec(address=process.stdout.readline().strip(), patience=2)
+
+    def kill(event):
+        heard.append(event)
+        if isinstance(event, events.CellsDone):
+            process.kill()
+
+    with pytest.raises(SchedulerLostError, match=r"is not back.*the rest is pending"):
+        sweep.run(tmp_path / "many.yaml", tmp_path / "s", cluster=spec, listen=kill)
+    assert any(isinstance(event, events.SchedulerLost) for event in heard)
+    last = heard[-1]
+    assert set(last.statuses) == {"ok", "pending"}
+    assert last.statuses["pending"] >= 100
+
+
+@pytest.mark.parametrize("closed", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_a_scheduler_that_comes_back_is_gone_on_with(
+    scheduler, tmp_path, records, monkeypatch, closed
+):
+    """By the client that lost it, or by another one when that has given up."""
+    monkeypatch.setattr(clusters, "_CONNECT_SECONDS", 2 if closed else 30)
+    running = [scheduler()]
+    spec = clusters.ClusterSpec(address=running[0].stdout.readline().strip(), patience=60)
+
+    def replace(event):
+        if isinstance(event, events.CellsDone) and len(running) == 1:
+            running[0].kill()
+            running.append(None)
+        if isinstance(event, events.SchedulerLost):
+            threading.Timer(4 if closed else 0, lambda: running.append(scheduler())).start()
+
+    dataset = sweep.run(tmp_path / "many.yaml", tmp_path / "s", cluster=spec, listen=replace)
+    assert (dataset.status == Status.OK).all()
+    times = Counter(Counter(record.cell for record in records(tmp_path / "s")).values())
+    assert times == {1: REPLICATES}

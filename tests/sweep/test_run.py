@@ -155,7 +155,13 @@ def test_a_cell_that_kills_its_workers_is_lost_alone(client, small, tmp_path):
     assert states(dataset) == {"ok": 2, "lost": 1}
     assert Status(int(dataset.status.sel(d=2, mechanism="GM"))) is Status.LOST
     assert any(isinstance(event, events.TaskRetried) for event in heard)
-    healed = sweep.run(small("[2]", "[IP, GM, CA]"), tmp_path / "s", client)
+    heard.clear()
+    again = sweep.run(
+        small("[2]", "[IP, GM, CA]"), tmp_path / "s", "no client is needed", listen=heard.append
+    )
+    assert states(again) == {"ok": 2, "lost": 1}
+    assert (heard[0].todo, heard[0].tasks, heard[0].deadly) == (0, 0, 1)
+    healed = sweep.rerun(tmp_path / "s", client=client)
     assert states(healed) == {"ok": 3}
     assert int(healed.attempt.sel(d=2, mechanism="GM")) == 1
 

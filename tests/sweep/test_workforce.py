@@ -82,6 +82,37 @@ def test_workers_that_end_in_mid_run_are_asked_for_again(small, tmp_path, monkey
     assert {record.status.label for record in records(tmp_path / "s")} == {"ok"}
 
 
+SIZES = {"scale": {"scale": 2}, "adapt": {"adapt": {"minimum": 1, "maximum": 2}}}
+
+
+@pytest.mark.parametrize("size", SIZES.values(), ids=SIZES)
+def test_the_file_can_say_how_many_workers(small, tmp_path, size):
+    local = {**clusters.LOCAL.kwargs, "n_workers": 0}
+    spec = clusters.ClusterSpec.model_validate(
+        {"module": "dask.distributed", "class": "LocalCluster", "kwargs": local, **size}
+    )
+    heard = []
+    dataset = sweep.run(small(), tmp_path / "s", cluster=spec, patience=60, listen=heard.append)
+    assert (dataset.status == Status.OK).all()
+    ready = next(event for event in heard if isinstance(event, events.ClusterReady))
+    assert 1 <= ready.workers <= 2
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "module: a\nclass: b\nscale: 2\nadapt: {maximum: 3}\n",
+        "address: tcp://127.0.0.1:1\nscale: 2\n",
+        "module: a\nclass: b\nadapt: {minimum: 3, maximum: 2}\n",
+        "module: a\nclass: b\nadapt: {maximum: 0}\n",
+    ],
+)
+def test_a_number_of_workers_that_makes_no_sense(tmp_path, wrong):
+    (tmp_path / "cluster.yaml").write_text(wrong)
+    with pytest.raises(ClusterError, match=r"expected|greater than or equal to 1"):
+        clusters.load(tmp_path / "cluster.yaml")
+
+
 @pytest.mark.parametrize("patience", [-1.0, float("nan")])
 def test_a_patience_that_is_none(small, tmp_path, patience):
     with pytest.raises(ClusterError, match="expected a number of seconds"):

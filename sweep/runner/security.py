@@ -1,0 +1,124 @@
+"""Who may talk to a cluster: a Dask scheduler runs whatever it is sent.
+
+A cluster on this machine gets a key of its own, which lives as long as it does and only in the
+memory of its processes: whoever does not have it, another user of the machine for instance, is
+refused. Clusters beyond this machine need keys in files, or the word that none are wanted.
+"""
+
+import ipaddress
+import subprocess
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from distributed import Security
+from pydantic import BaseModel, ConfigDict
+
+from sweep.errors import ClusterError
+
+_MAKE_KEY = (
+    "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes "
+    "-keyout /dev/stdout -out /dev/stdout -days 365 -subj /CN=sweep"
+)
+_SECONDS = 20
+_KEY_END = "-----END PRIVATE KEY-----\n"
+_OPEN_SCHEMES = ("tcp", "ws", "ucx")
+
+
+class KeyFiles(BaseModel):
+    """Paths of PEM files, the same for scheduler, workers and clients.
+
+    Attributes
+    ----------
+    ca : Path
+        The certificate that all others are signed with.
+    cert, key : Path
+        The certificate to show, and its key.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    ca: Path
+    cert: Path
+    key: Path
+
+
+def of_files(files: KeyFiles) -> Security:
+    """TLS by the keys in those files.
+
+    Raises
+    ------
+    ClusterError
+        If one of them cannot be read.
+    """
+    for path in (files.ca, files.cert, files.key):
+        try:
+            path.read_bytes()
+        except OSError as error:
+            raise ClusterError(
+                f"key file {str(path)!r} cannot be read ({error.strerror}); correct 'security' in "
+                "cluster.yaml"
+            ) from error
+    return _security(str(files.ca), str(files.cert), str(files.key))
+
+
+def temporary() -> Security | None:
+    """TLS by a key that nobody else has; None if there is no ``openssl`` to make one."""
+    try:
+        made = subprocess.run(
+            _MAKE_KEY.split(),
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            text=True,
+            timeout=_SECONDS,
+            check=True,
+        ).stdout
+    except (OSError, subprocess.SubprocessError):
+        return None
+    key, end, certificate = made.partition(_KEY_END)
+    return _security(certificate, certificate, key + end)
+
+
+def refuse_exposed(address: str) -> None:
+    """Refuse a scheduler that other machines can reach and that asks for no key.
+
+    Raises
+    ------
+    ClusterError
+        If it is one.
+    """
+    if _asks_for_no_key(address) and not _on_loopback(address):
+        raise ClusterError(
+            f"scheduler {address} asks for no key: whoever reaches it over the network can run "
+            "code as you; give 'security: {ca: FILE, cert: FILE, key: FILE}' in cluster.yaml, or "
+            "'insecure: true' if you trust everybody who can"
+        )
+
+
+def exposure(address: str) -> str:
+    """Who can run code on a cluster without a key, in a sentence; empty if nobody can."""
+    if not _asks_for_no_key(address):
+        return ""
+    who = "user of this machine" if _on_loopback(address) else "machine that reaches it"
+    return f"scheduler {address} asks for no key: every {who} can run code as you"
+
+
+def _security(ca: str, cert: str, key: str) -> Security:
+    return Security(  # type: ignore[no-untyped-call]
+        require_encryption=True,
+        tls_ca_file=ca,
+        **{f"tls_{role}_cert": cert for role in ("client", "scheduler", "worker")},
+        **{f"tls_{role}_key": key for role in ("client", "scheduler", "worker")},
+    )
+
+
+def _asks_for_no_key(address: str) -> bool:
+    scheme = urlsplit(address).scheme
+    return scheme in _OPEN_SCHEMES or not scheme or "://" not in address
+
+
+def _on_loopback(address: str) -> bool:
+    host = urlsplit(address if "://" in address else f"tcp://{address}").hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,51 @@
+"""Workers that solve with what the command has: the same code and the same versions."""
+
+from typing import Any
+
+from sweep.errors import ClusterError
+from sweep.store import code, versions
+
+
+def check_workers(client: Any, *, allow_mixed: bool) -> None:
+    """Refuse a cluster of which a worker has other code, or other versions, than this process.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        Of the cluster. Workers that join later are checked with their first task.
+    allow_mixed : bool
+        Whether versions may differ; code may not.
+
+    Raises
+    ------
+    ClusterError
+        If there is one.
+    """
+    expected = "" if allow_mixed else versions.ours()
+    asked = client.run(difference, code.digest(), expected, on_error="return")
+    for address, said in sorted(asked.items()):
+        if isinstance(said, OSError):
+            continue  # died meanwhile
+        if isinstance(said, BaseException):
+            raise ClusterError(
+                f"worker {address} cannot say which code it has ({type(said).__name__}: {said}); "
+                "install the same version of this project there and start its workers again"
+            ) from said
+        if said:
+            raise ClusterError(f"worker {address}: {said}")
+
+
+def difference(expected_code: str, expected_versions: str) -> str:
+    """How this process differs from the command, in a sentence; empty if it does not.
+
+    Parameters
+    ----------
+    expected_code : str
+        As `sweep.store.code.digest` has it.
+    expected_versions : str
+        As `sweep.store.versions.ours` has them; empty if any will do.
+    """
+    other_code = code.difference(expected_code)
+    if other_code or not expected_versions:
+        return other_code
+    return versions.difference(expected_versions)

@@ -1,0 +1,57 @@
+"""Output that nobody reads any more."""
+
+import json
+import os
+import subprocess
+import sys
+
+import sweep
+from sweep.store.records import Status
+
+CLUSTER = """
+module: dask.distributed
+class: LocalCluster
+kwargs: {n_workers: 1, threads_per_worker: 1, host: 127.0.0.1, dashboard_address: "127.0.0.1:0"}
+"""
+
+
+def command(folder, *words, stdout):
+    return subprocess.Popen(
+        [sys.executable, "-m", "sweep.cli", *words],
+        cwd=folder,
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def closed_pipe():
+    reading, writing = os.pipe()
+    os.close(reading)
+    return writing
+
+
+def test_a_sweep_goes_on_and_says_so(tmp_path):
+    (tmp_path / "cluster.yaml").write_text(CLUSTER)
+    (tmp_path / "x.yaml").write_text(
+        "reference: IP\nblocks: [{workload: {name: prefix, d: [2, 4]}, mechanism: [IP, GM]}]\n"
+    )
+    words = ("run", "x.yaml", "--store", "s", "--cluster", "cluster.yaml")
+    process = command(tmp_path, *words, stdout=subprocess.PIPE)
+    assert "4 cells" in process.stdout.readline()
+    process.stdout.close()
+    said = process.stderr.read()
+    assert process.wait(timeout=60) == 0, said
+    assert said == "the output was closed; the sweep goes on without it, and Ctrl-C ends it\n"
+    assert (sweep.open(tmp_path / "s").status == Status.OK).all()
+    lines = (tmp_path / "s" / "runs.jsonl").read_text().splitlines()
+    told = [json.loads(line)["event"] for line in lines]
+    assert told == ["RunStarted", "OutputClosed", "RunEnded"]
+
+
+def test_a_command_that_only_prints_ends_as_other_tools_do(tmp_path):
+    writing = closed_pipe()
+    process = command(tmp_path, "list", stdout=writing)
+    os.close(writing)
+    assert process.stderr.read() == ""
+    assert process.wait(timeout=60) == 141

@@ -1,0 +1,159 @@
+"""Who gets in: clusters that the sweep starts are closed; those that are open are named."""
+
+import os
+import socket
+import ssl
+import subprocess
+import sys
+from urllib.parse import urlsplit
+
+import pytest
+from distributed import Client, LocalCluster
+
+import sweep
+from sweep import events
+from sweep.errors import ClusterError
+from sweep.runner import clusters, security
+
+KNOCK = """
+import os
+import sys
+from distributed import Client
+from sweep.runner import security
+if sys.argv[3:]:
+    os.setuid(int(sys.argv[3]))
+key = security.temporary() if sys.argv[2] == "another key" else None
+try:
+    Client(sys.argv[1], timeout=3, security=key).submit(int, 1).result()
+except Exception as error:
+    print(type(error).__name__)
+else:
+    print("in")
+"""
+ONE = {**clusters.LOCAL.kwargs, "n_workers": 1}
+
+
+def local(**more):
+    return clusters.LOCAL.model_copy(update={"kwargs": ONE, **more})
+
+
+def knock(address, key, *user):
+    asked = [sys.executable, "-c", KNOCK, address, key, *user]
+    return subprocess.run(asked, capture_output=True, text=True, timeout=60).stdout
+
+
+def lets_in_whoever_trusts_it(address):
+    """Whether a client that shows no certificate, and asks for none, is answered."""
+    trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
+    place = urlsplit(address)
+    with socket.create_connection((place.hostname, place.port), timeout=10) as plain:
+        try:
+            with trusting.wrap_socket(plain) as talk:
+                return talk.recv(1) != b""
+        except ssl.SSLError:
+            return False
+
+
+def test_others_are_refused_by_the_cluster_that_the_sweep_starts():
+    with clusters.connected(local()) as client:
+        address = client.scheduler.address
+        assert address.startswith("tls://127.0.0.1:")
+        assert client.submit(sum, [1, 2]).result(timeout=30) == 3
+        for scheduler in (address, address.replace("tls:", "tcp:")):
+            assert knock(scheduler, "no key").endswith("Error\n")
+            assert knock(scheduler, "another key").endswith("Error\n")
+        assert not lets_in_whoever_trusts_it(address)
+        assert client.submit(sum, [1, 3]).result(timeout=30) == 4
+
+
+def test_its_key_is_in_no_file_and_on_no_command_line(tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    made = security.temporary()
+    assert "PRIVATE KEY" in made.tls_scheduler_key
+    assert "PRIVATE KEY" not in made.tls_ca_file
+    assert "PRIVATE KEY" not in repr(made)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_openssl_the_run_says_who_gets_in(small, tmp_path, monkeypatch):
+    heard = []
+    monkeypatch.setenv("PATH", str(tmp_path))
+    sweep.run(small(), tmp_path / "s", cluster=local(), listen=heard.append)
+    (open_,) = (event for event in heard if isinstance(event, events.ClusterExposed))
+    assert "every user of this machine can run code as you" in open_.said
+
+
+@pytest.fixture
+def key_files(tmp_path):
+    made = security.temporary()
+    (tmp_path / "cert.pem").write_text(made.tls_ca_file)
+    (tmp_path / "key.pem").write_text(made.tls_client_key)
+    files = {"ca": tmp_path / "cert.pem", "cert": tmp_path / "cert.pem"}
+    return {**files, "key": tmp_path / "key.pem"}
+
+
+def test_keys_in_files_open_a_scheduler_that_runs(key_files):
+    keys = security.KeyFiles(**key_files)
+    theirs = LocalCluster(**{**ONE, "n_workers": 0}, security=security.of_files(keys))
+    with theirs:
+        spec = clusters.ClusterSpec(address=theirs.scheduler_address, security=keys)
+        with clusters.connected(spec) as client:
+            assert isinstance(client, Client)
+            assert client.nthreads() == {}
+
+
+def test_what_the_file_may_say(tmp_path, key_files):
+    path = tmp_path / "cluster.yaml"
+    files = ", ".join(f"{name}: {at}" for name, at in key_files.items())
+    path.write_text(f"address: tls://a:1\nsecurity: {{{files}}}\n")
+    assert clusters.load(path).security == security.KeyFiles(**key_files)
+    path.write_text(f"address: tls://a:1\ninsecure: true\nsecurity: {{{files}}}\n")
+    with pytest.raises(ClusterError, match="expected either 'security', or 'insecure'"):
+        clusters.load(path)
+    path.write_text("address: tls://a:1\nsecurity: {ca: gone, cert: gone, key: gone}\n")
+    with (
+        pytest.raises(ClusterError, match="key file 'gone' cannot be read"),
+        clusters.connected(clusters.load(path)),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("address", ["tcp://192.0.2.1:8786", "192.0.2.1:8786", "tcp://host:1"])
+def test_a_scheduler_that_other_machines_reach_without_a_key_is_refused(address):
+    spec = clusters.ClusterSpec(address=address)
+    with (
+        pytest.raises(ClusterError, match=r"asks for no key: whoever reaches it.*insecure: true"),
+        clusters.connected(spec),
+    ):
+        pass
+    assert "every machine that reaches it" in security.exposure(address)
+
+
+@pytest.mark.parametrize("address", ["tls://192.0.2.1:1", "tcp://127.0.0.1:1", "tcp://[::1]:1"])
+def test_these_are_not(address):
+    security.refuse_exposed(address)
+
+
+def test_a_cluster_that_listens_to_other_machines_is_refused_and_closed(monkeypatch):
+    closed = []
+
+    class Wide:
+        scheduler_address = "tcp://192.0.2.1:8786"
+
+        def close(self, timeout):
+            closed.append(self)
+
+    monkeypatch.setattr(clusters, "cluster_class", lambda spec: Wide)
+    spec = clusters.ClusterSpec.model_validate({"module": "m", "class": "Wide"})
+    with pytest.raises(ClusterError, match="asks for no key"), clusters.connected(spec):
+        pass
+    assert len(closed) == 1
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+@pytest.mark.parametrize("insecure", [False, True])
+def test_another_user_of_the_machine_is_refused_unless_the_file_says_so(insecure):
+    with clusters.connected(local(insecure=insecure)) as client:
+        said = knock(client.scheduler.address, "no key", "65534")
+    assert said == "in\n" if insecure else said.endswith("Error\n")
