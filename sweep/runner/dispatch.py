@@ -261,7 +261,7 @@ class _Execution:
                 if isinstance(end, TaskOutcome):
                     self._settle(task, end if _belongs_to(task, end) else _lost(task, _UNEXPECTED))
                 elif end == _SCHEDULER_DROPPED and len(task.earlier) < _MOST_DROPS:
-                    self._relaunch(task.again())
+                    self._flight.relaunch(task.again())
                 elif _is_loss(end):
                     on_loss(task, _reason(end))
                 else:
@@ -272,7 +272,7 @@ class _Execution:
         self._flight.move(self._regain(self._flight.client))
         for task, done in self._flight.abandon():
             if done is None:
-                self._relaunch(task.again())
+                self._flight.relaunch(task.again())
             else:
                 self._settle(task, done)
 
