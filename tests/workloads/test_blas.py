@@ -50,3 +50,9 @@ def test_lower_gram(dtype, order, shape):
 def test_inner(order):
     a, b = some(4, (3, 5), np.float64), some(5, (3, 5), np.float64)
     assert blas.inner(ORDERS[order](a), b) == pytest.approx(sum((a * b).ravel()), rel=1e-12)
+
+
+def test_no_rows_or_no_columns_have_a_gram_matrix_and_nothing_is_printed(capfd):
+    assert blas.lower_gram(np.ones((0, 2))).shape == (0, 0)
+    np.testing.assert_array_equal(blas.lower_gram(np.ones((2, 0))), np.zeros((2, 2)))
+    assert capfd.readouterr() == ("", "")

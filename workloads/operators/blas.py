@@ -31,6 +31,8 @@ def product(left: NDArray[Real], right: NDArray[Real]) -> NDArray[Real]:
 
 def lower_gram(rows: NDArray[Real]) -> NDArray[Real]:
     """The lower triangle of ``rows @ rows.T``, in Fortran order; zeros above."""
+    if not rows.size:  # the BLAS complains on the user's screen
+        return np.zeros((len(rows), len(rows)), dtype=rows.dtype, order="F")
     syrk = get_blas_funcs("syrk", (rows,))
     turned, transpose = _transposed(rows)
     gram: NDArray[Real] = syrk(1.0, turned, trans=1 - transpose, lower=1)
