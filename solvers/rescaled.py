@@ -5,7 +5,7 @@ is what the budget allows, solves Problem 2. Its largest variance ratio is the l
 every query can have a variance of at most k times its target.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -35,8 +35,8 @@ class AtBudget:
     """
 
     mechanism: str
-    noise: Release
-    targets: Array
+    noise: Release = field(repr=False)
+    targets: Array = field(repr=False)
     epsilon: float
     delta: float
     variance_ratio: float
