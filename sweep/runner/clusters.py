@@ -202,15 +202,15 @@ def cluster_class(spec: ClusterSpec) -> Any:
 
 
 @contextmanager
-def connected(spec: ClusterSpec, connect_seconds: float = CONNECT_SECONDS) -> Iterator[Any]:
+def connected(spec: ClusterSpec, connect_seconds: float | None = None) -> Iterator[Any]:
     """A client of the cluster, closed at the end together with the cluster if it was started here.
 
     Parameters
     ----------
     spec : ClusterSpec
         The cluster to start, or the address of a running scheduler.
-    connect_seconds : float
-        Seconds to wait for that scheduler to answer.
+    connect_seconds : float, optional
+        Seconds to wait for that scheduler to answer; `CONNECT_SECONDS` if not given.
 
     Raises
     ------
@@ -234,8 +234,9 @@ def connected(spec: ClusterSpec, connect_seconds: float = CONNECT_SECONDS) -> It
             if not spec.insecure:
                 security.refuse_exposed(spec.address)
             keys = security.of_files(spec.security) if spec.security else None
+            seconds = CONNECT_SECONDS if connect_seconds is None else connect_seconds
             with _explained(f"scheduler {spec.address!r} cannot be reached"):
-                client = client_class(spec.address, timeout=connect_seconds, security=keys)
+                client = client_class(spec.address, timeout=seconds, security=keys)
             with client:
                 yield client
             return

@@ -21,7 +21,7 @@ TOLERANCES = {
     "CA": 1e-8,
     "COA": 1e-6,
     "ESM": 1e-2,
-    "AM": 1e-6,
+    "AM": 1e-10,
     "LRM": 1e-4,
 }
 

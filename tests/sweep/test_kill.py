@@ -231,7 +231,7 @@ def test_a_scheduler_that_comes_back_is_gone_on_with(
     scheduler, tmp_path, records, monkeypatch, closed
 ):
     """By the client that lost it, or by another one when that has given up."""
-    monkeypatch.setattr(clusters, "_CONNECT_SECONDS", 2 if closed else 30)
+    monkeypatch.setattr(clusters, "CONNECT_SECONDS", 2 if closed else 30)
     running = [scheduler()]
     spec = clusters.ClusterSpec(address=running[0].stdout.readline().strip(), patience=60)
 

@@ -91,11 +91,13 @@ def test_the_command_says_so_and_ends_with_1(tmp_path):
     ran = command()
     assert ran.returncode == 1, ran.stderr
     assert "1 ok" in ran.stdout
-    sentence = "warning: the dataset of store 's' cannot be written: a file of that name stands"
+    sentence = (
+        "warning: the dataset of store 's' cannot be written: a file of that name is in the way"
+    )
     assert sentence in ran.stdout
     assert sentence in ran.stderr
     assert "Traceback" not in ran.stderr
     (made.path / ".results").unlink()
     again = command()
     assert again.returncode == 0, again.stderr
-    assert "all 1 cells are there already" in again.stdout
+    assert "all 1 cells are in the store already" in again.stdout
