@@ -73,7 +73,8 @@ def expected_work(
     chosen = find(mechanism)
     given = options or {}
     if isinstance(workload, QueryGraph):
-        return chosen.expected_work(int(workload.m), int(workload.d), given)
+        rows, columns = workload.shape
+        return chosen.expected_work(int(rows), int(columns), given)
     return reduction.expected_work(chosen, workload, given)
 
 

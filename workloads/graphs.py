@@ -95,16 +95,6 @@ class QueryGraph:
         """(n, n): the shape of a noise matrix."""
         return (self.n, self.n)
 
-    @property
-    def m(self) -> int:
-        """Number of answers, n; `solvers.expected_work` asks for it by this name."""
-        return self.n
-
-    @property
-    def d(self) -> int:
-        """Number of answers, n; `solvers.expected_work` asks for it by this name."""
-        return self.n
-
     @cached_property
     def edges(self) -> tuple[Ends, Ends]:
         """Both ends of every edge, each edge once: two arrays, shape (edges,)."""

@@ -41,7 +41,8 @@ def _lower_bound(
 
 def _work(mechanism: Mechanism, workload: Workload, options: Options) -> Work:
     structured = factors.form_work(workload) if mechanism.uses_structure else None
-    return mechanism.expected_work(int(workload.m), int(workload.d), options, structured)
+    m, d = workload.shape
+    return mechanism.expected_work(int(m), int(d), options, structured)
 
 
 REDUCTION = Reduction("query matrix", 100, _accepts, _obstacle, _solve, _lower_bound, _work)

@@ -133,6 +133,7 @@ def test_a_scheduler_that_other_machines_reach_without_a_key_is_refused(address)
 @pytest.mark.parametrize("address", ["tls://192.0.2.1:1", "tcp://127.0.0.1:1", "tcp://[::1]:1"])
 def test_these_are_not(address):
     security.refuse_exposed(address)
+    assert "every machine" not in security.exposure(address)
 
 
 def test_a_cluster_that_listens_to_other_machines_is_refused_and_closed(monkeypatch):
