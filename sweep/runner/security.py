@@ -8,6 +8,7 @@ refused. Clusters beyond this machine need keys in files, or the word that none 
 import ipaddress
 import subprocess
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from distributed import Security
@@ -103,12 +104,14 @@ def exposure(address: str) -> str:
 
 
 def _security(ca: str, cert: str, key: str) -> Security:
-    return Security(  # type: ignore[no-untyped-call]
+    security_class: Any = Security
+    made: Security = security_class(
         require_encryption=True,
         tls_ca_file=ca,
         **{f"tls_{role}_cert": cert for role in ("client", "scheduler", "worker")},
         **{f"tls_{role}_key": key for role in ("client", "scheduler", "worker")},
     )
+    return made
 
 
 def _asks_for_no_key(address: str) -> bool:
