@@ -28,9 +28,9 @@ calibrate: .venv/dev  ## measure what `sweep plan` goes by, on this machine
 	$(BIN)/python benchmarks/calibrate.py
 
 lock: .venv/dev  ## renew both requirements files (needs uv)
-	uv pip compile pyproject.toml --extra build --universal --python-version 3.11 \
+	uv pip compile pyproject.toml --extra build --extra plot --universal --python-version 3.11 \
 		--generate-hashes --no-header --no-emit-index-url --no-annotate -o requirements.txt
-	uv pip compile pyproject.toml --extra build --extra dev --universal --python-version 3.11 \
+	uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 \
 		--generate-hashes --no-header --no-emit-index-url --no-annotate -o requirements-dev.txt
 
 .venv/runtime: requirements.txt pyproject.toml
