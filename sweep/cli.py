@@ -60,12 +60,15 @@ ExperimentName = Annotated[
         autocompletion=_complete_experiment,
     ),
 ]
-StoreFolder = Annotated[
-    Path, typer.Argument(metavar="STORE", help="The folder given as --store to 'sweep run'.")
-]
+StoreFolder = Annotated[str, typer.Argument(metavar="STORE", help="The --store of 'sweep run'.")]
 StoreOption = Annotated[
-    Path | None,
-    typer.Option("--store", metavar="DIR", help="Folder of the results. [results/EXPERIMENT]"),
+    str | None,
+    typer.Option(
+        "--store",
+        metavar="STORE",
+        help="Folder of the results, or s3://BUCKET/PREFIX, gs://..., az://... "
+        "[results/EXPERIMENT]",
+    ),
 ]
 ClusterOption = Annotated[
     Path | None,
@@ -302,7 +305,7 @@ def show(store: StoreFolder) -> None:
         _show(experiment_of(open_(store)), dataset, screen.console())
 
 
-def _watch(folder: Path, work: Any) -> None:
+def _watch(folder: str, work: Any) -> None:
     """Run with a progress bar, then show the tables and the path of the dataset."""
     from sweep.errors import DatasetError
     from sweep.events import Event, RunEnded, to_all
@@ -350,16 +353,17 @@ def _watch(folder: Path, work: Any) -> None:
         raise typer.Exit(TROUBLED)
 
 
-def _note_closed(folder: Path) -> None:
+def _note_closed(folder: str) -> None:
     """Say where it may be read that nobody reads the output any more."""
     from sweep.errors import StoreError
     from sweep.events import OutputClosed
     from sweep.runner import history
+    from sweep.store.location import located
 
     with suppress(OSError):
         _complain("the output was closed; the sweep goes on without it, and Ctrl-C ends it")
     with suppress(StoreError):
-        history.recorder(folder)(OutputClosed())
+        history.recorder(located(folder))(OutputClosed())
 
 
 def _show(experiment: Any, dataset: Any, console: Any) -> None:
@@ -386,8 +390,8 @@ def _import_from_here() -> None:
         sys.path.append(here)
 
 
-def _default_store(name: str) -> Path:
-    return Path("results") / name
+def _default_store(name: str) -> str:
+    return f"results/{name}"
 
 
 _resume_hint = "interrupted; the same command continues where it stopped"

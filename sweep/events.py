@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -13,7 +12,7 @@ class RunStarted:
     ----------
     experiment : str
         The experiment's name.
-    store : Path
+    store : str
         The store's folder.
     cells : int
         Number of cells of the experiment.
@@ -28,7 +27,7 @@ class RunStarted:
     """
 
     experiment: str
-    store: Path
+    store: str
     cells: int
     todo: int
     reused: int
@@ -44,13 +43,13 @@ class SegmentSetAside:
 
     Attributes
     ----------
-    path : Path
+    path : str
         Where it is now.
     said : str
         What was found.
     """
 
-    path: Path
+    path: str
     said: str
 
 
@@ -151,13 +150,13 @@ class DatasetWritten:
 
     Attributes
     ----------
-    path : Path
+    path : str
         The dataset's folder.
     seconds : float
         Seconds that deriving and writing it took.
     """
 
-    path: Path
+    path: str
     seconds: float
 
 

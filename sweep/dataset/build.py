@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,9 @@ import xarray as xr
 from sweep.dataset import derivation, provenance, variables
 from sweep.dataset.positions import Column, Positions
 from sweep.grid.cells import Grid
+from sweep.store import disk
 from sweep.store.ledger import Ledger
+from sweep.store.location import Location
 from sweep.store.records import Status
 
 _LARGEST_CHUNK_BYTES = 2**26
@@ -119,7 +120,7 @@ def assemble(positions: Positions, ledger: Ledger, terms: Terms) -> xr.Dataset:
     return made
 
 
-def write(dataset: xr.Dataset | xr.DataTree, path: Path) -> None:
+def write(dataset: xr.Dataset | xr.DataTree, path: Location) -> None:
     """Write a dataset as zarr, each variable in one chunk, with consolidated metadata.
 
     In zarr's format 2: texts of fixed length have no stable form in format 3, and xarray's
@@ -130,12 +131,13 @@ def write(dataset: xr.Dataset | xr.DataTree, path: Path) -> None:
     OSError
         If it cannot be written.
     """
+    to = disk.zarr_store(path)
     if isinstance(dataset, xr.DataTree):
         encoding = {node.path: _encoding(node.dataset) for node in dataset.subtree}
-        dataset.to_zarr(path, mode="w", encoding=encoding, consolidated=True, zarr_format=2)
+        dataset.to_zarr(to, mode="w", encoding=encoding, consolidated=True, zarr_format=2)
     else:
         encoding = _encoding(dataset)
-        dataset.to_zarr(path, mode="w", encoding=encoding, consolidated=True, zarr_format=2)
+        dataset.to_zarr(to, mode="w", encoding=encoding, consolidated=True, zarr_format=2)
 
 
 def columns(positions: Positions, ledger: Ledger) -> dict[str, Column]:

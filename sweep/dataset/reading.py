@@ -5,7 +5,9 @@ from pathlib import Path
 import xarray as xr
 
 from sweep.errors import StoreError
+from sweep.store import disk
 from sweep.store.folder import open_
+from sweep.store.location import Location
 
 
 def open_dataset(store: str | Path) -> xr.Dataset | xr.DataTree:
@@ -16,7 +18,7 @@ def open_dataset(store: str | Path) -> xr.Dataset | xr.DataTree:
     Parameters
     ----------
     store : str or Path
-        The store's folder.
+        The store's folder, or its address in an object store.
 
     Returns
     -------
@@ -28,7 +30,7 @@ def open_dataset(store: str | Path) -> xr.Dataset | xr.DataTree:
     StoreError
         If the folder is not a store, or its dataset is damaged or not written yet.
     """
-    found = open_(Path(store))
+    found = open_(store)
     if not found.results.exists():
         raise StoreError(f"store {str(store)!r} has no dataset yet; 'sweep run' writes one")
     damage = found.damage
@@ -40,7 +42,7 @@ def open_dataset(store: str | Path) -> xr.Dataset | xr.DataTree:
     return read(found.results)
 
 
-def read(path: Path) -> xr.Dataset | xr.DataTree:
+def read(path: Location) -> xr.Dataset | xr.DataTree:
     """The dataset at that path, in memory."""
-    with xr.open_datatree(path.resolve(), engine="zarr", chunks=None) as tree:
+    with xr.open_datatree(disk.zarr_store(path.resolve()), engine="zarr", chunks=None) as tree:
         return tree.load() if tree.children else tree.to_dataset().load()

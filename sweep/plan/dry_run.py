@@ -6,7 +6,6 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -17,10 +16,11 @@ from sweep.grid.expansion import expand
 from sweep.plan import tasks
 from sweep.plan.costs import SECONDS_PER_FLOP, Costs
 from sweep.plan.stored import StoredExperiment
-from sweep.store import code
-from sweep.store.folder import open_, refuse_address
+from sweep.store import code, disk
+from sweep.store.folder import open_
 from sweep.store.journal import Journal
 from sweep.store.ledger import Ledger
+from sweep.store.location import Location, located
 from workloads.operators import LARGEST_MATRIX_BYTES
 
 _CALIBRATION_SECONDS = 0.2
@@ -73,14 +73,16 @@ class Plan:
     without_reference: tuple[str, ...] = ()
 
 
-def plan(experiment: Experiment, store: Path | None = None, *, allow_code: bool = False) -> Plan:
+def plan(
+    experiment: Experiment, store: str | Location | None = None, *, allow_code: bool = False
+) -> Plan:
     """Plan an experiment without running any of it.
 
     Parameters
     ----------
     experiment : Experiment
         The experiment that would be run.
-    store : Path, optional
+    store : str, Path or ObjectPath, optional
         The store that it would be run in; it need not exist.
     allow_code : bool
         Whether functions that the experiment names may be called.
@@ -157,13 +159,15 @@ def _duration(seconds: list[float], workers: int) -> float:
     return _START_SECONDS + lower * seconds_per_flop() / SECONDS_PER_FLOP
 
 
-def _ledger(experiment: Experiment, grids: tuple[Grid, ...], store: Path | None) -> Ledger:
+def _ledger(
+    experiment: Experiment, grids: tuple[Grid, ...], store: str | Location | None
+) -> Ledger:
     if store is None:
         return Ledger()
-    refuse_address(store)
-    if not store.exists() or not any(store.iterdir()):
+    place = located(store)
+    if not place.exists() or not disk.names(place):
         return Ledger()
-    stored = StoredExperiment(experiment, grids, open_(store, experiment.name))
+    stored = StoredExperiment(experiment, grids, open_(place, experiment.name))
     stored.check_growth()
     return Journal(stored.store.journal).refresh()
 

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
 from sweep.errors import StoreError
 from sweep.experiment.loading import parse_experiment
@@ -15,6 +14,7 @@ from sweep.plan import tasks
 from sweep.store import code
 from sweep.store.folder import Store, open_
 from sweep.store.ledger import Ledger
+from sweep.store.location import Location
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +85,7 @@ def experiment_of(store: Store) -> Experiment:
     return parse_experiment(store.text, f"{store.experiment}.yaml")
 
 
-def of_store(store: str | Path) -> StoredExperiment:
+def of_store(store: str | Location) -> StoredExperiment:
     """The experiment of a store with its grids; no code that it names is run.
 
     Raises
@@ -93,7 +93,7 @@ def of_store(store: str | Path) -> StoredExperiment:
     StoreError
         If the folder is not a store, or a file that its experiment names has changed.
     """
-    found = open_(Path(store))
+    found = open_(store)
     experiment = experiment_of(found)
     stored = StoredExperiment(experiment, lay_out(experiment), found)
     stored.check_growth()

@@ -79,7 +79,7 @@ class ProgressBar:
                 if tasks:
                     self._progress.start()
             case SegmentSetAside(path=path, said=said):
-                self._console.print(f"{said}; it is {path.name!r} now", markup=False)
+                self._console.print(f"{said}; it is {path!r} now", markup=False)
             case ClusterReady(workers=workers, threads=threads):
                 if not self._progress.tasks[self._bar].started:
                     self._began = time.monotonic()

@@ -4,7 +4,6 @@ import math
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -16,6 +15,7 @@ from rich.text import Text
 from sweep.plan.dry_run import Plan
 from sweep.report.catalog import Entry
 from sweep.runner.status import StoreStatus, Trouble
+from sweep.store.location import Location
 from sweep.store.records import Status
 
 BROKEN_PIPE = 128 + 13
@@ -175,7 +175,7 @@ def troubles(found: Iterable[Trouble], *, traces: bool) -> list[RenderableType]:
     return lines
 
 
-def other_code(cells: int, total: int, store: Path) -> str:
+def other_code(cells: int, total: int, store: str | Location) -> str:
     """A sentence on cells that were solved by other code, and how to solve them again."""
     return (
         f"{cells:,} of {total:,} cells were solved by other code; 'sweep rerun {store} --stale' "

@@ -78,7 +78,7 @@ def run(
     spec = asked(cluster, patience, allow_mixed=allow_mixed)
     loaded = experiment if isinstance(experiment, Experiment) else load_experiment(experiment)
     grids = expand(loaded, allow_code=allow_code)
-    stored = StoredExperiment(loaded, grids, create(Path(store), loaded.name))
+    stored = StoredExperiment(loaded, grids, create(store, loaded.name))
     with recorded(stored, listen) as session:
         todo = [cell for id_, cell in stored.cells.items() if not session.ledger.status(id_).final]
         session.reuse(todo)

@@ -3,7 +3,6 @@
 import json
 import time
 from dataclasses import asdict
-from pathlib import Path
 
 from sweep.events import (
     DatasetNotWritten,
@@ -15,19 +14,21 @@ from sweep.events import (
     SchedulerLost,
     SegmentSetAside,
 )
+from sweep.store import disk
 from sweep.store.folder import explained
+from sweep.store.location import Location
 
 NAME = "runs.jsonl"
 _KEPT = RunStarted | RunEnded | SegmentSetAside | DatasetNotWritten | SchedulerLost | OutputClosed
 
 
-def recorder(store: Path) -> Listener:
+def recorder(store: Location) -> Listener:
     """A listener that appends to ``runs.jsonl`` in the store."""
 
     def record(event: Event) -> None:
         if isinstance(event, _KEPT):
             line = {"event": type(event).__name__, "time": time.time(), **asdict(event)}
-            with explained(store), (store / NAME).open("a", encoding="utf-8") as stream:
-                stream.write(json.dumps(line, default=str) + "\n")
+            with explained(store):
+                disk.append(store / NAME, json.dumps(line, default=str) + "\n")
 
     return record

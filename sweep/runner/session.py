@@ -61,7 +61,7 @@ class Session:
             kept = self.journal.set_aside()
         for name, path in kept.items():
             self._damaged = True
-            self.tell(events.SegmentSetAside(path, damaged[name]))
+            self.tell(events.SegmentSetAside(str(path), damaged[name]))
         return ledger
 
     def write(self, name: str, records: Iterable[Record]) -> None:
@@ -86,7 +86,7 @@ class Session:
         self.tell(
             events.RunStarted(
                 experiment=self.stored.experiment.name,
-                store=self.stored.store.path,
+                store=str(self.stored.store.path),
                 cells=len(self.stored.cells),
                 todo=todo,
                 reused=todo - len(cells),
@@ -125,7 +125,7 @@ class Session:
         self._damaged, self.unwritten = False, None
         seconds = time.perf_counter() - started
         self._next_flush = time.monotonic() + max(_FLUSH_SECONDS, _FLUSH_SHARE * seconds)
-        self.tell(events.DatasetWritten(path, seconds))
+        self.tell(events.DatasetWritten(str(path), seconds))
 
     def accept(self, done: "TaskOutcome") -> None:
         """Take in a task's outcome; write it to the journal if its worker could not."""

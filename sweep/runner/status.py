@@ -5,7 +5,6 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from sweep.errors import SweepError
@@ -17,6 +16,7 @@ from sweep.store import code
 from sweep.store.folder import open_
 from sweep.store.journal import Journal
 from sweep.store.ledger import Ledger
+from sweep.store.location import Location
 from sweep.store.records import CellRecord
 
 
@@ -45,7 +45,7 @@ class StoreStatus:
 
     Attributes
     ----------
-    store : Path
+    store : Path or ObjectPath
         The store's folder.
     experiment : str
         The experiment's name.
@@ -65,7 +65,7 @@ class StoreStatus:
         The errors of certificates that could not be computed.
     of_other_code : int
         Number of cells that were solved by code other than this process's.
-    results : Path or None
+    results : Path, ObjectPath or None
         The dataset, if there is one.
     damage : str, optional
         How the dataset on disk differs from what was written; None if it does not.
@@ -76,7 +76,7 @@ class StoreStatus:
         expanded (a file that it names is missing here, for instance).
     """
 
-    store: Path
+    store: Location
     experiment: str
     totals: Mapping[str, int]
     groups: Mapping[str, Mapping[str, int]]
@@ -86,13 +86,13 @@ class StoreStatus:
     troubles: tuple[Trouble, ...]
     bound_errors: tuple[str, ...]
     of_other_code: int
-    results: Path | None
+    results: Location | None
     damage: str | None
     damaged_segments: tuple[str, ...]
     obstacle: str | None
 
 
-def status(store: Path) -> StoreStatus:
+def status(store: str | Location) -> StoreStatus:
     """The state of a store.
 
     Raises
@@ -139,7 +139,7 @@ def _troubles(grids: Sequence[Grid], ledger: Ledger) -> tuple[Trouble, ...]:
     )
 
 
-def _last_start(store: Path) -> float | None:
+def _last_start(store: Location) -> float | None:
     path = store / history.NAME
     if not path.exists():
         return None

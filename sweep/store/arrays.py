@@ -1,6 +1,5 @@
 """The arrays behind the numbers, kept on request: a small zarr group for each solve."""
 
-import shutil
 import uuid
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import Any
 
 from sweep.errors import StoreError
 from sweep.store import disk
-from sweep.store.folder import refuse_address
+from sweep.store.location import Location, located
 
 _DIMENSIONS: Mapping[str, tuple[str, ...]] = {
     "query_variances": ("query",),
@@ -24,17 +23,19 @@ _MEANINGS: Mapping[str, str] = {
 }
 
 
-def folder(store: Path, solve: str) -> Path:
+def folder(store: Location, solve: str) -> Location:
     """The zarr group with the arrays of a solve."""
     return store / "arrays" / f"{solve}.zarr"
 
 
-def write(store: Path, solve: str, arrays: Mapping[str, Any], keep: Iterable[str]) -> None:
-    """Write the arrays of one solve, whole or not at all.
+def write(store: Location, solve: str, arrays: Mapping[str, Any], keep: Iterable[str]) -> None:
+    """Write the arrays of one solve: on a disk whole or not at all.
+
+    In an object store nobody reads them before the record of the solve is there.
 
     Parameters
     ----------
-    store : Path
+    store : Path or ObjectPath
         The store's folder.
     solve : str
         The solve's key.
@@ -63,13 +64,15 @@ def write(store: Path, solve: str, arrays: Mapping[str, Any], keep: Iterable[str
         attrs={"solve": solve},
     )
     final = folder(store, solve)
-    partial = final.with_name(f".{solve}-{uuid.uuid4().hex}.partial")
+    beside = final.with_name(f".{solve}-{uuid.uuid4().hex}.partial")
+    fresh = beside if isinstance(final, Path) else final
     try:
-        dataset.to_zarr(partial, mode="w", consolidated=True, zarr_format=2)
-        shutil.rmtree(final, ignore_errors=True)
-        disk.rename(partial, final)
+        dataset.to_zarr(disk.zarr_store(fresh), mode="w", consolidated=True, zarr_format=2)
+        if fresh != final:
+            disk.remove(final)
+            disk.rename(fresh, final)
     except OSError:
-        shutil.rmtree(partial, ignore_errors=True)
+        disk.remove(fresh)
         raise
 
 
@@ -79,7 +82,7 @@ def arrays(store: str | Path, solve: str) -> Any:
     Parameters
     ----------
     store : str or Path
-        The store's folder.
+        The store's folder, or its address in an object store.
     solve : str
         The solve's key: the variable ``solve`` of the dataset at the cell.
 
@@ -92,16 +95,15 @@ def arrays(store: str | Path, solve: str) -> Any:
     Raises
     ------
     StoreError
-        If none were kept of that solve, or the store is not a folder.
+        If none were kept of that solve.
     """
     import xarray as xr
 
-    refuse_address(store)
-    path = folder(Path(store), str(solve))
+    path = folder(located(store), str(solve))
     if not path.exists():
         raise StoreError(
             f"store {str(store)!r} has no arrays of solve {str(solve)!r}; name them under "
             "'keep' in the experiment before the run, and take the key from the dataset's "
             "variable 'solve'"
         )
-    return xr.open_zarr(path, chunks=None)
+    return xr.open_zarr(disk.zarr_store(path), chunks=None)

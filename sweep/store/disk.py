@@ -1,19 +1,26 @@
-"""Files that are there whole or not at all, whatever is killed and whenever the power fails."""
+"""Files that are there whole or not at all, whatever is killed and whenever the power fails.
+
+On a disk that takes care; an object store does it by itself.
+"""
 
 import errno
 import os
+import shutil
 from pathlib import Path
+from typing import Any
+
+from sweep.store.location import Location
 
 _UNSUPPORTED = {errno.EINVAL, errno.ENOTSUP, errno.EACCES, errno.EBADF}
 """What file systems say that cannot synchronise a folder; nothing better can be had there."""
 
 
-def write(final: Path, text: str, unique: str = "") -> None:
+def write(final: Location, text: str, unique: str = "") -> None:
     """Write a file under a temporary name, synchronise it, rename it, synchronise its folder.
 
     Parameters
     ----------
-    final : Path
+    final : Path or ObjectPath
         The file; one that is there already is replaced.
     text : str
         What it holds.
@@ -25,6 +32,9 @@ def write(final: Path, text: str, unique: str = "") -> None:
     OSError
         If the disk does not take it; no temporary file is left behind then.
     """
+    if not isinstance(final, Path):
+        final.write_bytes(text.encode())
+        return
     partial = final.with_name(f".{final.name}.{unique}.partial")
     try:
         with partial.open("w", encoding="utf-8") as stream:
@@ -37,16 +47,69 @@ def write(final: Path, text: str, unique: str = "") -> None:
         raise
 
 
-def rename(old: Path, new: Path) -> None:
-    """Rename a file within its folder, for good.
+def append(file: Location, text: str) -> None:
+    """Write text behind that of a file, which one process at a time may do.
 
     Raises
     ------
     OSError
-        If the disk does not take it.
+        If it cannot be written.
     """
-    old.replace(new)
-    synchronise(new.parent)
+    if isinstance(file, Path):
+        with file.open("a", encoding="utf-8") as stream:
+            stream.write(text)
+    else:
+        file.write_bytes((file.read_bytes() if file.is_file() else b"") + text.encode())
+
+
+def remove(folder: Location) -> None:
+    """Remove a folder with all that is in it, as far as possible."""
+    if isinstance(folder, Path):
+        shutil.rmtree(folder, ignore_errors=True)
+    else:
+        folder.remove_all()
+
+
+def names(folder: Location, beginning: str = "") -> list[str]:
+    """Names of what is directly in a folder, sorted: all, or those of files that begin so.
+
+    Raises
+    ------
+    OSError
+        If it cannot be read.
+    """
+    if isinstance(folder, Path):
+        return sorted(name for name in os.listdir(folder) if name.startswith(beginning))
+    return folder.names_from(beginning) if beginning else folder.names()
+
+
+def files(folder: Location) -> list[Location]:
+    """All files in a folder, however deep, sorted."""
+    if isinstance(folder, Path):
+        return sorted(path for path in folder.rglob("*") if path.is_file())
+    return list(folder.files())
+
+
+def zarr_store(folder: Location) -> Any:
+    """What zarr and xarray open a zarr group with."""
+    return folder if isinstance(folder, Path) else folder.zarr()
+
+
+def rename(old: Location, new: Location) -> None:
+    """Give a file another name in its folder, for good.
+
+    Raises
+    ------
+    OSError
+        If that is not possible.
+    """
+    if isinstance(old, Path) and isinstance(new, Path):
+        old.replace(new)
+        synchronise(new.parent)
+    elif not isinstance(old, Path) and not isinstance(new, Path):
+        old.move(new)
+    else:
+        raise TypeError(f"{old} and {new} are not in one store")
 
 
 def synchronise(folder: Path) -> None:

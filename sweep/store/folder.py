@@ -1,8 +1,12 @@
-"""A store: the folder of one experiment's journal, dataset and arrays."""
+"""A store: the folder of one experiment's journal, dataset and arrays.
+
+The folder is on a disk, or a prefix of an object store. The dataset is replaced by writing a new
+version beside the old one and having a pointer lead to it: on a disk a symbolic link, so that other
+programs find it too, in an object store an object with the version's name.
+"""
 
 import errno
 import json
-import re
 import shutil
 import time
 import uuid
@@ -13,16 +17,15 @@ from pathlib import Path
 from typing import Any
 
 from sweep.errors import DatasetError, StoreError
-from sweep.store import disk, lock, manifest
+from sweep.store import disk, lock, manifest, object_lease
+from sweep.store.location import Location, located
 
 RESULTS = "results.zarr"
+_POINTER = "results.json"
 _VERSIONS = ".results"
 _FORMAT = 2
 _CALLED_METHOD = 1
 """The last format whose ids and coordinates have ``method`` where ``mechanism`` is now."""
-
-_ADDRESS = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+:/+")
-"""The beginning of a URL; `Path` turns its two slashes into one."""
 
 _REASONS = {
     errno.EROFS: "the file system is read-only",
@@ -41,7 +44,7 @@ class Store:
 
     Attributes
     ----------
-    path : Path
+    path : Path or ObjectPath
         The store's folder.
     identity : str
         A random name, by which workers recognise the store.
@@ -49,19 +52,25 @@ class Store:
         The name of the experiment that created it.
     """
 
-    path: Path
+    path: Location
     identity: str
     experiment: str
 
     @property
-    def journal(self) -> Path:
+    def journal(self) -> Location:
         """The folder of the journal's segments."""
         return self.path / "journal"
 
     @property
-    def results(self) -> Path:
-        """The dataset: a symbolic link to its newest version."""
-        return self.path / RESULTS
+    def results(self) -> Location:
+        """The dataset: a symbolic link to its newest version, or that version itself."""
+        if isinstance(self.path, Path):
+            return self.path / RESULTS
+        try:
+            version = json.loads((self.path / _POINTER).read_text())["version"]
+        except FileNotFoundError:
+            return self.path / RESULTS
+        return self.path / _VERSIONS / str(version)
 
     @property
     def text(self) -> str:
@@ -92,8 +101,8 @@ class Store:
     @property
     def damage(self) -> str | None:
         """How the dataset differs from what was written, in words; None if it does not."""
-        while self.results.exists():
-            version = self.results.resolve()
+        while (results := self.results).exists():
+            version = results.resolve()
             found = manifest.damage(version)
             if found is None or version == self.results.resolve():
                 return found
@@ -105,7 +114,7 @@ class Store:
             disk.write(self.path / "experiment.yaml", text)
             disk.write(self.path / "cells.json", json.dumps(sorted(cells)))
 
-    def publish(self, write: Callable[[Path], None]) -> Path:
+    def publish(self, write: Callable[[Location], None]) -> Location:
         """Replace the dataset as a whole: readers see the old one or the new one.
 
         Parameters
@@ -115,8 +124,8 @@ class Store:
 
         Returns
         -------
-        Path
-            The dataset's path, the same for every version.
+        Path or ObjectPath
+            The dataset's path; on a disk the same for every version.
 
         Raises
         ------
@@ -125,7 +134,8 @@ class Store:
         """
         versions = self.path / _VERSIONS
         try:
-            versions.mkdir(exist_ok=True)
+            if isinstance(versions, Path):
+                versions.mkdir(exist_ok=True)
             old = sorted(int(p.stem) for p in versions.glob("*.zarr") if p.stem.isdigit())
             fresh = versions / f"{(old[-1] + 1 if old else 1):06d}.zarr"
             self._put_in_place(fresh, write)
@@ -139,17 +149,26 @@ class Store:
             _remove(versions / f"{number:06d}.zarr")
         return self.results
 
-    def _put_in_place(self, fresh: Path, write: Callable[[Path], None]) -> None:
-        """Write a version of the dataset and have the link lead to it; or leave nothing of it."""
-        link = self.path / f".{RESULTS}-{uuid.uuid4().hex}"
+    def _put_in_place(self, fresh: Location, write: Callable[[Location], None]) -> None:
+        """Write a version of the dataset and point to it; or leave nothing of it."""
         try:
             write(fresh)
             manifest.write(fresh)
-            link.symlink_to(fresh.relative_to(self.path), target_is_directory=True)
-            disk.rename(link, self.results)
+            self._point_to(fresh.name)
+        except OSError:
+            _remove(fresh)
+            raise
+
+    def _point_to(self, version: str) -> None:
+        if not isinstance(self.path, Path):
+            disk.write(self.path / _POINTER, json.dumps({"version": version}))
+            return
+        link = self.path / f".{RESULTS}-{uuid.uuid4().hex}"
+        try:
+            link.symlink_to(Path(_VERSIONS) / version, target_is_directory=True)
+            disk.rename(link, self.path / RESULTS)
         except OSError:
             link.unlink(missing_ok=True)
-            _remove(fresh)
             raise
 
     @contextmanager
@@ -168,37 +187,51 @@ class Store:
         """
         with ExitStack() as stack:
             with explained(self.path):
-                check = stack.enter_context(lock.held(self.path))
+                check = stack.enter_context(
+                    lock.held(self.path)
+                    if isinstance(self.path, Path)
+                    else object_lease.held(self.path)
+                )
             self._tidy()
             yield check
 
     @property
     def user(self) -> str | None:
         """The process that holds the lock, in words; None if there is none."""
-        return lock.holder(self.path)
+        if isinstance(self.path, Path):
+            return lock.user(self.path)
+        return object_lease.user(self.path)
 
     def _tidy(self) -> None:
         """Remove files that a killed run left half-written."""
-        for folder in (self.path, self.journal, self.path / "arrays"):
-            for left in [*folder.glob(".*.partial"), *folder.glob(f".{RESULTS}-*")]:
-                if left.is_dir() and not left.is_symlink():
-                    shutil.rmtree(left, ignore_errors=True)
-                else:
-                    left.unlink(missing_ok=True)
-        current = self.results.resolve()
-        if self.results.exists():
+        if isinstance(self.path, Path):
+            _remove_partial(self.path)
+        results = self.results
+        if results.exists():
+            current = results.resolve()
             for version in (self.path / _VERSIONS).glob("*.zarr"):
-                if version.resolve() > current:
+                if version.name > current.name:
                     _remove(version)
 
 
-def create(path: Path, experiment: str) -> Store:
+def _remove_partial(store: Path) -> None:
+    """Remove the temporary files that writers were killed over."""
+    for folder in (store, store / "journal", store / "arrays"):
+        for left in [*folder.glob(".*.partial"), *folder.glob(f".{RESULTS}-*")]:
+            if left.is_dir() and not left.is_symlink():
+                shutil.rmtree(left, ignore_errors=True)
+            else:
+                left.unlink(missing_ok=True)
+
+
+def create(place: str | Location, experiment: str) -> Store:
     """The store in a folder, created if there is none.
 
     Parameters
     ----------
-    path : Path
-        The folder; created with its parents if it does not exist.
+    place : str, Path or ObjectPath
+        The folder, created with its parents if it does not exist, or an address in an object
+        store.
     experiment : str
         The experiment's name.
 
@@ -212,21 +245,14 @@ def create(path: Path, experiment: str) -> Store:
         If the folder holds something else, belongs to another experiment, or cannot be
         written.
     """
-    refuse_address(path)
-    if (path / "store.json").exists():
-        return open_(path, experiment)
-    if path.exists() and not path.is_dir():
-        raise StoreError(f"store {str(path)!r} is a file; give a folder as --store")
+    path = located(place)
     with explained(path):
-        path.mkdir(parents=True, exist_ok=True)
-        strangers = sorted(entry.name for entry in path.iterdir())
-        if strangers and set(strangers) - {"journal", "arrays"}:
-            raise StoreError(
-                f"folder {str(path)!r} is not a store but holds {strangers[0]!r}; "
-                "give a new or an empty folder as --store"
-            )
-        (path / "journal").mkdir(exist_ok=True)
-        (path / "arrays").mkdir(exist_ok=True)
+        if (path / "store.json").exists():
+            return open_(path, experiment)
+        if isinstance(path, Path):
+            _make_folders(path)
+        else:
+            _refuse_strangers(path)
         content = {
             "format": _FORMAT,
             "identity": uuid.uuid4().hex,
@@ -234,17 +260,36 @@ def create(path: Path, experiment: str) -> Store:
             "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         }
         disk.write(path / "store.json", json.dumps(content, indent=1))
-        disk.synchronise(path.parent)
+        if isinstance(path, Path):
+            disk.synchronise(path.parent)
     return open_(path)
 
 
-def open_(path: Path, experiment: str | None = None) -> Store:
+def _make_folders(path: Path) -> None:
+    if path.exists() and not path.is_dir():
+        raise StoreError(f"store {str(path)!r} is a file; give a folder as --store")
+    path.mkdir(parents=True, exist_ok=True)
+    _refuse_strangers(path)
+    (path / "journal").mkdir(exist_ok=True)
+    (path / "arrays").mkdir(exist_ok=True)
+
+
+def _refuse_strangers(path: Location) -> None:
+    strangers = [name for name in disk.names(path) if name not in ("journal", "arrays")]
+    if strangers:
+        raise StoreError(
+            f"folder {str(path)!r} is not a store but holds {strangers[0]!r}; "
+            "give a new or an empty folder as --store"
+        )
+
+
+def open_(place: str | Location, experiment: str | None = None) -> Store:
     """The store in a folder.
 
     Parameters
     ----------
-    path : Path
-        The folder.
+    place : str, Path or ObjectPath
+        The folder, or its address in an object store.
     experiment : str, optional
         The name of the experiment that the store has to belong to.
 
@@ -258,7 +303,7 @@ def open_(path: Path, experiment: str | None = None) -> Store:
         If the folder is not a store, belongs to another experiment, or was made by a version
         of this project whose stores this one does not read.
     """
-    refuse_address(path)
+    path = located(place)
     try:
         content: dict[str, Any] = json.loads((path / "store.json").read_text(encoding="utf-8"))
         found = Store(path, content["identity"], content["experiment"])
@@ -276,7 +321,7 @@ def open_(path: Path, experiment: str | None = None) -> Store:
     return found
 
 
-def _check_format(path: Path, found: object) -> None:
+def _check_format(path: Location, found: object) -> None:
     if found == _CALLED_METHOD:
         raise StoreError(
             f"store {str(path)!r} was made by an earlier version of this project, whose axis "
@@ -289,25 +334,8 @@ def _check_format(path: Path, found: object) -> None:
         )
 
 
-def refuse_address(path: str | Path) -> None:
-    """Refuse the address of an object store or a server.
-
-    Raises
-    ------
-    StoreError
-        If it begins as a URL does.
-    """
-    written = str(path)
-    if _ADDRESS.match(written):
-        address = written if "://" in written else written.replace(":/", "://", 1)
-        raise StoreError(
-            f"store {address!r} is an address; a store is a folder on a local or shared disk: "
-            "give the path of one"
-        )
-
-
 @contextmanager
-def _readable(path: Path) -> Iterator[Path]:
+def _readable(path: Location) -> Iterator[Location]:
     try:
         yield path
     except (OSError, ValueError, TypeError) as error:
@@ -318,7 +346,7 @@ def _readable(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def explained(path: Path) -> Iterator[None]:
+def explained(path: Location) -> Iterator[None]:
     """Turn errors of the disk into one sentence.
 
     Raises
@@ -341,8 +369,9 @@ def _reason(error: OSError) -> str:
     return _REASONS.get(error.errno or 0, error.strerror or str(error))
 
 
-def _remove(version: Path) -> None:
+def _remove(version: Location) -> None:
     """Remove a version of the dataset, as far as possible: leftovers do no harm."""
-    shutil.rmtree(version, ignore_errors=True)
+    with suppress(OSError):
+        disk.remove(version)
     with suppress(OSError):
         manifest.beside(version).unlink(missing_ok=True)

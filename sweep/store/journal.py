@@ -14,12 +14,12 @@ import socket
 import threading
 import zlib
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 from sweep.errors import DamagedSegmentError, StoreError
 from sweep.store import disk
 from sweep.store.ledger import Ledger
+from sweep.store.location import Location
 from sweep.store.records import Record, from_json, to_json
 
 SUFFIX = ".jsonl"
@@ -31,12 +31,12 @@ class _ChecksumError(ValueError):
     """The records are not those that were written."""
 
 
-def write_segment(folder: Path, name: str, records: Iterable[Record]) -> Path:
+def write_segment(folder: Location, name: str, records: Iterable[Record]) -> Location:
     """Write one segment, whole or not at all.
 
     Parameters
     ----------
-    folder : Path
+    folder : Path or ObjectPath
         The journal's folder.
     name : str
         The segment's name, without suffix.
@@ -45,7 +45,7 @@ def write_segment(folder: Path, name: str, records: Iterable[Record]) -> Path:
 
     Returns
     -------
-    Path
+    Path or ObjectPath
         The segment's file.
 
     Raises
@@ -64,7 +64,7 @@ def write_segment(folder: Path, name: str, records: Iterable[Record]) -> Path:
     return final
 
 
-def read_segment(path: Path) -> list[Record]:
+def read_segment(path: Location) -> list[Record]:
     """The records of one segment, in order.
 
     Raises
@@ -92,12 +92,12 @@ def read_segment(path: Path) -> list[Record]:
         ) from error
 
 
-def set_aside(path: Path) -> Path:
+def set_aside(path: Location) -> Location:
     """Rename a damaged segment, so that it is kept but no longer read.
 
     Returns
     -------
-    Path
+    Path or ObjectPath
         Where it is now.
 
     Raises
@@ -115,7 +115,7 @@ class Journal:
 
     Parameters
     ----------
-    folder : Path
+    folder : Path or ObjectPath
         The folder of the segments.
 
     Attributes
@@ -124,7 +124,7 @@ class Journal:
         What is wrong with the segments that were left out, by file name.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Location) -> None:
         self.folder = folder
         self.ledger = Ledger()
         self.damaged: dict[str, str] = {}
@@ -133,20 +133,16 @@ class Journal:
     def refresh(self) -> Ledger:
         """Take in the segments that are new since the last call."""
         try:
-            entries = os.scandir(self.folder)
+            names = disk.names(self.folder)
         except OSError as error:
             raise StoreError(
                 f"journal {str(self.folder)!r} cannot be read ({error.strerror}); restore it, or "
                 "give another --store"
             ) from error
         self.damaged = {}
-        with entries:
-            names = sorted(
-                entry.name
-                for entry in entries
-                if entry.name.endswith(SUFFIX) and entry.name not in self._seen
-            )
         for name in names:
+            if not name.endswith(SUFFIX) or name in self._seen:
+                continue
             try:
                 self.ledger.add(read_segment(self.folder / name))
             except DamagedSegmentError as error:
@@ -155,7 +151,7 @@ class Journal:
             self._seen.add(name)
         return self.ledger
 
-    def set_aside(self) -> dict[str, Path]:
+    def set_aside(self) -> dict[str, Location]:
         """Set the damaged segments aside: where each of them is now, by file name.
 
         Raises

@@ -8,30 +8,22 @@ machine that has ended, takes it over.
 
 import errno
 import fcntl
-import json
 import logging
 import os
-import socket
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO
 
-from sweep.errors import StoreError
+from sweep.store import holder
+from sweep.store.holder import BEAT_SECONDS, STALE_SECONDS, Holder, in_use, ourselves, taken_over
 
 LOCK, LEASE = "lock", "lease"
 _PATIENCE = 0.5
-BEAT_SECONDS = 10.0
-"""Seconds between two touches of a lease."""
-_STALE_SECONDS = 120.0
-"""More than the minute for which NFS may show an outdated time."""
 _ATTEMPTS = 5
-_ENDED = ("Z", "X")
-"""States of a process that has ended but is still in the process table."""
 _REFUSALS = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS}
 
 _log = logging.getLogger(__name__)
@@ -42,34 +34,6 @@ Check = Callable[[], None]
 
 class _RefusedError(Exception):
     """The file system refuses flock; the message is its reason."""
-
-
-@dataclass(frozen=True)
-class _Holder:
-    """The process that holds a lease.
-
-    Attributes
-    ----------
-    machine : str
-        Host, boot and process name space: the scope in which ``process`` is unique.
-    process : int
-        The process's number.
-    began : str
-        Its start time in ticks, since another process may get the number later.
-    host : str
-        The host name, for messages.
-    nonce : str
-        A random text that tells two leases of one process apart.
-    """
-
-    machine: str
-    process: int
-    began: str
-    host: str
-    nonce: str
-
-    def __str__(self) -> str:
-        return f"process {self.process} on {self.host}"
 
 
 @contextmanager
@@ -112,17 +76,17 @@ def held(folder: Path, beat_seconds: float = BEAT_SECONDS) -> Iterator[Check]:
             return
         if not free:
             stream.seek(0)
-            raise _in_use(folder, stream.read().strip())
+            raise in_use(folder, stream.read().strip())
         other = _living(folder / LEASE)
         if other is not None:
-            raise _in_use(folder, other)
+            raise in_use(folder, other)
         stream.truncate(0)
-        stream.write(str(_ourselves()))
+        stream.write(str(ourselves()))
         stream.flush()
         yield _no_check
 
 
-def holder(folder: Path) -> str | None:
+def user(folder: Path) -> str | None:
     """The process that holds the lock of a folder, in words; None if there is none."""
     path = folder / LOCK
     if not path.exists():
@@ -157,7 +121,7 @@ def _no_check() -> None:
 
 @contextmanager
 def _leased(folder: Path, beat_seconds: float) -> Iterator[Check]:
-    lease, own = folder / LEASE, _ourselves()
+    lease, own = folder / LEASE, ourselves()
     _take(lease, own)
     ended, lost = threading.Event(), threading.Event()
     beat = threading.Thread(target=_keep, args=(lease, own, beat_seconds, ended, lost), daemon=True)
@@ -165,11 +129,7 @@ def _leased(folder: Path, beat_seconds: float) -> Iterator[Check]:
 
     def check() -> None:
         if lost.is_set():
-            raise StoreError(
-                f"store {str(folder)!r} was taken over by {_living(lease) or 'another run'}: this "
-                f"run was silent for more than {_STALE_SECONDS:.0f} s; its records are kept: run "
-                "again when the other has ended"
-            )
+            raise taken_over(folder, _living(lease))
 
     try:
         yield check
@@ -180,11 +140,11 @@ def _leased(folder: Path, beat_seconds: float) -> Iterator[Check]:
             lease.unlink(missing_ok=True)
 
 
-def _take(lease: Path, own: _Holder) -> None:
+def _take(lease: Path, own: Holder) -> None:
     for _ in range(_ATTEMPTS):
         try:
             with lease.open("x", encoding="utf-8") as stream:
-                stream.write(json.dumps(asdict(own)))
+                stream.write(own.text)
                 stream.flush()
                 os.fsync(stream.fileno())
             return
@@ -192,12 +152,12 @@ def _take(lease: Path, own: _Holder) -> None:
             found = _read(lease)
             other = _living(lease)
             if other is not None:
-                raise _in_use(lease.parent, other) from None
+                raise in_use(lease.parent, other) from None
             _set_aside(lease, found)
-    raise _in_use(lease.parent, "other runs that are just starting")
+    raise in_use(lease.parent, "other runs that are just starting")
 
 
-def _set_aside(lease: Path, stale: _Holder | None) -> None:
+def _set_aside(lease: Path, stale: Holder | None) -> None:
     """Remove a stale lease, but not one that another process has put in its place meanwhile."""
     aside = lease.with_name(f".{LEASE}-{uuid.uuid4().hex}.partial")
     try:
@@ -212,7 +172,7 @@ def _set_aside(lease: Path, stale: _Holder | None) -> None:
 
 def _keep(
     lease: Path,
-    own: _Holder,
+    own: Holder,
     beat_seconds: float,
     ended: threading.Event,
     lost: threading.Event,
@@ -233,18 +193,16 @@ def _living(lease: Path) -> str | None:
         touched = lease.stat().st_mtime
     except FileNotFoundError:
         return None
-    found = _read(lease)
-    if found is not None and found.machine == _machine():
-        alive = _began(found.process) == found.began
-    else:
-        alive = _now(lease.parent) - touched < _STALE_SECONDS
-    return (str(found) if found else "another run") if alive else None
+    found, silent_s = _read(lease), _now(lease.parent) - touched
+    if found is None:
+        return "another run" if silent_s < STALE_SECONDS else None
+    return str(found) if found.is_alive(silent_s) else None
 
 
-def _read(lease: Path) -> _Holder | None:
+def _read(lease: Path) -> Holder | None:
     try:
-        return _Holder(**json.loads(lease.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
+        return holder.read(lease.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
         return None
 
 
@@ -259,45 +217,3 @@ def _now(folder: Path) -> float:
     finally:
         with suppress(OSError):
             probe.unlink(missing_ok=True)
-
-
-def _ourselves() -> _Holder:
-    number = os.getpid()
-    return _Holder(
-        machine=_machine(),
-        process=number,
-        began=_began(number),
-        host=socket.gethostname(),
-        nonce=uuid.uuid4().hex,
-    )
-
-
-def _machine() -> str:
-    parts = [socket.gethostname()]
-    with suppress(OSError):
-        parts.append(Path("/proc/sys/kernel/random/boot_id").read_text().strip())
-        parts.append(os.readlink("/proc/self/ns/pid"))
-    return " ".join(parts)
-
-
-def _began(process: int) -> str:
-    """Start time of a process in ticks; "running" if unknown, empty if it has ended."""
-    try:
-        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-        return "" if fields[0] in _ENDED else fields[19]
-    except OSError:
-        pass
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return ""
-    except OSError:
-        return "running"
-    return "running"
-
-
-def _in_use(folder: Path, by: str) -> StoreError:
-    return StoreError(
-        f"store {str(folder)!r} is in use by {by or 'another run'}; wait for it, or give "
-        "another --store"
-    )

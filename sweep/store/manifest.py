@@ -9,16 +9,17 @@ import zlib
 from pathlib import Path
 
 from sweep.store import disk
+from sweep.store.location import Location
 
 _CHUNK_BYTES = 2**20
 
 
-def beside(folder: Path) -> Path:
+def beside(folder: Location) -> Location:
     """The path of a folder's manifest."""
     return folder.with_suffix(".json")
 
 
-def write(folder: Path) -> None:
+def write(folder: Location) -> None:
     """Write the manifest of a folder: size and checksum of every file.
 
     Raises
@@ -26,15 +27,14 @@ def write(folder: Path) -> None:
     OSError
         If it cannot be written.
     """
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
     noted = {
-        path.relative_to(folder).as_posix(): [path.stat().st_size, _checksum(path)]
-        for path in files
+        str(path)[len(str(folder)) + 1 :]: list(_size_and_checksum(path))
+        for path in disk.files(folder)
     }
     disk.write(beside(folder), json.dumps(noted))
 
 
-def damage(folder: Path) -> str | None:
+def damage(folder: Location) -> str | None:
     """The first difference between a folder and its manifest.
 
     Returns
@@ -53,19 +53,22 @@ def damage(folder: Path) -> str | None:
     for name, (size, checksum) in held.items():
         path = folder / name
         try:
-            found = path.stat().st_size
+            found, its_checksum = _size_and_checksum(path)
             if found != size:
                 return f"file {name!r} holds {found:,} bytes instead of {size:,}"
-            if _checksum(path) != checksum:
+            if its_checksum != checksum:
                 return f"file {name!r} has changed since it was written"
         except OSError as error:
             return f"file {name!r} cannot be read ({error.strerror})"
     return None
 
 
-def _checksum(path: Path) -> int:
+def _size_and_checksum(path: Location) -> tuple[int, int]:
+    if not isinstance(path, Path):
+        content = path.read_bytes()
+        return len(content), zlib.crc32(content)
     checksum = 0
     with path.open("rb") as stream:
         while chunk := stream.read(_CHUNK_BYTES):
             checksum = zlib.crc32(chunk, checksum)
-    return checksum
+        return stream.tell(), checksum

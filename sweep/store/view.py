@@ -3,10 +3,10 @@
 import json
 import socket
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from sweep.errors import StoreError
 from sweep.store import code, journal, versions
+from sweep.store.location import Location, located
 from sweep.store.records import Record
 
 
@@ -17,7 +17,8 @@ class StoreView:
     Attributes
     ----------
     store : str
-        The store's folder, on a disk that the workers share with the driver.
+        The store's folder, on a disk that the workers share with the driver, or its address in an
+        object store.
     identity : str
         The store's identity; a worker leaves a folder without it alone.
     keep : tuple of str
@@ -38,15 +39,20 @@ class StoreView:
     versions: str = field(default_factory=versions.ours)
 
     @property
-    def journal(self) -> Path:
+    def place(self) -> Location:
+        """The store's folder."""
+        return located(self.store)
+
+    @property
+    def journal(self) -> Location:
         """The journal's folder."""
-        return Path(self.store) / "journal"
+        return self.place / "journal"
 
     @property
     def reachable(self) -> bool:
         """Whether this machine sees the store's folder."""
         try:
-            content = json.loads((Path(self.store) / "store.json").read_text(encoding="utf-8"))
+            content = json.loads((self.place / "store.json").read_text(encoding="utf-8"))
         except OSError:
             return False
         return bool(content["identity"] == self.identity)

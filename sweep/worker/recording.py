@@ -4,11 +4,11 @@ import threading
 import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from sweep.errors import DamagedSegmentError
 from sweep.plan.tasks import Item, Solve, Task
-from sweep.store import journal
+from sweep.store import disk, journal
+from sweep.store.location import Location
 from sweep.store.records import CellRecord, Record
 from sweep.store.view import StoreView
 
@@ -84,12 +84,13 @@ def left_behind(task: Task, view: StoreView) -> list[Record]:
     """Records from earlier attempts at a task, alone or as part of a larger one."""
     wanted = frozenset().union(*(identities(item) for item in task.items))
     parts = [
-        part
+        view.journal / part
         for name in (*task.earlier, task.name)
-        for part in sorted(view.journal.glob(f"{name}+*{journal.SUFFIX}"))
+        for part in disk.names(view.journal, f"{name}+")
+        if part.endswith(journal.SUFFIX)
     ]
     ends = (view.journal / f"{name}{journal.SUFFIX}" for name in task.earlier)
-    parts += filter(Path.exists, ends)
+    parts += (end for end in ends if end.exists())
     found = {
         identity(record): record
         for part in parts
@@ -99,7 +100,7 @@ def left_behind(task: Task, view: StoreView) -> list[Record]:
     return list(found.values())
 
 
-def read_sound(segment: Path) -> list[Record]:
+def read_sound(segment: Location) -> list[Record]:
     """The records of a segment; none of a damaged one: what it was to hold is done again."""
     try:
         return journal.read_segment(segment)

@@ -5,7 +5,6 @@ import time
 import traceback
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -139,7 +138,7 @@ def _solved(
         shared = replace(blank, **_facts(item, solution, cost))
         if view.keep:
             view.check_reachable()
-            arrays.write(Path(view.store), item.key, solution.arrays(), view.keep)
+            arrays.write(view.place, item.key, solution.arrays(), view.keep)
     except BaseException as error:
         status, message, text = _trouble(error)
         broken = replace(blank, status=status, error=message, traceback=text)

@@ -14,7 +14,7 @@ import pytest
 import sweep
 from sweep.errors import StoreError
 from sweep.events import ClusterReady
-from sweep.store import folder, lock
+from sweep.store import folder, holder, lock
 
 
 @pytest.fixture
@@ -154,7 +154,7 @@ def test_a_run_whose_store_was_taken_over_ends(client, small, tmp_path, monkeypa
 
 def test_a_lease_that_somebody_quicker_took_stays(fresh):
     lease = fresh.path / lock.LEASE
-    quicker = lock._ourselves()
+    quicker = holder.ourselves()
     lock._take(lease, quicker)
     lock._set_aside(lease, None)
     assert lock._read(lease) == quicker

@@ -1,6 +1,7 @@
 """Journal segments that were damaged: noticed, named, kept, and their cells solved again."""
 
 import os
+from pathlib import Path
 
 import pytest
 import xarray as xr
@@ -111,7 +112,7 @@ def test_a_damaged_segment_is_set_aside_and_its_cells_are_solved_again(
 
     after = sweep.run(asked, store, client, listen=heard.append)
     (aside,) = (event for event in heard if isinstance(event, events.SegmentSetAside))
-    assert aside.path.read_bytes() == harmed
+    assert Path(aside.path).read_bytes() == harmed
     assert hurt.name in aside.said
     assert next(e for e in heard if isinstance(e, events.RunStarted)).todo > 0
     xr.testing.assert_equal(before.squared_privacy_cost, after.squared_privacy_cost)

@@ -140,6 +140,6 @@ def test_what_a_killed_run_left_is_tidied(fresh):
 )
 def test_an_address_is_no_store(tmp_path, monkeypatch, call):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(StoreError, match="'s3://bucket/x' is an address"):
-        call("s3://bucket/x")
+    with pytest.raises(StoreError, match="'ftp://bucket/x' is an address that no store can have"):
+        call("ftp://bucket/x")
     assert not list(tmp_path.iterdir())

@@ -1,0 +1,56 @@
+"""Where a store is: a folder of a local or shared disk, or a prefix of an object store."""
+
+import re
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from sweep.errors import StoreError
+from sweep.store.objects import ObjectPath
+
+Location = Path | ObjectPath
+
+_ADDRESS = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):/+(?=[^/]|$)")
+_OBJECT_STORES = ("s3", "gs", "az", "abfs", "abfss")
+
+
+def located(written: "str | Path | ObjectPath") -> Location:
+    """The location that somebody wrote as a path or as an address.
+
+    Parameters
+    ----------
+    written : str, Path or ObjectPath
+        A folder, or ``s3://BUCKET/PREFIX``, ``gs://...``, ``az://CONTAINER/...`` or
+        ``file:///...``; also as a `Path`, which turns the two slashes into one.
+
+    Returns
+    -------
+    Path or ObjectPath
+
+    Raises
+    ------
+    StoreError
+        If it is an address of another kind, or names no bucket.
+    """
+    if isinstance(written, ObjectPath):
+        return written
+    found = _ADDRESS.match(str(written))
+    if found is None:
+        return Path(written)
+    scheme, rest = found[1].lower(), str(written)[found.end() :]
+    if scheme == "file":
+        return Path("/" + unquote(rest))
+    address = f"{scheme}://{rest}"
+    if scheme not in _OBJECT_STORES:
+        raise StoreError(
+            f"store {address!r} is an address that no store can have; expected a folder, or an "
+            "address that begins with s3://, gs:// or az://"
+        )
+    parts = urlsplit(address)
+    if not parts.netloc:
+        raise StoreError(f"store {address!r} names no bucket; expected {scheme}://BUCKET/PREFIX")
+    if parts.query or parts.fragment:
+        raise StoreError(
+            f"store {address!r} has a '?' or '#'; expected {scheme}://BUCKET/PREFIX, and "
+            "credentials in the environment"
+        )
+    return ObjectPath(f"{scheme}://{parts.netloc}", parts.path)

@@ -1,0 +1,216 @@
+"""Stores in an object store: a real server of S3's protocol on loopback, real workers."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.request
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+import xarray as xr
+from distributed import LocalCluster
+
+import sweep
+from sweep.errors import StoreError
+from sweep.store import folder, holder, object_lease
+from sweep.store.journal import Journal
+from sweep.store.location import located
+from sweep.store.lock import LEASE
+from sweep.store.objects import ChangedError, ObjectPath
+from sweep.store.records import CellRecord, Status
+from sweep.store.view import StoreView
+
+
+@pytest.fixture(scope="module")
+def server():
+    from moto.server import ThreadedMotoServer
+
+    started = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    started.start()
+    host, port = started.get_host_and_port()
+    address = f"http://{host}:{port}"
+    urllib.request.urlopen(urllib.request.Request(f"{address}/bucket", method="PUT")).close()
+    settings = {
+        "AWS_ENDPOINT_URL": address,
+        "AWS_ALLOW_HTTP": "true",
+        "AWS_ACCESS_KEY_ID": "somebody",
+        "AWS_SECRET_ACCESS_KEY": "something",
+        "AWS_REGION": "us-east-1",
+    }
+    with pytest.MonkeyPatch.context() as patched:
+        for name, value in settings.items():
+            patched.setenv(name, value)
+        yield address
+    started.stop()
+
+
+@pytest.fixture(scope="module")
+def workers(server):
+    """A cluster whose workers find the server in their environment."""
+    with (
+        LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster,
+        cluster.get_client() as client,
+    ):
+        yield client
+
+
+@pytest.fixture
+def address(server, request):
+    return f"s3://bucket/{request.node.name.partition('[')[0]}"
+
+
+def test_a_sweep_is_run_resumed_and_read_there(address, small, tmp_path, workers):
+    first = sweep.run(small(), address, workers)
+    assert (first.status == 2).all()
+    here = sweep.run(small(), tmp_path / "here", workers)
+    np.testing.assert_array_equal(first.squared_privacy_cost, here.squared_privacy_cost)
+    heard = []
+    again = sweep.run(small(), address, workers, listen=heard.append)
+    assert heard[0].todo == 0
+    assert first.identical(again)
+    assert xr.open_dataset(address, engine="sweep").identical(again)
+
+
+def test_workers_write_their_results_there(address, small, workers):
+    made = folder.create(address, "mine")
+    view = StoreView(address, made.identity)
+    record = CellRecord("c", "solve", "problem", Status.OK)
+    assert workers.submit(lambda: view.reachable and view.write("r1", [record])).result()
+    assert Journal(made.journal).refresh().status("c") is Status.OK
+    assert not StoreView(address, "another").reachable
+
+
+def test_arrays_are_kept_there(address, small, workers):
+    found = sweep.run(small(more="keep: [query_variances]"), address, workers)
+    one = found.solve.values.flat[0]
+    assert sweep.arrays(address, one).query_variances.size
+
+
+def test_only_one_run_at_a_time(address):
+    store = folder.create(address, "mine")
+    with store.locked():
+        assert store.user == str(holder.ourselves())
+        with pytest.raises(StoreError, match="is in use by process"), store.locked():
+            pass
+    assert store.user is None
+    assert not (store.path / LEASE).is_file()
+
+
+def test_a_lease_left_by_a_dead_process_is_taken_over(address):
+    store = folder.create(address, "mine")
+    command = [
+        sys.executable,
+        "-c",
+        "from sweep.store import holder; print(holder.ourselves().text)",
+    ]
+    left = subprocess.run(command, capture_output=True, check=True).stdout
+    (store.path / LEASE).create(left)
+    assert store.user is None
+    with store.locked():
+        assert holder.read((store.path / LEASE).read_text()).process == os.getpid()
+
+
+def test_a_lease_from_afar_counts_until_it_is_silent(address, monkeypatch):
+    store = folder.create(address, "mine")
+    other = json.dumps({**json.loads(holder.ourselves().text), "machine": "m", "host": "far"})
+    (store.path / LEASE).write_bytes(other.encode())
+    with pytest.raises(StoreError, match=r"in use by process \d+ on far"), store.locked():
+        pass
+    later = datetime.now(UTC).timestamp() + holder.STALE_SECONDS + 1
+    monkeypatch.setattr(object_lease, "_now", lambda _: later)
+    with store.locked():
+        assert holder.read((store.path / LEASE).read_text()).process == os.getpid()
+
+
+def test_a_lease_that_was_taken_over_is_told_and_left(address):
+    place = folder.create(address, "mine").path
+    other = json.dumps({**json.loads(holder.ourselves().text), "host": "far"})
+    with object_lease.held(place, beat_seconds=0.05) as check:
+        check()
+        (place / LEASE).write_bytes(other.encode())
+        with pytest.raises(StoreError, match=r"was taken over by process \d+ on far"):
+            _until_it_fails(check)
+    assert "far" in (place / LEASE).read_text()
+
+
+def _until_it_fails(check):
+    until = time.monotonic() + 10
+    while time.monotonic() < until:
+        check()
+        time.sleep(0.05)
+
+
+def test_who_comes_second_does_not_replace_what_the_first_wrote(address):
+    path = located(address) / "one"
+    tag = path.create(b"first")
+    with pytest.raises(FileExistsError):
+        path.create(b"second")
+    path.replace(b"third", tag)
+    with pytest.raises(ChangedError):
+        path.replace(b"fourth", tag)
+    assert path.read_bytes() == b"third"
+
+
+def test_a_reader_finds_the_old_dataset_or_the_new_one(address):
+    store = folder.create(address, "mine")
+
+    def write(number):
+        def put(place):
+            xr.Dataset({"x": number}).to_zarr(place.zarr(), mode="w", zarr_format=2)
+
+        return put
+
+    for number in range(4):
+        path = store.publish(write(number))
+        assert int(xr.open_zarr(path.zarr(), consolidated=False).x) == number
+        assert store.damage is None
+    versions = (store.path / ".results").names()
+    assert versions == ["000003.json", "000003.zarr", "000004.json", "000004.zarr"]
+
+
+def test_a_changed_chunk_is_noticed_and_derived_again(address, small, workers):
+    first = sweep.run(small(), address, workers)
+    chunk = folder.open_(address).results / "squared_privacy_cost" / "0.0"
+    assert chunk.is_file()
+    chunk.write_bytes(b"?")
+    with pytest.raises(StoreError, match=r"squared_privacy_cost/0\.0"):
+        sweep.open(address)
+    again = sweep.run(small(), address, workers)
+    assert again.squared_privacy_cost.equals(first.squared_privacy_cost)
+
+
+def test_a_damaged_segment_is_set_aside(address, small, workers):
+    sweep.run(small(), address, workers)
+    journal = folder.open_(address).journal
+    name = journal.names()[0]
+    (journal / name).write_bytes((journal / name).read_bytes().replace(b"1", b"2"))
+    found = sweep.run(small(), address, workers)
+    assert (found.status == 2).all()
+    assert f"{name}.damaged" in journal.names()
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("ftp://host/x", "expected a folder, or an address that begins with s3://"),
+        ("https://host/x", "'https://host/x' is an address that no store can have"),
+        ("s3://", "names no bucket; expected s3://BUCKET/PREFIX"),
+        ("s3://bucket/x?key=1", "credentials in the environment"),
+        ("s3://missing/x", "no readable store.json"),
+    ],
+)
+def test_an_address_that_cannot_be_used_is_one_sentence(server, written, said):
+    with pytest.raises(StoreError) as caught:
+        sweep.open(written)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_addresses_are_told_from_folders(tmp_path):
+    assert located("s3://b/x/y/") == ObjectPath("s3://b", "x/y") == located("s3:/b/x/y")
+    assert located("file:///a%20b/c") == located("/a b/c")
+    assert located(tmp_path) is not None
+    assert str(located("s3:x")) == "s3:x"
