@@ -305,6 +305,73 @@ def show(store: StoreFolder) -> None:
         _show(experiment_of(open_(store)), dataset, screen.console())
 
 
+@app.command()
+def merge(
+    stores: Annotated[list[str], typer.Argument(metavar="STORE...", help="The stores to merge.")],
+    into: Annotated[str, typer.Option(metavar="STORE", help="The store that receives them.")],
+) -> None:
+    """Bring the results of several stores of one experiment together, from several clusters.
+
+    Example: sweep merge results/here s3://bucket/there --into results/both
+    """
+    with _sentences(_again_hint):
+        from sweep.runner import upkeep
+
+        cells = upkeep.merge(stores, into)
+        typer.echo(f"{cells} cells have a result in {into}")
+
+
+@app.command()
+def forget(
+    store: StoreFolder,
+    where: Annotated[
+        str | None,
+        typer.Option(metavar="CONDITION", help="Select cells as 'sweep rerun' does."),
+    ] = None,
+    hidden: Annotated[
+        bool, typer.Option("--hidden", help="Select cells that the experiment no longer has.")
+    ] = False,
+) -> None:
+    """Count nothing any more that was recorded of some cells; 'sweep run' solves them again.
+
+    Example: sweep forget results/vldb-table5 --where "mechanism == 'HM'"
+    """
+    with _sentences(_again_hint):
+        from sweep.errors import SweepError
+        from sweep.runner import upkeep
+
+        if hidden == (where is not None):
+            raise SweepError("give --where CONDITION or --hidden, and not both")
+        typer.echo(f"{upkeep.forget(store, where)} cells are forgotten")
+
+
+@app.command()
+def compact(store: StoreFolder) -> None:
+    """Put all journal segments into one, which is faster to read and to copy.
+
+    Example: sweep compact results/vldb
+    """
+    with _sentences(_again_hint):
+        from sweep.runner import upkeep
+
+        typer.echo(f"{upkeep.compact(store)} segments are one now")
+
+
+@app.command()
+def pack(
+    store: StoreFolder,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="NAME.tar or NAME.tar.gz.")],
+) -> None:
+    """Write a store into one file, to send or to archive; 'tar xf' unpacks it.
+
+    Example: sweep pack results/vldb-table5 table5.tar.gz
+    """
+    with _sentences(_again_hint):
+        from sweep.runner import upkeep
+
+        typer.echo(f"{file}: {upkeep.pack(store, file):,} bytes")
+
+
 def _watch(folder: str, work: Any) -> None:
     """Run with a progress bar, then show the tables and the path of the dataset."""
     from sweep.errors import DatasetError
@@ -395,6 +462,7 @@ def _default_store(name: str) -> str:
 
 
 _resume_hint = "interrupted; the same command continues where it stopped"
+_again_hint = "interrupted; nothing is lost, give the same command again"
 
 
 @contextmanager

@@ -24,6 +24,8 @@ class RunStarted:
         Number of solves, certificates and tasks to do.
     deadly : int
         Number of cells that are left alone, since too many workers have died of them.
+    hidden : int
+        Number of cells with a record that the experiment no longer has.
     """
 
     experiment: str
@@ -35,6 +37,7 @@ class RunStarted:
     bounds: int
     tasks: int
     deadly: int = 0
+    hidden: int = 0
 
 
 @dataclass(frozen=True)

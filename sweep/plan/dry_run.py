@@ -168,7 +168,7 @@ def _ledger(
     if not place.exists() or not disk.names(place):
         return Ledger()
     stored = StoredExperiment(experiment, grids, open_(place, experiment.name))
-    stored.check_growth()
+    stored.check_kinship()
     return Journal(stored.store.journal).refresh()
 
 

@@ -60,23 +60,41 @@ class StoredExperiment:
         outdated = {key for key in solved.values() if codes.get(key, ours) != ours}
         return outdated - {self.cells[id_].problem_key for id_ in left}
 
-    def check_growth(self) -> None:
-        """Refuse an experiment that no longer has all the cells of its store.
+    def hidden(self, ledger: Ledger) -> list[str]:
+        """Ids of the recorded cells that the experiment no longer has."""
+        return [cell for cell in ledger.cells if cell not in self.cells]
+
+    def check_kinship(self) -> None:
+        """Refuse an experiment that has no cell in common with its store.
 
         Raises
         ------
         StoreError
-            If a value was removed, or a file that it names has changed.
+            If it has none: then it is another experiment of the same name, or a value that all
+            cells depend on was changed.
         """
-        if not self.store.described:
-            return
-        gone = self.store.cells - self.cells.keys()
+        if self.store.described and self.store.cells and not self.store.cells & self.cells.keys():
+            raise StoreError(
+                f"store {str(self.store.path)!r} holds {len(self.store.cells)} cells, none of "
+                f"which experiment {self.experiment.name!r} still has (it has {len(self.cells)}): "
+                "a value that all of them depend on was changed (simulate counts too), or a file "
+                "that it names; give another --store"
+            )
+
+    def check_unchanged(self) -> None:
+        """Refuse an experiment whose own text no longer makes the cells that it made.
+
+        Raises
+        ------
+        StoreError
+            If a file that it names has changed.
+        """
+        gone = self.store.cells - self.cells.keys() if self.store.described else ()
         if gone:
             raise StoreError(
                 f"store {str(self.store.path)!r} holds {len(gone)} cells that experiment "
-                f"{self.experiment.name!r} no longer has (it has {len(self.cells)}): a value was "
-                "removed or changed (simulate counts too), or a file that it names has changed; a "
-                "store can grow but not change: give another --store"
+                f"{self.experiment.name!r} no longer has (it has {len(self.cells)}): a file that "
+                "it names has changed; restore the file, or give another --store"
             )
 
 
@@ -96,5 +114,5 @@ def of_store(store: str | Location) -> StoredExperiment:
     found = open_(store)
     experiment = experiment_of(found)
     stored = StoredExperiment(experiment, lay_out(experiment), found)
-    stored.check_growth()
+    stored.check_unchanged()
     return stored

@@ -76,6 +76,8 @@ class ProgressBar:
                 self._console.print(_opening(event.experiment, cells, todo, reused))
                 if event.deadly:
                     self._console.print(_deadly(event), markup=False)
+                if event.hidden:
+                    self._console.print(_hidden(event), markup=False)
                 if tasks:
                     self._progress.start()
             case SegmentSetAside(path=path, said=said):
@@ -150,6 +152,14 @@ def _deadly(event: RunStarted) -> str:
     return (
         f"{event.deadly} cells stay lost: each killed its worker three times or more; "
         f"'sweep rerun {event.store}' tries them again"
+    )
+
+
+def _hidden(event: RunStarted) -> str:
+    return (
+        f"{event.hidden} cells of earlier runs are not in the experiment any more: they are kept, "
+        "and shown again once their values are back (for instance by --set d=4,8); "
+        f"'sweep forget {event.store} --hidden' drops them"
     )
 
 

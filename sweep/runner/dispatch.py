@@ -333,7 +333,7 @@ def _belongs_to(task: Task, done: TaskOutcome) -> bool:
 def _result(record: Record) -> tuple[str, str]:
     if isinstance(record, CellRecord):
         return record.cell, record.solve
-    return "", record.problem
+    return "", record.problem if isinstance(record, BoundRecord) else ""
 
 
 def _is_loss(end: BaseException | str) -> bool:

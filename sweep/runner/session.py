@@ -94,6 +94,7 @@ class Session:
                 bounds=len(missing),
                 tasks=len(planned),
                 deadly=self.deadly,
+                hidden=len(self.stored.hidden(self.ledger)),
             )
         )
         self.publish()
@@ -106,7 +107,7 @@ class Session:
         A disk that does not take it ends nothing: why is told, and noted in `unwritten`.
         """
         self._check_lock()
-        state = f"{self.stored.experiment.digest}:{self.journal.segments}"
+        state = f"{self.stored.experiment.digest}:{self.journal.state}"
         if self.stored.store.state == state and not self._damaged:
             return
         from sweep.dataset import build
@@ -216,7 +217,7 @@ def recorded(stored: StoredExperiment, listen: events.Listener) -> Iterator[Sess
     """
     store, started = stored.store, time.monotonic()
     with store.locked() as check_lock:
-        stored.check_growth()
+        stored.check_kinship()
         store.describe(stored.experiment.text, stored.cells)
         tell = events.to_all(history.recorder(store.path), listen)
         session = Session(stored, tell, check_lock)

@@ -47,6 +47,19 @@ def write(final: Location, text: str, unique: str = "") -> None:
         raise
 
 
+def put(file: Location, content: bytes) -> None:
+    """Write a file into a folder that need not exist yet.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written.
+    """
+    if isinstance(file, Path):
+        file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(content)
+
+
 def append(file: Location, text: str) -> None:
     """Write text behind that of a file, which one process at a time may do.
 

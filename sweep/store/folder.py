@@ -307,11 +307,13 @@ def open_(place: str | Location, experiment: str | None = None) -> Store:
     try:
         content: dict[str, Any] = json.loads((path / "store.json").read_text(encoding="utf-8"))
         found = Store(path, content["identity"], content["experiment"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError) as error:
         raise StoreError(
             f"{str(path)!r} is not a store: it has no readable store.json; "
             "give the folder that was --store in 'sweep run'"
         ) from error
+    except OSError as error:
+        raise StoreError(f"store {str(path)!r} cannot be read: {_reason(error)}") from error
     _check_format(path, content.get("format"))
     if experiment not in (None, found.experiment):
         raise StoreError(

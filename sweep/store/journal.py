@@ -4,7 +4,8 @@ A segment is a file of JSON lines, written by one task under a temporary name, s
 to the disk and renamed, so that it exists whole or not at all, whatever is killed. A long task
 writes several: ``TASK+...`` while it runs, ``TASK`` when it is done. Names sort in the order of
 runs. The first line of a segment holds a checksum of the others, so that a segment that is changed
-or cut later is noticed.
+or cut later is noticed. That of a compact segment also names the segments whose records it holds:
+they count no longer, whether they are still there or not.
 """
 
 import json
@@ -12,6 +13,7 @@ import math
 import os
 import socket
 import threading
+import uuid
 import zlib
 from collections.abc import Iterable
 from typing import Any
@@ -20,10 +22,12 @@ from sweep.errors import DamagedSegmentError, StoreError
 from sweep.store import disk
 from sweep.store.ledger import Ledger
 from sweep.store.location import Location
-from sweep.store.records import Record, from_json, to_json
+from sweep.store.records import CellRecord, ForgottenRecord, Record, from_json, to_json
 
 SUFFIX = ".jsonl"
 DAMAGED = ".damaged"
+COMPACT = "-compact-"
+"""Part of the name of every compact segment."""
 _HEAD = "segment"
 
 
@@ -31,7 +35,9 @@ class _ChecksumError(ValueError):
     """The records are not those that were written."""
 
 
-def write_segment(folder: Location, name: str, records: Iterable[Record]) -> Location:
+def write_segment(
+    folder: Location, name: str, records: Iterable[Record], replaces: Iterable[str] = ()
+) -> Location:
     """Write one segment, whole or not at all.
 
     Parameters
@@ -42,6 +48,8 @@ def write_segment(folder: Location, name: str, records: Iterable[Record]) -> Loc
         The segment's name, without suffix.
     records : iterable of Record
         Its content, in order.
+    replaces : iterable of str
+        File names of the segments whose records it holds, if it is a compact one.
 
     Returns
     -------
@@ -57,7 +65,8 @@ def write_segment(folder: Location, name: str, records: Iterable[Record]) -> Loc
         json.dumps(_finite(to_json(record)), separators=(",", ":"), allow_nan=False) + "\n"
         for record in records
     )
-    head = json.dumps({"kind": _HEAD, "crc32": zlib.crc32(lines.encode())}) + "\n"
+    facts = {"kind": _HEAD, "crc32": zlib.crc32(lines.encode()), "replaces": sorted(replaces)}
+    head = json.dumps({key: value for key, value in facts.items() if value != []}) + "\n"
     final = folder / (name + SUFFIX)
     unique = f"{socket.gethostname()}-{os.getpid()}-{threading.get_ident()}"
     disk.write(final, head + lines, unique)
@@ -90,6 +99,15 @@ def read_segment(path: Location) -> list[Record]:
             f"journal segment {str(path)!r} is damaged ({said}); restore it, or let 'sweep run' "
             "set it aside and solve its cells again"
         ) from error
+
+
+def replaced_by(path: Location) -> frozenset[str]:
+    """File names of the segments that a compact segment replaces; none if it is damaged."""
+    try:
+        _checked(content := path.read_bytes())
+        return frozenset(json.loads(content.partition(b"\n")[0]).get("replaces", ()))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return frozenset()
 
 
 def set_aside(path: Location) -> Location:
@@ -129,6 +147,7 @@ class Journal:
         self.ledger = Ledger()
         self.damaged: dict[str, str] = {}
         self._seen: set[str] = set()
+        self._replaced: set[str] = set()
 
     def refresh(self) -> Ledger:
         """Take in the segments that are new since the last call."""
@@ -140,8 +159,14 @@ class Journal:
                 "give another --store"
             ) from error
         self.damaged = {}
-        for name in names:
-            if not name.endswith(SUFFIX) or name in self._seen:
+        fresh = [name for name in names if name.endswith(SUFFIX) and name not in self._seen]
+        for name in fresh:
+            if COMPACT in name:
+                self._replaced |= replaced_by(self.folder / name)
+        if self._replaced & self._seen:
+            return self._read_again()
+        for name in fresh:
+            if name in self._replaced:
                 continue
             try:
                 self.ledger.add(read_segment(self.folder / name))
@@ -150,6 +175,11 @@ class Journal:
                 continue
             self._seen.add(name)
         return self.ledger
+
+    def _read_again(self) -> Ledger:
+        """Read all segments anew, since some that count no longer have been taken in."""
+        self.ledger, self._seen = Ledger(), set()
+        return self.refresh()
 
     def set_aside(self) -> dict[str, Location]:
         """Set the damaged segments aside: where each of them is now, by file name.
@@ -169,15 +199,58 @@ class Journal:
             self._seen.add(name + SUFFIX)
             self.ledger.add(records)
 
+    def records(self) -> list[Record]:
+        """All records taken in, oldest first, without those that are forgotten."""
+        kept: list[Record] = []
+        forgotten: set[str] = set()
+        for name in sorted(self._seen, reverse=True):
+            for record in reversed(read_segment(self.folder / name)):
+                if isinstance(record, ForgottenRecord):
+                    forgotten.add(record.cell)
+                elif not (isinstance(record, CellRecord) and record.cell in forgotten):
+                    kept.append(record)
+        return kept[::-1]
+
+    def compact(self, name: str) -> int:
+        """Put the records of all segments taken in into one, and remove these.
+
+        A reader finds either the old segments or the new one, whenever this is killed. Records
+        that are forgotten are gone then.
+
+        Parameters
+        ----------
+        name : str
+            Beginning of the new segment's name, which sorts behind the old ones.
+
+        Returns
+        -------
+        int
+            The number of segments before.
+
+        Raises
+        ------
+        OSError
+            If it cannot be written.
+        """
+        old = sorted(self._seen)
+        write_segment(self.folder, f"{name}{COMPACT}{uuid.uuid4().hex[:8]}", self.records(), old)
+        for one in {*old, *self._left_over()}:
+            (self.folder / one).unlink(missing_ok=True)
+        return len(old)
+
+    def _left_over(self) -> set[str]:
+        """Replaced segments that a compaction was killed before it could remove."""
+        return self._replaced & set(disk.names(self.folder))
+
     @property
     def names(self) -> frozenset[str]:
         """File names of the segments taken in."""
         return frozenset(self._seen)
 
     @property
-    def segments(self) -> int:
-        """Number of segments taken in."""
-        return len(self._seen)
+    def state(self) -> str:
+        """Number and checksum of the names of the segments taken in."""
+        return f"{len(self._seen)}:{zlib.crc32(' '.join(sorted(self._seen)).encode()):08x}"
 
 
 def _checked(content: bytes) -> bytes:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from solvers.certified import contradiction
-from sweep.store.records import BoundRecord, CellRecord, Record, Status
+from sweep.store.records import BoundRecord, CellRecord, ForgottenRecord, Record, Status
 
 DEADLY = 3
 """Deaths of workers after which a cell is not retried unless somebody asks for it."""
@@ -49,10 +49,13 @@ class Ledger:
     def add(self, records: Iterable[Record]) -> None:
         """Take in records, oldest first."""
         for record in records:
-            if isinstance(record, CellRecord):
-                self._add_cell(record)
-            else:
-                self._add_bound(record)
+            match record:
+                case CellRecord():
+                    self._add_cell(record)
+                case BoundRecord():
+                    self._add_bound(record)
+                case ForgottenRecord():
+                    self._forget(record.cell)
 
     def status(self, cell: str) -> Status:
         """The status of a cell of the grid, ``PENDING`` if there is no record of it."""
@@ -91,6 +94,17 @@ class Ledger:
             self.cells[record.cell] = record
             self._of_problem.setdefault(record.problem, set()).add(record.cell)
             self._judge(record.cell)
+
+    def _forget(self, cell: str) -> None:
+        """Count nothing that was recorded of a cell so far; a bound on its problem holds on."""
+        known = self.cells.pop(cell, None)
+        self.attempts.pop(cell, None)
+        self.deaths.pop(cell, None)
+        if known is None:
+            return
+        self._of_problem[known.problem].discard(cell)
+        if self.solved.get(known.solve) is not None and self.solved[known.solve].cell == cell:
+            del self.solved[known.solve]
 
     def _add_bound(self, record: BoundRecord) -> None:
         if record.lower_bound is None:

@@ -237,8 +237,8 @@ class ObjectPath:
 
 
 def _sentence(error: Exception) -> str:
-    """The first line of what obstore says; the others are for its developers."""
-    return str(error).partition("\n")[0]
+    """The first line of what obstore says, without the server's XML."""
+    return str(error).partition("\n")[0].partition(": <?xml")[0]
 
 
 @cache

@@ -1,4 +1,4 @@
-"""The records that the journal keeps: outcomes of cells and of bounds."""
+"""The records that the journal keeps: outcomes of cells and of bounds, and what is forgotten."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -118,17 +118,31 @@ class BoundRecord:
     code: str = ""
 
 
-Record = CellRecord | BoundRecord
+@dataclass(frozen=True)
+class ForgottenRecord:
+    """Somebody's word that what was recorded of a cell counts no longer.
 
-_KINDS: Mapping[str, type[CellRecord] | type[BoundRecord]] = {
+    Attributes
+    ----------
+    cell : str
+        The cell's id.
+    """
+
+    cell: str
+
+
+Record = CellRecord | BoundRecord | ForgottenRecord
+
+_KINDS: Mapping[str, type[Record]] = {
     "cell": CellRecord,
     "bound": BoundRecord,
+    "forgotten": ForgottenRecord,
 }
 
 
 def to_json(record: Record) -> dict[str, Any]:
     """The record as JSON-like content; empty fields left out."""
-    kind = "cell" if isinstance(record, CellRecord) else "bound"
+    kind = next(name for name, kept in _KINDS.items() if isinstance(record, kept))
     content = {
         name: value
         for name, value in vars(record).items()

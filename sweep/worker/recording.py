@@ -9,7 +9,7 @@ from sweep.errors import DamagedSegmentError
 from sweep.plan.tasks import Item, Solve, Task
 from sweep.store import disk, journal
 from sweep.store.location import Location
-from sweep.store.records import CellRecord, Record
+from sweep.store.records import BoundRecord, Record
 from sweep.store.view import StoreView
 
 
@@ -110,7 +110,9 @@ def read_sound(segment: Location) -> list[Record]:
 
 def identity(record: Record) -> tuple[str, str]:
     """The cell or the problem that a record is about."""
-    return ("cell", record.cell) if isinstance(record, CellRecord) else ("bound", record.problem)
+    if isinstance(record, BoundRecord):
+        return "bound", record.problem
+    return "cell", record.cell
 
 
 def identities(item: Item) -> frozenset[tuple[str, str]]:

@@ -126,5 +126,5 @@ def test_a_journal_reads_each_segment_once_and_ignores_partial_ones(tmp_path):
     assert journal.refresh().status("a") is Status.FAILED
     write_segment(tmp_path, "r000002-000000", [cell("ok")])
     assert journal.refresh().status("a") is Status.OK
-    assert journal.segments == 2
+    assert len(journal.names) == 2
     assert journal.ledger.status("never seen") is Status.PENDING

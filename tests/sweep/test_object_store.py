@@ -214,3 +214,10 @@ def test_addresses_are_told_from_folders(tmp_path):
     assert located("file:///a%20b/c") == located("/a b/c")
     assert located(tmp_path) is not None
     assert str(located("s3:x")) == "s3:x"
+
+
+def test_a_server_that_does_not_answer_is_one_sentence(server, monkeypatch):
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    monkeypatch.setattr("sweep.store.objects._RETRIES", {"max_retries": 0})
+    with pytest.raises(StoreError, match=r"^store 's3://elsewhere/x' cannot be read: Generic S3"):
+        sweep.open("s3://elsewhere/x")

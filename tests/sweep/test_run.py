@@ -71,14 +71,28 @@ def test_a_second_run_does_nothing_and_needs_no_cluster(client, small, tmp_path,
     assert heard[0].todo == heard[0].tasks == 0
 
 
-def test_a_store_grows_and_does_not_shrink(client, small, tmp_path, records):
+def test_a_store_grows(client, small, tmp_path, records):
     sweep.run(small("[2, 4]"), tmp_path / "s", client)
     grown = sweep.run(small("[8, 4, 2]"), tmp_path / "s", client)
     assert Counter(Counter(r.cell for r in records(tmp_path / "s")).values()) == {1: 6}
     assert states(grown) == {"ok": 6}
-    with pytest.raises(StoreError, match="holds 4 cells that experiment 'small' no longer has"):
-        sweep.run(small("[2]"), tmp_path / "s", client)
-    xr.testing.assert_identical(sweep.open(tmp_path / "s").load(), grown.load())
+
+
+def test_cells_that_the_experiment_lost_are_hidden_and_kept(client, small, tmp_path, records):
+    grown = sweep.run(small("[2, 4]"), tmp_path / "s", client)
+    heard = []
+    less = sweep.run(small("[2]"), tmp_path / "s", client="never touched", listen=heard.append)
+    assert less.squared_privacy_cost.equals(grown.squared_privacy_cost.sel(d=[2]))
+    assert (heard[0].hidden, heard[0].todo) == (2, 0)
+    again = sweep.run(small("[2, 4]"), tmp_path / "s", client="never touched")
+    assert again.squared_privacy_cost.equals(grown.squared_privacy_cost)
+
+
+def test_an_experiment_that_shares_no_cell_with_its_store_is_refused(client, small, tmp_path):
+    before = sweep.run(small("[2]"), tmp_path / "s", client)
+    with pytest.raises(StoreError, match="holds 2 cells, none of which experiment 'small' still"):
+        sweep.run(small("[4]"), tmp_path / "s", client)
+    xr.testing.assert_identical(sweep.open(tmp_path / "s").load(), before.load())
 
 
 def test_results_do_not_depend_on_order_or_company(client, small, tmp_path):
