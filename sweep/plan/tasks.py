@@ -253,13 +253,24 @@ def tasks(items: Sequence[Item], prefix: str) -> list[Task]:
 
 
 def shared_workloads(planned: Iterable[Task]) -> dict[str, WorkloadSpec]:
-    """The workloads that more than one task needs, by key; each is built by a separate task."""
+    """The workloads that more than one task needs, by key; each is built by a separate task.
+
+    Not those of a user's function under a time limit: only within the tasks that need them is
+    their building watched.
+    """
     specs: dict[str, WorkloadSpec] = {}
     uses: Counter[str] = Counter()
     for task in planned:
-        specs |= task.workloads
-        uses.update(task.workloads.keys())
+        watched = {item.workload_key for item in task.items if item.time_limit is not None}
+        for key, spec in task.workloads.items():
+            if not (key in watched and _runs_code(spec)):
+                specs[key] = spec
+                uses[key] += 1
     return {key: specs[key] for key, count in uses.items() if count > 1}
+
+
+def _runs_code(spec: WorkloadSpec) -> bool:
+    return workloads.families()[spec.name].runs_code
 
 
 def _blocks(items: Iterable[Item], length: int) -> Iterator[tuple[Item, ...]]:

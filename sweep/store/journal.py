@@ -61,16 +61,20 @@ def write_segment(
     OSError
         If it cannot be written; nothing is left behind then.
     """
+    final = folder / (name + SUFFIX)
+    unique = f"{socket.gethostname()}-{os.getpid()}-{threading.get_ident()}"
+    disk.write(final, segment_text(records, replaces), unique)
+    return final
+
+
+def segment_text(records: Iterable[Record], replaces: Iterable[str] = ()) -> str:
+    """What a segment of these records holds; parameters as for `write_segment`."""
     lines = "".join(
         json.dumps(_finite(to_json(record)), separators=(",", ":"), allow_nan=False) + "\n"
         for record in records
     )
     facts = {"kind": _HEAD, "crc32": zlib.crc32(lines.encode()), "replaces": sorted(replaces)}
-    head = json.dumps({key: value for key, value in facts.items() if value != []}) + "\n"
-    final = folder / (name + SUFFIX)
-    unique = f"{socket.gethostname()}-{os.getpid()}-{threading.get_ident()}"
-    disk.write(final, head + lines, unique)
-    return final
+    return json.dumps({key: value for key, value in facts.items() if value != []}) + "\n" + lines
 
 
 def read_segment(path: Location) -> list[Record]:

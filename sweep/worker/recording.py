@@ -48,10 +48,19 @@ class Recording:
     def flush(self) -> None:
         """Write the records that are only in memory; they stay there if that fails."""
         with self._lock:
-            name = f"{self._task.name}+{len(self._written):06d}-{uuid.uuid4().hex[:8]}"
+            name = self.next_segment()
             if self._fresh and self._view.write(name, self._fresh):
                 self._written += self._fresh
                 self._fresh = []
+
+    @property
+    def journal(self) -> str:
+        """Path or address of the journal."""
+        return str(self._view.journal)
+
+    def next_segment(self) -> str:
+        """A name, without suffix, for a segment of what was done since the last one."""
+        return f"{self._task.name}+{len(self._written):06d}-{uuid.uuid4().hex[:8]}"
 
     def finish(self) -> tuple[tuple[Record, ...], bool]:
         """All records, and whether they are all in the journal, which makes the task done."""

@@ -1,8 +1,6 @@
 """A last resort against solves that ignore their time limit: ending the worker's process."""
 
-import os
 import socket
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +8,9 @@ from dataclasses import replace
 
 from sweep.plan.tasks import Item, Solve
 from sweep.store import code
+from sweep.store.journal import SUFFIX, segment_text
 from sweep.store.records import BoundRecord, CellRecord, Record, Status
+from sweep.worker.guard import Deadline, guard
 from sweep.worker.recording import Recording
 
 _LIMIT_FACTOR = 2.0
@@ -24,24 +24,19 @@ def watched(item: Item, records: Recording) -> Iterator[None]:
 
     Dask has no time limits for tasks. The cells are recorded as ``timeout``, without numbers,
     before the process ends; the nanny starts a new one, in which the task continues after them.
+    Another process does it, since C code may hold the GIL of this one.
     """
     if item.time_limit is None or not records.reachable or not _has_nanny():
         yield
         return
     seconds = _LIMIT_FACTOR * item.time_limit + GRACE_SECONDS
-
-    def end() -> None:
-        records.add(_late(item, seconds))
-        records.flush()
-        os._exit(1)
-
-    timer = threading.Timer(seconds, end)
-    timer.daemon = True
-    timer.start()
+    segment = records.next_segment()
+    text = segment_text(_late(item, seconds))
+    guard().watch(segment, Deadline(seconds, records.journal, segment + SUFFIX, text))
     try:
         yield
     finally:
-        timer.cancel()
+        guard().call_off(segment)
 
 
 def _late(item: Item, seconds: float) -> list[Record]:
@@ -54,7 +49,7 @@ def _late(item: Item, seconds: float) -> list[Record]:
         problem=item.problem,
         status=Status.TIMEOUT,
         host=socket.gethostname(),
-        started=time.time() - seconds,
+        started=time.time(),
         error=error,
         code=code.digest(),
     )

@@ -7,6 +7,7 @@ appends one byte to, so the count survives killed workers.
 
 import faulthandler
 import os
+import re
 import signal
 import sys
 import time
@@ -55,6 +56,13 @@ class Fault:
                 os.kill(os.getpid(), signal.SIGKILL)
             case "sleep":
                 time.sleep(self.seconds)
+            case "hold":
+                hold_the_interpreter()
+
+
+def hold_the_interpreter() -> None:
+    """Let C code run for hours without letting any other thread of this process run."""
+    re.match(r"(a+)+$", "a" * 40 + "b")
 
 
 def count(path: Path) -> int:

@@ -195,6 +195,15 @@ def test_a_solve_that_ignores_its_time_limit_ends_with_its_worker(client, small,
     assert "did not stop within 0.9 s" in "".join(dataset.error.values.ravel())
 
 
+def test_c_code_that_holds_the_interpreter_ends_with_its_worker(client, small, tmp_path, records):
+    experiment = small("[2, 4]", "[IP, GM, CA]", more="time_limit: 0.2")
+    with injected(client, tmp_path, Fault("hold", "GM", times=1), grace_s=3.0):
+        dataset = sweep.run(experiment, tmp_path / "s", client)
+    assert states(dataset) == {"ok": 5, "timeout": 1}
+    assert "did not stop within 3.4 s" in "".join(dataset.error.values.ravel())
+    assert Counter(Counter(r.cell for r in records(tmp_path / "s")).values()) == {1: 6}
+
+
 def test_the_watchdog_goes_by_a_mechanisms_own_time_limit(client, small, tmp_path):
     asked = "[IP, {name: CA, time_limit: 60}, {name: GD, time_limit: 0}]"
     experiment = small("[4]", asked, more="time_limit: 0.5")

@@ -1,0 +1,104 @@
+"""The guard of a worker: a process of its own, which C code that holds the GIL cannot stop.
+
+It ends the worker if the worker has not called it off in time, and leaves a last segment in the
+journal for it. It ends with the worker, whose pipe it reads.
+"""
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from functools import cache
+
+
+@dataclass(frozen=True)
+class Deadline:
+    """What to do if the worker is not heard of in time.
+
+    Attributes
+    ----------
+    seconds : float
+        Seconds from now.
+    journal, segment : str
+        Where to write, and under which file name.
+    text : str
+        What to write.
+    """
+
+    seconds: float
+    journal: str
+    segment: str
+    text: str
+
+
+class Guard:
+    """The worker's end of the pipe to its guard."""
+
+    def __init__(self) -> None:
+        command = [sys.executable, "-m", __name__, str(os.getpid())]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
+        self._lock = threading.Lock()
+
+    def watch(self, name: str, deadline: Deadline) -> None:
+        """End this process at the deadline, unless it is called off."""
+        self._say({"name": name, **asdict(deadline)})
+
+    def call_off(self, name: str) -> None:
+        """Forget a deadline."""
+        self._say({"name": name})
+
+    def _say(self, message: dict[str, object]) -> None:
+        assert self._process.stdin is not None
+        with self._lock, suppress(OSError, ValueError):
+            self._process.stdin.write(json.dumps(message).encode() + b"\n")
+            self._process.stdin.flush()
+
+
+@cache
+def guard() -> Guard:
+    """The guard of this process, started at the first call."""
+    return Guard()
+
+
+def serve(worker: int) -> None:
+    """Wait for deadlines on standard input, and for the first that passes."""
+    deadlines: dict[str, tuple[float, Deadline]] = {}
+    unread = b""
+    while True:
+        first = min((at for at, _ in deadlines.values()), default=None)
+        wait = None if first is None else max(first - time.monotonic(), 0.0)
+        ready, _, _ = select.select([sys.stdin], [], [], wait)
+        if not ready:
+            _end(worker, [one for at, one in deadlines.values() if at <= time.monotonic()])
+            return
+        read = os.read(sys.stdin.fileno(), 2**16)
+        if not read:
+            return
+        *lines, unread = (unread + read).split(b"\n")
+        for line in lines:
+            message = json.loads(line)
+            name = message.pop("name")
+            deadlines.pop(name, None)
+            if message:
+                deadlines[name] = (time.monotonic() + message["seconds"], Deadline(**message))
+
+
+def _end(worker: int, passed: list[Deadline]) -> None:
+    from sweep.store import disk
+    from sweep.store.location import located
+
+    with suppress(OSError):
+        for one in passed:
+            disk.write(located(one.journal) / one.segment, one.text, f"guard-{worker}")
+    with suppress(ProcessLookupError):
+        os.kill(worker, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    serve(int(sys.argv[1]))
