@@ -64,6 +64,8 @@ class Solve:
     time_limit : float, optional
         Seconds that it may take: the mechanism's own limit, else the experiment's; None for no
         limit.
+    bytes : float
+        Expected peak memory.
     """
 
     key: str
@@ -76,6 +78,7 @@ class Solve:
     seconds: float = 0.0
     chain: str = ""
     time_limit: float | None = None
+    bytes: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,7 @@ class Bound:
     targets: Spec
     seconds: float = 0.0
     time_limit: float | None = None
+    bytes: float = 0.0
 
 
 Item = Solve | Bound
@@ -115,6 +119,11 @@ class Task:
     def seconds(self) -> float:
         """Expected duration in seconds."""
         return sum(item.seconds for item in self.items)
+
+    @property
+    def bytes(self) -> float:
+        """Expected peak memory."""
+        return max((item.bytes for item in self.items), default=0.0)
 
     @property
     def cells(self) -> tuple[CellTask, ...]:
@@ -189,6 +198,7 @@ def solves(
             seconds=_seconds(first.solved_mechanism, first.workload, costs),
             chain=_chain(first, along),
             time_limit=_time_limit(first.solved_mechanism, costs),
+            bytes=_bytes(first.solved_mechanism, first.workload, costs),
         )
         for key, served in shared.items()
         for first in served[:1]
@@ -212,6 +222,7 @@ def bounds(cells: Iterable[Cell], ledger: Ledger, costs: Costs) -> list[Bound]:
             targets=first.targets,
             seconds=_seconds(CERTIFIER, first.workload, costs),
             time_limit=_time_limit(CERTIFIER, costs),
+            bytes=_bytes(CERTIFIER, first.workload, costs),
         )
         for key, same_problem in by_problem.items()
         for first in same_problem[:1]
@@ -302,6 +313,13 @@ def _seconds(mechanism: MechanismSpec, workload: WorkloadSpec, costs: Costs) -> 
     if limit is not None and takes_time_limit(mechanism.name):
         seconds = min(seconds, limit)
     return min(_OVERHEAD_SECONDS + seconds, _LONGEST_SECONDS)
+
+
+def _bytes(mechanism: MechanismSpec, workload: WorkloadSpec, costs: Costs) -> float:
+    try:
+        return costs.work(mechanism, workload).bytes
+    except workloads.WorkloadError:
+        return 0.0
 
 
 def _time_limit(mechanism: MechanismSpec, costs: Costs) -> float | None:

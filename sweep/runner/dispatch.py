@@ -2,6 +2,7 @@
 
 import asyncio
 import queue
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -19,7 +20,10 @@ from sweep.worker.solve import build
 _DROPPED = ("cancelled", "lost")
 _TICK_SECONDS = 0.5
 _FETCH_SECONDS = 5.0
+_LOOK_SECONDS = 5.0
 _MOST_FETCHES = 20
+_SMALL_BYTES = 2**28
+"""Expected memory below which any worker will do."""
 _MOST_BUILDS = 3
 _MOST_DROPS = 5
 _SCHEDULER_DROPPED = "the scheduler dropped it each time; run again to go on"
@@ -96,11 +100,16 @@ class _Flight:
         self._workloads: dict[str, Any] = {}
         self._builds: Counter[str] = Counter()
         self._run = planned[0].name if planned else "none"
+        self._placed: dict[str, frozenset[str]] = {}
+        self._next_look = 0.0
 
     def launch(self, task: Task) -> None:
         built = {key: self._workload(key) for key in task.workloads if key in self._specs}
         shared = {key: workload for key, workload in built.items() if workload is not None}
-        future = self._submit(perform, task, self.view, shared, key=task.name)
+        about, roomy = (perform, task, self.view, shared), self._roomy(task)
+        future = self._submit(*about, key=task.name, workers=roomy)
+        if roomy:
+            self._placed[task.name] = frozenset(roomy)
         self.tasks[task.name], self._futures[task.name] = task, future
         if future is not None:
             self._watch(future)
@@ -111,10 +120,45 @@ class _Flight:
         self._workloads.clear()
         self._builds.clear()
 
-    def _submit(self, function: Callable[..., Any], *about: Any, key: str) -> Any:
+    def _roomy(self, task: Task) -> list[str] | None:
+        """The workers with enough memory for a task; None if all have it, or none has."""
+        if task.bytes < _SMALL_BYTES:
+            return None
+        workers = self._workers()
+        roomy = [one for one, has in workers.items() if not 0 < has["memory_limit"] < task.bytes]
+        return roomy if 0 < len(roomy) < len(workers) else None
+
+    def stranded(self) -> list[Task]:
+        """Take back the tasks whose workers, the only ones with enough memory, are gone."""
+        if not self._placed or time.monotonic() < self._next_look:
+            return []
+        self._next_look = time.monotonic() + _LOOK_SECONDS
+        present, placed = self._workers().keys(), self._placed
+        self._placed = {name: where for name, where in placed.items() if name in self.tasks}
+        gone = [name for name, where in self._placed.items() if not where & present]
+        if not present or not gone:
+            return []
+        with suppress(Exception):
+            self.client.cancel([self._futures[name] for name in gone if self._futures[name]])
+        return [self._take(name) for name in gone]
+
+    def _workers(self) -> dict[str, Any]:
+        """What the scheduler knows of every worker, by address; empty if it does not answer."""
+        try:
+            return dict(self.client.scheduler_info()["workers"])
+        except Exception:
+            return {}
+
+    def _submit(
+        self,
+        function: Callable[..., Any],
+        *about: Any,
+        key: str,
+        workers: list[str] | None = None,
+    ) -> Any:
         """A future; none if the scheduler is gone: what was to be done is then still in flight."""
         try:
-            return self.client.submit(function, *about, key=key, pure=False)
+            return self.client.submit(function, *about, key=key, pure=False, workers=workers)
         except Exception:
             if self.client.status == "running":
                 raise
@@ -256,6 +300,8 @@ class _Execution:
             if self._flight.client.status != "running":
                 self._start_over()
                 continue
+            for task in self._flight.stranded():
+                self._relaunch(task.again())
             for task, end in self._flight.land(landed):
                 self._count_deaths(task, end)
                 if isinstance(end, TaskOutcome):

@@ -1,0 +1,63 @@
+"""Solves that need much memory go to workers that have it."""
+
+import time
+
+import pytest
+from distributed import Nanny, Scheduler, SpecCluster, get_worker
+
+from sweep import events
+from sweep.grid.cells import Spec, WorkloadSpec
+from sweep.plan.tasks import Bound, Task
+from sweep.runner import dispatch
+from sweep.store.records import BoundRecord
+from sweep.store.view import StoreView
+from sweep.worker.perform import TaskOutcome
+
+
+@pytest.fixture
+def unequal():
+    """Two workers, one of which has little memory."""
+    scheduler = {"cls": Scheduler, "options": {"dashboard_address": "127.0.0.1:0", "port": 0}}
+    specs = {
+        name: {"cls": Nanny, "options": {"nthreads": 1, "memory_limit": limit}}
+        for name, limit in [("small", "1 GB"), ("large", "8 GB")]
+    }
+    with SpecCluster(workers=specs, scheduler=scheduler) as cluster, cluster.get_client() as client:
+        client.wait_for_workers(2)
+        yield client
+
+
+def workers_of(client, monkeypatch, size, tick=lambda: None):
+    """The names of the workers that ten tasks of a size were done by."""
+
+    def perform(task, view, built):
+        name = get_worker().name
+        time.sleep(0.1)
+        return TaskOutcome(task.name, (BoundRecord("p", error=name),), written=False)
+
+    monkeypatch.setattr(dispatch, "perform", perform)
+    bound = Bound("p", "key", WorkloadSpec("prefix", {"d": 2}), Spec("uniform"), bytes=size)
+    planned = [Task(f"size-{size}-{number}", (bound,)) for number in range(10)]
+    done = []
+    nothing = events.ignore
+    dispatch.execute(client, planned, StoreView("nowhere", ""), done.append, tick, nothing, nothing)
+    return {record.error for outcome in done for record in outcome.records}
+
+
+@pytest.mark.parametrize(
+    ("size", "expected"),
+    [(2e9, {"large"}), (1e6, {"small", "large"}), (1e12, {"small", "large"})],
+)
+def test_large_solves_go_where_there_is_memory(unequal, monkeypatch, size, expected):
+    assert workers_of(unequal, monkeypatch, size) == expected
+
+
+def test_other_workers_try_once_those_with_enough_memory_are_gone(unequal, monkeypatch):
+    monkeypatch.setattr(dispatch, "_LOOK_SECONDS", 0.2)
+    addresses = {w["name"]: address for address, w in unequal.scheduler_info()["workers"].items()}
+    retire = iter([lambda: unequal.retire_workers([addresses["large"]])])
+
+    def tick():
+        next(retire, lambda: None)()
+
+    assert "small" in workers_of(unequal, monkeypatch, 2e9, tick)
