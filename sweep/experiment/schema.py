@@ -81,7 +81,10 @@ class Experiment(BaseModel):
     epsilon: Epsilons = ()
     reference: str = "optimal"
     keep: Annotated[
-        tuple[Literal["query_variances", "privacy_profile", "covariance", "noise_matrix"], ...],
+        tuple[
+            Literal["query_variances", "privacy_profile", "covariance", "noise_matrix", "trace"],
+            ...,
+        ],
         BeforeValidator(always_many),
     ] = ()
     show: Annotated[tuple[str, ...], BeforeValidator(always_many)] = ()
