@@ -280,6 +280,7 @@ class Solution:
         return {
             **self.noise.record(),
             **self._bound(),
+            **self._size(),
             "iterations": self.iterations,
             "converged": self.converged,
             **self.measures,
@@ -294,6 +295,9 @@ class Solution:
             return {}
         known = self.known_lower_bound
         return {"lower_bound": float("nan") if known is None else known}
+
+    def _size(self) -> dict[str, int]:
+        return {"queries": self.problem.workload.m} if isinstance(self.problem, Problem) else {}
 
     @property
     def _coordinates(self) -> Coordinates:

@@ -110,6 +110,16 @@ def variance_ratio_at_budget(
     return found
 
 
+def average_squared_error_at_budget(positions: Positions, ledger: Ledger, ratio: Float) -> Float:
+    """Mean variance of the queries at (ε, δ), of the shape of ``ratio``, the variance ratio there.
+
+    All variances of a mechanism grow together from those at which its targets are just met.
+    """
+    records = [ledger.cells.get(cell) for cell in positions.ids]
+    mean = reported("total_variance", records) / reported("queries", records)
+    return np.asarray(mean[:, None, None] * ratio)
+
+
 def reported(name: str, records: Sequence[CellRecord | None]) -> Float:
     """One number of every record, NaN where it has none."""
     return np.array(

@@ -22,6 +22,11 @@ MEANINGS: Mapping[str, tuple[str, str]] = {
         "largest ratio of variance to target at a budget of epsilon and delta",
         "1",
     ),
+    "average_squared_error_at_budget": (
+        "mean over the queries of their variance at a budget of epsilon and delta",
+        "1",
+    ),
+    "queries": ("number of queries", "1"),
     "total_variance": (
         "sum of the query variances at the privacy cost of the reference mechanism",
         "1",

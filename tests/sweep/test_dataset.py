@@ -90,6 +90,14 @@ def test_ratios_are_against_the_same_problem(cells):
     np.testing.assert_allclose(at_4.privacy_cost, np.sqrt([2.0, 3.0, 5.0]))
 
 
+def test_the_average_error_at_a_budget_is_the_mean_variance_rescaled(cells):
+    one = cells["R", 4]
+    record = ok(one, 2.0, 10.0, numbers={"queries": 5.0})
+    found = derived(grid(one), record, epsilon=(0.1,), delta=(1e-4,))
+    allowed = privacy.privacy_cost(0.1, 1e-4) ** 2
+    assert found.average_squared_error_at_budget.item() == pytest.approx(2.0 * 2.0 / allowed)
+
+
 def test_replicates_are_compared_with_their_own_reference():
     r0, r1, x1 = cell("R", 4, 0), cell("R", 4, 1), cell("X", 4, 1)
     x0 = cell("X", 4, 0)
