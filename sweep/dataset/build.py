@@ -106,6 +106,8 @@ def assemble(positions: Positions, ledger: Ledger, terms: Terms) -> xr.Dataset:
             ratio = derivation.variance_ratio_at_budget(
                 positions, ledger, cost, terms.epsilon, terms.delta
             )
+            curve = derivation.delta_at_targets(cost, terms.epsilon)
+            data["delta_at_targets"] = ((*dims, "epsilon"), positions.scattered(curve, np.nan))
             error = derivation.average_squared_error_at_budget(positions, ledger, ratio)
             for name, column in (
                 ("variance_ratio_at_budget", ratio),

@@ -93,6 +93,17 @@ def epsilon_at_targets(
     return found
 
 
+def delta_at_targets(cost: Float, epsilon: Sequence[float]) -> Float:
+    """Least δ at which all targets are met, shape (number of cells, number of epsilons).
+
+    Of Gaussian mechanisms, by their privacy cost alone; NaN for the others.
+    """
+    found = np.full((cost.size, len(epsilon)), np.nan)
+    known = np.isfinite(cost)
+    found[known] = privacy.delta(np.sqrt(cost[known])[:, None], np.asarray(epsilon))
+    return found
+
+
 def variance_ratio_at_budget(
     positions: Positions,
     ledger: Ledger,

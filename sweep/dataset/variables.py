@@ -18,6 +18,10 @@ MEANINGS: Mapping[str, tuple[str, str]] = {
     ),
     "gap": ("squared privacy cost over its certified lower bound, less one", "1"),
     "epsilon_at_targets": ("least epsilon at which all targets are met", "1"),
+    "delta_at_targets": (
+        "least delta at which all targets are met, of Gaussian mechanisms",
+        "1",
+    ),
     "variance_ratio_at_budget": (
         "largest ratio of variance to target at a budget of epsilon and delta",
         "1",
