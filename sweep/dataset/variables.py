@@ -64,10 +64,11 @@ MEANINGS: Mapping[str, tuple[str, str]] = {
         "1",
     ),
     "cramer_rao_bound": (
-        "least total squared error of an unbiased estimate of the data at the targets",
+        "least total squared error of an unbiased estimate of what the answers tell of the data",
         "1",
     ),
     "cramer_rao_ratio": ("Cramér-Rao bound over total variance", "1"),
+    "noise_entropy": ("differential entropy of the noise on a single query", "bit"),
     "empirical_variance_ratio": (
         "largest ratio of the variance of the simulated noise to the target",
         "1",

@@ -19,6 +19,8 @@ WANTED = {
     "arxiv-section5",
     "arxiv-table4",
     "arxiv-table6",
+    "fisher-fig1",
+    "fisher-section5",
     "arxiv-table8",
     "arxiv-table9",
     "arxiv-fig2",
