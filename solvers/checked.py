@@ -77,6 +77,7 @@ def from_noise(
         converged=result.converged,
         timed_out=result.timed_out,
         weights=Weights(result.proof.p, result.proof.q),
+        trace=result.trace,
         notes={
             "factorisations": result.factorisations,
             "products": result.products,

@@ -30,6 +30,7 @@ import scipy.linalg as sla
 
 from solvers.backtracking import sufficient_decrease
 from solvers.stopping import Deadline, Stop, Stopping
+from solvers.trace import Trace, traced
 from workloads.operators import Array
 from workloads.operators.blas import inner, product
 
@@ -59,6 +60,8 @@ class CoaResult:
         Whether ``objective <= (1 + tol) * lower_bound``.
     timed_out : bool
         Whether time ran out before.
+    trace : Trace
+        ``<X⁻¹, V>`` and the norm of the gradient off the diagonal, at every X.
     """
 
     X: Array
@@ -67,6 +70,7 @@ class CoaResult:
     iterations: int
     converged: bool
     timed_out: bool
+    trace: Trace
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +82,11 @@ class _Point:
     objective: float
     gradient: Array
     unregularised: float
+
+    def measured(self, unit: float) -> tuple[float, float]:
+        """``<X⁻¹, V>`` and the norm of the gradient off the diagonal, V in its own units."""
+        free = _without_diagonal(self.gradient.copy())
+        return self.unregularised * unit, float(np.linalg.norm(free)) * unit
 
 
 def coa(
@@ -118,8 +127,10 @@ def coa(
     unit = float(np.trace(gram)) / len(gram)
     V = gram / unit
     X, inverse, iterations = np.eye(len(V)), np.eye(len(V)), 0
+    visited: list[tuple[float, float]] = []
     for current in _thetas(theta, homotopy):
         point = _with_inverse(X, inverse, V, current)
+        visited = visited or [point.measured(unit)]
         while (stop := stopping.spent(iterations)) is None:
             direction = _newton_direction(point, cg_steps)
             slope = inner(point.gradient, direction)
@@ -131,6 +142,7 @@ def coa(
             if moved is None:
                 break
             point, iterations = moved, iterations + 1
+            visited.append(point.measured(unit))
         X, inverse = point.X, point.inverse
     gap = _gap(point, V)
     return CoaResult(
@@ -140,6 +152,7 @@ def coa(
         iterations=iterations,
         converged=gap <= tol,
         timed_out=stop is Stop.TIMED_OUT and gap > tol,
+        trace=traced([one for one, _ in visited], gradient_norm=[norm for _, norm in visited]),
     )
 
 

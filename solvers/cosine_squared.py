@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import integrate, special
 
 from solvers.errors import OptionError
 
@@ -78,6 +79,16 @@ class CosineSquared:
     def cramer_rao_bound(self) -> float:
         """Least variance of an unbiased estimate of x from x + w."""
         return 1.0 / self.fisher_information
+
+    @property
+    def entropy(self) -> float:
+        """Differential entropy in bits: ``log2(2 width / e)`` without tilt, else by quadrature."""
+        if self.tilt == 0:
+            return float(np.log2(2 * self.width / np.e))
+        terms, _ = integrate.quad(
+            lambda w: float(special.entr(self.density(w))), self.lower, self.upper, limit=200
+        )
+        return float(terms / np.log(2))
 
     def density(self, w: ArrayLike) -> Float:
         """The probability density; zero outside the interval."""

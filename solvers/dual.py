@@ -19,6 +19,7 @@ from solvers.optimiser import BlocksPoint, MatrixBlocks, Program, Progress, maxi
 from solvers.optimiser.blocks import one_block
 from solvers.optimiser.program import multiplicative_step
 from solvers.stopping import Deadline, Stopping
+from solvers.trace import Trace
 from workloads.operators import Array
 
 _WARM_STEPS = 1
@@ -42,6 +43,8 @@ class DualResult:
         Newton steps, spectra and Hessian products.
     converged, timed_out : bool
         Whether the gap reached ``tol``; whether time ran out before.
+    trace : Trace
+        The bounds at every Newton step.
     """
 
     best: BlocksPoint
@@ -53,6 +56,7 @@ class DualResult:
     products: int
     converged: bool
     timed_out: bool
+    trace: Trace
 
     @property
     def gap(self) -> float:
@@ -263,8 +267,14 @@ def _result(progress: Progress[BlocksPoint], *, extra_factorisations: int) -> Du
         progress.products,
         progress.converged,
         progress.timed_out,
+        progress.trace,
     )
 
 
 def _scaled(result: DualResult, factor: float) -> DualResult:
-    return replace(result, lower=result.lower * factor, upper=result.upper * factor)
+    return replace(
+        result,
+        lower=result.lower * factor,
+        upper=result.upper * factor,
+        trace=result.trace.scaled(factor),
+    )

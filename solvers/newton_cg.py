@@ -18,6 +18,7 @@ from solvers.backtracking import sufficient_decrease
 from solvers.dual import Weights
 from solvers.softmax import Iterate, Model, SoftMax
 from solvers.stopping import Deadline, Stop, Stopping
+from solvers.trace import Trace, traced
 from workloads.operators import Array
 from workloads.operators.blas import inner
 
@@ -180,6 +181,9 @@ class Minimised:
         Whether the certified gap was reached.
     timed_out : bool
         Whether time ran out before, and before TOL ended it.
+    trace : Trace
+        The square of half the objective without smoothing, and the best lower bound so far, at
+        the covariance with which every iteration begins, and at the last.
     """
 
     objective: SoftMax
@@ -189,6 +193,7 @@ class Minimised:
     products: int
     converged: bool
     timed_out: bool
+    trace: Trace
 
 
 def minimise(
@@ -220,7 +225,11 @@ def minimise(
     at, proof, iterations, products, last_level = start, Proof(), 0, 0, False
     size = start.profile.size + start.ratios.size
     stopping = Stopping(settings.gap, settings.max_iterations, deadline)
+    reached: list[float] = []
+    proven: list[float] = []
     while (stop := stopping.spent(iterations)) is None:
+        reached.append(objective.squared(at))
+        proven.append(proof.lower)
         model = at.model(objective)
         newton = conjugate_gradient(model, -model.gradient, settings)
         iterations, products = iterations + 1, products + newton.products
@@ -255,7 +264,8 @@ def minimise(
     converged = proof.reaches(settings.gap)
     timed_out = stop is Stop.TIMED_OUT and not converged
     best = proof.iterate or at
-    return Minimised(objective, best, proof, iterations, products, converged, timed_out)
+    trace = traced([*reached, objective.squared(at)], [*proven, proof.lower])
+    return Minimised(objective, best, proof, iterations, products, converged, timed_out, trace)
 
 
 def certified(

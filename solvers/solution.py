@@ -19,6 +19,7 @@ from solvers.graph.problem import GraphProblem
 from solvers.problem import Problem
 from solvers.release import Coordinates, Release
 from solvers.rescaled import AtBudget, at_budget
+from solvers.trace import Trace
 from workloads import Workload, WorkloadError, from_matrix
 from workloads.operators import Array, Explicit, Matrix, QueryOperator
 
@@ -56,6 +57,8 @@ class Solution:
         mechanism's own objective, good for a warm start.
     measures : Mapping[str, float]
         Further numbers to store, by variable name.
+    trace : Trace, optional
+        How it came to the answer, of mechanisms that iterate on an objective.
     """
 
     mechanism: str
@@ -69,6 +72,7 @@ class Solution:
     notes: Mapping[str, Any] = field(default_factory=dict)
     weights: Weights | None = None
     measures: Mapping[str, float] = field(default_factory=dict)
+    trace: Trace | None = None
 
     @property
     def squared_privacy_cost(self) -> float:
@@ -276,6 +280,7 @@ class Solution:
         return {
             **self.noise.record(),
             **self._bound(),
+            **self._size(),
             "iterations": self.iterations,
             "converged": self.converged,
             **self.measures,
@@ -283,13 +288,16 @@ class Solution:
 
     def arrays(self) -> dict[str, Array]:
         """The arrays that a sweep keeps on request, by variable name."""
-        return self.noise.arrays()
+        return {**self.noise.arrays(), **(self.trace.arrays() if self.trace else {})}
 
     def _bound(self) -> dict[str, float]:
         if not self.noise.gaussian:
             return {}
         known = self.known_lower_bound
         return {"lower_bound": float("nan") if known is None else known}
+
+    def _size(self) -> dict[str, int]:
+        return {"queries": self.problem.workload.m} if isinstance(self.problem, Problem) else {}
 
     @property
     def _coordinates(self) -> Coordinates:

@@ -7,6 +7,7 @@ import numpy as np
 from solvers.marginals.program import Program
 from solvers.optimiser import scalar_blocks
 from solvers.stopping import Deadline, Stopping
+from solvers.trace import Trace
 from workloads.operators import Array
 
 
@@ -26,6 +27,8 @@ class Optimum:
         Newton steps.
     converged, timed_out : bool
         Whether the gap reached ``tol``; whether time ran out before.
+    trace : Trace, optional
+        The bounds at every Newton step.
     """
 
     v: Array
@@ -35,6 +38,7 @@ class Optimum:
     iterations: int = 0
     converged: bool = False
     timed_out: bool = False
+    trace: Trace | None = None
 
     @property
     def gap(self) -> float:
@@ -76,4 +80,5 @@ def minimise(
         progress.iterations,
         progress.converged,
         progress.timed_out,
+        progress.trace,
     )

@@ -102,6 +102,7 @@ def minimise(program: Program, settings: Settings, deadline: Deadline) -> tuple[
         iterations=found.iterations,
         converged=found.converged,
         timed_out=found.timed_out,
+        trace=found.trace,
     )
     return optimum, found.objective.t1
 

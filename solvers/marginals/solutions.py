@@ -61,6 +61,7 @@ def certified(
         timed_out=found.timed_out,
         notes=notes,
         weights=_weights(structure, collapsed.weights(found.q)),
+        trace=found.trace,
     )
     value = solution.squared_privacy_cost
     if weight > 0:

@@ -69,6 +69,7 @@ def solve(
         converged=found.converged,
         timed_out=found.timed_out,
         notes={"total_error_gap": found.objective / found.lower_bound - 1},
+        trace=found.trace,
     )
 
 

@@ -11,11 +11,14 @@ The paper's covariance for Problem 3 carries a factor of 2 that its proof loses 
 """
 
 from dataclasses import replace
-from math import exp, log
+from math import log
+from typing import cast
 
 import numpy as np
 
 from solvers.checked import inner_factorisation
+from solvers.information import gaussian_entropy
+from solvers.marginals.noise import SubsetNoise
 from solvers.marginals.solutions import inner_noise
 from solvers.marginals.structure import Structure
 from solvers.mechanism import Mechanism, Work
@@ -29,32 +32,32 @@ from solvers.solution import Solution
 def solve(problem: Problem) -> Solution:
     """Covariance (W Wᵀ)^(1/2) on the range of W, by one factorisation.
 
-    Its ``cramer_rao_bound`` is the trace of the inverse Fisher information: the least total
-    squared error of an unbiased estimate of x; ``cramer_rao_ratio`` is that over the total
-    variance, free of scale: privacy over quality in Example 4. Below rank d there is no such
-    estimate, and neither is given.
+    Its ``cramer_rao_bound`` is the trace of the pseudo-inverse of the Fisher information: the
+    least total squared error of an unbiased estimate of x's projection on the row space of W,
+    which is x itself at rank d; ``cramer_rao_ratio`` is that over the total variance, free of
+    scale: privacy over quality in Example 4. For one query there is the ``noise_entropy`` too.
     """
     factors = problem.factors
     equal = np.ones(factors.cells)
     found = spectrum(factors, equal, problem.targets)
     noise = inner_factorisation("fisher", problem, equal, found)
     solution = Solution("fisher", problem, noise)
-    if factors.rank < factors.cells:
-        return solution
-    bound = float(np.trace(solution.covariance))
+    eigenvalues = found.singular
+    spread = float(eigenvalues.sum() * (1 / eigenvalues).sum())
+    bound = spread / noise.fisher_information
     measures = {"cramer_rao_bound": bound, "cramer_rao_ratio": bound / solution.total_variance}
+    if problem.workload.m == 1:
+        measures["noise_entropy"] = gaussian_entropy(solution.total_variance)
     return replace(solution, measures=measures)
 
 
 def on_marginals(structure: Structure) -> Solution:
-    """CA's noise under its other name, with the Cramér-Rao measures where W has rank d."""
+    """CA's noise under its other name, with the Cramér-Rao measures."""
     noise = inner_noise(structure, 0.0)
-    d = structure.problem.workload.d
-    measures = {}
-    if d in structure.operator.marginal_sizes:
-        whole = structure.operator.marginal_sizes.index(d)
-        bound = exp(structure.log_sizes[whole] + log(noise.marginal_variances[whole]))
-        measures = {"cramer_rao_bound": bound, "cramer_rao_ratio": bound / noise.total_variance}
+    variances = cast(SubsetNoise, noise.source).subset_variances
+    logs = structure.closure.log_ranks + np.log(variances)
+    bound = float(np.exp(np.logaddexp.reduce(logs) - log(structure.problem.workload.d)))
+    measures = {"cramer_rao_bound": bound, "cramer_rao_ratio": bound / noise.total_variance}
     return Solution("fisher", structure.problem, noise, measures=measures)
 
 

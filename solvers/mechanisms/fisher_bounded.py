@@ -44,8 +44,8 @@ def solve(problem: Problem, *, on: str = QUERIES, slope: float = 0.0) -> Solutio
     Returns
     -------
     Solution
-        With the trace of its Fisher information about x and, on the data, the Cramér-Rao
-        bound on the total squared error of an unbiased estimate of x.
+        With the trace of its Fisher information about x and the Cramér-Rao bound on the total
+        squared error of an unbiased estimate of x, or on queries of the part of x that they see.
 
     Raises
     ------
@@ -88,8 +88,13 @@ def _on_queries(problem: Problem, source: CosineSquared) -> Solution:
     _check_orthogonal(problem)
     operator = problem.workload.operator
     widths = np.sqrt(problem.targets / source.variance)
-    information = source.fisher_information / np.square(widths)
-    measures = {"fisher_information": float(information @ operator.squared_row_norms())}
+    information = source.fisher_information / np.square(widths) * operator.squared_row_norms()
+    measures = {
+        "fisher_information": float(information.sum()),
+        "cramer_rao_bound": float((1 / information[information > 0]).sum()),
+    }
+    if problem.workload.m == 1:
+        measures["noise_entropy"] = source.entropy + float(np.log2(widths[0]))
     return _solution(problem, sp.csr_array(sp.diags_array(widths)), source, widths, measures)
 
 

@@ -35,6 +35,7 @@ from solvers.problem import Problem
 from solvers.softmax import SoftMax, plain
 from solvers.solution import Solution, from_covariance
 from solvers.stopping import Deadline, Stop, Stopping
+from solvers.trace import traced
 from workloads.operators.blas import inner
 
 _OPTIMUM = 16.0
@@ -139,11 +140,13 @@ def solve(
         objective, first_iterate(problem, in_units(chosen, proof.lower / _OPTIMUM)), steps
     )
     best = last = next(visits)
+    costs = [best.cost]
     while not (reached or ended) and (stop := stopping.spent(iterations)) is None:
         visited = next(visits, None)
         if visited is None:
             break
         last, iterations = visited, iterations + 1
+        costs.append(last.cost)
         best = min(best, last, key=lambda visited: visited.cost)
         reached = best.cost <= (1 + tol) * _OPTIMUM
         ended = tol == 0 and last.settled and size / last.objective.t1 < softmax_tol
@@ -158,6 +161,7 @@ def solve(
         iterations=iterations,
         timed_out=stop is Stop.TIMED_OUT,
         notes={"basis": chosen.kind, "t": last.objective.t1},
+        trace=traced(costs, [_OPTIMUM] * len(costs)).scaled(proof.lower / _OPTIMUM),
     )
     return replace(solution, converged=solution.squared_privacy_cost <= (1 + tol) * proof.lower)
 

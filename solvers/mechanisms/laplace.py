@@ -4,6 +4,7 @@ Dwork, McSherry, Nissim and Smith (TCC 2006); Proposition 3 of Farokhi and Sandb
 is printed upside down (docs/fisher.md).
 """
 
+from solvers.information import laplace_entropy
 from solvers.mechanism import Mechanism
 from solvers.noise import Laplace
 from solvers.perturbation import DATA, QUERIES, perturbed
@@ -15,7 +16,7 @@ def solve(problem: Problem, *, on: str = QUERIES) -> Solution:
     """Independent Laplace noise of one scale b on every query, or on every cell of x.
 
     The Fisher information about x is ``WᵀW / b²`` or ``I / b²``; on the data the
-    Cramér-Rao bound is ``d b²``.
+    Cramér-Rao bound is ``d b²``; for one query, on the part of x that it sees, ``b² / ‖w‖²``.
 
     Parameters
     ----------
@@ -39,6 +40,9 @@ def solve(problem: Problem, *, on: str = QUERIES) -> Solution:
     else:
         total = float(workload.operator.squared_row_norms().sum())
         measures = {"fisher_information": total / squared_scale}
+    if workload.m == 1 and on == QUERIES:
+        measures["cramer_rao_bound"] = squared_scale / total
+        measures["noise_entropy"] = laplace_entropy(noise.total_variance)
     return Solution("laplace", problem, noise, measures=measures)
 
 

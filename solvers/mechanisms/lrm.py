@@ -37,6 +37,7 @@ from solvers.problem import Problem
 from solvers.solution import Solution, from_root
 from solvers.stopping import Deadline, Stop, Stopping
 from solvers.strategy import compact
+from solvers.trace import traced
 from workloads.operators import Array
 
 _ALTERNATIONS = 5
@@ -96,10 +97,12 @@ def solve(
     visits = rounds(rows, *start)
     best, least = start[0], total_error(rows, start[0])
     residual, bias, iterations, converged = np.inf, np.inf, 0, False
+    errors = [least]
     while not converged and (stop := stopping.spent(iterations)) is None:
         B, residual = next(visits)
         iterations += 1
         error = total_error(rows, B)
+        errors.append(error)
         bias = error / float(np.sum(B**2)) - 1
         converged = residual <= tol and bias <= _LARGEST_BIAS
         if error < least:
@@ -120,6 +123,7 @@ def solve(
         converged=converged,
         timed_out=stop is Stop.TIMED_OUT,
         notes={"residual": residual, "bias": bias},
+        trace=traced(errors),
     )
 
 

@@ -195,6 +195,7 @@ def _solution(problem: Problem, factored: bases.Factored | None, found: Minimise
         converged=found.converged,
         timed_out=found.timed_out,
         weights=proof.weights or found.objective.weights(end),
+        trace=found.trace,
         notes={
             "basis": ADAPTED if factored is None else factored.kind,
             "t": found.objective.t1,

@@ -14,6 +14,7 @@ import scipy.linalg as sla
 from solvers.backtracking import backtrack
 from solvers.optimiser.program import AnyPoint, Program
 from solvers.stopping import Stop, Stopping
+from solvers.trace import Trace, traced
 from workloads.operators import Array
 
 _SMALLEST_CENTRING = 1e-4
@@ -63,6 +64,8 @@ class Progress(Generic[AnyPoint]):
         Products with the Hessian.
     stop : Stop
         Why it ended.
+    trace : Trace
+        The upper bound of every point, and the best lower bound so far.
     """
 
     lower: float
@@ -73,6 +76,7 @@ class Progress(Generic[AnyPoint]):
     factorisations: int
     products: int
     stop: Stop
+    trace: Trace
 
     @property
     def gap(self) -> float:
@@ -116,12 +120,16 @@ def maximise(
     at = _centred(program, start)
     lower, upper, proof, best = 0.0, np.inf, start, start
     factorisations, products, iterations = 1, 0, 0
+    reached: list[float] = []
+    proven: list[float] = []
     while True:
         low, high = bounds(at.point)
         if low > lower:
             lower, proof = low, at.point
         if high < upper:
             upper, best = high, at.point
+        reached.append(high)
+        proven.append(lower)
         stop = stopping.reason(lower, upper, iterations)
         if stop is not None:
             break
@@ -143,6 +151,7 @@ def maximise(
         factorisations=factorisations,
         products=products,
         stop=stop,
+        trace=traced(reached, proven),
     )
 
 

@@ -107,10 +107,14 @@ def assemble(positions: Positions, ledger: Ledger, terms: Terms) -> xr.Dataset:
             ratio = derivation.variance_ratio_at_budget(
                 positions, ledger, cost, terms.epsilon, terms.delta
             )
-            data["variance_ratio_at_budget"] = (
-                (*dims, "epsilon", "delta"),
-                positions.scattered(ratio, np.nan),
-            )
+            curve = derivation.delta_at_targets(cost, terms.epsilon)
+            data["delta_at_targets"] = ((*dims, "epsilon"), positions.scattered(curve, np.nan))
+            error = derivation.average_squared_error_at_budget(positions, ledger, ratio)
+            for name, column in (
+                ("variance_ratio_at_budget", ratio),
+                ("average_squared_error_at_budget", error),
+            ):
+                data[name] = ((*dims, "epsilon", "delta"), positions.scattered(column, np.nan))
     for name, column, fill in _facts(positions, ledger):
         data[name] = (dims, positions.scattered(column, fill))
     made = xr.Dataset(data, coords, attrs={**(terms.attributes or {}), **provenance.describe()})

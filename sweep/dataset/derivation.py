@@ -93,6 +93,17 @@ def epsilon_at_targets(
     return found
 
 
+def delta_at_targets(cost: Float, epsilon: Sequence[float]) -> Float:
+    """Least δ at which all targets are met, shape (number of cells, number of epsilons).
+
+    Of Gaussian mechanisms, by their privacy cost alone; NaN for the others.
+    """
+    found = np.full((cost.size, len(epsilon)), np.nan)
+    known = np.isfinite(cost)
+    found[known] = privacy.delta(np.sqrt(cost[known])[:, None], np.asarray(epsilon))
+    return found
+
+
 def variance_ratio_at_budget(
     positions: Positions,
     ledger: Ledger,
@@ -108,6 +119,16 @@ def variance_ratio_at_budget(
     for numbers, curve in _curves(positions, ledger):
         found[numbers] = curve.variance_ratio_at_budget(budgets, deltas)
     return found
+
+
+def average_squared_error_at_budget(positions: Positions, ledger: Ledger, ratio: Float) -> Float:
+    """Mean variance of the queries at (ε, δ), of the shape of ``ratio``, the variance ratio there.
+
+    All variances of a mechanism grow together from those at which its targets are just met.
+    """
+    records = [ledger.cells.get(cell) for cell in positions.ids]
+    mean = reported("total_variance", records) / reported("queries", records)
+    return np.asarray(mean[:, None, None] * ratio)
 
 
 def reported(name: str, records: Sequence[CellRecord | None]) -> Float:

@@ -18,10 +18,19 @@ MEANINGS: Mapping[str, tuple[str, str]] = {
     ),
     "gap": ("squared privacy cost over its certified lower bound, less one", "1"),
     "epsilon_at_targets": ("least epsilon at which all targets are met", "1"),
+    "delta_at_targets": (
+        "least delta at which all targets are met, of Gaussian mechanisms",
+        "1",
+    ),
     "variance_ratio_at_budget": (
         "largest ratio of variance to target at a budget of epsilon and delta",
         "1",
     ),
+    "average_squared_error_at_budget": (
+        "mean over the queries of their variance at a budget of epsilon and delta",
+        "1",
+    ),
+    "queries": ("number of queries", "1"),
     "total_variance": (
         "sum of the query variances at the privacy cost of the reference mechanism",
         "1",
@@ -47,6 +56,7 @@ MEANINGS: Mapping[str, tuple[str, str]] = {
     "leakage_bound": ("upper bound on the min-entropy leakage", "bit"),
     "leakage_bound_any_prior": ("upper bound on the min-entropy leakage of every prior", "bit"),
     "prior_is_regular": ("whether the prior is epsilon-regular", "1"),
+    "regular_share": ("share of the priors that are epsilon-regular, by volume", "1"),
     "least_epsilon": ("least epsilon for which a tight-constraints mechanism exists", "1"),
     "expected_squared_error": ("expected squared error", "1"),
     "max_variance": ("largest variance over the answers", "1"),
@@ -55,10 +65,11 @@ MEANINGS: Mapping[str, tuple[str, str]] = {
         "1",
     ),
     "cramer_rao_bound": (
-        "least total squared error of an unbiased estimate of the data at the targets",
+        "least total squared error of an unbiased estimate of what the answers tell of the data",
         "1",
     ),
     "cramer_rao_ratio": ("Cramér-Rao bound over total variance", "1"),
+    "noise_entropy": ("differential entropy of the noise on a single query", "bit"),
     "empirical_variance_ratio": (
         "largest ratio of the variance of the simulated noise to the target",
         "1",

@@ -81,7 +81,12 @@ class Experiment(BaseModel):
     epsilon: Epsilons = ()
     reference: str = "optimal"
     keep: Annotated[
-        tuple[Literal["query_variances", "privacy_profile", "covariance", "noise_matrix"], ...],
+        tuple[
+            Literal[
+                "query_variances", "privacy_profile", "covariance", "noise_matrix", "prior", "trace"
+            ],
+            ...,
+        ],
         BeforeValidator(always_many),
     ] = ()
     show: Annotated[tuple[str, ...], BeforeValidator(always_many)] = ()

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from sweep.errors import StoreError
 from sweep.store import disk
 from sweep.store.location import Location, located
@@ -14,12 +16,24 @@ _DIMENSIONS: Mapping[str, tuple[str, ...]] = {
     "privacy_profile": ("domain_cell",),
     "covariance": ("basis_row", "basis_column"),
     "noise_matrix": ("answer", "output"),
+    "prior": ("answer",),
+    "trace_objective": ("iteration",),
+    "trace_lower_bound": ("iteration",),
+    "trace_gradient_norm": ("iteration",),
 }
+_PARTS: Mapping[str, tuple[str, ...]] = {
+    "trace": ("trace_objective", "trace_lower_bound", "trace_gradient_norm"),
+}
+"""Names of ``keep`` that stand for several arrays."""
 _MEANINGS: Mapping[str, str] = {
     "query_variances": "variance of every query when the targets are just met",
     "privacy_profile": "squared personal privacy cost of every domain cell",
     "covariance": "covariance of the noise on the basis queries",
     "noise_matrix": "probability of every output for every answer of a query graph",
+    "prior": "probability of every answer of a query graph",
+    "trace_objective": "the mechanism's own objective at every iteration, 0 the start",
+    "trace_lower_bound": "best certified lower bound on that objective so far",
+    "trace_gradient_norm": "norm of the objective's gradient along its free variables",
 }
 
 
@@ -58,11 +72,14 @@ def write(store: Location, solve: str, arrays: Mapping[str, Any], keep: Iterable
                 dims=_DIMENSIONS.get(name, tuple(f"{name}_{i}" for i in range(arrays[name].ndim))),
                 attrs={"long_name": _MEANINGS.get(name, name.replace("_", " ")), "units": "1"},
             )
-            for name in keep
+            for kept in keep
+            for name in _PARTS.get(kept, (kept,))
             if name in arrays
         },
         attrs={"solve": solve},
     )
+    if "iteration" in dataset.dims:
+        dataset = dataset.assign_coords(iteration=np.arange(dataset.sizes["iteration"]))
     final = folder(store, solve)
     beside = final.with_name(f".{solve}-{uuid.uuid4().hex}.partial")
     fresh = beside if isinstance(final, Path) else final
@@ -89,8 +106,7 @@ def arrays(store: str | Path, solve: str) -> Any:
     Returns
     -------
     xarray.Dataset
-        ``query_variances``, ``privacy_profile`` and ``covariance``, as far as the experiment's
-        ``keep`` names them.
+        Those that the experiment's ``keep`` names; ``trace`` is three along ``iteration``.
 
     Raises
     ------

@@ -36,7 +36,21 @@ def test_below_full_rank_it_lives_on_the_range(seed):
     left, singular, _ = np.linalg.svd(queries)
     root = left[:, :2] * singular[:2] @ left[:, :2].T
     np.testing.assert_allclose(covariance / np.trace(covariance), root / np.trace(root), atol=1e-8)
-    assert "cramer_rao_bound" not in solution.record()
+    information = solution.noise.right.T @ solution.noise.right
+    bound = np.trace(np.linalg.pinv(information, rcond=1e-9))
+    assert solution.measures["cramer_rao_bound"] == pytest.approx(bound, rel=1e-6)
+
+
+@pytest.mark.parametrize("orders", [[1], [1, 2], [3]])
+def test_the_bound_on_marginals_of_any_rank(orders):
+    marginals = workloads.make("marginals", attributes=3, values=2, orders=orders)
+    solution = solvers.solve("fisher", marginals)
+    dense = solvers.solve("fisher", marginals.dense)
+    found = solution.measures["cramer_rao_bound"]
+    assert found == pytest.approx(dense.measures["cramer_rao_bound"], rel=1e-9)
+    part = solution.basis  # orthonormal: Σ is the pseudo-inverse of the information
+    np.testing.assert_allclose(part @ part.T, np.eye(len(part)), atol=1e-12)
+    assert found == pytest.approx(np.trace(solution.covariance), rel=1e-9)
 
 
 @given(st.integers(0, 10**6))

@@ -162,11 +162,17 @@ def test_the_data_vector_gets_a_cube():
     np.testing.assert_allclose(solution.query_variances, 1.0)
 
 
+PAIR = np.array([[1.0, 1.0], [1.0, -1.0]])
+
+
 def test_orthogonal_queries_get_a_side_each():
     targets = np.array([1.0, 4.0])
-    boxed = solvers.solve("fisher-bounded", [[1.0, 1.0], [1.0, -1.0]], targets)
+    boxed = solvers.solve("fisher-bounded", PAIR, targets)
     np.testing.assert_allclose(boxed.query_variances, targets)
     assert boxed.notes["widest_side"] == pytest.approx(2 * boxed.notes["narrowest_side"])
+    sides = np.sqrt(targets / VARIANCE)
+    information = PAIR.T @ np.diag(4 * np.pi**2 / sides**2) @ PAIR
+    assert boxed.measures["cramer_rao_bound"] == pytest.approx(np.trace(np.linalg.inv(information)))
 
 
 @pytest.mark.parametrize("slope", [0.0, 2.5, -9.0])

@@ -5,6 +5,7 @@ import sys
 import numpy as np
 import pytest
 import xarray as xr
+from scipy.stats import norm
 
 from solvers import privacy
 from sweep.dataset import build, reading
@@ -88,6 +89,27 @@ def test_ratios_are_against_the_same_problem(cells):
     np.testing.assert_allclose(at_4.gap, [0.25, 0.875, 2.125])
     assert np.isnan(at_8.gap).all()
     np.testing.assert_allclose(at_4.privacy_cost, np.sqrt([2.0, 3.0, 5.0]))
+
+
+def test_the_curve_of_a_privacy_cost_is_that_of_corollary_1(cells):
+    one, other = cells["R", 4], cells["other", 4]
+    found = derived(
+        grid(one, other), ok(one, 0.04, 1.0), ok(other, np.nan, 1.0), epsilon=(0.1, 0.5)
+    )
+    curve = found.delta_at_targets.sel(mechanism="R").squeeze()
+    for epsilon in (0.1, 0.5):
+        first, second = 0.1 - epsilon / 0.2, -0.1 - epsilon / 0.2
+        exact = norm.cdf(first) - math.exp(epsilon) * norm.cdf(second)
+        assert curve.sel(epsilon=epsilon).item() == pytest.approx(exact, rel=1e-9)
+    assert np.isnan(found.delta_at_targets.sel(mechanism="other")).all()
+
+
+def test_the_average_error_at_a_budget_is_the_mean_variance_rescaled(cells):
+    one = cells["R", 4]
+    record = ok(one, 2.0, 10.0, numbers={"queries": 5.0})
+    found = derived(grid(one), record, epsilon=(0.1,), delta=(1e-4,))
+    allowed = privacy.privacy_cost(0.1, 1e-4) ** 2
+    assert found.average_squared_error_at_budget.item() == pytest.approx(2.0 * 2.0 / allowed)
 
 
 def test_replicates_are_compared_with_their_own_reference():

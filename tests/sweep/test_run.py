@@ -9,6 +9,7 @@ from distributed import KilledWorker
 from faults import Fault, injected
 
 import sweep
+from solvers import privacy
 from sweep import events
 from sweep.errors import StoreError, SweepError
 from sweep.grid.cells import MechanismSpec, Spec, WorkloadSpec
@@ -301,6 +302,14 @@ def test_arrays_are_kept_on_request_and_loaded_lazily(client, small, tmp_path):
     np.testing.assert_allclose(kept.covariance, 0.25 * np.eye(4))
     with pytest.raises(StoreError, match="has no arrays"):
         sweep.arrays(tmp_path / "s", "no such solve")
+
+
+def test_the_average_error_at_a_budget_of_gaussian_and_pure_mechanisms(client, small, tmp_path):
+    path = small("4", "[IP, {name: laplace, on: data}]")
+    found = sweep.run(path, tmp_path / "s", client).average_squared_error_at_budget.squeeze()
+    # prefix sums of noise of variance v on every cell: (1 + 2 + 3 + 4)/4 v
+    gaussian = 2.5 / privacy.privacy_cost(1.0, 1e-5) ** 2
+    np.testing.assert_allclose(found, [gaussian, 2.5 * 2], rtol=1e-9)
 
 
 def test_noise_is_simulated_from_the_cell_alone(client, small, tmp_path):

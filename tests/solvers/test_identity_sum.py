@@ -1,0 +1,64 @@
+"""Section 5.1 of PVLDB 14(10) and Theorems 6 and 7 of arXiv v1, by their closed forms."""
+
+import numpy as np
+import pytest
+import scipy.optimize
+
+import solvers
+import workloads
+
+
+def numbers(a, e, d):
+    """Variances of a cell and of the total, and Δ², for Σ with eigenvalues a and (once) e."""
+    return ((d - 1) * a + e) / d, d * e, ((d - 1) / a + 1 / e) / d
+
+
+def identity_sum(mechanism, d, k):
+    queries = workloads.make("identity-sum", d=d)
+    return solvers.solve(mechanism, queries, workloads.targets.make("total", queries, k=k))
+
+
+@pytest.mark.parametrize("d", [2, 7, 32])
+@pytest.mark.parametrize("k", [1.0, 1.9])
+def test_fitness_for_use_meets_both_targets_with_equality(d, k):
+    cell, total, cost = numbers((d - k / d) / (d - 1), k / d, d)
+    assert (cell, total) == (pytest.approx(1.0), pytest.approx(k))
+    assert identity_sum("optimal", d, k).squared_privacy_cost == pytest.approx(cost, rel=2e-6)
+    if k == 1:
+        assert cost == pytest.approx(2 * d / (d + 1))
+
+
+@pytest.mark.parametrize("d", [2, 7, 32])
+def test_the_total_of_ca_misses_its_target_by_the_root_of_d(d):
+    ratio = identity_sum("CA", d, 1.0).squared_privacy_cost / (2 * d / (d + 1))
+    assert ratio == pytest.approx(((d - 1) * np.sqrt(d + 1) + d + 1) / (2 * d), rel=1e-6)
+
+
+@pytest.mark.parametrize(("mechanism", "power"), [("CA", 0), ("wCA-II", 1), ("wCA-I", 2)])
+def test_weighted_total_errors(mechanism, power):
+    d, k = 12, 5.0
+    cell, total, cost = numbers(1.0, 1 / np.sqrt(1 + d / k**power), d)
+    needed = cost * max(cell, total / k)
+    assert identity_sum(mechanism, d, k).squared_privacy_cost == pytest.approx(needed, rel=1e-6)
+
+
+def test_the_closed_form_of_the_weighted_total_error_is_least():
+    d, weight = 9, 0.3
+
+    def error(log_e):
+        cell, total, cost = numbers(1.0, np.exp(log_e), d)
+        return (d * cell + weight * total) * cost
+
+    found = scipy.optimize.minimize_scalar(error, bounds=(-9, 3), method="bounded")
+    assert np.exp(found.x) == pytest.approx(1 / np.sqrt(1 + weight * d), rel=1e-4)
+
+
+def test_theorems_6_and_7_of_two_queries():
+    pair = np.array([[1.0, 1.0], [1.0, 0.0]])
+    ca, optimal = (solvers.solve(name, pair) for name in ("CA", "optimal"))
+    assert optimal.squared_privacy_cost == pytest.approx(4 / 3, rel=2e-6)
+    first, second = ca.query_variances * ca.squared_privacy_cost  # at β = 1
+    assert first == pytest.approx(1 + 1 / np.sqrt(5), rel=1e-4)
+    assert second == pytest.approx(0.5 + 0.3 * np.sqrt(5), rel=1e-4)
+    assert first + second == pytest.approx(1.5 + np.sqrt(5) / 2, rel=1e-6)
+    assert first * 3 / 4 == pytest.approx(1.0854, abs=1e-4)  # printed as 1.08

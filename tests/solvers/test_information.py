@@ -1,0 +1,134 @@
+"""Section 5 of Farokhi and Sandberg: entropy and mutual information, by numerical integration."""
+
+import numpy as np
+import pytest
+import scipy.optimize
+from scipy import integrate, special, stats
+
+import solvers
+from solvers import information
+from solvers.cosine_squared import CosineSquared
+
+BITS = np.log(2)
+
+
+def entropy_by_quadrature(density, low, high):
+    found = integrate.quad(lambda w: special.entr(float(density(w))), low, high, limit=400)[0]
+    return found / BITS
+
+
+@pytest.mark.parametrize("variance", [0.3, 1.0, 7.0])
+def test_entropies_by_quadrature(variance):
+    scale = np.sqrt(variance / 2)
+    normal = entropy_by_quadrature(stats.norm(scale=variance**0.5).pdf, -40, 40)
+    laplace = 2 * entropy_by_quadrature(stats.laplace(scale=scale).pdf, 0, 60 * scale)
+    assert information.gaussian_entropy(variance) == pytest.approx(normal, rel=1e-7)
+    assert information.laplace_entropy(variance) == pytest.approx(laplace, rel=1e-7)
+    gain = information.gaussian_entropy(variance) - information.laplace_entropy(variance)
+    assert gain == pytest.approx(np.log2(np.pi / np.e) / 2)
+    # printed: log2(e sqrt(2) v) and log2(sqrt(2 pi e) v), with v the standard deviation
+    assert laplace == pytest.approx(np.log2(np.e * np.sqrt(2) * variance**0.5), rel=1e-7)
+
+
+@pytest.mark.parametrize("tilt", [0.0, 1.5])
+def test_entropy_of_the_bounded_noise_by_quadrature(tilt):
+    noise = CosineSquared(-1.0, 2.5, tilt)
+    exact = entropy_by_quadrature(noise.density, -1.0, 2.5)
+    assert noise.entropy == pytest.approx(exact, rel=1e-7)
+
+
+def test_what_the_mechanisms_report_for_one_query():
+    query, target = [[0.5, 0.25, 0.25]], 2.0
+    fisher, laplace, bounded = (
+        solvers.solve(name, query, target).measures
+        for name in ("fisher", "laplace", "fisher-bounded")
+    )
+    assert fisher["noise_entropy"] == pytest.approx(information.gaussian_entropy(2.0))
+    assert laplace["noise_entropy"] == pytest.approx(information.laplace_entropy(2.0))
+    side = np.sqrt(2.0 / CosineSquared(0, 1).variance)
+    assert bounded["noise_entropy"] == pytest.approx(CosineSquared(0, side).entropy)
+    assert fisher["noise_entropy"] > bounded["noise_entropy"] > laplace["noise_entropy"]
+    # the adversary's C†y errs by ϑ/CCᵀ under the Gaussian; half of it bounds Laplace noise
+    assert fisher["cramer_rao_bound"] == pytest.approx(2.0 / 0.375)
+    assert laplace["cramer_rao_bound"] == pytest.approx(1.0 / 0.375)
+
+
+@pytest.mark.parametrize("prior", [0.2, 4.0])
+def test_of_one_query_gaussian_noise_tells_a_normal_prior_least(prior):
+    variance = 1.5
+    normal = stats.norm(scale=variance**0.5).pdf
+    told = information.mutual_information(
+        normal, information.gaussian_entropy(variance), prior, (-14.0, 14.0)
+    )
+    assert told == pytest.approx(0.5 * np.log2(1 + prior / variance), abs=1e-6)
+    laplace = information.mutual_information(
+        stats.laplace(scale=np.sqrt(variance / 2)).pdf,
+        information.laplace_entropy(variance),
+        prior,
+        (-25.0, 25.0),
+    )
+    side = np.sqrt(variance / CosineSquared(0, 1).variance)
+    box = CosineSquared(-side / 2, side / 2)
+    bounded = information.mutual_information(box.density, box.entropy, prior, (-side / 2, side / 2))
+    assert told < min(laplace, bounded)
+
+
+def test_of_several_queries_the_noise_of_least_fisher_information_does_not():
+    """The two coincide where all singular values agree, and in the limit of loud noise."""
+    prior, total = np.array([1.0, 100.0]), 3.0
+    least = information.least_mutual_information(prior, total)
+    fisher = np.sqrt(prior) / np.sqrt(prior).sum() * total
+    assert least.sum() == pytest.approx(total)
+
+    def told(first):
+        shares = np.array([first, total - first])
+        return information.gaussian_mutual_information(np.diag(shares), np.diag(prior))
+
+    searched = scipy.optimize.minimize_scalar(told, bounds=(1e-6, total - 1e-6), method="bounded")
+    assert searched.x == pytest.approx(least[0], rel=1e-4)
+    assert told(fisher[0]) > 1.03 * told(least[0])
+    loud = information.least_mutual_information(prior, 1e6)
+    np.testing.assert_allclose(loud / loud.sum(), fisher / total, rtol=1e-3)
+    equal = information.least_mutual_information(np.array([2.0, 2.0]), total)
+    np.testing.assert_allclose(equal, total / 2)
+
+
+def sample_variance(x):
+    return float(np.var(x, ddof=1))
+
+
+def test_the_gradient_of_the_variance_of_example_3():
+    x, n = np.array([1.0, 4.0, 2.0, 9.0]), 4
+    step = 1e-6
+    gradient = [
+        (sample_variance(x + step * e) - sample_variance(x - step * e)) / (2 * step)
+        for e in np.eye(n)
+    ]
+    squared = 4 * sample_variance(x) / (n - 1)
+    assert np.sum(np.square(gradient)) == pytest.approx(squared, rel=1e-7)
+    found = solvers.solve("fisher-bounded", [gradient], 2.0)
+    side = found.notes["widest_side"]
+    information_about_x = 4 * np.pi**2 / side**2 * squared
+    assert found.measures["fisher_information"] == pytest.approx(information_about_x, rel=1e-7)
+
+
+def test_corollary_5_holds_among_densities_that_do_not_depend_on_x_only():
+    """f = t²/2 on [-1, 1]: tilted by 1 - t², zero at both ends, it tells less than plain cos²."""
+
+    def told(steepness):
+        def at(t):
+            tilt, slope = steepness * (1 - t * t), -2 * steepness * t
+
+            def squared_score(w):
+                noise = CosineSquared(0.0, 1.0, tilt)
+                along_w = tilt - 2 * np.pi * np.tan(np.pi * (w - 0.5))
+                score = -t * along_w + slope * (w - noise.mean)
+                return float(noise.density(w)) * score**2
+
+            return integrate.quad(squared_score, 0.0, 1.0, limit=200)[0]
+
+        return integrate.quad(at, -1.0, 1.0, epsrel=1e-6)[0] / 2
+
+    plain = told(0.0)
+    assert plain == pytest.approx(4 * np.pi**2 / 3, rel=1e-5)
+    assert told(2.0) < plain - 1

@@ -1,0 +1,62 @@
+"""What iterative mechanisms knew on their way, against what they end with."""
+
+import numpy as np
+import pytest
+
+import solvers
+import workloads
+
+
+def trace_of(mechanism, workload, **options):
+    solution = solvers.solve(mechanism, workload, **options)
+    return solution, solution.arrays()
+
+
+def test_coa_falls_to_the_total_error_that_it_returns():
+    made = workloads.make("prefix", d=16)
+    solution, arrays = trace_of("COA", made, preset="published", theta=1e-12)
+    objective = arrays["trace_objective"]
+    assert objective.size == solution.iterations + 1 > 10
+    assert np.all(np.diff(objective) <= 1e-9 * objective[0])
+    assert objective[0] == pytest.approx(float(np.sum(made.dense**2)))  # X = I: tr(WᵀW)
+    ended = solution.total_variance * solution.squared_privacy_cost
+    assert objective[-1] == pytest.approx(ended, rel=1e-9)
+    assert arrays["trace_gradient_norm"][-1] < 1e-3 * arrays["trace_gradient_norm"][0]
+
+
+def test_the_norm_of_the_gradient_at_the_start_by_hand():
+    made = workloads.make("range", d=6, m=9, seed=1)
+    V = made.dense.T @ made.dense
+    _, arrays = trace_of("COA", made, preset="published", theta=1e-300)
+    off = V - np.diag(np.diag(V))
+    assert arrays["trace_gradient_norm"][0] == pytest.approx(float(np.linalg.norm(off)))
+
+
+@pytest.mark.parametrize("mechanism", ["optimal", "SM-II", "GD"])
+def test_bounds_close_in_on_the_privacy_cost(mechanism):
+    solution, arrays = trace_of(mechanism, workloads.make("prefix", d=8))
+    objective, bound = arrays["trace_objective"], arrays["trace_lower_bound"]
+    known = bound[~np.isnan(bound)]
+    assert objective.min() == pytest.approx(solution.squared_privacy_cost, rel=1e-6)
+    assert known[-1] == pytest.approx(solution.lower_bound, rel=1e-9)
+    assert np.all(np.diff(known) >= 0)
+    assert objective.min() >= 2.281561 * (1 - 1e-6) >= known.max() * (1 - 2e-6)
+
+
+def test_ca_and_lrm_trace_the_total_error():
+    made = workloads.make("range", d=8, m=12, seed=0)
+    for mechanism in ("CA", "LRM"):
+        solution, arrays = trace_of(mechanism, made)
+        ended = solution.total_variance * solution.squared_privacy_cost
+        assert arrays["trace_objective"].min() == pytest.approx(ended, rel=1e-6), mechanism
+    marginals = workloads.make("marginals", attributes=3, values=4, orders=[1, 2])
+    for mechanism in ("optimal", "SM-II"):
+        solution, arrays = trace_of(mechanism, marginals)
+        least = arrays["trace_objective"].min()
+        assert least == pytest.approx(solution.squared_privacy_cost, rel=1e-6), mechanism
+
+
+def test_a_closed_form_has_none():
+    solution = solvers.solve("IP", workloads.make("prefix", d=4))
+    assert solution.trace is None
+    assert "trace_objective" not in solution.arrays()
