@@ -4,6 +4,7 @@ import scipy.sparse as sp
 
 from solvers.errors import OptionError
 from solvers.independent import IndependentNoise, calibrated
+from solvers.moves import moves, one_column
 from solvers.noise import Noise
 from solvers.problem import Problem
 from workloads.operators import Matrix
@@ -33,8 +34,8 @@ def perturbed(mechanism: str, problem: Problem, noise: Noise, on: str) -> Indepe
 
     Parameters
     ----------
-    mechanism : str
-        The mechanism's name.
+    mechanism : {"geometric", "laplace"}
+        The mechanism's name, which is that of its noise.
     problem : Problem
         The workload and its targets.
     noise : Noise
@@ -55,9 +56,11 @@ def perturbed(mechanism: str, problem: Problem, noise: Noise, on: str) -> Indepe
     check_place(mechanism, on)
     matrix = problem.workload.matrix
     if on == DATA:
-        return calibrated(problem, noise, 1.0, matrix)
+        return calibrated(problem, noise, 1.0, matrix, one_column(mechanism, 1))
     identity = sp.csr_array(sp.eye_array(problem.workload.m))
-    return calibrated(problem, noise, one_norm_sensitivity(matrix), identity)
+    return calibrated(
+        problem, noise, one_norm_sensitivity(matrix), identity, moves(mechanism, matrix)
+    )
 
 
 def one_norm_sensitivity(matrix: Matrix) -> float:

@@ -3,7 +3,9 @@
 On a query matrix it applies where the answers of each query form a line: entries 0 and one
 other value a, so that n records give answers 0, a, ..., n a and one record moves an answer
 by one step. On a line the tight-constraints mechanism is the truncated geometric one
-(section 5.1). The queries are composed: one record of cell j moves every query that has it.
+(section 5.1). The queries are composed: one record of cell j moves every query that has it,
+each by one step, and of one step clamped geometric noise loses what unclamped noise does: the
+loss is ε or -ε of a step, by the side of the output.
 """
 
 import numpy as np
@@ -13,7 +15,9 @@ from solvers.errors import NotApplicableError, OptionError
 from solvers.graph import tight_constraints as graph
 from solvers.independent import calibrated
 from solvers.mechanism import Mechanism
+from solvers.moves import one_column
 from solvers.noise import TruncatedGeometric
+from solvers.privacy_loss import GEOMETRIC
 from solvers.problem import Problem
 from solvers.solution import Solution
 from workloads.operators import Array, Matrix
@@ -65,7 +69,9 @@ def solve(
     steps = _steps(problem, matrix)
     queries = _queries_per_record(matrix) if composition == "sensitivity" else problem.workload.m
     decoder = sp.csr_array(sp.diags_array(steps))
-    noise = calibrated(problem, TruncatedGeometric(n, measure), float(queries), decoder)
+    truncated = TruncatedGeometric(n, measure)
+    moved = one_column(GEOMETRIC, queries)
+    noise = calibrated(problem, truncated, float(queries), decoder, moved)
     return Solution("tight-constraints", problem, noise, notes={"queries_composed": queries})
 
 

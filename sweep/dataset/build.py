@@ -110,6 +110,12 @@ def assemble(positions: Positions, ledger: Ledger, terms: Terms) -> xr.Dataset:
                 (*dims, "epsilon", "delta"),
                 positions.scattered(ratio, np.nan),
             )
+            pure = derivation.variance_ratio_at_pure_budget(positions, ledger, terms.epsilon)
+            if pure is not None:
+                data["variance_ratio_at_pure_budget"] = (
+                    (*dims, "epsilon"),
+                    positions.scattered(pure, np.nan),
+                )
     for name, column, fill in _facts(positions, ledger):
         data[name] = (dims, positions.scattered(column, fill))
     made = xr.Dataset(data, coords, attrs={**(terms.attributes or {}), **provenance.describe()})
