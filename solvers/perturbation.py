@@ -1,5 +1,6 @@
 """Where independent noise is added: to the answers, or to the data vector."""
 
+import numpy as np
 import scipy.sparse as sp
 
 from solvers.errors import OptionError
@@ -7,7 +8,9 @@ from solvers.independent import IndependentNoise, calibrated
 from solvers.moves import moves, one_column
 from solvers.noise import Noise
 from solvers.problem import Problem
-from workloads.operators import Matrix
+from workloads.operators import Array, Matrix
+
+_LARGEST_ENTRIES = 2**26
 
 QUERIES, DATA = PLACES = ("queries", "data")
 
@@ -30,7 +33,8 @@ def perturbed(mechanism: str, problem: Problem, noise: Noise, on: str) -> Indepe
     """Independent noise of one distribution on every query, or on every cell of x.
 
     The 1-norm sensitivity is the largest 1-norm of a column of W for the queries, 1 for the
-    data: neighbours differ by one record, that is by 1 in one cell.
+    data: neighbours differ by 1 in one cell. Under replace-one it is the largest 1-norm of a
+    difference of two columns, and 2 for the data.
 
     Parameters
     ----------
@@ -54,13 +58,32 @@ def perturbed(mechanism: str, problem: Problem, noise: Noise, on: str) -> Indepe
         If ``on`` is no such place.
     """
     check_place(mechanism, on)
-    matrix = problem.workload.matrix
+    matrix, neighbours = problem.workload.matrix, problem.neighbours
     if on == DATA:
-        return calibrated(problem, noise, 1.0, matrix, one_column(mechanism, 1))
+        cells = 1 if neighbours.add_remove else 2
+        return calibrated(problem, noise, float(cells), matrix, one_column(mechanism, cells))
     identity = sp.csr_array(sp.eye_array(problem.workload.m))
-    return calibrated(
-        problem, noise, one_norm_sensitivity(matrix), identity, moves(mechanism, matrix)
-    )
+    if neighbours.add_remove:
+        sensitivity, moved = one_norm_sensitivity(matrix), moves(mechanism, matrix)
+    else:
+        sensitivity = one_norm_sensitivity_of_differences(problem)
+        listed = listed_differences(problem)
+        moved = None if listed is None else moves(mechanism, listed)
+    return calibrated(problem, noise, sensitivity, identity, moved)
+
+
+def listed_differences(problem: Problem) -> Array | None:
+    """The differences of W's columns over all neighbours; None if they are too many."""
+    m, d = problem.workload.shape
+    if m * problem.neighbours.count(d) > _LARGEST_ENTRIES:
+        return None
+    return np.concatenate(list(problem.neighbours.differences(problem.workload.dense)), axis=1)
+
+
+def one_norm_sensitivity_of_differences(problem: Problem) -> float:
+    """The largest 1-norm of a difference of two columns of neighbouring cells."""
+    moved = problem.neighbours.differences(problem.workload.dense)
+    return max(float(np.abs(part).sum(axis=0).max()) for part in moved)
 
 
 def one_norm_sensitivity(matrix: Matrix) -> float:

@@ -41,7 +41,7 @@ _ROUNDING = 8 * np.finfo(float).eps
 _TILTS = np.geomspace(1e-4, 1e4, 81)
 _LEAP = 0.05
 _FARTHEST_LEAP = 200.0
-_ROOT_ERROR = 1e-8
+_ROOT_ERROR = 1e-9
 _STEEPEST = 600.0
 _STEEPEST_ON_GRID = 10.0
 
