@@ -20,6 +20,7 @@ from solvers.errors import (
 )
 from solvers.graph import GraphProblem, as_graph_problem
 from solvers.mechanism import Mechanism, Work, all_mechanisms, find
+from solvers.neighbours import Neighbours, as_neighbours
 from solvers.problem import Problem, as_problem
 from solvers.reduction import Reduction, all_reductions
 from solvers.solution import Solution
@@ -28,6 +29,7 @@ from workloads import QueryGraph, Workload
 __all__ = [
     "GraphProblem",
     "Mechanism",
+    "Neighbours",
     "NotApplicableError",
     "OptionError",
     "Problem",
@@ -43,6 +45,9 @@ __all__ = [
     "privacy",
     "solve",
 ]
+
+Written = str | Mapping[str, Any] | Neighbours
+"""A relation between databases as `solve` takes it."""
 
 
 def expected_work(
@@ -84,6 +89,7 @@ def solve(
     targets: ArrayLike | None = None,
     *,
     preset: str | None = None,
+    neighbours: Written = "add-remove",
     **options: Any,
 ) -> Solution:
     """Choose the noise of a query release by the named mechanism.
@@ -99,6 +105,10 @@ def solve(
         on the variance at the worst answer.
     preset : str, optional
         A named set of the mechanism's options, for instance ``"published"`` for SM-II.
+    neighbours : str, Mapping or Neighbours
+        Which databases must not be told apart: ``"add-remove"`` one record, or
+        ``"replace-one"``; also ``{"within": SIZES}`` (the record stays in its block of
+        consecutive cells) and ``{"pairs": [[i, j], ...]}``. See docs/neighbours.md.
     **options
         The mechanism's options; see ``all_mechanisms()[mechanism].options_on(kind)``. Every
         iterative mechanism takes ``tol``, the relative gap to reach, and ``time_limit``, in
@@ -125,11 +135,17 @@ def solve(
     """
     chosen = find(mechanism)
     run: Callable[[], Solution]
+    relation = as_neighbours(neighbours)
     if isinstance(workload, QueryGraph):
+        if not relation.add_remove:
+            raise OptionError(
+                f"neighbours: {relation.title} on a query graph; which answers are adjacent is the "
+                "graph's own: leave neighbours out, or draw its edges so"
+            )
         graph = as_graph_problem(workload, targets)
         run = partial(chosen.solver("graph"), graph, **chosen.resolve(preset, options, "graph"))
     else:
-        problem = as_problem(workload, targets)
+        problem = as_problem(workload, targets, relation)
         run = partial(reduction.solve, chosen, problem, chosen.resolve(preset, options, "matrix"))
     started = time.perf_counter()
     try:

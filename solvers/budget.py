@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from solvers import noise, privacy
 from solvers.noise import Noise
+from solvers.privacy_loss import Bracket, Moves
 
 Float = NDArray[np.float64]
 
@@ -61,7 +62,7 @@ class GaussianBudget:
 
 @dataclass(frozen=True)
 class PureBudget:
-    """A mechanism of pure ε-differential privacy: δ = 0 suffices, a larger δ changes nothing.
+    """A mechanism of pure ε-differential privacy, by plain composition: δ changes nothing.
 
     Attributes
     ----------
@@ -99,6 +100,58 @@ class PureBudget:
             "sensitivity": self.sensitivity,
             "factor": self.factor,
         }
+
+
+@dataclass(frozen=True)
+class LossBudget:
+    """A mechanism of pure ε-differential privacy, by the distribution of its privacy loss.
+
+    Whatever it says is a guarantee: of the bracket around ε the upper end. At δ = 0 it is the
+    plain composition.
+
+    Attributes
+    ----------
+    pure : PureBudget
+        The same noise by plain composition.
+    moves : Moves
+        How neighbours move the numbers that the noise is on.
+    """
+
+    pure: PureBudget
+    moves: Moves
+
+    def bracket(self, delta: float) -> Bracket:
+        """Certified bounds around the least ε at which all targets are met, δ in (0, 1)."""
+        step = self.pure.epsilon / self.pure.sensitivity
+        return self.moves.epsilon(step, delta) if step > 0 else Bracket(0.0, 0.0)
+
+    def epsilon_at_targets(self, delta: ArrayLike) -> Float:
+        """The upper end of `bracket`."""
+        found = [self._epsilon(value) for value in np.ravel(delta).tolist()]
+        return np.reshape(np.array(found, dtype=np.float64), np.shape(delta))
+
+    def variance_ratio_at_budget(self, epsilon: ArrayLike, delta: ArrayLike) -> Float:
+        """The variance of the least noise that is (ε, δ)-private."""
+        eps, deltas = np.broadcast_arrays(np.asarray(epsilon, dtype=np.float64), np.asarray(delta))
+        pairs = zip(eps.ravel().tolist(), deltas.ravel().tolist(), strict=True)
+        steps = np.array([self._step(*pair) for pair in pairs]).reshape(eps.shape)
+        return np.asarray(self.pure.factor * self.pure.noise.variance(steps))
+
+    def content(self) -> dict[str, Any]:
+        """Kind, the plain composition and the moves."""
+        return {
+            "kind": "privacy-loss",
+            "pure": self.pure.content(),
+            "moves": self.moves.content(),
+        }
+
+    def _epsilon(self, delta: float) -> float:
+        return self.bracket(delta).upper if delta > 0 else self.pure.epsilon
+
+    def _step(self, epsilon: float, delta: float) -> float:
+        if delta > 0:
+            return self.moves.step(epsilon, delta)
+        return epsilon / self.pure.sensitivity
 
 
 @dataclass(frozen=True)
@@ -147,9 +200,17 @@ def from_record(curve: Mapping[str, Any]) -> BudgetCurve:
     if kind == "gaussian":
         return GaussianBudget(float(curve["squared_privacy_cost"]))
     if kind == "pure":
-        return PureBudget(
-            noise.from_content(curve["noise"]), float(curve["sensitivity"]), float(curve["factor"])
-        )
+        return _pure(curve)
+    if kind == "privacy-loss":
+        return LossBudget(_pure(curve["pure"]), Moves.from_content(curve["moves"]))
     if kind == "none":
         return NoBudget(str(curve["reason"]))
-    raise ValueError(f"budget curve of kind {kind!r}; expected gaussian, pure or none")
+    raise ValueError(
+        f"budget curve of kind {kind!r}; expected gaussian, pure, privacy-loss or none"
+    )
+
+
+def _pure(curve: Mapping[str, Any]) -> PureBudget:
+    return PureBudget(
+        noise.from_content(curve["noise"]), float(curve["sensitivity"]), float(curve["factor"])
+    )

@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from solvers.budget import GaussianBudget
+from solvers.neighbours import ADD_REMOVE, Neighbours
 from workloads.operators import Array, Explicit, Indices, Matrix, QueryOperator, Scaled
 from workloads.operators.blas import product
 
@@ -123,11 +124,15 @@ class Factorisation:
         B, shape (k, d).
     coordinates : InBasis
         The same noise on the queries of the mechanism's own basis.
+    neighbours : Neighbours
+        Which databases the privacy cost is about. Under replace-one L B may lack what is
+        constant over the cells that a record moves between: that part of W x is public.
     """
 
     decoder: Decoder
     strategy: QueryOperator
     coordinates: InBasis
+    neighbours: Neighbours = ADD_REMOVE
 
     gaussian = True
 
@@ -148,8 +153,13 @@ class Factorisation:
 
     @cached_property
     def privacy_profile(self) -> Array:
-        """The squared column norms of B, shape (d,)."""
-        return self.strategy.squared_column_norms()
+        """The squared column norms of B, shape (d,).
+
+        Under replace-one the largest squared distance to the column of a neighbouring cell.
+        """
+        if self.neighbours.add_remove:
+            return self.strategy.squared_column_norms()
+        return self.neighbours.partners(dense(self.right))[0]
 
     @property
     def squared_privacy_cost(self) -> float:
@@ -163,8 +173,8 @@ class Factorisation:
 
     @property
     def fisher_information(self) -> float:
-        """Trace of the Fisher information BᵀB about x, whose diagonal is the profile."""
-        return float(self.privacy_profile.sum())
+        """Trace of the Fisher information BᵀB about x, whatever the neighbours."""
+        return float(self.strategy.squared_column_norms().sum())
 
     @property
     def curve(self) -> GaussianBudget:

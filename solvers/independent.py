@@ -11,8 +11,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from solvers.budget import BudgetCurve, PureBudget
+from solvers.budget import BudgetCurve, LossBudget, PureBudget
 from solvers.noise import Noise
+from solvers.privacy_loss import Moves
 from solvers.problem import Problem
 from workloads.operators import Array, Explicit, Matrix
 
@@ -90,7 +91,7 @@ class IndependentNoise:
 
     @property
     def epsilon(self) -> float:
-        """Least ε at which all targets are met; infinite where there is none."""
+        """Least ε at which all targets are met with δ = 0; infinite where there is none."""
         return float(self.curve.epsilon_at_targets(0.0))
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
@@ -99,8 +100,9 @@ class IndependentNoise:
         return np.asarray((self.decoder @ numbers.T).T)
 
     def record(self) -> dict[str, Any]:
-        """The total variance, and the content of the budget ``curve``."""
-        return {"total_variance": self.total_variance, "curve": self.curve.content()}
+        """The total variance, ε by plain composition, and the content of the budget ``curve``."""
+        pure = {"pure_epsilon": self.epsilon} if np.isfinite(self.epsilon) else {}
+        return {"total_variance": self.total_variance, **pure, "curve": self.curve.content()}
 
     def arrays(self) -> dict[str, Array]:
         """The variances."""
@@ -108,7 +110,7 @@ class IndependentNoise:
 
 
 def calibrated(
-    problem: Problem, noise: Noise, sensitivity: float, decoder: Matrix
+    problem: Problem, noise: Noise, sensitivity: float, decoder: Matrix, moves: Moves | None
 ) -> IndependentNoise:
     """Independent ε-private noise through L, at the least ε that meets all targets.
 
@@ -122,11 +124,14 @@ def calibrated(
         Into how many steps' ε the budget is divided.
     decoder : numpy.ndarray or scipy.sparse.csr_array, shape (m, k)
         L.
+    moves : Moves or None
+        How neighbours move the numbers that the noise is on; None leaves the plain composition.
 
     Returns
     -------
     IndependentNoise
     """
     squares = Explicit(decoder).squared_row_norms()
-    curve = PureBudget(noise, sensitivity, factor=float(np.max(squares / problem.targets)))
-    return IndependentNoise(decoder, AtEpsilon(noise, curve.epsilon / sensitivity), curve)
+    pure = PureBudget(noise, sensitivity, factor=float(np.max(squares / problem.targets)))
+    curve = pure if moves is None else LossBudget(pure, moves)
+    return IndependentNoise(decoder, AtEpsilon(noise, pure.epsilon / sensitivity), curve)

@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from solvers.factors import Factors, factorise, structured
+from solvers.neighbours import ADD_REMOVE, Neighbours
 from workloads import TargetsError, Workload, from_matrix
 from workloads.arrays import masked_count
 from workloads.operators import Array, Explicit, Marginals, Matrix, QueryOperator, Scaled
@@ -27,10 +28,13 @@ class Problem:
     targets : numpy.ndarray, shape (m,)
         The variance bound c_j > 0 of each query; of each group where the workload is too
         large to be listed.
+    neighbours : Neighbours
+        Which databases the mechanism must not tell apart.
     """
 
     workload: Workload
     targets: Array
+    neighbours: Neighbours = ADD_REMOVE
 
     @property
     def title(self) -> str:
@@ -74,7 +78,9 @@ class Problem:
 
 
 def as_problem(
-    workload: Workload | ArrayLike | sp.sparray | sp.spmatrix, targets: ArrayLike | None = None
+    workload: Workload | ArrayLike | sp.sparray | sp.spmatrix,
+    targets: ArrayLike | None = None,
+    neighbours: Neighbours = ADD_REMOVE,
 ) -> Problem:
     """Check a workload and its targets and join them.
 
@@ -84,6 +90,8 @@ def as_problem(
         The queries.
     targets : array_like, shape (m,) or scalar, optional
         The variance bounds; one number is taken for every query, 1 if not given.
+    neighbours : Neighbours
+        Which databases the mechanism must not tell apart.
 
     Returns
     -------
@@ -96,9 +104,13 @@ def as_problem(
     TargetsError
         If the targets are not m positive finite numbers, or further from the queries' squared
         norms than a factor of 1e60.
+    OptionError
+        If the relation does not fit the domain.
     """
     known = workload if isinstance(workload, Workload) else from_matrix(workload)
-    problem = Problem(known, check_targets(known, 1.0 if targets is None else targets))
+    neighbours.check(known.d)
+    checked = check_targets(known, 1.0 if targets is None else targets)
+    problem = Problem(known, checked, neighbours)
     _check_scale(problem)
     return problem
 

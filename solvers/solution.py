@@ -75,6 +75,13 @@ class Solution:
     trace: Trace | None = None
 
     @property
+    def neighbours(self) -> str:
+        """Which databases the privacy is about, in words."""
+        if isinstance(self.problem, GraphProblem):
+            return "adjacent answers of the query graph"
+        return self.problem.neighbours.title
+
+    @property
     def squared_privacy_cost(self) -> float:
         """Δ² when all targets are met; NaN where the noise has no privacy cost."""
         return self.noise.squared_privacy_cost
@@ -142,7 +149,8 @@ class Solution:
     def privacy_profile(self) -> Array:
         """The squared personal privacy cost of every cell, shape (d,).
 
-        Of more than 10^7 cells one entry stands for all.
+        Under replace-one that of its farthest neighbour. Of more than 10^7 cells one entry
+        stands for all.
 
         Raises
         ------
@@ -245,6 +253,11 @@ class Solution:
         NotApplicableError
             If the noise is not Gaussian, or too large to be written out.
         """
+        if isinstance(self.problem, Problem) and not self.problem.neighbours.add_remove:
+            raise NotApplicableError(
+                f"{self.mechanism}: queries for free are known for add-remove neighbours; here: "
+                f"{self.neighbours}"
+            )
         asked = candidates if isinstance(candidates, Workload) else from_matrix(candidates)
         profile, strategy = self.privacy_profile, strategy_of(self.noise)
         d = strategy.shape[1]
@@ -311,7 +324,7 @@ class Solution:
         return found
 
     def __repr__(self) -> str:
-        """The numbers that matter, on at most ten lines."""
+        """The numbers that matter, on at most eleven lines."""
         ended = "converged" if self.converged else "not converged"
         state = "timed out" if self.timed_out else ended
         record = self.record() | ({} if self.known_lower_bound is None else {"gap": self.gap})
@@ -319,6 +332,7 @@ class Solution:
         return "\n".join(
             [
                 f"{self.mechanism} on {self.problem.title}",
+                f"  neighbours: {self.neighbours}",
                 *(f"  {name:<21}{value:.9g}" for name, value in numbers if not np.isnan(value)),
                 f"  {state} after {self.iterations} iterations, {self.runtime:.3g} s",
                 f"  noise: {type(self.noise).__name__}; notes: {', '.join(self.notes) or 'none'}",

@@ -8,12 +8,14 @@ graph it is clamped to the answers (`solvers.graph.geometric`).
 import numpy as np
 import scipy.sparse as sp
 
+from solvers.differences import Differences
 from solvers.errors import NotApplicableError
 from solvers.graph import geometric as graph
 from solvers.mechanism import Mechanism
 from solvers.noise import Geometric
 from solvers.perturbation import QUERIES, perturbed
 from solvers.problem import Problem
+from solvers.reductions.differences import OnDifferences
 from solvers.solution import Solution
 
 
@@ -48,11 +50,17 @@ def solve(problem: Problem, *, on: str = QUERIES) -> Solution:
     return Solution("geometric", problem, perturbed("geometric", problem, Geometric(), on))
 
 
+def on_differences(smaller: Differences, *, on: str) -> Solution:
+    """The same; the sensitivity is that of replace-one neighbours."""
+    return solve(smaller.problem, on=on)
+
+
 MECHANISMS = (
     Mechanism(
         "geometric",
         "two-sided geometric noise on every query or on every cell of x; pure ε",
         solve,
+        forms=(OnDifferences(on_differences),),
         source="Ghosh et al., STOC 2009; ElSalamouny et al., section 6",
         solve_graph=graph.solve,
     ),

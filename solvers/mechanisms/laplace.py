@@ -4,11 +4,13 @@ Dwork, McSherry, Nissim and Smith (TCC 2006); Proposition 3 of Farokhi and Sandb
 is printed upside down (docs/fisher.md).
 """
 
+from solvers.differences import Differences
 from solvers.information import laplace_entropy
 from solvers.mechanism import Mechanism
 from solvers.noise import Laplace
 from solvers.perturbation import DATA, QUERIES, perturbed
 from solvers.problem import Problem
+from solvers.reductions.differences import OnDifferences
 from solvers.solution import Solution
 
 
@@ -46,11 +48,17 @@ def solve(problem: Problem, *, on: str = QUERIES) -> Solution:
     return Solution("laplace", problem, noise, measures=measures)
 
 
+def on_differences(smaller: Differences, *, on: str) -> Solution:
+    """The same; the sensitivity is that of replace-one neighbours."""
+    return solve(smaller.problem, on=on)
+
+
 MECHANISMS = (
     Mechanism(
         "laplace",
         "independent Laplace noise on every query or on every cell of x; pure ε",
         solve,
+        forms=(OnDifferences(on_differences),),
         source="Dwork et al., TCC 2006; Farokhi and Sandberg, Proposition 3",
     ),
 )

@@ -8,8 +8,9 @@ import numpy as np
 
 from solvers import dual
 from solvers.checked import from_noise, inner_factorisation
+from solvers.differences import Differences
 from solvers.dual import DualResult
-from solvers.errors import OptionError, SolveFailedError
+from solvers.errors import NotApplicableError, OptionError, SolveFailedError
 from solvers.factorisation import Factorisation, with_cells_scaled
 from solvers.marginals.optimum import minimise
 from solvers.marginals.solutions import certified, hybrid
@@ -17,6 +18,7 @@ from solvers.marginals.structure import Structure
 from solvers.mechanism import Mechanism, Work
 from solvers.optimiser.newton_system import heaviest_count
 from solvers.problem import Problem
+from solvers.reductions.differences import OnDifferences
 from solvers.reductions.kronecker import Multiplicative
 from solvers.reductions.marginals import OnMarginals
 from solvers.refined import inner_level, refine
@@ -228,6 +230,51 @@ def on_marginals(
     return certified("optimal", structure, collapsed, found, total_error_weight, notes)
 
 
+def on_differences(
+    smaller: Differences,
+    *,
+    tol: float,
+    max_iterations: int,
+    time_limit: float | None,
+    start: dual.Weights | None,
+    refined: bool,
+    total_error_weight: float,
+    profile_bounds: Sequence[float] | None,
+) -> Solution:
+    """The optimum over all pairs of replace-one neighbours; ``start`` is not used.
+
+    Raises
+    ------
+    NotApplicableError
+        If an objective other than Δ² is asked for.
+    SolveFailedError
+        If the factors do not give the workload.
+    """
+    for option, asked in (
+        ("refined", refined),
+        ("total_error_weight", total_error_weight > 0),
+        ("profile_bounds", profile_bounds is not None),
+    ):
+        if asked:
+            raise NotApplicableError(
+                f"optimal: option {option!r} under {smaller.problem.neighbours.title}; it is known "
+                "for add-remove neighbours: leave one of the two out"
+            )
+    found = smaller.optimum(tol, max_iterations, time_limit)
+    noise = smaller.noise("optimal", found)
+    reached = noise.squared_privacy_cost <= found.lower * (1 + tol)
+    return Solution(
+        "optimal",
+        smaller.problem,
+        noise,
+        known_lower_bound=found.lower,
+        iterations=found.iterations,
+        converged=found.converged and reached,
+        timed_out=found.timed_out,
+        notes={"pairs": found.pairs, "rounds": found.rounds, "public_queries": smaller.public},
+    )
+
+
 def work(m: int, d: int, *, form_work: int | None = None) -> Work:
     """About nine Newton steps of a spectrum, a preconditioner and a product each.
 
@@ -255,6 +302,7 @@ MECHANISMS = (
         forms=(
             OnMarginals(on_marginals, indifferent=frozenset({"start"}), flops_per_pair=8e3),
             Multiplicative(),
+            OnDifferences(on_differences),
         ),
     ),
 )

@@ -3,18 +3,24 @@
 On a query matrix it applies where the answers of each query form a line: entries 0 and one
 other value a, so that n records give answers 0, a, ..., n a and one record moves an answer
 by one step. On a line the tight-constraints mechanism is the truncated geometric one
-(section 5.1). The queries are composed: one record of cell j moves every query that has it.
+(section 5.1). The queries are composed: one record of cell j moves every query that has it,
+each by one step, and of one step clamped geometric noise loses what unclamped noise does: the
+loss is ε or -ε of a step, by the side of the output.
 """
 
 import numpy as np
 import scipy.sparse as sp
 
+from solvers.differences import Differences
 from solvers.errors import NotApplicableError, OptionError
 from solvers.graph import tight_constraints as graph
 from solvers.independent import calibrated
 from solvers.mechanism import Mechanism
+from solvers.moves import one_column
 from solvers.noise import TruncatedGeometric
+from solvers.privacy_loss import GEOMETRIC
 from solvers.problem import Problem
+from solvers.reductions.differences import OnDifferences
 from solvers.solution import Solution
 from workloads.operators import Array, Matrix
 
@@ -63,9 +69,11 @@ def solve(
         )
     matrix = problem.workload.matrix
     steps = _steps(problem, matrix)
-    queries = _queries_per_record(matrix) if composition == "sensitivity" else problem.workload.m
+    queries = _queries_per_record(problem) if composition == "sensitivity" else problem.workload.m
     decoder = sp.csr_array(sp.diags_array(steps))
-    noise = calibrated(problem, TruncatedGeometric(n, measure), float(queries), decoder)
+    truncated = TruncatedGeometric(n, measure)
+    moved = one_column(GEOMETRIC, queries)
+    noise = calibrated(problem, truncated, float(queries), decoder, moved)
     return Solution("tight-constraints", problem, noise, notes={"queries_composed": queries})
 
 
@@ -88,9 +96,17 @@ def _steps(problem: Problem, matrix: Matrix) -> Array:
     return steps
 
 
-def _queries_per_record(matrix: Matrix) -> int:
-    """The largest number of queries that one cell is in."""
-    return int(np.bincount(sp.coo_array(matrix).nonzero()[1]).max())
+def _queries_per_record(problem: Problem) -> int:
+    """The largest number of queries that one record is in, or that one moves by moving."""
+    if problem.neighbours.add_remove:
+        return int(np.bincount(sp.coo_array(problem.workload.matrix).nonzero()[1]).max())
+    moved = problem.neighbours.differences(problem.workload.dense)
+    return max(int(np.count_nonzero(part, axis=0).max()) for part in moved)
+
+
+def on_differences(smaller: Differences, *, n: int, composition: str, measure: str) -> Solution:
+    """The same; a record that moves changes the queries that one of its cells is in alone."""
+    return solve(smaller.problem, n=n, composition=composition, measure=measure)
 
 
 MECHANISMS = (
@@ -98,6 +114,7 @@ MECHANISMS = (
         "tight-constraints",
         "noise with every privacy constraint tight; counts by truncated geometric noise",
         solve,
+        forms=(OnDifferences(on_differences),),
         source="ElSalamouny et al., section 5",
         solve_graph=graph.solve,
     ),

@@ -108,13 +108,17 @@ def assemble(positions: Positions, ledger: Ledger, terms: Terms) -> xr.Dataset:
                 positions, ledger, cost, terms.epsilon, terms.delta
             )
             curve = derivation.delta_at_targets(cost, terms.epsilon)
-            data["delta_at_targets"] = ((*dims, "epsilon"), positions.scattered(curve, np.nan))
             error = derivation.average_squared_error_at_budget(positions, ledger, ratio)
-            for name, column in (
-                ("variance_ratio_at_budget", ratio),
-                ("average_squared_error_at_budget", error),
-            ):
-                data[name] = ((*dims, "epsilon", "delta"), positions.scattered(column, np.nan))
+            pure = derivation.variance_ratio_at_pure_budget(positions, ledger, terms.epsilon)
+            by_budget: list[tuple[str, tuple[str, ...], Column | None]] = [
+                ("delta_at_targets", ("epsilon",), curve),
+                ("variance_ratio_at_budget", ("epsilon", "delta"), ratio),
+                ("average_squared_error_at_budget", ("epsilon", "delta"), error),
+                ("variance_ratio_at_pure_budget", ("epsilon",), pure),
+            ]
+            for name, over, column in by_budget:
+                if column is not None:
+                    data[name] = ((*dims, *over), positions.scattered(column, np.nan))
     for name, column, fill in _facts(positions, ledger):
         data[name] = (dims, positions.scattered(column, fill))
     made = xr.Dataset(data, coords, attrs={**(terms.attributes or {}), **provenance.describe()})

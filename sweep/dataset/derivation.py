@@ -131,6 +131,20 @@ def average_squared_error_at_budget(positions: Positions, ledger: Ledger, ratio:
     return np.asarray(mean[:, None, None] * ratio)
 
 
+def variance_ratio_at_pure_budget(
+    positions: Positions, ledger: Ledger, epsilon: Sequence[float]
+) -> Float | None:
+    """Largest variance ratio at (ε, 0), shape (number of cells, epsilons).
+
+    NaN where the noise is Gaussian; None where all is.
+    """
+    curves = _curves(positions, ledger)
+    found = np.full((len(positions.ids), len(epsilon)), np.nan)
+    for numbers, curve in curves:
+        found[numbers] = curve.variance_ratio_at_budget(np.asarray(epsilon, np.float64), 0.0)
+    return found if curves else None
+
+
 def reported(name: str, records: Sequence[CellRecord | None]) -> Float:
     """One number of every record, NaN where it has none."""
     return np.array(

@@ -31,6 +31,14 @@ MEANINGS: Mapping[str, tuple[str, str]] = {
         "1",
     ),
     "queries": ("number of queries", "1"),
+    "pure_epsilon": (
+        "least epsilon at which all targets are met with a delta of zero, by plain composition",
+        "1",
+    ),
+    "variance_ratio_at_pure_budget": (
+        "largest ratio of variance to target at a budget of epsilon and a delta of zero",
+        "1",
+    ),
     "total_variance": (
         "sum of the query variances at the privacy cost of the reference mechanism",
         "1",

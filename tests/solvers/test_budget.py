@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from solvers import privacy
-from solvers.budget import GaussianBudget, NoBudget, PureBudget, from_record
+from solvers.budget import GaussianBudget, LossBudget, NoBudget, PureBudget, from_record
+from solvers.moves import one_column
 from solvers.noise import Geometric, Laplace, TruncatedGeometric
 
 DELTAS = np.array([1e-12, 1e-9, 1e-5])
@@ -19,6 +20,7 @@ CURVES = (
     PureBudget(Laplace(), 1.0, 64.0),
     PureBudget(TruncatedGeometric(20), 3.0, 1.5),
     PureBudget(TruncatedGeometric(20, "expected-squared-error"), 3.0, 1.5),
+    LossBudget(PureBudget(Laplace(), 4.0, 2.0), one_column("laplace", 4)),
     NoBudget("bounded"),
 )
 
@@ -47,7 +49,7 @@ def test_a_gaussian_that_meets_the_budget_exactly_has_ratio_one(cost, epsilon, d
     assert (ratio <= 1) == (delta_of_cost <= delta) or ratio == pytest.approx(1.0, rel=1e-9)
 
 
-def test_pure_mechanisms_do_not_profit_from_delta():
+def test_plain_composition_does_not_profit_from_delta():
     curve = PureBudget(Laplace(), 4.0, 1.0)
     grid = curve.variance_ratio_at_budget(EPSILONS[:, None], DELTAS)
     np.testing.assert_allclose(grid, np.broadcast_to(32 / EPSILONS[:, None] ** 2, grid.shape))

@@ -1,0 +1,222 @@
+"""Problem 1 under replace-one: the least privacy cost over all pairs of neighbouring cells.
+
+The columns of W give way to their differences w_i - w_j, so that Problem 1 of W D is solved, D
+with one column e_i - e_j for each pair. Few pairs bind: the dual is solved on a working set of
+them, and those that the answer violates most are added. Weights on some pairs are weights on
+all, so every round's lower bound holds for all pairs; the upper bound is read over all pairs.
+
+What is constant over the cells that a record moves between has difference zero: its answer is
+public (with all pairs: a multiple of the number of records). It is taken off W first, and
+costs nothing.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.linalg as sla
+
+from solvers import dual, verified
+from solvers.dual import DualResult, Weights
+from solvers.errors import NotApplicableError
+from solvers.factorisation import Factorisation
+from solvers.factors import Factors, factorise
+from solvers.neighbours import Pairs
+from solvers.problem import Problem
+from solvers.stopping import Deadline
+from workloads import from_matrix
+from workloads.operators import Array, Explicit
+
+_ALL_AT_ONCE = 9000
+_MOST_ROUNDS = 40
+_FIRST_TOL = 1e-2
+_LEAST_WEIGHT = 1e-8
+_NEW_SHARE = 0.05
+
+
+@dataclass(frozen=True, eq=False)
+class DifferencesOptimum:
+    """A certified solution over all pairs.
+
+    Attributes
+    ----------
+    root : numpy.ndarray, shape (k, k)
+        ``root @ root.T`` is the covariance of the noise on the basis, up to scale.
+    lower, upper : float
+        Certified bounds on Δ².
+    pairs : int
+        Size of the last working set.
+    rounds, iterations : int
+        Working sets, and Newton steps over all of them.
+    converged, timed_out : bool
+        Whether the gap reached ``tol``; whether time ran out before.
+    """
+
+    root: Array
+    lower: float
+    upper: float
+    pairs: int
+    rounds: int
+    iterations: int
+    converged: bool
+    timed_out: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Differences:
+    """A problem under replace-one, what is public taken off.
+
+    Attributes
+    ----------
+    problem : Problem
+        The problem as asked.
+    centred : Problem
+        W less its column of one cell of each component of neighbours, under add-remove.
+    """
+
+    problem: Problem
+    centred: Problem
+
+    @property
+    def public(self) -> int:
+        """How many queries have a public answer."""
+        return int(np.sum(~self.centred.workload.dense.any(axis=1)))
+
+    def optimum(
+        self, tol: float, max_iterations: int, time_limit: float | None
+    ) -> DifferencesOptimum:
+        """The least Δ² over all pairs, with its certificate."""
+        deadline = Deadline.after(time_limit)
+        factors = self._factors()
+        basis, rows = factors.basis, factors.left
+        assert basis is not None
+        neighbours, d = self.problem.neighbours, basis.shape[1]
+        small = neighbours.count(d) <= _ALL_AT_ONCE
+        pairs = neighbours.all_pairs(d) if small else self._first_pairs(basis)
+        kept = pairs[: d - 1 if small else len(pairs)]
+        lower, upper, best = 0.0, np.inf, np.eye(len(basis))
+        start: Weights | None = None
+        rounds = iterations = 0
+        while True:
+            gap = upper / lower - 1 if lower > 0 else np.inf
+            inner = tol / 4 if small else max(tol / 4, min(_FIRST_TOL, gap / 10))
+            moved = basis[:, pairs[:, 0]] - basis[:, pairs[:, 1]]
+            result = dual.optimum(
+                Factors(factors.operator, moved),
+                tol=inner,
+                start=start,
+                max_iterations=max_iterations,
+                time_limit=deadline.remaining,
+            )
+            rounds, iterations = rounds + 1, iterations + result.iterations
+            lower = max(lower, result.lower)
+            root = _root(moved, result)
+            distance, partner = neighbours.partners(sla.solve(root, basis))
+            scale = float(np.square(rows @ root).sum(axis=1).max())
+            cost = scale * float(distance.max())
+            if cost < upper:
+                upper, best = cost, root
+            converged = upper <= lower * (1 + tol)
+            violated = np.flatnonzero(distance * scale > lower * (1 + tol / 2))
+            found = _with(pairs, np.column_stack([violated, partner[violated]]))
+            stuck = len(found) == len(pairs) and inner <= tol / 4
+            if converged or stuck or deadline.passed or rounds >= _MOST_ROUNDS:
+                break
+            if max_iterations <= 3:
+                break
+            pairs, start = _next(pairs, found, kept, result)
+        return DifferencesOptimum(
+            best,
+            lower,
+            upper,
+            len(pairs),
+            rounds,
+            iterations,
+            converged,
+            timed_out=deadline.passed and not converged,
+        )
+
+    def noise(self, mechanism: str, found: DifferencesOptimum) -> Factorisation:
+        """The mechanism of an optimum, checked: ``L (B x + z)`` and the public part.
+
+        Raises
+        ------
+        SolveFailedError
+            If its factors do not give the workload.
+        """
+        factors = self._factors()
+        basis = factors.basis
+        assert basis is not None
+        targets = self.centred.targets
+        queries = np.zeros((len(targets), len(basis)))
+        asked = self.centred.workload.dense.any(axis=1)
+        queries[asked] = np.sqrt(targets[asked])[:, None] * factors.left
+        made = verified.from_root(mechanism, self.centred, basis, Explicit(queries), found.root)
+        return replace(made, neighbours=self.problem.neighbours)
+
+    def _factors(self) -> Factors:
+        matrix, targets = self.centred.workload.dense, self.centred.targets
+        asked = matrix.any(axis=1)
+        return factorise(matrix[asked] / np.sqrt(targets[asked])[:, None])
+
+    def _first_pairs(self, basis: Array) -> Pairs:
+        """A chain through the cells of each component, and every cell with its farthest partner."""
+        neighbours, d = self.problem.neighbours, basis.shape[1]
+        if neighbours.pairs is not None:
+            return neighbours.all_pairs(d)
+        chains = [
+            np.column_stack([np.arange(b.start, b.stop - 1), np.arange(b.start + 1, b.stop)])
+            for b in neighbours.blocks(d)
+        ]
+        gram = basis @ basis.T
+        whitened = sla.solve_triangular(sla.cholesky(gram, lower=True), basis, lower=True)
+        _, partner = neighbours.partners(whitened)
+        return _with(np.concatenate(chains), np.column_stack([np.arange(d), partner]))
+
+
+def differences(problem: Problem) -> Differences:
+    """The problem in differences.
+
+    Raises
+    ------
+    NotApplicableError
+        If all answers are public.
+    """
+    neighbours, matrix = problem.neighbours, problem.workload.dense
+    neighbours.check(problem.workload.d)
+    labels = neighbours.components(problem.workload.d)
+    _, first = np.unique(labels, return_index=True)
+    centred = matrix - matrix[:, first][:, labels]
+    if not centred.any():
+        raise NotApplicableError(
+            f"all queries of workload {problem.workload.name!r} are constant over the cells that a "
+            f"record moves between ({neighbours.title}): their answers are public and need no noise"
+        )
+    return Differences(problem, Problem(from_matrix(centred, "differences"), problem.targets))
+
+
+def _root(moved: Array, result: DualResult) -> Array:
+    """A square root of the inner solution's covariance on the basis."""
+    spectrum, p = result.best.spectrum, result.best.p
+    inverse = np.sqrt(p)[:, None] * spectrum.columns / np.sqrt(spectrum.singular)
+    return np.asarray(moved @ inverse)
+
+
+def _with(pairs: Pairs, more: Pairs) -> Pairs:
+    """The pairs, and those of the others that are not among them, behind them."""
+    ordered = np.sort(more, axis=1)
+    ordered = ordered[ordered[:, 0] < ordered[:, 1]]
+    known = set(map(tuple, pairs.tolist()))
+    fresh = [pair for pair in dict.fromkeys(map(tuple, ordered.tolist())) if pair not in known]
+    return np.concatenate([pairs, np.array(fresh, dtype=np.intp).reshape(-1, 2)])
+
+
+def _next(
+    pairs: Pairs, found: Pairs, kept: Pairs, result: DualResult
+) -> tuple[Pairs, Weights | None]:
+    """The next working set, without pairs of no weight, and the weights to begin with."""
+    p = result.best.p / result.best.p.sum()
+    needed = p > _LEAST_WEIGHT / len(pairs)
+    needed[: len(kept)] = True
+    old, new = pairs[needed], found[len(pairs) :]
+    weights = np.concatenate([p[needed], np.full(len(new), _NEW_SHARE / max(len(new), 1))])
+    return np.concatenate([old, new]), Weights(weights, result.best.q)

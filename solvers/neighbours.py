@@ -1,0 +1,234 @@
+"""Which databases are neighbours: what a mechanism must not tell apart.
+
+- ``add-remove``: one record more or less, so that x changes by 1 in one cell. The papers' relation.
+- ``replace-one``: one record has another value, so that x changes by e_i - e_j. The number of
+  records is public then. A record may move between all cells, within blocks of consecutive
+  cells (an agency that publishes counts by state keeps every record in its state), or between
+  the two cells of listed pairs.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
+
+from solvers.errors import OptionError
+from workloads.operators import Array
+
+Pairs = NDArray[np.intp]
+"""Two cells in every row, shape (number of pairs, 2)."""
+
+_EXPECTED = (
+    "expected 'add-remove', 'replace-one', {within: SIZES} (blocks of consecutive cells that "
+    "records stay in: one size for all, or a list) or {pairs: [[i, j], ...]} (cells counted from 0)"
+)
+_CHUNK_ENTRIES = 2**22
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """A relation between databases.
+
+    Attributes
+    ----------
+    relation : {"add-remove", "replace-one"}
+        What happens to one record.
+    within : tuple of int, optional
+        Sizes of blocks of consecutive cells that no record leaves; a single one is that of all.
+    pairs : tuple of tuple of int, optional
+        The pairs of cells between which a record may move; by default any two of a block.
+    """
+
+    relation: str
+    within: tuple[int, ...] | None = None
+    pairs: tuple[tuple[int, int], ...] | None = None
+
+    @property
+    def add_remove(self) -> bool:
+        """Whether one record is added or removed."""
+        return self.relation == "add-remove"
+
+    @property
+    def title(self) -> str:
+        """The relation in words, for coordinates and headers."""
+        if self.within is not None:
+            one_size = len(set(self.within)) == 1
+            sizes = str(self.within[0]) if one_size else ", ".join(map(str, self.within))
+            return f"{self.relation} within blocks of {sizes}"
+        if self.pairs is not None:
+            return f"{self.relation} between {len(self.pairs)} pairs of cells"
+        return self.relation
+
+    def content(self) -> Any:
+        """What `as_neighbours` makes it from, JSON-like."""
+        if self.within is not None:
+            return {"within": list(self.within)}
+        if self.pairs is not None:
+            return {"pairs": [list(pair) for pair in self.pairs]}
+        return self.relation
+
+    def check(self, d: int) -> None:
+        """Refuse a domain that the relation does not fit.
+
+        Raises
+        ------
+        OptionError
+            If it speaks of cells that there are not, or leaves some out.
+        """
+        if self.within is not None:
+            size, many = self.within[0], len(self.within) > 1
+            if sum(self.within) != d if many else d % size:
+                said = f"of {d} cells" if many else f"that divide {d}"
+                raise OptionError(
+                    f"neighbours: within {list(self.within)} on {d} cells; expected sizes {said}"
+                )
+        for pair in self.pairs or ():
+            if max(pair) >= d:
+                raise OptionError(
+                    f"neighbours: pair {list(pair)} on {d} cells; expected cells from 0 to {d - 1}"
+                )
+
+    def blocks(self, d: int) -> list[slice]:
+        """The blocks of cells any two of which are neighbours."""
+        sizes = self.within or (d,)
+        if len(sizes) == 1:
+            sizes = sizes * (d // sizes[0])
+        ends = np.cumsum(sizes)
+        return [slice(int(e - s), int(e)) for s, e in zip(sizes, ends, strict=True)]
+
+    def count(self, d: int) -> int:
+        """Number of pairs."""
+        if self.pairs is not None:
+            return len(self.pairs)
+        return sum((b.stop - b.start) * (b.stop - b.start - 1) // 2 for b in self.blocks(d))
+
+    def all_pairs(self, d: int) -> Pairs:
+        """Every pair once."""
+        if self.pairs is not None:
+            return np.array(self.pairs, dtype=np.intp)
+        found = [
+            block.start + np.column_stack(np.triu_indices(block.stop - block.start, 1))
+            for block in self.blocks(d)
+        ]
+        return np.asarray(np.concatenate(found), dtype=np.intp)
+
+    def components(self, d: int) -> NDArray[np.intp]:
+        """A label of every cell, equal where a chain of moves leads from one to the other."""
+        if self.pairs is None:
+            sizes = [block.stop - block.start for block in self.blocks(d)]
+            return np.repeat(np.arange(len(sizes)), sizes)
+        first, second = self.all_pairs(d).T
+        graph = sp.coo_array((np.ones(len(first)), (first, second)), shape=(d, d))
+        return np.asarray(connected_components(graph, directed=False)[1], dtype=np.intp)
+
+    def partners(self, strategy: Array) -> tuple[Array, NDArray[np.intp]]:
+        """Every cell's farthest neighbour under a strategy.
+
+        Parameters
+        ----------
+        strategy : numpy.ndarray, shape (k, d)
+            B.
+
+        Returns
+        -------
+        tuple of numpy.ndarray
+            The squared distance ``‖b_i - b_j‖²``, and j, each of shape (d,).
+        """
+        d = strategy.shape[1]
+        distance, partner = np.zeros(d), np.arange(d)
+        if self.pairs is None:
+            for block in self.blocks(d):
+                distance[block], nearest = _farthest(strategy[:, block])
+                partner[block] = block.start + nearest
+            return distance, partner
+        for pairs in _chunks(self.all_pairs(d), len(strategy)):
+            apart = np.square(strategy[:, pairs[:, 0]] - strategy[:, pairs[:, 1]]).sum(axis=0)
+            for cells, others in (pairs.T, pairs.T[::-1]):
+                order = np.argsort(apart, kind="stable")
+                best = np.zeros(d)
+                best[cells[order]] = apart[order]
+                where = cells[order]
+                farther = apart[order] > distance[where]
+                partner[where[farther]] = others[order][farther]
+                distance = np.maximum(distance, best)
+        return distance, partner
+
+    def differences(self, matrix: Array) -> Iterator[Array]:
+        """The columns' differences w_i - w_j over all pairs, shape (m, some), in chunks."""
+        for pairs in _chunks(self.all_pairs(matrix.shape[1]), len(matrix)):
+            yield matrix[:, pairs[:, 0]] - matrix[:, pairs[:, 1]]
+
+
+ADD_REMOVE = Neighbours("add-remove")
+REPLACE_ONE = Neighbours("replace-one")
+
+
+def as_neighbours(written: object) -> Neighbours:
+    """The relation that somebody wrote.
+
+    Parameters
+    ----------
+    written : str, Mapping or Neighbours
+        ``"add-remove"``, ``"replace-one"``, ``{"within": 16}``, ``{"within": [8, 8, 16]}`` or
+        ``{"pairs": [[0, 1], [1, 2]]}``.
+
+    Returns
+    -------
+    Neighbours
+
+    Raises
+    ------
+    OptionError
+        If it is none of these.
+    """
+    if isinstance(written, Neighbours):
+        return written
+    for known in (ADD_REMOVE, REPLACE_ONE):
+        if written == known.relation:
+            return known
+    if isinstance(written, Mapping) and set(written) == {"within"}:
+        sizes = written["within"]
+        listed = list(sizes) if isinstance(sizes, Sequence | np.ndarray) else [sizes]
+        if listed and all(_is_count(size, 1) for size in listed):
+            return Neighbours("replace-one", within=tuple(int(size) for size in listed))
+    if isinstance(written, Mapping) and set(written) == {"pairs"}:
+        pairs = written["pairs"]
+        if isinstance(pairs, Sequence | np.ndarray) and len(pairs) and all(map(_is_pair, pairs)):
+            ordered = {(int(min(pair)), int(max(pair))) for pair in pairs}
+            return Neighbours("replace-one", pairs=tuple(sorted(ordered)))
+    raise OptionError(f"neighbours: {written!r}; {_EXPECTED}")
+
+
+def _is_count(value: object, least: int) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= least
+
+
+def _is_pair(pair: Any) -> bool:
+    listed = isinstance(pair, Sequence | np.ndarray) and len(pair) == 2
+    return listed and all(_is_count(cell, 0) for cell in pair) and pair[0] != pair[1]
+
+
+def _farthest(columns: Array) -> tuple[Array, NDArray[np.intp]]:
+    """For each column the largest squared distance to another, and which one that is."""
+    centred = columns - columns.mean(axis=1, keepdims=True)
+    norms = np.square(centred).sum(axis=0)
+    n = len(norms)
+    distance, partner = np.zeros(n), np.zeros(n, dtype=np.intp)
+    width = max(_CHUNK_ENTRIES // n, 1)
+    for start in range(0, n, width):
+        here = slice(start, start + width)
+        apart = norms[here, None] + norms - 2 * centred[:, here].T @ centred
+        partner[here] = apart.argmax(axis=1)
+        rest = centred[:, here] - centred[:, partner[here]]
+        distance[here] = np.square(rest).sum(axis=0)
+    return distance, partner
+
+
+def _chunks(pairs: Pairs, rows: int) -> Iterator[Pairs]:
+    width = max(_CHUNK_ENTRIES // max(rows, 1), 1)
+    return (pairs[start : start + width] for start in range(0, len(pairs), width))

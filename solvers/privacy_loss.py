@@ -1,0 +1,319 @@
+"""The (ε, δ) curve of independent noise on many queries, by its privacy loss distribution.
+
+Where the answers move by shifts s_1, ..., s_k the privacy loss is a sum of independent losses,
+one for each query, and δ(ε) = E max(0, 1 - exp(ε - loss)). On a grid the distribution of the sum
+is a product of Fourier transforms. Three things make it a certificate:
+
+- **A bracket.** Laplace noise has a continuous loss between two atoms. Two neighbouring grid
+  points share what lies between them, so that both databases keep their probabilities: such a
+  mechanism reveals more, and its δ is an upper bound. Outputs merged two grid steps at a time
+  reveal less, and their common loss is exactly that of the middle, a grid point: a lower bound.
+  Both err by the square of the grid step. Geometric noise lies on its grid exactly.
+- **Tilting.** What is convolved are the probabilities times exp(t loss), t near the saddle
+  point of δ: small δ come out with full relative accuracy (Chernoff; Gopi et al. 2021 bound
+  truncation instead).
+- **Rounding** of the transforms is bounded, and added to δ or taken off it.
+
+Noise of either kind is symmetric, so that adding and removing a record lose alike.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import fft
+from scipy.optimize import brentq
+from scipy.signal import lfilter
+
+Float = NDArray[np.float64]
+Column = tuple[tuple[int, int], ...]
+"""How a neighbour moves the answers: pairs of a shift in quanta and how many queries it moves."""
+
+GEOMETRIC, LAPLACE = "geometric", "laplace"
+
+_LARGEST_GRID = 2**17
+_COARSEST_GRID = 2**10
+_GOOD_BRACKET = 2e-4
+_ROUNDING = 8 * np.finfo(float).eps
+_TILTS = np.geomspace(1e-4, 1e4, 81)
+_LEAP = 0.05
+_FARTHEST_LEAP = 200.0
+_ROOT_ERROR = 1e-9
+_STEEPEST = 600.0
+_STEEPEST_ON_GRID = 10.0
+
+
+@dataclass(frozen=True)
+class Bracket:
+    """A number between certified bounds; only the upper one is a guarantee of privacy."""
+
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True)
+class Moves:
+    """By how much neighbours move the answers, the worst ones of all neighbours.
+
+    Attributes
+    ----------
+    noise : {"geometric", "laplace"}
+        The distribution of the noise on every query.
+    quantum : float
+        What the shifts are counted in: steps of the noise.
+    most : tuple of Column
+        Every neighbour moves the answers by no more than one of these.
+    least : tuple of Column
+        Each of these is no more than what some neighbours move.
+    """
+
+    noise: str
+    quantum: float
+    most: tuple[Column, ...]
+    least: tuple[Column, ...]
+
+    @property
+    def largest_sum(self) -> float:
+        """The largest sum of the shifts of a column, in steps of the noise."""
+        return self.quantum * max(_total(column) for column in self.most)
+
+    def epsilon(self, step: float, delta: float) -> Bracket:
+        """Least ε at this δ, of noise whose one step costs ``step`` at δ = 0.
+
+        Parameters
+        ----------
+        step : float
+            ε > 0 of one step.
+        delta : float
+            δ in (0, 1).
+
+        Returns
+        -------
+        Bracket
+        """
+        loss = self.quantum * step
+        found = _bracket(self, loss, delta, self._refinement(loss, delta))
+        return Bracket(found.lower, min(found.upper, self.largest_sum * step))
+
+    def step(self, epsilon: float, delta: float) -> float:
+        """The largest ε of one step with which the noise is (ε, δ)-private, by the upper bound.
+
+        Parameters
+        ----------
+        epsilon : float
+            ε > 0.
+        delta : float
+            δ in (0, 1).
+
+        Returns
+        -------
+        float
+        """
+        return _step(self, epsilon, delta)
+
+    def content(self) -> dict[str, Any]:
+        """What `from_content` restores them from, JSON-like."""
+        return {
+            "noise": self.noise,
+            "quantum": self.quantum,
+            "most": [[list(pair) for pair in column] for column in self.most],
+            "least": [[list(pair) for pair in column] for column in self.least],
+        }
+
+    @classmethod
+    def from_content(cls, content: Mapping[str, Any]) -> "Moves":
+        """The moves that made this content."""
+        most, least = (
+            tuple(tuple((int(s), int(n)) for s, n in column) for column in content[side])
+            for side in ("most", "least")
+        )
+        return cls(str(content["noise"]), float(content["quantum"]), most, least)
+
+    def _refinement(self, loss: float, delta: float) -> int:
+        return _refinement(self, float(f"{loss:.1g}"), delta)
+
+
+@lru_cache(maxsize=4096)
+def _step(moves: Moves, epsilon: float, delta: float) -> float:
+    """Where the upper bound crosses ε, from below."""
+    safe = float(np.log(epsilon / moves.largest_sum))
+    low = _chernoff_step(moves, epsilon, delta, safe)
+    refinement = moves._refinement(moves.quantum * float(np.exp(low)), delta)
+
+    def excess(log_step: float) -> float:
+        upper = _upper(moves, moves.quantum * float(np.exp(log_step)), delta, refinement)
+        return float(np.log(max(upper, 1e-300) / epsilon))
+
+    if low > safe and excess(low) > 0:
+        low = safe
+    high = low + _LEAP
+    while excess(high) <= 0:
+        low, high = high, high + 2 * (high - low)
+        if high > safe + _FARTHEST_LEAP:
+            return float(np.exp(low))
+    if excess(low) >= 0:
+        return float(np.exp(safe))
+    found = float(brentq(excess, low, high, xtol=_ROOT_ERROR / 4, rtol=1e-15))
+    return float(np.exp(max(found - _ROOT_ERROR, safe)))
+
+
+def _chernoff_step(moves: Moves, epsilon: float, delta: float, safe: float) -> float:
+    """Log of a step that the bound by exponential moments admits, at least the safe one."""
+
+    def excess(log_step: float) -> float:
+        loss = moves.quantum * float(np.exp(log_step))
+        return max(_chernoff(column, loss, delta)[1] for column in moves.most) - epsilon
+
+    low = high = safe
+    while excess(high) <= 0:
+        low, high = high, high + 0.5
+        if high > safe + _FARTHEST_LEAP:
+            break
+    return float(brentq(excess, low, high, xtol=1e-3)) - 1e-3 if low < high else safe
+
+
+@lru_cache(maxsize=4096)
+def _refinement(moves: Moves, loss: float, delta: float) -> int:
+    """Grid steps for each quantum: as many as the bracket needs, as long as the grid is small.
+
+    One where the shifts themselves are rounded to quanta.
+    """
+    if moves.noise == GEOMETRIC or moves.most != moves.least:
+        return 1
+    largest = max(_total(column) for column in moves.most)
+    refinement = 1
+    while 2 * largest * refinement < _LARGEST_GRID // 4:
+        found = _bracket(moves, loss, delta, refinement)
+        if found.upper - found.lower <= _GOOD_BRACKET * found.upper:
+            break
+        refinement *= 2
+    return refinement
+
+
+def _bracket(moves: Moves, loss: float, delta: float, refinement: int) -> Bracket:
+    upper = _upper(moves, loss, delta, refinement)
+    if moves.noise == GEOMETRIC:
+        lower = max(_epsilon(c, loss, delta, _geometric, 2 * loss, -1) for c in moves.least)
+        return Bracket(min(lower, upper), upper)
+    merged = _on_grid(_merged, refinement)
+    step = loss / refinement
+    lower = max(_epsilon(c, loss, delta, merged, step, -1) for c in moves.least)
+    return Bracket(min(lower, upper), upper)
+
+
+def _upper(moves: Moves, loss: float, delta: float, refinement: int) -> float:
+    if moves.noise == GEOMETRIC:
+        return max(_epsilon(c, loss, delta, _geometric, 2 * loss, 1) for c in moves.most)
+    spread = _on_grid(_spread, refinement)
+    return max(_epsilon(c, loss, delta, spread, loss / refinement, 1) for c in moves.most)
+
+
+LogLaw = Callable[[int, float], Float]
+"""Log probabilities of one query's loss, by its shift and the loss of a quantum, falling losses."""
+
+
+def _epsilon(
+    column: Column, loss: float, delta: float, law: LogLaw, step: float, side: int
+) -> float:
+    """Least ε at δ of one column; ``side`` 1 for an upper bound, -1 for a lower one."""
+    top = _total(column) * loss
+    tilt = min(_chernoff(column, loss, delta)[0], _STEEPEST_ON_GRID / step)
+    probabilities, log_mass, error = _convolved(column, loss, law, step, tilt)
+    falls = np.exp(-tilt * step), np.exp(-(1 + tilt) * step)
+    revealed, excused = (lfilter([1.0], [1.0, -fall], probabilities) for fall in falls)
+    losses = top - step * np.arange(probabilities.size)
+    bound = revealed - excused + side * error
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log_delta = log_mass - tilt * losses + np.log(np.maximum(bound, 0.0))
+    reached = np.flatnonzero(log_delta >= np.log(delta))
+    if not reached.size:
+        return 0.0
+    at = int(reached[0]) - 1
+    if at < 0:
+        return top if side > 0 else max(top - step, 0.0)
+    allowed = np.exp(np.log(delta) - log_mass + tilt * losses[at]) - side * error
+    share = np.clip((revealed[at] - allowed) / excused[at], np.exp(-step), 1.0)
+    return float(max(losses[at] + np.log(share), 0.0))
+
+
+def _convolved(
+    column: Column, loss: float, law: LogLaw, step: float, tilt: float
+) -> tuple[Float, float, float]:
+    """Tilted probabilities of the sum, the log of their mass, and the error of their sums."""
+    length = 1 + round(2 * _total(column) * loss / step)
+    size = fft.next_fast_len(length, real=True)
+    transform = np.ones(size // 2 + 1, dtype=np.complex128)
+    log_mass, queries = 0.0, 0
+    for shift, count in column:
+        logs = law(shift, loss)
+        tilted = logs + tilt * (shift * loss - step * np.arange(logs.size))
+        largest = float(tilted.max())
+        weights = np.exp(tilted - largest)
+        mass = float(weights.sum())
+        log_mass += count * (largest + np.log(mass))
+        transform *= fft.rfft(weights / mass, size) ** count
+        queries += count
+    found = fft.irfft(transform, size)[:length]
+    error = _ROUNDING * np.sqrt(size) * (queries + 2) * np.log2(size + 1)
+    return found, log_mass, float(error)
+
+
+def _chernoff(column: Column, loss: float, delta: float) -> tuple[float, float]:
+    """The t where the bound on ε of Laplace noise by E exp(t loss) is best, and that bound.
+
+    δ(ε) <= E exp(t loss) exp(-t ε) t^t / (1 + t)^(1 + t) (Canonne, Kamath and Steinke 2020).
+    """
+    shifts = np.array([shift for shift, _ in column]) * loss
+    counts = np.array([count for _, count in column])
+    allowed = _TILTS * shifts.max() <= _STEEPEST
+    t = _TILTS[allowed] if allowed.any() else _TILTS[:1]
+    tilts = t[:, None]
+    small = np.exp(-(2 * tilts + 1) * shifts)
+    logs = tilts * shifts + np.log(((tilts + 1) + tilts * small) / (2 * tilts + 1))
+    values = (logs @ counts - np.log(delta) - np.log1p(t)) / t - np.log1p(1 / t)
+    best = int(np.argmin(values))
+    return float(t[best]), float(values[best])
+
+
+def _geometric(shift: int, loss: float) -> Float:
+    """Losses shift, shift - 2, ..., -shift: with α = exp(-loss), α^k (1 - α) / (1 + α) within."""
+    numbers = np.arange(shift + 1)
+    logs = np.log(-np.expm1(-loss)) - loss * numbers
+    logs[0], logs[-1] = 0.0, -loss * shift
+    return np.asarray(logs - np.log1p(np.exp(-loss)))
+
+
+def _on_grid(law: Callable[[int, float], Float], refinement: int) -> LogLaw:
+    return lambda shift, loss: law(shift * refinement, loss / refinement)
+
+
+def _spread(steps: int, step: float) -> Float:
+    """Laplace noise moved by so many grid steps of loss, its inner losses at both neighbours.
+
+    A bin below its upper end by ``i`` steps has the probability ``exp(-i step / 2) within`` and
+    the loss of its middle; ``1 / (1 + exp(-step / 2))`` of it goes to the upper end.
+    """
+    up = 1 / (1 + np.exp(-step / 2))
+    bins = 0.5 * -np.expm1(-step / 2) * np.exp(-step / 2 * np.arange(2 * steps))
+    found = np.zeros(2 * steps + 1)
+    found[0], found[-1] = 0.5, 0.5 * np.exp(-step * steps)
+    found[:-1] += up * bins
+    found[1:] += (1 - up) * bins
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(found))
+
+
+def _merged(steps: int, step: float) -> Float:
+    """Laplace noise moved by so many grid steps of loss, inner losses merged two steps at once."""
+    found = np.zeros(2 * steps + 1)
+    found[0], found[-1] = 0.5, 0.5 * np.exp(-step * steps)
+    found[1::2] = 0.5 * -np.expm1(-step) * np.exp(-step * np.arange(steps))
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(found))
+
+
+def _total(column: Column) -> int:
+    return sum(shift * count for shift, count in column)

@@ -1,0 +1,88 @@
+"""Replace-one neighbours: differences of columns in place of columns (`solvers.differences`).
+
+A mechanism that minimises over them, or whose sensitivity is its own, declares so:
+`OnDifferences` among its ``forms``. Any other chooses its noise as for add-remove; what that
+noise costs is read over all pairs of neighbours. Either way the query matrix is written out.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from solvers.budget import NoBudget
+from solvers.differences import Differences, differences
+from solvers.errors import NotApplicableError
+from solvers.factorisation import Factorisation
+from solvers.mechanism import Mechanism, Work
+from solvers.neighbours import ADD_REMOVE
+from solvers.problem import Problem
+from solvers.reduction import Options, Reduction
+from workloads import Workload
+from workloads.operators import LARGEST_MATRIX_BYTES
+
+if TYPE_CHECKING:
+    from solvers.solution import Solution
+
+
+@dataclass(frozen=True)
+class OnDifferences:
+    """What a mechanism is under replace-one neighbours.
+
+    Attributes
+    ----------
+    solve : callable
+        ``solve(smaller, **options) -> Solution``, with all options on query matrices.
+    """
+
+    solve: Callable[..., Any]
+
+
+def _accepts(problem: Problem) -> Differences | None:
+    """Raises rather than letting the next reduction solve another problem."""
+    if problem.neighbours.add_remove:
+        return None
+    m, d = problem.workload.shape
+    if 8 * d * max(m, d) > LARGEST_MATRIX_BYTES:
+        raise NotApplicableError(
+            f"{problem.neighbours.title} on {problem.size}: replace-one neighbours need the query "
+            "matrix, which is too large to be written out; leave neighbours at add-remove"
+        )
+    return differences(problem)
+
+
+def _obstacle(mechanism: Mechanism, options: Options) -> None:
+    return None
+
+
+def _solve(mechanism: Mechanism, smaller: Differences, options: Options) -> "Solution":
+    form = mechanism.form(OnDifferences)
+    found: Solution
+    if form is not None:
+        found = form.solve(smaller, **options)
+        return found
+    plain = replace(smaller.problem, neighbours=ADD_REMOVE)
+    found = mechanism.solver("matrix")(plain, **options)
+    noise = found.noise
+    if isinstance(noise, Factorisation):
+        noise = replace(noise, neighbours=smaller.problem.neighbours)
+    elif not isinstance(noise.curve, NoBudget):
+        raise NotApplicableError(
+            f"{mechanism.name}: what its noise costs under {smaller.problem.neighbours.title} is "
+            "not known; leave neighbours at add-remove"
+        )
+    return replace(found, problem=smaller.problem, noise=noise, known_lower_bound=None)
+
+
+def _lower_bound(
+    smaller: Differences, tol: float, max_iterations: int, time_limit: float | None
+) -> float:
+    return smaller.optimum(tol, max_iterations, time_limit).lower
+
+
+def _work(mechanism: Mechanism, workload: Workload, options: Options) -> Work | None:
+    return None
+
+
+REDUCTION = Reduction(
+    "differences of neighbours", 5, _accepts, _obstacle, _solve, _lower_bound, _work
+)

@@ -1,0 +1,258 @@
+"""Replace-one neighbours: against a semidefinite programme, closed forms and pair by pair."""
+
+from dataclasses import replace
+
+import cvxpy
+import numpy as np
+import pytest
+import scipy.linalg as sla
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import solvers
+import workloads
+from solvers import NotApplicableError, OptionError, certificate
+from solvers.neighbours import ADD_REMOVE, REPLACE_ONE, as_neighbours
+from solvers.problem import as_problem
+
+WITHIN = {"within": [3, 3]}
+PATH = {"pairs": [[0, 1], [1, 2], [4, 5]]}
+RELATIONS = ("replace-one", WITHIN, PATH)
+GAUSSIAN = ("IP", "GM", "HM", "WM", "CA", "AM", "fisher", "SM-II")
+
+
+def matrices(seed, m=5, d=6):
+    return np.random.default_rng(seed).normal(size=(m, d))
+
+
+def pairs_of(relation, d):
+    if relation == "replace-one":
+        return [(i, j) for i in range(d) for j in range(i)]
+    if "pairs" in relation:
+        return relation["pairs"]
+    return [(i, j) for i in range(d) for j in range(i) if i // 3 == j // 3]
+
+
+def cost_over(pairs, strategy):
+    return max(np.sum((strategy[:, i] - strategy[:, j]) ** 2) for i, j in pairs)
+
+
+def value_at(moved, targets, x):
+    """Δ² of the noise of covariance exp(x) on the differences' row space: a feasible point."""
+    left, singular, right = np.linalg.svd(moved, full_matrices=False)
+    k = int(np.sum(singular > 1e-9 * singular[0]))
+    basis, queries = singular[:k, None] * right[:k], left[:, :k]
+    symmetric = np.zeros((k, k))
+    symmetric[np.triu_indices(k)] = x
+    covariance = sla.expm((symmetric + symmetric.T) / 2)
+    variances = np.einsum("jk,kl,jl->j", queries, covariance, queries)
+    profile = np.einsum("ki,kl,li->i", basis, np.linalg.inv(covariance), basis)
+    return profile.max() * np.max(variances / targets)
+
+
+@pytest.mark.parametrize("relation", RELATIONS, ids=str)
+def test_the_optimum_by_a_semidefinite_programme(relation):
+    targets = np.array([1.0, 2.0, 0.5, 1.0, 3.0])
+    matrix = matrices(3)
+    moved = np.column_stack([matrix[:, i] - matrix[:, j] for i, j in pairs_of(relation, 6)])
+    left, singular, right = np.linalg.svd(moved, full_matrices=False)
+    k = int(np.sum(singular > 1e-9 * singular[0]))
+    basis, queries = singular[:k, None] * right[:k], left[:, :k]
+    covariance, cost = cvxpy.Variable((k, k), PSD=True), cvxpy.Variable()
+    constraints = [cvxpy.matrix_frac(one, covariance) <= cost for one in basis.T]
+    constraints += [queries[j] @ covariance @ queries[j] <= targets[j] for j in range(5)]
+    best = cvxpy.Problem(cvxpy.Minimize(cost), constraints).solve(solver="CLARABEL")
+    found = solvers.solve("optimal", matrix, targets, neighbours=relation)
+    assert found.squared_privacy_cost == pytest.approx(best, rel=1e-5)
+
+
+@pytest.mark.parametrize("relation", RELATIONS, ids=str)
+@settings(max_examples=15)
+@given(seed=st.integers(0, 10**6))
+def test_the_certificate_holds_for_all_pairs(relation, seed):
+    """The bound is below random feasible points, the cost that of the pairs one by one."""
+    matrix, rng = matrices(seed), np.random.default_rng(seed)
+    targets = rng.uniform(0.5, 2, 5)
+    found = solvers.solve("optimal", matrix, targets, neighbours=relation)
+    assert found.converged
+    assert 0 <= found.gap <= 1e-6
+    pairs = pairs_of(relation, 6)
+    assert found.squared_privacy_cost == pytest.approx(cost_over(pairs, found.noise.right))
+    assert np.all(found.query_variances <= targets * (1 + 1e-9))
+    moved = np.column_stack([matrix[:, i] - matrix[:, j] for i, j in pairs])
+    k = np.linalg.matrix_rank(moved)
+    at = [value_at(moved, targets, rng.normal(size=k * (k + 1) // 2)) for _ in range(5)]
+    assert found.lower_bound <= min(at) * (1 + 1e-9)
+    differences = np.column_stack(
+        [(found.noise.left @ found.noise.right)[:, [i, j]] @ [1, -1] for i, j in pairs]
+    )
+    np.testing.assert_allclose(differences, moved, atol=1e-9 * np.abs(moved).max())
+
+
+@pytest.mark.parametrize("mechanism", GAUSSIAN)
+@pytest.mark.parametrize("relation", RELATIONS, ids=str)
+def test_any_mechanism_costs_between_nothing_and_four_times(mechanism, relation):
+    matrix = matrices(7)
+    known = solvers.solve(mechanism, matrix)
+    found = solvers.solve(mechanism, matrix, neighbours=relation)
+    assert 0 < found.squared_privacy_cost <= 4 * known.squared_privacy_cost * (1 + 1e-9)
+    strategy = np.asarray(
+        known.noise.right.toarray() if hasattr(known.noise.right, "toarray") else known.noise.right
+    )
+    assert found.squared_privacy_cost == pytest.approx(
+        cost_over(pairs_of(relation, 6), strategy), rel=1e-4
+    )
+    best = solvers.solve("optimal", matrix, neighbours=relation)
+    assert found.squared_privacy_cost >= best.lower_bound * (1 - 1e-9)
+    assert found.lower_bound <= best.squared_privacy_cost * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("d", [2, 3, 8, 40])
+def test_the_identity_has_a_closed_form(d):
+    """2 (1 - 1/d): noise on the cells less their mean."""
+    found = solvers.solve("optimal", np.eye(d), neighbours="replace-one")
+    assert found.squared_privacy_cost == pytest.approx(2 * (1 - 1 / d), rel=1e-6)
+    blocks = solvers.solve("optimal", np.eye(2 * d), neighbours={"within": d})
+    assert blocks.squared_privacy_cost == pytest.approx(2 * (1 - 1 / d), rel=1e-6)
+
+
+def test_sixteen_prefixes():
+    """Not optimised again the mechanism for add-remove costs 5.36."""
+    prefixes = np.tri(16)
+    known = solvers.solve("optimal", prefixes)
+    again = replace(known.noise, neighbours=REPLACE_ONE)
+    assert known.squared_privacy_cost == pytest.approx(2.905253, rel=1e-5)
+    assert again.squared_privacy_cost == pytest.approx(5.36, abs=0.01)
+    best = solvers.solve("optimal", prefixes, neighbours="replace-one")
+    assert best.gap <= 1e-6
+    assert best.squared_privacy_cost < 0.7 * again.squared_privacy_cost
+
+
+def test_a_working_set_of_pairs_is_as_good_as_all(monkeypatch):
+    matrix = np.tri(20)
+    whole = solvers.solve("optimal", matrix, neighbours="replace-one")
+    assert whole.notes["pairs"] == 190
+    monkeypatch.setattr("solvers.differences._ALL_AT_ONCE", 10)
+    some = solvers.solve("optimal", matrix, neighbours="replace-one")
+    assert some.converged
+    assert some.notes["rounds"] > 1
+    assert some.squared_privacy_cost == pytest.approx(whole.squared_privacy_cost, rel=3e-6)
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 10**6), st.floats(-100, 100))
+def test_a_multiple_of_the_total_is_public(seed, multiple):
+    matrix = matrices(seed, 3, 5)
+    shifted = matrix + multiple * np.outer([1.0, 0.0, -2.0], np.ones(5))
+    assume(np.abs(shifted).max() < 1e3)
+    first, second = (
+        solvers.solve("optimal", one, neighbours="replace-one") for one in (matrix, shifted)
+    )
+    assert second.squared_privacy_cost == pytest.approx(first.squared_privacy_cost, rel=5e-6)
+
+
+def test_constant_queries_are_free():
+    with_total = np.vstack([np.eye(4), np.ones(4)])
+    found = solvers.solve("optimal", with_total, neighbours="replace-one")
+    alone = solvers.solve("optimal", np.eye(4), neighbours="replace-one")
+    assert found.squared_privacy_cost == pytest.approx(alone.squared_privacy_cost, rel=1e-6)
+    assert found.query_variances[4] == 0
+    assert found.notes["public_queries"] == 1
+    for mechanism in ("optimal", "GM", "laplace"):
+        with pytest.raises(NotApplicableError, match="public and need no noise"):
+            solvers.solve(mechanism, np.ones((2, 4)), neighbours="replace-one")
+    blocks = np.kron(np.eye(2), np.ones((1, 3)))
+    with pytest.raises(NotApplicableError, match="within blocks of 3"):
+        solvers.solve("optimal", blocks, neighbours=WITHIN)
+
+
+@pytest.mark.parametrize("relation", RELATIONS, ids=str)
+def test_pure_mechanisms_have_the_sensitivity_of_the_pairs(relation):
+    matrix = np.random.default_rng(0).integers(-2, 3, size=(4, 6)).astype(float)
+    largest = max(np.abs(matrix[:, i] - matrix[:, j]).sum() for i, j in pairs_of(relation, 6))
+    for mechanism in ("laplace", "geometric"):
+        found = solvers.solve(mechanism, matrix, neighbours=relation)
+        assert found.curve.pure.sensitivity == largest
+        assert found.curve.epsilon_at_targets(1e-3) <= found.noise.epsilon
+        data = solvers.solve(mechanism, matrix, neighbours=relation, on="data")
+        assert data.curve.pure.sensitivity == 2
+        alone = solvers.solve(mechanism, matrix, on="data")
+        assert data.noise.epsilon == pytest.approx(2 * alone.noise.epsilon)
+    counts = np.tri(6)
+    moved = max(np.count_nonzero(counts[:, i] - counts[:, j]) for i, j in pairs_of(relation, 6))
+    tight = solvers.solve("tight-constraints", counts, neighbours=relation)
+    assert tight.notes["queries_composed"] == moved
+
+
+def test_a_bound_for_the_problem_alone():
+    problem = as_problem(np.tri(6), neighbours=REPLACE_ONE)
+    best = solvers.solve("optimal", np.tri(6), neighbours="replace-one")
+    bound = certificate.certify(problem)
+    assert best.squared_privacy_cost * (1 - 2e-4) <= bound <= best.squared_privacy_cost
+    assert certificate.quick_lower_bound(problem) <= best.squared_privacy_cost
+
+
+def test_marginals_and_products_take_the_dense_road_or_say_why_not():
+    marginals = workloads.make("marginals", attributes=2, values=3, orders=[1])
+    found = solvers.solve("optimal", marginals, neighbours="replace-one")
+    dense = solvers.solve("optimal", marginals.dense, neighbours="replace-one")
+    assert found.squared_privacy_cost == pytest.approx(dense.squared_privacy_cost, rel=1e-9)
+    large = workloads.make("marginals", attributes=8, values=8, orders=[1])
+    with pytest.raises(NotApplicableError, match="replace-one neighbours need the query matrix"):
+        solvers.solve("optimal", large, neighbours="replace-one")
+
+
+def test_query_graphs_have_their_own_neighbours():
+    graph = workloads.make("counting", n=3)
+    with pytest.raises(OptionError, match="which answers are adjacent is the graph's own"):
+        solvers.solve("geometric", graph, neighbours="replace-one")
+    found = solvers.solve("geometric", graph)
+    assert found.neighbours == "adjacent answers of the query graph"
+    assert "neighbours: adjacent answers" in repr(found)
+
+
+def test_the_relation_is_on_every_solution():
+    assert solvers.solve("IP", np.eye(2)).neighbours == "add-remove"
+    found = solvers.solve("IP", np.eye(6), neighbours=WITHIN)
+    assert found.neighbours == "replace-one within blocks of 3"
+    assert "neighbours: replace-one within blocks of 3" in repr(found)
+    assert found.privacy_profile == pytest.approx(np.full(6, 2.0))
+    with pytest.raises(NotApplicableError, match="add-remove neighbours"):
+        found.free_queries(np.ones((1, 6)))
+
+
+@pytest.mark.parametrize("option", [{"refined": True}, {"total_error_weight": 1.0}])
+def test_other_objectives_are_refused(option):
+    with pytest.raises(NotApplicableError, match=next(iter(option))):
+        solvers.solve("optimal", np.eye(3), neighbours="replace-one", **option)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "replace",
+        3,
+        {"within": 0},
+        {"within": []},
+        {"pairs": [[1, 1]]},
+        {"pairs": []},
+        {"by": 2},
+        {},
+    ],
+)
+def test_other_relations_are_refused(written):
+    with pytest.raises(OptionError, match="expected 'add-remove', 'replace-one'"):
+        solvers.solve("IP", np.eye(4), neighbours=written)
+
+
+@pytest.mark.parametrize("written", [{"within": 3}, {"within": [1, 2]}, {"pairs": [[0, 4]]}])
+def test_relations_that_do_not_fit_the_domain_are_refused(written):
+    with pytest.raises(OptionError, match="on 4 cells"):
+        solvers.solve("IP", np.eye(4), neighbours=written)
+
+
+@pytest.mark.parametrize("written", ["add-remove", *RELATIONS, {"within": 4}])
+def test_a_relation_survives_its_content(written):
+    known = as_neighbours(written)
+    assert as_neighbours(known.content()) == known
+    assert known.add_remove == (known == ADD_REMOVE)

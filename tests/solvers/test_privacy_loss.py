@@ -1,0 +1,212 @@
+"""The (ε, δ) curve of independent noise: closed forms, direct sums, and its own bracket."""
+
+import mpmath as mp
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import integrate, optimize, stats
+
+import solvers
+from solvers.moves import moves, one_column
+from solvers.privacy_loss import GEOMETRIC, LAPLACE, Moves
+
+DELTAS = (1e-1, 1e-3, 1e-6, 1e-10)
+
+
+def width(bracket):
+    return (bracket.upper - bracket.lower) / bracket.upper
+
+
+def delta_of_binary(epsilon, step, queries):
+    """δ(ε) of randomised response on so many bits, each ε of a step: a binomial sum."""
+    with mp.workdps(60):
+        p = 1 / (1 + mp.exp(-step))
+        terms = (
+            mp.binomial(queries, k)
+            * p ** (queries - k)
+            * (1 - p) ** k
+            * max(0, 1 - mp.exp(epsilon - (queries - 2 * k) * mp.mpf(step)))
+            for k in range(queries + 1)
+        )
+        return mp.fsum(terms)
+
+
+def epsilon_by_sums(shifts, step, delta):
+    """Of geometric noise on a few queries, every output written out."""
+    span = np.arange(-60, 61)
+    alpha = np.exp(-step)
+    first = second = np.ones(1)
+    for shift in shifts:
+        here = alpha ** np.abs(span) * (1 - alpha) / (1 + alpha)
+        there = alpha ** np.abs(span - shift) * (1 - alpha) / (1 + alpha)
+        first = np.multiply.outer(first, here).ravel()
+        second = np.multiply.outer(second, there).ravel()
+
+    def excess(epsilon):
+        return np.maximum(first - np.exp(epsilon) * second, 0).sum() - delta
+
+    return optimize.brentq(excess, 0, sum(shifts) * step) if excess(0) > 0 else 0.0
+
+
+def delta_of_two_laplaces(epsilon, first, second):
+    """By quadrature over the loss of one; the other by its closed form."""
+
+    def alone(budget, shift):
+        if budget >= shift:
+            return 0.0
+        if budget <= -shift:
+            return -np.expm1(budget)
+        return -np.expm1((budget - shift) / 2)
+
+    inner = integrate.quad(
+        lambda loss: np.exp((loss - first) / 2) / 4 * alone(epsilon - loss, second),
+        -first,
+        first,
+        points=sorted({np.clip(epsilon - s, -first, first) for s in (second, -second)}),
+        epsabs=1e-14,
+        epsrel=1e-12,
+    )[0]
+    atoms = alone(epsilon - first, second) + np.exp(-first) * alone(epsilon + first, second)
+    return inner + atoms / 2
+
+
+@given(st.floats(0.01, 30), st.sampled_from(DELTAS))
+def test_one_laplace_number_has_a_closed_form(step, delta):
+    """δ = 1 - exp((ε - shift) / 2)."""
+    found = one_column(LAPLACE, 1).epsilon(step, delta)
+    exact = max(0.0, step + 2 * np.log1p(-delta))
+    assert found.lower <= exact * (1 + 1e-9) + 1e-12
+    assert found.upper >= exact * (1 - 1e-12)
+    assert found.upper - found.lower <= 1e-3 * step
+
+
+@pytest.mark.parametrize("queries", [1, 2, 7, 64])
+@pytest.mark.parametrize("delta", [1e-2, 1e-5, 1e-9, 1e-14])
+def test_one_step_on_every_query_is_randomised_response(queries, delta):
+    step = 2.0 / queries
+    found = one_column(GEOMETRIC, queries).epsilon(step, delta)
+    assert found.upper - found.lower <= 1e-8 * found.upper
+    assert delta_of_binary(found.upper, step, queries) <= delta * (1 + 1e-9)
+    if found.lower > 0:
+        assert delta_of_binary(found.lower, step, queries) >= delta * (1 - 1e-6)
+
+
+def test_sixty_four_queries_of_a_cell_at_a_pure_epsilon_of_one():
+    assert one_column(GEOMETRIC, 64).epsilon(1 / 64, 1e-5).upper == pytest.approx(0.43, abs=0.005)
+    assert one_column(LAPLACE, 64).epsilon(1 / 64, 1e-5).upper == pytest.approx(0.43, abs=0.005)
+
+
+@pytest.mark.parametrize("shifts", [(1,), (3,), (1, 2), (2, 2), (1, 5)])
+@pytest.mark.parametrize("delta", [0.1, 1e-3, 1e-5])
+def test_geometric_noise_by_summation_over_all_outputs(shifts, delta):
+    matrix = np.array(shifts, dtype=float)[:, None]
+    found = moves(GEOMETRIC, matrix).epsilon(0.7, delta)
+    exact = epsilon_by_sums(shifts, 0.7, delta)
+    assert found.lower - 1e-7 <= exact <= found.upper + 1e-7
+    assert found.upper - found.lower <= 1e-7
+
+
+@pytest.mark.parametrize("shifts", [(1.0, 1.0), (1.0, 0.25), (2.0, 3.0), (0.3, np.sqrt(2))])
+def test_two_laplace_numbers_by_quadrature(shifts):
+    found = moves(LAPLACE, np.array(shifts)[:, None])
+    for delta in DELTAS:
+        bracket = found.epsilon(0.8, delta)
+        scaled = 0.8 * np.array(shifts)
+        assert delta_of_two_laplaces(bracket.upper, *scaled) <= delta * (1 + 1e-8)
+        if bracket.lower > 0:
+            assert delta_of_two_laplaces(bracket.lower, *scaled) >= delta * (1 - 1e-8)
+        assert width(bracket) <= 1e-3
+
+
+@given(
+    st.integers(0, 10**6),
+    st.sampled_from([GEOMETRIC, LAPLACE]),
+    st.floats(0.02, 4),
+    st.sampled_from(DELTAS),
+)
+def test_the_bracket_is_tight_and_below_the_composition(seed, noise, pure, delta):
+    matrix = np.random.default_rng(seed).integers(-3, 4, size=(12, 9))
+    matrix[0, 0] = 3
+    found = moves(noise, matrix)
+    assert found.largest_sum == np.abs(matrix).sum(axis=0).max()
+    bracket = found.epsilon(pure / found.largest_sum, delta)
+    assert 0 <= bracket.lower <= bracket.upper <= pure * (1 + 1e-12)
+    assert bracket.upper - bracket.lower <= 1e-3 * bracket.upper + 1e-9
+
+
+@settings(max_examples=5)
+@given(st.integers(0, 10**6), st.floats(0.1, 3))
+def test_real_shifts_are_rounded_up_and_down(seed, pure):
+    """The bracket holds what each column by itself, on a fine lattice, says."""
+    matrix = np.random.default_rng(seed).normal(size=(3, 4))
+    found = moves(LAPLACE, matrix)
+    step = pure / np.abs(matrix).sum(axis=0).max()
+    bracket = found.epsilon(step, 1e-3)
+    assert width(bracket) <= 2e-3
+    alone = [moves(LAPLACE, np.round(matrix[:, [j]], 3)).epsilon(step, 1e-3) for j in range(4)]
+    assert max(one.upper for one in alone) == pytest.approx(bracket.upper, rel=5e-3)
+
+
+@pytest.mark.parametrize("noise", [GEOMETRIC, LAPLACE])
+def test_the_step_of_a_budget_inverts_epsilon(noise):
+    found = moves(noise, np.array([[1, 2, 0], [1, 0, 2], [1, 1, 1]]))
+    for epsilon in (0.05, 1.0, 8.0):
+        for delta in (1e-2, 1e-6):
+            step = found.step(epsilon, delta)
+            assert found.epsilon(step, delta).upper <= epsilon * (1 + 2e-4)
+            assert found.epsilon(step * 1.001, delta).upper > epsilon * (1 - 2e-4)
+            assert step >= epsilon / found.largest_sum * (1 - 1e-12)
+
+
+def test_smaller_columns_are_dropped_and_many_are_covered_by_one():
+    nested = np.triu(np.ones((6, 6)))
+    assert moves(LAPLACE, nested).most == (((1, 6),),)
+    weighted = np.array([[3.0, 1, 2], [1, 3, 0], [1, 1, 1]])
+    assert moves(GEOMETRIC, weighted).most == (((1, 2), (3, 1)),)
+    incomparable = np.array([[4.0, 2], [0, 2], [0, 1]])
+    assert set(moves(GEOMETRIC, incomparable).most) == {((4, 1),), ((1, 1), (2, 2))}
+    many = moves(LAPLACE, np.random.default_rng(1).normal(size=(20, 30)))
+    assert len(many.most) == 1
+    bracket = many.epsilon(0.02, 1e-5)
+    assert bracket.lower <= bracket.upper <= 1.3 * bracket.lower
+
+
+def test_sparse_shifts_are_the_same():
+    matrix = np.array([[1.0, 0, 2], [0, 1, 1]])
+    assert moves(LAPLACE, sp.csr_array(matrix)) == moves(LAPLACE, matrix)
+
+
+def test_a_lattice_that_is_too_large_leaves_the_composition():
+    assert moves(GEOMETRIC, np.array([[10.0**9, 1.0]])) is None
+    solution = solvers.solve("geometric", np.array([[10.0**9, 1.0]]), 1e18)
+    assert solution.curve.epsilon_at_targets(1e-5) == solution.noise.epsilon
+
+
+def test_moves_survive_their_content():
+    found = moves(LAPLACE, np.array([[1.0, 3.0], [2.0, 0.0]]))
+    assert Moves.from_content(found.content()) == found
+
+
+@pytest.mark.parametrize("mechanism", ["laplace", "geometric", "tight-constraints"])
+def test_a_solution_has_both_numbers(mechanism):
+    solution = solvers.solve(mechanism, np.tri(64), 8000.0)
+    loss, pure = solution.curve.epsilon_at_targets(1e-5), solution.record()["pure_epsilon"]
+    assert pure == solution.curve.epsilon_at_targets(0.0)
+    assert loss < pure / 2
+    ratio = solution.at_budget(float(loss), 1e-5).variance_ratio
+    assert ratio == pytest.approx(1.0, rel=1e-3)
+    assert solution.at_budget(pure, 0.0).variance_ratio == pytest.approx(1.0)
+
+
+def test_samples_lose_no_more_than_the_curve_says():
+    """Log-likelihood ratios of drawn geometric noise: their mean excess is δ."""
+    rng, step, shifts = np.random.default_rng(4), 0.3, (1, 2, 2)
+    noise = rng.geometric(-np.expm1(-step), (2, 3, 200_000))
+    z = noise[0] - noise[1]
+    loss = sum(step * (np.abs(z[i] - s) - np.abs(z[i])) for i, s in enumerate(shifts))
+    epsilon = moves(GEOMETRIC, np.array(shifts)[:, None]).epsilon(step, 0.05).upper
+    excess = np.maximum(0, 1 - np.exp(epsilon - loss))
+    error = stats.norm.ppf(0.999) * excess.std() / np.sqrt(excess.size)
+    assert abs(excess.mean() - 0.05) <= error
