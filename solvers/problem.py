@@ -83,7 +83,8 @@ def as_problem(
     workload : Workload, array_like or scipy.sparse matrix, shape (m, d)
         The queries.
     targets : array_like, shape (m,) or scalar, optional
-        The variance bounds; one number is taken for every query, 1 if not given.
+        The variance bounds; one number is taken for every query. If not given, those that the
+        workload states, else 1.
 
     Returns
     -------
@@ -98,9 +99,13 @@ def as_problem(
         norms than a factor of 1e60.
     """
     known = workload if isinstance(workload, Workload) else from_matrix(workload)
-    problem = Problem(known, check_targets(known, 1.0 if targets is None else targets))
+    problem = Problem(known, check_targets(known, _stated(known) if targets is None else targets))
     _check_scale(problem)
     return problem
+
+
+def _stated(workload: Workload) -> ArrayLike:
+    return 1.0 if workload.stated is None else workload.stated.targets
 
 
 def _check_scale(problem: Problem) -> None:

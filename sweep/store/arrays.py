@@ -2,9 +2,11 @@
 
 import shutil
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from sweep.errors import StoreError
 from sweep.store import disk
@@ -29,7 +31,13 @@ def folder(store: Path, solve: str) -> Path:
     return store / "arrays" / f"{solve}.zarr"
 
 
-def write(store: Path, solve: str, arrays: Mapping[str, Any], keep: Iterable[str]) -> None:
+def write(
+    store: Path,
+    solve: str,
+    arrays: Mapping[str, Any],
+    keep: Iterable[str],
+    labels: Sequence[str] = (),
+) -> None:
     """Write the arrays of one solve, whole or not at all.
 
     Parameters
@@ -42,6 +50,8 @@ def write(store: Path, solve: str, arrays: Mapping[str, Any], keep: Iterable[str
         All arrays of the solution, by name.
     keep : iterable of str
         The names of those to write.
+    labels : sequence of str
+        The name of every query, for the coordinate ``query``; empty if queries have no names.
 
     Raises
     ------
@@ -62,6 +72,8 @@ def write(store: Path, solve: str, arrays: Mapping[str, Any], keep: Iterable[str
         },
         attrs={"solve": solve},
     )
+    if dataset.sizes.get("query") == len(labels):
+        dataset = dataset.assign_coords(query=np.array(labels, dtype=np.str_))
     final = folder(store, solve)
     partial = final.with_name(f".{solve}-{uuid.uuid4().hex}.partial")
     try:
@@ -87,7 +99,7 @@ def arrays(store: str | Path, solve: str) -> Any:
     -------
     xarray.Dataset
         ``query_variances``, ``privacy_profile`` and ``covariance``, as far as the experiment's
-        ``keep`` names them.
+        ``keep`` names them; where queries have names, these are the coordinate ``query``.
 
     Raises
     ------
