@@ -4,7 +4,15 @@
 `cells` what one cell of it says, `rows` what one row asks, `build` makes the workload of all.
 """
 
-from workloads.queries.build import from_queries, read_queries
+from workloads.queries.build import from_queries, read_queries, usual_queries
 from workloads.queries.domain import Attribute, Domain, domain_of, read_domain
 
-__all__ = ["Attribute", "Domain", "domain_of", "from_queries", "read_domain", "read_queries"]
+__all__ = [
+    "Attribute",
+    "Domain",
+    "domain_of",
+    "from_queries",
+    "read_domain",
+    "read_queries",
+    "usual_queries",
+]

@@ -73,6 +73,13 @@ def read_queries(path: str, domain: str, *, names_files: bool = True) -> Workloa
     return _made(read_table(path, names_files=names_files), known)
 
 
+def usual_queries(domain: Domain) -> Workload:
+    """The total and every value of every attribute: what is most often asked beside."""
+    stars = [{"variance": "1"}, *({name: "*", "variance": "1"} for name in domain.names)]
+    columns = ("variance", *domain.names)
+    return from_queries({name: [one.get(name, "") for one in stars] for name in columns}, domain)
+
+
 def _made(table: Table, domain: Domain) -> Workload:
     table.check_columns([*domain.names, *RESERVED])
     if not set(COLUMNS) & set(table.columns):
