@@ -91,8 +91,8 @@ def _tried(
     return Trial(
         replace(
             blank,
-            outcome="stopped" if solution.timed_out else "ok",
-            reason="stopped at its time limit; more time may find less" * solution.timed_out,
+            outcome="ok" if solution.converged and not solution.timed_out else "stopped",
+            reason=_stopped(solution),
             seconds=time.perf_counter() - started,
             squared_privacy_cost=solution.squared_privacy_cost,
             epsilon=epsilon,
@@ -100,6 +100,12 @@ def _tried(
         ),
         solution,
     )
+
+
+def _stopped(solution: Solution) -> str:
+    if solution.timed_out:
+        return "stopped at its time limit; more time may find less"
+    return "" if solution.converged else "ended before its own stopping rule; others find less"
 
 
 def _bounds(trial: Trial) -> Iterator[float]:

@@ -25,7 +25,8 @@ class Candidate:
     summary : str
         What it is, in a line.
     outcome : {"ok", "stopped", "not applicable", "failed"}
-        How the solve ended; ``stopped`` at its time limit, with an answer that meets all targets.
+        How the solve ended; ``stopped`` before its own rule was reached, with an answer that
+        meets all targets.
     reason : str
         Why it did not end well; empty if it did.
     seconds : float

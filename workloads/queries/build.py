@@ -47,15 +47,15 @@ def from_queries(frame: Any, domain: Domain | Mapping[str, Any]) -> Workload:
     return _made(table_of(frame), domain_of(domain))
 
 
-def read_queries(path: str, domain: str, *, names_files: bool = True) -> Workload:
+def read_queries(path: str, domain: str | Domain, *, names_files: bool = True) -> Workload:
     """The workload in a CSV file of queries over the domain in a YAML file.
 
     Parameters
     ----------
     path : str
         The queries, a CSV file with a header.
-    domain : str
-        The domain, a YAML file with a line for each attribute.
+    domain : str or Domain
+        The domain, or a YAML file with a line for each attribute.
     names_files : bool
         Whether coefficients may stand in files that it names.
 
@@ -69,7 +69,7 @@ def read_queries(path: str, domain: str, *, names_files: bool = True) -> Workloa
     WorkloadError
         With file, line and column.
     """
-    known = read_domain(domain)
+    known = read_domain(domain) if isinstance(domain, str) else domain
     return _made(read_table(path, names_files=names_files), known)
 
 
