@@ -101,8 +101,8 @@ def solve(
     workload : Workload, QueryGraph, array_like or scipy.sparse matrix, shape (m, d)
         The queries.
     targets : array_like, shape (m,) or scalar, optional
-        The variance bound of each query; 1 for all if not given. Of a query graph, one bound
-        on the variance at the worst answer.
+        The variance bound of each query; if not given, those that the workload states, else 1
+        for all. Of a query graph, one bound on the variance at the worst answer.
     preset : str, optional
         A named set of the mechanism's options, for instance ``"published"`` for SM-II.
     neighbours : str, Mapping or Neighbours

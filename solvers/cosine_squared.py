@@ -1,5 +1,6 @@
 """The noise of least Fisher information on an interval: the cos² density, and its tilt."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -84,7 +85,7 @@ class CosineSquared:
     def entropy(self) -> float:
         """Differential entropy in bits: ``log2(2 width / e)`` without tilt, else by quadrature."""
         if self.tilt == 0:
-            return float(np.log2(2 * self.width / np.e))
+            return float(np.log2(2 * self.width / math.e))
         terms, _ = integrate.quad(
             lambda w: float(special.entr(self.density(w))), self.lower, self.upper, limit=200
         )

@@ -4,6 +4,7 @@ With x ~ N(0, prior) the answer x + w tells ``I(x; x + w) = h(x + w) - h(w)`` ab
 differential entropy.
 """
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -17,12 +18,12 @@ _POINTS = 4001
 
 def gaussian_entropy(variance: float) -> float:
     """Of normal noise: ``log2 sqrt(2πe variance)``, the most of all noises of this variance."""
-    return 0.5 * float(np.log2(2 * np.pi * np.e * variance))
+    return 0.5 * float(np.log2(2 * np.pi * math.e * variance))
 
 
 def laplace_entropy(variance: float) -> float:
     """Of Laplace noise: ``log2(e sqrt(2 variance))``, less by ``log2(π/e)/2`` = 0.1044 bit."""
-    return 0.5 * float(np.log2(2 * variance)) + float(np.log2(np.e))
+    return 0.5 * float(np.log2(2 * variance)) + float(np.log2(math.e))
 
 
 def gaussian_mutual_information(covariance: Array, prior: Array) -> float:

@@ -89,7 +89,8 @@ def as_problem(
     workload : Workload, array_like or scipy.sparse matrix, shape (m, d)
         The queries.
     targets : array_like, shape (m,) or scalar, optional
-        The variance bounds; one number is taken for every query, 1 if not given.
+        The variance bounds; one number is taken for every query. If not given, those that the
+        workload states, else 1.
     neighbours : Neighbours
         Which databases the mechanism must not tell apart.
 
@@ -109,10 +110,14 @@ def as_problem(
     """
     known = workload if isinstance(workload, Workload) else from_matrix(workload)
     neighbours.check(known.d)
-    checked = check_targets(known, 1.0 if targets is None else targets)
+    checked = check_targets(known, _stated(known) if targets is None else targets)
     problem = Problem(known, checked, neighbours)
     _check_scale(problem)
     return problem
+
+
+def _stated(workload: Workload) -> ArrayLike:
+    return 1.0 if workload.stated is None else workload.stated.targets
 
 
 def _check_scale(problem: Problem) -> None:

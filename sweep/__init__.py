@@ -14,13 +14,15 @@ if TYPE_CHECKING:
     from sweep.dataset.reading import open_dataset as open
     from sweep.experiment.loading import load_experiment
     from sweep.experiment.schema import Experiment
+    from sweep.report.advising import advise
     from sweep.runner.commands import rerun, run
     from sweep.store.arrays import arrays
 
-__all__ = ["Experiment", "arrays", "load_experiment", "open", "rerun", "run"]
+__all__ = ["Experiment", "advise", "arrays", "load_experiment", "open", "rerun", "run"]
 
 _HOMES = {
     "Experiment": ("sweep.experiment.schema", "Experiment"),
+    "advise": ("sweep.report.advising", "advise"),
     "arrays": ("sweep.store.arrays", "arrays"),
     "load_experiment": ("sweep.experiment.loading", "load_experiment"),
     "open": ("sweep.dataset.reading", "open_dataset"),

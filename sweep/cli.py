@@ -1,4 +1,4 @@
-"""The command line: ``sweep list``, ``plan``, ``run``, ``status``, ``rerun`` and ``show``."""
+"""The command line: ``sweep list``, ``plan``, ``run``, ``status`` and so on."""
 
 import os
 import signal
@@ -370,6 +370,70 @@ def pack(
         from sweep.runner import upkeep
 
         typer.echo(f"{file}: {upkeep.pack(store, file):,} bytes")
+
+
+@app.command()
+def advise(
+    queries: Annotated[
+        Path, typer.Argument(metavar="QUERIES", help="A CSV file with a query in each row.")
+    ],
+    domain: Annotated[
+        Path,
+        typer.Option(
+            metavar="FILE", help="A YAML file with the values of each attribute: 'age: 0..115'."
+        ),
+    ],
+    delta: Annotated[float, typer.Option(help="δ of every ε, for instance 1e-6.")],
+    epsilon: Annotated[
+        float | None, typer.Option(help="A budget: what it allows is said, too.")
+    ] = None,
+    mechanism: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Try this mechanism alone. May be repeated. [all]"),
+    ] = None,
+    time_limit: Annotated[
+        float, typer.Option(metavar="SECONDS", help="For each mechanism that can be stopped.")
+    ] = 30.0,
+    output: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a page of HTML, with a picture.")
+    ] = None,
+    json_: Annotated[bool, typer.Option("--json", help="Print the advice as JSON.")] = False,
+) -> None:
+    """Say what somebody's queries and accuracy targets cost in privacy, and why.
+
+    Every mechanism is tried; what each target costs, what comes free and how accurate every
+    answer is are told.
+
+    Example: sweep advise queries.csv --domain domain.yaml --delta 1e-6
+    """
+    with _sentences():
+        import json
+
+        from rich.console import Console
+
+        from sweep.report import advice_page, advising, screen
+
+        waiting = Console(stderr=True)
+        with waiting.status("reading") as shown:
+            found = advising.advise(
+                queries,
+                domain,
+                delta=delta,
+                epsilon=epsilon,
+                mechanisms=mechanism,
+                time_limit=time_limit,
+                told=lambda said: shown.update(f"trying {said}"),
+            )
+        if output is not None:
+            advice_page.write(found, queries.name, output)
+        if json_:
+            typer.echo(json.dumps(advising.content(found), indent=2))
+            return
+        console = screen.console()
+        for part in screen.advice(advising.sections(found)):
+            console.print(part)
+        if output is not None:
+            console.print(f"page: {output}", markup=False)
 
 
 def _watch(folder: str, work: Any) -> None:

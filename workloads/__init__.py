@@ -6,17 +6,22 @@ from workloads import targets
 from workloads.errors import TargetsError, WorkloadError
 from workloads.family import Family, all_families, make
 from workloads.graphs import QueryGraph
+from workloads.queries import Domain, domain_of, from_queries, read_queries
 from workloads.workload import Workload, from_matrix
 
 __all__ = [
+    "Domain",
     "Family",
     "QueryGraph",
     "TargetsError",
     "Workload",
     "WorkloadError",
+    "domain_of",
     "families",
     "from_matrix",
+    "from_queries",
     "make",
+    "read_queries",
     "targets",
 ]
 

@@ -233,6 +233,15 @@ def _total(workload: Workload | QueryGraph, /, *, k: float, others: float = 1.0)
     return _spread(grouped, np.array([float(k if n == "total" else others) for n in names]))
 
 
+def _stated(workload: Workload | QueryGraph, /) -> Array:
+    if isinstance(workload, QueryGraph) or workload.stated is None:
+        raise TargetsError(
+            f"targets rule 'stated': workload {workload.name!r} comes without targets; it is for "
+            "'csv', whose file states them"
+        )
+    return workload.stated.targets
+
+
 def _file(workload: Workload | QueryGraph, /, *, path: FilePath) -> Array:
     count = _target_count(workload)
     try:
@@ -329,5 +338,6 @@ RULES = (
         _total,
         source="PVLDB 14(10), section 7.2",
     ),
+    Rule("stated", "those that the queries' own file states, for workload 'csv'", _stated),
     Rule("file", "one number for each query, from a .npy file", _file),
 )

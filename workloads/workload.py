@@ -20,10 +20,33 @@ from workloads.operators import (
     refuse_above_limit,
 )
 
-__all__ = ["LARGEST_LISTED", "LARGEST_MATRIX_BYTES", "Workload", "from_matrix", "in_blocks"]
+__all__ = [
+    "LARGEST_LISTED",
+    "LARGEST_MATRIX_BYTES",
+    "Stated",
+    "Workload",
+    "from_matrix",
+    "in_blocks",
+]
 
 LARGEST_LISTED = 10_000_000
 """Workloads of groups with more queries than this have one target for each group."""
+
+
+@dataclass(frozen=True, eq=False)
+class Stated:
+    """How accurate the queries are to be, as whoever wrote them stated it.
+
+    Attributes
+    ----------
+    targets : numpy.ndarray, shape (m,)
+        The largest variance that each answer may have.
+    confidences : numpy.ndarray, shape (m,)
+        The confidence of each margin of error, stated as such or 0.95.
+    """
+
+    targets: Array
+    confidences: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +69,10 @@ class Workload:
     group_sizes : tuple of int
         Number of queries of each group, Python ints of any size. If the workload is not
         `listed` the groups are consecutive blocks of these sizes.
+    labels : tuple of str
+        The name of every query, distinct; empty where queries have no names.
+    stated : Stated, optional
+        The targets that came with the queries.
     """
 
     name: str
@@ -54,8 +81,15 @@ class Workload:
     groups: NDArray[np.int64] | None = None
     group_names: tuple[str, ...] = ()
     group_sizes: tuple[int, ...] = ()
+    labels: tuple[str, ...] = ()
+    stated: Stated | None = None
 
     def __post_init__(self) -> None:
+        if len(self.labels) not in (0, self.m):
+            raise WorkloadError(
+                f"workload {self.name!r}: {len(self.labels)} labels for {self.m} queries; expected "
+                "one for each, or none"
+            )
         names, sizes = len(self.group_names), len(self.group_sizes)
         if names != sizes or (sizes and sum(self.group_sizes) != self.m):
             raise WorkloadError(

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sweep.plan.dry_run import Plan
+from sweep.report.advising import Section
 from sweep.report.catalog import Entry
 from sweep.runner.status import StoreStatus, Trouble
 from sweep.store.location import Location
@@ -173,6 +174,19 @@ def troubles(found: Iterable[Trouble], *, traces: bool) -> list[RenderableType]:
     if len(listed) > len(shown):
         lines.append(f"... and {len(listed) - len(shown)} more; --errors shows them all")
     return lines
+
+
+def advice(parts: Iterable[Section]) -> Iterator[RenderableType]:
+    """Advice in sentences and tables."""
+    for part in parts:
+        yield Text(part.title, style="bold")
+        yield from (Text(sentence) for sentence in part.sentences)
+        if part.columns:
+            table = Table(*part.columns, box=None, padding=(0, 2, 0, 0))
+            for row in part.rows:
+                table.add_row(*map(escape, row))
+            yield table
+        yield ""
 
 
 def other_code(cells: int, total: int, store: str | Location) -> str:

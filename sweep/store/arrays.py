@@ -1,7 +1,7 @@
 """The arrays behind the numbers, kept on request: a small zarr group for each solve."""
 
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +42,13 @@ def folder(store: Location, solve: str) -> Location:
     return store / "arrays" / f"{solve}.zarr"
 
 
-def write(store: Location, solve: str, arrays: Mapping[str, Any], keep: Iterable[str]) -> None:
+def write(
+    store: Location,
+    solve: str,
+    arrays: Mapping[str, Any],
+    keep: Iterable[str],
+    labels: Sequence[str] = (),
+) -> None:
     """Write the arrays of one solve: on a disk whole or not at all.
 
     In an object store nobody reads them before the record of the solve is there.
@@ -57,6 +63,8 @@ def write(store: Location, solve: str, arrays: Mapping[str, Any], keep: Iterable
         All arrays of the solution, by name.
     keep : iterable of str
         The names of those to write.
+    labels : sequence of str
+        The name of every query, for the coordinate ``query``; empty if queries have no names.
 
     Raises
     ------
@@ -80,6 +88,8 @@ def write(store: Location, solve: str, arrays: Mapping[str, Any], keep: Iterable
     )
     if "iteration" in dataset.dims:
         dataset = dataset.assign_coords(iteration=np.arange(dataset.sizes["iteration"]))
+    if dataset.sizes.get("query") == len(labels):
+        dataset = dataset.assign_coords(query=np.array(labels, dtype=np.str_))
     final = folder(store, solve)
     beside = final.with_name(f".{solve}-{uuid.uuid4().hex}.partial")
     fresh = beside if isinstance(final, Path) else final
@@ -106,7 +116,8 @@ def arrays(store: str | Path, solve: str) -> Any:
     Returns
     -------
     xarray.Dataset
-        Those that the experiment's ``keep`` names; ``trace`` is three along ``iteration``.
+        Those that the experiment's ``keep`` names; ``trace`` is three along ``iteration``, and
+        where queries have names, these are the coordinate ``query``.
 
     Raises
     ------

@@ -138,7 +138,7 @@ def _solved(
         shared = replace(blank, **_facts(item, solution, cost))
         if view.keep:
             view.check_reachable()
-            arrays.write(view.place, item.key, solution.arrays(), view.keep)
+            arrays.write(view.place, item.key, solution.arrays(), view.keep, _labels(built))
     except BaseException as error:
         status, message, text = _trouble(error)
         broken = replace(blank, status=status, error=message, traceback=text)
@@ -161,6 +161,10 @@ def run_solver(item: Solve, built: Built, targets: Any, start: Weights | None = 
 def _targets(spec: Spec, built: Built) -> Any:
     files.check_unchanged(spec.params)
     return workloads.targets.make(spec.name, built, **spec.params)
+
+
+def _labels(built: Built) -> tuple[str, ...]:
+    return built.labels if isinstance(built, workloads.Workload) else ()
 
 
 def _facts(item: Solve, solution: Solution, cost: measure.Cost) -> dict[str, Any]:

@@ -56,7 +56,7 @@ def test_what_cannot_be_read_is_told(text: str) -> None:
 
 def test_what_cannot_be_evaluated_is_told() -> None:
     with pytest.raises(
-        SweepError, match="there is no coordinate 'x'; expected one of: d, mechanism"
+        SweepError, match=r"there is no value of .x.; expected one of: d, mechanism"
     ):
         parse("x > 1").holds(AT)
     with pytest.raises(SweepError, match="cannot be evaluated"):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from workloads import TargetsError, make, targets
+from workloads import TargetsError, from_queries, make, targets
 from workloads.operators import Marginals
 
 
@@ -15,7 +15,7 @@ def ranges():
 def test_rules_say_what_they_are():
     assert set(targets.rules()) == {
         "uniform", "random-integer", "random", "random-by-group", "important", "by-group",
-        "sequential", "total", "file",
+        "sequential", "total", "stated", "file",
     }  # fmt: skip
     random = {name for name, rule in targets.rules().items() if rule.random}
     assert random == {"random-integer", "random", "random-by-group", "important"}
@@ -28,6 +28,13 @@ def test_rules_say_what_they_are():
 def test_uniform(ranges):
     np.testing.assert_array_equal(targets.make("uniform", ranges), np.ones(1000))
     np.testing.assert_array_equal(targets.make("uniform", ranges, value=2.5), np.full(1000, 2.5))
+
+
+def test_stated_targets_are_those_of_the_queries_themselves(ranges):
+    asked = from_queries({"age": ["1", ""], "variance": ["2", "3"]}, {"age": "0..4"})
+    np.testing.assert_array_equal(targets.make("stated", asked), [2.0, 3.0])
+    with pytest.raises(TargetsError, match="comes without targets; it is for 'csv'"):
+        targets.make("stated", ranges)
 
 
 def test_random_integer_covers_one_to_ten_evenly(ranges):

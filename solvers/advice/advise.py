@@ -1,0 +1,179 @@
+"""The advice on one workload with its targets."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from solvers.advice.candidates import Solve, Told, Trial, trials
+from solvers.advice.prices import CLOSE, DEAREST, elasticities, labels_of, prices, proof, relaxation
+from solvers.advice.report import Advice, Answers, Budget, FreeAnswer, Price, Relaxation
+from solvers.errors import NotApplicableError, OptionError
+from solvers.problem import Problem, as_problem
+from solvers.solution import Solution
+from workloads import Workload
+
+NEIGHBOURS = "adding or removing one record"
+_LARGEST_FREE = 4000
+_CONFIDENCE = 0.95
+
+
+def advise(
+    workload: Workload | ArrayLike,
+    targets: ArrayLike | None = None,
+    *,
+    delta: float,
+    epsilon: float | None = None,
+    mechanisms: Sequence[str] | None = None,
+    further: Workload | None = None,
+    time_limit: float = 30.0,
+    told: Told = lambda said: None,
+) -> Advice:
+    """What queries with targets cost, what each target costs, and what comes with them.
+
+    Every mechanism on query matrices is run, or the named ones.
+
+    Parameters
+    ----------
+    workload : Workload or array_like
+        The queries, for instance of `workloads.from_queries`.
+    targets : array_like, optional
+        The variance bound of each query; those that the workload states if not given.
+    delta : float
+        δ of every ε, between 0 and 1.
+    epsilon : float, optional
+        A budget to say what it allows.
+    mechanisms : sequence of str, optional
+        Names of `solvers.all_mechanisms`; all by default.
+    further : Workload, optional
+        Queries over the same cells that might come free.
+    time_limit : float
+        Seconds for each mechanism that can be stopped.
+    told : callable
+        Told what is being done, in a few words.
+
+    Returns
+    -------
+    Advice
+
+    Raises
+    ------
+    OptionError
+        If δ, ε or the time limit is out of range.
+    NotApplicableError
+        If no Gaussian mechanism meets the targets.
+    WorkloadError, TargetsError, UnknownMechanismError
+        As `solvers.solve`.
+    """
+    from solvers import solve
+
+    _check(delta, epsilon, time_limit)
+    problem = as_problem(workload, targets)
+    if not problem.workload.listed:
+        raise NotApplicableError(
+            f"advice on {problem.size}: too many queries to be listed; solve 'optimal' itself"
+        )
+    tried = trials(solve, problem, delta, mechanisms, time_limit, told)
+    best = _recommended(tried)
+    charged, relaxed = _charged(solve, problem, tried, delta, time_limit, told)
+    bounds = [t.solution.known_lower_bound for t in tried if t.solution is not None]
+    stated = problem.workload.stated
+    size = problem.workload.m
+    return Advice(
+        queries=size,
+        cells=problem.workload.d,
+        delta=delta,
+        neighbours=NEIGHBOURS,
+        candidates=tuple(trial.candidate for trial in tried),
+        recommended=best.candidate,
+        lower_bound=max((b for b in bounds if b is not None), default=float("nan")),
+        answers=Answers(
+            labels_of(problem.workload),
+            problem.targets,
+            _solution(best).query_variances,
+            np.full(size, _CONFIDENCE) if stated is None else stated.confidences,
+        ),
+        prices=charged,
+        relaxation=relaxed,
+        free=() if further is None else _free(_solution(best), problem, further),
+        budget=None if epsilon is None else _budget(_solution(best), epsilon, delta),
+    )
+
+
+def _check(delta: float, epsilon: float | None, time_limit: float) -> None:
+    if not 0 < delta < 1:
+        raise OptionError(f"delta is {delta!r}; expected a number between 0 and 1, such as 1e-6")
+    if epsilon is not None and not 0 < epsilon < np.inf:
+        raise OptionError(f"epsilon is {epsilon!r}; expected a positive finite number")
+    if not time_limit > 0:
+        raise OptionError(f"time limit is {time_limit!r}; expected a positive number of seconds")
+
+
+def _recommended(tried: Sequence[Trial]) -> Trial:
+    gaussian = [one for one in tried if one.solution is not None and one.solution.noise.gaussian]
+    if not gaussian:
+        reasons = "; ".join(t.candidate.reason for t in tried if t.candidate.reason)
+        raise NotApplicableError(f"no mechanism with Gaussian noise gave an answer: {reasons}")
+    least = min(one.candidate.squared_privacy_cost for one in gaussian)
+    equal = (t for t in gaussian if t.candidate.squared_privacy_cost <= (1 + CLOSE) * least)
+    return min(equal, key=lambda one: one.candidate.seconds)
+
+
+def _solution(trial: Trial) -> Solution:
+    assert trial.solution is not None
+    return trial.solution
+
+
+def _charged(
+    solve: Solve,
+    problem: Problem,
+    tried: Sequence[Trial],
+    delta: float,
+    time_limit: float,
+    told: Told,
+) -> tuple[tuple[Price, ...], Relaxation | None]:
+    """The price of every target, and what relaxing the dearest saves."""
+    found = proof(tried)
+    if found is None or found.weights is None or len(found.weights.q) != problem.workload.m:
+        return (), None
+    charged = prices(problem.workload, problem.targets, elasticities(found.weights))
+    told(f"{found.mechanism}, the dearest targets relaxed")
+    dearest = [price for price in charged[:DEAREST] if not price.free]
+    return charged, relaxation(solve, problem, found, dearest, delta, time_limit)
+
+
+def _free(solution: Solution, problem: Problem, further: Workload) -> tuple[FreeAnswer, ...]:
+    """Those further queries that were not asked and cost nothing, the most accurate first."""
+    if problem.workload.d > _LARGEST_FREE:
+        return ()
+    new = np.flatnonzero(~_already(further, problem.workload))
+    if not new.size:
+        return ()
+    found = solution.free_queries(further.dense[new])
+    names = labels_of(further)
+    return tuple(
+        FreeAnswer(names[new[at]], float(np.sqrt(found.variances[at])), not found.free[at])
+        for at in np.argsort(found.variances, kind="stable")
+        if np.isfinite(found.variances[at])
+    )
+
+
+def _already(further: Workload, workload: Workload) -> NDArray[np.bool_]:
+    """Which of some queries are among those of a workload."""
+    asked = set(_rows(workload))
+    return np.array([row in asked for row in _rows(further)], dtype=np.bool_)
+
+
+def _rows(workload: Workload) -> Iterator[tuple[bytes, bytes]]:
+    """The queries in a form in which equal ones are equal."""
+    matrix = sp.csr_array(workload.matrix, copy=True)
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    for first, end in itertools.pairwise(matrix.indptr):
+        yield matrix.indices[first:end].astype(np.int64).tobytes(), matrix.data[first:end].tobytes()
+
+
+def _budget(solution: Solution, epsilon: float, delta: float) -> Budget:
+    return Budget(epsilon, solution.at_budget(epsilon, delta).variance_ratio)

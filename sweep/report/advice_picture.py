@@ -1,0 +1,56 @@
+"""The picture of an advice: what mechanisms need, what targets cost, what answers reach."""
+
+import io
+
+import numpy as np
+
+from solvers.advice import Advice
+
+_MOST_BARS = 12
+_UNNEEDED = ("Creator", "Date", "Format", "Type")
+_BLUE, _GREY, _ORANGE = "#0072b2", "#777777", "#d55e00"
+"""Told apart by the colour-blind, and in grey."""
+
+
+def svg(advice: Advice) -> str | None:
+    """The picture as an SVG element; None without matplotlib."""
+    try:
+        from matplotlib.backends.backend_svg import FigureCanvasSVG
+        from matplotlib.figure import Figure
+    except ImportError:
+        return None
+    needed = [one for one in advice.candidates if np.isfinite(one.epsilon)][:_MOST_BARS]
+    figure = Figure(figsize=(9, 3 + 0.25 * max(len(needed), 6)), layout="constrained")
+    FigureCanvasSVG(figure)
+    left, right = figure.subplots(1, 2)
+    colours = [_BLUE if one == advice.recommended else _GREY for one in needed]
+    left.barh([one.mechanism for one in needed], [one.epsilon for one in needed], color=colours)
+    left.set(xscale="log", xlabel=f"ε at the targets (δ = {advice.delta:g})")
+    left.set_title("what each mechanism needs")
+    left.invert_yaxis()
+    _prices_or_answers(advice, right)
+    written = io.StringIO()
+    figure.savefig(written, format="svg", metadata=dict.fromkeys(_UNNEEDED))
+    text = written.getvalue()
+    return text[text.index("<svg") :]
+
+
+def _prices_or_answers(advice: Advice, axes: object) -> None:
+    from matplotlib.axes import Axes
+
+    assert isinstance(axes, Axes)
+    dearest = advice.prices[:_MOST_BARS]
+    if dearest:
+        names = [f"{_short(one.label)} " for one in dearest]
+        axes.barh(range(len(names)), [100 * one.elasticity for one in dearest], color=_ORANGE)
+        axes.set_yticks(range(len(names)), names, parse_math=False)
+        axes.invert_yaxis()
+        axes.set(xlabel="share of the cost, per cent")
+        axes.set_title("what each target costs")
+        return
+    axes.plot(advice.answers.margins, advice.answers.half_widths, "o", color=_ORANGE)
+    axes.set(xlabel="margin asked for", ylabel="margin reached")
+
+
+def _short(label: str) -> str:
+    return label if len(label) <= 32 else f"{label[:29]}..."

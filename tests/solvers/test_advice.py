@@ -1,0 +1,114 @@
+"""Advice against what it says: prices against solves, intervals against variances."""
+
+import numpy as np
+import pytest
+
+import solvers
+import workloads
+from solvers import NotApplicableError, OptionError
+from solvers.advice import advise
+from workloads.queries import domain_of, usual_queries
+
+DOMAIN = domain_of({"age": "0..5", "sex": ["f", "m"]})
+QUERIES = {
+    "label": ["all", "ages", "sexes", "young", "any"],
+    "age": ["", "*", "", "<=2", "3"],
+    "sex": ["", "", "*", "m", "f"],
+    "variance": ["1", "4", "2", "3", "1000"],
+}
+FAST = ("IP", "GM", "CA", "laplace", "optimal")
+
+
+@pytest.fixture(scope="module")
+def asked():
+    return workloads.from_queries(QUERIES, DOMAIN)
+
+
+@pytest.fixture(scope="module")
+def advice(asked):
+    further = usual_queries(DOMAIN)
+    return advise(asked, delta=1e-6, epsilon=2.0, mechanisms=FAST, further=further)
+
+
+def test_candidates_are_ranked_by_the_epsilon_that_they_need(advice, asked):
+    needed = [one.epsilon for one in advice.candidates]
+    assert needed == sorted(needed)
+    assert advice.recommended.mechanism == "optimal"
+    for one in advice.candidates:
+        solution = solvers.solve(one.mechanism, asked)
+        delta = 0.0 if one.mechanism == "laplace" else 1e-6
+        assert one.epsilon == pytest.approx(float(solution.curve.epsilon_at_targets(delta)))
+        if one.mechanism != "laplace":
+            bound = solution.squared_privacy_cost / (1 + one.excess)
+            assert bound == pytest.approx(advice.lower_bound)
+
+
+def test_the_price_of_a_target_is_what_relaxing_it_saves(advice, asked):
+    """The elasticity against the quotient of differences of two solves."""
+    assert sum(price.elasticity for price in advice.prices) == pytest.approx(1.0)
+    targets, step = asked.stated.targets, 1e-3
+    for price in advice.prices:
+        at = asked.groups == asked.group_names.index(price.label)
+        costs = [
+            solvers.solve(
+                "optimal", asked, np.where(at, targets * np.exp(sign * step), targets), tol=1e-9
+            ).squared_privacy_cost
+            for sign in (-1, 1)
+        ]
+        measured = -np.log(costs[1] / costs[0]) / (2 * step)
+        assert price.elasticity == pytest.approx(measured, abs=2e-3)
+
+
+def test_the_dearest_targets_are_relaxed_and_solved_anew(advice, asked):
+    relaxed = advice.relaxation
+    assert relaxed.labels == tuple(p.label for p in advice.prices[:5] if not p.free)
+    assert "any" not in relaxed.labels
+    at = np.isin(asked.groups, [asked.group_names.index(label) for label in relaxed.labels])
+    solved = solvers.solve("optimal", asked, asked.stated.targets * np.where(at, 1.1, 1.0))
+    before = advice.recommended.squared_privacy_cost
+    assert relaxed.actual == pytest.approx(solved.squared_privacy_cost / before, rel=1e-5)
+    assert relaxed.predicted == pytest.approx(relaxed.actual, rel=0.01)
+
+
+def test_intervals_are_those_of_the_answers_and_within_the_margins(advice):
+    answers = advice.answers
+    assert answers.labels[:2] == ("all", "ages: age=0")
+    np.testing.assert_allclose(answers.half_widths, 1.959963984540054 * answers.standard_errors)
+    assert np.all(answers.half_widths <= answers.margins * (1 + 1e-9))
+
+
+def test_what_is_free_is_named_with_its_error(asked):
+    advice = advise(asked, delta=1e-6, mechanisms=["GM", "optimal"], further=usual_queries(DOMAIN))
+    assert advice.free == ()  # all of them were asked
+    further = workloads.from_queries({"age": ["0..2"], "sex": [""], "variance": ["1"]}, DOMAIN)
+    (found,) = advise(asked, delta=1e-6, mechanisms=["optimal"], further=further).free
+    assert found.label == "age=0..2"
+    expected = solvers.solve("optimal", asked).free_queries(further).variances
+    assert found.standard_error == pytest.approx(np.sqrt(expected[0]))
+
+
+def test_a_budget_says_by_how_much_all_variances_change(advice, asked):
+    expected = solvers.solve("optimal", asked).at_budget(2.0, 1e-6).variance_ratio
+    assert advice.budget.variance_ratio == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_mechanism_that_fails_is_named_and_others_go_on(asked):
+    found = advise(asked, delta=1e-6, mechanisms=["fisher-bounded", "optimal"])
+    assert [one.outcome for one in found.candidates] == ["ok", "not applicable"]
+    assert found.candidates[1].reason
+    with pytest.raises(NotApplicableError, match="no mechanism with Gaussian noise"):
+        advise(asked, delta=1e-6, mechanisms=["fisher-bounded"])
+
+
+def test_one_query_alone_is_answered_by_pure_noise_more_cheaply():
+    """Laplace noise of variance 2 costs ε = 1; Gaussian noise more at a small δ."""
+    found = advise(np.ones((1, 3)), 2.0, delta=1e-9, mechanisms=FAST)
+    assert found.recommended.mechanism in ("GM", "CA", "optimal", "IP")
+    assert found.pure.mechanism == "laplace"
+    assert found.pure.epsilon == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("wrong", [{"delta": 0}, {"delta": 1}, {"delta": 1e-6, "epsilon": -1}])
+def test_what_is_no_budget_is_refused(asked, wrong):
+    with pytest.raises(OptionError, match="expected a"):
+        advise(asked, **wrong)

@@ -1,0 +1,46 @@
+"""An experiment on somebody's own queries: their names, their targets, their files' content."""
+
+import pytest
+
+import sweep
+from sweep.errors import ExperimentError, StoreError
+from sweep.experiment.loading import parse_experiment
+from sweep.grid.expansion import expand
+
+TEXT = """\
+keep: [query_variances]
+blocks:
+  - workload: {name: csv, queries: mine.csv, domain: domain.yaml}
+    targets: stated
+    mechanism: [IP, optimal]
+"""
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.csv").write_text("label,age,variance\nall,,3\neach,*,2\n")
+    (tmp_path / "domain.yaml").write_text("age: 0..3\n")
+    return tmp_path
+
+
+def test_names_and_targets_come_with_the_queries(files, client):
+    data = sweep.run(parse_experiment(TEXT, "mine.yaml"), "s", client)
+    assert (data.status == 2).all()
+    assert data.squared_privacy_cost.sel(mechanism="IP").values == pytest.approx(4 / 3)
+    kept = sweep.arrays("s", str(data.solve.sel(mechanism="optimal").values))
+    assert kept["query"].values.tolist() == ["all", *(f"each: age={n}" for n in range(4))]
+    assert float(kept.query_variances.sel(query="all")) <= 3 * (1 + 1e-9)
+
+
+def test_the_content_of_the_files_identifies_the_cells(files, client):
+    sweep.run(parse_experiment(TEXT, "mine.yaml"), "s", client)
+    (files / "mine.csv").write_text("label,age,variance\nall,,4\n")
+    with pytest.raises(StoreError, match="a file that it names has changed"):
+        sweep.run(parse_experiment(TEXT, "mine.yaml"), "s", client)
+
+
+def test_a_mistake_in_the_queries_is_one_of_the_experiment(files):
+    (files / "mine.csv").write_text("label,age,variance\nall,7,4\n")
+    with pytest.raises(ExperimentError, match=r"mine.yaml, line 3.*mine.csv, line 2, column 'age'"):
+        expand(parse_experiment(TEXT, "mine.yaml"))

@@ -1,0 +1,228 @@
+"""Queries as a person writes them: what each cell means, and what is said of mistakes."""
+
+import re
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import workloads
+from workloads import WorkloadError
+from workloads.operators import Kronecker
+from workloads.queries import domain_of, read_domain
+
+DOMAIN = {"age": "0..4", "sex": ["f", "m"], "area": ["north", "south", "65+"]}
+AGES, SEXES, AREAS = np.meshgrid(np.arange(5), [0, 1], [0, 1, 2], indexing="ij")
+
+
+def row(**cells):
+    return {name: [value] for name, value in {"variance": "2", **cells}.items()}
+
+
+def counted(workload):
+    return workload.dense.reshape(-1, 5, 2, 3)
+
+
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        ({}, np.ones((5, 2, 3))),
+        ({"age": "3"}, AGES == 3),
+        ({"age": "3.0"}, AGES == 3),
+        ({"age": 3.0}, AGES == 3),
+        ({"age": " 1..3 "}, (AGES >= 1) & (AGES <= 3)),
+        ({"age": "<=2"}, AGES <= 2),
+        ({"age": "<2"}, AGES < 2),
+        ({"age": ">= 2"}, AGES >= 2),
+        ({"age": ">2"}, AGES > 2),
+        ({"age": "0|2..3|3"}, np.isin(AGES, [0, 2, 3])),
+        ({"sex": "f", "age": "1..3"}, (SEXES == 0) & (AGES >= 1) & (AGES <= 3)),
+        ({"area": "65+"}, AREAS == 2),
+        ({"area": "<=south"}, AREAS <= 1),
+        ({"where": "age >= 3 and sex == 'f'"}, (AGES >= 3) & (SEXES == 0)),
+        ({"where": "age >= 3", "area": "south"}, (AGES >= 3) & (AREAS == 1)),
+        ({"sex": "f", "weight": "0.5"}, 0.5 * (SEXES == 0)),
+        ({"coefficients": str(list(range(30))), "label": "own"}, np.arange(30).reshape(5, 2, 3)),
+    ],
+)
+def test_a_cell_means_what_it_says(cells, expected):
+    made = workloads.from_queries(row(**cells), DOMAIN)
+    np.testing.assert_array_equal(counted(made), np.asarray(expected, float)[None])
+
+
+def test_a_star_is_a_query_for_each_value():
+    made = workloads.from_queries(row(age="<=*", sex="*", label="x"), DOMAIN)
+    expected = [(age >= AGES) & (sex == SEXES) for age in range(5) for sex in (0, 1)]
+    np.testing.assert_array_equal(counted(made), np.array(expected, float))
+    assert made.labels[:3] == ("x: age<=0, sex=f", "x: age<=0, sex=m", "x: age<=1, sex=f")
+    assert made.group_names == ("x",)
+
+
+def test_queries_without_labels_are_named_by_what_they_ask():
+    frame = pd.DataFrame(
+        {"age": [None, 3, "1..2", None], "sex": [None, "f", "*", None], "variance": [1.0, 1, 1, 1]}
+    )
+    frame["where"] = [None, None, None, "age > 3"]
+    made = workloads.from_queries(frame, DOMAIN)
+    assert made.labels == (
+        "total",
+        "age=3, sex=f",
+        "age=1..2, sex=f",
+        "age=1..2, sex=m",
+        "age > 3",
+    )
+
+
+@pytest.mark.parametrize(
+    ("cells", "variance"),
+    [
+        ({"variance": "4"}, 4.0),
+        ({"standard_error": "3"}, 9.0),
+        ({"margin": "1.959963984540054"}, 1.0),
+        ({"margin": "1.6448536269514722", "confidence": "90%"}, 1.0),
+        ({"margin": "2.5758293035489004", "confidence": "0.99"}, 1.0),
+    ],
+)
+def test_targets_are_variances_in_the_end(cells, variance):
+    made = workloads.from_queries({name: [value] for name, value in cells.items()}, DOMAIN)
+    assert made.stated.targets == pytest.approx([variance], rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "mine.csv: empty; expected a header"),
+        ("age,variance\n", "mine.csv: no queries"),
+        ("age\n3\n", "no column of targets; add one of: variance, standard_error, margin"),
+        ("aeg,variance\n3,1\n", "column 'aeg': neither an attribute .* did you mean 'age'"),
+        ("age,variance\n3,1\n7,1\n", "line 3, column 'age': '7' is not a value of 'age'; .*0, 1"),
+        ("area,variance\nsuoth,1\n", "line 2, column 'area': 'suoth' .* did you mean 'south'"),
+        ("area,variance\nsouth..north,1\n", "'south..north' holds no value of 'area', whose order"),
+        ("age,variance\n3,-1\n", "line 2, column 'variance': '-1'; expected a positive"),
+        ("age,variance\n3,0\n", "expected a positive"),
+        ("age,variance\n3,nan\n", "'nan' is not a number"),
+        ("age,variance\n3,inf\n", "expected a positive finite number"),
+        ("age;variance\n3;2,5\n", "'2,5' is not a number; write '2.5', with a point"),
+        ("age,variance\n3,\n", "line 2, column 'variance': no target"),
+        ("age,variance,margin\n3,1,1\n", "column 'margin': a second target, beside 'variance'"),
+        ("margin,confidence\n3,95\n", "'95'; expected a number between 0 and 1, such as 0.95"),
+        ("age,age,variance\n3,3,1\n", "column 'age': it is there twice"),
+        ("age,variance\n3,1,\n", "line 2: 3 cells, and the header names 2 columns"),
+        ('age,variance\n"3,1\n', "line 2: not valid CSV"),
+        (
+            "label,age,variance\na,3,1\na,4,1\n",
+            "line 3, column 'label': 'a' names mine.csv, line 2",
+        ),
+        ("age,variance\n3,1\n\n3,1\n", "line 4, column 'label': 'age=3' names .*line 2 too"),
+        ("where,variance\nagee > 3,1\n", "column 'where': .*no attribute; did you mean 'age'"),
+        ("where,variance\nage > 'x',1\n", "column 'where': condition .* cannot be evaluated"),
+        ("where,variance\nopen('x'),1\n", "column 'where': condition .* expected comparisons"),
+        ("where,variance\nage > 9,1\n", "column 'where': 'age > 9' holds for no cell"),
+        ('label,coefficients,variance\nx,"[1,2]",1\n', "2 values of type int64; expected 30 num"),
+        ('label,coefficients,variance\nx,"[1,",1\n', "not a list of numbers"),
+        ("label,coefficients,variance\nx,no.npy,1\n", "file 'no.npy' cannot be read"),
+        ('coefficients,variance\n"[1]",1\n', "column 'label': empty; a query given by its"),
+        ("weight,variance\n0,1\n", "column 'weight': '0'; expected a number other than 0"),
+    ],
+)
+def test_mistakes_are_told_with_line_and_column(text, said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "domain.yaml").write_text("age: 0..4\nsex: [f, m]\narea: [north, south, '65+']\n")
+    (tmp_path / "mine.csv").write_text(text)
+    with pytest.raises(WorkloadError, match=said) as error:
+        workloads.read_queries("mine.csv", "domain.yaml")
+    assert "mine.csv" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "no attributes"),
+        ("- a\n", "no attributes"),
+        ("age: 0-5\n", "attribute 'age' is '0-5'; expected its values, as in 'age: 0..115'"),
+        ("age: 5..0\n", "ends before it begins"),
+        ("age: 7\n", "attribute 'age' is 7; expected its values"),
+        ("age: []\n", "expected its values"),
+        ("sex: [f, f]\n", "value 'f' is there twice"),
+        ("sex: [f, m]\nsex: [f]\n", "line 2: an attribute is there twice"),
+        ("sex: [f, [m]]\n", "neither a text nor a number"),
+        ("sex: [true, false]\n", "value True is neither a text nor a number; write it in quotes"),
+        ("label: [a, b]\n", "attribute 'label': this is a column of the queries"),
+        ("a: 0..9999\nb: 0..9999\n", "expected at most 10,000,000"),
+        ("a: [1\n", "not valid YAML"),
+        ("a: !!python/object:os.system [1]\n", "not valid YAML"),
+    ],
+)
+def test_mistakes_in_a_domain_are_told(text, said, tmp_path):
+    (tmp_path / "d.yaml").write_text(text)
+    with pytest.raises(WorkloadError, match=said):
+        read_domain(str(tmp_path / "d.yaml"))
+
+
+def test_spreadsheets_files_are_read(tmp_path):
+    """Byte-order mark, semicolons, Windows lines, an empty column and an empty row."""
+    (tmp_path / "d.yaml").write_text("age: 0..4\n")
+    content = "﻿label;age;variance;\r\na;3;2.5;\r\n;;;\r\nb;*;1;\r\n"
+    (tmp_path / "q.csv").write_bytes(content.encode())
+    made = workloads.read_queries(str(tmp_path / "q.csv"), str(tmp_path / "d.yaml"))
+    assert made.labels == ("a", *(f"b: age={age}" for age in range(5)))
+    np.testing.assert_array_equal(made.stated.targets, [2.5, *5 * [1.0]])
+
+
+@pytest.mark.parametrize("name", ["own.npy", "own.csv"])
+def test_coefficients_stand_in_a_file_beside_the_queries(name, tmp_path):
+    values = np.linspace(-1, 1, 5)
+    np.save(tmp_path / "own.npy", values)
+    np.savetxt(tmp_path / "own.csv", values)
+    (tmp_path / "d.yaml").write_text("age: 0..4\n")
+    (tmp_path / "q.csv").write_text(f"label,coefficients,variance\nx,{name},1\n")
+    files = str(tmp_path / "q.csv"), str(tmp_path / "d.yaml")
+    np.testing.assert_allclose(workloads.read_queries(*files).dense, [values])
+    with pytest.raises(WorkloadError, match="in an experiment write the list itself"):
+        workloads.make("csv", queries=files[0], domain=files[1])
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_rows_are_read_in_a_minute(tmp_path):
+    first, last = np.triu_indices(500)
+    lines = [f"{a}..{b},{1 + a}" for a, b in zip(first[:100_000], last[:100_000], strict=True)]
+    (tmp_path / "d.yaml").write_text("age: 0..499\n")
+    (tmp_path / "q.csv").write_text("\n".join(["age,variance", *lines]))
+    started = time.process_time()
+    made = workloads.read_queries(str(tmp_path / "q.csv"), str(tmp_path / "d.yaml"))
+    assert made.shape == (100_000, 500)
+    assert time.process_time() - started < 60
+
+
+def test_files_that_are_none_are_told(tmp_path):
+    (tmp_path / "d.yaml").write_text("age: 0..4\n")
+    (tmp_path / "latin.csv").write_bytes("label,variance\nM\xfcnchen,1\n".encode("latin-1"))
+    for name, said in [("none.csv", "No such file"), (".", "not a regular file")]:
+        with pytest.raises(WorkloadError, match=said):
+            workloads.read_queries(str(tmp_path / name), str(tmp_path / "d.yaml"))
+    with pytest.raises(WorkloadError, match="not UTF-8 text; save it as UTF-8"):
+        workloads.read_queries(str(tmp_path / "latin.csv"), str(tmp_path / "d.yaml"))
+    for frame in (3, {"variance": [1], "age": [1, 2]}):
+        with pytest.raises(WorkloadError, match=re.compile("expected a data frame|lengths")):
+            workloads.from_queries(frame, DOMAIN)
+
+
+def test_large_domains_keep_the_structure_of_the_queries():
+    domain = domain_of({"age": "0..99", "area": [f"a{n}" for n in range(40)]})
+    ages = [f"{first}..{first + 9}" for first in range(0, 100, 10)]
+    frame = {
+        "age": ["", *ages, "*"],
+        "area": ["*", *10 * [""], "*"],
+        "variance": list(range(1, 13)),
+    }
+    made = workloads.from_queries(frame, domain)
+    assert isinstance(made.operator, Kronecker)
+    assert made.operator.term_sizes == (40, 10, 4000)
+    small = {name: [cells[at] for at in (0, 1, 10)] for name, cells in frame.items()}
+    with_condition = {**small, "where": ["", "age < 100", ""]}
+    plain = workloads.from_queries(with_condition, domain)
+    assert not isinstance(plain.operator, Kronecker)
+    kept = workloads.from_queries(small, domain).operator
+    assert isinstance(kept, Kronecker)
+    np.testing.assert_array_equal(kept.matrix().toarray(), plain.matrix.toarray())

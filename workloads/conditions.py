@@ -1,0 +1,164 @@
+"""Conditions over named values, such as ``d <= 256 or mechanism != 'SM-II'``.
+
+They consist of comparisons, ``and``, ``or``, ``not``, ``in``, arithmetic, numbers, texts and names.
+Nothing else is evaluated, so a condition from a file cannot do any harm.
+"""
+
+import ast
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from workloads.errors import WorkloadError
+
+LONGEST = 10_000
+"""The most characters of a condition."""
+
+_COMPARISONS: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.In: lambda one, many: one in many,
+    ast.NotIn: lambda one, many: one not in many,
+}
+_ARITHMETIC: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.Mod: operator.mod,
+}
+_UNARY: Mapping[type[ast.unaryop], Callable[[Any], Any]] = {
+    ast.Not: operator.not_,
+    ast.USub: operator.neg,
+}
+
+
+class ConditionError(WorkloadError):
+    """A condition cannot be read, or cannot be evaluated."""
+
+
+class MissingNameError(ConditionError):
+    """A condition uses a name that has no value."""
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A condition that was checked to be harmless.
+
+    Attributes
+    ----------
+    text : str
+        As written.
+    names : frozenset of str
+        The names that it uses.
+    """
+
+    text: str
+    names: frozenset[str]
+    _tree: ast.expr
+
+    def holds(self, values: Mapping[str, Any]) -> bool:
+        """Whether the condition is true for these values.
+
+        Raises
+        ------
+        MissingNameError
+            If a name has no value.
+        ConditionError
+            If the values cannot be compared.
+        """
+        try:
+            return bool(_value(self._tree, values))
+        except KeyError as error:
+            raise MissingNameError(
+                f"condition {self.text!r}: there is no value of {error}; "
+                f"expected one of: {', '.join(values)}"
+            ) from error
+        except (TypeError, ValueError, ArithmeticError, MemoryError, RecursionError) as error:
+            raise ConditionError(f"condition {self.text!r} cannot be evaluated: {error}") from error
+
+
+def parse(text: str) -> Condition:
+    """Read a condition.
+
+    Raises
+    ------
+    ConditionError
+        If it is not an expression, or contains more than comparisons.
+    """
+    if len(text) > LONGEST:
+        raise ConditionError(
+            f"condition {text[:40]!r}... has {len(text):,} characters; expected at most "
+            f"{LONGEST:,}, the limit of workloads.conditions.LONGEST"
+        )
+    try:
+        tree = ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
+        raise ConditionError(
+            f'condition {text!r} cannot be read; expected a form like "d <= 256 and mechanism != '
+            "'IP'\""
+        ) from error
+    for node in ast.walk(tree):
+        if not isinstance(node, _ALLOWED):
+            raise ConditionError(
+                f"condition {text!r} contains {_unparsed(node)!r}; expected comparisons of "
+                "names with values, joined by 'and', 'or' and 'not'"
+            )
+    names = frozenset(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
+    return Condition(text, names, tree)
+
+
+def _unparsed(node: ast.AST) -> str:
+    try:
+        return ast.unparse(node)
+    except RecursionError:
+        return type(node).__name__
+
+
+_ALLOWED = (
+    ast.BoolOp,
+    ast.And,
+    ast.Or,
+    ast.Compare,
+    ast.BinOp,
+    ast.UnaryOp,
+    ast.Name,
+    ast.Load,
+    ast.Constant,
+    ast.List,
+    ast.Tuple,
+    *_COMPARISONS,
+    *_ARITHMETIC,
+    *_UNARY,
+)
+
+
+def _value(node: ast.expr, known: Mapping[str, Any]) -> Any:
+    match node:
+        case ast.Constant():
+            return node.value
+        case ast.Name():
+            return known[node.id]
+        case ast.List() | ast.Tuple():
+            return [_value(one, known) for one in node.elts]
+        case ast.UnaryOp():
+            return _UNARY[type(node.op)](_value(node.operand, known))
+        case ast.BinOp():
+            left, right = (_value(one, known) for one in (node.left, node.right))
+            for one in (left, right):
+                if not isinstance(one, int | float):
+                    raise TypeError(f"arithmetic needs numbers, and {one!r} is not one")
+            return _ARITHMETIC[type(node.op)](left, right)
+        case ast.BoolOp():
+            combine = all if isinstance(node.op, ast.And) else any
+            return combine(_value(one, known) for one in node.values)
+        case ast.Compare():
+            values = [_value(one, known) for one in (node.left, *node.comparators)]
+            pairs = zip(node.ops, values[:-1], values[1:], strict=True)
+            return all(_COMPARISONS[type(op)](left, right) for op, left, right in pairs)
+    raise TypeError(f"{ast.unparse(node)!r} has no value")

@@ -1,0 +1,18 @@
+"""Queries as a person writes them: a domain of named attributes, and a table of one row each.
+
+`domain` reads the attributes and their values, `table` the rows of a file or of a data frame,
+`cells` what one cell of it says, `rows` what one row asks, `build` makes the workload of all.
+"""
+
+from workloads.queries.build import from_queries, read_queries, usual_queries
+from workloads.queries.domain import Attribute, Domain, domain_of, read_domain
+
+__all__ = [
+    "Attribute",
+    "Domain",
+    "domain_of",
+    "from_queries",
+    "read_domain",
+    "read_queries",
+    "usual_queries",
+]

@@ -1,0 +1,158 @@
+"""The workload that a table of queries asks for."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from workloads.errors import WorkloadError
+from workloads.operators import Explicit, QueryOperator
+from workloads.queries.domain import RESERVED, Domain, domain_of, read_domain
+from workloads.queries.rows import Asked, Query, Reader
+from workloads.queries.table import Table, read_table, table_of
+from workloads.queries.targets import COLUMNS
+from workloads.queries.terms import structured
+from workloads.workload import Stated, Workload
+
+MOST_QUERIES = 1_000_000
+"""The most queries, ``*`` written out; more have no names."""
+
+MOST_ENTRIES = 200_000_000
+"""The most coefficients other than 0 that are written out."""
+
+
+def from_queries(frame: Any, domain: Domain | Mapping[str, Any]) -> Workload:
+    """The workload of a table of queries, with their names and their targets.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame, or mapping of str to list
+        A query in each row (or several, where a cell is ``*``); a column for each attribute that
+        some query chooses by, and for its target: see the documentation on advice.
+    domain : Domain or mapping
+        The attributes with their values in order: ``{"age": "0..115", "sex": ["f", "m"]}``.
+
+    Returns
+    -------
+    Workload
+        With ``labels``, a group for every row, and the ``stated`` targets, which
+        `solvers.solve` takes if it is given no others.
+
+    Raises
+    ------
+    WorkloadError
+        If a cell cannot be understood; with row and column, and the nearest valid name.
+    """
+    return _made(table_of(frame), domain_of(domain))
+
+
+def read_queries(path: str, domain: str | Domain, *, names_files: bool = True) -> Workload:
+    """The workload in a CSV file of queries over the domain in a YAML file.
+
+    Parameters
+    ----------
+    path : str
+        The queries, a CSV file with a header.
+    domain : str or Domain
+        The domain, or a YAML file with a line for each attribute.
+    names_files : bool
+        Whether coefficients may stand in files that it names.
+
+    Returns
+    -------
+    Workload
+        As `from_queries`.
+
+    Raises
+    ------
+    WorkloadError
+        With file, line and column.
+    """
+    known = read_domain(domain) if isinstance(domain, str) else domain
+    return _made(read_table(path, names_files=names_files), known)
+
+
+def usual_queries(domain: Domain) -> Workload:
+    """The total and every value of every attribute: what is most often asked beside."""
+    stars = [{"variance": "1"}, *({name: "*", "variance": "1"} for name in domain.names)]
+    columns = ("variance", *domain.names)
+    return from_queries({name: [one.get(name, "") for one in stars] for name in columns}, domain)
+
+
+def _made(table: Table, domain: Domain) -> Workload:
+    table.check_columns([*domain.names, *RESERVED])
+    if not set(COLUMNS) & set(table.columns):
+        raise WorkloadError(
+            f"{table.source}: no column of targets; add one of: {', '.join(COLUMNS)}"
+        )
+    reader = Reader(domain)
+    asked = tuple(reader.asked(row, table.folder) for row in table.rows)
+    _check_distinct((one.label, one) for one in asked)
+    counts = [one.count for one in asked]
+    if sum(counts) > MOST_QUERIES:
+        raise WorkloadError(
+            f"{table.source}: {sum(counts):,} queries, '*' written out; expected at most "
+            f"{MOST_QUERIES:,}, the limit of workloads.queries.build.MOST_QUERIES: ask less, or "
+            "use workload 'marginals' or 'kronecker'"
+        )
+    operator, labels = _operator(table.source, asked, domain)
+    return Workload(
+        "queries",
+        operator,
+        groups=np.repeat(np.arange(len(counts)), counts),
+        group_names=tuple(one.label for one in asked),
+        group_sizes=tuple(counts),
+        labels=labels,
+        stated=Stated(
+            np.repeat([one.target.variance for one in asked], counts),
+            np.repeat([one.target.confidence for one in asked], counts),
+        ),
+    )
+
+
+def _operator(
+    source: str, asked: Sequence[Asked], domain: Domain
+) -> tuple[QueryOperator, tuple[str, ...]]:
+    """The query matrix, and the name of every query."""
+    kept = structured(asked, domain)
+    if kept is None and sum(one.entries for one in asked) > MOST_ENTRIES:
+        raise WorkloadError(
+            f"{source}: more than {MOST_ENTRIES:,} coefficients that are not 0, the limit of "
+            "workloads.queries.build.MOST_ENTRIES: give the attributes fewer values"
+        )
+    queries = [query for one in asked for query in one.queries()]
+    _check_labels(source, queries)
+    labels = tuple(query.label for query in queries)
+    return (Explicit(_matrix(queries, domain)) if kept is None else kept), labels
+
+
+def _matrix(queries: Sequence[Query], domain: Domain) -> sp.csr_array:
+    lengths = [query.cells.size for query in queries]
+    values = np.concatenate([np.broadcast_to(q.coefficients, q.cells.shape) for q in queries])
+    cells = np.concatenate([query.cells for query in queries])
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    shape = (len(queries), domain.size)
+    return sp.csr_array((values.astype(np.float64), cells, starts), shape=shape)
+
+
+def _check_distinct(labelled: Iterable[tuple[str, Asked]]) -> None:
+    seen: dict[str, Asked] = {}
+    for label, one in labelled:
+        first = seen.setdefault(label, one)
+        if first is not one:
+            raise one.row.error(
+                "label", f"{label!r} names {first.row.place} too; give each row a label of its own"
+            )
+
+
+def _check_labels(source: str, queries: Sequence[Query]) -> None:
+    """Refuse two queries of one name, which only odd labels make possible."""
+    seen: set[str] = set()
+    for query in queries:
+        if query.label in seen:
+            raise WorkloadError(
+                f"{source}, column 'label': two queries are called {query.label!r}; label their "
+                "rows otherwise"
+            )
+        seen.add(query.label)

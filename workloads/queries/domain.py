@@ -1,0 +1,229 @@
+"""The domain of a person's queries: named attributes, each with its values in order."""
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.constructor import DuplicateKeyError
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+from workloads.errors import WorkloadError
+from workloads.parameters import LARGEST_SIZE, check_size, nearest, regular
+
+Value = str | int | float
+
+LARGEST_FILE_TEXT = 1_000_000
+"""The most bytes of a domain file."""
+
+RESERVED = (
+    "label",
+    "where",
+    "coefficients",
+    "weight",
+    "variance",
+    "standard_error",
+    "margin",
+    "confidence",
+)
+"""The columns of a table of queries that are no attributes."""
+
+_RANGE = re.compile(r"\s*(-?\d+)\s*\.\.\s*(-?\d+)\s*")
+_EXPECTED = "expected its values, as in 'age: 0..115' or 'sex: [female, male]'"
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """An attribute of the records.
+
+    Attributes
+    ----------
+    name : str
+        As it heads its column.
+    values : tuple of str, int or float
+        Distinct, in order.
+    """
+
+    name: str
+    values: tuple[Value, ...]
+
+    @cached_property
+    def texts(self) -> tuple[str, ...]:
+        """The values as labels show them."""
+        return tuple(str(value) for value in self.values)
+
+    def position(self, text: str) -> int | None:
+        """The number of the value that a text names; None if there is none.
+
+        A number may be written in any form: 7, 7.0 and 07 are one.
+        """
+        found = self._by_text.get(text)
+        if found is not None:
+            return found
+        number = _number(text)
+        return None if number is None else self._by_number.get(number)
+
+    @property
+    def described(self) -> str:
+        """The values in words, for messages."""
+        if len(self.values) <= 8:
+            return ", ".join(self.texts)
+        return f"{', '.join(self.texts[:3])}, ..., {self.texts[-1]}"
+
+    @cached_property
+    def _by_text(self) -> dict[str, int]:
+        return {text: at for at, text in enumerate(self.texts)}
+
+    @cached_property
+    def _by_number(self) -> dict[float, int]:
+        return {float(v): at for at, v in enumerate(self.values) if not isinstance(v, str)}
+
+
+@dataclass(frozen=True)
+class Domain:
+    """All combinations of the values of some attributes, the last one varying fastest.
+
+    Attributes
+    ----------
+    attributes : tuple of Attribute
+        At least one, with distinct names.
+    """
+
+    attributes: tuple[Attribute, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the attributes."""
+        return tuple(attribute.name for attribute in self.attributes)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The number of values of each attribute."""
+        return tuple(len(attribute.values) for attribute in self.attributes)
+
+    @property
+    def size(self) -> int:
+        """The number of cells, d."""
+        return math.prod(self.sizes)
+
+    def __iter__(self) -> Iterator[Attribute]:
+        return iter(self.attributes)
+
+
+def domain_of(content: "Domain | Mapping[str, Any]", source: str = "domain") -> Domain:
+    """A domain from a mapping of names to values.
+
+    Parameters
+    ----------
+    content : Domain or Mapping
+        ``{"age": "0..115", "sex": ["female", "male"]}``; a list or a range for each attribute.
+    source : str
+        Where it stands, for messages.
+
+    Raises
+    ------
+    WorkloadError
+        If there is no attribute, or one has no values, equal ones, or the name of a column that
+        is no attribute.
+    """
+    if isinstance(content, Domain):
+        return content
+    if not isinstance(content, Mapping) or not content:
+        raise WorkloadError(f"{source}: no attributes; {_EXPECTED}, one line for each attribute")
+    attributes = tuple(_attribute(name, written, source) for name, written in content.items())
+    names = [attribute.name for attribute in attributes]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise WorkloadError(f"{source}, attribute {twice!r}: it is there twice; name one otherwise")
+    found = Domain(attributes)
+    check_size(f"{source}: cells, the product of all numbers of values,", found.size)
+    return found
+
+
+def read_domain(path: str) -> Domain:
+    """The domain in a YAML file.
+
+    Raises
+    ------
+    WorkloadError
+        If it cannot be read or is no domain; with file and attribute.
+    """
+    source = f"domain file {path!r}"
+    try:
+        text = regular(path, LARGEST_FILE_TEXT).read_text(encoding="utf-8-sig")
+        content = YAML(typ="safe", pure=True).load(text)
+    except DuplicateKeyError as error:
+        raise WorkloadError(f"{_at(source, error)}: an attribute is there twice") from error
+    except MarkedYAMLError as error:
+        raise WorkloadError(f"{_at(source, error)}: not valid YAML ({error.problem})") from error
+    except UnicodeDecodeError as error:
+        raise WorkloadError(f"{source} is not UTF-8 text; save it as UTF-8") from error
+    except (OSError, ValueError, RuntimeError, YAMLError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise WorkloadError(
+            f"{source} cannot be read ({reason}); give the path of a YAML file with a line for "
+            "each attribute, such as 'age: 0..115'"
+        ) from error
+    return domain_of(content, source)
+
+
+def _at(source: str, error: MarkedYAMLError) -> str:
+    return f"{source}, line {error.problem_mark.line + 1}" if error.problem_mark else source
+
+
+def _attribute(name: object, written: object, source: str) -> Attribute:
+    if not isinstance(name, str) or not name.strip():
+        raise WorkloadError(f"{source}: attribute {name!r} has no name; {_EXPECTED}")
+    named = name.strip()
+    here = f"{source}, attribute {named!r}"
+    if named in RESERVED:
+        raise WorkloadError(
+            f"{here}: this is a column of the queries that is no attribute; name it otherwise"
+        )
+    values = _values(written, here)
+    for value in values:
+        if isinstance(value, bool) or not isinstance(value, str | int | float) or value != value:
+            raise WorkloadError(
+                f"{here}: value {value!r} is neither a text nor a number; write it in quotes"
+            )
+    texts = [str(value).strip() for value in values]
+    numbers = [float(value) for value in values if not isinstance(value, str)]
+    if len(set(texts)) < len(texts) or len(set(numbers)) < len(numbers):
+        twice = next((text for text in texts if texts.count(text) > 1), "a number")
+        raise WorkloadError(f"{here}: value {twice!r} is there twice; leave one out")
+    if "" in texts:
+        raise WorkloadError(f"{here}: a value is empty; name it, for instance 'unknown'")
+    return Attribute(named, tuple(v.strip() if isinstance(v, str) else v for v in values))
+
+
+def _values(written: object, here: str) -> tuple[Any, ...]:
+    if isinstance(written, str):
+        match = _RANGE.fullmatch(written)
+        if match is None:
+            raise WorkloadError(f"{here} is {written!r}; {_EXPECTED}")
+        first, last = int(match[1]), int(match[2])
+        if last < first:
+            raise WorkloadError(f"{here} is {written!r}: it ends before it begins; {_EXPECTED}")
+        check_size(f"{here}: values", last - first + 1, most=LARGEST_SIZE)
+        return tuple(range(first, last + 1))
+    if not isinstance(written, list | tuple) or not written:
+        raise WorkloadError(f"{here} is {written!r}; {_EXPECTED}")
+    return tuple(written)
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def missing_value(attribute: Attribute, text: str) -> str:
+    """What is wrong with a text that names no value, with the nearest value."""
+    hint = nearest(text, attribute.texts) if len(attribute.values) <= 1000 else ""
+    if not hint.startswith("did you mean"):
+        hint = f"expected one of: {attribute.described}"
+    return f"{text!r} is not a value of {attribute.name!r}; {hint}"

@@ -1,0 +1,260 @@
+"""What one row of a table of queries asks: which cells of the domain, with which coefficients."""
+
+import itertools
+import json
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache, reduce
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workloads import conditions
+from workloads.arrays import load
+from workloads.errors import WorkloadError
+from workloads.operators import Array, Indices
+from workloads.parameters import nearest
+from workloads.queries.cells import Choice, Choices, choices
+from workloads.queries.domain import Domain
+from workloads.queries.table import Row
+from workloads.queries.targets import Target, number, target
+
+_REMEMBERED = 4096
+
+
+@dataclass(frozen=True, eq=False)
+class Query:
+    """One query: the cells that it sees.
+
+    Attributes
+    ----------
+    label : str
+        Its name.
+    cells : numpy.ndarray of int
+        The numbers of the cells, distinct.
+    coefficients : numpy.ndarray of float, or float
+        Of those cells.
+    """
+
+    label: str
+    cells: Indices
+    coefficients: Array | float
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """What a row asks.
+
+    Attributes
+    ----------
+    row : Row
+        The row.
+    label : str
+        Its name.
+    target : Target
+        Of each of its queries.
+    choices : tuple of Choices
+        The choices of every attribute; empty if coefficients say what is asked.
+    is_product : bool
+        Whether its queries are all products of the choices, no condition leaving cells out.
+    weight : float
+        What each answer is multiplied by.
+    queries : callable
+        Iterates over its queries, in order.
+    """
+
+    row: Row
+    label: str
+    target: Target
+    choices: tuple[Choices, ...]
+    is_product: bool
+    weight: float
+    queries: Callable[[], Iterator[Query]]
+
+    @property
+    def count(self) -> int:
+        """How many queries it stands for."""
+        return math.prod(len(c.listed) for c in self.choices)
+
+    @property
+    def entries(self) -> int:
+        """At most how many coefficients its queries have together."""
+        return math.prod(sum(len(one.positions) for one in c.listed) for c in self.choices)
+
+
+class Reader:
+    """Reads the rows of tables over one domain, remembering what cells and conditions say.
+
+    Parameters
+    ----------
+    domain : Domain
+    """
+
+    def __init__(self, domain: Domain) -> None:
+        self._domain = domain
+        self._choices = lru_cache(_REMEMBERED)(self._chosen_by)
+        self._mask = lru_cache(64)(self._held)
+
+    def asked(self, row: Row, folder: Path | None) -> Asked:
+        """What a row asks.
+
+        Parameters
+        ----------
+        row : Row
+        folder : Path, optional
+            Where files of coefficients lie; None if it may name none.
+
+        Raises
+        ------
+        WorkloadError
+            With place and column.
+        """
+        weight = number(row, "weight") if "weight" in row.cells else 1.0
+        if not (math.isfinite(weight) and weight):
+            raise row.error("weight", f"{row.cells['weight']!r}; expected a number other than 0")
+        stated = target(row)
+        if "coefficients" in row.cells:
+            return self._weighted(row, stated, weight, folder)
+        chosen = tuple(self._chosen(row, at) for at in range(len(self._domain.names)))
+        written = [c.listed[0].label for c in chosen if not c.each and c.listed[0].label]
+        each = [
+            f"{n}={row.cells[n]}" for n, c in zip(self._domain.names, chosen, strict=True) if c.each
+        ]
+        condition = row.cells.get("where")
+        named = ", ".join([*written, *each, *([condition] if condition else [])]) or "total"
+        label = row.cells.get("label", named)
+        mask = None if condition is None else self._condition(row)
+        own = "label" in row.cells
+
+        def queries() -> Iterator[Query]:
+            for combination in itertools.product(*(c.listed for c in chosen)):
+                yield self._query(row, combination, chosen, mask, label if own else "", weight)
+
+        return Asked(row, label, stated, chosen, mask is None, weight, queries)
+
+    def _query(
+        self,
+        row: Row,
+        combination: tuple[Choice, ...],
+        chosen: tuple[Choices, ...],
+        mask: NDArray[np.bool_] | None,
+        label: str,
+        weight: float,
+    ) -> Query:
+        cells = _cells(combination, self._domain.sizes)
+        if mask is not None:
+            cells = cells[mask[np.unravel_index(cells, self._domain.sizes)]]
+        parts = [
+            one.label
+            for one, c in zip(combination, chosen, strict=True)
+            if one.label and (c.each or not label)
+        ]
+        if not label and "where" in row.cells:
+            parts.append(row.cells["where"])
+        said = ", ".join(parts)
+        named = f"{label}: {said}" if label and said else label or said or "total"
+        if not cells.size:
+            raise row.error("where", f"{named!r} holds for no cell of the domain")
+        return Query(named, cells, weight)
+
+    def _chosen(self, row: Row, at: int) -> Choices:
+        name = self._domain.names[at]
+        try:
+            return self._choices(at, row.cells.get(name, ""))
+        except WorkloadError as error:
+            raise row.error(name, str(error)) from error
+
+    def _chosen_by(self, at: int, text: str) -> Choices:
+        return choices(self._domain.attributes[at], text)
+
+    def _condition(self, row: Row) -> NDArray[np.bool_]:
+        try:
+            return self._mask(row.cells["where"])
+        except WorkloadError as error:
+            raise row.error("where", str(error)) from error
+
+    def _held(self, text: str) -> NDArray[np.bool_]:
+        """Where a condition holds, of the domain's shape, without memory for other attributes."""
+        condition = conditions.parse(text)
+        names = self._domain.names
+        for name in sorted(condition.names - set(names)):
+            raise WorkloadError(
+                f"condition {text!r} uses {name!r}, which is no attribute; {nearest(name, names)}"
+            )
+        used = [a for a in self._domain if a.name in condition.names]
+        held = [
+            condition.holds(dict(zip((a.name for a in used), values, strict=True)))
+            for values in itertools.product(*(a.values for a in used))
+        ]
+        shape = [len(a.values) if a in used else 1 for a in self._domain]
+        return np.broadcast_to(np.array(held).reshape(shape), self._domain.sizes)
+
+    def _weighted(self, row: Row, stated: Target, weight: float, folder: Path | None) -> Asked:
+        other = next((n for n in (*self._domain.names, "where") if n in row.cells), None)
+        if other is not None:
+            raise row.error(other, "filled beside 'coefficients'; these say it all: leave it empty")
+        if "label" not in row.cells:
+            raise row.error("label", "empty; a query given by its coefficients needs a name")
+        values = _coefficients(row, self._domain.size, folder)
+        cells = np.flatnonzero(values)
+        query = Query(row.cells["label"], cells, weight * values[cells])
+        return Asked(row, query.label, stated, (), False, weight, lambda: iter((query,)))
+
+
+def _cells(combination: tuple[Choice, ...], sizes: tuple[int, ...]) -> Indices:
+    """The numbers of the cells of a product of choices."""
+
+    def joined(found: Indices, at: int) -> Indices:
+        inner: Indices = np.add.outer(found * sizes[at], combination[at].positions).ravel()
+        return inner
+
+    return reduce(joined, range(len(sizes)), np.zeros(1, dtype=np.intp))
+
+
+def _coefficients(row: Row, size: int, folder: Path | None) -> Array:
+    text = row.cells["coefficients"]
+    values = _listed(row, text) if text.startswith("[") else _in_file(row, text, folder)
+    if values.shape != (size,) or values.dtype.kind not in "biuf":
+        raise row.error(
+            "coefficients",
+            f"{values.size} values of type {values.dtype}; expected {size} numbers, one for each "
+            "cell of the domain, the last attribute varying fastest",
+        )
+    found = values.astype(np.float64)
+    if not np.all(np.isfinite(found)) or not np.any(found):
+        raise row.error("coefficients", "not all finite, or all 0; expected numbers that ask")
+    return found
+
+
+def _listed(row: Row, text: str) -> NDArray[np.generic]:
+    try:
+        return np.array(json.loads(text))
+    except ValueError as error:
+        raise row.error(
+            "coefficients", f"not a list of numbers ({error}); expected such as [1, 0.5, 0]"
+        ) from error
+
+
+def _in_file(row: Row, text: str, folder: Path | None) -> NDArray[np.generic]:
+    if folder is None:
+        raise row.error(
+            "coefficients",
+            f"{text!r} is a file, whose content would not identify the results; in an experiment "
+            "write the list itself, or use workload 'file'",
+        )
+    path = folder / Path(text).expanduser()
+    try:
+        if path.suffix == ".csv":
+            return np.loadtxt(path, delimiter=",", ndmin=1, encoding="utf-8-sig").ravel()
+        found = load(str(path))
+    except (OSError, ValueError, EOFError, RuntimeError) as error:
+        raise row.error(
+            "coefficients",
+            f"file {text!r} cannot be read ({getattr(error, 'strerror', None) or error}); expected "
+            "a list such as [1, 0.5, 0], or a .npy or .csv file with a number for each cell",
+        ) from error
+    if not isinstance(found, np.ndarray):
+        raise row.error("coefficients", f"file {text!r} holds several arrays; expected one")
+    return found

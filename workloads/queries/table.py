@@ -1,0 +1,207 @@
+"""A table of queries, from a CSV file or a data frame: texts, and the place of each."""
+
+import csv
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from numbers import Integral, Real
+from pathlib import Path
+from typing import Any
+
+from workloads.errors import WorkloadError
+from workloads.parameters import nearest, regular
+
+LARGEST_TABLE_BYTES = 2**28
+"""The largest file of queries."""
+
+MOST_ROWS = 1_000_000
+"""The most rows of a table."""
+
+_DELIMITERS = (",", ";", "\t")
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a table.
+
+    Attributes
+    ----------
+    place : str
+        Where it stands, for messages: ``queries.csv, line 3``.
+    cells : Mapping[str, str]
+        Its texts by column, the empty ones left out.
+    """
+
+    place: str
+    cells: Mapping[str, str]
+
+    def error(self, column: str, message: str) -> WorkloadError:
+        """The error that says ``message`` about one of its cells."""
+        return WorkloadError(f"{self.place}, column {column!r}: {message}")
+
+
+@dataclass(frozen=True)
+class Table:
+    """The rows of a file or of a data frame.
+
+    Attributes
+    ----------
+    source : str
+        The file, for messages.
+    columns : tuple of str
+        The names of the columns.
+    rows : tuple of Row
+        Those that are not empty.
+    folder : Path, optional
+        Where files that it names lie; None if it may name none.
+    """
+
+    source: str
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+    folder: Path | None = field(default=None)
+
+    def check_columns(self, known: Sequence[str]) -> None:
+        """Refuse a column that nobody knows.
+
+        Raises
+        ------
+        WorkloadError
+            With the nearest name.
+        """
+        for column in self.columns:
+            if column not in known:
+                raise WorkloadError(
+                    f"{self.source}, column {column!r}: neither an attribute of the domain nor "
+                    f"another column; {nearest(column, known)}"
+                )
+
+
+def read_table(path: str, *, names_files: bool) -> Table:
+    """The table in a CSV file with a header, separated by commas, semicolons or tabs.
+
+    Parameters
+    ----------
+    path : str
+        UTF-8, with or without a byte-order mark.
+    names_files : bool
+        Whether its cells may name further files.
+
+    Raises
+    ------
+    WorkloadError
+        If it cannot be read; with file and line.
+    """
+    try:
+        file = regular(path, LARGEST_TABLE_BYTES)
+        text = file.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise WorkloadError(f"queries file {path!r} is not UTF-8 text; save it as UTF-8") from error
+    except (OSError, ValueError, RuntimeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise WorkloadError(
+            f"queries file {path!r} cannot be read ({reason}); give the path of a CSV file"
+        ) from error
+    columns, rows = _parsed(path, text)
+    return Table(path, columns, rows, file.parent if names_files else None)
+
+
+def table_of(frame: Any) -> Table:
+    """The table in a data frame, or in a mapping of columns of equal lengths.
+
+    Raises
+    ------
+    WorkloadError
+        If it is neither.
+    """
+    try:
+        columns = [str(name).strip() for name in frame]
+        held = [list(frame[name]) for name in frame]
+    except (TypeError, KeyError, ValueError) as error:
+        raise WorkloadError(
+            f"queries of type {type(frame).__name__}; expected a data frame, or a mapping of "
+            "column names to lists"
+        ) from error
+    if len({len(column) for column in held}) > 1:
+        lengths = ", ".join(f"{n} {len(c)}" for n, c in zip(columns, held, strict=True))
+        raise WorkloadError(f"queries with columns of different lengths: {lengths}")
+    _check_header("queries", columns)
+    texts = ([_text(value) for value in row] for row in zip(*held, strict=True))
+    rows = (
+        Row(f"queries, row {number} (counted from 0)", _filled(columns, row))
+        for number, row in enumerate(texts)
+    )
+    return Table("queries", tuple(columns), _not_empty("queries", rows), Path())
+
+
+def _parsed(path: str, text: str) -> tuple[tuple[str, ...], tuple[Row, ...]]:
+    header = text.partition("\n")[0]
+    delimiter = max(_DELIMITERS, key=header.count)
+    reader = csv.reader(io.StringIO(text), delimiter=delimiter, strict=True)
+    try:
+        columns = [name.strip() for name in next(reader, [])]
+        _check_header(path, columns)
+        return tuple(filter(None, columns)), _not_empty(path, _rows(path, columns, reader))
+    except csv.Error as error:
+        raise WorkloadError(
+            f"{path}, line {reader.line_num}: not valid CSV ({error}); put a cell that holds "
+            f"{delimiter!r} or a quotation mark in quotation marks"
+        ) from error
+
+
+def _rows(path: str, columns: list[str], reader: Any) -> Iterator[Row]:
+    for fields in reader:
+        if not any(map(str.strip, fields)):
+            continue
+        place = f"{path}, line {reader.line_num}"
+        if len(fields) != len(columns):
+            raise WorkloadError(
+                f"{place}: {len(fields)} cells, and the header names {len(columns)} columns; "
+                "put a cell that holds the separator in quotation marks"
+            )
+        cells = [field.strip() for field in fields]
+        if any(cell and not name for name, cell in zip(columns, cells, strict=True)):
+            raise WorkloadError(f"{place}: a cell has a column without a name; name the column")
+        yield Row(place, _filled(columns, cells))
+
+
+def _check_header(source: str, columns: list[str]) -> None:
+    named = [name for name in columns if name]
+    if not named:
+        raise WorkloadError(
+            f"{source}: empty; expected a header with the names of attributes and of targets, and "
+            "a query in every row"
+        )
+    twice = next((name for name in named if named.count(name) > 1), None)
+    if twice is not None:
+        raise WorkloadError(f"{source}, column {twice!r}: it is there twice; leave one out")
+
+
+def _filled(columns: Sequence[str], cells: Sequence[str]) -> dict[str, str]:
+    return {name: cell for name, cell in zip(columns, cells, strict=True) if name and cell}
+
+
+def _not_empty(source: str, rows: Iterator[Row]) -> tuple[Row, ...]:
+    found = []
+    for row in rows:
+        found.append(row)
+        if len(found) > MOST_ROWS:
+            raise WorkloadError(
+                f"{row.place}: more than {MOST_ROWS:,} queries, the limit of "
+                "workloads.queries.table.MOST_ROWS"
+            )
+    if not found:
+        raise WorkloadError(f"{source}: no queries; expected one in every row below the header")
+    return tuple(found)
+
+
+def _text(value: Any) -> str:
+    """The text of a value of a data frame; empty for a missing one."""
+    if value is None or (isinstance(value, Real) and value != value):
+        return ""
+    if isinstance(value, Real) and not isinstance(value, bool | Integral):
+        number = float(value)
+        return str(int(number)) if number.is_integer() and abs(number) < 1e15 else repr(number)
+    if hasattr(value, "tolist"):
+        return str(value.tolist())
+    return "" if str(value) in ("<NA>", "NaT") else str(value).strip()
