@@ -212,15 +212,16 @@ def test_an_experiment_chooses_what_is_shown() -> None:
     assert "2.000" not in text
 
 
-def test_claims_show_the_range_that_was_measured() -> None:
+def test_claims_show_the_range_that_was_measured_and_the_verdict() -> None:
     claims = [
         {"variable": "variance_ratio", "at": {"mechanism": "IP"}, "least": 2, "text": "IP is bad"},
-        {"variable": "gap", "text": "no range is stated"},
+        {"variable": "gap", "text": "gap is small"},
     ]
     text = rendered(tables(MEASURED, experiment(claims=claims)))
     (line,) = [line.split() for line in text.splitlines() if "IP is bad" in line]
-    assert line == ["IP", "is", "bad", ">=", "2", "2.5", "to", "5"]
-    assert "no range is stated" in text
+    assert line == ["IP", "is", "bad", ">=", "2", "2.5", "to", "5", "holds"]
+    (line,) = [line.split() for line in text.splitlines() if "gap is small" in line]
+    assert line[:5] == ["gap", "is", "small", "cannot", "be"]
 
 
 def test_an_unfinished_dataset_has_tables_too() -> None:
