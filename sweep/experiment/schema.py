@@ -101,6 +101,11 @@ class Experiment(BaseModel):
     quick: Annotated[tuple[str, ...], BeforeValidator(always_many)] = ()
     scorecard: bool = True
 
+    @property
+    def is_compared(self) -> bool:
+        """Whether it has a number or a sentence of a paper to compare with."""
+        return bool(self.published or self.closed_form or self.claims)
+
 
 DERIVED = ("text", "digest", "origin")
 """Fields of `Experiment` that are computed when it is loaded."""

@@ -13,7 +13,6 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from sweep.dataset.reading import open_dataset
 from sweep.errors import SweepError
 from sweep.experiment.canonical import Scalar
-from sweep.experiment.loading import experiments, load_experiment
 from sweep.experiment.published import Claim, ComparisonTable
 from sweep.experiment.schema import Experiment
 from sweep.grid.comparisons import coordinates
@@ -105,13 +104,12 @@ class Scorecard(_Row):
     numbers: tuple[NumberRow, ...]
     claims: tuple[ClaimRow, ...]
 
-    def of(self, names: Iterable[str]) -> "Scorecard":
+    def of(self, *experiments: str) -> "Scorecard":
         """The part about some experiments."""
-        wanted = set(names)
         return Scorecard(
-            runs=tuple(one for one in self.runs if one.experiment in wanted),
-            numbers=tuple(one for one in self.numbers if one.experiment in wanted),
-            claims=tuple(one for one in self.claims if one.experiment in wanted),
+            runs=tuple(one for one in self.runs if one.experiment in experiments),
+            numbers=tuple(one for one in self.numbers if one.experiment in experiments),
+            claims=tuple(one for one in self.claims if one.experiment in experiments),
         )
 
     def text(self) -> str:
@@ -142,23 +140,13 @@ def read(path: Path) -> Scorecard:
         ) from error
 
 
-def judged_by_default() -> list[str]:
-    """The shipped experiments with a number or a claim to judge."""
-    loaded = [load_experiment(name) for name in experiments()]
-    return [
-        one.name
-        for one in loaded
-        if one.scorecard and (one.published or one.closed_form or one.claims)
-    ]
-
-
-def score(names: Sequence[str], stores: Path) -> Scorecard:
+def score(wanted: Sequence[Experiment], stores: Path) -> Scorecard:
     """The scorecard of what the stores hold now; nothing is run.
 
     Parameters
     ----------
-    names : sequence of str
-        Names of shipped experiments, or paths of YAML files.
+    wanted : sequence of Experiment
+        The experiments, with all the sizes of the papers.
     stores : pathlib.Path
         The folder of their stores, one for each, by the experiment's name. What has no store, or
         a store without a dataset, is not run.
@@ -166,11 +154,11 @@ def score(names: Sequence[str], stores: Path) -> Scorecard:
     Raises
     ------
     ExperimentError
-        If an experiment is not valid.
+        If an experiment does not expand.
     StoreError
         If a store is damaged, or holds another experiment.
     """
-    cards = [_scored(load_experiment(name), stores) for name in names]
+    cards = [_scored(experiment, stores) for experiment in wanted]
     return Scorecard(
         runs=tuple(run for card in cards for run in card.runs),
         numbers=tuple(row for card in cards for row in card.numbers),
