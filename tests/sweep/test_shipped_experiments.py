@@ -81,7 +81,7 @@ def test_cells_counted_by_hand() -> None:
     counts = {
         "trivial": 10_000,
         "vldb-table2": 5 * 4,
-        "vldb-table4": 10,
+        "vldb-table4": 11,
         # 5 sizes x 3 draws x 9 mechanisms, and the published SM-II at d = 64
         "vldb-table5": 5 * 3 * 9 + 3,
         "vldb-fig3": 8 * 5,
@@ -97,7 +97,7 @@ def test_vldb_holds_every_row_of_tables_5_to_11_at_d_up_to_256() -> None:
     for number in range(5, 12):
         alone, _ = loaded(f"vldb-table{number}")
         (there,) = [p for p in whole.published if p.title == f"Table {number}"]
-        (here,) = alone.published
+        here = alone.published[0]
         kept = len(there.values)
         assert there.values == here.values[:kept]
         assert there.axes["mechanism"] == here.axes["mechanism"]
