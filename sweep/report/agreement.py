@@ -18,6 +18,10 @@ _CLOSED_FORM_MECHANISM = "IP"
 """Its noise is a formula: the printed number differs from ours by the paper's reference alone."""
 
 
+_DECIMALS = 2
+"""Of every printed table; trailing zeros are not written down."""
+
+
 class Agreement(StrEnum):
     """What became of a number."""
 
@@ -40,7 +44,7 @@ class Compared:
     stated : float
         The paper's number.
     rounding : float
-        Half a unit of the last digit in which the table is printed.
+        Half a unit of its last printed digit.
     agreement : Agreement
     reason : str
         Why it cannot be judged.
@@ -51,7 +55,8 @@ class Compared:
     gap : float, optional
         How far the reference of a ratio may be above the optimum.
     factor : float, optional
-        The factor by which the paper's reference is above ours, if its row agrees up to that.
+        The factor by which the paper's reference is above ours, if its row has one; numbers that
+        agree without it have none.
     """
 
     at: Mapping[str, Scalar]
@@ -67,11 +72,17 @@ class Compared:
 
     @property
     def difference(self) -> float | None:
-        """How far the nearest measured number is from the paper's, over the latter."""
-        if self.least is None or self.most is None or not self.stated:
+        """How far the nearest measured number is from the paper's, times the factor if any."""
+        expected = self.stated * (self.factor or 1.0)
+        if self.least is None or self.most is None or not expected:
             return None
-        nearest = min(max(self.stated, self.least), self.most)
-        return nearest / self.stated - 1
+        return min(max(expected, self.least), self.most) / expected - 1
+
+
+def percent(share: float) -> str:
+    """A relative difference in percent, with its sign."""
+    digits = 1 if abs(share) < 0.0995 else 0
+    return f"{100 * share:+.{digits}f} %"
 
 
 def compare(
@@ -99,12 +110,8 @@ def compare(
     list of Compared
         In the order of the table; points without a number are left out.
     """
-    rounding = _rounding(table.values)
     unit = unit_mechanisms(table)
-    found = [
-        _compared(data, table, at, stated, rounding, reference, unit)
-        for at, stated in _points(table)
-    ]
+    found = [_compared(data, table, at, stated, reference, unit) for at, stated in _points(table)]
     if drawn or table.variable != "variance_ratio":
         return found
     rows = groupby(found, key=lambda one: [v for k, v in one.at.items() if k != "mechanism"])
@@ -126,10 +133,10 @@ def _compared(
     table: ComparisonTable,
     at: Mapping[str, Scalar],
     stated: float,
-    rounding: float,
     reference: str,
     unit: Sequence[Scalar],
 ) -> Compared:
+    rounding = _rounding(stated)
     empty = Compared(at, stated, rounding, Agreement.NOT_RUN)
     point = {**table.at, **at}
     found = _measured(data, table.variable, point)
@@ -201,9 +208,9 @@ def _up_to_a_factor(row: Sequence[Compared]) -> list[Compared]:
     if not explained:
         return list(row)
     return [
-        replace(one, agreement=Agreement.FACTOR, factor=factor)
+        replace(one, factor=factor, agreement=Agreement.FACTOR)
         if one is of or one in explained
-        else one
+        else (replace(one, factor=factor) if one.agreement is Agreement.DIFFERS else one)
         for one in row
     ]
 
@@ -218,22 +225,10 @@ def _by(one: Compared, of: Compared) -> bool:
     return one.least / slack <= high and low <= one.most * slack
 
 
-def _rounding(values: object) -> float:
-    """Half a unit of the last decimal, that of the number with the most of them."""
-    return float(0.5 * 10.0 ** -max(map(_decimals, _flat(values)), default=0))
-
-
-def _decimals(number: float) -> int:
-    text = f"{number:.12f}".rstrip("0")
-    return len(text.partition(".")[2])
-
-
-def _flat(values: object) -> Iterator[float]:
-    if isinstance(values, list):
-        for one in values:
-            yield from _flat(one)
-    elif isinstance(values, int | float):
-        yield float(values)
+def _rounding(stated: float) -> float:
+    """Half a unit of the last digit printed: the second decimal, or a later one that is there."""
+    decimals = len(f"{stated:.12f}".rstrip("0").partition(".")[2])
+    return float(0.5 * 10.0 ** -max(decimals, _DECIMALS))
 
 
 def unit_mechanisms(table: ComparisonTable) -> list[Scalar]:

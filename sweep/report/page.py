@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from sweep.errors import SweepError
 from sweep.experiment.canonical import Scalar
-from sweep.report.agreement import Agreement
+from sweep.report.agreement import Agreement, percent
 from sweep.report.scorecard import ClaimRow, NumberRow, Run, Scorecard
 from sweep.report.verdicts import Verdict, stated_range
 
@@ -131,6 +131,8 @@ def _sizes(run: Run) -> str:
 def _cut(axis: str, kept: Sequence[Scalar], gone: Sequence[Scalar]) -> str:
     if axis == "replicate":
         return f"{len(kept)} of {len(kept) + len(gone)} seeds"
+    if axis == "mechanism":
+        return f"without {', '.join(map(str, gone))}"
     return f"{axis} = {_listed(kept)} (not {_listed(gone)})"
 
 
@@ -141,7 +143,7 @@ def _listed(labels: Sequence[Scalar]) -> str:
 
 def _experiment(run: Run, card: Scorecard) -> str:
     part = card.of(run.experiment)
-    parts = [f"**`{run.experiment}`**, {run.source}: {run.title} Run at: {_sizes(run)}."]
+    parts = [f"**`{run.experiment}`**, {run.source}: {run.title}. Run at: {_sizes(run)}."]
     tables: dict[tuple[str, str, str], list[NumberRow]] = {}
     for row in part.numbers:
         tables.setdefault((row.kind, row.table, row.variable), []).append(row)
@@ -169,7 +171,7 @@ def _numbers(name: str, rows: Sequence[NumberRow]) -> str:
         for place, found in lines.items()
     ]
     factors = dict.fromkeys(f"{row.factor:.4g}" for row in rows if row.factor)
-    said = f" The factor that ≈ stands for: {', '.join(factors)}." if factors else ""
+    said = f" Factor: {', '.join(factors)}." if factors else ""
     most = max((row.gap for row in rows if row.gap is not None), default=None)
     of_gap = f" Gap of the reference: at most {100 * most:.2g} %." if most is not None else ""
     note = f"{name}, *stated / measured*.{said}{of_gap}"
@@ -178,20 +180,18 @@ def _numbers(name: str, rows: Sequence[NumberRow]) -> str:
 
 def _cell(row: NumberRow) -> str:
     mark = _MARKS[row.verdict]
-    stated = _as_printed(row.stated, row.rounding)
+    stated = _as_printed(row.stated)
     if row.least is None:
         return f"{stated} {mark}".strip()
     measured = _between(row.least, row.most if row.most is not None else row.least)
     off = ""
     if row.verdict is Agreement.DIFFERS and row.difference is not None:
-        off = f" {100 * row.difference:+.0f} %" if abs(row.difference) < 1 else ""
+        off = f" {percent(row.difference)}{' after it' if row.factor else ''}"
     return f"{stated} / {measured} {mark}{off}".strip()
 
 
-def _as_printed(number: float, rounding: float) -> str:
-    """The number in the digits of its table."""
-    decimals = 0 if rounding >= 0.5 else len(f"{2 * rounding:.12f}".rstrip("0").partition(".")[2])
-    return f"{number:.{decimals}f}" if decimals <= 3 else f"{number:.4g}"
+def _as_printed(number: float) -> str:
+    return f"{number:.2f}" if round(number, 2) == number else f"{number:.4g}"
 
 
 def _between(least: float, most: float) -> str:

@@ -37,8 +37,8 @@ class Run(_Row):
     ----------
     experiment, title, source : str
     sizes, left_out : Mapping[str, list of Scalar]
-        The labels that were run, and those of the experiment that were not, along every axis but
-        the mechanisms that has more than one.
+        The labels that were run, and those of the experiment that were not, along every axis that
+        has more than one.
     statuses : Mapping[str, int]
         Number of cells by status.
     revision, machine, versions : str
@@ -261,7 +261,7 @@ def _run(
                 {Status(s).label: int(n) for s, n in zip(states.tolist(), counts, strict=True)}
             )
         for axis, labels in coordinates(experiment, grid).items():
-            if len(labels) < 2 or axis == "mechanism":
+            if len(labels) < 2:
                 continue
             have = [] if data is None or axis not in data.coords else labels_of(data, axis)
             sizes[axis] = _joined(sizes.get(axis, []), [one for one in labels if one in have])

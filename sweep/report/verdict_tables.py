@@ -8,7 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from sweep.experiment.canonical import Scalar
-from sweep.report.agreement import Agreement
+from sweep.report.agreement import Agreement, percent
 from sweep.report.scorecard import NumberRow, Scorecard
 from sweep.report.verdicts import Verdict, stated_range
 
@@ -78,7 +78,7 @@ def _differing(card: Scorecard) -> Table:
                 escape(_at(row)),
                 f"{row.stated:g}",
                 stated_range(row.least, row.most),
-                "" if row.difference is None else f"{100 * row.difference:+.2g} %",
+                "" if row.difference is None else percent(row.difference),
             )
     return table
 

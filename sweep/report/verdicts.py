@@ -73,7 +73,8 @@ def judge(data: xr.Dataset, claim: Claim) -> Judgement:
 
     A point that contradicts it is enough to make it fail. It holds only if every cell that it
     speaks of, and that the dataset has, was solved: a cell that failed, timed out, was lost or is
-    pending leaves it open. Sizes that the dataset does not have are not looked at.
+    pending leaves it open. Labels that the dataset does not have are not looked at; the reason
+    says which of them the claim names.
 
     Parameters
     ----------
@@ -96,12 +97,14 @@ def judge(data: xr.Dataset, claim: Claim) -> Judgement:
     known = [one for one in numbers if one.known]
     if not known:
         return Judgement(Verdict.UNJUDGED, _why(numbers))
+    without = _without(data, claim)
     against = [one for one in known if not _within(one.value, claim)]
     seeds = {one.seed for one in numbers}
     held = len(seeds - {one.seed for one in against})
     verdict, reason = _verdict(numbers, known, against, held)
     values = [one.value for one in known]
-    return Judgement(verdict, reason, min(values), max(values), len(seeds), held)
+    said = "; ".join(part for part in (reason, without) if part)
+    return Judgement(verdict, said, min(values), max(values), len(seeds), held)
 
 
 def stated_range(least: float | None, most: float | None) -> str:
@@ -183,6 +186,16 @@ def _restricted(data: xr.Dataset, axis: str, labels: Sequence[Scalar]) -> xr.Dat
     if not present:
         raise _UnmeasuredError(f"{axis} = {', '.join(map(_text, labels))} was not run")
     return data.isel({str(data[axis].dims[0]): present}) if data[axis].dims else data
+
+
+def _without(data: xr.Dataset, claim: Claim) -> str:
+    """What the claim speaks of and the dataset does not have."""
+    gone = {
+        axis: [label for label in labels if label not in labels_of(data, axis)]
+        for axis, labels in claim.at.items()
+    }
+    listed = [f"{axis} = {', '.join(map(_text, names))}" for axis, names in gone.items() if names]
+    return f"without {'; '.join(listed)}" if listed else ""
 
 
 def _growth(data: xr.Dataset, axis: str) -> xr.Dataset:

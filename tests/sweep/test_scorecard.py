@@ -85,7 +85,7 @@ def test_one_factor_read_from_ip_explains_a_row() -> None:
     found = compared(measured, stated)
     assert verdicts(found) == ["FACTOR", "FACTOR", "DIFFERS", "DEFINED"]
     assert found[1].factor == pytest.approx(1.1437)
-    assert found[2].factor is None
+    assert found[2].difference == pytest.approx(5.9 / (3.99 * 1.1437) - 1)
 
 
 def test_ip_alone_proves_no_factor() -> None:
@@ -184,7 +184,8 @@ def test_a_scorecard_has_every_number_and_every_claim(scored: cards.Scorecard) -
     assert [row.kind for row in scored.numbers][-2:] == ["printed", "closed form"]
     assert [row.verdict.name for row in scored.claims] == ["HOLDS", "FAILS", "UNJUDGED"]
     (run,) = scored.runs
-    assert run.sizes == {"d": [2, 4], "delta": [1e-5, 1e-9]}
+    assert run.sizes["d"] == [2, 4]
+    assert run.sizes["mechanism"] == ["IP", "GM", "CA"]
     assert run.left_out == {"d": [8]}
     assert run.statuses == {"ok": 6}
     assert run.revision
@@ -204,7 +205,7 @@ def test_sections_of_a_page_are_filled_and_the_prose_stays(scored: cards.Scoreca
     assert "stale" not in made
     assert "Prose by hand." in made
     assert "| `small` | 4 |  | 1 | 2 | 1 |  | 1 | 1 | d = 2, 4 (not 8) |" in made
-    assert "4.1 / 4 ✗ -2 %" in made
+    assert "4.10 / 4 ✗ -2.4 %" in made
     assert "**fails**: at all 4 points" in made
     assert made.rstrip().endswith(
         "<!-- scorecard: other sources -->\nNone.\n<!-- end of scorecard -->"
@@ -251,7 +252,7 @@ def test_the_command_runs_judges_and_writes(
     assert ran.exit_code == 0, ran.output
     assert "GM is best" in ran.output
     assert (tmp_path / "results/quick/small").is_dir()
-    assert "4.1 / 4 ✗" in (tmp_path / "page.md").read_text()
+    assert "4.10 / 4 ✗" in (tmp_path / "page.md").read_text()
     shown = command("scorecard", "--card", "card.json", "--format", "json")
     assert json.loads(shown.stdout) == json.loads((tmp_path / "card.json").read_text())
     again = command("scorecard", "small.yaml", "--read", "--stores", "results/quick")

@@ -158,6 +158,12 @@ def test_what_was_not_run_cannot_be_judged(claim: dict[str, Any], reason: str) -
     assert reason in found.reason
 
 
+def test_what_it_names_and_was_not_run_is_said() -> None:
+    found = verdict(MEASURED, at={"mechanism": ["IP", "GM"], "d": [4, 8, 64]}, most=9)
+    assert found.verdict is Verdict.HOLDS
+    assert found.reason == "without mechanism = GM; d = 64"
+
+
 def test_a_number_that_is_nan_cannot_be_judged() -> None:
     found = verdict(dataset({"mechanism": ["CA"]}, [np.nan]), most=1)
     assert (found.verdict, found.reason) == (Verdict.UNJUDGED, "CA has no number")
