@@ -128,3 +128,18 @@ def _flat(values: list[object]) -> list[float]:
         for number in (_flat(one) if isinstance(one, list) else [one])
         if isinstance(number, int | float)
     ]
+
+
+@pytest.mark.parametrize("name", [n for n in experiments() if loaded(n)[0].quick])
+def test_its_quick_sizes_are_some_of_its_own(name: str) -> None:
+    whole, grids = loaded(name)
+    cells = {cell.id for grid in grids.values() for cell in grid.cells}
+    cut = {c.id for grid in expand(load_experiment(name, whole.quick)) for c in grid.cells}
+    assert cut < cells
+
+
+@pytest.mark.parametrize("name", experiments())
+def test_every_claim_states_a_range_or_says_why_not(name: str) -> None:
+    for claim in loaded(name)[0].claims:
+        assert claim.source
+        assert claim.unjudged or (claim.least, claim.most) != (None, None)
