@@ -389,7 +389,7 @@ def scorecard(
                     patience=patience,
                 )
             made = cards.score(wanted, folder)
-        judging.write(made, output or ())
+        judging.write(made, output or (), part=bool(experiments) and card is None)
         judging.show(made, format_, screen.console())
         if card is None and judging.troubles(made):
             _complain(

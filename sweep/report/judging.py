@@ -11,7 +11,7 @@ from sweep.experiment.loading import experiments, load_experiment
 from sweep.experiment.schema import Experiment
 from sweep.report.page import filled, markdown
 from sweep.report.progress import ProgressBar
-from sweep.report.scorecard import Scorecard, score
+from sweep.report.scorecard import Scorecard, read, score
 from sweep.report.verdict_tables import verdict_tables
 from sweep.store.records import Status
 
@@ -107,14 +107,25 @@ def check_outputs(outputs: Sequence[Path]) -> None:
             filled(_page(path), score([], Path()))
 
 
-def write(card: Scorecard, outputs: Sequence[Path]) -> None:
+def write(card: Scorecard, outputs: Sequence[Path], *, part: bool) -> None:
     """Write a scorecard to JSON files and into the marked sections of pages.
+
+    Parameters
+    ----------
+    card : Scorecard
+    outputs : sequence of pathlib.Path
+    part : bool
+        Whether it is about some experiments only: then the others of the first JSON file, if
+        there is one already, are kept.
 
     Raises
     ------
     SweepError
         If a file cannot be written, or a page has no such section.
     """
+    before = [path for path in outputs if path.suffix == ".json" and path.exists()]
+    if part and before:
+        card = read(before[0]).updated(card)
     for path in outputs:
         text = card.text() if path.suffix == ".json" else filled(_page(path), card)
         try:

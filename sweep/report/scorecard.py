@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from sweep.dataset.reading import open_dataset
 from sweep.errors import SweepError
 from sweep.experiment.canonical import Scalar
+from sweep.experiment.loading import experiments
 from sweep.experiment.published import Claim, ComparisonTable
 from sweep.experiment.schema import Experiment
 from sweep.grid.comparisons import coordinates
@@ -112,6 +113,16 @@ class Scorecard(_Row):
             claims=tuple(one for one in self.claims if one.experiment in experiments),
         )
 
+    def updated(self, newer: "Scorecard") -> "Scorecard":
+        """The scorecard with the experiments of another one in place of its own."""
+        replaced = {run.experiment for run in newer.runs}
+        kept = self.of(*(one.experiment for one in self.runs if one.experiment not in replaced))
+        order = list(experiments())
+        names = [run.experiment for run in (*kept.runs, *newer.runs)]
+        names.sort(key=lambda name: order.index(name) if name in order else len(order))
+        parts = [newer.of(name) if name in replaced else kept.of(name) for name in names]
+        return joined(parts)
+
     def text(self) -> str:
         """The scorecard as JSON, with one row in a line."""
         parts = [
@@ -158,7 +169,11 @@ def score(wanted: Sequence[Experiment], stores: Path) -> Scorecard:
     StoreError
         If a store is damaged, or holds another experiment.
     """
-    cards = [_scored(experiment, stores) for experiment in wanted]
+    return joined([_scored(experiment, stores) for experiment in wanted])
+
+
+def joined(cards: Sequence[Scorecard]) -> Scorecard:
+    """Several scorecards as one."""
     return Scorecard(
         runs=tuple(run for card in cards for run in card.runs),
         numbers=tuple(row for card in cards for row in card.numbers),

@@ -200,6 +200,19 @@ def test_it_is_read_back_as_it_was_written(scored: cards.Scorecard, tmp_path: Pa
     assert content["numbers"][3]["at"] == {"d": 4, "mechanism": "GM"}
 
 
+def test_experiments_that_were_judged_again_replace_their_own(scored: cards.Scorecard) -> None:
+    def renamed(name: str) -> cards.Scorecard:
+        rows = [[row.model_copy(update={"experiment": name}) for row in part] for _, part in scored]
+        return cards.Scorecard(runs=rows[0], numbers=rows[1], claims=rows[2])
+
+    first, second = renamed("vldb-table9"), renamed("vldb-table10")
+    empty = second.model_copy(update={"claims": ()})
+    both = second.updated(first)
+    assert [run.experiment for run in both.runs] == ["vldb-table9", "vldb-table10"]
+    assert both.of("vldb-table9") == first
+    assert len(both.updated(empty).claims) == len(scored.claims)
+
+
 def test_sections_of_a_page_are_filled_and_the_prose_stays(scored: cards.Scorecard) -> None:
     made = page.filled(MARKED, scored)
     assert "stale" not in made
