@@ -142,7 +142,10 @@ def _compared(
     found = _measured(data, table.variable, point)
     if found is None:
         return empty
-    values, states = found
+    values, states, left = found
+    if left:
+        said = f"the table does not say at which {' and '.join(left)}"
+        return replace(empty, agreement=Agreement.UNJUDGED, reason=said)
     asked = states != Status.ABSENT
     if not asked.any():
         return empty
@@ -166,7 +169,7 @@ def _compared(
 
 
 def _measured(data: xr.Dataset, variable: str, point: Mapping[str, Scalar]) -> Any:
-    """Values and states at a point, over whatever it leaves open; None if it does not exist."""
+    """Values and states of every seed at a point, and axes that it leaves open; None if none."""
     if variable not in data:
         return None
     chosen = data[[variable, "status"]]
@@ -176,7 +179,8 @@ def _measured(data: xr.Dataset, variable: str, point: Mapping[str, Scalar]) -> A
         if chosen[axis].dims:
             chosen = chosen.isel({str(chosen[axis].dims[0]): labels.index(label)})
     values, states = xr.broadcast(chosen[variable].astype(np.float64), chosen["status"])
-    return values.to_numpy().ravel(), states.to_numpy().ravel()
+    left = [str(name) for name, size in values.sizes.items() if size > 1 and name != "replicate"]
+    return values.to_numpy().ravel(), states.to_numpy().ravel(), left
 
 
 def _gap(
@@ -188,7 +192,7 @@ def _gap(
     found = _measured(data, "gap", {**point, "mechanism": reference})
     if found is None:
         return None
-    values, states = found
+    values, states, _ = found
     known = values[(states == Status.OK) & np.isfinite(values)]
     return float(known.max()) if known.size else None
 

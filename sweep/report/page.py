@@ -119,18 +119,22 @@ def _sizes(run: Run) -> str:
     """What was run of an experiment, and what of it was not."""
     if not run.statuses:
         return "not run"
-    cut = [_cut(axis, run.sizes.get(axis, []), gone) for axis, gone in run.left_out.items()]
+    cut = [
+        _cut(axis, run.sizes.get(axis, []), gone)
+        for axis, gone in run.left_out.items()
+        if axis != "replicate"
+    ]
     troubles = [
         f"{count} {name.replace('_', ' ')}"
         for name, count in run.statuses.items()
         if name not in ("ok", "not_applicable")
     ]
-    return "; ".join([*cut, *troubles]) or "all sizes"
+    seeds = [f"{len(run.sizes['replicate'])} seeds"] if "replicate" in run.sizes else []
+    kept = [] if run.left_out else ["all sizes"]
+    return "; ".join([*cut, *kept, *seeds, *troubles])
 
 
 def _cut(axis: str, kept: Sequence[Scalar], gone: Sequence[Scalar]) -> str:
-    if axis == "replicate":
-        return f"{len(kept)} of {len(kept) + len(gone)} seeds"
     if axis == "mechanism":
         return f"without {', '.join(map(str, gone))}"
     return f"{axis} = {_listed(kept)} (not {_listed(gone)})"

@@ -276,10 +276,10 @@ def _run(
                 {Status(s).label: int(n) for s, n in zip(states.tolist(), counts, strict=True)}
             )
         for axis, labels in coordinates(experiment, grid).items():
-            if len(labels) < 2:
+            if len(labels) < 2 or (data is not None and axis not in data.coords):
                 continue
-            have = [] if data is None or axis not in data.coords else labels_of(data, axis)
-            sizes[axis] = _joined(sizes.get(axis, []), [one for one in labels if one in have])
+            have = [] if data is None else labels_of(data, axis)
+            sizes[axis] = _joined(sizes.get(axis, []), have)
             gone = [one for one in labels if one not in have]
             if data is not None and gone:
                 left_out[axis] = _joined(left_out.get(axis, []), gone)

@@ -131,6 +131,13 @@ def test_what_was_not_run_or_went_wrong_says_so() -> None:
     assert verdicts(compare(data, elsewhere, "CA", drawn=False)) == ["NOT_RUN"]
 
 
+def test_a_table_that_leaves_an_axis_open_cannot_be_judged() -> None:
+    table = ComparisonTable(variable="variance_ratio", axes={"mechanism": ("CA",)}, values=[1.2])
+    (found,) = compare(dataset({"d": [4, 8], "mechanism": ["CA"]}, 1.2), table, "CA", drawn=False)
+    assert found.agreement is Agreement.UNJUDGED
+    assert found.reason == "the table does not say at which d"
+
+
 def test_numbers_that_the_paper_leaves_out_are_left_out() -> None:
     assert len(compared([2.5, 3.5, 1.2, 1.0], [2.5, None, 1.2, 1.0])) == 3
 

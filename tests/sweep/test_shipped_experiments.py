@@ -132,10 +132,22 @@ def _flat(values: list[object]) -> list[float]:
 
 @pytest.mark.parametrize("name", [n for n in experiments() if loaded(n)[0].quick])
 def test_its_quick_sizes_are_some_of_its_own(name: str) -> None:
-    whole, grids = loaded(name)
-    cells = {cell.id for grid in grids.values() for cell in grid.cells}
+    """Of the seeds there may be more: they cost little there."""
+    whole, _ = loaded(name)
+    seeds = [setting for setting in whole.quick if setting.startswith("replicates=")]
+    cells = {c.id for grid in expand(load_experiment(name, seeds)) for c in grid.cells}
     cut = {c.id for grid in expand(load_experiment(name, whole.quick)) for c in grid.cells}
     assert cut < cells
+
+
+@pytest.mark.parametrize("name", experiments())
+def test_a_table_says_at_which_label_of_every_axis_it_is(name: str) -> None:
+    experiment, grids = loaded(name)
+    for table in (*experiment.published, *experiment.closed_form):
+        grid = grids[table.group or experiment.blocks[0].group]
+        several = {axis for axis, known in labels(grid).items() if len(known) > 1}
+        if experiment.scorecard:
+            assert several <= {"replicate", *table.axes, *table.at}
 
 
 @pytest.mark.parametrize("name", experiments())
