@@ -11,7 +11,7 @@ import xarray as xr
 
 from sweep.experiment.canonical import Scalar
 from sweep.experiment.published import ComparisonTable
-from sweep.report.pivots import labels_of
+from sweep.report.pivots import take
 from sweep.store.records import Status
 
 _CLOSED_FORM_MECHANISM = "IP"
@@ -139,10 +139,11 @@ def _compared(
     rounding = _rounding(stated)
     empty = Compared(at, stated, rounding, Agreement.NOT_RUN)
     point = {**table.at, **at}
-    found = _measured(data, table.variable, point)
+    found = take(data, table.variable, point)
     if found is None:
         return empty
-    values, states, left = found
+    values, states = found.values.ravel(), found.states.ravel()
+    left = [name for name, labels in found.rows.items() if len(labels) > 1]
     if left:
         said = f"the table does not say at which {' and '.join(left)}"
         return replace(empty, agreement=Agreement.UNJUDGED, reason=said)
@@ -168,31 +169,16 @@ def _compared(
     return replace(empty, agreement=agreement, least=least, most=most, seeds=seeds, gap=gap)
 
 
-def _measured(data: xr.Dataset, variable: str, point: Mapping[str, Scalar]) -> Any:
-    """Values and states of every seed at a point, and axes that it leaves open; None if none."""
-    if variable not in data:
-        return None
-    chosen = data[[variable, "status"]]
-    for axis, label in point.items():
-        if axis not in chosen.coords or label not in (labels := labels_of(chosen, axis)):
-            return None
-        if chosen[axis].dims:
-            chosen = chosen.isel({str(chosen[axis].dims[0]): labels.index(label)})
-    values, states = xr.broadcast(chosen[variable].astype(np.float64), chosen["status"])
-    left = [str(name) for name, size in values.sizes.items() if size > 1 and name != "replicate"]
-    return values.to_numpy().ravel(), states.to_numpy().ravel(), left
-
-
 def _gap(
     data: xr.Dataset, variable: str, point: Mapping[str, Scalar], reference: str
 ) -> float | None:
     """The largest certified gap of the reference at a point, for a variable that refers to it."""
     if variable not in ("variance_ratio", "total_variance"):
         return None
-    found = _measured(data, "gap", {**point, "mechanism": reference})
+    found = take(data, "gap", {**point, "mechanism": reference})
     if found is None:
         return None
-    values, states, _ = found
+    values, states = found.values, found.states
     known = values[(states == Status.OK) & np.isfinite(values)]
     return float(known.max()) if known.size else None
 

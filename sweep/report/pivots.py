@@ -93,8 +93,8 @@ def take(data: xr.Dataset, variable: str, at: Mapping[str, Scalar]) -> Pivot | N
     for name, value in at.items():
         if name not in chosen.coords or value not in (labels := labels_of(chosen, name)):
             return None
-        if name in chosen.dims:
-            chosen = chosen.isel({name: labels.index(value)})
+        if chosen[name].dims:
+            chosen = chosen.isel({str(chosen[name].dims[0]): labels.index(value)})
     for name in ("mechanism", "replicate"):
         if name not in chosen.dims:
             chosen = chosen.expand_dims(name)
