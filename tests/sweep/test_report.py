@@ -71,6 +71,12 @@ def test_measured_paper_and_ratio_stand_below_each_other() -> None:
     assert "gap of CA at most 1.2 %" in text
 
 
+def test_numbers_of_a_formula_are_not_called_the_papers() -> None:
+    found = lines(tables(MEASURED, experiment(closed_form=[PUBLISHED])))
+    assert ["closed", "form", "2.00", "1.00"] in found
+    assert not any(line[0] == "paper" for line in found)
+
+
 def test_rows_that_the_paper_lacks_are_shown_alone() -> None:
     only = {**PUBLISHED, "axes": {"d": [8], "mechanism": ["IP", "CA"]}, "values": [[4.0, 1.0]]}
     found = lines(tables(MEASURED, experiment(published=[only])))
