@@ -350,7 +350,8 @@ def scorecard(
 ) -> None:
     """Judge every number and every claim of the papers.
 
-    Runs what the stores do not hold yet, as 'sweep run' does; the same command continues it.
+    Runs what the stores do not hold yet, as 'sweep run' does; the same command continues it. All
+    sizes take hours on one machine.
 
     Example: sweep scorecard --quick --output card.json
     """
@@ -367,7 +368,8 @@ def scorecard(
             raise SweepError("--card excludes --stores, --quick and --read: it is judged already")
         if quick and read:
             raise SweepError("--quick and --read exclude each other; --read judges what is there")
-        judging.check_outputs(output or ())
+        part = bool(experiments) and card is None
+        judging.check_outputs(output or (), part=part)
         wanted = judging.chosen(experiments or (), quick=False)
         if card is not None:
             made = cards.read(card)
@@ -389,7 +391,7 @@ def scorecard(
                     patience=patience,
                 )
             made = cards.score(wanted, folder)
-        judging.write(made, output or (), part=bool(experiments) and card is None)
+        judging.write(made, output or (), part=part)
         judging.show(made, format_, screen.console())
         if card is None and judging.troubles(made):
             _complain(

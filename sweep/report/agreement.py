@@ -137,7 +137,10 @@ def _compared(
     unit: Sequence[Scalar],
 ) -> Compared:
     rounding = _rounding(stated)
-    empty = Compared(at, stated, rounding, Agreement.NOT_RUN)
+    by_definition = at.get("mechanism") in unit
+    empty = Compared(
+        at, stated, rounding, Agreement.DEFINED if by_definition else Agreement.NOT_RUN
+    )
     point = {**table.at, **at}
     found = take(data, table.variable, point)
     if found is None:
@@ -159,7 +162,6 @@ def _compared(
     gap = _gap(data, table.variable, point, reference)
     slack = 1 + (gap or 0.0)
     agrees = least / slack - rounding <= stated <= most * slack + rounding
-    by_definition = at.get("mechanism") in unit
     agreement = (
         Agreement.DEFINED
         if by_definition and agrees

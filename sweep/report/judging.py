@@ -87,8 +87,14 @@ def troubles(card: Scorecard) -> int:
     )
 
 
-def check_outputs(outputs: Sequence[Path]) -> None:
+def check_outputs(outputs: Sequence[Path], *, part: bool) -> None:
     """Refuse files that a scorecard cannot be written to, before anything is run.
+
+    Parameters
+    ----------
+    outputs : sequence of pathlib.Path
+    part : bool
+        As for `write`.
 
     Raises
     ------
@@ -103,6 +109,8 @@ def check_outputs(outputs: Sequence[Path]) -> None:
             )
         if not path.parent.is_dir():
             raise SweepError(f"there is no folder {str(path.parent)!r} to write {path.name!r} to")
+        if part and path.suffix == ".json" and path.exists():
+            read(path)
         if path.suffix == ".md":
             filled(_page(path), score([], Path()))
 

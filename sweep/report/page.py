@@ -87,7 +87,7 @@ def _summary(card: Scorecard) -> str:
         "",
     ]
     heads = ["experiment", *_NUMBER_HEADS, *_CLAIM_HEADS, "run at"]
-    return "\n\n".join([_provenance(card.runs), _table(heads, [*rows, totals])])
+    return "\n\n".join([_provenance(card.runs), _table(heads, [totals, *rows])])
 
 
 _NUMBER_HEADS = ("numbers ✓", "≈", "✗", "not run")

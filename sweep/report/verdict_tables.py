@@ -27,7 +27,7 @@ _CLAIMS = {
 
 
 def verdict_tables(card: Scorecard) -> list[Table]:
-    """A summary, the numbers that differ, and the claims that do not hold.
+    """A summary, the numbers that differ, and the claims of what was run that do not hold.
 
     Returns
     -------
@@ -98,8 +98,9 @@ def _not_holding(card: Scorecard) -> Table:
     table.add_column("states", justify="right")
     table.add_column("measured", justify="right")
     table.add_column("verdict", ratio=2)
+    run = {one.experiment for one in card.runs if one.statuses}
     for row in card.claims:
-        if row.verdict is not Verdict.HOLDS:
+        if row.verdict is not Verdict.HOLDS and row.experiment in run:
             table.add_row(
                 row.experiment,
                 escape(row.text),

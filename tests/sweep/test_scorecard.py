@@ -281,6 +281,17 @@ def test_the_command_runs_judges_and_writes(
     assert "| `small` |  |  |  | 7 |  |  |  | 3 | not run |" in empty.output
 
 
+def test_a_file_that_is_no_scorecard_is_not_written_over(
+    tmp_path: Path, command: Any, monkeypatch: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.json").write_text("[1, 2]")
+    found = command("scorecard", "vldb-table2", "--output", "mine.json")
+    assert (found.exit_code, "is not a scorecard" in found.output) == (2, True)
+    assert (tmp_path / "mine.json").read_text() == "[1, 2]"
+    assert not (tmp_path / "results").exists()
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
