@@ -436,6 +436,105 @@ def advise(
             console.print(f"page: {output}", markup=False)
 
 
+@app.command()
+def scorecard(
+    experiments: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[EXPERIMENT]...",
+            help="Names of shipped experiments, or paths of YAML files. [all that are compared]",
+            autocompletion=_complete_experiment,
+        ),
+    ] = None,
+    stores: Annotated[
+        Path | None,
+        typer.Option(
+            "--stores",
+            metavar="DIR",
+            help="Folder with a store for each experiment. [results; results/quick with --quick]",
+        ),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Run only the sizes that take seconds.")
+    ] = False,
+    read: Annotated[
+        bool, typer.Option("--read", help="Judge what the stores hold now; run nothing.")
+    ] = False,
+    card: Annotated[
+        Path | None,
+        typer.Option(
+            "--card", metavar="FILE.json", help="Show a scorecard that was written before."
+        ),
+    ] = None,
+    output: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--output",
+            metavar="FILE",
+            help="Write it to FILE.json, or into the marked sections of FILE.md. May be repeated.",
+        ),
+    ] = None,
+    format_: Annotated[
+        str, typer.Option("--format", metavar="FORMAT", help="text, markdown or json.")
+    ] = "text",
+    cluster: ClusterOption = None,
+    allow_code: AllowCode = False,
+    allow_mixed: AllowMixed = False,
+    patience: PatienceOption = None,
+) -> None:
+    """Judge every number and every claim of the papers.
+
+    Runs what the stores do not hold yet, as 'sweep run' does; the same command continues it. All
+    sizes take hours on one machine.
+
+    Example: sweep scorecard --quick --output card.json
+    """
+    with _sentences(_resume_hint):
+        from sweep.errors import SweepError
+        from sweep.report import judging, screen
+        from sweep.report import scorecard as cards
+
+        if format_ not in judging.FORMATS:
+            raise SweepError(
+                f"no format is called {format_!r}; expected one of: {', '.join(judging.FORMATS)}"
+            )
+        if card is not None and (quick or read or stores):
+            raise SweepError("--card excludes --stores, --quick and --read: it is judged already")
+        if quick and read:
+            raise SweepError("--quick and --read exclude each other; --read judges what is there")
+        part = bool(experiments) and card is None
+        judging.check_outputs(output or (), part=part)
+        wanted = judging.chosen(experiments or (), quick=False)
+        if card is not None:
+            made = cards.read(card)
+            made = made.of(*(one.name for one in wanted)) if experiments else made
+        else:
+            folder = stores or Path(_default_store("quick" if quick else ""))
+            if not read:
+                spec = _cluster(cluster)
+                if allow_code:
+                    _import_from_here()
+                signal.signal(signal.SIGTERM, signal.default_int_handler)
+                judging.run(
+                    judging.chosen(experiments or (), quick=quick),
+                    folder,
+                    screen.console(error=True),
+                    cluster=spec,
+                    allow_code=allow_code,
+                    allow_mixed=allow_mixed,
+                    patience=patience,
+                )
+            made = cards.score(wanted, folder)
+        judging.write(made, output or (), part=part)
+        judging.show(made, format_, screen.console())
+        if card is None and judging.troubles(made):
+            _complain(
+                f"{judging.troubles(made)} cells failed, timed out, were lost or are pending; "
+                f"'sweep status {folder}/EXPERIMENT --errors' shows why"
+            )
+            raise typer.Exit(TROUBLED)
+
+
 def _watch(folder: str, work: Any) -> None:
     """Run with a progress bar, then show the tables and the path of the dataset."""
     from sweep.errors import DatasetError

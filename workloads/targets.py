@@ -300,7 +300,7 @@ RULES = (
         "random-integer",
         "whole numbers from low to high, all equally likely",
         _random_integer,
-        source="PVLDB 14(10), sections 7.4 and 7.5",
+        source="inferred from PVLDB 14(10), Table 8; no text says integers",
     ),
     Rule(
         "random",

@@ -15,7 +15,7 @@ from sweep.experiment.canonical import digest
 from sweep.experiment.document import Document, KeyPath, read
 from sweep.experiment.files import text_of
 from sweep.experiment.overrides import Settings, apply
-from sweep.experiment.published import Claim, PublishedTable
+from sweep.experiment.published import Claim, ComparisonTable
 from sweep.experiment.schema import DERIVED, Experiment
 from workloads.parameters import nearest
 
@@ -117,7 +117,8 @@ def _keys(path: KeyPath) -> tuple[str, ...]:
     """The keys that are valid in the mapping in which ``path`` ends."""
     models: Mapping[object, type[BaseModel]] = {
         "blocks": Block,
-        "published": PublishedTable,
+        "published": ComparisonTable,
+        "closed_form": ComparisonTable,
         "claims": Claim,
     }
     model = models.get(path[0])

@@ -1,27 +1,25 @@
-"""Published numbers: tables and statements of the papers, as data beside an experiment."""
+"""What an experiment is compared with: printed tables, closed forms, and the papers' sentences."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from sweep.experiment.blocks import always_many, many
 from sweep.experiment.canonical import Scalar
 
-Labels = Annotated[
-    tuple[Scalar, ...],
-    BeforeValidator(lambda written: tuple(written) if isinstance(written, list) else written),
-    Field(min_length=1),
-]
+Labels = Annotated[tuple[Scalar, ...], BeforeValidator(many), Field(min_length=1)]
+SomeLabels = Annotated[tuple[Scalar, ...], BeforeValidator(always_many), Field(min_length=1)]
 
 
 class _Strict(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
-class PublishedTable(_Strict):
-    """One table of a paper.
+class ComparisonTable(_Strict):
+    """A table of numbers to compare with: printed in a paper, or from a closed form.
 
-    A mechanism whose numbers are all 1 is the one that the paper's ratios refer to.
+    A mechanism whose numbers are all 1 is the one that a paper's ratios refer to.
 
     Attributes
     ----------
@@ -32,13 +30,13 @@ class PublishedTable(_Strict):
     values : nested list of float or None
         One number for each combination of labels; None where the paper has none.
     at : Mapping[str, Scalar]
-        Further coordinates of the published numbers.
+        Further coordinates of the numbers.
     group : str, optional
         The group of the dataset; not needed where the experiment has only one.
     title : str
         The name of the table.
     source : str
-        The paper, and the table in it.
+        The paper, and the table or formula in it.
     """
 
     variable: str
@@ -50,7 +48,7 @@ class PublishedTable(_Strict):
     source: str = ""
 
     @model_validator(mode="after")
-    def _check_shape(self) -> "PublishedTable":
+    def _check_shape(self) -> "ComparisonTable":
         shape = tuple(len(labels) for labels in self.axes.values())
         if not _has_shape(self.values, shape):
             sizes = " x ".join(
@@ -61,31 +59,58 @@ class PublishedTable(_Strict):
 
 
 class Claim(_Strict):
-    """A sentence of a paper about numbers.
+    """A sentence of a paper, and the number that decides whether it is so.
+
+    That number is `variable` at every point that `at` leaves, one for each seed. With `over` it
+    is a ratio of two mechanisms at one point, with `along` a growth. The sentence holds where
+    every one of them is from `least` to `most`; what is printed as 2.07 is 2.065 to 2.075.
 
     Attributes
     ----------
-    variable : str
-        The variable of the dataset that it is about.
     text : str
         The sentence.
-    at : Mapping[str, Scalar]
-        The coordinates that it speaks of.
-    least, most : float, optional
-        The range that it states.
-    group : str, optional
-        The group of the dataset.
     source : str
         The paper, and the section in it.
+    group : str, optional
+        The group of the dataset; not needed where the experiment has only one.
+    variable : str, optional
+        The variable of the dataset that the sentence is about.
+    at : Mapping[str, tuple of Scalar]
+        The labels that it speaks of, along each axis that it restricts.
+    over : Scalar, optional
+        The mechanism whose number, at the same point, each number is divided by.
+    along : str, optional
+        The axis along which each number is divided by the one before.
+    least, most : float, optional
+        The range that it states.
+    unjudged : str
+        Why nothing that is computed here decides it; instead of a variable and a range.
     """
 
-    variable: str
     text: str
-    at: Mapping[str, Scalar] = {}
+    source: str = ""
+    group: str | None = None
+    variable: str | None = None
+    at: Mapping[str, SomeLabels] = {}
+    over: Scalar | None = None
+    along: str | None = None
     least: float | None = None
     most: float | None = None
-    group: str | None = None
-    source: str = ""
+    unjudged: str = ""
+
+    @model_validator(mode="after")
+    def _check_decided(self) -> "Claim":
+        measured = (self.variable, self.over, self.along, self.least, self.most)
+        if self.unjudged:
+            if self.at or any(one is not None for one in measured):
+                raise ValueError("has 'unjudged', so expected no other key than text and source")
+        elif self.variable is None:
+            raise ValueError(
+                "expected 'variable' with 'least', 'most' or both, or 'unjudged' with the reason"
+            )
+        elif self.least is not None and self.most is not None and self.least > self.most:
+            raise ValueError(f"least is {self.least:g}, above most, {self.most:g}")
+        return self
 
 
 def _has_shape(values: object, shape: Sequence[int]) -> bool:

@@ -7,7 +7,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from sweep.experiment.blocks import Block, always_many, many
 from sweep.experiment.canonical import rounded
 from sweep.experiment.document import Origin
-from sweep.experiment.published import Claim, PublishedTable
+from sweep.experiment.published import Claim, ComparisonTable
 
 
 def _distinct(values: tuple[float, ...]) -> tuple[float, ...]:
@@ -61,10 +61,16 @@ class Experiment(BaseModel):
         mechanisms that take them; no result changes by more than its gap.
     blocks : tuple of Block
         The products of axes that the cells come from.
-    published : tuple of PublishedTable
-        The paper's tables.
+    published : tuple of ComparisonTable
+        The paper's tables: numbers that are printed there, and no others.
+    closed_form : tuple of ComparisonTable
+        Numbers of a paper's formulas, evaluated by us.
     claims : tuple of Claim
-        Statements about numbers in the paper's text.
+        The sentences of the paper that state an order or a size.
+    quick : tuple of str
+        Changes, as for ``--set``, with which it takes seconds.
+    scorecard : bool
+        Whether it is one of those that `sweep scorecard` judges if none is named.
     """
 
     model_config = ConfigDict(
@@ -94,8 +100,16 @@ class Experiment(BaseModel):
     simulate: Annotated[int, Field(ge=0)] = 0
     warm_start: str | None = None
     blocks: Annotated[tuple[Block, ...], BeforeValidator(many), Field(min_length=1)]
-    published: Annotated[tuple[PublishedTable, ...], BeforeValidator(many)] = ()
+    published: Annotated[tuple[ComparisonTable, ...], BeforeValidator(many)] = ()
+    closed_form: Annotated[tuple[ComparisonTable, ...], BeforeValidator(many)] = ()
     claims: Annotated[tuple[Claim, ...], BeforeValidator(many)] = ()
+    quick: Annotated[tuple[str, ...], BeforeValidator(always_many)] = ()
+    scorecard: bool = True
+
+    @property
+    def is_compared(self) -> bool:
+        """Whether it has a number or a sentence of a paper to compare with."""
+        return bool(self.published or self.closed_form or self.claims)
 
 
 DERIVED = ("text", "digest", "origin")

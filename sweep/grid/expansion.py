@@ -15,6 +15,7 @@ from sweep.experiment.schema import Experiment
 from sweep.grid import conditions
 from sweep.grid.axes import BlockAxes, Setting, all_of, block_axes
 from sweep.grid.cells import Grid, Spec, WorkloadSpec
+from sweep.grid.comparisons import check_comparisons
 from sweep.grid.mechanisms import MechanismEntry, mechanisms
 from sweep.grid.parameters import reported
 from sweep.grid.union import Point, Product, check_points, united
@@ -52,7 +53,9 @@ def expand(experiment: Experiment, *, allow_code: bool = False) -> tuple[Grid, .
     checked: set[str] = set()
     for part in parts:
         _check_problems(part, experiment.origin, checked)
-    return _grids(experiment, parts)
+    grids = _grids(experiment, parts)
+    check_comparisons(experiment, grids)
+    return grids
 
 
 def lay_out(experiment: Experiment) -> tuple[Grid, ...]:

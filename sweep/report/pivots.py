@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from rich.text import Text
 
 from sweep.experiment.canonical import Scalar
+from sweep.experiment.schema import Experiment
 from sweep.store.records import Status
 
 
@@ -92,8 +93,8 @@ def take(data: xr.Dataset, variable: str, at: Mapping[str, Scalar]) -> Pivot | N
     for name, value in at.items():
         if name not in chosen.coords or value not in (labels := labels_of(chosen, name)):
             return None
-        if name in chosen.dims:
-            chosen = chosen.isel({name: labels.index(value)})
+        if chosen[name].dims:
+            chosen = chosen.isel({str(chosen[name].dims[0]): labels.index(value)})
     for name in ("mechanism", "replicate"):
         if name not in chosen.dims:
             chosen = chosen.expand_dims(name)
@@ -106,6 +107,13 @@ def take(data: xr.Dataset, variable: str, at: Mapping[str, Scalar]) -> Pivot | N
         chosen[variable].transpose(*order).to_numpy(),
         states.transpose(*order).to_numpy(),
     )
+
+
+def groups_of(results: xr.Dataset | xr.DataTree, experiment: Experiment) -> dict[str, xr.Dataset]:
+    """The dataset of every group of an experiment."""
+    if isinstance(results, xr.DataTree):
+        return {str(name): node.to_dataset() for name, node in results.children.items()}
+    return {experiment.blocks[0].group: results}
 
 
 def labels_of(data: xr.Dataset, name: str) -> list[Any]:

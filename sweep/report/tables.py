@@ -1,6 +1,6 @@
 """Tables for the screen: measured numbers beside the published ones."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +12,11 @@ from rich.table import Table
 from rich.text import Text
 
 from sweep.experiment.canonical import Scalar
-from sweep.experiment.published import Claim, PublishedTable
+from sweep.experiment.published import Claim, ComparisonTable
 from sweep.experiment.schema import Experiment
-from sweep.report.pivots import Pivot, labels_of, take
+from sweep.report.agreement import unit_mechanisms
+from sweep.report.pivots import Pivot, groups_of, labels_of, take
+from sweep.report.verdicts import judge, stated_range
 from sweep.store.records import Status
 
 _AGREE = 0.01
@@ -59,29 +61,26 @@ def tables(results: xr.Dataset | xr.DataTree, experiment: Experiment) -> list[Ta
         Readable at 100 columns. Means are over the replicates that are ok; where none is, the
         status is shown as a word.
     """
-    groups = _groups(results, experiment)
+    groups = groups_of(results, experiment)
+    compared_tables = (
+        *((published, "paper") for published in experiment.published),
+        *((formula, "closed form") for formula in experiment.closed_form),
+    )
     made = [
         table
-        for published in experiment.published
+        for published, kind in compared_tables
         for group, data in groups.items()
         if published.group in (None, group)
-        for table in [_beside(data, published, experiment.reference)]
+        for table in [_beside(data, published, kind, experiment.reference)]
         if table is not None
     ]
-    compared = {p.group for p in experiment.published}
+    compared = {published.group for published, _ in compared_tables}
     made += [
         _overview(group, data, experiment)
         for group, data in groups.items()
         if group not in compared and None not in compared
     ]
-    stated = list(_claims(groups, experiment.claims))
-    return [*made, _statements(stated)] if stated else made
-
-
-def _groups(results: xr.Dataset | xr.DataTree, experiment: Experiment) -> dict[str, xr.Dataset]:
-    if isinstance(results, xr.DataTree):
-        return {str(name): node.to_dataset() for name, node in results.children.items()}
-    return {experiment.blocks[0].group: results}
+    return [*made, _claims(groups, experiment.claims)] if experiment.claims else made
 
 
 @dataclass(frozen=True)
@@ -98,8 +97,10 @@ class _Pair:
         return self.measured / self.paper if self.paper else np.nan
 
 
-def _beside(data: xr.Dataset, published: PublishedTable, reference: str) -> Table | None:
-    """A published table: for each row the measured numbers, the paper's, and their ratios."""
+def _beside(
+    data: xr.Dataset, published: ComparisonTable, kind: str, reference: str
+) -> Table | None:
+    """A table of a paper: for each row the measured numbers, those of its kind, and the ratios."""
     pivot = take(data, published.variable, published.at)
     if pivot is None or "mechanism" not in published.axes:
         return None
@@ -111,11 +112,11 @@ def _beside(data: xr.Dataset, published: PublishedTable, reference: str) -> Tabl
         [*map(str, columns)],
     )
     factors: dict[str, float] = {}
-    own = _unit_columns(published)
+    own = unit_mechanisms(published)
     compared_with = {reference, *own}
     for index, names in pivot.each_row():
         pairs = {name: _pair(published, pivot, index, name) for name in columns}
-        _add_pairs(table, names, list(pairs.values()))
+        _add_pairs(table, names, kind, list(pairs.values()))
         factor = _shared_factor([pair for name, pair in pairs.items() if name not in compared_with])
         own_draw = pivot.replicates > 1 or published.variable != "variance_ratio"
         if factor is not None and not own_draw:
@@ -123,7 +124,7 @@ def _beside(data: xr.Dataset, published: PublishedTable, reference: str) -> Tabl
             factors[", ".join(f"{name} = {value}" for name, value in labels)] = factor
     of_gap = _largest_gap(data, {**published.at, "mechanism": reference})
     table.caption = _caption(
-        [published.source, "ratio = measured / paper", of_gap], pivot, factors, own or [reference]
+        [published.source, f"ratio = measured / {kind}", of_gap], pivot, factors, own or [reference]
     )
     return table
 
@@ -138,7 +139,7 @@ def _largest_gap(data: xr.Dataset, at: Mapping[str, Scalar]) -> str:
     return f"gap of {at['mechanism']} at most {_percent(known.max())}" if known.size else ""
 
 
-def _add_pairs(table: Table, names: Sequence[str], pairs: Sequence[_Pair]) -> None:
+def _add_pairs(table: Table, names: Sequence[str], kind: str, pairs: Sequence[_Pair]) -> None:
     """A row of measured numbers, followed by the paper's and the ratios if there are any."""
     compared = any(pair.paper is not None for pair in pairs)
     table.add_row(*names, "measured", *(pair.shown for pair in pairs), end_section=not compared)
@@ -146,19 +147,19 @@ def _add_pairs(table: Table, names: Sequence[str], pairs: Sequence[_Pair]) -> No
         return
     blank = [""] * len(names)
     ratios = ("" if np.isnan(pair.ratio) else f"{pair.ratio:.3f}" for pair in pairs)
-    table.add_row(*blank, "paper", *(_paper(pair.paper) for pair in pairs), style="dim")
+    table.add_row(*blank, kind, *(_paper(pair.paper) for pair in pairs), style="dim")
     table.add_row(*blank, "ratio", *ratios, style="dim", end_section=True)
 
 
 def _pair(
-    published: PublishedTable, pivot: Pivot, index: tuple[int, ...], mechanism: Scalar
+    published: ComparisonTable, pivot: Pivot, index: tuple[int, ...], mechanism: Scalar
 ) -> _Pair:
     at = (*index, pivot.columns.index(mechanism))
     return _Pair(pivot.shown(at), pivot.number(at), _printed(published, pivot, index, mechanism))
 
 
 def _printed(
-    published: PublishedTable, pivot: Pivot, index: tuple[int, ...], mechanism: Scalar
+    published: ComparisonTable, pivot: Pivot, index: tuple[int, ...], mechanism: Scalar
 ) -> float | None:
     """The number that the paper prints for this point, None if it prints none."""
     here = {name: labels[at] for (name, labels), at in zip(pivot.rows.items(), index, strict=True)}
@@ -179,18 +180,6 @@ def _shared_factor(pairs: Sequence[_Pair]) -> float | None:
     middle = float(np.median(ratios))
     agree = sum(abs(ratio / middle - 1) < _AGREE for ratio in ratios)
     return middle if agree >= 2 and agree > len(ratios) / 2 and middle > 1 + _AGREE else None
-
-
-def _unit_columns(published: PublishedTable) -> list[Scalar]:
-    """The mechanisms whose printed numbers are all 1, which the paper's ratios refer to."""
-    labels = published.axes.get("mechanism", ())
-    names = list(published.axes)
-    if "mechanism" not in names:
-        return []
-    printed = np.moveaxis(
-        np.array(published.values, dtype=np.float64), names.index("mechanism"), -1
-    ).reshape(-1, len(labels))
-    return [label for label, column in zip(labels, printed.T, strict=True) if np.all(column == 1)]
 
 
 def _caption(
@@ -268,29 +257,24 @@ def _budgets(data: xr.Dataset) -> dict[str, Pivot]:
     return found
 
 
-def _claims(
-    groups: Mapping[str, xr.Dataset], claims: Sequence[Claim]
-) -> Iterator[tuple[Claim, str]]:
-    """Every claim that the dataset covers, with the range that was measured."""
-    for claim in claims:
-        for group, data in groups.items():
-            pivot = take(data, claim.variable, claim.at)
-            if claim.group not in (None, group) or pivot is None:
-                continue
-            cells = np.ndindex(*pivot.values.shape[:-1])
-            numbers = [number for at in cells if not np.isnan(number := pivot.number(at))]
-            yield claim, _range(min(numbers), max(numbers)) if numbers else "-"
-
-
-def _statements(stated: Sequence[tuple[Claim, str]]) -> Table:
+def _claims(groups: Mapping[str, xr.Dataset], claims: Sequence[Claim]) -> Table:
+    """Every claim with what was measured and the verdict."""
+    first = next(iter(groups), "")
     table = Table(title="What the text says", box=box.SIMPLE_HEAD, title_justify="left")
-    table.add_column("paper", ratio=1)
+    table.add_column("paper", ratio=3)
     table.add_column("states", justify="right")
     table.add_column("measured", justify="right")
-    for claim, measured in stated:
+    table.add_column("verdict", ratio=2)
+    for claim in claims:
+        data = groups.get(claim.group or first)
+        found = judge(xr.Dataset() if data is None else data, claim)
         source = f" ({claim.source})" if claim.source else ""
-        told = _range(claim.least, claim.most)
-        table.add_row(f"{claim.text}{source}", told, measured if told else "")
+        table.add_row(
+            escape(f"{claim.text}{source}"),
+            stated_range(claim.least, claim.most),
+            stated_range(found.least, found.most),
+            escape(": ".join(part for part in (found.verdict, found.reason) if part)),
+        )
     return table
 
 
@@ -334,10 +318,3 @@ def _percent(value: float) -> Text:
     return Text(
         "<0.001 %" if percent < 1e-3 else f"{percent:.2g} %" if percent < 10 else f"{percent:.0f} %"
     )
-
-
-def _range(least: float | None, most: float | None) -> str:
-    if least is None or most is None:
-        return f"<= {most:g}" if most is not None else f">= {least:g}" if least is not None else ""
-    first, last = f"{least:.4g}", f"{most:.4g}"
-    return first if first == last else f"{first} to {last}"

@@ -71,6 +71,12 @@ def test_measured_paper_and_ratio_stand_below_each_other() -> None:
     assert "gap of CA at most 1.2 %" in text
 
 
+def test_numbers_of_a_formula_are_not_called_the_papers() -> None:
+    found = lines(tables(MEASURED, experiment(closed_form=[PUBLISHED])))
+    assert ["closed", "form", "2.00", "1.00"] in found
+    assert not any(line[0] == "paper" for line in found)
+
+
 def test_rows_that_the_paper_lacks_are_shown_alone() -> None:
     only = {**PUBLISHED, "axes": {"d": [8], "mechanism": ["IP", "CA"]}, "values": [[4.0, 1.0]]}
     found = lines(tables(MEASURED, experiment(published=[only])))
@@ -212,15 +218,16 @@ def test_an_experiment_chooses_what_is_shown() -> None:
     assert "2.000" not in text
 
 
-def test_claims_show_the_range_that_was_measured() -> None:
+def test_claims_show_the_range_that_was_measured_and_the_verdict() -> None:
     claims = [
         {"variable": "variance_ratio", "at": {"mechanism": "IP"}, "least": 2, "text": "IP is bad"},
-        {"variable": "gap", "text": "no range is stated"},
+        {"variable": "gap", "text": "gap is small"},
     ]
     text = rendered(tables(MEASURED, experiment(claims=claims)))
     (line,) = [line.split() for line in text.splitlines() if "IP is bad" in line]
-    assert line == ["IP", "is", "bad", ">=", "2", "2.5", "to", "5"]
-    assert "no range is stated" in text
+    assert line == ["IP", "is", "bad", ">=", "2", "2.5", "to", "5", "holds"]
+    (line,) = [line.split() for line in text.splitlines() if "gap is small" in line]
+    assert line[:5] == ["gap", "is", "small", "cannot", "be"]
 
 
 def test_an_unfinished_dataset_has_tables_too() -> None:

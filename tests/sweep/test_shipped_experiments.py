@@ -5,6 +5,7 @@ from functools import cache
 import pytest
 
 import solvers
+from sweep.dataset import variables
 from sweep.experiment.loading import experiments, load_experiment
 from sweep.experiment.schema import Experiment
 from sweep.grid.cells import Grid
@@ -45,11 +46,6 @@ def labels(grid: Grid) -> dict[str, tuple[object, ...]]:
     return {**{name: (value,) for name, value in grid.scalars.items()}, **along}
 
 
-def coordinates(experiment: Experiment, grid: Grid) -> dict[str, tuple[object, ...]]:
-    """Those of the dataset: the budgets too."""
-    return {"epsilon": experiment.epsilon, "delta": experiment.delta, **labels(grid)}
-
-
 def test_all_that_were_promised_ship() -> None:
     assert set(experiments()) >= WANTED
 
@@ -64,26 +60,11 @@ def test_it_expands_and_says_where_it_comes_from(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", experiments())
-def test_published_numbers_are_about_cells_of_the_grid(name: str) -> None:
-    experiment, grids = loaded(name)
-    for published in experiment.published:
-        assert published.group in grids or (published.group is None and len(grids) == 1)
-        (grid,) = [g for group, g in grids.items() if published.group in (None, group)]
-        known = coordinates(experiment, grid)
-        for axis, wanted in published.axes.items():
-            assert set(wanted) <= set(known[axis]), (axis, published.title)
-        for axis, value in published.at.items():
-            assert value in known[axis]
-
-
-@pytest.mark.parametrize("name", experiments())
-def test_claims_are_about_cells_of_the_grid(name: str) -> None:
-    experiment, grids = loaded(name)
-    for claim in experiment.claims:
-        assert claim.group in grids or (claim.group is None and len(grids) == 1)
-        (grid,) = [g for group, g in grids.items() if claim.group in (None, group)]
-        for axis, value in claim.at.items():
-            assert value in coordinates(experiment, grid)[axis]
+def test_every_variable_that_is_compared_has_a_meaning(name: str) -> None:
+    experiment, _ = loaded(name)
+    named = [*experiment.published, *experiment.closed_form, *experiment.claims]
+    unknown = {one.variable for one in named if one.variable} - variables.MEANINGS.keys()
+    assert not unknown
 
 
 @pytest.mark.parametrize("name", experiments())
@@ -124,7 +105,7 @@ def test_vldb_holds_every_row_of_tables_5_to_11_at_d_up_to_256() -> None:
     for number in range(5, 12):
         alone, _ = loaded(f"vldb-table{number}")
         (there,) = [p for p in whole.published if p.title == f"Table {number}"]
-        (here,) = alone.published
+        here = alone.published[0]
         kept = len(there.values)
         assert there.values == here.values[:kept]
         assert there.axes["mechanism"] == here.axes["mechanism"]
@@ -155,3 +136,30 @@ def _flat(values: list[object]) -> list[float]:
         for number in (_flat(one) if isinstance(one, list) else [one])
         if isinstance(number, int | float)
     ]
+
+
+@pytest.mark.parametrize("name", [n for n in experiments() if loaded(n)[0].quick])
+def test_its_quick_sizes_are_some_of_its_own(name: str) -> None:
+    """Of the seeds there may be more: they cost little there."""
+    whole, _ = loaded(name)
+    seeds = [setting for setting in whole.quick if setting.startswith("replicates=")]
+    cells = {c.id for grid in expand(load_experiment(name, seeds)) for c in grid.cells}
+    cut = {c.id for grid in expand(load_experiment(name, whole.quick)) for c in grid.cells}
+    assert cut < cells
+
+
+@pytest.mark.parametrize("name", experiments())
+def test_a_table_says_at_which_label_of_every_axis_it_is(name: str) -> None:
+    experiment, grids = loaded(name)
+    for table in (*experiment.published, *experiment.closed_form):
+        grid = grids[table.group or experiment.blocks[0].group]
+        several = {axis for axis, known in labels(grid).items() if len(known) > 1}
+        if experiment.scorecard:
+            assert several <= {"replicate", *table.axes, *table.at}
+
+
+@pytest.mark.parametrize("name", experiments())
+def test_every_claim_states_a_range_or_says_why_not(name: str) -> None:
+    for claim in loaded(name)[0].claims:
+        assert claim.source
+        assert claim.unjudged or (claim.least, claim.most) != (None, None)

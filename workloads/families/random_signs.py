@@ -20,5 +20,5 @@ FAMILY = Family(
     "random",
     "m random queries, entries +1 with probability 0.2, else -1 (m = 2 d by default)",
     build,
-    source="PVLDB 14(10), section 7.5",
+    source="arXiv v1, section 7.4; PVLDB 14(10), section 7.5",
 )

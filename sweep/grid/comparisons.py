@@ -1,0 +1,96 @@
+"""Whether printed tables and claims speak of coordinates that their experiment has."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from sweep.experiment.canonical import Scalar
+from sweep.experiment.document import KeyPath
+from sweep.experiment.published import Claim, ComparisonTable
+from sweep.experiment.schema import Experiment
+from sweep.grid.cells import Grid
+from workloads.parameters import nearest
+
+Coordinates = Mapping[str, Collection[Scalar]]
+"""The labels of every coordinate."""
+
+
+def coordinates(experiment: Experiment, grid: Grid) -> dict[str, tuple[Scalar, ...]]:
+    """The coordinates of a group's dataset with all their labels, those of the budgets too."""
+    found: dict[str, tuple[Scalar, ...]] = {
+        "epsilon": experiment.epsilon,
+        "delta": experiment.delta,
+        **{name: (value,) for name, value in grid.scalars.items()},
+    }
+    for axis in grid.axes:
+        found |= {axis.name: axis.values, **axis.companions}
+    return found
+
+
+def check_comparisons(experiment: Experiment, grids: Sequence[Grid]) -> None:
+    """Refuse a table or a claim that no cell of the experiment can ever meet.
+
+    Labels are not looked at in an experiment that ``--set`` has changed: what it compares with is
+    about the sizes of the paper, and some of them may be left out.
+
+    Raises
+    ------
+    ExperimentError
+        For an unknown group, axis or label; with file, line and key.
+    """
+    changed = any(place.startswith("--set") for place in experiment.origin.places.values())
+    groups = {grid.group: coordinates(experiment, grid) for grid in grids}
+    listed: dict[str, Sequence[ComparisonTable | Claim]] = {
+        "published": experiment.published,
+        "closed_form": experiment.closed_form,
+        "claims": [claim for claim in experiment.claims if not claim.unjudged],
+    }
+    for key, compared in listed.items():
+        for at, one in enumerate(compared):
+            path = (key, at)
+            known = _of_group(experiment, groups, one.group, path)
+            for here, axis, labels in _named(one, path):
+                if axis not in known:
+                    raise experiment.origin.error(
+                        here, f"no axis is called {axis!r}; {nearest(axis, sorted(known))}"
+                    )
+                for label in () if changed else labels:
+                    if label not in known[axis]:
+                        raise experiment.origin.error(
+                            here, f"{axis} is never {label!r}; expected {_some(known[axis])}"
+                        )
+
+
+def _of_group(
+    experiment: Experiment, groups: Mapping[str, Coordinates], group: str | None, path: KeyPath
+) -> Coordinates:
+    if group is None and len(groups) > 1:
+        raise experiment.origin.error(
+            path, f"needs 'group', since there are several: {', '.join(groups)}"
+        )
+    if group is not None and group not in groups:
+        raise experiment.origin.error(
+            (*path, "group"), f"no group is called {group!r}; {nearest(group, sorted(groups))}"
+        )
+    return groups[group] if group is not None else next(iter(groups.values()))
+
+
+def _named(
+    one: ComparisonTable | Claim, path: KeyPath
+) -> Iterator[tuple[KeyPath, str, Collection[Scalar]]]:
+    """The axes and labels that a table or a claim names, each with its place."""
+    if isinstance(one, Claim):
+        for axis, labels in one.at.items():
+            yield (*path, "at", axis), axis, labels
+        if one.over is not None:
+            yield (*path, "over"), "mechanism", (one.over,)
+        if one.along is not None:
+            yield (*path, "along"), one.along, ()
+        return
+    for axis, labels in one.axes.items():
+        yield (*path, "axes", axis), axis, labels
+    for axis, label in one.at.items():
+        yield (*path, "at", axis), axis, (label,)
+
+
+def _some(labels: Collection[Scalar]) -> str:
+    shown = [str(label) for label in labels][:8]
+    return ", ".join([*shown, "..."] if len(labels) > len(shown) else shown)

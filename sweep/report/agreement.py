@@ -1,0 +1,231 @@
+"""Numbers of a paper beside the measured ones, each with a verdict."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from itertools import groupby, product
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from sweep.experiment.canonical import Scalar
+from sweep.experiment.published import ComparisonTable
+from sweep.report.pivots import take
+from sweep.store.records import Status
+
+_CLOSED_FORM_MECHANISM = "IP"
+"""Its noise is a formula: the printed number differs from ours by the paper's reference alone."""
+
+
+_DECIMALS = 2
+"""Of every printed table; trailing zeros are not written down."""
+
+
+class Agreement(StrEnum):
+    """What became of a number."""
+
+    AGREES = "agrees"
+    FACTOR = "agrees up to the factor"
+    DIFFERS = "differs"
+    DEFINED = "1 by definition"
+    NOT_RUN = "not run"
+    UNJUDGED = "cannot be judged"
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One number of a paper and what was measured at its point.
+
+    Attributes
+    ----------
+    at : Mapping[str, Scalar]
+        The point: its label along every axis of the table.
+    stated : float
+        The paper's number.
+    rounding : float
+        Half a unit of its last printed digit.
+    agreement : Agreement
+    reason : str
+        Why it cannot be judged.
+    least, most : float, optional
+        The range that was measured over the seeds.
+    seeds : int
+        How many draws that range is of.
+    gap : float, optional
+        How far the reference of a ratio may be above the optimum.
+    factor : float, optional
+        The factor by which the paper's reference is above ours, if its row has one; numbers that
+        agree without it have none.
+    """
+
+    at: Mapping[str, Scalar]
+    stated: float
+    rounding: float
+    agreement: Agreement
+    reason: str = ""
+    least: float | None = None
+    most: float | None = None
+    seeds: int = 0
+    gap: float | None = None
+    factor: float | None = None
+
+    @property
+    def difference(self) -> float | None:
+        """How far the nearest measured number is from the paper's, times the factor if any."""
+        expected = self.stated * (self.factor or 1.0)
+        if self.least is None or self.most is None or not expected:
+            return None
+        return min(max(expected, self.least), self.most) / expected - 1
+
+
+def percent(share: float) -> str:
+    """A relative difference in percent, with its sign."""
+    digits = 1 if abs(share) < 0.0995 else 0
+    return f"{100 * share:+.{digits}f} %"
+
+
+def compare(
+    data: xr.Dataset, table: ComparisonTable, reference: str, *, drawn: bool
+) -> list[Compared]:
+    """Every number of a table beside what was measured.
+
+    A number agrees if it lies within the measured spread, widened by its print rounding and by the
+    certified gap of the reference. In a row about a workload that is not drawn at random, the
+    other numbers may agree once they are multiplied by the one factor that IP, a closed form, is
+    off by: the paper's reference was that far above the optimum.
+
+    Parameters
+    ----------
+    data : xarray.Dataset
+        The table's group of the dataset.
+    table : ComparisonTable
+    reference : str
+        The mechanism that variance ratios refer to.
+    drawn : bool
+        Whether the workload or its targets are drawn at random, so that every run has its own.
+
+    Returns
+    -------
+    list of Compared
+        In the order of the table; points without a number are left out.
+    """
+    unit = unit_mechanisms(table)
+    found = [_compared(data, table, at, stated, reference, unit) for at, stated in _points(table)]
+    if drawn or table.variable != "variance_ratio":
+        return found
+    rows = groupby(found, key=lambda one: [v for k, v in one.at.items() if k != "mechanism"])
+    return [one for _, row in rows for one in _up_to_a_factor(list(row))]
+
+
+def _points(table: ComparisonTable) -> Iterator[tuple[dict[str, Scalar], float]]:
+    for index in product(*(range(len(labels)) for labels in table.axes.values())):
+        stated: Any = table.values
+        for at in index:
+            stated = stated[at]
+        if stated is not None:
+            axes = zip(table.axes.items(), index, strict=True)
+            yield {name: labels[at] for (name, labels), at in axes}, float(stated)
+
+
+def _compared(
+    data: xr.Dataset,
+    table: ComparisonTable,
+    at: Mapping[str, Scalar],
+    stated: float,
+    reference: str,
+    unit: Sequence[Scalar],
+) -> Compared:
+    rounding = _rounding(stated)
+    by_definition = at.get("mechanism") in unit
+    empty = Compared(
+        at, stated, rounding, Agreement.DEFINED if by_definition else Agreement.NOT_RUN
+    )
+    point = {**table.at, **at}
+    found = take(data, table.variable, point)
+    if found is None:
+        return empty
+    values, states = found.values.ravel(), found.states.ravel()
+    left = [name for name, labels in found.rows.items() if len(labels) > 1]
+    if left:
+        said = f"the table does not say at which {' and '.join(left)}"
+        return replace(empty, agreement=Agreement.UNJUDGED, reason=said)
+    asked = states != Status.ABSENT
+    if not asked.any():
+        return empty
+    ok = (states == Status.OK) & np.isfinite(values)
+    if not ok.any():
+        worst = Status(int(states[asked].max()))
+        said = "has no number" if worst is Status.OK else worst.label.replace("_", " ")
+        return replace(empty, agreement=Agreement.UNJUDGED, reason=said)
+    least, most = float(values[ok].min()), float(values[ok].max())
+    gap = _gap(data, table.variable, point, reference)
+    slack = 1 + (gap or 0.0)
+    agrees = least / slack - rounding <= stated <= most * slack + rounding
+    agreement = (
+        Agreement.DEFINED
+        if by_definition and agrees
+        else (Agreement.AGREES if agrees else Agreement.DIFFERS)
+    )
+    seeds = int(np.count_nonzero(ok))
+    return replace(empty, agreement=agreement, least=least, most=most, seeds=seeds, gap=gap)
+
+
+def _gap(
+    data: xr.Dataset, variable: str, point: Mapping[str, Scalar], reference: str
+) -> float | None:
+    """The largest certified gap of the reference at a point, for a variable that refers to it."""
+    if variable not in ("variance_ratio", "total_variance"):
+        return None
+    found = take(data, "gap", {**point, "mechanism": reference})
+    if found is None:
+        return None
+    values, states = found.values, found.states
+    known = values[(states == Status.OK) & np.isfinite(values)]
+    return float(known.max()) if known.size else None
+
+
+def _up_to_a_factor(row: Sequence[Compared]) -> list[Compared]:
+    """The numbers of a row, with those that the factor read from IP explains."""
+    closed = [one for one in row if one.at.get("mechanism") == _CLOSED_FORM_MECHANISM]
+    if len(closed) != 1 or closed[0].agreement is not Agreement.DIFFERS:
+        return list(row)
+    (of,) = closed
+    if of.least is None or of.least <= of.stated:
+        return list(row)
+    factor = of.least / of.stated
+    explained = [
+        one for one in row if one is not of and one.agreement is Agreement.DIFFERS and _by(one, of)
+    ]
+    if not explained:
+        return list(row)
+    return [
+        replace(one, factor=factor, agreement=Agreement.FACTOR)
+        if one is of or one in explained
+        else (replace(one, factor=factor) if one.agreement is Agreement.DIFFERS else one)
+        for one in row
+    ]
+
+
+def _by(one: Compared, of: Compared) -> bool:
+    """Whether the factor that `of` is off by, within print rounding, takes one to the measured."""
+    if one.least is None or one.most is None or of.least is None:
+        return False
+    slack = 1 + (one.gap or 0.0)
+    low = (one.stated - one.rounding) * of.least / (of.stated + of.rounding)
+    high = (one.stated + one.rounding) * of.least / (of.stated - of.rounding)
+    return one.least / slack <= high and low <= one.most * slack
+
+
+def _rounding(stated: float) -> float:
+    """Half a unit of the last digit printed: the second decimal, or a later one that is there."""
+    decimals = len(f"{stated:.12f}".rstrip("0").partition(".")[2])
+    return float(0.5 * 10.0 ** -max(decimals, _DECIMALS))
+
+
+def unit_mechanisms(table: ComparisonTable) -> list[Scalar]:
+    """The mechanisms whose numbers are all 1, which the paper's ratios refer to."""
+    stated: dict[Scalar, set[float]] = {}
+    for at, number in _points(table):
+        stated.setdefault(at.get("mechanism", ""), set()).add(number)
+    return [name for name, numbers in stated.items() if name != "" and numbers == {1.0}]

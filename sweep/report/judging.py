@@ -1,0 +1,165 @@
+"""`sweep scorecard`: run what is missing, judge it, write it down."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, get_args
+
+from rich.console import Console
+
+from sweep.errors import SweepError
+from sweep.experiment.loading import experiments, load_experiment
+from sweep.experiment.schema import Experiment
+from sweep.report.page import filled, markdown
+from sweep.report.progress import ProgressBar
+from sweep.report.scorecard import Scorecard, read, score
+from sweep.report.verdict_tables import verdict_tables
+from sweep.store.records import Status
+
+if TYPE_CHECKING:
+    from sweep.runner.clusters import ClusterSpec
+
+Format = Literal["text", "markdown", "json"]
+
+FORMATS: tuple[Format, ...] = get_args(Format)
+
+
+def chosen(names: Sequence[str], *, quick: bool) -> list[Experiment]:
+    """The experiments of these names, or all that ship with a number or a claim to judge.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Names of shipped experiments, or paths of YAML files.
+    quick : bool
+        Whether to cut them to the sizes that they call quick.
+
+    Raises
+    ------
+    ExperimentError
+        If there is no such experiment, or it is not valid.
+    """
+    found = [load_experiment(name) for name in names] or [
+        one for one in map(load_experiment, experiments()) if one.scorecard and one.is_compared
+    ]
+    if not quick:
+        return found
+    files = names or [one.name for one in found]
+    return [load_experiment(file, one.quick) for file, one in zip(files, found, strict=True)]
+
+
+def run(
+    wanted: Sequence[Experiment],
+    stores: Path,
+    console: Console,
+    *,
+    cluster: "ClusterSpec | None",
+    allow_code: bool,
+    allow_mixed: bool,
+    patience: float | None,
+) -> None:
+    """Solve what the stores of some experiments do not hold yet, one after the other.
+
+    Raises
+    ------
+    SweepError
+        As `sweep.runner.commands.run`.
+    """
+    from sweep.runner import commands
+
+    for experiment in wanted:
+        with ProgressBar(console) as bar:
+            commands.run(
+                experiment,
+                stores / experiment.name,
+                cluster=cluster,
+                allow_code=allow_code,
+                allow_mixed=allow_mixed,
+                patience=patience,
+                listen=bar,
+            )
+
+
+def troubles(card: Scorecard) -> int:
+    """Number of cells that failed, timed out, were lost or are pending."""
+    quiet = (Status.OK.label, Status.NOT_APPLICABLE.label)
+    return sum(
+        count for run in card.runs for name, count in run.statuses.items() if name not in quiet
+    )
+
+
+def check_outputs(outputs: Sequence[Path], *, part: bool) -> None:
+    """Refuse files that a scorecard cannot be written to, before anything is run.
+
+    Parameters
+    ----------
+    outputs : sequence of pathlib.Path
+    part : bool
+        As for `write`.
+
+    Raises
+    ------
+    SweepError
+        If one is neither JSON nor a page with marked sections, or its folder does not exist.
+    """
+    for path in outputs:
+        if path.suffix not in (".json", ".md"):
+            raise SweepError(
+                f"cannot write a scorecard to {str(path)!r}; expected FILE.json, or FILE.md with "
+                "sections to fill in"
+            )
+        if not path.parent.is_dir():
+            raise SweepError(f"there is no folder {str(path.parent)!r} to write {path.name!r} to")
+        if part and path.suffix == ".json" and path.exists():
+            read(path)
+        if path.suffix == ".md":
+            filled(_page(path), score([], Path()))
+
+
+def write(card: Scorecard, outputs: Sequence[Path], *, part: bool) -> None:
+    """Write a scorecard to JSON files and into the marked sections of pages.
+
+    Parameters
+    ----------
+    card : Scorecard
+    outputs : sequence of pathlib.Path
+    part : bool
+        Whether it is about some experiments only: then the others of the first JSON file, if
+        there is one already, are kept.
+
+    Raises
+    ------
+    SweepError
+        If a file cannot be written, or a page has no such section.
+    """
+    before = [path for path in outputs if path.suffix == ".json" and path.exists()]
+    if part and before:
+        card = read(before[0]).updated(card)
+    for path in outputs:
+        text = card.text() if path.suffix == ".json" else filled(_page(path), card)
+        try:
+            path.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise SweepError(
+                f"scorecard {str(path)!r} cannot be written ({error.strerror})"
+            ) from error
+
+
+def show(card: Scorecard, format_: Format, console: Console) -> None:
+    """Print a scorecard."""
+    if format_ == "text":
+        for table in verdict_tables(card):
+            console.print(table, markup=False)
+            console.print()
+        return
+    text = card.text() if format_ == "json" else markdown(card)
+    console.print(text, markup=False, soft_wrap=True, end="")
+
+
+def _page(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SweepError(
+            f"page {str(path)!r} cannot be read ({error}); a page has to exist, with sections "
+            "'<!-- scorecard: NAME -->' to fill in"
+        ) from error

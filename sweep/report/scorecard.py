@@ -1,0 +1,310 @@
+"""The scorecard: every printed number and every claim, what was measured, and the verdict."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from sweep.dataset.reading import open_dataset
+from sweep.errors import SweepError
+from sweep.experiment.canonical import Scalar
+from sweep.experiment.loading import experiments
+from sweep.experiment.published import Claim, ComparisonTable
+from sweep.experiment.schema import Experiment
+from sweep.grid.comparisons import coordinates
+from sweep.grid.expansion import lay_out
+from sweep.report.agreement import Agreement, Compared, compare
+from sweep.report.pivots import groups_of, labels_of
+from sweep.report.verdicts import Judgement, Verdict, judge
+from sweep.store.folder import open_
+from sweep.store.records import Status
+
+_DIGITS = 7
+
+
+class _Row(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Run(_Row):
+    """How an experiment was run.
+
+    Attributes
+    ----------
+    experiment, title, source : str
+    sizes, left_out : Mapping[str, list of Scalar]
+        The labels that were run, and those of the experiment that were not, along every axis that
+        has more than one.
+    statuses : Mapping[str, int]
+        Number of cells by status.
+    revision, machine, versions : str
+        The code, the processor and the libraries that computed it.
+    """
+
+    experiment: str
+    title: str
+    source: str
+    sizes: Mapping[str, list[Scalar]] = {}
+    left_out: Mapping[str, list[Scalar]] = {}
+    statuses: Mapping[str, int] = {}
+    revision: str = ""
+    machine: str = ""
+    versions: str = ""
+
+
+class NumberRow(_Row):
+    """A number of a paper; see `sweep.report.agreement.Compared`."""
+
+    experiment: str
+    kind: str
+    table: str
+    source: str
+    variable: str
+    at: Mapping[str, Scalar]
+    stated: float
+    rounding: float
+    least: float | None
+    most: float | None
+    seeds: int
+    gap: float | None
+    factor: float | None
+    difference: float | None
+    verdict: Agreement
+    reason: str
+
+
+class ClaimRow(_Row):
+    """A sentence of a paper; see `sweep.experiment.published.Claim` and `judge`."""
+
+    experiment: str
+    text: str
+    source: str
+    variable: str | None
+    at: Mapping[str, tuple[Scalar, ...]]
+    over: Scalar | None
+    along: str | None
+    states_least: float | None
+    states_most: float | None
+    least: float | None
+    most: float | None
+    seeds: int
+    held: int
+    verdict: Verdict
+    reason: str
+
+
+class Scorecard(_Row):
+    """Three tables: how each experiment was run, its numbers, and its claims."""
+
+    runs: tuple[Run, ...]
+    numbers: tuple[NumberRow, ...]
+    claims: tuple[ClaimRow, ...]
+
+    def of(self, *experiments: str) -> "Scorecard":
+        """The part about some experiments."""
+        return Scorecard(
+            runs=tuple(one for one in self.runs if one.experiment in experiments),
+            numbers=tuple(one for one in self.numbers if one.experiment in experiments),
+            claims=tuple(one for one in self.claims if one.experiment in experiments),
+        )
+
+    def updated(self, newer: "Scorecard") -> "Scorecard":
+        """The scorecard with the experiments of another one in place of its own."""
+        replaced = {run.experiment for run in newer.runs}
+        kept = self.of(*(one.experiment for one in self.runs if one.experiment not in replaced))
+        order = list(experiments())
+        names = [run.experiment for run in (*kept.runs, *newer.runs)]
+        names.sort(key=lambda name: order.index(name) if name in order else len(order))
+        parts = [newer.of(name) if name in replaced else kept.of(name) for name in names]
+        return joined(parts)
+
+    def text(self) -> str:
+        """The scorecard as JSON, with one row in a line."""
+        parts = [
+            f'"{name}": [\n{_lines(getattr(self, name))}\n]' for name in Scorecard.model_fields
+        ]
+        return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+def read(path: Path) -> Scorecard:
+    """The scorecard in a file.
+
+    Raises
+    ------
+    SweepError
+        If there is none, or the file holds something else.
+    """
+    try:
+        return Scorecard.model_validate_json(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SweepError(f"scorecard {str(path)!r} cannot be read ({error.strerror})") from error
+    except (ValidationError, UnicodeDecodeError) as error:
+        lines = str(error).splitlines()
+        raise SweepError(
+            f"{str(path)!r} is not a scorecard of this version ({'; '.join(lines[1:3]).strip()}); "
+            "write it again with 'sweep scorecard --output'"
+        ) from error
+
+
+def score(wanted: Sequence[Experiment], stores: Path) -> Scorecard:
+    """The scorecard of what the stores hold now; nothing is run.
+
+    Parameters
+    ----------
+    wanted : sequence of Experiment
+        The experiments, with all the sizes of the papers.
+    stores : pathlib.Path
+        The folder of their stores, one for each, by the experiment's name. What has no store, or
+        a store without a dataset, is not run.
+
+    Raises
+    ------
+    ExperimentError
+        If an experiment does not expand.
+    StoreError
+        If a store is damaged, or holds another experiment.
+    """
+    return joined([_scored(experiment, stores) for experiment in wanted])
+
+
+def joined(cards: Sequence[Scorecard]) -> Scorecard:
+    """Several scorecards as one."""
+    return Scorecard(
+        runs=tuple(run for card in cards for run in card.runs),
+        numbers=tuple(row for card in cards for row in card.numbers),
+        claims=tuple(row for card in cards for row in card.claims),
+    )
+
+
+def _scored(experiment: Experiment, stores: Path) -> Scorecard:
+    store = stores / experiment.name
+    results = _results(store, experiment.name)
+    groups = {} if results is None else groups_of(results, experiment)
+    drawn = {block.group for block in experiment.blocks if block.replicates > 1}
+    first = experiment.blocks[0].group
+    nothing = xr.Dataset()
+    numbers = [
+        _number_row(experiment.name, kind, table, one)
+        for kind, tables in (
+            ("printed", experiment.published),
+            ("closed form", experiment.closed_form),
+        )
+        for table in tables
+        for group in [table.group or first]
+        for one in compare(
+            groups.get(group, nothing), table, experiment.reference, drawn=group in drawn
+        )
+    ]
+    claims = [
+        _claim_row(experiment.name, claim, _judged(groups.get(claim.group or first), claim))
+        for claim in experiment.claims
+    ]
+    run = _run(experiment, groups, {} if results is None else dict(results.attrs))
+    return Scorecard(runs=(run,), numbers=tuple(numbers), claims=tuple(claims))
+
+
+def _results(store: Path, name: str) -> xr.Dataset | xr.DataTree | None:
+    """The dataset of an experiment's store; None if there is none yet."""
+    if not store.exists() or not open_(store, name).results.exists():
+        return None
+    return open_dataset(store)
+
+
+def _judged(data: xr.Dataset | None, claim: Claim) -> Judgement:
+    if data is None and not claim.unjudged:
+        return Judgement(Verdict.UNJUDGED, "not run")
+    return judge(xr.Dataset() if data is None else data, claim)
+
+
+def _claim_row(name: str, claim: Claim, found: Judgement) -> ClaimRow:
+    return ClaimRow(
+        experiment=name,
+        text=claim.text,
+        source=claim.source,
+        variable=claim.variable,
+        at=claim.at,
+        over=claim.over,
+        along=claim.along,
+        states_least=claim.least,
+        states_most=claim.most,
+        least=_short(found.least),
+        most=_short(found.most),
+        seeds=found.seeds,
+        held=found.held,
+        verdict=found.verdict,
+        reason=found.reason,
+    )
+
+
+def _number_row(name: str, kind: str, table: ComparisonTable, one: Compared) -> NumberRow:
+    return NumberRow(
+        experiment=name,
+        kind=kind,
+        table=table.title or table.variable,
+        source=table.source,
+        variable=table.variable,
+        at={**table.at, **one.at},
+        stated=one.stated,
+        rounding=one.rounding,
+        least=_short(one.least),
+        most=_short(one.most),
+        seeds=one.seeds,
+        gap=_short(one.gap),
+        factor=_short(one.factor),
+        difference=_short(one.difference),
+        verdict=one.agreement,
+        reason=one.reason,
+    )
+
+
+def _run(
+    experiment: Experiment, groups: Mapping[str, xr.Dataset], attributes: Mapping[Any, Any]
+) -> Run:
+    sizes: dict[str, list[Scalar]] = {}
+    left_out: dict[str, list[Scalar]] = {}
+    statuses: Counter[str] = Counter()
+    for grid in lay_out(experiment):
+        data = groups.get(grid.group)
+        if data is not None:
+            states, counts = np.unique(data["status"].to_numpy(), return_counts=True)
+            statuses.update(
+                {Status(s).label: int(n) for s, n in zip(states.tolist(), counts, strict=True)}
+            )
+        for axis, labels in coordinates(experiment, grid).items():
+            if len(labels) < 2 or (data is not None and axis not in data.coords):
+                continue
+            have = [] if data is None else labels_of(data, axis)
+            sizes[axis] = _joined(sizes.get(axis, []), have)
+            gone = [one for one in labels if one not in have]
+            if data is not None and gone:
+                left_out[axis] = _joined(left_out.get(axis, []), gone)
+    statuses.pop(Status.ABSENT.label, None)
+    return Run(
+        experiment=experiment.name,
+        title=experiment.title,
+        source=experiment.source,
+        sizes=sizes if groups else {},
+        left_out=left_out,
+        statuses=dict(statuses),
+        revision=str(attributes.get("git_revision", "")),
+        machine=str(attributes.get("cpu_model", "")),
+        versions=str(attributes.get("package_versions", "")),
+    )
+
+
+def _joined(known: Sequence[Scalar], more: Iterable[Scalar]) -> list[Scalar]:
+    return list(dict.fromkeys([*known, *more]))
+
+
+def _short(value: float | None) -> float | None:
+    """Seven significant digits: more than any paper prints, and the same on every machine."""
+    return None if value is None else float(f"{value:.{_DIGITS}g}")
+
+
+def _lines(rows: Sequence[BaseModel]) -> str:
+    return ",\n".join(json.dumps(row.model_dump(mode="json"), ensure_ascii=False) for row in rows)

@@ -1,0 +1,260 @@
+"""Whether a sentence of a paper holds for the numbers of a dataset."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import product
+
+import numpy as np
+import xarray as xr
+
+from sweep.experiment.canonical import Scalar
+from sweep.experiment.published import Claim
+from sweep.report.pivots import labels_of
+from sweep.store.records import Status
+
+_NAMED_PLACES = 4
+_SEED = "replicate"
+
+
+class Verdict(StrEnum):
+    """What became of a sentence."""
+
+    HOLDS = "holds"
+    VARIES = "varies"
+    """For some seeds, not for all."""
+    FAILS = "fails"
+    UNJUDGED = "cannot be judged"
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A verdict with what was measured.
+
+    Attributes
+    ----------
+    verdict : Verdict
+    reason : str
+        Where it fails, how many seeds it holds for, or why it cannot be judged.
+    least, most : float, optional
+        The range of the numbers that decide it; None if there are none.
+    seeds, held : int
+        The number of seeds, and for how many it holds wherever it was measured.
+    """
+
+    verdict: Verdict
+    reason: str = ""
+    least: float | None = None
+    most: float | None = None
+    seeds: int = 0
+    held: int = 0
+
+
+class _UnmeasuredError(Exception):
+    """Nothing of what a claim is about was measured; the message says what is missing."""
+
+
+@dataclass(frozen=True)
+class _Number:
+    """What one claim says of one point of the grid, for one seed."""
+
+    place: Mapping[str, Scalar]
+    seed: int
+    value: float
+    state: Status
+
+    @property
+    def known(self) -> bool:
+        return self.state is Status.OK and bool(np.isfinite(self.value))
+
+
+def judge(data: xr.Dataset, claim: Claim) -> Judgement:
+    """The verdict on a claim.
+
+    A point that contradicts it is enough to make it fail. It holds only if every cell that it
+    speaks of, and that the dataset has, was solved: a cell that failed, timed out, was lost or is
+    pending leaves it open. Labels that the dataset does not have are not looked at; the reason
+    says which of them the claim names.
+
+    Parameters
+    ----------
+    data : xarray.Dataset
+        The claim's group of the dataset.
+    claim : Claim
+
+    Returns
+    -------
+    Judgement
+    """
+    if claim.unjudged:
+        return Judgement(Verdict.UNJUDGED, claim.unjudged)
+    try:
+        numbers = [one for one in _numbers(data, claim) if one.state is not Status.ABSENT]
+    except _UnmeasuredError as missing:
+        return Judgement(Verdict.UNJUDGED, str(missing))
+    if claim.least is None and claim.most is None:
+        return Judgement(Verdict.UNJUDGED, "it states no range")
+    known = [one for one in numbers if one.known]
+    if not known:
+        return Judgement(Verdict.UNJUDGED, _why(numbers))
+    without = _without(data, claim)
+    against = [one for one in known if not _within(one.value, claim)]
+    seeds = {one.seed for one in numbers}
+    held = len(seeds - {one.seed for one in against})
+    verdict, reason = _verdict(numbers, known, against, held)
+    values = [one.value for one in known]
+    said = "; ".join(part for part in (reason, without) if part)
+    return Judgement(verdict, said, min(values), max(values), len(seeds), held)
+
+
+def stated_range(least: float | None, most: float | None) -> str:
+    """A range in words and few digits; empty if it has no end."""
+    if least is None or most is None:
+        return (
+            f"<= {most:.4g}" if most is not None else f">= {least:.4g}" if least is not None else ""
+        )
+    first, last = f"{least:.4g}", f"{most:.4g}"
+    return first if first == last else f"{first} to {last}"
+
+
+def _verdict(
+    numbers: Sequence[_Number], known: Sequence[_Number], against: Sequence[_Number], held: int
+) -> tuple[Verdict, str]:
+    seeds = len({one.seed for one in numbers})
+    if not held:
+        return Verdict.FAILS, _places(against, known)
+    if len(known) < len(numbers):
+        return Verdict.UNJUDGED, _why([one for one in numbers if not one.known])
+    if against:
+        return Verdict.VARIES, f"for {held} of {seeds} seeds; {_places(against, known)}"
+    return Verdict.HOLDS, f"for all {seeds} seeds" if seeds > 1 else ""
+
+
+def _within(value: float, claim: Claim) -> bool:
+    above = claim.least is None or value >= claim.least
+    return above and (claim.most is None or value <= claim.most)
+
+
+def _numbers(data: xr.Dataset, claim: Claim) -> Iterator[_Number]:
+    if claim.variable not in data:
+        raise _UnmeasuredError(f"the dataset has no {claim.variable!r}")
+    chosen = _selected(_shaped(data[[claim.variable, "status"]]), claim)
+    if claim.along is not None:
+        chosen = _growth(chosen, claim.along)
+    dims = [str(name) for name in chosen["value"].dims]
+    labels = [labels_of(chosen, name) for name in dims]
+    values, states = chosen["value"].to_numpy(), chosen["state"].to_numpy()
+    for index in product(*(range(len(one)) for one in labels)):
+        found = {name: one[at] for name, one, at in zip(dims, labels, index, strict=True)}
+        seed = int(found.pop(_SEED))
+        yield _Number(found, seed, float(values[index]), Status(int(states[index])))
+
+
+def _shaped(data: xr.Dataset) -> xr.Dataset:
+    """The variable as ``value`` beside the ``state`` of its cell, over all dimensions."""
+    for name in ("mechanism", _SEED):
+        if name not in data.coords:
+            data = data.assign_coords({name: 0})
+        if name not in data.dims:
+            data = data.expand_dims(name)
+    name = next(str(one) for one in data.data_vars if one != "status")
+    value, state = xr.broadcast(data[name].astype(np.float64), data["status"])
+    return xr.Dataset({"value": value, "state": state})
+
+
+def _selected(data: xr.Dataset, claim: Claim) -> xr.Dataset:
+    """The points that the claim speaks of, divided by those of the mechanism `over`."""
+    below = None
+    if claim.over is not None:
+        below = _restricted(data, "mechanism", (claim.over,)).isel(mechanism=0, drop=True)
+        if "mechanism" not in claim.at:
+            others = [one for one in labels_of(data, "mechanism") if one != claim.over]
+            data = _restricted(data, "mechanism", others)
+    for axis, labels in claim.at.items():
+        data = _restricted(data, axis, labels)
+        if below is not None and axis != "mechanism":
+            below = _restricted(below, axis, labels)
+    return data if below is None else _ratio(data, below)
+
+
+def _restricted(data: xr.Dataset, axis: str, labels: Sequence[Scalar]) -> xr.Dataset:
+    """The points with some labels, as far as the dataset has them."""
+    if axis not in data.coords:
+        raise _UnmeasuredError(f"the dataset has no axis {axis!r}")
+    known = labels_of(data, axis)
+    present = [known.index(label) for label in labels if label in known]
+    if not present:
+        raise _UnmeasuredError(f"{axis} = {', '.join(map(_text, labels))} was not run")
+    return data.isel({str(data[axis].dims[0]): present}) if data[axis].dims else data
+
+
+def _without(data: xr.Dataset, claim: Claim) -> str:
+    """What the claim speaks of and the dataset does not have."""
+    gone = {
+        axis: [label for label in labels if label not in labels_of(data, axis)]
+        for axis, labels in claim.at.items()
+    }
+    listed = [f"{axis} = {', '.join(map(_text, names))}" for axis, names in gone.items() if names]
+    return f"without {'; '.join(listed)}" if listed else ""
+
+
+def _growth(data: xr.Dataset, axis: str) -> xr.Dataset:
+    """Every point over the one before along an axis, at the label of the later one."""
+    if axis not in data.dims or data.sizes[axis] < 2:
+        shown = _text(labels_of(data, axis)[0]) if axis in data.coords else "nothing"
+        raise _UnmeasuredError(f"of {axis} only {shown} was run")
+    later = data.isel({axis: slice(1, None)})
+    before = data.isel({axis: slice(None, -1)}).assign_coords({axis: later[axis]})
+    return _ratio(later, before)
+
+
+def _ratio(above: xr.Dataset, below: xr.Dataset) -> xr.Dataset:
+    """Quotients, with the state of whichever of the two is not ok."""
+    states = above["state"].where(above["state"] != Status.OK, below["state"])
+    absent = (above["state"] == Status.ABSENT) | (below["state"] == Status.ABSENT)
+    value = above["value"] / below["value"].where(below["value"] != 0)
+    state = states.where(~absent, int(Status.ABSENT)).transpose(*value.dims)
+    return xr.Dataset({"value": value, "state": state})
+
+
+def _why(unknown: Sequence[_Number]) -> str:
+    """Why some points have no number, with the first of them."""
+    if not unknown:
+        return "none of its points is in the grid"
+    first = unknown[0]
+    said = "has no number" if first.state is Status.OK else f"is {first.state.label}"
+    where = _place(first, first.place) or "its cell"
+    more = f", and {len(unknown) - 1} cells more" if len(unknown) > 1 else ""
+    return f"{where} {said.replace('_', ' ')}{more}"
+
+
+def _places(against: Sequence[_Number], known: Sequence[_Number]) -> str:
+    """Where the numbers contradict a claim, in the coordinates that vary."""
+    varying = _varying(known)
+    places = list(dict.fromkeys(_place(one, varying) for one in against))
+    total = len({_place(one, varying) for one in known})
+    if total == 1:
+        return ""
+    if len(places) == total:
+        return f"at all {total} points"
+    shown = "; ".join(places[:_NAMED_PLACES])
+    more = "; ..." if len(places) > _NAMED_PLACES else ""
+    return f"not at {len(places)} of {total} points: {shown}{more}"
+
+
+def _varying(numbers: Iterable[_Number]) -> list[str]:
+    seen: dict[str, set[Scalar]] = {}
+    for one in numbers:
+        for name, label in one.place.items():
+            seen.setdefault(name, set()).add(label)
+    return [name for name, labels in seen.items() if len(labels) > 1]
+
+
+def _place(number: _Number, names: Iterable[str]) -> str:
+    mechanism = [str(number.place["mechanism"])] if "mechanism" in names else []
+    others = [f"{n} = {_text(number.place[n])}" for n in names if n != "mechanism"]
+    return ", ".join([*mechanism, *others])
+
+
+def _text(label: Scalar) -> str:
+    return f"{label:g}" if isinstance(label, float) else str(label)

@@ -1,0 +1,75 @@
+"""docs/reproduction.md is what the stored scorecard says, and that is what is computed today."""
+
+from pathlib import Path
+
+import pytest
+
+from sweep.experiment.loading import experiments, load_experiment
+from sweep.report import page
+from sweep.report import scorecard as cards
+from sweep.runner import commands
+
+DOCS = Path(__file__).parents[2] / "docs"
+AGAIN = (
+    "'sweep scorecard EXPERIMENT --output docs/scorecard.json --output docs/reproduction.md' "
+    "judges it again and writes the page"
+)
+CHEAP = {
+    "vldb-table2": ["d=2,4,8,16"],
+    "arxiv-fig2": ["attributes=2,3,4,5"],
+    "vldb-table5": ["d=64", "replicates=10", "mechanism=IP,CA,optimal"],
+    "fisher-fig2": [],
+    "post13-fig6b": [],
+}
+"""Experiments that take a second each, at these sizes."""
+CERTIFIED = 1e-3
+"""Twice what SM-II is certified to, relatively; every other mechanism here is nearer."""
+
+
+@pytest.fixture(scope="module")
+def stored():
+    return cards.read(DOCS / "scorecard.json")
+
+
+def test_the_page_is_the_stored_scorecard(stored):
+    written = (DOCS / "reproduction.md").read_text()
+    assert page.filled(written, stored) == written, (
+        "'sweep scorecard --card docs/scorecard.json --output docs/reproduction.md' writes it anew"
+    )
+
+
+def test_every_number_and_every_claim_that_ships_is_judged(stored):
+    for name in experiments():
+        experiment = load_experiment(name)
+        if not (experiment.scorecard and experiment.is_compared):
+            continue
+        part = stored.of(name)
+        tables = (*experiment.published, *experiment.closed_form)
+        assert {(row.table, row.source) for row in part.numbers} == {
+            (one.title or one.variable, one.source) for one in tables
+        }, f"{name}: {AGAIN}"
+        assert [row.text for row in part.claims] == [one.text for one in experiment.claims], (
+            f"{name}: {AGAIN}"
+        )
+
+
+@pytest.mark.parametrize("name", CHEAP)
+def test_cheap_rows_are_what_is_computed_today(name, stored, tmp_path, client):
+    experiment = load_experiment(name)
+    commands.run(load_experiment(name, CHEAP[name]), tmp_path / name, client)
+    now = cards.score([experiment], tmp_path)
+    before = {_key(row): row for row in stored.of(name).numbers}
+    for row in now.numbers:
+        if row.least is not None:
+            then = before[_key(row)]
+            assert then.seeds == row.seeds
+            assert (row.least, row.most) == pytest.approx((then.least, then.most), rel=CERTIFIED)
+            assert row.verdict == then.verdict
+    for then, row in zip(stored.of(name).claims, now.claims, strict=True):
+        if row.least is not None and not row.reason.startswith("without"):
+            assert row.least >= then.least * (1 - CERTIFIED)
+            assert row.most <= then.most * (1 + CERTIFIED)
+
+
+def _key(row):
+    return (row.kind, row.table, row.variable, tuple(sorted(row.at.items())))

@@ -1,0 +1,315 @@
+"""The scorecard: numbers compared by plain rules, read from stores, written as JSON and a page."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from sweep.errors import SweepError
+from sweep.experiment.loading import parse_experiment
+from sweep.experiment.published import ComparisonTable
+from sweep.report import page
+from sweep.report import scorecard as cards
+from sweep.report.agreement import Agreement, Compared, compare
+from sweep.runner import commands
+from sweep.store.records import Status
+
+OK = int(Status.OK)
+MARKED = """# A page
+
+<!-- scorecard: summary -->
+stale
+<!-- end of scorecard -->
+
+Prose by hand.
+
+<!-- scorecard: A paper -->
+<!-- end of scorecard -->
+
+<!-- scorecard: other sources -->
+<!-- end of scorecard -->
+"""
+
+
+def dataset(
+    coords: Mapping[str, Sequence[Any]], values: Any, status: Any = OK, gap: float = 0.0
+) -> xr.Dataset:
+    dims = tuple(coords)
+    shape = tuple(map(len, coords.values()))
+    return xr.Dataset(
+        {
+            "variance_ratio": (dims, np.broadcast_to(values, shape).astype(float)),
+            "gap": (dims, np.full(shape, gap)),
+            "status": (dims, np.broadcast_to(np.asarray(status, dtype=np.int8), shape)),
+        },
+        {name: list(labels) for name, labels in coords.items()},
+    )
+
+
+def compared(
+    values: Sequence[float], stated: Sequence[float | None], *, drawn: bool = False, **more: Any
+) -> list[Compared]:
+    mechanisms = ["IP", "HM", "CA", "SM-II"]
+    table = ComparisonTable(
+        variable="variance_ratio", axes={"mechanism": tuple(mechanisms)}, values=list(stated)
+    )
+    data = dataset({"mechanism": [*mechanisms, "optimal"]}, [*values, 1.0], **more)
+    return compare(data, table, "optimal", drawn=drawn)
+
+
+def verdicts(found: Sequence[Compared]) -> list[str]:
+    return [one.agreement.name for one in found]
+
+
+def test_a_number_agrees_within_its_print_rounding() -> None:
+    found = compared([2.504, 3.494, 1.256, 1.0], [2.5, 3.49, 1.25, 1.0])
+    assert verdicts(found) == ["AGREES", "AGREES", "DIFFERS", "DEFINED"]
+    assert found[0].rounding == pytest.approx(0.005)
+    assert found[2].difference == pytest.approx(1.256 / 1.25 - 1)
+
+
+def test_the_certified_gap_of_the_reference_widens_it() -> None:
+    found = compared([2.5, 3.5, 1.24, 1.0], [2.5, 3.5, 1.25, 1.0], gap=0.01)
+    assert verdicts(found) == ["AGREES", "AGREES", "AGREES", "DEFINED"]
+    assert found[2].gap == pytest.approx(0.01)
+
+
+def test_one_factor_read_from_ip_explains_a_row() -> None:
+    """PL-94 as printed in PVLDB's Table 4, over an optimum that is 1.1437 times better."""
+    stated = [36.56, 13.93, 3.99, 1.0]
+    measured = [36.56 * 1.1437, 13.93 * 1.1437, 5.9, 1.0]
+    found = compared(measured, stated)
+    assert verdicts(found) == ["FACTOR", "FACTOR", "DIFFERS", "DEFINED"]
+    assert found[1].factor == pytest.approx(1.1437)
+    assert found[2].difference == pytest.approx(5.9 / (3.99 * 1.1437) - 1)
+
+
+def test_ip_alone_proves_no_factor() -> None:
+    assert verdicts(compared([41.8, 3.0, 9.0, 1.0], [36.56, 13.93, 3.99, 1.0]))[:3] == (
+        ["DIFFERS"] * 3
+    )
+
+
+def test_a_row_of_a_random_draw_has_no_factor() -> None:
+    stated = [36.56, 13.93, 3.99, 1.0]
+    found = compared([1.1437 * one for one in stated[:3]] + [1.0], stated, drawn=True)
+    assert verdicts(found) == ["DIFFERS", "DIFFERS", "DIFFERS", "DEFINED"]
+
+
+def test_of_several_draws_the_spread_counts() -> None:
+    table = ComparisonTable(
+        variable="variance_ratio", axes={"d": (4, 8), "mechanism": ("CA",)}, values=[[1.27], [1.4]]
+    )
+    coords = {"replicate": [0, 1, 2], "d": [4, 8], "mechanism": ["CA"]}
+    data = dataset(coords, [[[1.2], [1.2]], [[1.35], [1.3]], [[1.3], [1.25]]])
+    inside, outside = compare(data, table, "optimal", drawn=True)
+    assert (inside.agreement, inside.least, inside.most, inside.seeds) == (
+        Agreement.AGREES,
+        1.2,
+        1.35,
+        3,
+    )
+    assert (outside.agreement, outside.difference) == (
+        Agreement.DIFFERS,
+        pytest.approx(1.3 / 1.4 - 1),
+    )
+
+
+def test_what_was_not_run_or_went_wrong_says_so() -> None:
+    states = [OK, int(Status.TIMEOUT), int(Status.ABSENT), OK, OK]
+    found = compared([2.5, 3.0, 1.0, 1.0], [2.5, 3.5, 1.25, 1.0], status=states)
+    assert verdicts(found) == ["AGREES", "UNJUDGED", "NOT_RUN", "DEFINED"]
+    assert found[1].reason == "timeout"
+    elsewhere = ComparisonTable(
+        variable="variance_ratio", axes={"d": (64,), "mechanism": ("CA",)}, values=[[1.2]]
+    )
+    data = dataset({"d": [4], "mechanism": ["CA"]}, 1.2)
+    assert verdicts(compare(data, elsewhere, "CA", drawn=False)) == ["NOT_RUN"]
+
+
+def test_a_table_that_leaves_an_axis_open_cannot_be_judged() -> None:
+    table = ComparisonTable(variable="variance_ratio", axes={"mechanism": ("CA",)}, values=[1.2])
+    (found,) = compare(dataset({"d": [4, 8], "mechanism": ["CA"]}, 1.2), table, "CA", drawn=False)
+    assert found.agreement is Agreement.UNJUDGED
+    assert found.reason == "the table does not say at which d"
+
+
+def test_numbers_that_the_paper_leaves_out_are_left_out() -> None:
+    assert len(compared([2.5, 3.5, 1.2, 1.0], [2.5, None, 1.2, 1.0])) == 3
+
+
+WRITTEN = """\
+title: Small prefixes
+source: A paper, Table 1
+reference: CA
+blocks:
+  - {workload: {name: prefix, d: [2, 4, 8]}, mechanism: [IP, GM, CA]}
+published:
+  - title: Table 1
+    source: A paper, Table 1
+    variable: squared_privacy_cost
+    axes: {d: [2, 4, 8], mechanism: [IP, GM]}
+    values: [[2.0, 2.0], [4.0, 4.1], [8.0, 8.0]]
+closed_form:
+  - {title: m over c, source: A paper, variable: squared_privacy_cost,
+     axes: {d: [2], mechanism: [GM]}, values: [[2]]}
+claims:
+  - {text: IP is no worse than GM, source: A paper, variable: squared_privacy_cost,
+     at: {mechanism: IP}, over: GM, most: 1}
+  - {text: GM is best, source: A paper, variable: squared_privacy_cost,
+     at: {mechanism: [IP, CA]}, over: GM, least: 1.01}
+  - {text: it is fast, source: A paper, unjudged: no size is stated}
+quick: ["d=2,4"]
+"""
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    path = tmp_path / "small.yaml"
+    path.write_text(WRITTEN)
+    return path
+
+
+@pytest.fixture
+def scored(small: Path, tmp_path: Path, client: Any) -> cards.Scorecard:
+    """The scorecard of the two sizes that are quick."""
+    whole = parse_experiment(WRITTEN, "small.yaml")
+    cut = parse_experiment(WRITTEN, "small.yaml", whole.quick)
+    commands.run(cut, tmp_path / "stores" / "small", client)
+    return cards.score([whole], tmp_path / "stores")
+
+
+def test_a_scorecard_has_every_number_and_every_claim(scored: cards.Scorecard) -> None:
+    assert [row.verdict.name for row in scored.numbers] == [
+        *("AGREES", "AGREES", "AGREES", "DIFFERS", "NOT_RUN", "NOT_RUN"),
+        "AGREES",
+    ]
+    assert [row.kind for row in scored.numbers][-2:] == ["printed", "closed form"]
+    assert [row.verdict.name for row in scored.claims] == ["HOLDS", "FAILS", "UNJUDGED"]
+    (run,) = scored.runs
+    assert run.sizes["d"] == [2, 4]
+    assert run.sizes["mechanism"] == ["IP", "GM", "CA"]
+    assert run.left_out == {"d": [8]}
+    assert run.statuses == {"ok": 6}
+    assert run.revision
+    assert run.machine
+
+
+def test_it_is_read_back_as_it_was_written(scored: cards.Scorecard, tmp_path: Path) -> None:
+    (tmp_path / "card.json").write_text(scored.text())
+    assert cards.read(tmp_path / "card.json") == scored
+    content = json.loads(scored.text())
+    assert content.keys() == {"runs", "numbers", "claims"}
+    assert content["numbers"][3]["at"] == {"d": 4, "mechanism": "GM"}
+
+
+def test_experiments_that_were_judged_again_replace_their_own(scored: cards.Scorecard) -> None:
+    def renamed(name: str) -> cards.Scorecard:
+        rows = [[row.model_copy(update={"experiment": name}) for row in part] for _, part in scored]
+        return cards.Scorecard(runs=rows[0], numbers=rows[1], claims=rows[2])
+
+    first, second = renamed("vldb-table9"), renamed("vldb-table10")
+    empty = second.model_copy(update={"claims": ()})
+    both = second.updated(first)
+    assert [run.experiment for run in both.runs] == ["vldb-table9", "vldb-table10"]
+    assert both.of("vldb-table9") == first
+    assert len(both.updated(empty).claims) == len(scored.claims)
+
+
+def test_sections_of_a_page_are_filled_and_the_prose_stays(scored: cards.Scorecard) -> None:
+    made = page.filled(MARKED, scored)
+    assert "stale" not in made
+    assert "Prose by hand." in made
+    assert "| `small` | 4 |  | 1 | 2 | 1 |  | 1 | 1 | d = 2, 4 (not 8) |" in made
+    assert "4.10 / 4 ✗ -2.4 %" in made
+    assert "**fails**: at all 4 points" in made
+    assert made.rstrip().endswith(
+        "<!-- scorecard: other sources -->\nNone.\n<!-- end of scorecard -->"
+    )
+    assert page.filled(made, scored) == made
+
+
+def test_a_page_without_sections_is_refused(scored: cards.Scorecard) -> None:
+    with pytest.raises(SweepError, match="no section"):
+        page.filled("# A page\n", scored)
+
+
+def test_an_experiment_without_a_store_is_not_run(tmp_path: Path) -> None:
+    card = cards.score([parse_experiment(WRITTEN, "small.yaml")], tmp_path)
+    assert {row.verdict for row in card.numbers} == {Agreement.NOT_RUN}
+    assert [row.reason for row in card.claims] == ["not run", "not run", "no size is stated"]
+    assert "not run" in page.markdown(card)
+
+
+def test_another_experiments_store_is_refused(
+    small: Path, tmp_path: Path, client: Any, scored: cards.Scorecard
+) -> None:
+    other = parse_experiment(WRITTEN, "other.yaml")
+    (tmp_path / "stores" / "small").rename(tmp_path / "stores" / "other")
+    with pytest.raises(SweepError, match="'small'"):
+        cards.score([other], tmp_path / "stores")
+
+
+@pytest.mark.parametrize("content", ["{}", "not json", '{"runs": [], "numbers": 3, "claims": []}'])
+def test_a_file_that_is_no_scorecard_is_refused(tmp_path: Path, content: str) -> None:
+    (tmp_path / "card.json").write_text(content)
+    with pytest.raises(SweepError, match="is not a scorecard of this version"):
+        cards.read(tmp_path / "card.json")
+
+
+def test_the_command_runs_judges_and_writes(
+    small: Path, tmp_path: Path, command: Any, on_the_test_cluster: None, monkeypatch: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "page.md").write_text(MARKED)
+    ran = command(
+        "scorecard", "small.yaml", "--quick", "--output", "card.json", "--output", "page.md"
+    )
+    assert ran.exit_code == 0, ran.output
+    assert "GM is best" in ran.output
+    assert (tmp_path / "results/quick/small").is_dir()
+    assert "4.10 / 4 ✗" in (tmp_path / "page.md").read_text()
+    shown = command("scorecard", "--card", "card.json", "--format", "json")
+    assert json.loads(shown.stdout) == json.loads((tmp_path / "card.json").read_text())
+    again = command("scorecard", "small.yaml", "--read", "--stores", "results/quick")
+    assert again.exit_code == 0, again.output
+    empty = command("scorecard", "small.yaml", "--read", "--format", "markdown")
+    assert "| `small` |  |  |  | 7 |  |  |  | 3 | not run |" in empty.output
+
+
+def test_a_file_that_is_no_scorecard_is_not_written_over(
+    tmp_path: Path, command: Any, monkeypatch: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.json").write_text("[1, 2]")
+    found = command("scorecard", "vldb-table2", "--output", "mine.json")
+    assert (found.exit_code, "is not a scorecard" in found.output) == (2, True)
+    assert (tmp_path / "mine.json").read_text() == "[1, 2]"
+    assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["vldb-tabel2"], "no experiment 'vldb-tabel2'"),
+        (["--format", "xml"], "no format is called 'xml'"),
+        (["--quick", "--read"], "exclude each other"),
+        (["--card", "no.json"], "'no.json' cannot be read"),
+        (["--card", "no.json", "--read"], "--card excludes"),
+        (["--output", "card.txt"], "expected FILE.json"),
+        (["--output", "nowhere/card.json"], "no folder 'nowhere'"),
+        (["--output", "none.md"], "'none.md' cannot be read"),
+    ],
+)
+def test_mistakes_are_told_before_anything_runs(
+    words: list[str], said: str, tmp_path: Path, command: Any, monkeypatch: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = command("scorecard", *words)
+    assert found.exit_code == 2
+    assert said in found.output
+    assert list(tmp_path.iterdir()) == []
