@@ -5,7 +5,7 @@ All operators share one interface (`QueryOperator`). `Explicit` holds the matrix
 queries of any of them by numbers, `Stacked` puts those of several one below another.
 """
 
-from workloads.operators.cumulative import Cumulative
+from workloads.operators.cumulative import Cumulative, cumulative
 from workloads.operators.explicit import Explicit
 from workloads.operators.kronecker import Kronecker
 from workloads.operators.marginals import Marginals
@@ -32,5 +32,6 @@ __all__ = [
     "QueryOperator",
     "Scaled",
     "Stacked",
+    "cumulative",
     "refuse_above_limit",
 ]
