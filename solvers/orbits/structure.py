@@ -1,8 +1,8 @@
 """A problem on its orbits: targets, numbers of copies, and the matrices of its dual."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import cached_property
 from itertools import product
 from math import prod
 
@@ -163,7 +163,10 @@ class Orbits:
         return replace(self, cell_scale=self.cell_scale * divisor)
 
     def per_query(self, values: Array) -> Array:
-        """Of all queries, (m,), from those of their orbits; the largest of each group if unlisted."""
+        """Of all queries, (m,), from those of their orbits.
+
+        The largest of each group where the queries are not listed.
+        """
         parts = np.split(values, np.cumsum(self.group_sizes)[:-1])
         if not self.problem.workload.listed:
             return np.array([part.max() for part in parts])
@@ -204,6 +207,21 @@ class Orbits:
         if not workload.listed or workload.d > LARGEST_LISTED:
             return Weights(p, q)
         return Weights(self.per_cell(p / self.cells), self.per_query(q / self.copies))
+
+    def nearest(self, given: Weights) -> Weights:
+        """The weights of all orbits, from those of a neighbour of any size."""
+        workload = self.problem.workload
+        if given.p.size == workload.d and given.q.size == workload.target_count == workload.m:
+            return Weights(self._cell_sums(given.p), self._query_sums(given.q))
+        return given.resized(self.cells.size, self.targets.size)
+
+    def _cell_sums(self, p: Array) -> Array:
+        numbers = self.per_cell(np.arange(self.cells.size, dtype=np.float64)).astype(np.intp)
+        return np.bincount(numbers, p, minlength=self.cells.size).astype(np.float64)
+
+    def _query_sums(self, q: Array) -> Array:
+        numbers = self.per_query(np.arange(self.targets.size, dtype=np.float64)).astype(np.intp)
+        return np.bincount(numbers, q, minlength=self.targets.size).astype(np.float64)
 
     def _rank(self, choice: Choice) -> float:
         pairs = zip(self.attributes, choice, strict=True)
@@ -247,7 +265,9 @@ class Orbits:
                 factors.append(group.matrices[axis])
             elif k == INDICATORS and classes > 1:
                 kept = axis in group.kept
-                factors.append(sp.eye_array(classes, format="csr") if kept else np.ones((1, classes)))
+                factors.append(
+                    sp.eye_array(classes, format="csr") if kept else np.ones((1, classes))
+                )
         if len(factors) > 1:
             return Kronecker((tuple(factors),))
         return self._single(factors[0]) if factors else Explicit(np.ones((1, 1)))
@@ -266,16 +286,64 @@ class Orbits:
 
 def orbits(problem: Problem) -> Orbits | None:
     """The problem on its orbits; None where its queries are no products."""
+    found = symmetry(problem)
+    return None if found is None else found.orbits
+
+
+@dataclass(frozen=True, eq=False)
+class Symmetry:
+    """What is alike in a problem, nothing of its size built yet.
+
+    Attributes
+    ----------
+    problem : Problem
+        The whole.
+    products : Products
+        Its queries.
+    attributes : tuple of Attribute
+        The classes of values.
+    targets : list of numpy.ndarray
+        Of each group, by axes.
+    """
+
+    problem: Problem
+    products: Products
+    attributes: tuple[Attribute, ...]
+    targets: list[Array]
+
+    @property
+    def cells(self) -> int:
+        """Number of orbits of cells."""
+        return prod(attribute.sizes.size for attribute in self.attributes)
+
+    @property
+    def orbits(self) -> Orbits:
+        """The problem on them."""
+        groups = zip(self.products.groups, self.targets, strict=True)
+        targets = np.concatenate([_of_orbits(g, self.attributes, t) for g, t in groups])
+        ones = np.broadcast_to(1.0, self.cells)
+        return Orbits(self.problem, self.products, self.attributes, targets, ones)
+
+    @property
+    def told_apart(self) -> dict[int, list[int]]:
+        """By group the attributes whose values its targets alone tell apart."""
+        found: dict[int, list[int]] = {}
+        groups = zip(self.products.groups, self.targets, strict=True)
+        for at, (group, values) in enumerate(groups):
+            for i, axis in enumerate(group.axes):
+                ordered = any(axis in other.matrices for other in self.products.groups)
+                if axis in group.kept and not ordered and np.ptp(values, axis=i).any():
+                    found.setdefault(at, []).append(axis)
+        return found
+
+
+def symmetry(problem: Problem) -> Symmetry | None:
+    """What is alike in a problem; None where its queries are no products."""
     found = products(problem.workload.operator)
     if found is None:
         return None
     targets = found.targets(problem.workload, problem.targets)
-    attributes = found.attributes(targets)
-    of_orbits = np.concatenate(
-        [_of_orbits(g, attributes, t) for g, t in zip(found.groups, targets, strict=True)]
-    )
-    count = prod(attribute.sizes.size for attribute in attributes)
-    return Orbits(problem, found, attributes, of_orbits, np.broadcast_to(1.0, count))
+    return Symmetry(problem, found, found.attributes(targets), targets)
 
 
 def _of_orbits(group: Group, attributes: Sequence[Attribute], targets: Array) -> Array:
@@ -329,7 +397,10 @@ def _chosen(shape: Sequence[int], selection: Sequence[int]) -> Index:
 
 
 def _kron(vectors: Sequence[Array | Index]) -> Array:
-    return reduce(lambda left, right: np.kron(left, right), vectors, np.ones(1))
+    total = np.ones(1)
+    for vector in vectors:
+        total = np.asarray(np.kron(total, vector), dtype=np.float64)
+    return total
 
 
 def _dense(matrix: Matrix) -> Array:

@@ -88,7 +88,9 @@ class Products:
     def targets(self, workload: Workload, targets: Array) -> list[Array]:
         """Those of each group, one axis for each attribute of `Group.axes`, or of length 1."""
         if not workload.listed:
-            return [np.full((1,) * len(g.axes), t) for g, t in zip(self.groups, targets, strict=True)]
+            return [
+                np.full((1,) * len(g.axes), t) for g, t in zip(self.groups, targets, strict=True)
+            ]
         shapes = [group.shape(self.sizes) for group in self.groups]
         ends = np.cumsum([prod(shape) for shape in shapes])[:-1]
         parts = np.split(targets, ends)
