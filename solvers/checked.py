@@ -12,8 +12,9 @@ from solvers.errors import SolveFailedError
 from solvers.factorisation import Factorisation, identity
 from solvers.optimiser.spectrum import Spectrum
 from solvers.problem import Problem
+from solvers.release import Release
 from solvers.solution import Solution
-from solvers.verified import from_right_inverse
+from solvers.verified import scale_of, unscaled
 from workloads.operators import Array, Explicit
 
 
@@ -61,7 +62,7 @@ def from_dual(
 def from_noise(
     mechanism: str,
     problem: Problem,
-    noise: Factorisation,
+    noise: Release,
     result: DualResult,
     value: Callable[[Solution], float],
     tol: float,
@@ -100,6 +101,15 @@ def from_noise(
 def inner_factorisation(
     mechanism: str, problem: Problem, p: Array, found: Spectrum
 ) -> Factorisation:
+    """The inner solution at dual weights, scaled so that the targets are just met.
+
+    Parameters, errors: see `inner_unscaled`.
+    """
+    noise = inner_unscaled(mechanism, problem, p, found)
+    return noise.divided(scale_of(mechanism, noise.query_variances, problem.targets))
+
+
+def inner_unscaled(mechanism: str, problem: Problem, p: Array, found: Spectrum) -> Factorisation:
     """The inner solution at dual weights, from the singular value decomposition there.
 
     With ``diag(q)^1/2 A diag(p)^1/2 = X diag(λ) Zᵀ`` the strategy is
@@ -131,7 +141,7 @@ def inner_factorisation(
     inverse = columns[:, None] * found.columns / roots
     own = problem.factors.basis
     basis = identity(problem.workload.d) if own is None else Explicit(own)
-    return from_right_inverse(mechanism, problem, right, inverse, basis, problem.queries)
+    return unscaled(mechanism, problem, right, inverse, basis, problem.queries)
 
 
 def _divided(columns: Array, roots: Array, problem: Problem) -> Array:

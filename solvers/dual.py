@@ -81,7 +81,7 @@ class Weights:
 
 
 def optimum(
-    factors: Factors,
+    whole: Factors | MatrixBlocks,
     *,
     tol: float,
     start: Weights | None = None,
@@ -92,8 +92,8 @@ def optimum(
 
     Parameters
     ----------
-    factors : Factors
-        Of the scaled workload A.
+    whole : Factors or MatrixBlocks
+        Of the scaled workload A, or the blocks that it falls into.
     tol : float
         Relative gap to reach.
     start : Weights, optional
@@ -109,7 +109,7 @@ def optimum(
         Bounds on Δ².
     """
     stopping = Stopping(tol, max_iterations, Deadline.after(time_limit))
-    blocks = one_block(factors, np.zeros(factors.queries))
+    blocks = _blocks(whole)
     progress = largest_norm(blocks, _first_point(blocks, start), stopping)
     return _result(progress, extra_factorisations=1 + _WARM_STEPS)
 
@@ -140,10 +140,11 @@ def largest_norm(
 
 
 def least_total_error(
-    factors: Factors,
+    whole: Factors | MatrixBlocks,
     weights: Array,
     *,
     tol: float,
+    start: Array | None = None,
     max_iterations: int = 60,
     time_limit: float | None = None,
 ) -> DualResult:
@@ -151,12 +152,14 @@ def least_total_error(
 
     Parameters
     ----------
-    factors : Factors
-        Of the scaled workload A.
+    whole : Factors or MatrixBlocks
+        Of the scaled workload A, or the blocks that it falls into.
     weights : numpy.ndarray, shape (m,)
         omega >= 0; the objective is ``sum(omega * variances / targets)``.
     tol : float
         Relative gap to reach.
+    start : numpy.ndarray, shape (d,), optional
+        Column weights of sum one to begin at; changes no result beyond the gap.
     max_iterations : int
         Newton steps at most.
     time_limit : float, optional
@@ -168,14 +171,14 @@ def least_total_error(
         Bounds on the total error at Δ² = 1.
     """
     stopping = Stopping(tol, max_iterations, Deadline.after(time_limit))
-    blocks = one_block(factors, weights / weights.sum(), free_queries=False)
-    point = blocks.at(blocks.uniform)
+    blocks = replace(_blocks(whole), offset=weights / weights.sum(), free_queries=False)
+    point = blocks.at(blocks.uniform if start is None else start)
     progress = maximise(_simplices(blocks), point, _total_error_bounds, stopping)
     return _scaled(_result(progress, extra_factorisations=1), float(weights.sum()))
 
 
 def hybrid(
-    factors: Factors,
+    whole: Factors | MatrixBlocks,
     weights: Array,
     *,
     tol: float,
@@ -190,8 +193,8 @@ def hybrid(
 
     Parameters
     ----------
-    factors : Factors
-        Of the scaled workload A.
+    whole : Factors or MatrixBlocks
+        Of the scaled workload A, or the blocks that it falls into.
     weights : numpy.ndarray, shape (m,)
         Of the variance ratios in the total; all zero gives Problem 1.
     tol : float
@@ -209,10 +212,14 @@ def hybrid(
         Bounds on the objective.
     """
     stopping = Stopping(tol, max_iterations, Deadline.after(time_limit))
-    blocks = one_block(factors, weights)
+    blocks = replace(_blocks(whole), offset=weights)
     point = _first_point(blocks, start)
     progress = maximise(_simplices(blocks), point, _hybrid_bounds, stopping)
     return _result(progress, extra_factorisations=1)
+
+
+def _blocks(whole: Factors | MatrixBlocks) -> MatrixBlocks:
+    return whole if isinstance(whole, MatrixBlocks) else one_block(whole, np.zeros(whole.queries))
 
 
 def _simplices(blocks: MatrixBlocks) -> Program[BlocksPoint]:

@@ -136,6 +136,15 @@ class Factorisation:
 
     gaussian = True
 
+    def divided(self, scale: float) -> "Factorisation":
+        """The same mechanism with its noise divided by a number."""
+        own = self.coordinates
+        return Factorisation(
+            _divided(self.decoder, scale),
+            _multiplied(self.strategy, scale),
+            InBasis(own.rows, own.queries, own.root / scale),
+        )
+
     @property
     def left(self) -> Matrix:
         """L, dense or CSR, shape (m, k)."""
@@ -200,6 +209,20 @@ class Factorisation:
             "privacy_profile": self.privacy_profile,
             "covariance": self.coordinates.covariance,
         }
+
+
+def _divided(decoder: Decoder, scale: float) -> Decoder:
+    if isinstance(decoder, Composed):
+        return Composed(decoder.operator, decoder.inverse / scale)
+    if isinstance(decoder, Explicit) or not isinstance(decoder, QueryOperator):
+        return Explicit(dense(decoder.matrix()) / scale)
+    return multiplied(decoder, 1 / scale)
+
+
+def _multiplied(strategy: QueryOperator, scale: float) -> QueryOperator:
+    if isinstance(strategy, Explicit):
+        return Explicit(dense(strategy.array) * scale)
+    return multiplied(strategy, scale)
 
 
 def with_cells_scaled(noise: Factorisation, factors: Array) -> Factorisation:

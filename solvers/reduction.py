@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from solvers import memory
 from solvers import reductions as _package
 from solvers.errors import NotApplicableError
-from solvers.mechanism import Mechanism, Work
+from solvers.mechanism import Mechanism, Work, find
 from solvers.problem import Problem
 from workloads import Workload
 
@@ -62,6 +63,9 @@ class Reduction:
     work : callable
         ``work(mechanism, workload, options) -> Work | None``: what a solve takes at equal targets
         in each group of queries; None if the workload is of another kind.
+    bytes : callable, optional
+        ``bytes(mechanism, smaller, options)``: peak memory of a solve, where that may be more
+        than there is.
     """
 
     name: str
@@ -71,6 +75,14 @@ class Reduction:
     solve: Callable[[Mechanism, Any, Options], "Solution"]
     lower_bound: Callable[[Any, float, int, float | None], float]
     work: Callable[[Mechanism, Workload, Options], Work | None]
+    bytes: Callable[[Mechanism, Any, Options], float] | None = None
+
+    def shortage(self, mechanism: Mechanism, smaller: Any, options: Options) -> Obstacle | None:
+        """That a solve is planned to take more memory than there is; None if it is not."""
+        if self.bytes is None:
+            return None
+        trouble = memory.trouble(self.bytes(mechanism, smaller, options))
+        return None if trouble is None else Obstacle(f"by its {self.name} it takes {trouble}")
 
 
 @cache
@@ -113,9 +125,23 @@ def solve(mechanism: Mechanism, problem: Problem, options: Options) -> "Solution
         if obstacle is None and isinstance(smaller, Obstacle):
             obstacle = smaller
         if obstacle is None:
-            return reduction.solve(mechanism, smaller, options)
+            obstacle = reduction.shortage(mechanism, smaller, options)
+        if obstacle is None:
+            return _solved(reduction, mechanism, smaller, options)
         obstacles.append(obstacle)
     raise _refusal(mechanism.name, problem, obstacles)
+
+
+def _solved(
+    reduction: Reduction, mechanism: Mechanism, smaller: Any, options: Options
+) -> "Solution":
+    try:
+        return reduction.solve(mechanism, smaller, options)
+    except MemoryError as error:
+        raise NotApplicableError(
+            f"{mechanism.name}: there is not enough memory to solve it by its {reduction.name} "
+            f"({error}); ask for fewer queries or cells, or run it where there is more"
+        ) from error
 
 
 def lower_bound(
@@ -146,10 +172,14 @@ def lower_bound(
     obstacles: list[Obstacle] = []
     for reduction in all_reductions():
         smaller = reduction.accepts(problem)
+        if smaller is None:
+            continue
+        if not isinstance(smaller, Obstacle):
+            smaller = reduction.shortage(find("optimal"), smaller, {}) or smaller
         if isinstance(smaller, Obstacle):
             obstacles.append(smaller)
-        elif smaller is not None:
-            return reduction.lower_bound(smaller, tol, max_iterations, time_limit)
+            continue
+        return reduction.lower_bound(smaller, tol, max_iterations, time_limit)
     raise _refusal("a certified lower bound", problem, obstacles)
 
 

@@ -33,6 +33,22 @@ def from_right_inverse(
     basis: QueryOperator,
     queries: QueryOperator,
 ) -> Factorisation:
+    """A factorisation from B and its right inverse, scaled so that the targets are just met.
+
+    Parameters, errors: see `unscaled`; with B up to scale.
+    """
+    found = unscaled(mechanism, problem, right, inverse, basis, queries)
+    return found.divided(scale_of(mechanism, found.query_variances, problem.targets))
+
+
+def unscaled(
+    mechanism: str,
+    problem: Problem,
+    right: Array,
+    inverse: Array,
+    basis: QueryOperator,
+    queries: QueryOperator,
+) -> Factorisation:
     """A factorisation from B and its right inverse: L is W times the inverse.
 
     Of a workload that is written out L is too, corrected once by what L B leaves of W if that is
@@ -45,7 +61,7 @@ def from_right_inverse(
     problem : Problem
         The workload, its rows in the row space of B, and the targets.
     right : numpy.ndarray, shape (k, d)
-        B, up to scale.
+        B.
     inverse : numpy.ndarray, shape (d, k)
         With ``right @ inverse`` the identity.
     basis, queries : QueryOperator
@@ -68,13 +84,24 @@ def from_right_inverse(
     left = np.asarray(_times(matrix, inverse))
     left, right = _checked(mechanism, matrix, left, right, lambda: inverse)
     root = np.asarray(_times(basis.matrix(), inverse))
-    return _scaled(mechanism, problem, left, right, InBasis(basis, queries, root))
+    return Factorisation(Explicit(left), Explicit(right), InBasis(basis, queries, root))
 
 
 def from_root(
     mechanism: str, problem: Problem, basis: Array, queries: QueryOperator, root: Array
 ) -> Factorisation:
-    """A factorisation from a square root of the covariance of noise on a basis, up to scale.
+    """A factorisation from a square root of a covariance, scaled so that the targets are just met.
+
+    Parameters, errors: see `unscaled_from_root`; with the root up to scale.
+    """
+    found = unscaled_from_root(mechanism, problem, basis, queries, root)
+    return found.divided(scale_of(mechanism, found.query_variances, problem.targets))
+
+
+def unscaled_from_root(
+    mechanism: str, problem: Problem, basis: Array, queries: QueryOperator, root: Array
+) -> Factorisation:
+    """A factorisation from a square root of the covariance of noise on a basis.
 
     Parameters
     ----------
@@ -100,11 +127,12 @@ def from_root(
     """
     right = _solved(root, basis)
     if _is_identity(basis):
-        return from_right_inverse(mechanism, problem, right, root, identity(len(basis)), queries)
+        return unscaled(mechanism, problem, right, root, identity(len(basis)), queries)
     matrix = problem.workload.matrix
     left = np.asarray(_times(queries.matrix(), root))
     left, right = _checked(mechanism, matrix, left, right, lambda: _right_inverse(right))
-    return _scaled(mechanism, problem, left, right, InBasis(Explicit(basis), queries, root))
+    own = InBasis(Explicit(basis), queries, root)
+    return Factorisation(Explicit(left), Explicit(right), own)
 
 
 def _right_inverse(right: Array) -> Array:
@@ -157,15 +185,6 @@ def _least_squares(left: Array, missing: Array) -> Array:
     return found
 
 
-def _scaled(
-    mechanism: str, problem: Problem, left: Array, right: Array, coordinates: InBasis
-) -> Factorisation:
-    """The factorisation whose targets are just met."""
-    scale = scale_of(mechanism, Explicit(left).squared_row_norms(), problem.targets)
-    own = InBasis(coordinates.rows, coordinates.queries, coordinates.root / scale)
-    return Factorisation(Explicit(left / scale), Explicit(right * scale), own)
-
-
 def _solved(root: Array, basis: Array) -> Array:
     """``inv(root) @ basis``; by substitution where the root is a lower triangle."""
     if np.any(np.triu(root, 1)):
@@ -199,12 +218,10 @@ def _structured(
     accurate = np.linalg.norm(off) <= LARGEST_RESIDUAL and _agree(decoder, variances, problem)
     if not accurate:
         return None
-    scale = scale_of(mechanism, variances, problem.targets)
-    scaled = inverse / scale
     return Factorisation(
-        Composed(problem.workload.operator, scaled),
-        Explicit(right * scale),
-        InBasis(basis, queries, np.asarray(_times(basis.matrix(), scaled))),
+        decoder,
+        Explicit(right),
+        InBasis(basis, queries, np.asarray(_times(basis.matrix(), inverse))),
     )
 
 

@@ -13,9 +13,13 @@ from solvers.checked import from_dual
 from solvers.marginals.solutions import inner_noise
 from solvers.marginals.structure import Structure
 from solvers.mechanism import Mechanism, Work
+from solvers.orbits import Orbits
+from solvers.orbits.solutions import from_dual as from_orbits
+from solvers.orbits.solutions import inner_noise as inner_noise_on_orbits
 from solvers.problem import Problem
 from solvers.reductions.kronecker import Multiplicative
 from solvers.reductions.marginals import CLOSED_FORM, OnMarginals
+from solvers.reductions.orbits import OnOrbits
 from solvers.solution import Solution
 from workloads.operators import Array
 
@@ -91,9 +95,42 @@ def _on_marginals(name: str, power: float, structure: Structure) -> Solution:
     return Solution(name, structure.problem, inner_noise(structure, power))
 
 
-def _forms(name: str, power: float) -> tuple[object, ...]:
+def _on_orbits(
+    name: str,
+    weighting: Callable[[Array], Array],
+    orbits: Orbits,
+    *,
+    tol: float,
+    max_iterations: int,
+    time_limit: float | None,
+) -> Solution:
+    """The same on orbits, every one weighted by its queries' number."""
+    omega = weighting(orbits.targets) * orbits.copies
+    result = dual.least_total_error(
+        orbits.blocks,
+        omega * orbits.targets,
+        tol=tol,
+        start=orbits.start.p,
+        max_iterations=max_iterations,
+        time_limit=time_limit,
+    )
+    noise = inner_noise_on_orbits(name, orbits, result.best)
+    return from_orbits(
+        name,
+        orbits,
+        noise,
+        result,
+        lambda found: found.squared_privacy_cost * float(omega @ noise.orbit_variances),
+        tol,
+        notes={"total_error_gap": result.gap, "blocks": len(orbits.parts)},
+    )
+
+
+def _forms(name: str, weighting: Callable[[Array], Array], power: float) -> tuple[object, ...]:
     on_marginals = partial(_on_marginals, name, power)
-    return OnMarginals(on_marginals, indifferent=CLOSED_FORM), Multiplicative()
+    on_orbits = partial(_on_orbits, name, weighting)
+    closed = OnMarginals(on_marginals, indifferent=CLOSED_FORM)
+    return closed, OnOrbits(on_orbits), Multiplicative()
 
 
 def work(m: int, d: int, *, form_work: int | None = None) -> Work:
@@ -115,7 +152,7 @@ MECHANISMS = (
         partial(_solve, "CA", _equal),
         source="KDD'16, program (9)",
         work=work,
-        forms=_forms("CA", 0.0),
+        forms=_forms("CA", _equal, 0.0),
         least_total_error=True,
     ),
     Mechanism(
@@ -125,7 +162,7 @@ MECHANISMS = (
         source="PVLDB 14(10), section 7",
         same_when_uniform="CA",
         work=work,
-        forms=_forms("wCA-I", 2.0),
+        forms=_forms("wCA-I", _inverse_square, 2.0),
     ),
     Mechanism(
         "wCA-II",
@@ -134,6 +171,6 @@ MECHANISMS = (
         source="PVLDB 14(10), section 7",
         same_when_uniform="CA",
         work=work,
-        forms=_forms("wCA-II", 1.0),
+        forms=_forms("wCA-II", _inverse, 1.0),
     ),
 )

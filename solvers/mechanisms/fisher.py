@@ -17,15 +17,19 @@ from typing import cast
 import numpy as np
 
 from solvers.checked import inner_factorisation
+from solvers.factorisation import dense
 from solvers.information import gaussian_entropy
 from solvers.marginals.noise import SubsetNoise
 from solvers.marginals.solutions import inner_noise
 from solvers.marginals.structure import Structure
 from solvers.mechanism import Mechanism, Work
 from solvers.optimiser.spectrum import spectrum
+from solvers.orbits import Orbits
+from solvers.orbits.solutions import inner_noise as inner_noise_on_orbits
 from solvers.problem import Problem
 from solvers.reductions.kronecker import Multiplicative
 from solvers.reductions.marginals import OnMarginals
+from solvers.reductions.orbits import OnOrbits
 from solvers.solution import Solution
 
 
@@ -61,6 +65,23 @@ def on_marginals(structure: Structure) -> Solution:
     return Solution("fisher", structure.problem, noise, measures=measures)
 
 
+def on_orbits(orbits: Orbits) -> Solution:
+    """The same on orbits; the Cramér-Rao measures where W has rank d."""
+    point = orbits.blocks.at(np.concatenate([orbits.cells, orbits.targets * orbits.copies]))
+    noise = inner_noise_on_orbits("fisher", orbits, point)
+    solution = Solution("fisher", orbits.problem, noise)
+    rank = sum(part.rank * part.problem.factors.rank for part in orbits.parts)
+    if rank < orbits.problem.workload.d:
+        return solution
+    bound = 0.0
+    for part, found in zip(orbits.parts, noise.parts, strict=True):
+        inverse = np.linalg.inv(dense(found.right))
+        shares = np.square(part.rank) / orbits.cells[part.columns]
+        bound += float(shares @ np.square(inverse).sum(axis=1))
+    measures = {"cramer_rao_bound": bound, "cramer_rao_ratio": bound / solution.total_variance}
+    return replace(solution, measures=measures)
+
+
 def work(m: int, d: int) -> Work:
     """One factorisation."""
     return Work(flops=30.0 * d**3 + 2.0 * m * d * d, bytes=48.0 * d * d + 24.0 * m * d)
@@ -73,6 +94,6 @@ MECHANISMS = (
         solve,
         source="Farokhi and Sandberg, Corollary 6",
         work=work,
-        forms=(OnMarginals(on_marginals), Multiplicative()),
+        forms=(OnMarginals(on_marginals), OnOrbits(on_orbits), Multiplicative()),
     ),
 )

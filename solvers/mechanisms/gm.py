@@ -1,15 +1,21 @@
 """Gaussian mechanism: independent noise of one variance on every query."""
 
+from functools import partial
+
 import numpy as np
 
 from solvers.factorisation import Factorisation, InBasis, identity, multiplied
 from solvers.marginals.noise import MarginalsNoise, QueryNoise
 from solvers.marginals.structure import Structure
 from solvers.mechanism import Mechanism, Work
+from solvers.orbits import Orbits
+from solvers.orbits.noise import OrbitsNoise
 from solvers.problem import Problem
 from solvers.reductions.kronecker import Multiplicative
 from solvers.reductions.marginals import OnMarginals
+from solvers.reductions.orbits import OnOrbits
 from solvers.solution import Solution
+from workloads.operators import Scaled
 
 
 def solve(problem: Problem) -> Solution:
@@ -19,14 +25,16 @@ def solve(problem: Problem) -> Solution:
     (KDD'16, section 2). L is a multiple of the identity, B of W.
     """
     deviation = float(problem.targets.min()) ** 0.5
-    workload = problem.workload.operator
-    queries = identity(problem.workload.m)
     noise = Factorisation(
-        multiplied(queries, deviation),
-        multiplied(workload, 1 / deviation),
-        InBasis(workload, queries, deviation),
+        multiplied(identity(problem.workload.m), deviation),
+        multiplied(problem.workload.operator, 1 / deviation),
+        _on_queries(problem, deviation),
     )
     return Solution("GM", problem, noise)
+
+
+def _on_queries(problem: Problem, deviation: float) -> InBasis:
+    return InBasis(problem.workload.operator, identity(problem.workload.m), deviation)
 
 
 def on_marginals(structure: Structure) -> Solution:
@@ -37,9 +45,25 @@ def on_marginals(structure: Structure) -> Solution:
     return Solution("GM", structure.problem, noise)
 
 
+def on_orbits(orbits: Orbits) -> Solution:
+    """Noise of one variance on every query of every orbit."""
+    deviation = float(orbits.targets.min()) ** 0.5
+    parts = []
+    for part in orbits.parts:
+        queries, own = identity(part.rows.size), part.problem.workload.operator
+        roots = deviation * np.sqrt(part.rank / orbits.copies[part.rows])
+        parts.append(
+            Factorisation(
+                Scaled(queries, roots), Scaled(own, 1 / roots), InBasis(own, queries, 1.0)
+            )
+        )
+    own_basis = partial(_on_queries, orbits.problem, deviation)
+    return Solution("GM", orbits.problem, OrbitsNoise(orbits, tuple(parts), 0.0, own_basis))
+
+
 def work(m: int, d: int) -> Work:
-    """A pass over W."""
-    return Work(flops=4.0 * m * d, bytes=16.0 * m * d)
+    """A pass over W; vectors of m and d numbers alone where it has structure."""
+    return Work(flops=4.0 * m * d, bytes=48.0 * (m + d))
 
 
 MECHANISMS = (
@@ -49,6 +73,10 @@ MECHANISMS = (
         solve,
         source="KDD'16, section 2 [15]; PVLDB 14(10), section 7",
         work=work,
-        forms=(OnMarginals(on_marginals, flops_per_pair=2e3), Multiplicative()),
+        forms=(
+            OnMarginals(on_marginals, flops_per_pair=2e3),
+            OnOrbits(on_orbits),
+            Multiplicative(),
+        ),
     ),
 )

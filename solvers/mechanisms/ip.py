@@ -1,5 +1,7 @@
 """Input perturbation: independent noise of one variance on every cell of x."""
 
+from dataclasses import replace
+from functools import partial
 from math import exp, log
 
 import numpy as np
@@ -8,10 +10,13 @@ from solvers.errors import SolveFailedError
 from solvers.factorisation import Factorisation, InBasis, identity, multiplied
 from solvers.marginals.noise import CellNoise, MarginalsNoise
 from solvers.marginals.structure import Structure
-from solvers.mechanism import Mechanism
+from solvers.mechanism import Mechanism, Work
+from solvers.orbits import Orbits
+from solvers.orbits.solutions import in_every_copy
 from solvers.problem import Problem
 from solvers.reductions.kronecker import Multiplicative
 from solvers.reductions.marginals import OnMarginals
+from solvers.reductions.orbits import OnOrbits
 from solvers.solution import Solution
 
 _LARGEST_LOG = 700.0
@@ -25,13 +30,30 @@ def solve(problem: Problem) -> Solution:
     workload = problem.workload.operator
     ratios = workload.squared_row_norms() / problem.targets
     deviation = float(np.max(ratios)) ** -0.5
-    cells = identity(problem.workload.d)
     noise = Factorisation(
         multiplied(workload, deviation),
-        multiplied(cells, 1 / deviation),
-        InBasis(cells, workload, deviation),
+        multiplied(identity(problem.workload.d), 1 / deviation),
+        _on_cells(problem, deviation),
     )
     return Solution("IP", problem, noise)
+
+
+def _on_cells(problem: Problem, deviation: float) -> InBasis:
+    return InBasis(identity(problem.workload.d), problem.workload.operator, deviation)
+
+
+def on_orbits(orbits: Orbits) -> Solution:
+    """Noise of one variance on every cell of every orbit."""
+    cells = np.eye(orbits.cells.size)
+    noise = in_every_copy("IP", orbits, cells, cells)
+    deviation = noise.squared_privacy_cost**-0.5
+    own = replace(noise, written_out=partial(_on_cells, orbits.problem, deviation))
+    return Solution("IP", orbits.problem, own)
+
+
+def work(m: int, d: int) -> Work:
+    """A pass over W; vectors of m and d numbers alone where it has structure."""
+    return Work(flops=10.0 * m * d, bytes=48.0 * (m + d))
 
 
 def on_marginals(structure: Structure) -> Solution:
@@ -52,7 +74,12 @@ MECHANISMS = (
         "IP",
         "input perturbation: independent noise of one variance on every cell of x",
         solve,
+        work=work,
         source="PVLDB 14(10), section 7",
-        forms=(OnMarginals(on_marginals, flops_per_pair=2e3), Multiplicative()),
+        forms=(
+            OnMarginals(on_marginals, flops_per_pair=2e3),
+            OnOrbits(on_orbits),
+            Multiplicative(),
+        ),
     ),
 )

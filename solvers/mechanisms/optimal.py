@@ -1,6 +1,6 @@
 """The optimum of Problem 1, certified: least privacy cost that meets every target."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,10 +17,14 @@ from solvers.marginals.solutions import certified, hybrid
 from solvers.marginals.structure import Structure
 from solvers.mechanism import Mechanism, Work
 from solvers.optimiser.newton_system import heaviest_count
+from solvers.orbits import Orbits
+from solvers.orbits.solutions import from_dual as from_orbits
+from solvers.orbits.solutions import inner_noise
 from solvers.problem import Problem
 from solvers.reductions.differences import OnDifferences
 from solvers.reductions.kronecker import Multiplicative
 from solvers.reductions.marginals import OnMarginals
+from solvers.reductions.orbits import OnOrbits
 from solvers.refined import inner_level, refine
 from solvers.solution import Solution
 from solvers.stopping import Deadline
@@ -110,12 +114,7 @@ def solve(
             time_limit=time_limit,
         )
 
-    def objective(found: Solution) -> float:
-        if total_error_weight == 0:
-            return found.squared_privacy_cost
-        total = 1 + total_error_weight * found.total_variance
-        return 2 * float(np.sqrt(found.squared_privacy_cost * total))
-
+    objective = _objective(total_error_weight)
     plain = alpha is None and total_error_weight == 0
     bound = {"known_lower_bound": result.lower} if plain else {}
     if refined:
@@ -131,6 +130,18 @@ def solve(
     return replace(
         solution, notes={**solution.notes, **notes, "profile_slack": _profile_slack(solution)}
     )
+
+
+def _objective(total_error_weight: float) -> Callable[[Solution], float]:
+    """What a solution minimises: Δ², or the hybrid with total error."""
+
+    def value(found: Solution) -> float:
+        if total_error_weight == 0:
+            return found.squared_privacy_cost
+        total = 1 + total_error_weight * found.total_variance
+        return 2 * float(np.sqrt(found.squared_privacy_cost * total))
+
+    return value
 
 
 def _check(start: dual.Weights | None, refined: bool, total_error_weight: float) -> None:
@@ -159,7 +170,11 @@ def _checked_bounds(problem: Problem, bounds: Sequence[float]) -> Array:
             f"optimal: profile_bounds of shape {alpha.shape}; expected {d} positive finite "
             "numbers, one for each cell of the domain"
         )
-    bad = np.flatnonzero((alpha < 1 / _LARGEST_BOUND) | (alpha > _LARGEST_BOUND))
+    return _in_range(alpha)
+
+
+def _in_range(alpha: Array) -> Array:
+    bad = np.flatnonzero(~((alpha >= 1 / _LARGEST_BOUND) & (alpha <= _LARGEST_BOUND)))
     if bad.size:
         raise OptionError(
             f"optimal: profile_bounds[{bad[0]}] is {alpha[bad[0]]:g}; expected bounds between "
@@ -275,6 +290,69 @@ def on_differences(
     )
 
 
+def on_orbits(
+    orbits: Orbits,
+    *,
+    tol: float,
+    max_iterations: int,
+    time_limit: float | None,
+    start: dual.Weights | None,
+    total_error_weight: float,
+    profile_bounds: Sequence[float] | None,
+) -> Solution:
+    """The certified optimum of Problem 1, or of its relatives, on orbits.
+
+    Personal bounds are one for each cell, equal within each orbit, or one for each orbit.
+
+    Raises
+    ------
+    OptionError
+        If an option is out of range, or bounds differ within an orbit.
+    SolveFailedError
+        If the factors do not give the workload, or contradict the bound of the dual.
+    """
+    _check(start, False, total_error_weight)
+    roots = None if profile_bounds is None else np.sqrt(_orbit_bounds(orbits, profile_bounds))
+    whole = orbits if roots is None else orbits.with_columns_divided(roots)
+    omega = total_error_weight * orbits.targets * orbits.copies
+    limits: dict[str, Any] = {
+        "tol": tol,
+        "max_iterations": max_iterations,
+        "time_limit": time_limit,
+    }
+    near = orbits.start if start is None else orbits.nearest(start)
+    if total_error_weight > 0:
+        result = dual.hybrid(whole.blocks, omega, start=near, **limits)
+    else:
+        result = dual.optimum(whole.blocks, start=near, **limits)
+    plain = roots is None and total_error_weight == 0
+    bound = {"known_lower_bound": result.lower} if plain else {}
+    objective, notes = _objective(total_error_weight), {"blocks": len(orbits.parts)}
+    noise = inner_noise("optimal", whole, result.best)
+    solution = from_orbits("optimal", whole, noise, result, objective, tol, notes, **bound)
+    more: dict[str, Any] = {}
+    if not plain:
+        more |= {"objective": objective(solution), "objective_gap": result.gap}
+    if roots is not None:
+        solution = replace(solution, noise=noise.on_cells_scaled(orbits, roots))
+    more["profile_slack"] = _profile_slack(solution)
+    return replace(solution, notes={**solution.notes, **more})
+
+
+def _orbit_bounds(orbits: Orbits, bounds: Sequence[float]) -> Array:
+    given = np.asarray(bounds, dtype=np.float64)
+    if given.shape == (orbits.cells.size,):
+        return _in_range(given)
+    alpha = orbits.of_cells(_checked_bounds(orbits.problem, bounds))
+    if alpha is None:
+        raise OptionError(
+            "optimal: profile_bounds differ between cells that the queries and their targets do "
+            f"not tell apart; give one for each of the {orbits.cells.size} orbits of cells, or "
+            "equal ones within each"
+        )
+    return alpha
+
+
 def work(m: int, d: int, *, form_work: int | None = None) -> Work:
     """About nine Newton steps of a spectrum, a preconditioner and a product each.
 
@@ -301,6 +379,7 @@ MECHANISMS = (
         work=work,
         forms=(
             OnMarginals(on_marginals, indifferent=frozenset({"start"}), flops_per_pair=8e3),
+            OnOrbits(on_orbits),
             Multiplicative(),
             OnDifferences(on_differences),
         ),

@@ -5,11 +5,12 @@
 over blocks A_T, each with a multiplicity that is a factor of the block. A query matrix is one
 block. Where W is unchanged under relabelling the values of some attributes, it falls into one
 block for each subset of them, whose columns and rows stand for whole orbits of cells and
-queries; a block has the rows of those queries alone that see its subset.
+queries; a block has the rows of those queries alone that see its subset, and the columns of
+those cells.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -28,13 +29,16 @@ class Block:
     Attributes
     ----------
     factors : Factors
-        A_T times its multiplicity, d columns.
+        A_T times its multiplicity.
     rows : slice or numpy.ndarray of int
         Which of the m query weights its rows have, ascending.
+    columns : slice or numpy.ndarray of int
+        Which of the d column weights its columns have, ascending.
     """
 
     factors: Factors
     rows: Rows
+    columns: Rows = field(default_factory=lambda: slice(None))
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +48,9 @@ class MatrixBlocks:
     Attributes
     ----------
     blocks : tuple of Block
-        The matrices, with d columns each.
+        The matrices.
+    cells : int
+        Number of column weights d.
     offset : numpy.ndarray, shape (m,)
         Query weights that are given; the free ones are added to them.
     free_queries : bool
@@ -52,13 +58,9 @@ class MatrixBlocks:
     """
 
     blocks: tuple[Block, ...]
+    cells: int
     offset: Array
     free_queries: bool
-
-    @property
-    def cells(self) -> int:
-        """Number of columns d."""
-        return self.blocks[0].factors.cells
 
     @property
     def queries(self) -> int:
@@ -83,7 +85,7 @@ class MatrixBlocks:
         """F at free weights x, shape (n,)."""
         p = x[: self.cells]
         q = self.offset + x[self.cells :] if self.free_queries else self.offset
-        spectra = tuple(spectrum(block.factors, p, q[block.rows]) for block in self.blocks)
+        spectra = tuple(spectrum(b.factors, p[b.columns], q[b.rows]) for b in self.blocks)
         return BlocksPoint(self, x, p, q, spectra)
 
 
@@ -156,16 +158,21 @@ class BlocksPoint:
     @property
     def _weights(self) -> Iterator[Rows]:
         """The numbers of each block's weights among the free ones."""
-        d = self.p.size
+        columns, queries = np.arange(self.p.size), self.p.size + np.arange(self.q.size)
         for block in self.blocks.blocks:
-            if isinstance(block.rows, slice) or not self.blocks.free_queries:
+            if not self.blocks.free_queries:
+                yield block.columns
+            elif isinstance(block.columns, slice) and isinstance(block.rows, slice):
                 yield slice(None)
             else:
-                yield np.concatenate([np.arange(d), d + block.rows])
+                yield np.concatenate([columns[block.columns], queries[block.rows]])
 
     @cached_property
     def _column_mass(self) -> Array:
-        return sum((found.column_mass for found in self.spectra), np.zeros_like(self.p))
+        total = np.zeros_like(self.p)
+        for block, found in zip(self.blocks.blocks, self.spectra, strict=True):
+            total[block.columns] += found.column_mass
+        return total
 
     @cached_property
     def _row_mass(self) -> Array:
@@ -177,4 +184,4 @@ class BlocksPoint:
 
 def one_block(factors: Factors, offset: Array, *, free_queries: bool = True) -> MatrixBlocks:
     """The nuclear norm of a single matrix."""
-    return MatrixBlocks((Block(factors, slice(None)),), offset, free_queries)
+    return MatrixBlocks((Block(factors, slice(None)),), factors.cells, offset, free_queries)

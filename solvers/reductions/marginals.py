@@ -50,12 +50,8 @@ class OnMarginals:
         return frozenset(p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY)
 
 
-def _accepts(problem: Problem) -> Structure | Obstacle | None:
-    if not isinstance(problem.workload.operator, Marginals):
-        return None
-    return structure(problem) or Obstacle(
-        "the targets differ within a marginal; give one for each marginal"
-    )
+def _accepts(problem: Problem) -> Structure | None:
+    return structure(problem) if isinstance(problem.workload.operator, Marginals) else None
 
 
 def _obstacle(mechanism: Mechanism, options: Options) -> Obstacle | None:

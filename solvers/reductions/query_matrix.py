@@ -11,6 +11,7 @@ from solvers.reduction import Obstacle, Options, Reduction
 from solvers.solution import Solution
 from workloads import Workload
 from workloads.operators import LARGEST_MATRIX_BYTES, Marginals
+from workloads.parameters import LARGEST_SIZE
 
 
 def _accepts(problem: Problem) -> Problem | Obstacle:
@@ -39,10 +40,18 @@ def _lower_bound(
     ).lower
 
 
+def _bytes(mechanism: Mechanism, problem: Problem, options: Options) -> float:
+    """Of query matrices that are written out; those in memory already fit."""
+    m, d = problem.workload.shape
+    if max(m, d) > LARGEST_SIZE:
+        return float("inf")
+    return _work(mechanism, problem.workload, options).bytes
+
+
 def _work(mechanism: Mechanism, workload: Workload, options: Options) -> Work:
     structured = factors.form_work(workload) if mechanism.uses_structure else None
     m, d = workload.shape
     return mechanism.expected_work(int(m), int(d), options, structured)
 
 
-REDUCTION = Reduction("query matrix", 100, _accepts, _obstacle, _solve, _lower_bound, _work)
+REDUCTION = Reduction("query matrix", 100, _accepts, _obstacle, _solve, _lower_bound, _work, _bytes)

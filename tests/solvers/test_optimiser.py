@@ -123,7 +123,7 @@ class Census:
                 multiplicity = prod(self.sizes[j] - 1 for j in subset)
                 scale = multiplicity / np.sqrt(prod(self.sizes))
                 blocks.append(Block(factorise(scale * np.vstack(parts)), np.concatenate(rows)))
-        return MatrixBlocks(tuple(blocks), np.zeros(starts[-1]), free_queries=True)
+        return MatrixBlocks(tuple(blocks), self.cells, np.zeros(starts[-1]), free_queries=True)
 
 
 def powerset(items):

@@ -83,9 +83,7 @@ def test_certificates_of_products_come_from_the_factors():
 
 def test_unequal_targets_unions_and_other_options_take_the_query_matrix():
     single = workloads.make("kronecker", terms=[["prefix:4", "prefix:3"]])
-    union = workloads.make(
-        "kronecker", terms=[["prefix:4", "identity:3"], ["identity:4", "total:3"]]
-    )
+    union = workloads.make("kronecker", terms=[["prefix:4", "prefix:3"], ["identity:4", "total:3"]])
     unequal = np.ones(single.m)
     unequal[0] = 2.0
     for workload, targets, options in (

@@ -10,6 +10,7 @@ from solvers.problem import as_problem
 
 MARGINALS = workloads.make("marginals", attributes=2, values=[2, 3])
 PRODUCT = workloads.make("kronecker", terms=[["prefix:4", "prefix:3"]])
+UNION = workloads.make("kronecker", terms=[["prefix:4", "total:3"], ["identity:4", "identity:3"]])
 RANGES = workloads.make("range", d=8)
 
 
@@ -25,13 +26,15 @@ def accepting(workload, targets=None):
 
 def test_the_query_matrix_is_last_and_takes_everything_that_fits():
     assert solvers.all_reductions()[-1].name == "query matrix"
-    assert accepting(MARGINALS) == ["marginals", "query"]
+    assert accepting(MARGINALS) == ["marginals", "orbits", "query"]
     assert accepting(MARGINALS, np.arange(1.0, MARGINALS.m + 1)) == ["query"]
     assert accepting(PRODUCT) == ["Kronecker", "query"]
+    assert accepting(UNION) == ["orbits", "query"]
+    assert accepting(UNION, np.arange(1.0, UNION.m + 1)) == ["query"]
     assert accepting(RANGES) == ["query"]
 
 
-@pytest.mark.parametrize("workload", [MARGINALS, PRODUCT, RANGES], ids=lambda w: w.name)
+@pytest.mark.parametrize("workload", [MARGINALS, PRODUCT, UNION, RANGES], ids=lambda w: w.name)
 def test_every_reduction_that_accepts_a_problem_bounds_it_alike(workload):
     problem = as_problem(workload, 3.0)
     optimum = solvers.solve("optimal", workload.dense, 3.0, tol=1e-8).squared_privacy_cost
@@ -56,5 +59,7 @@ def test_a_refusal_names_every_obstacle():
         reduction.lower_bound(uneven, 1e-4, 100, None)
     assert str(refused.value) == (
         "a certified lower bound on 43500 queries over about 10^30 cells: too large for query "
-        "matrices, and the targets differ within a marginal; give one for each marginal"
+        "matrices, and the targets within '0,1' (attribute 0 and 1), '0,2' (attribute 0 and 2), "
+        "'0,3' (attribute 0 and 3) and 432 more groups differ from value to value, so that no two "
+        "cells are alike"
     )

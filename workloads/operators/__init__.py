@@ -2,10 +2,10 @@
 
 All operators share one interface (`QueryOperator`). `Explicit` holds the matrix itself;
 `Cumulative`, `Kronecker` and `Marginals` compute with its structure; `Scaled` multiplies the
-queries of any of them by numbers.
+queries of any of them by numbers, `Stacked` puts those of several one below another.
 """
 
-from workloads.operators.cumulative import Cumulative
+from workloads.operators.cumulative import Cumulative, cumulative
 from workloads.operators.explicit import Explicit
 from workloads.operators.kronecker import Kronecker
 from workloads.operators.marginals import Marginals
@@ -18,6 +18,7 @@ from workloads.operators.protocol import (
     refuse_above_limit,
 )
 from workloads.operators.scaled import Scaled
+from workloads.operators.stacked import Stacked
 
 __all__ = [
     "LARGEST_MATRIX_BYTES",
@@ -30,5 +31,7 @@ __all__ = [
     "Matrix",
     "QueryOperator",
     "Scaled",
+    "Stacked",
+    "cumulative",
     "refuse_above_limit",
 ]

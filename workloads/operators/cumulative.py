@@ -122,3 +122,14 @@ class Cumulative:
 
 def _suffix_sums(x: Array, axis: int) -> Array:
     return np.flip(np.cumsum(np.flip(x, axis), axis=axis), axis)
+
+
+def cumulative(matrix: Matrix) -> Cumulative | None:
+    """A matrix by the differences of its columns; None where that saves nothing."""
+    if sp.issparse(matrix):
+        return None
+    m, d = matrix.shape
+    differences = sp.csr_array(matrix - np.hstack([matrix[:, 1:], np.zeros((m, 1))]))
+    fullest = int(np.diff(differences.indptr).max(initial=0))
+    found = Cumulative(differences)
+    return found if 0 < fullest < d and found.form_work < m * d**2 else None

@@ -1,0 +1,213 @@
+"""The noise on all queries, from one factorisation for each matrix of the dual."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.linalg as sla
+
+from solvers.budget import GaussianBudget
+from solvers.errors import NotApplicableError
+from solvers.factorisation import Factorisation, with_cells_scaled
+from solvers.orbits.drawing import draw_errors
+from solvers.orbits.structure import INDICATORS, Component, Orbits, Part
+from solvers.problem import readable
+from solvers.release import Coordinates
+from solvers.verified import scale_of
+from workloads.operators import Array, Matrix
+from workloads.workload import LARGEST_LISTED
+
+LARGEST_EXPANDED = 4096
+"""Most cells and queries of a mechanism that is written out as B, L and Σ."""
+
+
+@dataclass(frozen=True, eq=False)
+class OrbitsNoise:
+    """A Gaussian mechanism that no relabelling within classes changes: a `solvers.release.Release`.
+
+    Attributes
+    ----------
+    orbits : Orbits
+        Cells and queries that are alike.
+    parts : tuple of Factorisation
+        Of the queries of each of the orbits' parts, W = L B: the squared row norms of all L
+        add up to the variances, the squared column norms of all B to the privacy profile.
+    idle : numpy.ndarray, shape (n,), or float
+        Profile that is spent on what no query sees.
+    written_out : callable, optional
+        The coordinates of the mechanism's own description; the parts' own if not given.
+    """
+
+    orbits: Orbits
+    parts: tuple[Factorisation, ...]
+    idle: Array | float = 0.0
+    written_out: Callable[[], Coordinates] | None = None
+
+    gaussian = True
+
+    @cached_property
+    def orbit_variances(self) -> Array:
+        """Variance of the queries of each orbit, shape (r,)."""
+        total = np.zeros(self.orbits.targets.size)
+        for part, found in zip(self.orbits.parts, self.parts, strict=True):
+            total[part.rows] += found.query_variances
+        return total
+
+    @cached_property
+    def orbit_profile(self) -> Array:
+        """Squared personal privacy cost of the cells of each orbit, shape (n,)."""
+        total = np.zeros(self.orbits.cells.size) + self.idle
+        for part, found in zip(self.orbits.parts, self.parts, strict=True):
+            total[part.columns] += found.privacy_profile
+        return total
+
+    @property
+    def squared_privacy_cost(self) -> float:
+        """Δ² when all targets are met."""
+        return float(self.orbit_profile.max())
+
+    @cached_property
+    def query_variances(self) -> Array:
+        """Shape (m,); the largest of each group for more than 10^7 queries."""
+        return self.orbits.per_query(self.orbit_variances)
+
+    @cached_property
+    def privacy_profile(self) -> Array:
+        """Shape (d,); one entry for each orbit of cells for more than 10^7 cells."""
+        return self.orbits.per_cell(self.orbit_profile)
+
+    @property
+    def total_variance(self) -> float:
+        """Sum of the query variances when the targets are just met."""
+        return float(self.orbits.copies @ self.orbit_variances)
+
+    @property
+    def fisher_information(self) -> float:
+        """Trace of the Fisher information about x when the targets are just met."""
+        return float(self.orbits.cells @ self.orbit_profile)
+
+    @cached_property
+    def coordinates(self) -> Coordinates:
+        """B, L and Σ, for at most `LARGEST_EXPANDED` cells and queries; Σ is block diagonal."""
+        m, d = self.orbits.problem.workload.shape
+        if not self._fits:
+            raise NotApplicableError(
+                f"the mechanism is not written out for {readable(m)} queries over "
+                f"{readable(d)} cells (at most {LARGEST_EXPANDED} of either); use noise.parts, "
+                "which has the covariance of every block, noise.orbit_variances and "
+                "noise.orbit_profile"
+            )
+        return self.written_out() if self.written_out else expanded(self)
+
+    @property
+    def curve(self) -> GaussianBudget:
+        """By the privacy cost alone."""
+        return GaussianBudget(self.squared_privacy_cost)
+
+    def draw(self, n: int, rng: np.random.Generator) -> Array:
+        """Draw n vectors of the errors of all queries, without the domain, shape (n, m).
+
+        Raises
+        ------
+        NotApplicableError
+            If the queries are too many to be listed.
+        """
+        workload = self.orbits.problem.workload
+        if not workload.listed:
+            raise NotApplicableError(
+                f"simulate: {readable(workload.m)} queries are too many to draw the error of each "
+                f"(at most {LARGEST_LISTED}); leave simulate out, or ask for fewer queries"
+            )
+        return draw_errors(self.orbits, self.parts, n, rng)
+
+    def record(self) -> dict[str, Any]:
+        """Privacy cost, total variance and Fisher information."""
+        return {
+            "squared_privacy_cost": self.squared_privacy_cost,
+            "total_variance": self.total_variance,
+            "fisher_information": self.fisher_information,
+        }
+
+    def arrays(self) -> dict[str, Array]:
+        """Variances and profile; the covariance only where it fits."""
+        arrays = {
+            "query_variances": self.query_variances,
+            "privacy_profile": self.privacy_profile,
+        }
+        return arrays | ({"covariance": self.coordinates.covariance} if self._fits else {})
+
+    def met(self, mechanism: str) -> "OrbitsNoise":
+        """The same noise, scaled so that the targets are just met.
+
+        Raises
+        ------
+        SolveFailedError
+            If no variance is positive, or one is not finite.
+        """
+        scale = scale_of(mechanism, self.orbit_variances, self.orbits.targets)
+        parts = tuple(part.divided(scale) for part in self.parts)
+        return replace(self, parts=parts, idle=self.idle * scale**2)
+
+    def on_cells_scaled(self, orbits: Orbits, factors: Array) -> "OrbitsNoise":
+        """The noise of the queries with the columns of every orbit multiplied by a number."""
+        parts = tuple(
+            with_cells_scaled(found, factors[part.columns])
+            for part, found in zip(self.orbits.parts, self.parts, strict=True)
+        )
+        return OrbitsNoise(orbits, parts)
+
+    @property
+    def _fits(self) -> bool:
+        return max(self.orbits.problem.workload.shape) <= LARGEST_EXPANDED
+
+
+@dataclass(frozen=True, eq=False)
+class Expanded:
+    """A mechanism written out: `solvers.release.Coordinates`."""
+
+    basis: Array
+    representation: Matrix
+    covariance: Array
+
+
+def expanded(noise: OrbitsNoise) -> Expanded:
+    """The bases of all parts, each on its contrasts; rows of different contrasts are orthogonal."""
+    bases, representations, covariances = [], [], []
+    workload = noise.orbits.problem.workload.matrix
+    for part, found in zip(noise.orbits.parts, noise.parts, strict=True):
+        own = found.coordinates
+        rows = own.basis * np.sqrt(noise.orbits.cells[part.columns] / part.rank)
+        pseudo = np.linalg.pinv(rows)
+        for component in part.components:
+            span = orthonormal(noise.orbits, part, component)
+            contrasts, d = span.shape[1:]
+            bases.append(np.einsum("ko,ovd->kvd", rows, span).reshape(-1, d))
+            inverse = np.einsum("ok,ovd->dkv", pseudo, span).reshape(d, -1)
+            representations.append(np.asarray(workload @ inverse))
+            covariances.append(np.kron(own.covariance, np.eye(contrasts)))
+    return Expanded(np.vstack(bases), np.hstack(representations), sla.block_diag(*covariances))
+
+
+def orthonormal(orbits: Orbits, part: Part, component: Component) -> Array:
+    """Orthonormal vectors, one for each orbit of cells of a part and each of its contrasts.
+
+    Returns
+    -------
+    numpy.ndarray, shape (orbits, contrasts, d)
+    """
+    rows: Array = np.ones((1, 1))
+    sizes: list[int] = []
+    for attribute, k in zip(orbits.attributes, component.choice, strict=True):
+        if k == INDICATORS:
+            own = np.eye(attribute.sizes.size)[:, attribute.of] / np.sqrt(attribute.sizes)[:, None]
+        else:
+            own = np.zeros((int(attribute.sizes[k]) - 1, attribute.of.size))
+            own[:, attribute.members(k)] = sla.helmert(int(attribute.sizes[k]))
+        rows = np.asarray(np.kron(rows, own), dtype=np.float64)
+        sizes.append(len(own))
+    along = [i for i, k in enumerate(component.choice) if k == INDICATORS]
+    across = [i for i, k in enumerate(component.choice) if k != INDICATORS]
+    turned = rows.reshape([*sizes, -1]).transpose([*along, *across, len(sizes)])
+    return turned.reshape(part.columns.size, -1, rows.shape[1])

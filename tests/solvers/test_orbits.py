@@ -1,0 +1,282 @@
+"""Census workloads on orbits: the query matrix confirms every number on small domains."""
+
+from itertools import chain, combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import solvers
+import workloads
+from solvers import certificate
+from solvers.factorisation import Factorisation
+from solvers.orbits import orbits
+from solvers.orbits.noise import OrbitsNoise
+from solvers.problem import as_problem
+from workloads import Workload
+from workloads.operators import Kronecker
+
+MECHANISMS = ("optimal", "CA", "wCA-I", "wCA-II", "fisher", "IP", "GM")
+FOUR_GROUPS = [
+    ["prefix:5", "total:3", "total:2"],
+    ["prefix:5", "identity:3", "total:2"],
+    ["identity:5", "identity:3", "identity:2"],
+    ["total:5", "total:3", "identity:2"],
+]
+
+
+def four_groups():
+    """The workload, and a target for each group."""
+    workload = workloads.make("kronecker", terms=FOUR_GROUPS)
+    return workload, workloads.targets.make("by-group", workload, values=[1.0, 2.0, 4.0, 1.0])
+
+
+def prefixes(cells, sizes, kept):
+    """Prefixes over the first attribute, some of the others kept, the rest summed out."""
+    terms = [
+        [f"prefix:{cells}"]
+        + [f"{'identity' if j in own else 'total'}:{size}" for j, size in enumerate(sizes)]
+        for own in kept
+    ]
+    return workloads.make("kronecker", terms=terms)
+
+
+def by_row(workload):
+    """Targets that differ from row to row of the ordered attribute, equal over copies."""
+    rng = np.random.default_rng(1)
+    age, sex = rng.uniform(1, 5, size=5), np.array([1.0, 3.0])
+    copies = (age, np.repeat(age, 3), np.repeat(age, 6), sex)
+    return np.concatenate([copies[0], copies[1], copies[2] + 1, copies[3]])
+
+
+def one_differs(workload):
+    """One target that differs from those of its group."""
+    targets = four_groups()[1].copy()
+    targets[6] = 0.3
+    return targets
+
+
+def by_group(workload):
+    return four_groups()[1]
+
+
+def dense_of(matrix):
+    return matrix.toarray() if hasattr(matrix, "toarray") else matrix
+
+
+def errors_covariance(solution):
+    left = dense_of(solution.representation)
+    return left @ solution.covariance @ left.T
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("targets_of", [by_group, by_row, one_differs])
+def test_the_query_matrix_gives_the_same(mechanism, targets_of):
+    workload = four_groups()[0]
+    targets = targets_of(workload)
+    options = {"tol": 1e-9} if mechanism in ("optimal", "CA", "wCA-I", "wCA-II") else {}
+    found = solvers.solve(mechanism, workload, targets, **options)
+    dense = solvers.solve(mechanism, workload.dense, targets, **options)
+    assert isinstance(found.noise, OrbitsNoise)
+    assert isinstance(dense.noise, Factorisation)
+    assert found.squared_privacy_cost == pytest.approx(dense.squared_privacy_cost, rel=3e-9)
+    assert found.noise.fisher_information == pytest.approx(dense.noise.fisher_information, rel=1e-5)
+    exact = {"rtol": 1e-3 if mechanism == "optimal" else 1e-6, "atol": 1e-12}
+    np.testing.assert_allclose(found.query_variances, dense.query_variances, **exact)
+    np.testing.assert_allclose(found.privacy_profile, dense.privacy_profile, **exact)
+    assert found.total_variance == pytest.approx(found.query_variances.sum())
+    np.testing.assert_allclose(
+        dense_of(found.representation) @ found.basis, workload.dense, atol=1e-9
+    )
+    ours, theirs = errors_covariance(found), errors_covariance(dense)
+    np.testing.assert_allclose(ours, theirs, atol=2e-3 * np.abs(theirs).max())
+    np.testing.assert_allclose(np.diag(ours), found.query_variances, rtol=1e-9)
+    assert found.measures == pytest.approx(dense.measures)
+
+
+@pytest.mark.parametrize("mechanism", ["optimal", "IP", "GM"])
+@pytest.mark.parametrize("targets_of", [by_group, one_differs])
+def test_errors_have_the_covariance(mechanism, targets_of):
+    workload = four_groups()[0]
+    found = solvers.solve(mechanism, workload, targets_of(workload))
+    n = 40_000
+    errors = found.draw(n, np.random.default_rng(0))
+    expected = errors_covariance(found)
+    empirical = errors.T @ errors / n
+    variances = np.diag(expected)
+    deviation = np.sqrt((np.outer(variances, variances) + expected**2) / n)
+    assert np.all(np.abs(empirical - expected) < 5.5 * deviation)
+
+
+@pytest.mark.parametrize(
+    ("cells", "sizes", "least", "most"),
+    [(16, [2, 5], 5.810505, 5.810556), (32, [2, 32], 8.251644, 8.251718)],
+)
+def test_prefixes_within_none_one_and_both_attributes(cells, sizes, least, most):
+    workload = prefixes(cells, sizes, [(), (0,), (0, 1)])
+    found = solvers.solve("optimal", workload)
+    assert found.converged
+    assert found.gap <= 1e-6
+    assert least <= found.squared_privacy_cost <= most * (1 + 1e-6)
+    assert found.lower_bound <= most
+
+
+def test_four_groups_with_their_own_targets():
+    found = solvers.solve("optimal", *four_groups(), tol=1e-8)
+    assert found.squared_privacy_cost == pytest.approx(2.761405, abs=5e-7)
+
+
+@pytest.mark.parametrize(("cells", "sizes", "total"), [(30, [2, 32], 9900.37), (64, [1], 282.2014)])
+def test_least_total_variance_of_prefixes(cells, sizes, total):
+    kept = [()] if sizes == [1] else [(), (0,), (0, 1)]
+    found = solvers.solve("CA", prefixes(cells, sizes, kept))
+    assert found.squared_privacy_cost * found.total_variance == pytest.approx(total, rel=5e-7)
+
+
+def test_a_domain_that_no_matrix_holds():
+    workload = prefixes(20, [2, 50, 1000, 1000], [(), (0,), (1,)])
+    found = solvers.solve("optimal", workload)
+    assert workload.d == 2 * 10**9
+    assert found.gap <= 1e-6
+    assert found.query_variances.shape == (workload.m,)
+    assert found.privacy_profile.shape == (20,)
+    errors = found.draw(3000, np.random.default_rng(1))
+    ratios = np.square(errors).mean(axis=0) / found.query_variances
+    assert np.all(np.abs(ratios - 1) < 6 * np.sqrt(2 / 3000))
+
+
+def test_a_target_for_each_group_of_unlisted_queries():
+    workload = prefixes(8, [2, 2_000_000], [(), (1,)])
+    assert not workload.listed
+    found = solvers.solve("optimal", workload, [1.0, 50.0])
+    assert found.gap <= 1e-6
+    np.testing.assert_allclose(found.query_variances, [1.0, 50.0], rtol=1e-3)
+    small = prefixes(8, [2, 5], [(), (1,)])
+    listed = solvers.solve("optimal", small, np.repeat([1.0, 50.0], small.group_sizes))
+    assert found.squared_privacy_cost != pytest.approx(listed.squared_privacy_cost, rel=1e-3)
+
+
+def some_union(seed):
+    """Two or three products over three small attributes, and targets by group, row or query."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(2, 4, size=3)
+    ordered = int(rng.integers(3))
+    terms = []
+    for _ in range(int(rng.integers(2, 4))):
+        factors = []
+        for axis, size in enumerate(sizes):
+            if axis == ordered and rng.random() < 0.8:
+                factor = rng.integers(-1, 3, size=(int(rng.integers(1, 4)), size)).astype(float)
+                factor[0, 0] = 1.0
+            else:
+                factor = np.eye(size) if rng.random() < 0.5 else np.ones((1, size))
+            factors.append(factor)
+        terms.append(tuple(factors))
+    operator = Kronecker(tuple(terms))
+    groups = np.repeat(np.arange(len(terms)), operator.term_sizes)
+    targets = rng.uniform(1, 4, len(terms))[groups]
+    if rng.random() < 0.5:
+        targets[rng.integers(len(targets))] = 0.5
+    names = tuple(f"group {at}" for at in range(len(terms)))
+    workload = Workload("union", operator, groups=groups, group_names=names,
+                        group_sizes=operator.term_sizes)  # fmt: skip
+    return workload, targets
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 100_000))
+def test_any_union_is_feasible_certified_and_as_its_matrix(seed):
+    workload, targets = some_union(seed)
+    found = solvers.solve("optimal", workload, targets)
+    dense = solvers.solve("optimal", workload.dense, targets)
+    assert found.gap <= 1e-6
+    assert found.squared_privacy_cost == pytest.approx(dense.squared_privacy_cost, rel=3e-6)
+    assert np.all(found.query_variances <= targets * (1 + 1e-9))
+    assert found.lower_bound <= dense.squared_privacy_cost * (1 + 1e-8)
+
+
+@settings(max_examples=15)
+@given(st.integers(0, 100_000), st.floats(0.01, 100))
+def test_scaled_targets_scale_the_privacy_cost(seed, factor):
+    workload, targets = some_union(seed)
+    one, other = (solvers.solve("CA", workload, scale * targets) for scale in (1, factor))
+    assert other.squared_privacy_cost * factor == pytest.approx(one.squared_privacy_cost, rel=1e-6)
+    np.testing.assert_allclose(other.query_variances, factor * one.query_variances, rtol=1e-5)
+
+
+def test_relabelled_values_keep_the_optimum_and_their_own_variances():
+    """One race has a target of its own: whichever it is, the numbers move with it."""
+    workload = prefixes(4, [3], [(), (0,)])
+    variances = []
+    for race in range(3):
+        targets = np.full(workload.m, 2.0)
+        targets[4 + race :: 3] = 0.5
+        found = solvers.solve("optimal", workload, targets, tol=1e-9)
+        variances.append(np.roll(found.query_variances[4:].reshape(4, 3), -race, axis=1))
+    np.testing.assert_allclose(variances[1], variances[0], rtol=1e-6)
+    np.testing.assert_allclose(variances[2], variances[0], rtol=1e-6)
+
+
+def test_the_weights_prove_the_bound():
+    workload, targets = four_groups()
+    found = solvers.solve("optimal", workload, targets)
+    p, q = found.weights.p, found.weights.q
+    scaled = np.sqrt(q / targets)[:, None] * workload.dense * np.sqrt(p)
+    bound = np.linalg.norm(scaled, "nuc") ** 2 / (p.sum() * q.sum())
+    assert bound == pytest.approx(found.lower_bound, rel=1e-9)
+    warm = solvers.solve("optimal", workload, targets, start=found.weights)
+    assert warm.iterations < found.iterations
+
+
+def test_options_of_the_optimum():
+    workload, targets = four_groups()
+    hybrid, dense = (
+        solvers.solve("optimal", one, targets, total_error_weight=0.1, tol=1e-8)
+        for one in (workload, workload.dense)
+    )
+    assert isinstance(hybrid.noise, OrbitsNoise)
+    assert hybrid.notes["objective"] == pytest.approx(dense.notes["objective"], rel=1e-7)
+    of_age = np.linspace(1, 2, 5)
+    per_cell = np.repeat(of_age, 6)
+    by_orbit, by_cell, whole = (
+        solvers.solve("optimal", one, targets, profile_bounds=bounds, tol=1e-8)
+        for one, bounds in ((workload, of_age), (workload, per_cell), (workload.dense, per_cell))
+    )
+    assert isinstance(by_orbit.noise, OrbitsNoise)
+    for found in (by_orbit, by_cell):
+        assert found.notes["objective"] == pytest.approx(whole.notes["objective"], rel=3e-8)
+        assert np.max(found.privacy_profile / per_cell) == pytest.approx(
+            np.max(whole.privacy_profile / per_cell), rel=3e-8
+        )
+    with pytest.raises(solvers.OptionError, match="one for each of the 5 orbits"):
+        solvers.solve("optimal", workload, targets, profile_bounds=np.linspace(1, 2, 30))
+
+
+def test_certificates_come_from_the_orbits():
+    problem = as_problem(*four_groups())
+    assert certificate.certify(problem, 1e-7) == pytest.approx(2.761405, abs=1e-6)
+    assert orbits(problem).blocks.cells == 5
+
+
+def test_at_a_budget():
+    found = solvers.solve("optimal", *four_groups())
+    at = found.at_budget(1.0, 1e-6)
+    assert at.half_widths(0.95).shape == (found.problem.workload.m,)
+
+
+def powerset(items):
+    return chain.from_iterable(combinations(items, n) for n in range(len(items) + 1))
+
+
+def test_a_census_of_a_million_cells():
+    """Prefixes by all subsets of sex, ethnicity and race, and the totals of places."""
+    sizes = [2, 2, 7, 50]
+    place = ["total:24", "total:2", "total:2", "total:7", "identity:50"]
+    kept = [["prefix:24", *terms[1:]] for terms in (
+        ["", *(f"{'identity' if j in own else 'total'}:{size}" for j, size in enumerate(sizes))]
+        for own in powerset(range(3))
+    )]  # fmt: skip
+    found = solvers.solve("optimal", workloads.make("kronecker", terms=[*kept, place]))
+    assert found.gap <= 1e-6
+    assert found.notes["blocks"] == 9
