@@ -7,6 +7,7 @@ import tomllib
 from pathlib import Path
 
 import typer
+from docutils import nodes
 from sphinx.application import Sphinx
 from typer.cli import get_docs_for_click
 
@@ -74,6 +75,20 @@ def page_of(notebook: Path) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def name_pages(app: Sphinx, page: nodes.document, name: str) -> None:
+    """Let a link such as [engine.md](engine.md), made for readers of the files, show a title."""
+    titles = {
+        app.builder.get_relative_uri(name, other): title.astext()
+        for other, title in app.env.titles.items()
+    }
+    for link in page.findall(nodes.reference):
+        title = titles.get(link.get("refuri", "").partition("#")[0])
+        if title is not None and link.astext().endswith(".md"):
+            link.children = []
+            link += nodes.Text(title)
+
+
 def setup(app: Sphinx) -> None:
-    """Generate before anything is read."""
+    """Generate before anything is read; name pages when all titles are known."""
     app.connect("builder-inited", generate)
+    app.connect("doctree-resolved", name_pages)
