@@ -2,7 +2,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-slow explore check lock bench calibrate clean
+.PHONY: demo test test-slow explore check docs lock bench calibrate clean
 
 demo: .venv/runtime  ## sweep the PL-94 experiment and print the paper's table beside it
 	$(BIN)/sweep run vldb-table4 --store results/vldb-table4
@@ -20,6 +20,9 @@ check: .venv/dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+docs: .venv/dev  ## the documentation's site, in docs/_build/html
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 
 bench: .venv/dev  ## the figures of docs/benchmarks.md
 	$(BIN)/python -m pytest benchmarks --benchmark-only
@@ -46,4 +49,4 @@ lock: .venv/dev  ## renew both requirements files (needs uv)
 	touch $@
 
 clean:
-	rm -rf .venv results .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
+	rm -rf .venv results docs/_build docs/generated .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks

@@ -35,7 +35,11 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'sweep' has no attribute {name!r}")
     from importlib import import_module
+    from pathlib import Path
 
+    import fitness_sweep
+
+    fitness_sweep.check(Path(__file__).parents[1])
     module, attribute = _HOMES[name]
     found = getattr(import_module(module), attribute)
     globals()[name] = found

@@ -112,9 +112,23 @@ AllowMixed = Annotated[
 ]
 
 
+def _version(asked: bool) -> None:
+    if asked:
+        from sweep.dataset.provenance import revision, version_of
+
+        typer.echo(f"fitness-sweep {version_of('fitness-sweep')} (git revision: {revision()})")
+        raise typer.Exit
+
+
 @app.callback()
 def _options(
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_version, is_eager=True, help="Show the version and exit."
+        ),
+    ] = False,
 ) -> None:
     _debug["on"] = debug
 

@@ -1,14 +1,17 @@
 """The documentation's examples run, its commands exist, and it leaves no name out."""
 
+import ast
 import re
 import shlex
 import shutil
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import numpy as np
 import pytest
+import typer
 from typer.testing import CliRunner
 
 import solvers
@@ -23,7 +26,14 @@ from sweep.grid.expansion import expand
 from sweep.runner import clusters
 
 ROOT = Path(__file__).parent.parent
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+DOCS = ROOT / "docs"
+SITE = sorted(
+    path
+    for path in DOCS.rglob("*.md")
+    if not {"_build", "generated"} & set(path.relative_to(DOCS).parts)
+)
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *SITE]
+OTHER_PROGRAMS = {"python3", ".venv/bin/python", ".venv/bin/ruff", "openssl", "cp", "chmod", "tar"}
 ONE_THREAD = """\
 version: 1
 module: dask.distributed
@@ -42,14 +52,50 @@ SINGLE_QUERY_AND_MARGINALS = """\
 
 
 def blocks(page, language):
-    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+    found = re.findall(
+        rf"^( *)```{language}\n(.*?)^\1```", page.read_text(), re.MULTILINE | re.DOTALL
+    )
+    return [textwrap.dedent(text) for _, text in found]
 
 
-def commands(page):
+def sessions(page):
+    """What is typed after each ``$``, in order, with the lines that the page shows below it."""
     for block in blocks(page, "console"):
-        for line in block.splitlines():
-            if line.startswith("$ sweep "):
-                yield line.removeprefix("$ sweep ")
+        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            typed, *shown = part.splitlines()
+            yield typed, [line for line in shown if line]
+
+
+def commands_not_run(page):
+    """The lines of blocks without ``$``."""
+    for block in blocks(page, "console"):
+        if not re.search(r"^\$ ", block, re.MULTILINE):
+            yield from (line for line in block.splitlines() if line)
+
+
+def write_files(page):
+    """What the page shows under a first line such as ``# mine.yaml``."""
+    for text in blocks(page, "yaml"):
+        if found := re.match(r"# (\S+\.yaml)\n", text):
+            Path(found[1]).write_text(text)
+
+
+def words(text):
+    return " ".join(text.split())
+
+
+def messages():
+    """Every text in the code, with … for what is filled in."""
+    for path in [ROOT / "fitness_sweep.py", *(ROOT / "sweep").rglob("*.py")] + [
+        path for package in ("solvers", "workloads") for path in (ROOT / package).rglob("*.py")
+    ]:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.JoinedStr):
+                yield "".join(
+                    part.value if isinstance(part, ast.Constant) else "…" for part in node.values
+                )
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield node.value
 
 
 def written_names(page):
@@ -77,11 +123,37 @@ def test_python_examples_run(page, one_thread):
     assert len(names) > 1 or not examples
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if any(commands(p))], ids=lambda page: page.name)
-def test_commands_run_in_their_order(page, one_thread):
-    for command in commands(page):
-        result = CliRunner().invoke(app, shlex.split(command))
-        assert result.exit_code == 0, f"sweep {command}: {result.output}"
+@pytest.mark.parametrize("page", [p for p in PAGES if any(sessions(p))], ids=lambda page: page.name)
+def test_commands_run_in_their_order_and_print_what_the_page_shows(page, one_thread):
+    write_files(page)
+    code = 0
+    typed = list(sessions(page))
+    for (line, shown), (following, _) in zip(typed, [*typed[1:], ("", [])], strict=True):
+        if line == "echo $?":
+            assert shown == [str(code)]
+            continue
+        program, *arguments = shlex.split(line)
+        assert program == "sweep", line
+        result = CliRunner().invoke(app, arguments)
+        code = result.exit_code
+        assert code == 0 or following == "echo $?", f"{line}: {result.output}"
+        for text in shown:
+            assert words(text) in words(result.output), f"{line}: {result.output}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_that_are_only_shown_could_be_run(page):
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    group = typer.main.get_command(app)
+    for line in commands_not_run(page):
+        program, *arguments = shlex.split(line, comments=True)
+        if program == "make":
+            assert set(arguments) <= set(targets), line
+        elif Path(program).name == "sweep":
+            command, *rest = arguments
+            group.commands[command].make_context(command, rest)
+        else:
+            assert program in OTHER_PROGRAMS, line
 
 
 def test_the_readmes_experiment_is_one(tmp_path):
@@ -121,10 +193,53 @@ def test_links_between_pages_lead_somewhere():
     broken = [
         f"{page.name}: {target}"
         for page in PAGES
-        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text())
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text())
         if not (page.parent / target).exists()
     ]
     assert broken == []
+
+
+def test_every_page_is_in_a_list_of_the_site():
+    index = DOCS / "index.md"
+    listed = {
+        line for block in blocks(index, "{toctree}") for line in block.splitlines() if line.strip()
+    }
+    pages = {path.relative_to(DOCS).with_suffix("").as_posix() for path in SITE} - {"index"}
+    if list((DOCS / "notebooks").glob("*.ipynb")):
+        pages.add("generated/notebooks")
+    lost = [
+        f"docs/{page}.md is in no list of docs/index.md, so no reader of the site finds it: add "
+        f"the line {page!r} to the toctree where it belongs"
+        for page in sorted(pages - listed)
+    ]
+    assert lost == []
+
+
+def test_messages_that_troubleshooting_explains_are_those_of_the_code():
+    page = (DOCS / "troubleshooting.md").read_text()
+    quoted = re.findall(r"^### `(.*)`$", page, re.MULTILINE)
+    assert len(quoted) > 20
+    texts = list(messages())
+    for message in quoted:
+        pieces = ".*?".join(re.escape(piece.strip()) for piece in message.split("…"))
+        assert any(re.search(pieces, text, re.DOTALL) for text in texts), message
+
+
+@pytest.mark.slow
+def test_the_site_is_built_without_a_warning(tmp_path):
+    """Links, their anchors and all references are checked by it."""
+    built = subprocess.run(
+        [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", DOCS, tmp_path],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert built.returncode == 0, built.stderr
+    assert built.stderr == ""
+    start = (tmp_path / "index.html").read_text()
+    assert "fitness" in start
+    assert "sweep rerun" in (tmp_path / "reference" / "command-line.html").read_text()
+    assert "squared_privacy_cost" in (tmp_path / "reference" / "solvers.html").read_text()
 
 
 @pytest.mark.parametrize(

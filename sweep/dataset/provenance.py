@@ -21,25 +21,27 @@ _PACKAGES = (
 def describe() -> dict[str, str]:
     """Package versions, git revision, BLAS with its threads, processor and Python."""
     return {
-        "package_versions": ", ".join(f"{name} {_version(name)}" for name in _PACKAGES),
-        "dask_version": _version("dask"),
-        "zarr_version": _version("zarr"),
+        "package_versions": ", ".join(f"{name} {version_of(name)}" for name in _PACKAGES),
+        "dask_version": version_of("dask"),
+        "zarr_version": version_of("zarr"),
         "python_version": platform.python_version(),
-        "git_revision": _revision(),
+        "git_revision": revision(),
         "blas": _blas(),
         "cpu_model": _cpu(),
         "platform": platform.platform(),
     }
 
 
-def _version(package: str) -> str:
+def version_of(package: str) -> str:
+    """Of an installed distribution; ``unknown`` where the code runs without being installed."""
     try:
         return version(package)
     except PackageNotFoundError:
         return "unknown"
 
 
-def _revision() -> str:
+def revision() -> str:
+    """The commit of this checkout, ``-dirty`` if files were changed; or why there is none."""
     folder = Path(__file__).resolve().parents[2]
     if not (folder / ".git").exists():
         return "not a git checkout"

@@ -1,0 +1,115 @@
+"""The start of the command ``sweep``, under the one module name that no other project has.
+
+Other distributions own the names ``sweep``, ``solvers`` and ``workloads`` too, and a user's folder
+may hold a ``solvers.py``. Whichever is found first would be imported; `strangers` looks before.
+"""
+
+import base64
+import hashlib
+import sys
+from collections.abc import Iterator
+from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
+
+PACKAGES = ("workloads", "solvers", "sweep")
+DISTRIBUTION = "fitness-sweep"
+_BAD_INPUT = 2
+
+
+def strangers(home: Path) -> Iterator[str]:
+    """Say of every package that is not this project's which file takes its place, and what to do.
+
+    Parameters
+    ----------
+    home : Path
+        The folder that holds this project's packages.
+    """
+    for package in PACKAGES:
+        expected = home / package / "__init__.py"
+        found = _place(package)
+        if found is None:
+            yield (
+                f"package {package!r} is missing: {str(expected)!r} does not exist; install "
+                f"{DISTRIBUTION} again"
+            )
+        elif found.resolve() != expected.resolve():
+            yield (
+                f"{str(found)!r} is imported as {package!r} in place of this project's "
+                f"{str(expected)!r}: {_remedy(package, found)}"
+            )
+        elif (owner := _overwritten(package)) is not None:
+            yield (
+                f"{str(found)!r} was overwritten by distribution {owner!r}: uninstall "
+                f"{owner} and install {DISTRIBUTION} again, or give each an environment of its own"
+            )
+
+
+def check(home: Path) -> None:
+    """Raise ImportError in a sentence if a package under ``home`` is not the one imported."""
+    for sentence in strangers(home):
+        raise ImportError(sentence)
+
+
+def main() -> None:
+    """Run the command line, or end with exit code 2 if it would import somebody else's code."""
+    for sentence in strangers(Path(__file__).parent):
+        print(f"error: {sentence}", file=sys.stderr)
+        raise SystemExit(_BAD_INPUT)
+    from sweep.cli import main as command
+
+    command()
+
+
+def _place(package: str) -> Path | None:
+    """The file that ``import package`` runs or has run; a folder if it has no ``__init__.py``."""
+    file = getattr(sys.modules.get(package), "__file__", None)
+    if file is not None:
+        return Path(file)
+    try:
+        spec = find_spec(package)
+    except ValueError:  # a module that was made by hand
+        return None
+    if spec is None:
+        return None
+    if spec.origin is not None:
+        return Path(spec.origin)
+    folders = list(spec.submodule_search_locations or ())
+    return Path(folders[0]) if folders else None
+
+
+def _remedy(package: str, found: Path) -> str:
+    owners = [name for name in _owners(package) if _holds(name, found)]
+    if owners:
+        return f"it belongs to distribution {owners[0]!r}; uninstall it, or use another environment"
+    return "rename it, or take its folder off Python's path (another working folder, PYTHONPATH)"
+
+
+def _owners(package: str) -> list[str]:
+    """Other distributions that install this package."""
+    found = metadata.packages_distributions().get(package, ())
+    return sorted({name for name in found if name != DISTRIBUTION})
+
+
+def _holds(distribution: str, file: Path) -> bool:
+    files = metadata.files(distribution) or []
+    return any(Path(str(one.locate())).resolve() == file.resolve() for one in files)
+
+
+def _overwritten(package: str) -> str | None:
+    """The distribution that replaced our installed ``__init__.py``; None if it is ours."""
+    try:
+        files = metadata.files(DISTRIBUTION) or []
+    except metadata.PackageNotFoundError:
+        return None
+    for file in files:
+        if file.as_posix() == f"{package}/__init__.py" and file.hash is not None:
+            content = Path(str(file.locate())).read_bytes()
+            digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=")
+            if file.hash.mode == "sha256" and digest.decode() != file.hash.value:
+                return next(iter(_owners(package)), None)
+    return None
+
+
+if __name__ == "__main__":
+    main()

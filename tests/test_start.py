@@ -1,0 +1,83 @@
+"""Somebody else's `sweep`, `solvers` or `workloads` is named, with what to do about it."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import fitness_sweep
+
+ROOT = Path(__file__).parent.parent
+
+
+def python(*arguments, cwd, path=()):
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*map(str, path), str(ROOT)])}
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=cwd,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def distribution(folder, package):
+    """Another project that installs a package of this name."""
+    (folder / package).mkdir()
+    (folder / package / "__init__.py").write_text("")
+    described = folder / "other_things-1.0.dist-info"
+    described.mkdir()
+    (described / "METADATA").write_text("Metadata-Version: 2.1\nName: other-things\nVersion: 1.0\n")
+    (described / "RECORD").write_text(f"{package}/__init__.py,,\n")
+    (described / "top_level.txt").write_text(f"{package}\n")
+
+
+def test_a_module_of_the_users_folder_is_named(tmp_path):
+    mine = tmp_path / "solvers.py"
+    mine.write_text("")
+    ran = python("-m", "fitness_sweep", "list", cwd=tmp_path)
+    assert ran.returncode == 2
+    assert ran.stdout == ""
+    assert ran.stderr.count("\n") == 1
+    assert f"{str(mine)!r} is imported as 'solvers' in place of this project's" in ran.stderr
+    assert "rename it" in ran.stderr
+
+
+@pytest.mark.parametrize("package", fitness_sweep.PACKAGES)
+def test_a_package_of_another_distribution_is_named(tmp_path, package):
+    distribution(tmp_path, package)
+    ran = python("-m", "fitness_sweep", "list", cwd=ROOT.parent, path=[tmp_path])
+    assert ran.returncode == 2
+    assert str(tmp_path / package / "__init__.py") in ran.stderr
+    assert "belongs to distribution 'other-things'; uninstall it" in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+def test_in_python_it_is_an_import_error_in_a_sentence(tmp_path):
+    (tmp_path / "workloads.py").write_text("")
+    ran = python("-c", "import workloads, sweep\nsweep.run", cwd=tmp_path)
+    last = ran.stderr.splitlines()[-1]
+    assert last.startswith("ImportError: ")
+    assert str(tmp_path / "workloads.py") in last
+
+
+def test_a_folder_without_a_package_in_it_takes_no_place(tmp_path):
+    (tmp_path / "solvers").mkdir()
+    ran = python("-m", "fitness_sweep", "--version", cwd=tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    assert re.match(r"fitness-sweep \d", ran.stdout)
+
+
+def test_a_package_that_is_gone_is_missing(tmp_path, monkeypatch):
+    monkeypatch.setattr(fitness_sweep, "PACKAGES", ("no_such_package",))
+    (sentence,) = fitness_sweep.strangers(tmp_path)
+    assert "no_such_package' is missing" in sentence
+    assert "install fitness-sweep again" in sentence
+
+
+def test_nothing_strange_here():
+    assert list(fitness_sweep.strangers(ROOT)) == []
