@@ -19,7 +19,7 @@ from solvers.checked import inner_factorisation
 from solvers.marginals.solutions import inner_noise
 from solvers.marginals.structure import Structure
 from solvers.mechanism import Mechanism, Work
-from solvers.optimiser.spectrum import spectrum
+from solvers.optimiser.spectrum import RELATIVELY_EXACT, spectrum
 from solvers.problem import Problem
 from solvers.reductions.kronecker import Multiplicative
 from solvers.reductions.marginals import OnMarginals
@@ -36,7 +36,7 @@ def solve(problem: Problem) -> Solution:
     """
     factors = problem.factors
     equal = np.ones(factors.cells)
-    found = spectrum(factors, equal, problem.targets)
+    found = spectrum(factors, equal, problem.targets, RELATIVELY_EXACT)
     noise = inner_factorisation("fisher", problem, equal, found)
     solution = Solution("fisher", problem, noise)
     if factors.rank < factors.cells:
