@@ -6,6 +6,7 @@ problems of which kind there were, and the worst of every number that was measur
 """
 
 import argparse
+import math
 import secrets
 import sys
 import time
@@ -43,7 +44,7 @@ class Tally:
             self.measured[measured.name] += 1
             self.findings += measured.wrong
             kept = self.worst.get(measured.name)
-            if kept is None or not measured.value <= kept[0].value:
+            if kept is None or _badness(measured) > _badness(kept[0]):
                 self.worst[measured.name] = measured, case.seed
 
     def report(self, seconds: float) -> str:
@@ -70,6 +71,10 @@ class Tally:
                 f"{self.findings} findings",
             ]
         )
+
+
+def _badness(measured: Measured) -> float:
+    return math.inf if math.isnan(measured.value) else measured.value
 
 
 def main() -> int:

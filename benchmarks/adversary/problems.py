@@ -17,7 +17,7 @@ Random = np.random.Generator
 SLOW = frozenset({"COA", "ESM", "GD", "LRM", "interior-point"})
 """Mechanisms that get a small share of the problems and a time limit."""
 
-_SLOW_SECONDS = 3.0
+_SLOW_SECONDS = 1.0
 _LARGEST_SLOW = 12
 
 
@@ -224,7 +224,7 @@ def options(seed: int, mechanism: Mechanism, case: Case) -> dict[str, Any] | Non
     """Options of a mechanism on a problem, mostly its defaults; None to leave it out."""
     name = mechanism.name
     rng = np.random.default_rng([seed, *name.encode()])
-    if name in SLOW and (max(case.workload.shape) > _LARGEST_SLOW or rng.random() < 0.5):
+    if name in SLOW and (max(case.workload.shape) > _LARGEST_SLOW or rng.random() < 0.8):
         return None
     chosen: dict[str, Any] = {}
     if name in OPTIONS and rng.random() < 0.6:
