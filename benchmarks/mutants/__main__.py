@@ -23,6 +23,9 @@ from benchmarks.mutants.reach import Reach, draw
 
 PROJECT = Path(__file__).parents[2]
 
+PATIENCE = 120.0
+"""Seconds that a mutant's tests may take, beside five times what they take without it."""
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -59,7 +62,7 @@ def judged(copy: Copy, number: int, path: str, mutation: Mutation, reach: Reach)
     if tests:
         file.write_text(broken, encoding="utf-8")
         try:
-            outcome = copy.test(tests, 120 + 5 * sum(map(reach.seconds.__getitem__, tests)))
+            outcome = copy.test(tests, PATIENCE + 5 * sum(reach.seconds[test] for test in tests))
         finally:
             file.write_text(source, encoding="utf-8")
         verdict = {0: "survived", None: "hung"}.get(outcome.code, "killed")

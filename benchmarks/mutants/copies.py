@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.mutants.calls import FOLDER
+from benchmarks.mutants.calls import CONTEXT, FOLDER
 
 _LEFT_OUT = ("build", "dist", "results", "__pycache__", "*.egg-info", ".*")
 _LISTENS = f"""import os
@@ -50,7 +50,7 @@ class Copy:
         listed = self.root / "tests.selected"
         listed.write_text("\n".join(tests), encoding="utf-8")
         known = {
-            **os.environ,
+            **{name: value for name, value in os.environ.items() if name not in (FOLDER, CONTEXT)},
             "PYTHONPATH": str(self.root),
             "PYTHONDONTWRITEBYTECODE": "1",
             "OPENBLAS_NUM_THREADS": "1",

@@ -104,3 +104,9 @@ def test_queries_far_smaller_than_others_are_kept_too(kind, seed):
     found = basis.factor(as_problem(matrix), kind)
     off = np.linalg.norm(dense(found.representation) @ found.basis - matrix, axis=1)
     assert np.all(off <= 1e-10 * np.linalg.norm(matrix, axis=1))
+
+
+def test_a_cell_that_no_query_sees_is_in_no_row_of_a_basis():
+    matrix = np.random.default_rng(0).standard_normal((5, 2)) @ np.ones((2, 4))
+    matrix[:, 1] = 0.0
+    assert np.all(as_problem(matrix).basis[:, 1] == 0)
