@@ -2,7 +2,11 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-slow explore check docs lock bench calibrate clean
+.PHONY: demo test test-slow explore adversary mutants check docs lock bench calibrate clean
+
+MINUTES := 60
+COUNT := 100
+SEED :=
 
 demo: .venv/runtime  ## sweep the PL-94 experiment and print the paper's table beside it
 	$(BIN)/sweep run vldb-table4 --store results/vldb-table4
@@ -15,6 +19,12 @@ test-slow: .venv/dev  ## the tests that take minutes
 
 explore: .venv/dev  ## the property tests on examples that no run has seen
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m "hypothesis and not slow" --hypothesis-profile=explore
+
+adversary: .venv/dev  ## hard random problems for an hour (MINUTES=), every answer checked by other means
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.adversary --minutes $(MINUTES) $(SEED:%=--seed %)
+
+mutants: .venv/dev  ## 100 random mistakes (COUNT=) in a copy: which ones do no default tests notice?
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.mutants --count $(COUNT) $(SEED:%=--seed %)
 
 check: .venv/dev
 	$(BIN)/ruff check .

@@ -85,7 +85,7 @@ def _reduced(found: Factored, rank: int) -> Factored:
     """As many rows as the rank, by an interpolative decomposition of L."""
     left = found.representation
     left = left.toarray() if sp.issparse(left) else left
-    triangle, order = sla.qr(left, mode="r", pivoting=True)
+    triangle, order = sla.qr(_unit_rows(left)[0], mode="r", pivoting=True)
     kept, others = order[:rank], order[rank:]
     weights = sla.solve_triangular(triangle[:rank, :rank], triangle[:rank, rank:])
     basis = found.basis[kept] + weights @ found.basis[others]
@@ -128,16 +128,20 @@ def _paper(problem: Problem) -> Factored:
 def _workload(problem: Problem) -> Factored:
     """The queries that a QR decomposition with column pivoting takes first."""
     dense = problem.workload.dense
-    norms = np.linalg.norm(dense, axis=1)
-    unit = dense / np.where(norms > 0, norms, 1.0)[:, None]
+    unit, norms = _unit_rows(dense)
     triangle, order = sla.qr(unit.T, mode="r", pivoting=True)
     pivots = np.abs(np.diag(triangle))
     rank = int(np.sum(pivots > _RANK_TOLERANCE * pivots[0]))
     chosen = np.sort(order[:rank])
-    basis = dense[chosen]
-    representation = sla.lstsq(basis.T, dense.T)[0].T
-    representation[np.abs(representation) < _RANK_TOLERANCE * np.abs(representation).max()] = 0.0
-    return Factored(basis, representation, "workload")
+    shares = sla.lstsq(unit[chosen].T, unit.T)[0].T
+    shares[np.abs(shares) < _RANK_TOLERANCE * np.abs(shares).max()] = 0.0
+    return Factored(dense[chosen], shares * (norms[:, None] / norms[chosen]), "workload")
+
+
+def _unit_rows(matrix: Array) -> tuple[Array, Array]:
+    """Rows of norm 1, or zero; and the norms."""
+    norms = np.linalg.norm(matrix, axis=1)
+    return matrix / np.where(norms > 0, norms, 1.0)[:, None], norms
 
 
 def _row_space(problem: Problem) -> Factored:

@@ -121,10 +121,11 @@ def factorise(scaled: Matrix) -> Factors:
 
 
 def _row_space(matrix: Array) -> Array:
-    """An orthonormal basis of it, up to rounding."""
+    """An orthonormal basis of it, up to rounding; exactly zero where the matrix is."""
     _, singular, right = sla.svd(matrix, full_matrices=False, check_finite=False)
     threshold = 10 * max(matrix.shape) * np.finfo(float).eps * singular[0]
-    return right[: int(np.sum(singular > threshold))]
+    rows: Array = right[: int(np.sum(singular > threshold))]
+    return np.where(np.any(matrix, axis=0), rows, 0.0)
 
 
 def _in_units_of_columns(matrix: Array, unit: Array, columns: Array) -> Factors:

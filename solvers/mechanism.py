@@ -9,6 +9,8 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any, TypeVar
 
+import numpy as np
+
 from solvers import mechanisms as _package
 from solvers import option_bounds
 from solvers.errors import NotApplicableError, OptionError, UnknownMechanismError
@@ -133,7 +135,7 @@ class Mechanism:
         if options.get("tol") == 0:
             return False
         plain = all(
-            options.get(name, self.options[name].default) == self.options[name].default
+            _alike(options.get(name, self.options[name].default), self.options[name].default)
             for name in self.other_objectives
         )
         return self.self_certifying and plain
@@ -159,7 +161,7 @@ class Mechanism:
                 name
                 for name, parameter in self.options_on("matrix").items()
                 if name not in other_than
-                and options.get(name, parameter.default) != parameter.default
+                and not _alike(options.get(name, parameter.default), parameter.default)
             ),
             None,
         )
@@ -238,6 +240,11 @@ class Mechanism:
 
     def _solvers(self) -> dict[Kind, Callable[..., Any] | None]:
         return {"matrix": self.solve, "graph": self.solve_graph}
+
+
+def _alike(value: object, default: object) -> bool:
+    """Whether an option, which may be an array, has its default."""
+    return bool(np.array_equal(value, default))  # type: ignore[arg-type]
 
 
 @cache

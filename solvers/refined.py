@@ -86,6 +86,11 @@ def refine(factors: Factors, first: Level, tol: float, deadline: Deadline) -> Re
     Returns
     -------
     Refined
+
+    Raises
+    ------
+    scipy.linalg.LinAlgError
+        If a level is too ill-conditioned for double precision.
     """
     used, slack = np.zeros(factors.cells), np.ones(factors.queries)
     return _descend(factors.left, used, slack, first, tol, deadline)
@@ -114,6 +119,8 @@ def _descend(
         return Refined(root, 1, level.gap)
     part = dense(free_rows[asked], inner[:, open_columns])
     below = _least_largest(part, used_here[open_columns], slack_left[asked], tol, deadline)
+    if len(below.columns) < count:
+        raise sla.LinAlgError(f"{count - len(below.columns)} directions are lost to rounding")
     rest = _descend(
         part.left,
         used_here[open_columns],

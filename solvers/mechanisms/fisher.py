@@ -23,7 +23,7 @@ from solvers.marginals.noise import SubsetNoise
 from solvers.marginals.solutions import inner_noise
 from solvers.marginals.structure import Structure
 from solvers.mechanism import Mechanism, Work
-from solvers.optimiser.spectrum import spectrum
+from solvers.optimiser.spectrum import RELATIVELY_EXACT, spectrum
 from solvers.orbits import Orbits
 from solvers.orbits.solutions import inner_noise as inner_noise_on_orbits
 from solvers.problem import Problem
@@ -43,7 +43,7 @@ def solve(problem: Problem) -> Solution:
     """
     factors = problem.factors
     equal = np.ones(factors.cells)
-    found = spectrum(factors, equal, problem.targets)
+    found = spectrum(factors, equal, problem.targets, RELATIVELY_EXACT)
     noise = inner_factorisation("fisher", problem, equal, found)
     solution = Solution("fisher", problem, noise)
     eigenvalues = found.singular

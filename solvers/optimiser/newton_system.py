@@ -207,10 +207,13 @@ class PreconditionedSystem:
     def _preconditioner(self, count: int, mass: Array) -> Callable[[Array], Array]:
         heavy = _heaviest(mass, count)
         for ridge in _RIDGES:
-            explicit = self._explicit(heavy)
-            explicit[np.diag_indices_from(explicit)] += (self._diagonal + ridge * mass)[
-                heavy
-            ].astype(np.float32)
+            with np.errstate(over="ignore", invalid="ignore"):
+                explicit = self._explicit(heavy)
+                explicit[np.diag_indices_from(explicit)] += (self._diagonal + ridge * mass)[
+                    heavy
+                ].astype(np.float32)
+            if not np.all(np.isfinite(explicit.diagonal())):
+                break
             try:
                 lower = sla.cholesky(explicit, lower=True, overwrite_a=True, check_finite=False)
             except sla.LinAlgError:

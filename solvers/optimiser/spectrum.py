@@ -28,6 +28,8 @@ from workloads.operators import Array
 from workloads.operators.blas import lower_gram, product
 
 _SAFE_SQUARED_RATIO = 1e-13
+RELATIVELY_EXACT = 1e-7
+"""Least ratio of squared singular values at which a Gram matrix has each of them to 1e-9."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,26 +94,42 @@ class Spectrum:
         return product(factor, factor.T)
 
 
-def spectrum(factors: Factors, p: Array, q: Array) -> Spectrum:
-    """The spectrum at column weights p (d,) and query weights q (m,), all non-negative."""
-    return (factors.structured and _from_gram(factors, p, q)) or _from_matrix(factors, p, q)
+def spectrum(factors: Factors, p: Array, q: Array, safe: float = _SAFE_SQUARED_RATIO) -> Spectrum:
+    """The spectrum at weights of columns and queries.
+
+    Parameters
+    ----------
+    factors : Factors
+        Of the scaled workload.
+    p, q : numpy.ndarray, shapes (d,) and (m,)
+        Not negative.
+    safe : float
+        Below this ratio of squared singular values no Gram matrix is used: half the digits of
+        the smallest are lost there. The dual only needs their sum.
+
+    Returns
+    -------
+    Spectrum
+    """
+    found = _from_gram(factors, p, q, safe) if factors.structured else None
+    return _from_matrix(factors, p, q, safe) if found is None else found
 
 
-def _from_gram(factors: Factors, p: Array, q: Array) -> Spectrum | None:
+def _from_gram(factors: Factors, p: Array, q: Array, safe: float) -> Spectrum | None:
     """By the Gram matrix of the queries' structure; None where that is not accurate."""
     root: Array = np.sqrt(p)
     gram = factors.operator.gram(q)
     gram *= root
     gram *= root[:, None]
     squares, rotation = sla.eigh(gram, driver="evd", overwrite_a=True, check_finite=False)
-    if not squares[0] > _SAFE_SQUARED_RATIO * squares[-1]:
+    if not squares[0] > safe * squares[-1]:
         return None
     singular = np.sqrt(squares)
     queries = StructuredVectors(factors.operator, q, root[:, None] * rotation / singular)
     return Spectrum(singular, rotation, queries, rotation, root)
 
 
-def _from_matrix(factors: Factors, p: Array, q: Array) -> Spectrum:
+def _from_matrix(factors: Factors, p: Array, q: Array, safe: float) -> Spectrum:
     weighted = np.sqrt(q)[:, None] * factors.left
     if factors.basis is None:
         root: Array = np.sqrt(p)
@@ -124,16 +142,16 @@ def _from_matrix(factors: Factors, p: Array, q: Array) -> Spectrum:
         orthonormal = np.asarray(left, dtype=np.float64)
         root = np.ascontiguousarray(upper.T)
         half = product(weighted, root)
-    singular, rotation = _right_singular(half)
+    singular, rotation = _right_singular(half, safe)
     columns = rotation if orthonormal is None else product(orthonormal, rotation)
     return Spectrum(singular, columns, half, rotation, root)
 
 
-def _right_singular(half: Array) -> tuple[Array, Array]:
+def _right_singular(half: Array, safe: float) -> tuple[Array, Array]:
     """Singular values (ascending) and right vectors: by the Gram matrix where that is safe."""
     gram = lower_gram(half.T)
     squares, vectors = sla.eigh(gram, driver="evd", overwrite_a=True, check_finite=False)
-    if squares[0] > _SAFE_SQUARED_RATIO * squares[-1]:
+    if squares[0] > safe * squares[-1]:
         return np.sqrt(squares), vectors
     _, singular, right = sla.svd(half, full_matrices=False, check_finite=False)
     floor = np.finfo(float).tiny ** 0.25 + np.finfo(float).eps ** 2 * singular[0]

@@ -93,3 +93,25 @@ def test_factor_basis_makes_the_geometric_mean_the_identity(rank):
 def test_an_unknown_basis_is_refused():
     with pytest.raises(OptionError, match="there is no basis 'fourier'"):
         basis.factor(as_problem(np.eye(2)), "fourier")
+
+
+@pytest.mark.parametrize("kind", basis.KINDS)
+@pytest.mark.parametrize("seed", range(6))
+def test_queries_far_smaller_than_others_are_kept_too(kind, seed):
+    rng = np.random.default_rng(seed)
+    m, d = (4, 7) if seed % 2 else (8, 5)
+    matrix = rng.standard_normal((m, d)) * 10.0 ** rng.uniform(-6, 6, m)[:, None]
+    found = basis.factor(as_problem(matrix), kind)
+    off = np.linalg.norm(dense(found.representation) @ found.basis - matrix, axis=1)
+    assert np.all(off <= 1e-10 * np.linalg.norm(matrix, axis=1))
+
+
+def test_a_cell_that_no_query_sees_is_in_no_row_of_a_basis():
+    """A singular value decomposition leaves rounding errors there."""
+    for seed in range(50):
+        rng = np.random.default_rng(seed)
+        counts = (rng.random((4, 14)) < 0.3).astype(float)
+        matrix = counts[rng.integers(0, 4, 7)]
+        unseen = ~matrix.any(axis=0)
+        if matrix.any() and unseen.any():
+            assert np.all(as_problem(matrix).basis[:, unseen] == 0)

@@ -28,6 +28,14 @@ def test_the_covariance_is_the_root_of_the_gram_matrix(seed):
     np.testing.assert_allclose(covariance / np.trace(covariance), root / np.trace(root), atol=1e-9)
 
 
+@pytest.mark.parametrize("small", [1e-3, 1e-5, 1e-6])
+def test_a_query_far_smaller_than_another_has_its_share(small):
+    """Of orthogonal queries the root of the Gram matrix is that of their norms."""
+    turn = np.array([[0.8, 0.6], [-0.6, 0.8]])
+    variances = solvers.solve("fisher", np.array([[1.0], [small]]) * turn).query_variances
+    assert variances[1] / variances[0] == pytest.approx(small, rel=1e-9)
+
+
 @given(st.integers(0, 10**6))
 def test_below_full_rank_it_lives_on_the_range(seed):
     queries = queries_of(seed, (7, 2)) @ queries_of(seed + 1, (2, 5))

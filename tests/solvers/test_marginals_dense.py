@@ -108,3 +108,12 @@ def test_drawn_errors_have_the_covariance_of_the_queries(name):
     found = errors.T @ errors / len(errors)
     scale = np.sqrt(np.outer(np.diag(expected), np.diag(expected)))
     assert np.abs((found - expected) / scale).max() < 6 * np.sqrt(2 / len(errors))
+
+
+@settings(max_examples=20)
+@given(problems(), st.sampled_from(["optimal", "CA", "IP", "GM"]))
+def test_the_fisher_information_is_the_sum_of_the_dense_profile(problem, mechanism):
+    ours, theirs = structured(mechanism, problem), dense(mechanism, problem)
+    assert ours.record()["fisher_information"] == pytest.approx(ours.privacy_profile.sum())
+    if mechanism in ("IP", "GM"):
+        assert ours.record()["fisher_information"] == pytest.approx(theirs.privacy_profile.sum())

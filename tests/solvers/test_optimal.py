@@ -242,3 +242,12 @@ def test_the_weights_prove_the_lower_bound_of_queries_that_are_multiples_of_one(
     proven = proven_by(found.weights, matrix, np.ones(3))
     assert proven == pytest.approx(found.lower_bound, rel=1e-9)
     assert proven == pytest.approx(144, rel=1e-6)
+
+
+def test_norms_beyond_the_range_of_single_precision_are_no_trouble():
+    """What is beyond it raises here, where NumPy would warn."""
+    matrix = np.array([[1e-4, 2e-4, -2e-4], [-2e-12, 2e-12, 2e-12], [-1e17, -1e17, 2e17]])
+    with np.errstate(all="raise", under="ignore"):
+        found = solvers.solve("optimal", matrix)
+    assert found.converged is (found.gap <= 1e-6)
+    assert found.gap < 0.1

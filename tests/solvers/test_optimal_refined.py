@@ -10,7 +10,7 @@ from oracles import refined_order
 
 import solvers
 import workloads
-from solvers import OptionError, dual
+from solvers import OptionError, SolveFailedError, dual
 from solvers.problem import as_problem
 
 
@@ -225,3 +225,10 @@ def test_a_cell_of_small_weight_is_not_taken_for_settled(matrix, targets, profil
     """By hand: every query has its own cell but one, to which the tight queries leave 3/4."""
     found = solvers.solve("optimal", np.array(matrix), targets, refined=True)
     np.testing.assert_allclose(found.privacy_profile, profile, rtol=1e-6)
+
+
+def test_a_level_that_loses_directions_to_rounding_is_refused_in_words():
+    matrix = np.array([[-1e-2, 0.0, 2e-2], [2e6, -1e6, -1e6], [0.0, 0.0, -1e3]])
+    assert solvers.solve("optimal", matrix).converged
+    with pytest.raises(SolveFailedError, match="directions are lost to rounding"):
+        solvers.solve("optimal", matrix, refined=True)

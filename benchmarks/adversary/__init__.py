@@ -1,0 +1,1 @@
+"""Random hard problems, solved by every mechanism and checked by other means."""

@@ -1,0 +1,175 @@
+"""A problem put to every mechanism: what was solved, what was refused, what went wrong."""
+
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+import solvers
+import workloads
+from benchmarks.adversary import checks, problems
+from benchmarks.adversary.checks import Measured
+from benchmarks.adversary.problems import Array, Case
+from solvers import NotApplicableError, Solution, SolverError
+from workloads import Workload, WorkloadError
+
+_COMPARED = ("optimal", "CA", "IP", "GM", "fisher")
+_VARIANTS = 2
+
+
+@dataclass
+class Examined:
+    """What was found of one problem.
+
+    Attributes
+    ----------
+    measured : list of Measured
+        Every number.
+    solved, refused, inapplicable : Counter
+        Solves by mechanism: with an answer, with an error of the project's own, not applicable.
+    refusals : list of str
+        What the errors said.
+    """
+
+    measured: list[Measured] = field(default_factory=list)
+    solved: Counter[str] = field(default_factory=Counter)
+    refused: Counter[str] = field(default_factory=Counter)
+    inapplicable: Counter[str] = field(default_factory=Counter)
+    refusals: list[str] = field(default_factory=list)
+
+
+def examine(case: Case) -> Examined:
+    """Solve a problem in every way and check all answers."""
+    examined = Examined()
+    solved: dict[str, tuple[Solution, Mapping[str, Any]]] = {}
+    for name, mechanism in solvers.all_mechanisms().items():
+        if "matrix" not in mechanism.asks:
+            continue
+        options = problems.options(case.seed, mechanism, case)
+        if options is not None:
+            found = _attempt(examined, name, case.workload, case.targets, options)
+            if found is not None:
+                solved[name] = found, options
+                _check(examined, name, partial(checks.of_solution, case, found, options))
+    _check(examined, "all", lambda: checks.of_all(case, solved))
+    _check(examined, "optimal", lambda: _compared(examined, case))
+    return examined
+
+
+def _attempt(
+    examined: Examined, name: str, workload: Workload, targets: Array, options: Mapping[str, Any]
+) -> Solution | None:
+    """The solution; None where it was refused. Whatever else happens is a finding."""
+    of = checks.written(name, options)
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        try:
+            found = solvers.solve(name, workload, targets, **options)
+        except NotApplicableError:
+            examined.inapplicable[name] += 1
+            return None
+        except (SolverError, WorkloadError, workloads.TargetsError) as error:
+            examined.refused[name] += 1
+            examined.refusals.append(f"{of}: {error}")
+            return None
+        except Exception:
+            examined.measured.append(Measured("raw errors", 1, 0, f"{of}\n{_last_lines()}"))
+            return None
+        finally:
+            examined.measured += [
+                Measured("warnings", 1, 0, f"{of}: {w.filename}:{w.lineno} {w.message}")
+                for w in warned
+            ]
+    examined.solved[name] += 1
+    return found
+
+
+def _check(examined: Examined, name: str, check: Callable[[], Iterator[Measured]]) -> None:
+    """Add what a check measures; a check that breaks down is a finding itself."""
+    try:
+        examined.measured += check()
+    except Exception:
+        examined.measured.append(Measured("broken answers", 1, 0, f"{name}\n{_last_lines()}"))
+
+
+def _last_lines() -> str:
+    return "".join(traceback.format_exc().splitlines(keepends=True)[-6:])
+
+
+@dataclass(frozen=True)
+class Variant:
+    """The same problem otherwise.
+
+    Attributes
+    ----------
+    title : str
+        What is wrong if it is not the same.
+    case : Case
+        The problem.
+    cost, total : float
+        By what Δ², and Δ² times total variance, is multiplied.
+    unlike : tuple of str
+        Mechanisms of which that is not so.
+    """
+
+    title: str
+    case: Case
+    cost: float
+    total: float
+    unlike: tuple[str, ...] = ()
+
+
+def _compared(examined: Examined, case: Case) -> Iterator[Measured]:
+    """The same problem in other forms, and by another solver."""
+    rng = np.random.default_rng([case.seed, 1])
+    own = {name: _attempt(examined, name, case.workload, case.targets, {}) for name in _COMPARED}
+    known = {name: solution for name, solution in own.items() if solution is not None}
+    every = variants(case, rng)
+    for at in rng.permutation(len(every))[:_VARIANTS]:
+        variant = every[at]
+        for name, solution in known.items():
+            other = variant.case
+            if name in variant.unlike:
+                continue
+            moved = _attempt(examined, name, other.workload, other.targets, {})
+            if moved is not None:
+                yield _alike(variant, name, solution, moved)
+    if "optimal" in known and case.small and case.well_scaled:
+        yield from checks.against_clarabel(case, known["optimal"])
+
+
+def _alike(variant: Variant, name: str, solution: Solution, moved: Solution) -> Measured:
+    of = f"{name}()"
+    if name == "optimal":
+        return checks.brackets(variant.title, solution, moved, variant.cost, of)
+    first, second = solution.squared_privacy_cost, moved.squared_privacy_cost
+    if name != "CA":
+        return checks.same(variant.title, first * variant.cost, second, checks.EXACT, of)
+    total, other = first * solution.total_variance, second * moved.total_variance
+    return checks.same(f"CA {variant.title}", total * variant.total, other, checks.TOTAL, of)
+
+
+def variants(case: Case, rng: np.random.Generator) -> list[Variant]:
+    """The problem reordered, in other units, and without its structure."""
+    matrix, targets = case.matrix, case.targets
+    rows, columns = rng.permutation(len(matrix)), rng.permutation(matrix.shape[1])
+    signs = rng.choice([-1.0, 1.0], matrix.shape[1])
+    reordered = _other(case, (matrix * signs)[rows][:, columns], targets[rows])
+    factor, units = float(10 ** rng.uniform(-3, 3)), 10 ** rng.uniform(-2, 2, len(matrix))
+    own_units = _other(case, matrix * units[:, None], targets * units**2)
+    return [
+        Variant("unlike reordered", reordered, 1, 1),
+        Variant("unlike W scaled", _other(case, matrix * factor, targets), factor**2, factor**2),
+        Variant("unlike targets scaled", _other(case, matrix, targets * factor), 1 / factor, 1),
+        Variant("unlike queries in own units", own_units, 1, 1, ("CA", "GM", "fisher")),
+        Variant("unlike written out", _other(case, matrix, targets), 1, 1),
+    ]
+
+
+def _other(case: Case, matrix: Array, targets: Array) -> Case:
+    return replace(case, workload=workloads.from_matrix(matrix), targets=targets)

@@ -1,0 +1,298 @@
+"""What must hold of solutions, measured by other means than the solvers'. Pure.
+
+Every check yields numbers with what they may be at most; the factors of a mechanism are multiplied
+in extended precision, those of small problems in fifty digits, the optimum is Clarabel's.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import cvxpy as cp
+import mpmath
+import numpy as np
+
+import solvers
+from benchmarks.adversary.problems import Array, Case
+from solvers import Solution
+from solvers.factorisation import Factorisation, dense
+from solvers.products.noise import ProductNoise
+
+ROUNDING = 1e-8
+"""How far a cost may lie below a proven bound: what singular values of Gram matrices allow."""
+
+EXACT = 1e-9
+"""Of closed forms, feasibility and stated numbers."""
+
+TOTAL = 3e-8
+"""Of CA's total error, which it finds to 1e-8."""
+
+_WELL_CONDITIONED = 1e5
+_CLARABEL = 3e-6
+
+Solved = Mapping[str, tuple[Solution, Mapping[str, Any]]]
+"""Solutions and their options by mechanism."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A number and what it may be at most.
+
+    Attributes
+    ----------
+    name : str
+        What is measured.
+    value : float
+        0 is best.
+    allowed : float
+        More than this is a finding.
+    of : str
+        The mechanism with its options, and what else explains the number.
+    """
+
+    name: str
+    value: float
+    allowed: float
+    of: str
+
+    @property
+    def wrong(self) -> bool:
+        """Whether it is a finding; NaN is one."""
+        return not self.value <= self.allowed
+
+
+def written(mechanism: str, options: Mapping[str, Any]) -> str:
+    """A solve as a user would write it, arrays left out."""
+    shown = (f"{k}={v!r}" if np.ndim(v) == 0 else f"{k}=..." for k, v in options.items())
+    return f"{mechanism}({', '.join(shown)})"
+
+
+def of_solution(case: Case, solution: Solution, options: Mapping[str, Any]) -> Iterator[Measured]:
+    """All that can be said of one solution alone."""
+    of = written(solution.mechanism, options)
+    if not solution.noise.gaussian:
+        yield from independent(case, solution, of)
+        return
+    left, right = factors(solution)
+    yield from factorisation(case, solution, left, right, of)
+    yield from coordinates(case, solution, of)
+    if case.small:
+        yield from covariance(case, solution, of)
+    if solution.known_lower_bound is not None:
+        yield from certificate(case, solution, of)
+        yield from convergence(solution, options, of)
+    yield from budget(case, solution, of)
+    yield from closed_form(case, solution, of)
+
+
+def factors(solution: Solution) -> tuple[Array, Array]:
+    """L and B with unit noise, in extended precision."""
+    noise = solution.noise
+    if isinstance(noise, Factorisation):
+        return _extended(dense(noise.left)), _extended(dense(noise.right))
+    if isinstance(noise, ProductNoise):
+        left = right = np.ones((1, 1), dtype=np.longdouble)
+        for part in noise.parts:
+            left = np.kron(left, _extended(dense(part.left)))
+            right = np.kron(right, _extended(dense(part.right)))
+        root = np.sqrt(np.longdouble(noise.target))
+        return left * root, right / root
+    units = np.sqrt(np.diag(solution.covariance))
+    root = np.linalg.cholesky(solution.covariance / units / units[:, None]) * units[:, None]
+    right = np.linalg.solve(root / units[:, None], solution.basis / units[:, None])
+    return _extended(dense(solution.representation) @ root), _extended(right)
+
+
+def _extended(matrix: Array) -> Array:
+    return np.asarray(matrix, dtype=np.longdouble)
+
+
+def factorisation(
+    case: Case, solution: Solution, left: Array, right: Array, of: str
+) -> Iterator[Measured]:
+    """Targets, unbiasedness, stated variances and stated cost, from the factors."""
+    matrix, targets = _extended(case.matrix), _extended(case.targets)
+    variances, profile = np.square(left).sum(axis=1), np.square(right).sum(axis=0)
+    stated, cost = solution.query_variances, solution.squared_privacy_cost
+    units = np.sqrt(np.outer(variances, profile))
+    biased = _over(np.abs(left @ right - matrix), units)
+    scaled, unit = np.max(np.abs(variances - stated) / targets), float(profile.max())
+    yield Measured("over the targets", float(np.max(variances / targets)) - 1, EXACT, of)
+    yield Measured("L B - W in units of the noise", biased, 1e-11, of)
+    yield Measured("stated variances off", float(scaled), EXACT, of)
+    yield Measured("stated privacy cost off", abs(cost / unit - 1), EXACT, of)
+    off = np.max(np.abs(profile - solution.privacy_profile)) / profile.max()
+    yield Measured("stated privacy profile off", float(off), EXACT, of)
+
+
+def coordinates(case: Case, solution: Solution, of: str) -> Iterator[Measured]:
+    """The mechanism's own basis gives the workload too."""
+    left, right = _extended(dense(solution.representation)), _extended(solution.basis)
+    units = np.sqrt(np.outer(solution.query_variances, solution.privacy_profile))
+    off = _over(np.abs(left @ right - _extended(case.matrix)), units)
+    yield Measured("representation @ basis - W, in the same units", off, EXACT, of)
+
+
+def _over(missing: Array, units: Array) -> float:
+    """The largest of them in these units, where 0 / 0 is 0."""
+    nothing = np.where(missing > 0, np.inf, 0.0)
+    return float(np.divide(missing, units, out=nothing, where=units > 0).max())
+
+
+def covariance(case: Case, solution: Solution, of: str) -> Iterator[Measured]:
+    """Cost and variances from basis, representation and covariance in fifty digits."""
+    sigma, basis = solution.covariance, solution.basis
+    units = np.sqrt(np.diag(sigma))
+    if np.linalg.cond(sigma / np.outer(units, units)) > _WELL_CONDITIONED:
+        return
+    with mpmath.workdps(50):
+        exact, columns = mpmath.matrix(sigma.tolist()), mpmath.matrix(basis.tolist())
+        queries = mpmath.matrix(dense(solution.representation).tolist())
+        seen = columns.T * exact**-1 * columns
+        spread = queries * exact * queries.T
+        profile = max(seen[i, i] for i in range(seen.rows))
+        ratio = max(spread[j, j] / case.targets[j] for j in range(spread.rows))
+        off = float(abs(profile * ratio / solution.squared_privacy_cost - 1))
+    yield Measured("privacy cost in 50 digits off", off, ROUNDING, of)
+
+
+def certificate(case: Case, solution: Solution, of: str) -> Iterator[Measured]:
+    """The bound is what the weights prove, and the gap is as stated."""
+    weights, bound = solution.weights, solution.known_lower_bound
+    assert bound is not None
+    over = bound / solution.squared_privacy_cost - 1
+    yield Measured("own bound above own cost", over, ROUNDING, of)
+    stated = solution.squared_privacy_cost / bound - 1
+    yield Measured("stated gap off", abs(max(stated, 0) - solution.gap), 1e-12, of)
+    if weights is not None:
+        proven = proven_bound(case, weights.p, weights.q)
+        yield Measured("bound above what its weights prove", bound / proven - 1, ROUNDING, of)
+
+
+def proven_bound(case: Case, p: Array, q: Array) -> float:
+    """``‖diag(q)^½ diag(c)^-½ W diag(p)^½‖_*² / (Σp Σq)``; of small problems in fifty digits."""
+    if not case.small:
+        scaled = np.sqrt(q / case.targets)[:, None] * case.matrix * np.sqrt(p)
+        norm = np.linalg.svd(scaled, compute_uv=False).sum()
+        return float(norm**2 / (p.sum() * q.sum()))
+    with mpmath.workdps(50):
+        columns = [mpmath.sqrt(mpmath.mpf(cell)) for cell in p]
+        rows = [
+            mpmath.sqrt(mpmath.mpf(query) / mpmath.mpf(target))
+            for query, target in zip(q, case.targets, strict=True)
+        ]
+        exact = mpmath.diag(rows) * mpmath.matrix(case.matrix.tolist()) * mpmath.diag(columns)
+        singular = mpmath.svd_r(exact, compute_uv=False)
+        total = mpmath.fsum(p) * mpmath.fsum(q)
+        return float(mpmath.fsum(singular) ** 2 / total)
+
+
+def convergence(solution: Solution, options: Mapping[str, Any], of: str) -> Iterator[Measured]:
+    """``converged`` says that the gap asked for was reached, and nothing else."""
+    mechanism = solvers.all_mechanisms()[solution.mechanism]
+    tol = options.get("tol", mechanism.options["tol"].default)
+    if not mechanism.certifies(options):
+        return
+    if solution.converged:
+        yield Measured("gap over tol where converged", solution.gap - tol, 1e-12, of)
+        yield Measured("converged and timed out", float(solution.timed_out), 0, of)
+    elif not isinstance(solution.noise, ProductNoise):
+        reached = float(solution.gap <= tol)
+        yield Measured("gap reached, not converged", reached, 0, f"{of}, gap {solution.gap:g}")
+
+
+def budget(case: Case, solution: Solution, of: str) -> Iterator[Measured]:
+    """δ at the budget's ε, by Theorem 1 in fifty digits."""
+    rng = np.random.default_rng(case.seed)
+    epsilon, chosen = float(10 ** rng.uniform(-3, 1.5)), float(10 ** rng.uniform(-15, -0.5))
+    at = solution.at_budget(epsilon, chosen)
+    off = abs(delta(epsilon, at.squared_privacy_cost) / chosen - 1)
+    yield Measured("δ at a budget off", off, EXACT, f"{of} at ε = {epsilon!r}, δ = {chosen!r}")
+
+
+def delta(epsilon: float, squared_privacy_cost: float) -> float:
+    """The least δ of Gaussian noise at ε (Theorem 1), from fifty digits."""
+    with mpmath.workdps(50):
+        cost = mpmath.sqrt(mpmath.mpf(squared_privacy_cost))
+        ratio = epsilon / cost
+        beyond = mpmath.exp(epsilon) * mpmath.ncdf(-cost / 2 - ratio)
+        return float(mpmath.ncdf(cost / 2 - ratio) - beyond)
+
+
+def closed_form(case: Case, solution: Solution, of: str) -> Iterator[Measured]:
+    """IP and GM by their formulas."""
+    squares, targets = np.square(case.matrix), case.targets
+    known = {
+        "IP": lambda: (squares.sum(axis=1) / targets).max(),
+        "GM": lambda: squares.sum(axis=0).max() / targets.min(),
+    }
+    if solution.mechanism in known:
+        off = solution.squared_privacy_cost / float(known[solution.mechanism]()) - 1
+        yield Measured("closed form off", abs(off), EXACT, of)
+
+
+def independent(case: Case, solution: Solution, of: str) -> Iterator[Measured]:
+    """Targets are met by independent noise; Laplace's ε by its formula."""
+    worst = float(np.max(solution.query_variances / case.targets))
+    yield Measured("over the targets", worst - 1, EXACT, of)
+    if solution.mechanism != "laplace":
+        return
+    if "data" in of:
+        epsilon = np.sqrt(2 * (np.square(case.matrix).sum(axis=1) / case.targets).max())
+    else:
+        epsilon = np.abs(case.matrix).sum(axis=0).max() * np.sqrt(2 / case.targets.min())
+    found = solution.at_budget(float(epsilon), 0.0).variance_ratio
+    yield Measured("closed form off", abs(found - 1), EXACT, of)
+
+
+def of_all(case: Case, solved: Solved) -> Iterator[Measured]:
+    """No mechanism beats a bound, on privacy cost or on total error."""
+    gaussian = {n: (s, o) for n, (s, o) in solved.items() if s.noise.gaussian}
+    bounds = [s.known_lower_bound for s, _ in gaussian.values() if s.known_lower_bound is not None]
+    if not bounds:
+        return
+    of_total = [least_total_error(case, np.ones(case.workload.d))]
+    if "CA" in gaussian and (weights := gaussian["CA"][0].weights) is not None:
+        of_total.append(least_total_error(case, weights.p))
+    for name, (solution, options) in gaussian.items():
+        of, cost = written(name, options), solution.squared_privacy_cost
+        yield Measured("a cost below the best bound", max(bounds) / cost - 1, ROUNDING, of)
+        yield Measured("quick bound above a cost", solution.lower_bound / cost - 1, ROUNDING, of)
+        total = cost * float(solution.query_variances.sum())
+        yield Measured("total error below its bound", max(of_total) / total - 1, ROUNDING, of)
+
+
+def least_total_error(case: Case, p: Array) -> float:
+    """``‖W diag(p)^½‖_*² / Σp``, which no Δ² times total variance is below."""
+    norm = np.linalg.svd(case.matrix * np.sqrt(p), compute_uv=False).sum()
+    return float(norm**2 / p.sum())
+
+
+def brackets(name: str, first: Solution, second: Solution, factor: float, of: str) -> Measured:
+    """By how much the second optimum is not the first times a factor, beyond both gaps."""
+    low, high = first.lower_bound * factor, first.squared_privacy_cost * factor
+    apart = max(low / second.squared_privacy_cost, second.lower_bound / high) - 1
+    return Measured(name, apart, ROUNDING, of)
+
+
+def same(name: str, first: float, second: float, allowed: float, of: str) -> Measured:
+    """By how much the second is not the first."""
+    return Measured(name, abs(second / first - 1), allowed, of)
+
+
+def against_clarabel(case: Case, solution: Solution) -> Iterator[Measured]:
+    """The optimum as a semidefinite programme, where Clarabel says that it solved it."""
+    found = clarabel(case.matrix / np.sqrt(case.targets)[:, None])
+    if found is not None:
+        off = abs(solution.squared_privacy_cost / found - 1)
+        yield Measured("optimum off Clarabel's", off, _CLARABEL + solution.gap, "optimal()")
+
+
+def clarabel(scaled: Array) -> float | None:
+    """γ₂²: the least t with [[X, A], [Aᵀ, Y]] >= 0 and diagonals at most t; in units of A."""
+    unit = float(np.abs(scaled).max())
+    m, d = scaled.shape
+    block = cp.Variable((m + d, m + d), PSD=True)
+    programme = cp.Problem(cp.Minimize(cp.max(cp.diag(block))), [block[:m, m:] == scaled / unit])
+    programme.solve(solver=cp.CLARABEL)
+    return float(programme.value**2) * unit**2 if programme.status == cp.OPTIMAL else None

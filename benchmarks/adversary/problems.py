@@ -1,0 +1,287 @@
+"""Random problems of many kinds, and options to solve them with. Pure: the seed decides."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import workloads
+from solvers.mechanism import Mechanism
+from workloads import Workload
+
+Array = NDArray[np.float64]
+Random = np.random.Generator
+
+SLOW = frozenset({"COA", "ESM", "GD", "LRM", "interior-point"})
+"""Mechanisms that get a small share of the problems and a time limit."""
+
+_SLOW_SECONDS = 1.0
+_LARGEST_SLOW = 12
+
+
+@dataclass(frozen=True)
+class Case:
+    """A problem.
+
+    Attributes
+    ----------
+    seed : int
+        What it was drawn from.
+    kinds : tuple of str
+        What its queries are, what makes them hard, and its targets.
+    workload : Workload
+        The queries.
+    targets : numpy.ndarray
+        A bound for each query.
+    """
+
+    seed: int
+    kinds: tuple[str, ...]
+    workload: Workload
+    targets: Array
+
+    @property
+    def matrix(self) -> Array:
+        """W, written out."""
+        return np.asarray(self.workload.dense)
+
+    @property
+    def small(self) -> bool:
+        """Whether independent solvers and long arithmetic take it."""
+        return sum(self.workload.shape) <= 16
+
+    @property
+    def well_scaled(self) -> bool:
+        """Whether norms over targets, and the singular values, are within a factor of 1e3."""
+        scaled = self.matrix / np.sqrt(self.targets)[:, None]
+        rows, columns = np.square(scaled).sum(axis=1), np.square(scaled).sum(axis=0)
+        singular = np.linalg.svd(scaled, compute_uv=False)
+        spectrum = singular[singular > 1e-14 * singular[0]]
+        return all(_ratio(values[values > 0]) <= 1e3 for values in (rows, columns, spectrum))
+
+
+def _ratio(values: Array) -> float:
+    return float(values.max() / values.min())
+
+
+def draw(seed: int) -> Case:
+    """The problem of a seed: dense as often as known by its structure."""
+    rng = np.random.default_rng(seed)
+    if rng.random() < 0.35:
+        workload, kinds = _structured(rng), ()
+    else:
+        workload, kinds = _dense(rng)
+    spread, targets = _targets(rng, workload)
+    return Case(seed, (workload.name, *kinds, spread), workload, targets)
+
+
+def _dense(rng: Random) -> tuple[Workload, tuple[str, ...]]:
+    """A full or deficient matrix with up to two things that make it hard."""
+    m, d = _shape(rng)
+    base = _pick(rng, BASES)
+    matrix = base(rng, m, d)
+    troubles = [_pick(rng, TROUBLES) for _ in range(rng.choice([0, 1, 1, 2]))]
+    for trouble in troubles:
+        matrix = trouble(rng, matrix)
+    if not np.any(matrix):
+        matrix[0, 0] = 1.0
+    return workloads.from_matrix(matrix, _words(base)), tuple(map(_words, troubles))
+
+
+def _words(function: Callable[..., Array]) -> str:
+    return function.__name__.strip("_").replace("_", " ")
+
+
+def _shape(rng: Random) -> tuple[int, int]:
+    largest = int(rng.choice([4, 8, 8, 16, 40]))
+    return int(rng.integers(1, largest + 1)), int(rng.integers(1, largest + 1))
+
+
+def _normal(rng: Random, m: int, d: int) -> Array:
+    return rng.standard_normal((m, d))
+
+
+def _whole_numbers(rng: Random, m: int, d: int) -> Array:
+    return rng.integers(-2, 3, (m, d)).astype(float)
+
+
+def _counts(rng: Random, m: int, d: int) -> Array:
+    return (rng.random((m, d)) < rng.uniform(0.1, 0.9)).astype(float)
+
+
+def _low_rank(rng: Random, m: int, d: int) -> Array:
+    rank = int(rng.integers(1, min(m, d) + 1))
+    return rng.standard_normal((m, rank)) @ rng.standard_normal((rank, d))
+
+
+BASES: tuple[Callable[[Random, int, int], Array], ...] = (
+    _normal,
+    _whole_numbers,
+    _counts,
+    _low_rank,
+)
+
+
+def _equal_rows(rng: Random, matrix: Array) -> Array:
+    return matrix[rng.integers(0, len(matrix), len(matrix) + int(rng.integers(1, 4)))]
+
+
+def _equal_columns(rng: Random, matrix: Array) -> Array:
+    return _equal_rows(rng, matrix.T).T
+
+
+def _zero_rows(rng: Random, matrix: Array) -> Array:
+    return np.vstack([matrix, np.zeros((int(rng.integers(1, 3)), matrix.shape[1]))])
+
+
+def _zero_columns(rng: Random, matrix: Array) -> Array:
+    return _zero_rows(rng, matrix.T).T
+
+
+def _dependent_columns(rng: Random, matrix: Array) -> Array:
+    """One more column that is a combination of the others but for 1e-2 to 1e-12."""
+    mixed = matrix @ rng.standard_normal(matrix.shape[1])
+    off = 10 ** rng.uniform(-12, -2) * rng.standard_normal(len(matrix))
+    return np.column_stack([matrix, mixed + off * np.abs(matrix).max()])
+
+
+def _rows_over_decades(rng: Random, matrix: Array) -> Array:
+    return matrix * 10 ** rng.uniform(-6, 6, len(matrix))[:, None]
+
+
+def _columns_over_decades(rng: Random, matrix: Array) -> Array:
+    return matrix * 10 ** rng.uniform(-2, 2, matrix.shape[1])
+
+
+TROUBLES: tuple[Callable[[Random, Array], Array], ...] = (
+    _equal_rows,
+    _equal_columns,
+    _zero_rows,
+    _zero_columns,
+    _dependent_columns,
+    _rows_over_decades,
+    _columns_over_decades,
+)
+
+
+def _structured(rng: Random) -> Workload:
+    d, seed = int(rng.integers(2, 33)), int(rng.integers(0, 2**31))
+    make = workloads.make
+    found: Workload = _pick(
+        rng,
+        (
+            lambda: make("prefix", d=d),
+            lambda: make("all-range", d=min(d, 16)),
+            lambda: make("range", d=d, seed=seed),
+            lambda: make("identity-sum", d=d),
+            lambda: make("wrelated", d=d, seed=seed),
+            lambda: make("wdiscrete", d=d, m=2 * d, probability=0.3, seed=seed),
+            lambda: make("random", d=d, seed=seed),
+            lambda: make("kronecker", terms=_terms(rng)),
+            lambda: make("kronecker", terms=_terms(rng)[:1]),
+            lambda: _marginals(rng),
+            lambda: _marginals(rng),
+        ),
+    )()
+    return found
+
+
+def _terms(rng: Random) -> list[list[str]]:
+    sizes = rng.integers(2, 6, int(rng.integers(1, 4))).tolist()
+    kinds = ("identity", "total", "prefix", "all-range")
+    return [
+        [f"{rng.choice(kinds)}:{size}" for size in sizes] for _ in range(int(rng.integers(1, 4)))
+    ]
+
+
+def _marginals(rng: Random) -> Workload:
+    attributes = int(rng.integers(1, 4))
+    sizes = rng.integers(1, 5, attributes).tolist()
+    every = [[i for i in range(attributes) if code >> i & 1] for code in range(2**attributes)]
+    count = int(rng.integers(1, len(every) + 1))
+    chosen = [every[i] for i in rng.permutation(len(every))[:count]]
+    return workloads.make("marginals", attributes=attributes, values=sizes, subsets=chosen)
+
+
+def _targets(rng: Random, workload: Workload) -> tuple[str, Array]:
+    m = workload.m
+    if workload.groups is not None and rng.random() < 0.7:
+        of_groups = 10 ** rng.uniform(-2, 2, len(workload.group_sizes))
+        return "targets by group", of_groups[workload.groups]
+    return _pick(
+        rng,
+        (
+            lambda: ("equal targets", np.full(m, 10 ** rng.uniform(-3, 3))),
+            lambda: ("whole targets", rng.integers(1, 11, m).astype(float)),
+            lambda: ("targets over twelve decades", 10 ** rng.uniform(-6, 6, m)),
+        ),
+    )()
+
+
+def options(seed: int, mechanism: Mechanism, case: Case) -> dict[str, Any] | None:
+    """Options of a mechanism on a problem, mostly its defaults; None to leave it out."""
+    name = mechanism.name
+    rng = np.random.default_rng([seed, *name.encode()])
+    if name in SLOW and (max(case.workload.shape) > _LARGEST_SLOW or rng.random() < 0.8):
+        return None
+    chosen: dict[str, Any] = {}
+    if name in OPTIONS and rng.random() < 0.6:
+        chosen = _pick(rng, OPTIONS[name])(rng, case)
+    if name in SLOW:
+        chosen["time_limit"] = _SLOW_SECONDS
+    return chosen
+
+
+def _one_of(option: str, *values: Any) -> Callable[[Random, Case], dict[str, Any]]:
+    return lambda rng, case: {option: values[int(rng.integers(0, len(values)))]}
+
+
+def _tol(least: float, most: float) -> Callable[[Random, Case], dict[str, Any]]:
+    return lambda rng, case: {"tol": float(10 ** rng.uniform(np.log10(least), np.log10(most)))}
+
+
+_BASES = ("identity", "paper", "workload", "row-space")
+
+OPTIONS: dict[str, tuple[Callable[[Random, Case], dict[str, Any]], ...]] = {
+    "optimal": (
+        _tol(1e-8, 1e-2),
+        _one_of("refined", True),
+        _one_of("total_error_weight", 1e-2, 1.0, 100.0),
+        lambda rng, case: {"profile_bounds": 10 ** rng.uniform(-1, 1, case.workload.d)},
+        _one_of("max_iterations", 0, 1, 3),
+        _one_of("time_limit", 0.0),
+    ),
+    "SM-II": (
+        _tol(1e-5, 1e-1),
+        _one_of("basis", *_BASES),
+        _one_of("t2_rule", "code"),
+        _one_of("extrapolated", False),
+        _one_of("total_error_weight", 1e-2, 1.0),
+        _one_of("max_iterations", 0, 1, 3),
+        _one_of("time_limit", 0.0),
+    ),
+    "CA": (_tol(1e-10, 1e-3), _one_of("max_iterations", 0, 1, 3)),
+    "wCA-I": (_tol(1e-10, 1e-3),),
+    "wCA-II": (_tol(1e-10, 1e-3),),
+    "COA": (_one_of("homotopy", False), _one_of("cg_steps", 1, 20)),
+    "AM": (_one_of("complete", False), _tol(1e-12, 1e-3)),
+    "ESM": (_tol(1e-3, 1e-1),),
+    "LRM": (_one_of("rank_ratio", 1.0, 2.0), _one_of("seed", 0, 1, 2)),
+    "GD": (_tol(1e-3, 1e-1), _one_of("basis", *_BASES)),
+    "interior-point": (_tol(1e-8, 1e-3),),
+    "HM": (_one_of("branching", 2, 3, 7, "qardaji", "laplace", "sqrt", "published"),),
+    "laplace": (_one_of("on", "data"),),
+    "geometric": (_one_of("on", "data"),),
+    "fisher-bounded": (_one_of("on", "data"),),
+    "tight-constraints": (
+        _one_of("n", 1, 10),
+        _one_of("composition", "equal"),
+        _one_of("measure", "expected-squared-error"),
+    ),
+}
+
+
+def _pick(rng: Random, values: tuple[Any, ...]) -> Any:
+    return values[int(rng.integers(0, len(values)))]

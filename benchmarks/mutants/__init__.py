@@ -1,0 +1,1 @@
+"""Random mutations of the packages, and whether the default tests notice them."""
