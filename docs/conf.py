@@ -40,6 +40,8 @@ nitpick_ignore_regex = [("py:obj", ".*")]
 
 html_theme = "furo"
 html_title = project
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_show_copyright = False
 
