@@ -56,6 +56,8 @@ class Plan:
         Number of processors of this machine.
     without_reference : tuple of str
         Groups that do not solve the reference mechanism: they get no variance ratios.
+    neighbours : str
+        Which databases are neighbours, in words.
     """
 
     groups: Mapping[str, Mapping[str, int]]
@@ -71,6 +73,7 @@ class Plan:
     seconds: float
     workers: int
     without_reference: tuple[str, ...] = ()
+    neighbours: str = ""
 
 
 def plan(experiment: Experiment, store: Path | None = None, *, allow_code: bool = False) -> Plan:
@@ -125,6 +128,7 @@ def plan(experiment: Experiment, store: Path | None = None, *, allow_code: bool 
         without_reference=tuple(
             grid.group for grid in grids if not _solves_reference(grid, experiment.reference)
         ),
+        neighbours="; ".join(dict.fromkeys(grid.relations for grid in grids)),
     )
 
 

@@ -8,6 +8,8 @@ from functools import cache
 
 import solvers
 import workloads
+from solvers.neighbours import ADD_REMOVE, Neighbours
+from solvers.reductions.differences import OnDifferences
 from sweep.experiment.canonical import digest
 from sweep.grid.cells import Cell, Grid, MechanismSpec, Spec, WorkloadSpec
 from sweep.plan.costs import CERTIFIER, SECONDS_PER_FLOP, Costs
@@ -64,6 +66,8 @@ class Solve:
     time_limit : float, optional
         Seconds that it may take: the mechanism's own limit, else the experiment's; None for no
         limit.
+    neighbours : Neighbours
+        Which databases must not be told apart.
     """
 
     key: str
@@ -76,6 +80,7 @@ class Solve:
     seconds: float = 0.0
     chain: str = ""
     time_limit: float | None = None
+    neighbours: Neighbours = ADD_REMOVE
 
 
 @dataclass(frozen=True)
@@ -88,6 +93,7 @@ class Bound:
     targets: Spec
     seconds: float = 0.0
     time_limit: float | None = None
+    neighbours: Neighbours = ADD_REMOVE
 
 
 Item = Solve | Bound
@@ -189,6 +195,7 @@ def solves(
             seconds=_seconds(first.solved_mechanism, first.workload, costs),
             chain=_chain(first, along),
             time_limit=_time_limit(first.solved_mechanism, costs),
+            neighbours=first.neighbours,
         )
         for key, served in shared.items()
         for first in served[:1]
@@ -212,6 +219,7 @@ def bounds(cells: Iterable[Cell], ledger: Ledger, costs: Costs) -> list[Bound]:
             targets=first.targets,
             seconds=_seconds(CERTIFIER, first.workload, costs),
             time_limit=_time_limit(CERTIFIER, costs),
+            neighbours=first.neighbours,
         )
         for key, same_problem in by_problem.items()
         for first in same_problem[:1]
@@ -314,4 +322,5 @@ def _chain(cell: Cell, along: str | None) -> str:
 def _brings_bound(cell: Cell, ledger: Ledger) -> bool:
     mechanism = solvers.all_mechanisms()[cell.solved_mechanism.name]
     hopeful = ledger.status(cell.id) in (Status.PENDING, Status.OK)
-    return hopeful and mechanism.certifies(cell.solved_mechanism.options)
+    concerned = cell.neighbours.add_remove or mechanism.form(OnDifferences) is not None
+    return hopeful and concerned and mechanism.certifies(cell.solved_mechanism.options)

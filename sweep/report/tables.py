@@ -61,7 +61,7 @@ def tables(results: xr.Dataset | xr.DataTree, experiment: Experiment) -> list[Ta
     """
     groups = _groups(results, experiment)
     made = [
-        table
+        _related(table, data)
         for published in experiment.published
         for group, data in groups.items()
         if published.group in (None, group)
@@ -70,12 +70,20 @@ def tables(results: xr.Dataset | xr.DataTree, experiment: Experiment) -> list[Ta
     ]
     compared = {p.group for p in experiment.published}
     made += [
-        _overview(group, data, experiment)
+        _related(_overview(group, data, experiment), data)
         for group, data in groups.items()
         if group not in compared and None not in compared
     ]
     stated = list(_claims(groups, experiment.claims))
     return [*made, _statements(stated)] if stated else made
+
+
+def _related(table: Table, data: xr.Dataset) -> Table:
+    """The table, with a line on which databases are neighbours."""
+    if "neighbours" in data.attrs:
+        table.caption = Text(f"neighbours: {data.attrs['neighbours']}")
+        table.caption_justify = "left"
+    return table
 
 
 def _groups(results: xr.Dataset | xr.DataTree, experiment: Experiment) -> dict[str, xr.Dataset]:
