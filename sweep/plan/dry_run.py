@@ -111,7 +111,7 @@ def plan(experiment: Experiment, store: Path | None = None, *, allow_code: bool 
     planned = tasks.tasks([*solves, *bounds], "plan")
     largest, size = _largest([cell.workload for cell in cells.values()], costs)
     workers = os.cpu_count() or 1
-    needed = (costs.work(one.mechanism, one.workload).bytes for one in solves)
+    needed = (costs.work(one.mechanism, one.workload, one.neighbours).bytes for one in solves)
     return Plan(
         groups={grid.group: {axis.name: len(axis.values) for axis in grid.axes} for grid in grids},
         cells=len(cells),

@@ -192,7 +192,7 @@ def solves(
             cells=tuple(
                 CellTask(c.id, c.simulate, ledger.attempts.get(c.id, 0) + 1) for c in served
             ),
-            seconds=_seconds(first.solved_mechanism, first.workload, costs),
+            seconds=_seconds(first.solved_mechanism, first, costs),
             chain=_chain(first, along),
             time_limit=_time_limit(first.solved_mechanism, costs),
             neighbours=first.neighbours,
@@ -217,7 +217,7 @@ def bounds(cells: Iterable[Cell], ledger: Ledger, costs: Costs) -> list[Bound]:
             workload_key=first.workload_key,
             workload=first.workload,
             targets=first.targets,
-            seconds=_seconds(CERTIFIER, first.workload, costs),
+            seconds=_seconds(CERTIFIER, first, costs),
             time_limit=_time_limit(CERTIFIER, costs),
             neighbours=first.neighbours,
         )
@@ -290,9 +290,9 @@ def _longest_first(block: tuple[Item, ...]) -> float:
     return -sum(item.seconds for item in block)
 
 
-def _seconds(mechanism: MechanismSpec, workload: WorkloadSpec, costs: Costs) -> float:
+def _seconds(mechanism: MechanismSpec, cell: Cell, costs: Costs) -> float:
     try:
-        work = costs.work(mechanism, workload)
+        work = costs.work(mechanism, cell.workload, cell.neighbours)
     except workloads.WorkloadError:
         return _LONGEST_SECONDS
     seconds, limit = work.flops * SECONDS_PER_FLOP, _time_limit(mechanism, costs)

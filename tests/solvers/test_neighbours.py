@@ -237,6 +237,19 @@ def test_query_graphs_have_their_own_neighbours():
     assert "neighbours: adjacent answers" in repr(found)
 
 
+def test_the_expected_work_grows_with_the_pairs():
+    workload = workloads.make("prefix", d=64)
+    known, every, few = (
+        solvers.expected_work("optimal", workload, neighbours=relation).flops
+        for relation in ("add-remove", "replace-one", {"within": 2})
+    )
+    assert every > 10 * known
+    assert few < known
+    assert solvers.expected_work("IP", workload, neighbours="replace-one") == (
+        solvers.expected_work("IP", workload)
+    )
+
+
 def test_the_relation_is_on_every_solution():
     assert solvers.solve("IP", np.eye(2)).neighbours == "add-remove"
     found = solvers.solve("IP", np.eye(6), neighbours=WITHIN)
