@@ -23,6 +23,7 @@ from solvers.mechanism import Mechanism, Work, all_mechanisms, find
 from solvers.neighbours import Neighbours, as_neighbours
 from solvers.problem import Problem, as_problem
 from solvers.reduction import Reduction, all_reductions
+from solvers.reductions.differences import expected_work as work_on_differences
 from solvers.solution import Solution
 from workloads import QueryGraph, Workload
 
@@ -51,7 +52,10 @@ Written = str | Mapping[str, Any] | Neighbours
 
 
 def expected_work(
-    mechanism: str, workload: Workload | QueryGraph, options: Mapping[str, Any] | None = None
+    mechanism: str,
+    workload: Workload | QueryGraph,
+    options: Mapping[str, Any] | None = None,
+    neighbours: Written = "add-remove",
 ) -> Work:
     """What one solve is expected to take, with equal targets in each group of queries.
 
@@ -63,6 +67,8 @@ def expected_work(
         What is asked.
     options : Mapping[str, object], optional
         Options of the solve; those that are left out have their defaults.
+    neighbours : str, Mapping or Neighbours
+        As in `solve`.
 
     Returns
     -------
@@ -80,6 +86,9 @@ def expected_work(
     if isinstance(workload, QueryGraph):
         rows, columns = workload.shape
         return chosen.expected_work(int(rows), int(columns), given)
+    relation = as_neighbours(neighbours)
+    if not relation.add_remove:
+        return work_on_differences(chosen, workload, given, relation)
     return reduction.expected_work(chosen, workload, given)
 
 

@@ -123,7 +123,10 @@ class LossBudget:
     def bracket(self, delta: float) -> Bracket:
         """Certified bounds around the least ε at which all targets are met, δ in (0, 1)."""
         step = self.pure.epsilon / self.pure.sensitivity
-        return self.moves.epsilon(step, delta) if step > 0 else Bracket(0.0, 0.0)
+        if step == 0:
+            return Bracket(0.0, 0.0)
+        found = self.moves.epsilon(step, delta)
+        return Bracket(found.lower, min(found.upper, self.pure.epsilon))
 
     def epsilon_at_targets(self, delta: ArrayLike) -> Float:
         """The upper end of `bracket`."""
@@ -146,12 +149,14 @@ class LossBudget:
         }
 
     def _epsilon(self, delta: float) -> float:
-        return self.bracket(delta).upper if delta > 0 else self.pure.epsilon
+        step = self.pure.epsilon / self.pure.sensitivity
+        if delta == 0 or step == 0:
+            return self.pure.epsilon
+        return min(self.moves.largest_epsilon(step, delta), self.pure.epsilon)
 
     def _step(self, epsilon: float, delta: float) -> float:
-        if delta > 0:
-            return self.moves.step(epsilon, delta)
-        return epsilon / self.pure.sensitivity
+        composed = epsilon / self.pure.sensitivity
+        return max(self.moves.step(epsilon, delta), composed) if delta > 0 else composed
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ _MOST_ROUNDS = 40
 _FIRST_TOL = 1e-2
 _LEAST_WEIGHT = 1e-8
 _NEW_SHARE = 0.05
+_MORE_PER_CELL = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,14 +111,18 @@ class Differences:
             rounds, iterations = rounds + 1, iterations + result.iterations
             lower = max(lower, result.lower)
             root = _root(moved, result)
-            distance, partner = neighbours.partners(sla.solve(root, basis))
+            strategy = sla.solve(root, basis)
+            distance, partner = neighbours.partners(strategy)
             scale = float(np.square(rows @ root).sum(axis=1).max())
             cost = scale * float(distance.max())
             if cost < upper:
                 upper, best = cost, root
             converged = upper <= lower * (1 + tol)
-            violated = np.flatnonzero(distance * scale > lower * (1 + tol / 2))
+            allowed = lower * (1 + tol / 2)
+            violated = np.flatnonzero(distance * scale > allowed)
             found = _with(pairs, np.column_stack([violated, partner[violated]]))
+            more = neighbours.farthest_pairs(strategy, allowed / scale, _MORE_PER_CELL * d)
+            found = _with(found, more)
             stuck = len(found) == len(pairs) and inner <= tol / 4
             if converged or stuck or deadline.passed or rounds >= _MOST_ROUNDS:
                 break

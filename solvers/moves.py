@@ -10,9 +10,11 @@ import scipy.sparse as sp
 from solvers.privacy_loss import GEOMETRIC, LAPLACE, Column, Moves
 from workloads.operators import Array, Matrix
 
-_MOST_COLUMNS = 8
+_FEW_COLUMNS = 6
+_MOST_TRANSFORMS = 96
+_MOST_COLUMNS = 32
 _MOST_DISTINCT = 4096
-_MOST_QUANTA, _FEWEST_QUANTA = 2**15, 2**11
+_MOST_QUANTA, _FEWEST_QUANTA = 2**13, 2**11
 _MOST_WORK = 2**22
 _LARGEST_LATTICE = 2**17
 _LARGEST_ENTRIES = 2**26
@@ -41,10 +43,11 @@ def moves(noise: str, shifts: Matrix) -> Moves | None:
     quantum, least, most = _in_quanta(noise, shifts)
     if least is None or most is None:
         return None
-    worst, above = _worst(most)
-    upper = worst if above is None else [above]
-    lower = worst if most is least else _worst(least)[0]
-    found = Moves(noise, quantum, _columns(upper), _columns(lower))
+    worst = _worst(most)
+    crowded = _work(worst) > _MOST_TRANSFORMS
+    some = worst if most is least else _worst(least)
+    lower = some[:_FEW_COLUMNS] if crowded else some
+    found = Moves(noise, quantum, _columns(worst), _columns(lower), crowded)
     largest = found.largest_sum / quantum
     return found if largest <= _LARGEST_LATTICE else None
 
@@ -83,7 +86,7 @@ def _in_quanta(noise: str, shifts: Matrix) -> tuple[float, Array | None, Array |
     if quantum is not None:
         whole = np.unique(np.rint(columns / quantum), axis=0)
         return quantum, whole, whole
-    work = _MOST_WORK // (min(len(columns), _MOST_COLUMNS) * columns.shape[1])
+    work = _MOST_WORK // (min(len(columns), _FEW_COLUMNS) * columns.shape[1])
     quanta = min(max(work, _FEWEST_QUANTA), _MOST_QUANTA)
     quantum = largest / max(quanta * largest // float(columns.sum(axis=1).max()), 1)
     return quantum, np.floor(columns / quantum), np.ceil(columns / quantum * (1 - _EXACT))
@@ -116,17 +119,26 @@ def _common_divisor(values: Array, largest: float) -> float | None:
     return None
 
 
-def _worst(columns: Array) -> tuple[list[Array], Array | None]:
-    """The largest columns, none below another; if some are left out, one that is above all."""
+def _worst(columns: Array) -> list[Array]:
+    """The largest columns, none below another.
+
+    Of very many the last is one that is above all that are left out.
+    """
     order = np.argsort(-np.square(columns).sum(axis=1), kind="stable")
     kept: list[Array] = []
-    for column in columns[order]:
+    for number, column in enumerate(columns[order]):
         if any(np.all(column <= other) for other in kept):
             continue
         if len(kept) == _MOST_COLUMNS:
-            return kept, np.max(columns, axis=0)
+            return [*kept, np.max(columns[order[number:]], axis=0)]
         kept.append(column)
-    return kept, None
+    return kept
+
+
+def _work(columns: list[Array]) -> int:
+    """Number of transforms; one more than are allowed where a column stands for many."""
+    transforms = sum(np.unique(column).size for column in columns)
+    return _MOST_TRANSFORMS + 1 if len(columns) > _MOST_COLUMNS else transforms
 
 
 def _columns(columns: list[Array]) -> tuple[Column, ...]:

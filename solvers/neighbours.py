@@ -158,6 +158,29 @@ class Neighbours:
                 distance = np.maximum(distance, best)
         return distance, partner
 
+    def farthest_pairs(self, strategy: Array, least: float, most: int) -> Pairs:
+        """The pairs that are farthest apart under a strategy.
+
+        Parameters
+        ----------
+        strategy : numpy.ndarray, shape (k, d)
+            B.
+        least : float
+            The squared distance that they exceed.
+        most : int
+            How many, those farthest apart.
+        """
+        found, apart = [np.zeros((0, 2), dtype=np.intp)], [np.zeros(0)]
+        blocks = [] if self.pairs is not None else self.blocks(strategy.shape[1])
+        for block in blocks:
+            for rows, distances in _distances(strategy[:, block]):
+                first, second = np.nonzero(np.triu(distances, rows + 1) > least)
+                found.append(block.start + np.column_stack([first + rows, second]))
+                apart.append(distances[first, second])
+        far = np.concatenate(apart)
+        order = np.argsort(-far, kind="stable")[:most]
+        return np.asarray(np.concatenate(found)[order], dtype=np.intp)
+
     def differences(self, matrix: Array) -> Iterator[Array]:
         """The columns' differences w_i - w_j over all pairs, shape (m, some), in chunks."""
         for pairs in _chunks(self.all_pairs(matrix.shape[1]), len(matrix)):
@@ -215,18 +238,24 @@ def _is_pair(pair: Any) -> bool:
 
 def _farthest(columns: Array) -> tuple[Array, NDArray[np.intp]]:
     """For each column the largest squared distance to another, and which one that is."""
-    centred = columns - columns.mean(axis=1, keepdims=True)
-    norms = np.square(centred).sum(axis=0)
-    n = len(norms)
+    n = columns.shape[1]
     distance, partner = np.zeros(n), np.zeros(n, dtype=np.intp)
-    width = max(_CHUNK_ENTRIES // n, 1)
-    for start in range(0, n, width):
-        here = slice(start, start + width)
-        apart = norms[here, None] + norms - 2 * centred[:, here].T @ centred
+    for start, apart in _distances(columns):
+        here = slice(start, start + len(apart))
         partner[here] = apart.argmax(axis=1)
-        rest = centred[:, here] - centred[:, partner[here]]
+        rest = columns[:, here] - columns[:, partner[here]]
         distance[here] = np.square(rest).sum(axis=0)
     return distance, partner
+
+
+def _distances(columns: Array) -> Iterator[tuple[int, Array]]:
+    """Squared distances of some columns to all: the number of the first, and the distances."""
+    centred = columns - columns.mean(axis=1, keepdims=True)
+    norms = np.square(centred).sum(axis=0)
+    width = max(_CHUNK_ENTRIES // len(norms), 1)
+    for start in range(0, len(norms), width):
+        here = slice(start, start + width)
+        yield start, norms[here, None] + norms - 2 * centred[:, here].T @ centred
 
 
 def _chunks(pairs: Pairs, rows: int) -> Iterator[Pairs]:

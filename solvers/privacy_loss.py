@@ -68,12 +68,16 @@ class Moves:
         Every neighbour moves the answers by no more than one of these.
     least : tuple of Column
         Each of these is no more than what some neighbours move.
+    crowded : bool
+        Whether ``most`` are so many that the upper bound is by exponential moments, not by
+        convolution: some per cent above the least ε.
     """
 
     noise: str
     quantum: float
     most: tuple[Column, ...]
     least: tuple[Column, ...]
+    crowded: bool = False
 
     @property
     def largest_sum(self) -> float:
@@ -98,6 +102,11 @@ class Moves:
         found = _bracket(self, loss, delta, self._refinement(loss, delta))
         return Bracket(found.lower, min(found.upper, self.largest_sum * step))
 
+    def largest_epsilon(self, step: float, delta: float) -> float:
+        """The upper end of `epsilon` alone."""
+        loss = self.quantum * step
+        return _upper(self, loss, delta, self._refinement(loss, delta))
+
     def step(self, epsilon: float, delta: float) -> float:
         """The largest ε of one step with which the noise is (ε, δ)-private, by the upper bound.
 
@@ -121,6 +130,7 @@ class Moves:
             "quantum": self.quantum,
             "most": [[list(pair) for pair in column] for column in self.most],
             "least": [[list(pair) for pair in column] for column in self.least],
+            "crowded": self.crowded,
         }
 
     @classmethod
@@ -130,7 +140,8 @@ class Moves:
             tuple(tuple((int(s), int(n)) for s, n in column) for column in content[side])
             for side in ("most", "least")
         )
-        return cls(str(content["noise"]), float(content["quantum"]), most, least)
+        quantum, crowded = float(content["quantum"]), bool(content["crowded"])
+        return cls(str(content["noise"]), quantum, most, least, crowded)
 
     def _refinement(self, loss: float, delta: float) -> int:
         return _refinement(self, float(f"{loss:.1g}"), delta)
@@ -165,7 +176,7 @@ def _chernoff_step(moves: Moves, epsilon: float, delta: float, safe: float) -> f
 
     def excess(log_step: float) -> float:
         loss = moves.quantum * float(np.exp(log_step))
-        return max(_chernoff(column, loss, delta)[1] for column in moves.most) - epsilon
+        return _by_moments(moves, loss, delta) - epsilon
 
     low = high = safe
     while excess(high) <= 0:
@@ -195,20 +206,29 @@ def _refinement(moves: Moves, loss: float, delta: float) -> int:
 
 def _bracket(moves: Moves, loss: float, delta: float, refinement: int) -> Bracket:
     upper = _upper(moves, loss, delta, refinement)
-    if moves.noise == GEOMETRIC:
-        lower = max(_epsilon(c, loss, delta, _geometric, 2 * loss, -1) for c in moves.least)
-        return Bracket(min(lower, upper), upper)
-    merged = _on_grid(_merged, refinement)
-    step = loss / refinement
-    lower = max(_epsilon(c, loss, delta, merged, step, -1) for c in moves.least)
+    law, step = _law(moves.noise, _merged, loss, refinement)
+    lower = max(_epsilon(moves.noise, c, loss, delta, law, step, -1) for c in moves.least)
     return Bracket(min(lower, upper), upper)
 
 
 def _upper(moves: Moves, loss: float, delta: float, refinement: int) -> float:
-    if moves.noise == GEOMETRIC:
-        return max(_epsilon(c, loss, delta, _geometric, 2 * loss, 1) for c in moves.most)
-    spread = _on_grid(_spread, refinement)
-    return max(_epsilon(c, loss, delta, spread, loss / refinement, 1) for c in moves.most)
+    if moves.crowded:
+        return _by_moments(moves, loss, delta)
+    law, step = _law(moves.noise, _spread, loss, refinement)
+    return max(_epsilon(moves.noise, c, loss, delta, law, step, 1) for c in moves.most)
+
+
+def _by_moments(moves: Moves, loss: float, delta: float) -> float:
+    return max(_chernoff(moves.noise, column, loss, delta)[1] for column in moves.most)
+
+
+def _law(
+    noise: str, of_laplace: Callable[[int, float], Float], loss: float, refinement: int
+) -> tuple["LogLaw", float]:
+    """The law of one query's loss, and the grid step that its losses fall by."""
+    if noise == GEOMETRIC:
+        return _geometric, 2 * loss
+    return _on_grid(of_laplace, refinement), loss / refinement
 
 
 LogLaw = Callable[[int, float], Float]
@@ -216,11 +236,11 @@ LogLaw = Callable[[int, float], Float]
 
 
 def _epsilon(
-    column: Column, loss: float, delta: float, law: LogLaw, step: float, side: int
+    noise: str, column: Column, loss: float, delta: float, law: LogLaw, step: float, side: int
 ) -> float:
     """Least ε at δ of one column; ``side`` 1 for an upper bound, -1 for a lower one."""
     top = _total(column) * loss
-    tilt = min(_chernoff(column, loss, delta)[0], _STEEPEST_ON_GRID / step)
+    tilt = min(_chernoff(noise, column, loss, delta)[0], _STEEPEST_ON_GRID / step)
     probabilities, log_mass, error = _convolved(column, loss, law, step, tilt)
     falls = np.exp(-tilt * step), np.exp(-(1 + tilt) * step)
     revealed, excused = (lfilter([1.0], [1.0, -fall], probabilities) for fall in falls)
@@ -261,21 +281,36 @@ def _convolved(
     return found, log_mass, float(error)
 
 
-def _chernoff(column: Column, loss: float, delta: float) -> tuple[float, float]:
-    """The t where the bound on ε of Laplace noise by E exp(t loss) is best, and that bound.
+def _chernoff(noise: str, column: Column, loss: float, delta: float) -> tuple[float, float]:
+    """The t where the bound on ε by E exp(t loss) is best, and that bound, which any t gives.
 
     δ(ε) <= E exp(t loss) exp(-t ε) t^t / (1 + t)^(1 + t) (Canonne, Kamath and Steinke 2020).
     """
-    shifts = np.array([shift for shift, _ in column]) * loss
+    shifts = np.array([shift for shift, _ in column], dtype=np.float64)
     counts = np.array([count for _, count in column])
-    allowed = _TILTS * shifts.max() <= _STEEPEST
+    allowed = _TILTS * shifts.max() * loss <= _STEEPEST
     t = _TILTS[allowed] if allowed.any() else _TILTS[:1]
-    tilts = t[:, None]
-    small = np.exp(-(2 * tilts + 1) * shifts)
-    logs = tilts * shifts + np.log(((tilts + 1) + tilts * small) / (2 * tilts + 1))
+    logs = _log_moments(noise, shifts, loss, t[:, None])
     values = (logs @ counts - np.log(delta) - np.log1p(t)) / t - np.log1p(1 / t)
     best = int(np.argmin(values))
-    return float(t[best]), float(values[best])
+    return float(t[best]), float(max(values[best], 0.0))
+
+
+def _log_moments(noise: str, shifts: Float, loss: float, tilts: Float) -> Float:
+    """Log E exp(t loss) of one query, for each t and each shift.
+
+    Laplace: (t + 1) exp(t shift) + t exp(-(t + 1) shift) over 2 t + 1 (Mironov 2017); geometric:
+    the sum over its outputs.
+    """
+    moved = shifts * loss
+    rate = 2 * tilts + 1
+    if noise == LAPLACE:
+        sums = (tilts + 1 + tilts * np.exp(-rate * moved)) / rate
+    else:
+        within = np.expm1(-loss) / np.expm1(-rate * loss)
+        between = np.exp(-rate * loss) - np.exp(-rate * moved)
+        sums = (1 + np.exp(-rate * moved) + within * between) / (1 + np.exp(-loss))
+    return np.asarray(tilts * moved + np.log(sums))
 
 
 def _geometric(shift: int, loss: float) -> Float:

@@ -33,7 +33,15 @@ SITE = sorted(
     if not {"_build", "generated"} & set(path.relative_to(DOCS).parts)
 )
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *SITE]
-OTHER_PROGRAMS = {"python3", ".venv/bin/python", ".venv/bin/ruff", "openssl", "cp", "chmod", "export"}
+OTHER_PROGRAMS = {
+    "python3",
+    ".venv/bin/python",
+    ".venv/bin/ruff",
+    "openssl",
+    "cp",
+    "chmod",
+    "export",
+}
 ONE_THREAD = """\
 version: 1
 module: dask.distributed

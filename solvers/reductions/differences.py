@@ -14,7 +14,7 @@ from solvers.differences import Differences, differences
 from solvers.errors import NotApplicableError
 from solvers.factorisation import Factorisation
 from solvers.mechanism import Mechanism, Work
-from solvers.neighbours import ADD_REMOVE
+from solvers.neighbours import ADD_REMOVE, Neighbours
 from solvers.problem import Problem
 from solvers.reduction import Options, Reduction
 from workloads import Workload
@@ -77,6 +77,15 @@ def _lower_bound(
     smaller: Differences, tol: float, max_iterations: int, time_limit: float | None
 ) -> float:
     return smaller.optimum(tol, max_iterations, time_limit).lower
+
+
+def expected_work(
+    mechanism: Mechanism, workload: Workload, options: Options, neighbours: Neighbours
+) -> Work:
+    """What a solve takes: one column for each pair where the mechanism minimises over them."""
+    m, d = int(workload.shape[0]), int(workload.shape[1])
+    own = mechanism.form(OnDifferences) is not None
+    return mechanism.expected_work(m, neighbours.count(d) if own else d, options)
 
 
 def _work(mechanism: Mechanism, workload: Workload, options: Options) -> Work | None:

@@ -70,7 +70,9 @@ class Derivation:
         }
         if len(made) == 1:
             return next(iter(made.values()))
-        root = xr.Dataset(attrs=next(iter(made.values())).attrs)
+        relations = "; ".join(dict.fromkeys(data.attrs["neighbours"] for data in made.values()))
+        first = next(iter(made.values())).attrs
+        root = xr.Dataset(attrs={**first, "neighbours": relations})
         return xr.DataTree.from_dict({"/": root, **made})
 
 
@@ -121,7 +123,9 @@ def assemble(positions: Positions, ledger: Ledger, terms: Terms) -> xr.Dataset:
                     data[name] = ((*dims, *over), positions.scattered(column, np.nan))
     for name, column, fill in _facts(positions, ledger):
         data[name] = (dims, positions.scattered(column, fill))
-    made = xr.Dataset(data, coords, attrs={**(terms.attributes or {}), **provenance.describe()})
+    relation = {"neighbours": positions.grid.relations}
+    attributes = {**(terms.attributes or {}), **relation, **provenance.describe()}
+    made = xr.Dataset(data, coords, attrs=attributes)
     made["started"].encoding = dict(_TIME_ENCODING)
     for variable in made.variables:
         made[variable].attrs.update(variables.attributes(str(variable)))

@@ -85,6 +85,7 @@ MEANINGS: Mapping[str, tuple[str, str]] = {
     "delta": ("delta of the privacy guarantee", "1"),
     "epsilon": ("epsilon of the privacy guarantee", "1"),
     "mechanism": ("mechanism", "1"),
+    "neighbours": ("which databases are neighbours", "1"),
     "replicate": ("repetition", "1"),
     "d": ("number of domain cells", "1"),
     "m": ("number of queries", "1"),

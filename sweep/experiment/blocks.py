@@ -106,6 +106,9 @@ class Block(BaseModel):
         One rule, or several: an axis.
     mechanism : tuple of WrittenMechanism
         The axis ``mechanism``.
+    neighbours : object
+        Which databases the mechanisms must not tell apart, as `solvers.neighbours.as_neighbours`
+        reads it; a list makes an axis.
     options : Mapping[str, object]
         Options that all these mechanisms take; a list makes an axis.
     replicates : int
@@ -133,6 +136,7 @@ class Block(BaseModel):
     mechanism: Annotated[
         tuple[WrittenMechanism, ...], BeforeValidator(always_many), Field(min_length=1)
     ]
+    neighbours: Any = "add-remove"
     options: Mapping[str, Any] = {}
     replicates: Annotated[int, Field(ge=1)] = 1
     zipped: Annotated[tuple[Names, ...], BeforeValidator(many), Field(alias="zip")] = ()

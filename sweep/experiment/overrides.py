@@ -12,7 +12,7 @@ from workloads.parameters import nearest
 
 _WHOLE = ("delta", "epsilon", "keep")
 _SINGLE = ("time_limit", "simulate", "reference")
-_BLOCK = ("mechanism", "targets", "replicates")
+_BLOCK = ("mechanism", "targets", "neighbours", "replicates")
 
 Settings = Sequence[str] | Mapping[str, Any]
 """``["d=64,128"]`` or ``{"d": [64, 128]}``."""
@@ -53,9 +53,10 @@ def apply(document: Document, settings: Settings) -> Document:
     """The document with the settings in place of what was written.
 
     A key is ``epsilon``, ``delta``, ``keep``, ``time_limit``, ``simulate``, ``reference``,
-    ``replicates``, ``mechanism``, ``targets``, a parameter of a workload or of targets (set in
-    every block whose workload or targets take it), or an option that a block writes for all its
-    mechanisms, ``epsilon`` too. Of zipped axes, the rows with the given values are kept.
+    ``replicates``, ``mechanism``, ``targets``, ``neighbours``, a parameter of a workload or of
+    targets (set in every block whose workload or targets take it), or an option that a block
+    writes for all its mechanisms, ``epsilon`` too. Of zipped axes, the rows with the given
+    values are kept.
 
     Raises
     ------

@@ -6,6 +6,7 @@ from functools import reduce
 from typing import Any
 
 import workloads
+from solvers.neighbours import as_neighbours
 from sweep.experiment.blocks import Block, WrittenTargets
 from sweep.experiment.canonical import Scalar
 from sweep.experiment.document import KeyPath, Origin
@@ -14,6 +15,7 @@ from sweep.grid.parameters import (
     Signature,
     WrittenParameter,
     label,
+    reported,
     targets_signature,
     workload_signature,
     written_parameters,
@@ -31,7 +33,7 @@ class Setting:
     labels : Mapping[str, Scalar]
         The labels of its coordinates, by name.
     values : Mapping[tuple of str, object]
-        The parameters that it sets, by part (workload, targets or options) and name.
+        The parameters that it sets, by part (workload, targets, problem or options) and name.
     rule : Signature, optional
         The targets rule that it sets.
     """
@@ -136,6 +138,12 @@ def block_axes(block: Block, origin: Origin, path: KeyPath) -> BlockAxes:
     else:
         rules = (_rule(one, origin, (*here, at)) for at, one in enumerate(block.targets))
         axes["targets"] = BlockAxis(here, tuple(rules))
+    if "neighbours" in block.model_fields_set:
+        relations = _neighbours(block.neighbours, kind, origin, (*path, "neighbours"))
+        if isinstance(block.neighbours, list):
+            axes["neighbours"] = BlockAxis((*path, "neighbours"), relations)
+        else:
+            sources.append(relations[0])
     for name, parameter in _options(block, kind, origin, path).items():
         add("options", name, parameter)
     zipped, companions = _zip(block, axes, origin, path)
@@ -165,6 +173,24 @@ def _rule(entry: WrittenTargets, origin: Origin, path: KeyPath) -> Setting:
         {"targets": entry.axis_label},
         {("targets", name): parameter.values[0] for name, parameter in parameters.items()},
         rule,
+    )
+
+
+def _neighbours(written: Any, kind: Kind, origin: Origin, path: KeyPath) -> tuple[Setting, ...]:
+    """One setting for each relation."""
+    listed = written if isinstance(written, list) else [written]
+    if not listed:
+        raise origin.error(path, "this axis has no values; expected at least one")
+    with reported(origin, path):
+        relations = [as_neighbours(one) for one in listed]
+    if kind == "graph":
+        raise origin.error(
+            path,
+            "neighbours on a query graph; which answers are adjacent is the graph's own: leave "
+            "neighbours out",
+        )
+    return tuple(
+        Setting({"neighbours": one.title}, {("problem", "neighbours"): one}) for one in relations
     )
 
 

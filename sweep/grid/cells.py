@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from solvers.neighbours import ADD_REMOVE, Neighbours
 from sweep.experiment.canonical import Scalar, digest
 from sweep.experiment.files import identity
 from workloads.family import Kind
@@ -87,6 +88,9 @@ class Cell:
         Number of the repetition, from 0.
     simulate : int
         Number of noise vectors to draw from the mechanism; 0 for none.
+    neighbours : Neighbours
+        Which databases the mechanism must not tell apart. Part of the identity where it is not
+        add-remove.
     """
 
     group: str
@@ -97,11 +101,19 @@ class Cell:
     solved_mechanism: MechanismSpec
     replicate: int = 0
     simulate: int = 0
+    neighbours: Neighbours = ADD_REMOVE
 
     @cached_property
     def id(self) -> str:
         """The cell's identity: the same in every run, whatever else the grid holds."""
         return digest([*self._problem(), self.mechanism.content(), self.replicate, self.simulate])
+
+    @property
+    def relation(self) -> str:
+        """Which databases are neighbours, in words."""
+        if self.workload.kind == "graph":
+            return "adjacent answers of the query graph"
+        return self.neighbours.title
 
     @cached_property
     def workload_key(self) -> str:
@@ -119,7 +131,10 @@ class Cell:
         return digest([*self._problem(), self.solved_mechanism.content(), self.replicate])
 
     def _problem(self) -> list[Any]:
-        return [self.workload.content(), self.targets.content()]
+        known = [self.workload.content(), self.targets.content()]
+        if self.neighbours.add_remove:
+            return known
+        return [*known, {"neighbours": self.neighbours.content()}]
 
 
 @dataclass(frozen=True)
@@ -161,3 +176,8 @@ class Grid:
     axes: tuple[Axis, ...]
     scalars: Mapping[str, Scalar]
     cells: tuple[Cell, ...]
+
+    @property
+    def relations(self) -> str:
+        """Which databases are neighbours, in words; several where it is an axis."""
+        return "; ".join(dict.fromkeys(cell.relation for cell in self.cells))

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 import solvers
 import workloads
+from solvers.neighbours import ADD_REMOVE
 from sweep.errors import SweepError
 from sweep.experiment.blocks import Block
 from sweep.experiment.canonical import digest
@@ -182,6 +183,7 @@ def _points(
     )
     targets = Spec(rule.name, rule.bound(setting.of("targets"), origin, (*path, "targets")))
     uniform = workloads.targets.rules()[targets.name].uniform
+    neighbours = setting.of("problem").get("neighbours", ADD_REMOVE)
     for replicate in range(block.replicates):
         repeated = {"replicate": replicate} if block.replicates > 1 else {}
         for entry in chosen:
@@ -192,6 +194,7 @@ def _points(
                 mechanism=entry.mechanism,
                 solved_mechanism=entry.uniform_mechanism if uniform else entry.mechanism,
                 replicate=replicate,
+                neighbours=neighbours,
             )
 
 
@@ -257,12 +260,16 @@ def _check_problems(part: Product, origin: Origin, checked: set[str]) -> None:
         if point.replicate:
             continue
         key = digest(point.workload.content())
-        problem = f"{key} {digest(point.targets.content())}"
+        relation = point.neighbours
+        problem = f"{key} {digest([point.targets.content(), relation.content()])}"
         if problem in checked:
             continue
         if made is None or made[0] != key:
             with reported(origin, (*part.path, "workload"), point.workload.params):
                 made = key, workloads.make(point.workload.name, **point.workload.params)
+        if isinstance(made[1], workloads.Workload):
+            with reported(origin, (*part.path, "neighbours")):
+                relation.check(made[1].d)
         with reported(origin, (*part.path, "targets"), point.targets.params):
             workloads.targets.make(point.targets.name, made[1], **point.targets.params)
         checked.add(problem)

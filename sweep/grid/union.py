@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from solvers.neighbours import ADD_REMOVE, Neighbours
 from sweep.experiment.canonical import Scalar
 from sweep.experiment.document import KeyPath, Origin
 from sweep.grid.cells import Axis, Cell, Grid, MechanismSpec, Spec, WorkloadSpec
@@ -28,7 +29,7 @@ class Point:
     ----------
     labels : Mapping[str, Scalar]
         Its label along every axis, companion and parameter that its block names.
-    workload, targets, mechanism, solved_mechanism, replicate
+    workload, targets, mechanism, solved_mechanism, replicate, neighbours
         As in `Cell`.
     """
 
@@ -38,6 +39,7 @@ class Point:
     mechanism: MechanismSpec
     solved_mechanism: MechanismSpec
     replicate: int
+    neighbours: Neighbours = ADD_REMOVE
 
 
 @dataclass(frozen=True)
@@ -167,6 +169,7 @@ def _cell(group: str, coords: Mapping[str, Scalar], point: Point, simulate: int)
         solved_mechanism=point.solved_mechanism,
         replicate=point.replicate,
         simulate=simulate,
+        neighbours=point.neighbours,
     )
 
 
@@ -186,6 +189,8 @@ def _named(name: str, point: Point, part: Product, group: str, origin: Origin) -
         return point.labels[name]
     if name == "replicate":
         return point.replicate
+    if name == "neighbours":
+        return point.neighbours.title
     for spec, prefix in ((point.workload, ""), (point.targets, ""), (point.targets, "targets_")):
         parameter = name.removeprefix(prefix)
         if name.startswith(prefix) and parameter in spec.params:

@@ -7,6 +7,7 @@ from functools import lru_cache
 import solvers
 import workloads
 from solvers import Work
+from solvers.neighbours import ADD_REMOVE, Neighbours
 from sweep.experiment.canonical import digest
 from sweep.grid.cells import MechanismSpec, WorkloadSpec
 from sweep.plan.calibration import calibration
@@ -36,7 +37,7 @@ class Costs:
     def __init__(self, time_limit: float | None = None) -> None:
         self.time_limit = time_limit
         self._shapes: dict[str, tuple[int, int]] = {}
-        self._works: dict[tuple[str, str], Work] = {}
+        self._works: dict[tuple[str, str, Neighbours], Work] = {}
         self._specs: dict[str, WorkloadSpec] = {}
         self._workload = lru_cache(maxsize=_KEPT_WORKLOADS)(self._made)
 
@@ -54,7 +55,9 @@ class Costs:
             self._shapes[key] = (int(rows), int(columns))
         return self._shapes[key]
 
-    def work(self, mechanism: MechanismSpec, spec: WorkloadSpec) -> Work:
+    def work(
+        self, mechanism: MechanismSpec, spec: WorkloadSpec, neighbours: Neighbours = ADD_REMOVE
+    ) -> Work:
         """The work of one solve; infinite where it does not fit a float.
 
         Raises
@@ -62,9 +65,9 @@ class Costs:
         WorkloadError
             If the workload cannot be built.
         """
-        key = (digest(mechanism.content()), self._key(spec))
+        key = (digest(mechanism.content()), self._key(spec), neighbours)
         if key not in self._works:
-            self._works[key] = _work(mechanism, self._workload(key[1]))
+            self._works[key] = _work(mechanism, self._workload(key[1]), neighbours)
         return self._works[key]
 
     def _key(self, spec: WorkloadSpec) -> str:
@@ -78,9 +81,11 @@ class Costs:
         return workloads.make(spec.name, **spec.params)
 
 
-def _work(mechanism: MechanismSpec, workload: Workload | QueryGraph) -> Work:
+def _work(
+    mechanism: MechanismSpec, workload: Workload | QueryGraph, neighbours: Neighbours
+) -> Work:
     try:
-        declared = solvers.expected_work(mechanism.name, workload, mechanism.options)
+        declared = solvers.expected_work(mechanism.name, workload, mechanism.options, neighbours)
     except OverflowError:
         return Work(flops=math.inf, bytes=math.inf)
     return replace(declared, flops=declared.flops * calibration().factor(mechanism.name))

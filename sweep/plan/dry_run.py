@@ -56,6 +56,8 @@ class Plan:
         Number of processors of this machine.
     without_reference : tuple of str
         Groups that do not solve the reference mechanism: they get no variance ratios.
+    neighbours : str
+        Which databases are neighbours, in words.
     """
 
     groups: Mapping[str, Mapping[str, int]]
@@ -71,6 +73,7 @@ class Plan:
     seconds: float
     workers: int
     without_reference: tuple[str, ...] = ()
+    neighbours: str = ""
 
 
 def plan(
@@ -110,7 +113,7 @@ def plan(
     planned = tasks.tasks([*solves, *bounds], "plan")
     largest, size = _largest([cell.workload for cell in cells.values()], costs)
     workers = os.cpu_count() or 1
-    needed = (costs.work(one.mechanism, one.workload).bytes for one in solves)
+    needed = (costs.work(one.mechanism, one.workload, one.neighbours).bytes for one in solves)
     return Plan(
         groups={grid.group: {axis.name: len(axis.values) for axis in grid.axes} for grid in grids},
         cells=len(cells),
@@ -127,6 +130,7 @@ def plan(
         without_reference=tuple(
             grid.group for grid in grids if not _solves_reference(grid, experiment.reference)
         ),
+        neighbours="; ".join(dict.fromkeys(grid.relations for grid in grids)),
     )
 
 

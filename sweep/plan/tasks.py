@@ -8,6 +8,8 @@ from functools import cache
 
 import solvers
 import workloads
+from solvers.neighbours import ADD_REMOVE, Neighbours
+from solvers.reductions.differences import OnDifferences
 from sweep.experiment.canonical import digest
 from sweep.grid.cells import Cell, Grid, MechanismSpec, Spec, WorkloadSpec
 from sweep.plan.costs import CERTIFIER, SECONDS_PER_FLOP, Costs
@@ -66,6 +68,8 @@ class Solve:
         limit.
     bytes : float
         Expected peak memory.
+    neighbours : Neighbours
+        Which databases must not be told apart.
     """
 
     key: str
@@ -79,6 +83,7 @@ class Solve:
     chain: str = ""
     time_limit: float | None = None
     bytes: float = 0.0
+    neighbours: Neighbours = ADD_REMOVE
 
 
 @dataclass(frozen=True)
@@ -92,6 +97,7 @@ class Bound:
     seconds: float = 0.0
     time_limit: float | None = None
     bytes: float = 0.0
+    neighbours: Neighbours = ADD_REMOVE
 
 
 Item = Solve | Bound
@@ -195,10 +201,11 @@ def solves(
             cells=tuple(
                 CellTask(c.id, c.simulate, ledger.attempts.get(c.id, 0) + 1) for c in served
             ),
-            seconds=_seconds(first.solved_mechanism, first.workload, costs),
+            seconds=_seconds(first.solved_mechanism, first, costs),
             chain=_chain(first, along),
             time_limit=_time_limit(first.solved_mechanism, costs),
-            bytes=_bytes(first.solved_mechanism, first.workload, costs),
+            bytes=_bytes(first.solved_mechanism, first, costs),
+            neighbours=first.neighbours,
         )
         for key, served in shared.items()
         for first in served[:1]
@@ -220,9 +227,10 @@ def bounds(cells: Iterable[Cell], ledger: Ledger, costs: Costs) -> list[Bound]:
             workload_key=first.workload_key,
             workload=first.workload,
             targets=first.targets,
-            seconds=_seconds(CERTIFIER, first.workload, costs),
+            seconds=_seconds(CERTIFIER, first, costs),
             time_limit=_time_limit(CERTIFIER, costs),
-            bytes=_bytes(CERTIFIER, first.workload, costs),
+            bytes=_bytes(CERTIFIER, first, costs),
+            neighbours=first.neighbours,
         )
         for key, same_problem in by_problem.items()
         for first in same_problem[:1]
@@ -304,9 +312,9 @@ def _longest_first(block: tuple[Item, ...]) -> float:
     return -sum(item.seconds for item in block)
 
 
-def _seconds(mechanism: MechanismSpec, workload: WorkloadSpec, costs: Costs) -> float:
+def _seconds(mechanism: MechanismSpec, cell: Cell, costs: Costs) -> float:
     try:
-        work = costs.work(mechanism, workload)
+        work = costs.work(mechanism, cell.workload, cell.neighbours)
     except workloads.WorkloadError:
         return _LONGEST_SECONDS
     seconds, limit = work.flops * SECONDS_PER_FLOP, _time_limit(mechanism, costs)
@@ -315,9 +323,9 @@ def _seconds(mechanism: MechanismSpec, workload: WorkloadSpec, costs: Costs) -> 
     return min(_OVERHEAD_SECONDS + seconds, _LONGEST_SECONDS)
 
 
-def _bytes(mechanism: MechanismSpec, workload: WorkloadSpec, costs: Costs) -> float:
+def _bytes(mechanism: MechanismSpec, cell: Cell, costs: Costs) -> float:
     try:
-        return costs.work(mechanism, workload).bytes
+        return costs.work(mechanism, cell.workload, cell.neighbours).bytes
     except workloads.WorkloadError:
         return 0.0
 
@@ -343,4 +351,5 @@ def _chain(cell: Cell, along: str | None) -> str:
 def _brings_bound(cell: Cell, ledger: Ledger) -> bool:
     mechanism = solvers.all_mechanisms()[cell.solved_mechanism.name]
     hopeful = ledger.status(cell.id) in (Status.PENDING, Status.OK)
-    return hopeful and mechanism.certifies(cell.solved_mechanism.options)
+    concerned = cell.neighbours.add_remove or mechanism.form(OnDifferences) is not None
+    return hopeful and concerned and mechanism.certifies(cell.solved_mechanism.options)

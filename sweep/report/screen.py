@@ -108,6 +108,7 @@ def planned(plan: Plan, where: str) -> Table:
     for group, axes in plan.groups.items():
         product = " x ".join(f"{length} {name}" for name, length in axes.items())
         table.add_row(f"group {escape(group)}", product or "one cell")
+    table.add_row("neighbours", escape(plan.neighbours))
     table.add_row("cells", f"{plan.cells:,}")
     stored = counts(_done(plan.statuses)) or "none"
     table.add_row("already in the store", f"{stored} [dim]{escape(where)}")

@@ -67,7 +67,7 @@ def tables(results: xr.Dataset | xr.DataTree, experiment: Experiment) -> list[Ta
         *((formula, "closed form") for formula in experiment.closed_form),
     )
     made = [
-        table
+        _related(table, data)
         for published, kind in compared_tables
         for group, data in groups.items()
         if published.group in (None, group)
@@ -76,11 +76,20 @@ def tables(results: xr.Dataset | xr.DataTree, experiment: Experiment) -> list[Ta
     ]
     compared = {published.group for published, _ in compared_tables}
     made += [
-        _overview(group, data, experiment)
+        _related(_overview(group, data, experiment), data)
         for group, data in groups.items()
         if group not in compared and None not in compared
     ]
     return [*made, _claims(groups, experiment.claims)] if experiment.claims else made
+
+
+def _related(table: Table, data: xr.Dataset) -> Table:
+    """The table, with a line on which databases are neighbours."""
+    if "neighbours" in data.attrs:
+        said = f"Neighbours: {data.attrs['neighbours']}."
+        table.caption = Text(f"{table.caption or ''} {said}".strip())
+        table.caption_justify = "left"
+    return table
 
 
 @dataclass(frozen=True)

@@ -102,7 +102,7 @@ def _certified(item: Bound, built: Built) -> BoundRecord:
     try:
         targets = _targets(item.targets, built)
         bound = certificate.certify(
-            Problem(built, targets), tol=_CERTIFIED_TO, time_limit=item.time_limit
+            Problem(built, targets, item.neighbours), tol=_CERTIFIED_TO, time_limit=item.time_limit
         )
     except BaseException as error:
         _, message, text = _trouble(error)
@@ -155,7 +155,7 @@ def run_solver(item: Solve, built: Built, targets: Any, start: Weights | None = 
         options["time_limit"] = item.time_limit
     if start is not None:
         options["start"] = start
-    return solvers.solve(item.mechanism.name, built, targets, **options)
+    return solvers.solve(item.mechanism.name, built, targets, neighbours=item.neighbours, **options)
 
 
 def _targets(spec: Spec, built: Built) -> Any:

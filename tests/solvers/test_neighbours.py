@@ -116,6 +116,32 @@ def test_the_identity_has_a_closed_form(d):
     assert blocks.squared_privacy_cost == pytest.approx(2 * (1 - 1 / d), rel=1e-6)
 
 
+@pytest.mark.parametrize("relation", RELATIONS, ids=str)
+@settings(max_examples=20)
+@given(seed=st.integers(0, 10**6))
+def test_farthest_neighbours_pair_by_pair(relation, seed):
+    strategy, known = matrices(seed, 4, 6), as_neighbours(relation)
+    apart = {
+        (min(i, j), max(i, j)): np.sum((strategy[:, i] - strategy[:, j]) ** 2)
+        for i, j in pairs_of(relation, 6)
+    }
+    distance, partner = known.partners(strategy)
+    for cell in range(6):
+        own = {pair: value for pair, value in apart.items() if cell in pair}
+        assert distance[cell] == pytest.approx(max(own.values(), default=0.0))
+        if own:
+            assert apart[min(cell, partner[cell]), max(cell, partner[cell])] == pytest.approx(
+                distance[cell]
+            )
+    if relation != PATH:
+        order = sorted(apart, key=apart.get, reverse=True)[:3]
+        least = apart[order[2]] * (1 - 1e-9)
+        found = known.farthest_pairs(strategy, least, 9)
+        assert list(map(tuple, found.tolist())) == order
+    assert known.count(6) == len(apart)
+    assert set(map(tuple, known.all_pairs(6).tolist())) == apart.keys()
+
+
 def test_sixteen_prefixes():
     """Not optimised again the mechanism for add-remove costs 5.36."""
     prefixes = np.tri(16)
@@ -209,6 +235,19 @@ def test_query_graphs_have_their_own_neighbours():
     found = solvers.solve("geometric", graph)
     assert found.neighbours == "adjacent answers of the query graph"
     assert "neighbours: adjacent answers" in repr(found)
+
+
+def test_the_expected_work_grows_with_the_pairs():
+    workload = workloads.make("prefix", d=64)
+    known, every, few = (
+        solvers.expected_work("optimal", workload, neighbours=relation).flops
+        for relation in ("add-remove", "replace-one", {"within": 2})
+    )
+    assert every > 10 * known
+    assert few < known
+    assert solvers.expected_work("IP", workload, neighbours="replace-one") == (
+        solvers.expected_work("IP", workload)
+    )
 
 
 def test_the_relation_is_on_every_solution():

@@ -1,0 +1,113 @@
+"""Neighbours in experiments: an axis, an identity, and a word wherever a number is shown."""
+
+import re
+
+import numpy as np
+import pytest
+
+import sweep
+from sweep.errors import ExperimentError
+from sweep.experiment.loading import parse_experiment
+from sweep.grid.expansion import expand
+
+BLOCK = """\
+title: neighbours
+delta: [1.0e-6]
+epsilon: [1.0]
+blocks:
+  - workload: {{name: {workload}}}
+    {neighbours}
+    mechanism: [{mechanism}]
+"""
+
+
+def experiment(neighbours="", workload="prefix, d: 8", mechanism="GM, laplace, optimal"):
+    return parse_experiment(
+        BLOCK.format(workload=workload, neighbours=neighbours, mechanism=mechanism), "small.yaml"
+    )
+
+
+def ids(neighbours):
+    (grid,) = expand(experiment(neighbours))
+    return [cell.id for cell in grid.cells]
+
+
+def test_add_remove_leaves_identities_as_they_were():
+    assert ids("neighbours: add-remove") == ids("")
+    found = {tuple(ids(f"neighbours: {n}")) for n in ("add-remove", "replace-one", "{within: 4}")}
+    assert len(found) == 3
+
+
+def test_an_axis_of_relations(client, tmp_path):
+    data = sweep.run(
+        experiment("neighbours: [add-remove, replace-one, {within: 4}]"), tmp_path, client=client
+    )
+    titles = ["add-remove", "replace-one", "replace-one within blocks of 4"]
+    assert data.neighbours.values.tolist() == titles
+    assert data.attrs["neighbours"] == "; ".join(titles)
+    assert (data.status == 2).all()
+    best = data.squared_privacy_cost.sel(mechanism="optimal").values
+    np.testing.assert_allclose(best, [2.281561, 2.514666, 5 / 3], rtol=1e-3)
+    assert (data.gap.sel(mechanism="optimal") <= 1e-6).all()
+    gm = data.sel(mechanism="GM")
+    np.testing.assert_allclose(gm.squared_privacy_cost, [8, 7, 3])
+    np.testing.assert_allclose(gm.squared_privacy_cost / gm.lower_bound - 1, gm.gap)
+    sensitivities = np.sqrt(2) * np.array([8, 7, 3])
+    laplace = data.sel(mechanism="laplace")
+    np.testing.assert_allclose(laplace.pure_epsilon, sensitivities)
+    np.testing.assert_allclose(
+        laplace.variance_ratio_at_pure_budget.values[:, 0], np.square(sensitivities)
+    )
+    assert (laplace.variance_ratio_at_budget.values[:, 0, 0] < np.square(sensitivities)).all()
+
+
+def test_a_problem_without_a_certifying_mechanism_gets_its_bound(client, tmp_path):
+    data = sweep.run(
+        experiment("neighbours: replace-one", mechanism="GM, SM-II"), tmp_path, client=client
+    )
+    np.testing.assert_allclose(data.lower_bound, 2.514666, rtol=2e-4)
+    assert data.neighbours.item() == "replace-one"
+
+
+def test_plan_and_tables_say_the_relation(command, on_the_test_cluster, tmp_path):
+    file = tmp_path / "small.yaml"
+    file.write_text(experiment("neighbours: replace-one").text)
+    assert re.search(r"neighbours +replace-one", command("plan", file).output)
+    ran = command("run", file, "--store", tmp_path / "store")
+    assert "neighbours: replace-one" in ran.output
+    assert "neighbours: replace-one" in command("show", tmp_path / "store").output
+    known = tmp_path / "known.yaml"
+    known.write_text(experiment("").text)
+    assert "add-remove" in command("plan", known).output
+    assert "replace-one" in command("plan", known, "--set", "neighbours=replace-one").output
+
+
+@pytest.mark.parametrize(
+    ("neighbours", "workload", "message"),
+    [
+        ("neighbours: replace", "prefix, d: 8", "expected 'add-remove', 'replace-one'"),
+        ("neighbours: {within: 3}", "prefix, d: 8", "on 8 cells"),
+        ("neighbours: {pairs: [[0, 8]]}", "prefix, d: 8", "cells from 0 to 7"),
+        ("neighbours: [replace-one, replace-one]", "prefix, d: 8", "twice"),
+        ("neighbours: []", "prefix, d: 8", "no values"),
+    ],
+)
+def test_mistakes_are_told_with_their_line(neighbours, workload, message):
+    with pytest.raises(ExperimentError, match=message) as told:
+        expand(experiment(neighbours, workload))
+    assert "small.yaml, line 6, blocks[0].neighbours" in str(told.value)
+
+
+def test_a_query_graph_has_its_own():
+    with pytest.raises(ExperimentError, match="adjacent is the graph's own"):
+        expand(experiment("neighbours: replace-one", "counting, n: 3", "geometric"))
+    (grid,) = expand(experiment("", "counting, n: 3", "geometric"))
+    assert grid.relations == "adjacent answers of the query graph"
+
+
+def test_blocks_of_one_group_may_differ_in_it():
+    text = experiment("neighbours: replace-one").text
+    block = text[text.index("  - workload") :].replace("    neighbours: replace-one\n", "")
+    (grid,) = expand(parse_experiment(text + block, "two.yaml"))
+    (axis,) = (axis for axis in grid.axes if axis.name == "neighbours")
+    assert axis.values == ("replace-one", "add-remove")
