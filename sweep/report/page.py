@@ -159,17 +159,12 @@ def _experiment(run: Run, card: Scorecard) -> str:
 
 def _numbers(name: str, rows: Sequence[NumberRow]) -> str:
     """A table of a paper: *stated / measured* and a mark in every cell."""
-    axes = list(dict.fromkeys(axis for row in rows for axis in row.at))
-    varying = [axis for axis in axes if len({row.at.get(axis) for row in rows}) > 1]
-    across = "mechanism" if "mechanism" in varying or not varying else varying[-1]
-    down = [axis for axis in varying if axis != across]
-    if not down and len({row.at.get(across) for row in rows}) > len(axes) + 7:
-        across, down = "", varying
-    columns = list(dict.fromkeys(_label(row.at.get(across, "")) for row in rows))
+    axes = dict.fromkeys(axis for row in rows for axis in row.at if axis != "mechanism")
+    down = [axis for axis in axes if len({row.at.get(axis) for row in rows}) > 1]
+    columns = list(dict.fromkeys(_column(row) for row in rows))
     lines: dict[tuple[str, ...], dict[str, NumberRow]] = {}
     for row in rows:
-        place = tuple(_label(row.at[axis]) for axis in down)
-        lines.setdefault(place, {})[_label(row.at.get(across, ""))] = row
+        lines.setdefault(tuple(_label(row.at[axis]) for axis in down), {})[_column(row)] = row
     body = [
         [*place, *(_cell(found[column]) if column in found else "" for column in columns)]
         for place, found in lines.items()
@@ -180,6 +175,10 @@ def _numbers(name: str, rows: Sequence[NumberRow]) -> str:
     of_gap = f" Gap of the reference: at most {100 * most:.2g} %." if most is not None else ""
     note = f"{name}, *stated / measured*.{said}{of_gap}"
     return f"{note}\n\n{_table([*down, *columns], body)}"
+
+
+def _column(row: NumberRow) -> str:
+    return _label(row.at.get("mechanism", row.variable))
 
 
 def _cell(row: NumberRow) -> str:

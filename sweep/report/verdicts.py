@@ -1,5 +1,6 @@
 """Whether a sentence of a paper holds for the numbers of a dataset."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -126,7 +127,8 @@ def _verdict(
     if len(known) < len(numbers):
         return Verdict.UNJUDGED, _why([one for one in numbers if not one.known])
     if against:
-        return Verdict.VARIES, f"for {held} of {seeds} seeds; {_places(against, known)}"
+        where = _places(against, known)
+        return Verdict.VARIES, f"for {held} of {seeds} seeds{where and f'; {where}'}"
     return Verdict.HOLDS, f"for all {seeds} seeds" if seeds > 1 else ""
 
 
@@ -231,15 +233,18 @@ def _why(unknown: Sequence[_Number]) -> str:
 def _places(against: Sequence[_Number], known: Sequence[_Number]) -> str:
     """Where the numbers contradict a claim, in the coordinates that vary."""
     varying = _varying(known)
-    places = list(dict.fromkeys(_place(one, varying) for one in against))
     total = len({_place(one, varying) for one in known})
-    if total == 1:
-        return ""
-    if len(places) == total:
-        return f"at all {total} points"
+    if len(against) == len(known):
+        return f"at all {total} points" if total > 1 else ""
+    seeds = len({one.seed for one in known})
+    found = Counter(_place(one, varying) for one in against)
+    places = [
+        f"{place} ({count} of {seeds} seeds)" if seeds > 1 else place
+        for place, count in found.items()
+    ]
     shown = "; ".join(places[:_NAMED_PLACES])
     more = "; ..." if len(places) > _NAMED_PLACES else ""
-    return f"not at {len(places)} of {total} points: {shown}{more}"
+    return f"not at {len(places)} of {total} points: {shown}{more}" if total > 1 else ""
 
 
 def _varying(numbers: Iterable[_Number]) -> list[str]:

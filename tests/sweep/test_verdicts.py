@@ -97,10 +97,22 @@ def test_a_claim_may_hold_for_some_of_the_seeds() -> None:
     data = dataset(SEEDS, [[[1.1], [1.2]], [[1.1], [1.6]], [[1.3], [1.2]]])
     found = verdict(data, most=1.5)
     assert (found.verdict, found.held, found.seeds) == (Verdict.VARIES, 2, 3)
-    assert found.reason == "for 2 of 3 seeds; not at 1 of 2 points: d = 8"
+    assert found.reason == "for 2 of 3 seeds; not at 1 of 2 points: d = 8 (1 of 3 seeds)"
     every = verdict(data, most=1.7)
     assert (every.verdict, every.reason) == (Verdict.HOLDS, "for all 3 seeds")
-    assert verdict(data, most=1.05).verdict is Verdict.FAILS
+    none = verdict(data, most=1.05)
+    assert (none.verdict, none.reason) == (Verdict.FAILS, "at all 2 points")
+
+
+def test_no_seed_may_hold_it_though_no_point_contradicts_it_in_all() -> None:
+    data = dataset(SEEDS, [[[1.1], [1.6]], [[1.7], [1.2]], [[1.1], [1.8]]])
+    found = verdict(data, most=1.5)
+    assert (found.verdict, found.reason) == (
+        Verdict.FAILS,
+        "not at 2 of 2 points: d = 8 (2 of 3 seeds); d = 4 (1 of 3 seeds)",
+    )
+    one = verdict(data, at={"d": 8}, most=1.5)
+    assert (one.verdict, one.reason) == (Verdict.VARIES, "for 1 of 3 seeds")
 
 
 @pytest.mark.parametrize(
