@@ -126,9 +126,11 @@ def factorisation(
 
 
 def coordinates(case: Case, solution: Solution, of: str) -> Iterator[Measured]:
-    """The mechanism's own basis gives the workload too."""
+    """The mechanism's own basis gives the workload too, unseen cells but for rounding."""
     left, right = _extended(dense(solution.representation)), _extended(solution.basis)
-    units = np.sqrt(np.outer(solution.query_variances, solution.privacy_profile))
+    variances, profile = solution.query_variances, solution.privacy_profile
+    known = [np.where(entries > 0, entries, entries.max()) for entries in (variances, profile)]
+    units = np.sqrt(np.outer(*known))
     off = _over(np.abs(left @ right - _extended(case.matrix)), units)
     yield Measured("representation @ basis - W, in the same units", off, EXACT, of)
 

@@ -10,10 +10,12 @@ import argparse
 import difflib
 import hashlib
 import json
+import math
 import random
 import tempfile
 import time
 from dataclasses import asdict, dataclass
+from itertools import accumulate
 from pathlib import Path
 
 from benchmarks.mutants.calls import PACKAGES
@@ -29,7 +31,23 @@ PATIENCE = 120.0
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of a mutant: ``killed``, ``hung``, ``survived`` or ``unreached``."""
+    """What became of a mutant: ``killed``, ``hung``, ``survived`` or ``unreached``.
+
+    Attributes
+    ----------
+    number : int
+        Its place in the sample, from 1.
+    path, line, kind, diff
+        The mutation.
+    verdict : str
+        What became of it.
+    tests, reaching : int
+        How many tests were run for it, of how many that call its function.
+    seconds : float
+        What they took.
+    killer : str
+        The test that failed.
+    """
 
     number: int
     path: str
@@ -38,8 +56,15 @@ class Verdict:
     diff: str
     verdict: str
     tests: int
+    reaching: int
     seconds: float
     killer: str
+
+    @property
+    def run(self) -> str:
+        """Which tests, in words."""
+        left_out = f" of {self.reaching}" if self.tests < self.reaching else ""
+        return f"{self.tests}{left_out} tests"
 
 
 def sample(root: Path, count: int, seed: int) -> list[tuple[str, Mutation]]:
@@ -53,13 +78,17 @@ def sample(root: Path, count: int, seed: int) -> list[tuple[str, Mutation]]:
     return random.Random(seed).sample(every, min(count, len(every)))
 
 
-def judged(copy: Copy, number: int, path: str, mutation: Mutation, reach: Reach) -> Verdict:
-    """Make the mistake, run the tests that reach it, and take it back."""
-    file, tests = copy.root / path, reach.tests(path, mutation)
+def judged(
+    copy: Copy, number: int, path: str, mutation: Mutation, reach: Reach, seconds: float = math.inf
+) -> Verdict:
+    """Make the mistake, run the tests that reach it, the quickest for so long, and take it back."""
+    file, reaching = copy.root / path, reach.tests(path, mutation)
+    ends = accumulate(reach.seconds[test] for test in reaching)
+    tests = [test for test, end in zip(reaching, ends, strict=True) if end <= seconds]
     source = file.read_text(encoding="utf-8")
     broken = mutation.apply(source)
     started, verdict, killer = time.monotonic(), "unreached", ""
-    if tests:
+    if reaching:
         file.write_text(broken, encoding="utf-8")
         try:
             outcome = copy.test(tests, PATIENCE + 5 * sum(reach.seconds[test] for test in tests))
@@ -67,10 +96,17 @@ def judged(copy: Copy, number: int, path: str, mutation: Mutation, reach: Reach)
             file.write_text(source, encoding="utf-8")
         verdict = {0: "survived", None: "hung"}.get(outcome.code, "killed")
         killer = next((t for t in outcome.printed.splitlines() if t.startswith("FAILED ")), "")
-    took = time.monotonic() - started
-    diff = _diff(source, broken)
     return Verdict(
-        number, path, mutation.line, mutation.kind, diff, verdict, len(tests), took, killer
+        number=number,
+        path=path,
+        line=mutation.line,
+        kind=mutation.kind,
+        diff=_diff(source, broken),
+        verdict=verdict,
+        tests=len(tests),
+        reaching=len(reaching),
+        seconds=time.monotonic() - started,
+        killer=killer,
     )
 
 
@@ -92,6 +128,9 @@ def main() -> None:
     options = argparse.ArgumentParser(prog="python -m benchmarks.mutants", description=__doc__)
     options.add_argument("--count", type=int, default=100, help="how many mutants")
     options.add_argument("--seed", type=int, default=0, help="of the sample")
+    options.add_argument(
+        "--seconds", type=float, default=300.0, help="of tests for each mutant, the quickest first"
+    )
     chosen = options.parse_args()
     with tempfile.TemporaryDirectory(prefix="mutants-") as temporary:
         copy = Copy.of(PROJECT, Path(temporary, "project"))
@@ -101,13 +140,13 @@ def main() -> None:
         verdicts = [Verdict(**json.loads(line)) for line in _lines(journal)]
         drawn = sample(copy.root, chosen.count, chosen.seed)
         for number, (path, mutation) in enumerate(drawn[len(verdicts) :], len(verdicts) + 1):
-            verdict = judged(copy, number, path, mutation, reach)
+            verdict = judged(copy, number, path, mutation, reach, chosen.seconds)
             with journal.open("a", encoding="utf-8") as sink:
                 sink.write(json.dumps(asdict(verdict)) + "\n")
             verdicts.append(verdict)
             print(
                 f"[{number:3}/{len(drawn)}] {verdict.verdict:9} {path}:{mutation.line} "
-                f"{mutation.kind}, {verdict.tests} tests, {verdict.seconds:.0f} s",
+                f"{mutation.kind}, {verdict.run}, {verdict.seconds:.0f} s",
                 flush=True,
             )
     print(report(verdicts))
@@ -116,7 +155,7 @@ def main() -> None:
 def report(verdicts: list[Verdict]) -> str:
     """The score, and every survivor with its place and its diff."""
     alive = [v for v in verdicts if v.verdict in ("survived", "unreached")]
-    named = [f"{v.path}:{v.line} {v.kind} {v.verdict}, {v.tests} tests\n{v.diff}" for v in alive]
+    named = [f"{v.path}:{v.line} {v.kind} {v.verdict}, {v.run}\n{v.diff}" for v in alive]
     score = f"{len(verdicts) - len(alive)} of {len(verdicts)} mutants were noticed"
     return "\n\n".join([*named, score])
 

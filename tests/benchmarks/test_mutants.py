@@ -1,5 +1,7 @@
 """Mutations: every kind is found where it is, and no text that no code is; a copy is judged."""
 
+from dataclasses import replace
+
 import pytest
 
 from benchmarks.mutants.__main__ import PROJECT, Verdict, judged, report, sample
@@ -112,12 +114,17 @@ def test_what_a_fixture_of_several_tests_calls_is_reached_by_the_whole_file():
 
 
 def test_the_report_names_survivors_and_the_score():
-    alive = Verdict(1, "solvers/x.py", 7, "number", "-a = 1\n+a = 2", "survived", 12, 3.0, "")
-    dead = Verdict(2, "solvers/x.py", 9, "number", "-a = 1\n+a = 2", "hung", 12, 3.0, "")
-    assert report([alive, dead]).splitlines() == [
+    alive = Verdict(1, "solvers/x.py", 7, "number", "-a = 1\n+a = 2", "survived", 12, 12, 3.0, "")
+    hurried = replace(alive, line=8, reaching=90)
+    dead = replace(alive, line=9, verdict="hung")
+    assert report([alive, hurried, dead]).splitlines() == [
         "solvers/x.py:7 number survived, 12 tests",
         "-a = 1",
         "+a = 2",
         "",
-        "1 of 2 mutants were noticed",
+        "solvers/x.py:8 number survived, 12 of 90 tests",
+        "-a = 1",
+        "+a = 2",
+        "",
+        "1 of 3 mutants were noticed",
     ]
