@@ -26,6 +26,7 @@ __all__ = [
     "make",
     "path_of",
     "random_regular",
+    "regular_share",
     "solved",
     "uniform",
     "weights",
@@ -145,6 +146,17 @@ def corner(graph: QueryGraph, epsilon: float, answer: int) -> Array:
         )
     row: Array = constraints(graph, epsilon)[answer]
     return row / float(row.sum())
+
+
+def regular_share(graph: QueryGraph, epsilon: float) -> float:
+    """The ε-regular priors' share of the volume of all priors: ``|det(Φ)|`` over its row sums.
+
+    The region is the simplex of the corner priors (Proposition 4); a share of 0 is a region of
+    lower dimension.
+    """
+    phi = constraints(graph, epsilon)
+    sign, log_volume = np.linalg.slogdet(phi)
+    return float(abs(sign) * np.exp(log_volume - np.log(phi.sum(axis=1)).sum()))
 
 
 def random_regular(graph: QueryGraph, epsilon: float, seed: int = 0) -> Array:

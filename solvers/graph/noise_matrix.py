@@ -59,6 +59,11 @@ class NoiseMatrix:
         """Whether the prior is ε-regular (Definition 5)."""
         return self._bound.regular
 
+    @cached_property
+    def regular_share(self) -> float:
+        """The ε-regular priors' share of all priors, by volume."""
+        return priors.regular_share(self.problem.graph, self.epsilon)
+
     @property
     def min_entropy_leakage(self) -> float:
         """In bits, about the answer (Proposition 5)."""
@@ -142,6 +147,7 @@ class NoiseMatrix:
             "max_variance": self.max_variance,
             "variance_ratio_at_budget": self.variance_ratio,
             "prior_is_regular": self.prior_is_regular,
+            "regular_share": self.regular_share,
         }
 
     def arrays(self) -> dict[str, Array]:

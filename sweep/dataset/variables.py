@@ -56,6 +56,7 @@ MEANINGS: Mapping[str, tuple[str, str]] = {
     "leakage_bound": ("upper bound on the min-entropy leakage", "bit"),
     "leakage_bound_any_prior": ("upper bound on the min-entropy leakage of every prior", "bit"),
     "prior_is_regular": ("whether the prior is epsilon-regular", "1"),
+    "regular_share": ("share of the priors that are epsilon-regular, by volume", "1"),
     "least_epsilon": ("least epsilon for which a tight-constraints mechanism exists", "1"),
     "expected_squared_error": ("expected squared error", "1"),
     "max_variance": ("largest variance over the answers", "1"),

@@ -82,7 +82,9 @@ class Experiment(BaseModel):
     reference: str = "optimal"
     keep: Annotated[
         tuple[
-            Literal["query_variances", "privacy_profile", "covariance", "noise_matrix", "trace"],
+            Literal[
+                "query_variances", "privacy_profile", "covariance", "noise_matrix", "prior", "trace"
+            ],
             ...,
         ],
         BeforeValidator(always_many),

@@ -113,7 +113,7 @@ def test_the_gradient_of_the_variance_of_example_3():
 
 
 def test_corollary_5_holds_among_densities_that_do_not_depend_on_x_only():
-    """f = t²/2 for t in [-1, 1]: a tilt of 1 - t², zero at both ends, tells less than plain cos²."""
+    """f = t²/2 on [-1, 1]: tilted by 1 - t², zero at both ends, it tells less than plain cos²."""
 
     def told(steepness):
         def at(t):

@@ -21,6 +21,8 @@ WANTED = {
     "arxiv-table6",
     "fisher-fig1",
     "fisher-section5",
+    "post13-fig2",
+    "post13-fig3",
     "arxiv-table8",
     "arxiv-table9",
     "arxiv-fig2",

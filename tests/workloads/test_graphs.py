@@ -251,3 +251,22 @@ def cube_with_diagonals():
     number = np.arange(8)
     differing = np.bitwise_count(number[:, None] ^ number)
     return from_relation("cube", np.isin(differing, [1, 3]), number)
+
+
+@pytest.mark.parametrize("a", [0.5, 0.2, 1e-6])
+def test_the_share_of_the_regular_priors_on_small_graphs(a):
+    epsilon = -math.log(a)
+    line, circle = workloads.make("counting", n=2), workloads.make("cycle", n=3)
+    four = workloads.make("k-count", u=1, k=2)
+    by_hand = (1 - a**2) ** 2 / ((1 + a + a**2) ** 2 * (1 + 2 * a))
+    assert priors.regular_share(line, epsilon) == pytest.approx(by_hand)
+    assert priors.regular_share(circle, epsilon) == pytest.approx(((1 - a) / (1 + 2 * a)) ** 2)
+    assert priors.regular_share(four, epsilon) == pytest.approx(((1 - a) / (1 + 3 * a)) ** 3)
+
+
+def test_the_share_is_how_many_of_all_priors_are_regular():
+    line, epsilon = workloads.make("counting", n=2), math.log(5)
+    drawn = np.random.default_rng(0).dirichlet(np.ones(3), size=1500)
+    regular = np.mean([priors.is_regular(prior, line, epsilon) for prior in drawn])
+    share = priors.regular_share(line, epsilon)
+    assert abs(regular - share) < 4 * math.sqrt(share * (1 - share) / 1500)
