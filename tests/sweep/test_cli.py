@@ -6,7 +6,15 @@ from sweep.experiment.loading import experiments
 from sweep.runner import commands
 from sweep.store import folder
 
-HELP = ("--help", "list --help", "plan --help", "run --help", "rerun --help", "status --help")
+HELP = (
+    "--help",
+    "list --help",
+    "plan --help",
+    "run --help",
+    "rerun --help",
+    "status --help",
+    "scorecard --help",
+)
 
 
 @pytest.fixture
