@@ -126,6 +126,35 @@ class NoBudget:
         return {"kind": "none", "reason": self.reason}
 
 
+@dataclass(frozen=True)
+class MeasuredBudget:
+    """A mechanism whose error was measured at one ε of pure differential privacy.
+
+    Attributes
+    ----------
+    epsilon : float
+        Where.
+    ratio : float
+        max_j error_j/c_j there.
+    """
+
+    epsilon: float
+    ratio: float
+
+    def epsilon_at_targets(self, delta: ArrayLike) -> Float:
+        """NaN: at no other ε is anything known."""
+        return np.full(np.shape(delta), np.nan)
+
+    def variance_ratio_at_budget(self, epsilon: ArrayLike, delta: ArrayLike) -> Float:
+        """The ratio at that ε, whatever δ; NaN at every other ε."""
+        eps, _ = np.broadcast_arrays(np.asarray(epsilon, dtype=np.float64), np.asarray(delta))
+        return np.where(np.isclose(eps, self.epsilon, rtol=1e-9, atol=0.0), self.ratio, np.nan)
+
+    def content(self) -> dict[str, Any]:
+        """Kind, ε and ratio."""
+        return {"kind": "measured", "epsilon": self.epsilon, "ratio": self.ratio}
+
+
 def from_record(curve: Mapping[str, Any]) -> BudgetCurve:
     """The curve that made this content.
 
@@ -150,6 +179,8 @@ def from_record(curve: Mapping[str, Any]) -> BudgetCurve:
         return PureBudget(
             noise.from_content(curve["noise"]), float(curve["sensitivity"]), float(curve["factor"])
         )
+    if kind == "measured":
+        return MeasuredBudget(float(curve["epsilon"]), float(curve["ratio"]))
     if kind == "none":
         return NoBudget(str(curve["reason"]))
-    raise ValueError(f"budget curve of kind {kind!r}; expected gaussian, pure or none")
+    raise ValueError(f"budget curve of kind {kind!r}; expected gaussian, pure, measured or none")
