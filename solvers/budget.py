@@ -184,6 +184,35 @@ class NoBudget:
         return {"kind": "none", "reason": self.reason}
 
 
+@dataclass(frozen=True)
+class MeasuredBudget:
+    """A mechanism whose error was measured at one ε of pure differential privacy.
+
+    Attributes
+    ----------
+    epsilon : float
+        Where.
+    ratio : float
+        max_j error_j/c_j there.
+    """
+
+    epsilon: float
+    ratio: float
+
+    def epsilon_at_targets(self, delta: ArrayLike) -> Float:
+        """NaN: at no other ε is anything known."""
+        return np.full(np.shape(delta), np.nan)
+
+    def variance_ratio_at_budget(self, epsilon: ArrayLike, delta: ArrayLike) -> Float:
+        """The ratio at that ε, whatever δ; NaN at every other ε."""
+        eps, _ = np.broadcast_arrays(np.asarray(epsilon, dtype=np.float64), np.asarray(delta))
+        return np.where(np.isclose(eps, self.epsilon, rtol=1e-9, atol=0.0), self.ratio, np.nan)
+
+    def content(self) -> dict[str, Any]:
+        """Kind, ε and ratio."""
+        return {"kind": "measured", "epsilon": self.epsilon, "ratio": self.ratio}
+
+
 def from_record(curve: Mapping[str, Any]) -> BudgetCurve:
     """The curve that made this content.
 
@@ -208,10 +237,12 @@ def from_record(curve: Mapping[str, Any]) -> BudgetCurve:
         return _pure(curve)
     if kind == "privacy-loss":
         return LossBudget(_pure(curve["pure"]), Moves.from_content(curve["moves"]))
+    if kind == "measured":
+        return MeasuredBudget(float(curve["epsilon"]), float(curve["ratio"]))
     if kind == "none":
         return NoBudget(str(curve["reason"]))
     raise ValueError(
-        f"budget curve of kind {kind!r}; expected gaussian, pure, privacy-loss or none"
+        f"budget curve of kind {kind!r}; expected gaussian, pure, privacy-loss, measured or none"
     )
 
 

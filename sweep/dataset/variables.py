@@ -30,6 +30,11 @@ MEANINGS: Mapping[str, tuple[str, str]] = {
         "mean over the queries of their variance at a budget of epsilon and delta",
         "1",
     ),
+    "average_squared_error_deviation": (
+        "standard error of the average squared error, over the draws of its mechanism",
+        "1",
+    ),
+    "buckets": ("mean number of buckets of the data-dependent partition", "1"),
     "queries": ("number of queries", "1"),
     "pure_epsilon": (
         "least epsilon at which all targets are met with a delta of zero, by plain composition",

@@ -28,7 +28,7 @@ WANTED = {
     "arxiv-table9",
     "arxiv-fig2",
     "arxiv-fig3",
-    *(f"kdd16-fig{number}" for number in range(1, 14)),
+    *(f"kdd16-fig{number}" for number in range(1, 15)),
     "budgets",
     "vldb",
     "trivial",

@@ -1,0 +1,232 @@
+"""DAWA's two stages: a noisy partition of the cells, and a hierarchy over its buckets.
+
+Li, Hay, Miklau: A Data- and Workload-Aware Algorithm for Range Queries Under Differential
+Privacy (PVLDB 7(5), 2014). Both stages are of pure ε-differential privacy under the addition or
+removal of one record:
+
+- **Partition.** Every interval of 2^k cells has the cost sum |x_j - mean| plus 1/ε₂, what one
+  count will cost later, plus Laplace noise of scale 4/ε₁; the partition of least noisy cost is
+  taken. One record changes the cost of an interval by at most 2 and is in one interval of every
+  partition, so moving the noise of that interval by 4 keeps the choice: ε₁.
+- **Hierarchy (GreedyH).** A binary tree over the buckets, every node's total asked with a weight,
+  the weights from a leaf to the root summing to one: ε₂ with Laplace noise of scale 1/ε₂. From
+  the leaves upwards the weight of a node is the one of least total error of the queries, cut to
+  the buckets below it.
+
+Cells of a bucket get equal shares of its count. The partition is random, and the error given the
+partition is known: what unequal cells lose, and the variance of least squares.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg as sla
+from numpy.typing import NDArray
+
+from workloads.operators import Array
+
+Index = NDArray[np.int64]
+CostNoise = Callable[[list[Array], float, float, np.random.Generator], list[Array]]
+
+_COST_SENSITIVITY = 2.0
+_ROUNDING = 1e-12
+_WEIGHTS = np.arange(100) / 100.0
+"""Weights that a node of the hierarchy may get, as in the authors' code."""
+
+
+def deviations(x: Array) -> list[Array]:
+    """Sum of |x_j - mean| over every interval of 2^k cells.
+
+    Parameters
+    ----------
+    x : numpy.ndarray, shape (d,)
+        The data.
+
+    Returns
+    -------
+    list of numpy.ndarray
+        The k-th of shape (d - 2^k + 1,), by the first cell.
+    """
+    found, length = [], 1
+    while length <= x.size:
+        windows = np.lib.stride_tricks.sliding_window_view(x, length)
+        found.append(np.abs(windows - windows.mean(axis=1, keepdims=True)).sum(axis=1))
+        length *= 2
+    return found
+
+
+def noisy_costs(
+    costs: list[Array], first: float, second: float, rng: np.random.Generator
+) -> list[Array]:
+    """The costs of the intervals with that of a count, and with noise of ε₁.
+
+    Parameters
+    ----------
+    costs : list of numpy.ndarray
+        Of `deviations`.
+    first, second : float
+        ε₁ and ε₂.
+    rng : numpy.random.Generator
+        What the noise is drawn from.
+    """
+    scale = 2 * _COST_SENSITIVITY / first
+    return [one + 1 / second + rng.laplace(scale=scale, size=one.size) for one in costs]
+
+
+def published_costs(
+    costs: list[Array], first: float, second: float, rng: np.random.Generator
+) -> list[Array]:
+    """The same as the authors' code has it; parameters as of `noisy_costs`.
+
+    Noise of scale (2 - 2^-k - 1/d)/ε₁, none on single cells, and no cost below zero. The argument
+    above does not show that the choice of the partition is ε₁-private then.
+    """
+    found, cells = [], costs[0].size
+    for k, one in enumerate(costs):
+        scale = (_COST_SENSITIVITY - 2.0**-k - 1 / cells) / first if k else 0.0
+        noisy = one + 1 / second + rng.laplace(scale=scale, size=one.size)
+        found.append(np.maximum(noisy, 0.0))
+    return found
+
+
+COSTS: Mapping[str, CostNoise] = {"proven": noisy_costs, "published": published_costs}
+"""How the costs of the intervals are made noisy, by name."""
+
+
+def least_cost_partition(costs: list[Array], cells: int) -> Index:
+    """The first cells of the buckets of least total cost, by dynamic programming.
+
+    Parameters
+    ----------
+    costs : list of numpy.ndarray
+        Of every interval of 2^k cells, by its first cell.
+    cells : int
+        d.
+
+    Returns
+    -------
+    numpy.ndarray of int, shape (buckets,)
+        Ascending, the first one 0.
+    """
+    best = np.zeros(cells + 1)
+    chosen = np.zeros(cells + 1, dtype=np.int64)
+    by_end = np.full((cells + 1, len(costs)), np.inf)
+    lengths = 2 ** np.arange(len(costs))
+    for k, one in enumerate(costs):
+        by_end[lengths[k] :, k] = one
+    for end in range(1, cells + 1):
+        fitting = int(end).bit_length()
+        starts = end - lengths[: min(fitting, len(costs))]
+        totals = best[starts] + by_end[end, : starts.size]
+        least = int(np.argmin(totals))
+        best[end], chosen[end] = totals[least], starts[least]
+    edges, end = [], cells
+    while end > 0:
+        end = int(chosen[end])
+        edges.append(end)
+    return np.array(edges[::-1])
+
+
+def greedy_hierarchy(gram: Array) -> Array:
+    """(DᵀD)⁻¹ of GreedyH's weighted tree D over the buckets.
+
+    Neighbours that no query tells apart are asked for their total alone, which is then spread
+    evenly over them.
+
+    Parameters
+    ----------
+    gram : numpy.ndarray, shape (k, k)
+        WᵀW of the queries over the buckets.
+
+    Returns
+    -------
+    numpy.ndarray, shape (k, k)
+        Times 2/ε₂² the covariance of the estimated counts.
+    """
+    size = len(gram)
+    if np.ptp(gram) <= _ROUNDING * float(np.abs(gram).max()):
+        return np.full((size, size), 1 / size**2)
+    half = size // 2
+    below = sla.block_diag(
+        greedy_hierarchy(gram[:half, :half]), greedy_hierarchy(gram[half:, half:])
+    )
+    spread = below.sum(axis=1)
+    reach, own = float(spread.sum()), float(np.einsum("ij,ij->", gram, below))
+    seen = float(spread @ gram @ spread)
+    rest = np.square(1 - _WEIGHTS)
+    errors = (own - np.square(_WEIGHTS) * seen / (rest + np.square(_WEIGHTS) * reach)) / rest
+    weight = float(_WEIGHTS[np.argmin(errors)])
+    odds = (weight / (1 - weight)) ** 2
+    shared = np.outer(spread, spread) * (odds / (1 + odds * reach))
+    return np.asarray((below - shared) / (1 - weight) ** 2)
+
+
+def expected_squared_errors(queries: Array, x: Array, starts: Index, second: float) -> Array:
+    """Of every query, given the partition.
+
+    Parameters
+    ----------
+    queries : numpy.ndarray, shape (m, d)
+        W.
+    x : numpy.ndarray, shape (d,)
+        The data.
+    starts : numpy.ndarray of int, shape (buckets,)
+        Of `least_cost_partition`.
+    second : float
+        ε₂.
+
+    Returns
+    -------
+    numpy.ndarray, shape (m,)
+    """
+    sizes = np.diff(np.append(starts, x.size))
+    on_buckets = np.add.reduceat(queries, starts, axis=1) / sizes
+    evened = np.repeat(np.add.reduceat(x, starts) / sizes, sizes)
+    inverse = greedy_hierarchy(on_buckets.T @ on_buckets)
+    variances = np.einsum("ij,ij->i", on_buckets @ inverse, on_buckets)
+    return np.asarray(np.square(queries @ (evened - x)) + 2 / second**2 * variances)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How ε is divided, and spent on the partition.
+
+    Attributes
+    ----------
+    epsilon : float
+        ε of the whole.
+    share : float
+        Of the partition.
+    costs : callable
+        One of `COSTS`.
+    """
+
+    epsilon: float
+    share: float
+    costs: CostNoise = noisy_costs
+
+    @property
+    def partition(self) -> float:
+        """ε₁."""
+        return self.share * self.epsilon
+
+    @property
+    def counts(self) -> float:
+        """ε₂."""
+        return (1 - self.share) * self.epsilon
+
+
+def draw(
+    queries: Array, x: Array, costs: list[Array], budget: Budget, rng: np.random.Generator
+) -> Array:
+    """Expected squared errors of one random partition, with its number of buckets last.
+
+    Returns
+    -------
+    numpy.ndarray, shape (m + 1,)
+    """
+    noisy = budget.costs(costs, budget.partition, budget.counts, rng)
+    starts = least_cost_partition(noisy, x.size)
+    errors = expected_squared_errors(queries, x, starts, budget.counts)
+    return np.append(errors, starts.size)

@@ -1,0 +1,208 @@
+"""DAWA's stages against brute force, numerical integration and simulation."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+import solvers
+import workloads
+from solvers import budget, dawa
+from solvers.errors import NotApplicableError, OptionError
+from workloads import histograms
+
+X = np.array([3.0, 3.0, 4.0, 9.0, 1.0, 0.0, 0.0, 2.0, 2.0])
+
+
+def partitions(cells):
+    """All partitions into intervals of 2^k cells, as lists of (first cell, k)."""
+    if cells == 0:
+        yield []
+        return
+    for k in range(int(cells).bit_length()):
+        for rest in partitions(cells - 2**k):
+            yield [*rest, (cells - 2**k, k)]
+
+
+def test_deviations_by_their_definition():
+    found = dawa.deviations(X)
+    assert [one.size for one in found] == [9, 8, 6, 2]
+    for k, one in enumerate(found):
+        for first, value in enumerate(one):
+            part = X[first : first + 2**k]
+            assert value == pytest.approx(np.abs(part - part.mean()).sum())
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_partition_of_least_cost_by_brute_force(seed):
+    rng = np.random.default_rng(seed)
+    costs = dawa.noisy_costs(dawa.deviations(X), 1.0, 3.0, rng)
+    best = min(partitions(X.size), key=lambda p: sum(costs[k][first] for first, k in p))
+    assert dawa.least_cost_partition(costs, X.size).tolist() == [first for first, _ in best]
+
+
+def test_one_record_moves_the_cost_of_an_interval_by_less_than_two():
+    for j, sign in itertools.product(range(X.size), (1, -1)):
+        moved = X + sign * np.eye(X.size)[j]
+        for one, other in zip(dawa.deviations(X), dawa.deviations(moved), strict=True):
+            assert np.abs(one - other).max() < 2
+
+
+def test_the_partition_of_two_cells_is_private():
+    """The pair is taken where the sum of three Laplace numbers is below 1/ε₂ - |x_0 - x_1|."""
+    first, second = 0.8, 2.0
+    scale = 4 / first
+    grid = np.linspace(-60 * scale, 60 * scale, 2**16 + 1)
+    step = grid[1] - grid[0]
+    one = np.exp(-np.abs(grid) / scale)
+    transform = np.fft.rfft(np.fft.ifftshift(one / one.sum())) ** 3
+    below = np.cumsum(np.fft.fftshift(np.fft.irfft(transform, grid.size)))
+
+    def probability(difference):
+        return float(np.interp(1 / second - difference, grid + step / 2, below))
+
+    for difference in (0.0, 1.0, 5.0, 30.0):
+        here, there = probability(difference), probability(difference + 1)
+        assert math.log(here / there) <= first
+        assert abs(math.log((1 - here) / (1 - there))) <= first
+    rng = np.random.default_rng(3)
+    costs = dawa.deviations(np.array([5.0, 0.0]))
+    taken = np.mean(
+        [
+            dawa.least_cost_partition(dawa.noisy_costs(costs, first, second, rng), 2).size == 1
+            for _ in range(4000)
+        ]
+    )
+    assert abs(taken - probability(5.0)) < 4 * 0.5 / 4000**0.5
+
+
+def tree(gram):
+    """GreedyH written out: the weighted queries, every weight tried with an explicit inverse."""
+    size = len(gram)
+    if size == 1:
+        return np.ones((1, 1))
+    half = size // 2
+    left, right = tree(gram[:half, :half]), tree(gram[half:, half:])
+    below = np.zeros((len(left) + len(right), size))
+    below[: len(left), :half], below[len(left) :, half:] = left, right
+
+    def weighted(weight):
+        return np.vstack([(1 - weight) * below, np.full((1, size), weight)])
+
+    def error(weight):
+        queries = weighted(weight)
+        return np.trace(gram @ np.linalg.inv(queries.T @ queries))
+
+    return weighted(min(np.arange(100) / 100, key=error))
+
+
+@pytest.mark.parametrize("size", [2, 5, 8])
+def test_the_hierarchy_written_out(size):
+    gram = workloads.make("range", d=size, m=3 * size, seed=size).dense
+    gram = gram.T @ gram
+    queries = tree(gram)
+    np.testing.assert_allclose(np.abs(queries).sum(axis=0), 1)  # one record, at ε₂
+    exact = np.linalg.inv(queries.T @ queries)
+    np.testing.assert_allclose(dawa.greedy_hierarchy(gram), exact, rtol=1e-8, atol=1e-10)
+
+
+def test_the_error_given_the_partition_by_simulation():
+    queries = workloads.make("prefix", d=X.size).dense
+    starts, second, rng = np.array([0, 3, 4, 7]), 0.7, np.random.default_rng(0)
+    spread = np.zeros((X.size, 4))
+    for bucket, (low, high) in enumerate(itertools.pairwise([*starts, X.size])):
+        spread[low:high, bucket] = 1 / (high - low)
+    counts = np.add.reduceat(X, starts)
+    on_buckets = queries @ spread
+    asked = tree(on_buckets.T @ on_buckets)
+    noisy = asked @ counts + rng.laplace(scale=1 / second, size=(40_000, len(asked)))
+    estimates = noisy @ np.linalg.pinv(asked).T
+    errors = np.square(estimates @ on_buckets.T - queries @ X)
+    exact = dawa.expected_squared_errors(queries, X, starts, second)
+    deviation = errors.std(axis=0) / 40_000**0.5
+    assert np.all(np.abs(errors.mean(axis=0) - exact) < 5 * deviation + 1e-9)
+
+
+def test_data_whose_neighbours_are_alike_is_summarised():
+    ranges = workloads.make("wrange", d=128, m=100)
+    alike, random = (
+        solvers.solve("DAWA", ranges, data=data, draws=5)
+        for data in ("social-network", "random-uniform")
+    )
+    laplace = solvers.solve("laplace", ranges, on="data").at_budget(0.1, 0.0)
+    errors = alike.at_budget(0.1, 0.0).query_variances
+    assert errors.mean() < laplace.query_variances.mean()
+    assert 1 <= alike.measures["buckets"] < 128
+    assert random.measures["average_squared_error_deviation"] > 0
+
+
+def test_it_is_known_at_its_own_epsilon_alone():
+    found = solvers.solve("DAWA", workloads.make("prefix", d=16), 50.0, epsilon=0.5, draws=3)
+    record = found.record()
+    curve = budget.from_record(record["curve"])
+    here, elsewhere = curve.variance_ratio_at_budget([0.5, 0.6], 1e-5)
+    assert here == pytest.approx(found.at_budget(0.5, 0.0).query_variances.max() / 50)
+    assert math.isnan(elsewhere)
+    assert np.isnan(curve.epsilon_at_targets([0.0, 1e-5])).all()
+    assert record["total_variance"] == pytest.approx(found.query_variances.sum())
+    assert found.query_variances.max() == pytest.approx(50)
+    with pytest.raises(NotApplicableError, match="depend on the data"):
+        found.draw(1, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"data": "serch-log"}, "did you mean 'search-log'"),
+        ({"share": 1.0}, "between 0 and 1"),
+        ({"draws": 1}, "at least 2"),
+        ({"partition_noise": "none"}, "proven, published"),
+    ],
+)
+def test_wrong_options_are_refused(options, sentence):
+    with pytest.raises(OptionError, match=sentence):
+        solvers.solve("DAWA", workloads.make("prefix", d=4), **options)
+
+
+def test_too_many_cells_are_refused():
+    with pytest.raises(NotApplicableError, match="at most 4096"):
+        solvers.solve("DAWA", workloads.make("prefix", d=4097))
+
+
+@pytest.mark.parametrize("name", histograms.RULES)
+def test_histograms_have_the_shape_that_is_said(name):
+    x = histograms.make(name, 512, 3)
+    assert x.shape == (512,)
+    np.testing.assert_array_equal(x, histograms.make(name, 512, 3))
+    assert not np.array_equal(x, histograms.make(name, 512, 4))
+    if name == "random-uniform":
+        assert abs(x.mean()) < 4 * (10 / 512) ** 0.5
+        assert x.var() == pytest.approx(10, rel=0.2)
+    else:
+        assert np.all(x == np.round(x))
+        assert x.min() >= 0
+
+
+def test_cells_that_no_query_tells_apart_are_asked_together():
+    """Two queries over 64 cells each see one count: the tree of two leaves."""
+    queries = np.repeat(np.eye(2), 64, axis=1)
+    inverse = dawa.greedy_hierarchy(queries.T @ queries)
+    two = dawa.greedy_hierarchy(np.eye(2))
+    np.testing.assert_allclose(inverse, np.kron(two, np.full((64, 64), 64.0**-2)), atol=1e-12)
+    few = workloads.make("wrange", d=256, m=8).dense
+    errors = dawa.expected_squared_errors(few, np.zeros(256), np.arange(256), 1.0)
+    separate = 2 * (few**2).sum(axis=1)
+    assert errors.mean() < separate.mean()
+
+
+def test_the_published_costs_spare_single_cells_and_end_at_zero():
+    exact = dawa.deviations(X)
+    noisy = dawa.published_costs(exact, 0.2, 4.0, np.random.default_rng(0))
+    np.testing.assert_allclose(noisy[0], 0.25)
+    assert min(one.min() for one in noisy) >= 0
+    flat = [np.full(20_000, 1e6) for _ in range(3)]
+    for k, one in enumerate(dawa.published_costs(flat, 0.2, 4.0, np.random.default_rng(1))):
+        scale = (2 - 2.0**-k - 1 / 20_000) / 0.2 if k else 0.0
+        spread = np.abs(one - 1e6 - 0.25).mean()
+        assert spread == pytest.approx(scale, rel=0.05, abs=1e-9)

@@ -1,0 +1,104 @@
+"""Generated histograms, for mechanisms whose error depends on the data.
+
+The data sets of KDD 2016 (Search Log, Net Trace, Social Network, UCI Adult) do not ship. These
+are synthetic: each has the shape that makes its namesake easy or hard to summarise, and none
+of its numbers. Only `random-uniform` is the paper's own.
+"""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+import numpy as np
+
+from workloads.errors import WorkloadError
+from workloads.operators import Array
+from workloads.parameters import check_least, check_size, nearest
+
+__all__ = ["RULES", "make"]
+
+_STREAM = 0x815706
+
+
+def make(name: str, d: int, seed: int = 0) -> Array:
+    """A histogram by its name.
+
+    Parameters
+    ----------
+    name : str
+        A name of `RULES`.
+    d : int
+        Number of cells.
+    seed : int
+        Of the generator.
+
+    Returns
+    -------
+    numpy.ndarray, shape (d,)
+
+    Raises
+    ------
+    WorkloadError
+        If the name is unknown, or a number is out of range.
+    """
+    if name not in RULES:
+        raise WorkloadError(f"no histogram is called {name!r}; {nearest(name, RULES)}")
+    check_size(f"histogram {name!r}: d", d, 1)
+    check_least(f"histogram {name!r}: seed", seed, 0)
+    return _BUILD[name](np.random.default_rng([seed, _STREAM]), d)
+
+
+def _random_uniform(rng: np.random.Generator, d: int) -> Array:
+    half = np.sqrt(30.0)
+    return np.asarray(rng.uniform(-half, half, d), dtype=np.float64)
+
+
+def _counts(rng: np.random.Generator, shape: Array, records: int) -> Array:
+    drawn = rng.poisson(records * shape / shape.sum())
+    return np.asarray(drawn, dtype=np.float64)
+
+
+def _power_law(d: int, exponent: float) -> Array:
+    return np.asarray(np.arange(1.0, d + 1) ** -exponent, dtype=np.float64)
+
+
+def _search_log(rng: np.random.Generator, d: int) -> Array:
+    place = np.arange(d) / d
+    shape: Array = 1.2 + np.sin(2 * np.pi * 16 * place)
+    for centre, height in zip(rng.random(6), rng.exponential(8.0, 6), strict=True):
+        shape += height * np.exp(-40 * np.abs(place - centre))
+    return _counts(rng, shape, 300_000)
+
+
+def _net_trace(rng: np.random.Generator, d: int) -> Array:
+    return _counts(rng, rng.permutation(_power_law(d, 1.5)), 25_000)
+
+
+def _social_network(rng: np.random.Generator, d: int) -> Array:
+    return _counts(rng, _power_law(d, 1.2), 11_000)
+
+
+def _adult(rng: np.random.Generator, d: int) -> Array:
+    place = np.arange(d) / d
+    shape = place * np.exp(-8 * place)
+    shape[:: max(d // 16, 1)] *= 6
+    return _counts(rng, shape + 1e-6, 32_000)
+
+
+RULES: Mapping[str, str] = MappingProxyType(
+    {
+        "random-uniform": "independent uniform numbers of mean 0 and variance 10 (KDD 2016)",
+        "search-log": "about 300 000 records in waves with six bursts",
+        "net-trace": "about 25 000 records, few heavy cells in random places, most empty",
+        "social-network": "about 11 000 records, a falling power law: neighbours are alike",
+        "adult": "about 32 000 records, a skewed hump with regular spikes",
+    }
+)
+"""What each histogram is, by its name."""
+
+_BUILD: Mapping[str, Callable[[np.random.Generator, int], Array]] = {
+    "random-uniform": _random_uniform,
+    "search-log": _search_log,
+    "net-trace": _net_trace,
+    "social-network": _social_network,
+    "adult": _adult,
+}
