@@ -4,7 +4,7 @@ Dwork, McSherry, Nissim and Smith (TCC 2006); Proposition 3 of Farokhi and Sandb
 is printed upside down (docs/fisher.md).
 """
 
-from solvers.mechanism import Mechanism
+from solvers.mechanism import Mechanism, Work
 from solvers.noise import Laplace
 from solvers.perturbation import DATA, QUERIES, perturbed
 from solvers.problem import Problem
@@ -42,11 +42,17 @@ def solve(problem: Problem, *, on: str = QUERIES) -> Solution:
     return Solution("laplace", problem, noise, measures=measures)
 
 
+def work(m: int, d: int) -> Work:
+    """A pass over W; vectors of m and d numbers alone where it has structure."""
+    return Work(flops=10.0 * m * d, bytes=48.0 * (m + d))
+
+
 MECHANISMS = (
     Mechanism(
         "laplace",
         "independent Laplace noise on every query or on every cell of x; pure ε",
         solve,
+        work=work,
         source="Dwork et al., TCC 2006; Farokhi and Sandberg, Proposition 3",
     ),
 )
