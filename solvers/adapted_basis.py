@@ -18,7 +18,6 @@ from functools import cached_property
 import numpy as np
 import scipy.linalg as sla
 
-from solvers.dual import Weights
 from solvers.factors import Factors
 from solvers.softmax import ChartModel, SoftMax
 from workloads.operators import Array, QueryOperator
@@ -106,15 +105,16 @@ class Iterate:
     def model(self, objective: SoftMax) -> ChartModel:
         """F to second order about this covariance."""
         found = objective.weights(self)
-        return ChartModel(objective, self, found, self._chart(found))
+        return ChartModel(objective, self, found, self.chart(found.p))
 
-    def _chart(self, found: Weights) -> "_Chart":
-        half = self.columns * np.sqrt(found.p)
+    def chart(self, p: Array) -> "AdaptedChart":
+        """The basis in which Σ = I and ``columns @ diag(p) @ columns.T`` is diagonal."""
+        half = self.columns * np.sqrt(p)
         mean, rotation = sla.eigh(product(half, half.T), driver="evd", check_finite=False)
         turn = product(self.turn, rotation)
         factor, queries = product(self.before[0], turn), self.before[1].turned(turn)
         columns = product(rotation.T, self.columns)
-        return _Chart(np.maximum(mean, 0.0), columns, factor, queries, queries.squares())
+        return AdaptedChart(np.maximum(mean, 0.0), columns, factor, queries, queries.squares())
 
 
 def first(factors: Factors, covariance: Array) -> Iterate:
@@ -132,6 +132,12 @@ def first(factors: Factors, covariance: Array) -> Iterate:
     scipy.linalg.LinAlgError
         If it is not positive definite.
     """
+    plain = from_covariance(factors, covariance)
+    return scaled(plain, float(np.sqrt(plain.profile.max() / plain.ratios.max())))
+
+
+def from_covariance(factors: Factors, covariance: Array) -> Iterate:
+    """A covariance as it is; parameters and errors as of `first`."""
     k = len(covariance)
     basis = np.eye(k) if factors.basis is None else factors.basis
     lower = sla.cholesky(covariance, lower=True, check_finite=False)
@@ -139,14 +145,19 @@ def first(factors: Factors, covariance: Array) -> Iterate:
     queries: _Queries = (
         _Structured(factors.operator, np.eye(k)) if factors.structured else _Held(factors.left)
     )
-    ratios = factors.operator.quadratic_forms(covariance)
-    scale = float(np.sqrt(np.square(columns).sum(axis=0).max() / ratios.max()))
-    root = np.sqrt(scale)
-    return Iterate(columns / root, scale * ratios, (np.eye(k), queries), root * lower)
+    return Iterate(
+        columns, factors.operator.quadratic_forms(covariance), (np.eye(k), queries), lower
+    )
+
+
+def scaled(at: Iterate, factor: float) -> Iterate:
+    """The covariance multiplied by a number."""
+    root = np.sqrt(factor)
+    return Iterate(at.columns / root, factor * at.ratios, at.before, root * at.turn)
 
 
 @dataclass(frozen=True, eq=False)
-class _Chart:
+class AdaptedChart:
     """The basis in which Σ = I and ``columns @ diag(p) @ columns.T`` is diagonal."""
 
     mean: Array

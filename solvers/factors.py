@@ -7,6 +7,7 @@ import numpy as np
 import scipy.linalg as sla
 import scipy.sparse as sp
 
+from solvers import memory
 from workloads import QueryGraph, Workload
 from workloads.operators import Array, Explicit, Matrix, QueryOperator
 
@@ -85,7 +86,9 @@ def structure_pays(operator: QueryOperator) -> bool:
 
 def form_work(workload: Workload | QueryGraph) -> int | None:
     """The work of its forms, where solves with equal targets take its structure."""
-    if not isinstance(workload, Workload) or structured(workload.operator) is None:
+    if not isinstance(workload, Workload) or memory.trouble(24.0 * workload.d**2):
+        return None
+    if structured(workload.operator) is None:
         return None
     return workload.operator.form_work
 

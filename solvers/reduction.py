@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from solvers import memory
 from solvers import reductions as _package
 from solvers.errors import NotApplicableError
 from solvers.mechanism import Mechanism, Work, find
@@ -39,6 +38,10 @@ class Obstacle:
     reason: str
 
 
+def _none(mechanism: Mechanism, smaller: Any, options: Options) -> None:
+    """No problem of a reduction's kind stands in the way of any mechanism."""
+
+
 @dataclass(frozen=True)
 class Reduction:
     """A kind of problem, and what is smaller than the query matrix there.
@@ -63,9 +66,9 @@ class Reduction:
     work : callable
         ``work(mechanism, workload, options) -> Work | None``: what a solve takes at equal targets
         in each group of queries; None if the workload is of another kind.
-    bytes : callable, optional
-        ``bytes(mechanism, smaller, options)``: peak memory of a solve, where that may be more
-        than there is.
+    hindrance : callable
+        ``hindrance(mechanism, smaller, options) -> Obstacle | None``: why a mechanism cannot
+        solve this very problem so, for instance for want of memory; None if it can.
     """
 
     name: str
@@ -75,14 +78,7 @@ class Reduction:
     solve: Callable[[Mechanism, Any, Options], "Solution"]
     lower_bound: Callable[[Any, float, int, float | None], float]
     work: Callable[[Mechanism, Workload, Options], Work | None]
-    bytes: Callable[[Mechanism, Any, Options], float] | None = None
-
-    def shortage(self, mechanism: Mechanism, smaller: Any, options: Options) -> Obstacle | None:
-        """That a solve is planned to take more memory than there is; None if it is not."""
-        if self.bytes is None:
-            return None
-        trouble = memory.trouble(self.bytes(mechanism, smaller, options))
-        return None if trouble is None else Obstacle(f"by its {self.name} it takes {trouble}")
+    hindrance: Callable[[Mechanism, Any, Options], Obstacle | None] = _none
 
 
 @cache
@@ -125,7 +121,7 @@ def solve(mechanism: Mechanism, problem: Problem, options: Options) -> "Solution
         if obstacle is None and isinstance(smaller, Obstacle):
             obstacle = smaller
         if obstacle is None:
-            obstacle = reduction.shortage(mechanism, smaller, options)
+            obstacle = reduction.hindrance(mechanism, smaller, options)
         if obstacle is None:
             return _solved(reduction, mechanism, smaller, options)
         obstacles.append(obstacle)
@@ -175,7 +171,7 @@ def lower_bound(
         if smaller is None:
             continue
         if not isinstance(smaller, Obstacle):
-            smaller = reduction.shortage(find("optimal"), smaller, {}) or smaller
+            smaller = reduction.hindrance(find("optimal"), smaller, {}) or smaller
         if isinstance(smaller, Obstacle):
             obstacles.append(smaller)
             continue

@@ -2,9 +2,10 @@
 
 A solution holds one `Release`. The kinds: a Gaussian mechanism as a factorisation
 (`solvers.factorisation`), noise on the subsets, cells or queries of marginals
-(`solvers.marginals.noise`), a Kronecker product of such noises (`solvers.products`),
-independent numbers that need not be Gaussian (`solvers.independent`), errors measured on data
-(`solvers.measured`), and a noise matrix on a query graph (`solvers.graph.noise_matrix`).
+(`solvers.marginals.noise`), one for each block of a workload on orbits (`solvers.orbits.noise`),
+a Kronecker product of such noises (`solvers.products`), independent numbers that need not be
+Gaussian (`solvers.independent`), errors measured on data (`solvers.measured`), and a noise matrix
+on a query graph (`solvers.graph.noise_matrix`).
 """
 
 from collections.abc import Mapping

@@ -6,8 +6,9 @@
 (equation (8) of arXiv v1, whose printed form misses the second exp; omega is the hybrid's
 weight of total variance, section 6.1 of the PVLDB version). Algorithms 1 to 3
 (`solvers.newton_cg`) see a covariance only through `Iterate` and `Model`, of which there are
-three: in a basis that stays (`solvers.fixed_basis`), in one that follows the covariance
-(`solvers.adapted_basis`), and on marginals (`solvers.marginals.soft_max`).
+four: in a basis that stays (`solvers.fixed_basis`), in one that follows the covariance
+(`solvers.adapted_basis`), that for each matrix on orbits (`solvers.orbits.soft_max`), and on
+marginals (`solvers.marginals.soft_max`).
 """
 
 from collections.abc import Callable
@@ -80,6 +81,9 @@ class SoftMax:
         Weight of every variance ratio in the total.
     log_counts : numpy.ndarray, shape (m,)
         Logarithm of the number of queries that each ratio stands for.
+    log_cells : numpy.ndarray, shape (d,), or float
+        Logarithm of the number of cells that each profile entry stands for; a number in common
+        may be left out.
     t1, t2 : float
         Sharpness of the soft maxima of the profile and of the ratios.
     """
@@ -88,11 +92,13 @@ class SoftMax:
     log_counts: Array
     t1: float = 1.0
     t2: float = 1.0
+    log_cells: Array | float = 0.0
 
     def value(self, at: Iterate) -> float:
         """F, less log(count)/t1 where one profile entry stands for several cells."""
         accuracy = soft_maximum(at.ratios + self.log_counts / self.t2, self.t2)
-        return soft_maximum(at.profile, self.t1) + accuracy + float(self.omega @ at.ratios)
+        privacy = soft_maximum(at.profile + self.log_cells / self.t1, self.t1)
+        return privacy + accuracy + float(self.omega @ at.ratios)
 
     def squared(self, at: Iterate) -> float:
         """The square of half F without its smoothing, at the best scale of the covariance."""
@@ -106,7 +112,7 @@ class SoftMax:
     def weights_of(self, profile: Array, ratios: Array) -> Weights:
         """The soft-max weights of a profile and ratios."""
         q = soft_weights(ratios + self.log_counts / self.t2, self.t2)
-        return Weights(soft_weights(profile, self.t1), q)
+        return Weights(soft_weights(profile + self.log_cells / self.t1, self.t1), q)
 
     def slope(self, at: Iterate, derivatives: tuple[Array, Array]) -> float:
         """The derivative of F where the profile and the ratios have these."""

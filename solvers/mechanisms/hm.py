@@ -26,7 +26,10 @@ from solvers import hierarchy
 from solvers.errors import OptionError
 from solvers.hierarchy import Tree
 from solvers.mechanism import Mechanism, Work
+from solvers.orbits import Orbits
+from solvers.orbits.solutions import in_copies
 from solvers.problem import Problem
+from solvers.reductions.orbits import OnOrbits
 from solvers.solution import Solution
 from solvers.strategy import from_strategy
 from workloads.operators import Array, Indices
@@ -65,6 +68,15 @@ def solve(problem: Problem, *, branching: int | str | None = None) -> Solution:
         tree = hierarchy.regular(d, used)
     rule = "best" if branching is None else branching if isinstance(branching, str) else "given"
     return from_strategy("HM", problem, tree.matrix, notes={"branching": used, "rule": rule})
+
+
+def on_orbits(orbits: Orbits, *, branching: int | str | None) -> Solution:
+    """A tree over the cells of the ordered attributes, in every combination of the others' values.
+
+    Every such tree sees an independent share of the noise, so that is the tree of the queries
+    over the ordered cells alone, with the target of each divided by the number of trees it sums.
+    """
+    return in_copies(solve(orbits.ordered, branching=branching), orbits)
 
 
 def choose_branching(d: int, branching: int | str) -> int:
@@ -162,5 +174,6 @@ MECHANISMS = (
         solve,
         source="Hay et al. 2010 with the trees of Qardaji et al. 2013; PVLDB 14(10), section 7",
         work=work,
+        forms=(OnOrbits(on_orbits, ordered=True),),
     ),
 )

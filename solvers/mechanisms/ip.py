@@ -1,7 +1,5 @@
 """Input perturbation: independent noise of one variance on every cell of x."""
 
-from dataclasses import replace
-from functools import partial
 from math import exp, log
 
 import numpy as np
@@ -12,7 +10,7 @@ from solvers.marginals.noise import CellNoise, MarginalsNoise
 from solvers.marginals.structure import Structure
 from solvers.mechanism import Mechanism, Work
 from solvers.orbits import Orbits
-from solvers.orbits.solutions import in_every_copy
+from solvers.orbits.solutions import on_every_cell
 from solvers.problem import Problem
 from solvers.reductions.kronecker import Multiplicative
 from solvers.reductions.marginals import OnMarginals
@@ -44,11 +42,12 @@ def _on_cells(problem: Problem, deviation: float) -> InBasis:
 
 def on_orbits(orbits: Orbits) -> Solution:
     """Noise of one variance on every cell of every orbit."""
-    cells = np.eye(orbits.cells.size)
-    noise = in_every_copy("IP", orbits, cells, cells)
-    deviation = noise.squared_privacy_cost**-0.5
-    own = replace(noise, written_out=partial(_on_cells, orbits.problem, deviation))
-    return Solution("IP", orbits.problem, own)
+
+    def written_out() -> InBasis:
+        return _on_cells(orbits.problem, noise.squared_privacy_cost**-0.5)
+
+    noise = on_every_cell(orbits, written_out)
+    return Solution("IP", orbits.problem, noise)
 
 
 def work(m: int, d: int) -> Work:

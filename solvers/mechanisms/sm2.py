@@ -20,9 +20,13 @@ from solvers.marginals.structure import Structure
 from solvers.mechanism import Mechanism, Work
 from solvers.newton_cg import Minimised, Settings
 from solvers.optimiser.spectrum import spectrum
+from solvers.orbits import Orbits
+from solvers.orbits import soft_max as on_orbits_soft_max
+from solvers.orbits.solutions import noise_from_roots
 from solvers.problem import Problem
 from solvers.reductions.marginals import OnMarginals
-from solvers.softmax import Iterate
+from solvers.reductions.orbits import OnOrbits
+from solvers.softmax import Iterate, SoftMax
 from solvers.solution import Solution, from_root
 from solvers.stopping import Deadline
 from workloads.operators import Array, Matrix, QueryOperator
@@ -135,7 +139,8 @@ def solve(
         return spectrum(problem.factors, found.p, found.q + omega).nuclear_norm ** 2
 
     found = newton_cg.minimise(objective, start, settings, deadline, bound if tol > 0 else None)
-    return _verified(_solution(problem, factored, found), found, omega, tol)
+    solution = _solution(problem, factored, found)
+    return _verified(solution, found, omega, tol, solution.query_variances / problem.targets)
 
 
 def _first(problem: Problem, factored: bases.Factored | None, initial: Array | None) -> Iterate:
@@ -204,9 +209,10 @@ def _solution(problem: Problem, factored: bases.Factored | None, found: Minimise
     )
 
 
-def _verified(solution: Solution, found: Minimised, omega: Array, tol: float) -> Solution:
+def _verified(
+    solution: Solution, found: Minimised, omega: Array, tol: float, ratios: Array
+) -> Solution:
     """Converged only if the covariance, evaluated anew, keeps the gap."""
-    ratios = solution.query_variances / solution.problem.targets
     value = solution.squared_privacy_cost * (1 + float(omega @ ratios))
     kept = value <= found.proof.lower * (1 + tol)
     return solution if kept == solution.converged else replace(solution, converged=kept)
@@ -255,6 +261,72 @@ def on_marginals(
     return certified("SM-II", structure, collapsed, found, total_error_weight, {"t": t})
 
 
+def on_orbits(
+    orbits: Orbits,
+    *,
+    tol: float,
+    mu: float,
+    nttol: float | None,
+    softmax_tol: float,
+    first_t: float | None,
+    t2_rule: T2Rule,
+    extrapolated: bool,
+    total_error_weight: float,
+    sigma: float,
+    beta: float,
+    max_cg: int | None,
+    tol2: float,
+    max_iterations: int,
+    time_limit: float | None,
+) -> Solution:
+    """SM-II on orbits, every profile entry and ratio counted as often as it occurs.
+
+    Raises
+    ------
+    SolveFailedError
+        If the covariances do not give the queries.
+    """
+    settings = Settings(
+        gap=tol,
+        mu=mu,
+        nttol=nttol,
+        tol=softmax_tol,
+        max_cg=max_cg,
+        tol2=tol2,
+        t2_over_t1=1.0 if t2_rule == "paper" else mu,
+        sigma=sigma,
+        beta=beta,
+        max_iterations=max_iterations,
+        extrapolated=extrapolated,
+    )
+    start = on_orbits_soft_max.first(orbits.blocks, orbits.start)
+    t = first_t or 1 / max(float(start.profile.max()), float(start.ratios.max()))
+    omega = total_error_weight * orbits.targets * orbits.copies
+    counts = np.log(orbits.copies), np.log(orbits.cells / orbits.cells.max())
+    objective = SoftMax(omega, counts[0], t, t, counts[1])
+
+    def bound(found: Weights) -> float:
+        return orbits.blocks.at(np.concatenate([found.p, found.q + omega])).nuclear_norm ** 2
+
+    deadline = Deadline.after(time_limit)
+    found = newton_cg.minimise(objective, start, settings, deadline, bound if tol > 0 else None)
+    end, proof = found.iterate, found.proof
+    assert isinstance(end, on_orbits_soft_max.Iterate)
+    weights = proof.weights or found.objective.weights(end)
+    solution = Solution(
+        "SM-II",
+        orbits.problem,
+        noise := noise_from_roots("SM-II", orbits, [part.factor for part in end.parts]),
+        known_lower_bound=None if omega.any() else proof.proved,
+        iterations=found.iterations,
+        converged=found.converged,
+        timed_out=found.timed_out,
+        weights=orbits.weights(weights.p, weights.q),
+        notes={"basis": ADAPTED, "t": found.objective.t1, "products": found.products},
+    )
+    return _verified(solution, found, omega, tol, noise.orbit_variances / orbits.targets)
+
+
 _PUBLISHED = {
     "tol": 0.0,
     "mu": 2.0,
@@ -292,6 +364,6 @@ MECHANISMS = (
         self_certifying=True,
         other_objectives=("total_error_weight",),
         work=work,
-        forms=(OnMarginals(on_marginals, flops_per_pair=11e3),),
+        forms=(OnMarginals(on_marginals, flops_per_pair=11e3), OnOrbits(on_orbits)),
     ),
 )

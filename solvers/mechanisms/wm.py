@@ -17,7 +17,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from solvers.mechanism import Mechanism, Work
+from solvers.orbits import Orbits
+from solvers.orbits.solutions import in_copies
 from solvers.problem import Problem
+from solvers.reductions.orbits import OnOrbits
 from solvers.solution import Solution
 from solvers.strategy import from_strategy
 
@@ -25,6 +28,11 @@ from solvers.strategy import from_strategy
 def solve(problem: Problem) -> Solution:
     """Least squares from equally noisy, weighted Haar coefficients."""
     return from_strategy("WM", problem, haar(problem.workload.d))
+
+
+def on_orbits(orbits: Orbits) -> Solution:
+    """Coefficients over the ordered cells, in every combination of the other attributes' values."""
+    return in_copies(solve(orbits.ordered), orbits)
 
 
 def haar(d: int) -> sp.csr_array:
@@ -60,5 +68,6 @@ MECHANISMS = (
         solve,
         source="Xiao, Wang and Gehrke, ICDE 2010; KDD'16, section 5",
         work=work,
+        forms=(OnOrbits(on_orbits, ordered=True),),
     ),
 )

@@ -152,6 +152,52 @@ class Orbits:
         found = tuple(Block(part.problem.factors, part.rows, part.columns) for part in self.parts)
         return MatrixBlocks(found, self.cells.size, np.zeros(self.targets.size), free_queries=True)
 
+    @cached_property
+    def ordered_axes(self) -> list[int]:
+        """The attributes over which some query is neither total nor identity."""
+        matrices = (group.matrices for group in self.products.groups)
+        return sorted({axis for of_group in matrices for axis in of_group})
+
+    @property
+    def ordered(self) -> Problem:
+        """The queries over the cells of the ordered attributes alone, for noise in every copy.
+
+        A query that sums s copies of such cells has the noise of s of them: its target is
+        divided by s. Of queries that differ in their copies alone the least target counts.
+        """
+        operators: list[QueryOperator] = []
+        targets: list[Array] = []
+        starts = np.cumsum([0, *self.group_sizes])
+        for at, group in enumerate(self.products.groups):
+            axes = self.ordered_axes
+            factors = [self._ordered_factor(group, axis) for axis in axes]
+            shape = self.group_shape(group)
+            others = tuple(i for i, axis in enumerate(group.axes) if axis not in axes)
+            least = self.targets[starts[at] : starts[at + 1]].reshape(shape).min(axis=others)
+            summed = [a.of.size for i, a in enumerate(self.attributes) if i not in group.kept]
+            ordered = [self.attributes[i].of.size for i in axes if i not in group.kept]
+            targets.append(least.ravel() * (prod(ordered) / prod(summed)))
+            operators.append(
+                self._single(factors[0]) if len(factors) == 1 else Kronecker((tuple(factors),))
+            )
+        whole = Stacked(tuple(operators))
+        return Problem(Workload("ordered cells", whole), np.concatenate(targets))
+
+    def _ordered_factor(self, group: Group, axis: int) -> Matrix:
+        size = self.attributes[axis].of.size
+        if axis in group.matrices:
+            return group.matrices[axis]
+        return sp.eye_array(size, format="csr") if axis in group.kept else np.ones((1, size))
+
+    @property
+    def ordered_first(self) -> Index:
+        """The number of each orbit if the ordered attributes came before the others."""
+        shape = [attribute.sizes.size for attribute in self.attributes]
+        order = [*self.ordered_axes]
+        order += [axis for axis in range(len(shape)) if axis not in order]
+        numbers = np.arange(prod(shape)).reshape([shape[axis] for axis in order])
+        return numbers.transpose(np.argsort(order)).ravel()
+
     @property
     def start(self) -> Weights:
         """Equal weights of all cells, and of all orbits of queries."""

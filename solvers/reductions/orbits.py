@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from solvers import dual, memory
-from solvers.factors import structured
+from solvers.factors import structure_pays
 from solvers.mechanism import Mechanism, Work, all_mechanisms
 from solvers.orbits.structure import (
     LARGEST_CHOICES,
@@ -24,7 +24,7 @@ from solvers.problem import Problem, readable
 from solvers.reduction import Obstacle, Options, Reduction
 from solvers.solution import Solution
 from workloads import Workload
-from workloads.operators import Marginals
+from workloads.operators import Marginals, QueryOperator
 from workloads.workload import LARGEST_LISTED
 
 _LEAST_FLOPS = 1e7
@@ -41,9 +41,12 @@ class OnOrbits:
     solve : callable
         ``solve(orbits, *, option, ...) -> Solution``; its options are among those of the
         mechanism on query matrices, whose defaults and meanings they have.
+    ordered : bool
+        Whether it needs an ordered attribute.
     """
 
     solve: Callable[..., Solution]
+    ordered: bool = False
 
     @property
     def options(self) -> frozenset[str]:
@@ -130,27 +133,29 @@ def _work(mechanism: Mechanism, workload: Workload, options: Options) -> Work | 
 
 
 def _planned(mechanism: Mechanism, smaller: Orbits, options: Options) -> Work:
-    works = []
-    for part in smaller.parts:
-        operator = part.problem.workload.operator
-        keeps = mechanism.uses_structure and structured(operator) is not None
-        form_work = operator.form_work if keeps else None
-        works.append(mechanism.expected_work(*operator.shape, options, form_work))
+    works = [
+        mechanism.expected_work(*operator.shape, options, form_work)
+        for operator in (part.problem.workload.operator for part in smaller.parts)
+        for form_work in [operator.form_work if _by_structure(mechanism, operator) else None]
+    ]
     listed = [size for size in smaller.problem.workload.shape if size <= LARGEST_LISTED]
     flops = _LEAST_FLOPS + sum(work.flops for work in works)
-    return Work(flops, 8.0 * sum(listed) + sum(work.bytes for work in works))
+    return Work(flops, 24.0 * sum(listed) + sum(work.bytes for work in works))
 
 
-def _bytes(mechanism: Mechanism, smaller: Orbits, options: Options) -> float:
-    """Of the parts' spectra, all at a time, and of what the queries have."""
-    shapes = [part.problem.workload.shape for part in smaller.parts]
-    m = smaller.problem.workload.m
-    listed = 24.0 * m if m <= LARGEST_LISTED else 0.0
-    return listed + sum(
-        8.0 * columns * (3 * rows + _MATRICES * columns) for rows, columns in shapes
-    )
+def _by_structure(mechanism: Mechanism, operator: QueryOperator) -> bool:
+    return mechanism.uses_structure and structure_pays(operator)
+
+
+def _hindrance(mechanism: Mechanism, smaller: Orbits, options: Options) -> Obstacle | None:
+    """That there is no order, or that the parts are planned to take more memory than there is."""
+    form = mechanism.form(OnOrbits)
+    if form is not None and form.ordered and not smaller.ordered_axes:
+        return Obstacle("its noise is on ordered cells, and no attribute is ordered")
+    short = memory.trouble(_planned(mechanism, smaller, options).bytes)
+    return Obstacle(f"on its orbits it takes {short}") if short else None
 
 
 REDUCTION = Reduction(
-    "orbits of what is alike", 30, _accepts, _obstacle, _solve, _lower_bound, _work, _bytes
+    "orbits of what is alike", 30, _accepts, _obstacle, _solve, _lower_bound, _work, _hindrance
 )

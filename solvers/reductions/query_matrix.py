@@ -4,7 +4,7 @@ Whether a solve keeps the structure of the queries is up to `Problem.factors`, s
 forms that need no factorisation make none.
 """
 
-from solvers import dual, factors
+from solvers import dual, factors, memory
 from solvers.mechanism import Mechanism, Work
 from solvers.problem import Problem
 from solvers.reduction import Obstacle, Options, Reduction
@@ -40,12 +40,13 @@ def _lower_bound(
     ).lower
 
 
-def _bytes(mechanism: Mechanism, problem: Problem, options: Options) -> float:
-    """Of query matrices that are written out; those in memory already fit."""
+def _hindrance(mechanism: Mechanism, problem: Problem, options: Options) -> Obstacle | None:
+    """That the solve is planned to take more memory than there is."""
     m, d = problem.workload.shape
     if max(m, d) > LARGEST_SIZE:
-        return float("inf")
-    return _work(mechanism, problem.workload, options).bytes
+        return Obstacle("too large for query matrices")
+    short = memory.trouble(_work(mechanism, problem.workload, options).bytes)
+    return Obstacle(f"by its query matrix it takes {short}") if short else None
 
 
 def _work(mechanism: Mechanism, workload: Workload, options: Options) -> Work:
@@ -54,4 +55,6 @@ def _work(mechanism: Mechanism, workload: Workload, options: Options) -> Work:
     return mechanism.expected_work(int(m), int(d), options, structured)
 
 
-REDUCTION = Reduction("query matrix", 100, _accepts, _obstacle, _solve, _lower_bound, _work, _bytes)
+REDUCTION = Reduction(
+    "query matrix", 100, _accepts, _obstacle, _solve, _lower_bound, _work, _hindrance
+)

@@ -21,6 +21,7 @@ _DERIVED = (
     "lower_bound",
     "gap",
     "total_variance",
+    "total_variance_at_unit_cost",
     "total_variance_ratio",
 )
 _REPORTED = ("iterations", "converged")
@@ -76,6 +77,7 @@ def _compared(
         "lower_bound": bound,
         "gap": np.maximum(cost / bound - 1.0, 0.0),
         "total_variance": total * ratio,
+        "total_variance_at_unit_cost": at_cost,
         "total_variance_ratio": at_cost
         / partner(np.where(finished, at_cost, np.nan), positions.baseline_cells),
     }

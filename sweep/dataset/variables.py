@@ -48,6 +48,7 @@ MEANINGS: Mapping[str, tuple[str, str]] = {
         "sum of the query variances at the privacy cost of the reference mechanism",
         "1",
     ),
+    "total_variance_at_unit_cost": ("sum of the query variances at squared privacy cost 1", "1"),
     "total_variance_ratio": ("total variance over that of CA", "1"),
     "runtime_s": ("wall-clock time of the solve alone", "s"),
     "cpu_s": ("processor time of the solve alone", "s"),

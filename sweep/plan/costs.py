@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import solvers
 import workloads
-from solvers import Work
+from solvers import Work, memory
 from solvers.neighbours import ADD_REMOVE, Neighbours
 from sweep.experiment.canonical import digest
 from sweep.grid.cells import MechanismSpec, WorkloadSpec
@@ -18,6 +18,9 @@ SECONDS_PER_FLOP = 1e-10
 
 CERTIFIER = MechanismSpec("optimal")
 """The mechanism whose cost bounds that of a certificate."""
+
+_REFUSED = Work(flops=1e7, bytes=0.0)
+"""What it takes to refuse a solve that is planned to take more memory than there is."""
 
 _KEPT_WORKLOADS = 8
 
@@ -86,6 +89,8 @@ def _work(
 ) -> Work:
     try:
         declared = solvers.expected_work(mechanism.name, workload, mechanism.options, neighbours)
+        if memory.trouble(declared.bytes):
+            return _REFUSED
     except OverflowError:
         return Work(flops=math.inf, bytes=math.inf)
     return replace(declared, flops=declared.flops * calibration().factor(mechanism.name))

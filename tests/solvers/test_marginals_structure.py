@@ -173,10 +173,13 @@ def huge(**params):
 @pytest.mark.parametrize(
     ("ask", "sentence"),
     [
-        (lambda: solvers.solve("HM", huge()), "it has no form in subset variables .there is one"),
+        (
+            lambda: solvers.solve("HM", huge()),
+            "no attribute is ordered, and it has no form in subset variables .there is one",
+        ),
         (
             lambda: solvers.solve("optimal", huge(), np.arange(1.0, huge().m + 1)),
-            "the targets differ within a marginal; give one for each",
+            "the targets within '0,1' .attribute 0 and 1.,",
         ),
         (
             lambda: solvers.solve("SM-II", huge(), preset="published"),

@@ -34,7 +34,8 @@ def build(terms: list[list[str]]) -> Workload:
             "workload 'kronecker': terms is empty or has an empty term; expected lists such as "
             "['identity:4', 'prefix:8']"
         )
-    operator = Kronecker(tuple(tuple(_factor(spec) for spec in term) for term in terms))
+    made = {spec: _factor(spec) for term in terms for spec in term}
+    operator = Kronecker(tuple(tuple(made[spec] for spec in term) for term in terms))
     domains = [tuple(int(f.shape[1]) for f in term) for term in operator.terms]
     for term, domain in zip(terms, domains, strict=True):
         if domain != domains[0]:
@@ -48,20 +49,32 @@ def build(terms: list[list[str]]) -> Workload:
 
 def _factor(spec: str) -> Matrix:
     kind, _, size = spec.partition(":")
-    if kind not in _KINDS:
+    if kind not in KINDS:
         raise WorkloadError(
-            f"workload 'kronecker': no factor is called {kind!r}; {nearest(kind, _KINDS)}"
+            f"workload 'kronecker': no factor is called {kind!r}; {nearest(kind, KINDS)}"
         )
     if not size.isdecimal() or len(size) > 20 or int(size) < 1:
         raise WorkloadError(
             f"workload 'kronecker': factor {spec!r} has no size; expected such as '{kind}:4'"
         )
-    count = int(size)
-    check_size(f"workload 'kronecker': size of {kind!r}", count)
+    return factor("kronecker", kind, int(size))
+
+
+def factor(workload: str, kind: str, size: int) -> Matrix:
+    """The matrix of one of `KINDS` over so many values.
+
+    Raises
+    ------
+    WorkloadError
+        If it is too large.
+    """
+    check_size(f"workload {workload!r}: size of {kind!r}", size)
     if kind in _DENSE:
-        entries = count**2 if kind == "prefix" else count**2 * (count + 1) // 2
-        refuse_above_limit(entries, f"workload 'kronecker': factor {spec!r}", "lower its size")
-    return _KINDS[kind](count)
+        entries = size**2 if kind == "prefix" else size**2 * (size + 1) // 2
+        refuse_above_limit(
+            entries, f"workload {workload!r}: factor '{kind}:{size}'", "lower its size"
+        )
+    return KINDS[kind](size)
 
 
 def _identity(size: int) -> Matrix:
@@ -81,12 +94,13 @@ def _all_range(size: int) -> Matrix:
     return np.asarray(differences(first, last, size) @ np.tri(size))
 
 
-_KINDS: Mapping[str, Callable[[int], Matrix]] = {
+KINDS: Mapping[str, Callable[[int], Matrix]] = {
     "identity": _identity,
     "total": _total,
     "prefix": _prefix,
     "all-range": _all_range,
 }
+"""How the matrix of a factor of each kind is made."""
 
 _DENSE = ("prefix", "all-range")
 
