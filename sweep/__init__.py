@@ -1,6 +1,6 @@
 """The sweep: from an experiment file to an xarray dataset in zarr, on a Dask cluster.
 
-`load_experiment`, `run`, `rerun`, `open` and `arrays` are all that a notebook needs:
+`load_experiment`, `run`, `rerun`, `open`, `arrays` and `to_frame` are all that a notebook needs:
 
     experiment = sweep.load_experiment("vldb-table4")
     dataset = sweep.run(experiment, "results/vldb-table4")
@@ -14,10 +14,11 @@ if TYPE_CHECKING:
     from sweep.dataset.reading import open_dataset as open
     from sweep.experiment.loading import load_experiment
     from sweep.experiment.schema import Experiment
+    from sweep.report.frames import to_frame
     from sweep.runner.commands import rerun, run
     from sweep.store.arrays import arrays
 
-__all__ = ["Experiment", "arrays", "load_experiment", "open", "rerun", "run"]
+__all__ = ["Experiment", "arrays", "load_experiment", "open", "rerun", "run", "to_frame"]
 
 _HOMES = {
     "Experiment": ("sweep.experiment.schema", "Experiment"),
@@ -26,6 +27,7 @@ _HOMES = {
     "open": ("sweep.dataset.reading", "open_dataset"),
     "rerun": ("sweep.runner.commands", "rerun"),
     "run": ("sweep.runner.commands", "run"),
+    "to_frame": ("sweep.report.frames", "to_frame"),
 }
 
 
