@@ -368,6 +368,94 @@ def show(
             typer.echo(screen.escaped(formats.RENDERERS[form](found)), nl=False)
 
 
+@app.command()
+def plot(
+    store: StoreFolder,
+    figure: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[FIGURE]",
+            help="One that the experiment declares, or ratio, cost, utility, privacy, scaling, "
+            "variances, profile, covariance or convergence. [those it declares]",
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PATH",
+            help="A file *.pdf, *.svg or *.png, or a folder for PDF files. [STORE/figures]",
+        ),
+    ] = None,
+    variable: Annotated[
+        str | None, typer.Option(metavar="VARIABLE", help="Draw this variable.")
+    ] = None,
+    x: Annotated[
+        str | None, typer.Option("--x", metavar="AXIS", help="The horizontal axis.")
+    ] = None,
+    hue: Annotated[
+        str | None, typer.Option(metavar="AXIS", help="A line for every label of it. [mechanism]")
+    ] = None,
+    panels: Annotated[
+        str | None, typer.Option(metavar="AXIS", help="A panel for every label of it.")
+    ] = None,
+    log: Annotated[
+        str | None, typer.Option(metavar="x,y", help="The logarithmic axes; '' for none.")
+    ] = None,
+    group: Annotated[
+        str | None, typer.Option(metavar="GROUP", help="Of this group alone. [all that have it]")
+    ] = None,
+    where: WhereOption = None,
+) -> None:
+    """Draw the figures of an experiment, or one that every store has, and name the files.
+
+    Examples: sweep plot results/vldb-fig2
+
+      sweep plot results/vldb-table5 ratio --x d --output ratio.svg
+    """
+    with _sentences():
+        from sweep.dataset.reading import open_dataset
+        from sweep.plan.stored import experiment_of
+        from sweep.report import drawing, gallery, origin
+        from sweep.store.folder import open_
+
+        drawing.check_installed()
+        dataset = open_dataset(store)
+        experiment = experiment_of(open_(store))
+        axes = None if log is None else tuple(_listed(log))
+        for axis in axes or ():
+            _check_choice("--log", axis, ("x", "y"))
+        changes = gallery.Changes(variable, x, hue, panels, where, group, axes)
+        named = [figure] if figure else gallery.by_default(dataset, experiment)
+        found = [
+            picture
+            for name in named
+            for picture in gallery.pictures(dataset, experiment, name, changes, store)
+        ]
+        for picture, path in drawing.files(found, output or store / "figures"):
+            drawing.save(picture, path, origin.facts(dataset))
+            typer.echo(str(path))
+
+
+@app.command()
+def report(
+    store: StoreFolder,
+    output: Annotated[
+        Path | None, typer.Option(metavar="FILE.html", help="The file. [STORE/report.html]")
+    ] = None,
+) -> None:
+    """Write one HTML file with everything: progress, failures, tables, figures and origin.
+
+    Example: sweep report results/vldb-table5 --output table5.html
+    """
+    with _sentences():
+        from sweep.report import drawing, page
+
+        drawing.check_installed()
+        written = output or store / "report.html"
+        page.write(store, written)
+        typer.echo(str(written))
+
+
 def _listed(text: str) -> list[str]:
     """The names of ``"a, b"``."""
     return [name.strip() for name in text.split(",") if name.strip()]

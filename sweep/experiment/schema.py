@@ -7,6 +7,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from sweep.experiment.blocks import Block, always_many, many
 from sweep.experiment.canonical import rounded
 from sweep.experiment.document import Origin
+from sweep.experiment.figures import Figure
 from sweep.experiment.published import Claim, PublishedTable
 
 
@@ -65,6 +66,8 @@ class Experiment(BaseModel):
         The paper's tables.
     claims : tuple of Claim
         Statements about numbers in the paper's text.
+    figures : tuple of Figure
+        What ``sweep plot`` draws.
     """
 
     model_config = ConfigDict(
@@ -91,6 +94,7 @@ class Experiment(BaseModel):
     blocks: Annotated[tuple[Block, ...], BeforeValidator(many), Field(min_length=1)]
     published: Annotated[tuple[PublishedTable, ...], BeforeValidator(many)] = ()
     claims: Annotated[tuple[Claim, ...], BeforeValidator(many)] = ()
+    figures: Annotated[tuple[Figure, ...], BeforeValidator(many)] = ()
 
 
 DERIVED = ("text", "digest", "origin")

@@ -112,7 +112,7 @@ def table(data: xr.Dataset, wanted: Wanted, title: str = "") -> Table:
 
 
 def rows_of(
-    data: xr.Dataset, cells: pd.DataFrame, first: Sequence[str], columns: str
+    data: xr.Dataset, cells: pd.DataFrame, first: Sequence[str], *columns: str
 ) -> tuple[str, ...]:
     """The coordinates of the rows: those asked for, then all others that vary.
 
@@ -122,10 +122,10 @@ def rows_of(
         If one is no coordinate.
     """
     known = [str(name) for name in data.coords if name in cells]
-    for name in (*first, columns):
+    for name in (*first, *columns):
         if name not in known:
             raise SweepError(f"there is no coordinate {name!r}; {nearest(name, known)}")
-    taken = {dim for name in (*first, columns) for dim in data[name].dims}
+    taken = {dim for name in (*first, *columns) for dim in data[name].dims}
     others = [
         str(dim)
         for dim in data.dims

@@ -1,0 +1,206 @@
+"""The report of a store: one HTML file with everything in it, for people who have no shell."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from sweep.dataset.reading import open_dataset
+from sweep.errors import SweepError
+from sweep.experiment.schema import Experiment
+from sweep.plan.stored import experiment_of
+from sweep.report import drawing, exports, frames, gallery, layout, origin, pages, screen
+from sweep.report.frames import Results
+from sweep.report.layout import Table
+from sweep.report.pictures import Picture
+from sweep.runner.status import Trouble
+from sweep.runner.status import status as status_of
+from sweep.store.folder import open_
+
+_MOST_TROUBLES = 200
+_HOUR = 3600.0
+_MADE_WITH = (
+    ("Software", "package_versions"),
+    ("Python", "python_version"),
+    ("Revision", "git_revision"),
+    ("BLAS", "blas"),
+    ("Processor", "cpu_model"),
+    ("Platform", "platform"),
+)
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A figure of the report.
+
+    Attributes
+    ----------
+    title : str
+        What it shows.
+    svg : str
+        The figure; made by us, so it needs no escaping.
+    """
+
+    title: str
+    svg: str
+
+
+def report(store: Path) -> str:
+    """The report of a store as a page, finished or not.
+
+    Parameters
+    ----------
+    store : Path
+        The store's folder.
+
+    Returns
+    -------
+    str
+        HTML that needs no other file and no network.
+
+    Raises
+    ------
+    StoreError
+        If the folder is not a store, or has no dataset yet.
+    """
+    results = open_dataset(store)
+    experiment = experiment_of(open_(store))
+    found = status_of(store)
+    drawn, undrawn = _drawn(results, experiment)
+    cells = frames.to_frame(results)
+    counts = origin.statuses(results)
+    troubles = found.troubles[:_MOST_TROUBLES]
+    return pages.rendered(
+        "report.html",
+        experiment=experiment,
+        state=origin.state(results),
+        counts=counts,
+        total=sum(counts.values()),
+        running=found.user,
+        facts=_facts(results, cells, experiment),
+        warnings=_warnings(found, results),
+        troubles=[_told(one) for one in troubles],
+        left_out=len(found.troubles) - len(troubles),
+        tables=exports.tables(results, experiment),
+        drawn=drawn,
+        undrawn=undrawn,
+        times=_times(cells),
+        made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        store=str(store),
+    )
+
+
+def write(store: Path, output: Path) -> None:
+    """Write the report of a store into a file.
+
+    Raises
+    ------
+    SweepError
+        If there is none, or the file cannot be written.
+    """
+    content = report(store)
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        output.write_text(content, encoding="utf-8")
+    except OSError as error:
+        raise SweepError(f"cannot write {str(output)!r}: {error.strerror or error}") from error
+
+
+def _drawn(results: Results, experiment: Experiment) -> tuple[list[Drawn], list[str]]:
+    """The declared figures, or the one that fits, and run times; and why some are missing."""
+    made: list[Drawn] = []
+    missing: list[str] = []
+    for name in [*gallery.by_default(results, experiment), "scaling"]:
+        try:
+            pictures = gallery.pictures(results, experiment, name)
+            made += [_inline(picture) for picture in pictures]
+        except SweepError as error:
+            missing.append(f"{name}: {error}")
+    return made, missing
+
+
+def _inline(picture: Picture) -> Drawn:
+    return Drawn(picture.title, drawing.inline(picture))
+
+
+def _facts(results: Results, cells: pd.DataFrame, experiment: Experiment) -> list[tuple[str, str]]:
+    """What ran, where and with what."""
+    attributes = results.attrs
+    started = cells["started"].dropna() if "started" in cells else pd.Series(dtype="datetime64[ms]")
+    hosts = sorted({one for one in cells["host"] if one}) if "host" in cells else []
+    spent = _spent(cells)
+    listed = [
+        ("Source", experiment.source),
+        ("Neighbours", origin.facts(results)["neighbours"]),
+        ("Reference", f"{experiment.reference}: variance ratios are at its privacy cost"),
+        ("Budgets", f"δ = {', '.join(f'{one:g}' for one in experiment.delta)}"),
+        ("Solved on", ", ".join(hosts)),
+        ("Solved from", _minute(started.min()) if len(started) else ""),
+        ("Solved until", _minute(started.max()) if len(started) else ""),
+        ("Processor time", f"{spent['cpu_s'].sum() / _HOUR:.3g} core-hours of solving"),
+        *((label, str(attributes.get(name, ""))) for label, name in _MADE_WITH),
+        ("Solved with", "; ".join(sorted({one for one in cells["versions"] if one}))),
+    ]
+    return [(label, text) for label, text in listed if text]
+
+
+def _minute(moment: Any) -> str:
+    return f"{moment:%Y-%m-%d %H:%M} UTC"
+
+
+def _spent(cells: pd.DataFrame) -> pd.DataFrame:
+    """The solves: cells that share one count once."""
+    return cells[cells["runtime_s"].notna()].drop_duplicates("solve")
+
+
+def _times(cells: pd.DataFrame) -> Table | None:
+    """Run times by mechanism."""
+    spent = _spent(cells)
+    if spent.empty:
+        return None
+    by = spent.groupby("mechanism", sort=False)
+    shown = pd.DataFrame(
+        {
+            "solves": by.size().map(str),
+            "median (s)": by["runtime_s"].median().map(_seconds),
+            "longest (s)": by["runtime_s"].max().map(_seconds),
+            "core-hours": (by["cpu_s"].sum() / _HOUR).map(_seconds),
+            "largest rise of memory": by["peak_memory_bytes"].max().map(screen.size_of),
+        }
+    )
+    shown.index.name = "mechanism"
+    return Table("Run times of the solves alone", spent, shown)
+
+
+def _seconds(value: float) -> str:
+    return layout.NONE if pd.isna(value) else f"{value:.2g}"
+
+
+def _warnings(found: Any, results: Results) -> list[str]:
+    """What a reader has to know before any number."""
+    total = sum(found.totals.values())
+    other = screen.other_code(found.of_other_code, total, found.store)
+    revision = str(results.attrs.get("git_revision", ""))
+    said = [
+        found.damage,
+        *found.damaged_segments,
+        *found.bound_errors,
+        found.obstacle,
+        other if found.of_other_code else None,
+        f"The code was changed since revision {revision}." if revision.endswith("-dirty") else None,
+    ]
+    return [one for one in said if one]
+
+
+def _told(one: Trouble) -> dict[str, str]:
+    where = ", ".join(f"{name} = {layout.label(value)}" for name, value in one.coords.items())
+    return {
+        "state": one.record.status.label.replace("_", " "),
+        "where": f"{one.group}: {where}",
+        "error": one.record.error,
+        "host": one.record.host,
+        "attempt": str(one.record.attempt),
+        "traceback": one.record.traceback,
+    }
