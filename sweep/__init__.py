@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sweep.experiment.loading import load_experiment
     from sweep.experiment.schema import Experiment
     from sweep.report.frames import to_frame
-    from sweep.runner.commands import rerun, run
+    from sweep.report.notebook import rerun, run
     from sweep.store.arrays import arrays
 
 __all__ = ["Experiment", "arrays", "load_experiment", "open", "rerun", "run", "to_frame"]
@@ -25,10 +25,13 @@ _HOMES = {
     "arrays": ("sweep.store.arrays", "arrays"),
     "load_experiment": ("sweep.experiment.loading", "load_experiment"),
     "open": ("sweep.dataset.reading", "open_dataset"),
-    "rerun": ("sweep.runner.commands", "rerun"),
-    "run": ("sweep.runner.commands", "run"),
+    "rerun": ("sweep.report.notebook", "rerun"),
+    "run": ("sweep.report.notebook", "run"),
     "to_frame": ("sweep.report.frames", "to_frame"),
 }
+
+_GIVE_RESULTS = ("open", "rerun", "run", "to_frame")
+"""What hands out datasets, which get ``.sweep``."""
 
 
 def __getattr__(name: str) -> Any:
@@ -39,6 +42,8 @@ def __getattr__(name: str) -> Any:
     module, attribute = _HOMES[name]
     found = getattr(import_module(module), attribute)
     globals()[name] = found
+    if name in _GIVE_RESULTS:
+        import_module("sweep.report.accessor").register()
     return found
 
 

@@ -2,6 +2,7 @@
 
 import io
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -46,6 +47,8 @@ _SETTINGS = {
     "pdf.fonttype": 42,
 }
 _MANY_POINTS = 30
+_FEW_VALUES = 9
+"""So many values of a logarithmic axis get a tick each."""
 _SAME_UNIT = 1e-12
 _ONE_DECADE = 30
 """A logarithmic axis over less than this factor has more than the powers of ten as ticks."""
@@ -139,13 +142,23 @@ def written(picture: Picture, form: str, facts: Mapping[str, str]) -> bytes:
     return stream.getvalue()
 
 
-def inline(picture: Picture) -> str:
-    """The picture as SVG to stand within a page: its letters are text, its ids its own."""
+def inline(picture: Picture, prefix: str) -> str:
+    """The picture as SVG to stand within a page: its letters are text.
+
+    Parameters
+    ----------
+    picture : Picture
+        What to draw.
+    prefix : str
+        Letters and digits before all of its ids, which a page may have once only.
+    """
     check_installed()
     stream = io.StringIO()
-    with _settings({"svg.fonttype": "none", "svg.hashsalt": picture.name}):
+    with _settings({"svg.fonttype": "none"}):
         _figure(picture).savefig(stream, format="svg", metadata={"Date": None})
-    return stream.getvalue()
+    drawn = stream.getvalue()
+    drawn = drawn[drawn.index("<svg") :]
+    return re.sub(r'(<[^<>]*?(?:\bid="|href="#|url\(#))', rf"\g<1>{prefix}-", drawn)
 
 
 def _metadata(picture: Picture, form: str, facts: Mapping[str, str]) -> dict[str, Any]:
@@ -208,10 +221,17 @@ def _draw_lines(panel: Lines, axes: "Axes") -> None:
             markerfacecolor=hollow,
         )  # fmt: skip
         _draw_range(line.x, line.low, line.high, colour, axes, many)
+    values = sorted({x for line in panel.lines for x in line.x})
+    if panel.x.log and len(values) <= _FEW_VALUES and not panel.diagonal:
+        axes.set_xscale("log")
+        axes.set_xticks(values, [f"{value:g}" for value in values])
+        axes.set_xticks([], minor=True)
+        axes.set_xlabel(panel.x.label)
+    else:
+        _set_axis(axes, "x", panel.x)
     if panel.diagonal:
         ends = [min(min(one.x) for one in panel.lines), max(max(one.x) for one in panel.lines)]
         axes.plot(ends, ends, color="0.5", linewidth=0.8, zorder=0)
-    _set_axis(axes, "x", panel.x)
     _set_axis(axes, "y", panel.y)
     axes.set_title(panel.title, loc="left")
 

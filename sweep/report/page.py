@@ -14,7 +14,6 @@ from sweep.plan.stored import experiment_of
 from sweep.report import drawing, exports, frames, gallery, layout, origin, pages, screen
 from sweep.report.frames import Results
 from sweep.report.layout import Table
-from sweep.report.pictures import Picture
 from sweep.runner.status import Trouble
 from sweep.runner.status import status as status_of
 from sweep.store.folder import open_
@@ -115,14 +114,13 @@ def _drawn(results: Results, experiment: Experiment) -> tuple[list[Drawn], list[
     for name in [*gallery.by_default(results, experiment), "scaling"]:
         try:
             pictures = gallery.pictures(results, experiment, name)
-            made += [_inline(picture) for picture in pictures]
+            made += [
+                Drawn(picture.title, drawing.inline(picture, f"f{len(made) + at}"))
+                for at, picture in enumerate(pictures)
+            ]
         except SweepError as error:
             missing.append(f"{name}: {error}")
     return made, missing
-
-
-def _inline(picture: Picture) -> Drawn:
-    return Drawn(picture.title, drawing.inline(picture))
 
 
 def _facts(results: Results, cells: pd.DataFrame, experiment: Experiment) -> list[tuple[str, str]]:
