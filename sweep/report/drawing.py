@@ -47,6 +47,8 @@ _SETTINGS = {
     "pdf.fonttype": 42,
 }
 _MANY_POINTS = 30
+_LONG_TICKS = 24
+"""Labels of more characters than this together are turned, so that they do not overlap."""
 _FEW_VALUES = 9
 """So many values of a logarithmic axis get a tick each."""
 _SAME_UNIT = 1e-12
@@ -193,8 +195,9 @@ def _figure(picture: Picture) -> "Figure":
     made = Figure(
         figsize=(width, 0.5 + (3.6 if columns == 1 else 3.0) * rows), layout="constrained"
     )
-    axes = made.subplots(rows, columns, squeeze=False)
     panels: tuple[Lines | Field, ...] = picture.panels
+    same = len({one.y for one in panels if isinstance(one, Lines)}) == 1
+    axes = made.subplots(rows, columns, squeeze=False, sharey=same)
     for panel, place in zip(panels, axes.flat, strict=False):
         if isinstance(panel, Lines):
             _draw_lines(panel, place)
@@ -266,7 +269,7 @@ def _set_axis(axes: "Axes", which: str, axis: Axis) -> None:
     place.set_label_text(_wrapped(axis.label, 4.2))
     if axis.ticks:
         place.set_ticks(list(range(len(axis.ticks))), list(axis.ticks))
-        if which == "x" and sum(map(len, axis.ticks)) > 40:
+        if which == "x" and sum(map(len, axis.ticks)) > _LONG_TICKS:
             axes.tick_params(axis="x", rotation=30)
             for label in axes.get_xticklabels():
                 label.set_horizontalalignment("right")

@@ -1,6 +1,6 @@
 """The figures that every store has by name, and those that its experiment declares."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -149,11 +149,11 @@ def _over(variable: str, title: str, log: Sequence[str]) -> Callable[..., Pictur
     def picture(data: xr.Dataset, asked: Changes, stem: str) -> Picture:
         shown = asked.variable or variable
         frames.check_variable(data, shown)
-        x = asked.x or _longest(data, shown)
+        x = asked.x or _longest(data, shown, {asked.panels, asked.hue})
         axes = [*(["x"] if _spans(data, x) else []), *log]
         given = {"variable": shown, "x": x, "title": title, "log": tuple(axes), **asked.given}
         if asked.hue is None and x == "mechanism":
-            given["hue"] = next((n for n in _axes(data, shown) if n != x), "workload")
+            given["hue"] = next((n for n in _axes(data, shown) if n not in (x, asked.panels)), "")
         if asked.variable:
             given["title"] = ""
         return of_figure(data, Figure.model_construct(**given), stem)
@@ -229,9 +229,9 @@ def _axes(data: xr.Dataset, variable: str) -> list[str]:
     return sorted(sizes.keys() - {"mechanism", "replicate"}, key=lambda name: -sizes[name])
 
 
-def _longest(data: xr.Dataset, variable: str) -> str:
+def _longest(data: xr.Dataset, variable: str, taken: Collection[str | None] = ()) -> str:
     """The longest axis of numbers, or else the longest one; mechanisms if there is no other."""
-    found = _axes(data, variable)
+    found = [name for name in _axes(data, variable) if name not in taken]
     numeric = [name for name in found if data[name].dtype.kind in "iuf"]
     return next(iter([*numeric, *found]), "mechanism")
 

@@ -193,6 +193,8 @@ def check_size(name: str, panels: Sequence[Lines | Field]) -> None:
 
 def labels_of(entries: pd.DataFrame, by: Sequence[str]) -> list[str]:
     """The name of the line of every row: the hue, then what else varies."""
+    if not by:
+        return [""] * len(entries)
     first, *others = by
     several = [name for name in others if entries[name].nunique() > 1]
     return [

@@ -53,6 +53,16 @@ def test_what_varies_besides_is_named_with_the_line_or_has_panels():
     assert split.panels[1].lines[0].y == (2, 3)
 
 
+def test_the_axis_of_panels_is_not_chosen_for_x_too():
+    data = dataset(
+        {"targets": ["a", "b"], "d": [4], "mechanism": ["CA", "IP"]}, {"variance_ratio": 1.0}
+    )
+    (picture,) = drawn(data, "ratio", Changes(panels="targets"))
+    assert picture.panels[0].x.label == "mechanism"
+    first, second = drawing.figure(picture).axes
+    assert first.get_ylim() == second.get_ylim()
+
+
 def test_a_declared_figure_is_drawn_by_its_name_and_can_be_changed():
     figures = [{"name": "mine", "variable": "gap", "x": "d"}]
     assert gallery.by_default(*described(MEASURED, figures=figures)) == ["mine"]
