@@ -17,6 +17,7 @@ from sweep.grid import conditions
 from sweep.grid.axes import BlockAxes, Setting, all_of, block_axes
 from sweep.grid.cells import Grid, Spec, WorkloadSpec
 from sweep.grid.comparisons import check_comparisons
+from sweep.grid.figures import check_figures
 from sweep.grid.mechanisms import MechanismEntry, mechanisms
 from sweep.grid.parameters import reported
 from sweep.grid.union import Point, Product, check_points, united
@@ -111,6 +112,7 @@ def _grids(experiment: Experiment, parts: Sequence[Product]) -> tuple[Grid, ...]
         for name, listed in groups.items()
     )
     _check_warm_start(experiment, grids)
+    check_figures(experiment, grids)
     return grids
 
 

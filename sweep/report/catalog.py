@@ -60,7 +60,7 @@ class Entry:
     presets: tuple[str, ...] = ()
 
 
-def catalog(listings: Sequence[Listing] = LISTINGS) -> Mapping[Listing, tuple[Entry, ...]]:
+def catalog(listings: Sequence[str] = LISTINGS) -> Mapping[str, tuple[Entry, ...]]:
     """The entries of each listing, sorted by name.
 
     Parameters

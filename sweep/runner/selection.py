@@ -59,7 +59,7 @@ def selected(stored: StoredExperiment, ledger: Ledger, where: str | None) -> lis
         cell.id: cell
         for grid, table in zip(stored.grids, tables, strict=True)
         for cell, values in zip(grid.cells, _rows(grid, table, condition.names), strict=True)
-        if _holds(condition, values)
+        if holds(condition, values)
     }
     if not found and where != STALE:
         raise SweepError(
@@ -95,12 +95,12 @@ def _rows(
     grid: Grid, table: Mapping[str, Iterable[Any]], names: frozenset[str]
 ) -> Iterator[dict[str, Any]]:
     """The values of every cell, without those that it lacks."""
-    columns = {name: list(map(_plain, table[name])) for name in names if name in table}
+    columns = {name: list(map(plain, table[name])) for name in names if name in table}
     for at in range(len(grid.cells)):
         yield {name: column[at] for name, column in columns.items() if column[at] is not None}
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """The value in the form that conditions compare; None for NaN and NaT."""
     if isinstance(value, np.datetime64):
         return None if np.isnat(value) else str(value)
@@ -123,7 +123,8 @@ def _check_names(
         )
 
 
-def _holds(condition: conditions.Condition, values: Mapping[str, Any]) -> bool:
+def holds(condition: conditions.Condition, values: Mapping[str, Any]) -> bool:
+    """Whether a condition holds for these values; not if one that it needs is missing."""
     try:
         return condition.holds(values)
     except conditions.MissingCoordinateError:
