@@ -20,9 +20,11 @@ FIGURES: Mapping[str, tuple[str, str]] = {
     "variances": ("query_variances", "Query variances against their targets"),
     "profile": ("privacy_profile", "Personal privacy cost of every domain cell"),
     "covariance": ("covariance", "Covariance of the noise"),
-    "convergence": ("trace", "Convergence of the solves"),
+    "convergence": ("trace_objective", "Convergence of the solves"),
 }
 """The figures of kept arrays by name: the array, and the title."""
+_ASKED_AS = {"trace_objective": "trace"}
+"""What ``keep`` calls an array, where it is one of several."""
 
 _LARGEST = 512
 """Most rows of a heat map that are drawn one by one; of larger ones every n-th."""
@@ -45,9 +47,10 @@ def picture(data: xr.Dataset, store: Location, name: str, where: str | None, ste
         if values is not None
     ]
     if not found:
+        asked = _ASKED_AS.get(array, array)
         raise SweepError(
-            f"figure {name!r}: the store keeps no array {array!r} of these cells; write 'keep: "
-            f"[{array}]' in the experiment, and 'sweep rerun {store} --where \"status == 'ok'\"' "
+            f"figure {name!r}: the store keeps no array {asked!r} of these cells; write 'keep: "
+            f"[{asked}]' in the experiment, and 'sweep rerun {store} --where \"status == 'ok'\"' "
             "keeps those of cells that are solved already"
         )
     panels = _PANELS[name](found, store)
@@ -139,14 +142,13 @@ def _covariance(found: list[Any], store: Location) -> tuple[Field, ...]:
 
 
 def _trace(found: list[Any], store: Location) -> tuple[Lines, ...]:
-    """The last column of every trace over its iterations."""
+    """Each mechanism's own objective over its iterations."""
     lines = []
     for style, (label, _, values) in enumerate(found):
-        column = values if values.ndim == 1 else values[:, -1]
-        y = tuple(column.tolist())
+        y = tuple(values.tolist())
         lines.append(Line(label, tuple(map(float, range(len(y)))), y, y, y, style))
     positive = all(value > 0 for line in lines for value in line.y)
-    return (Lines("", tuple(lines), Axis("iteration"), Axis("trace", log=positive)),)
+    return (Lines("", tuple(lines), Axis("iteration"), Axis("objective", log=positive)),)
 
 
 _PANELS: Mapping[str, Callable[[list[Any], Location], tuple[Lines, ...] | tuple[Field, ...]]] = {
