@@ -140,6 +140,8 @@ def list_(
             if kind in (None, listing):
                 console.print(screen.entries(listing, entries))
                 console.print()
+        for trouble in catalog.troubles():
+            console.print(trouble, markup=False)
 
 
 @app.command()

@@ -2,8 +2,10 @@
 
 import json
 import socket
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from sweep.errors import StoreError
 from sweep.store import code, journal, versions
@@ -28,6 +30,8 @@ class StoreView:
         Hash of the code that has to solve: by default that of the process which makes the view.
     versions : str
         The versions that have to solve, likewise; empty if any will do.
+    mechanisms : tuple of (str, callable)
+        Functions of the user's that are mechanisms for this run.
     """
 
     store: str
@@ -36,6 +40,7 @@ class StoreView:
     interval: float = 5.0
     code: str = field(default_factory=code.digest)
     versions: str = field(default_factory=versions.ours)
+    mechanisms: tuple[tuple[str, Callable[..., Any]], ...] = ()
 
     @property
     def journal(self) -> Path:
