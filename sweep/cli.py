@@ -170,6 +170,8 @@ def list_(
         for listing, entries in found.items():
             console.print(screen.entries(listing, entries))
             console.print()
+        for trouble in catalog.troubles():
+            console.print(trouble, markup=False)
 
 
 @app.command()

@@ -45,8 +45,15 @@ class StoredExperiment:
         return dict(Counter(ledger.status(cell).label for cell in self.cells))
 
     def of_other_code(self, ledger: Ledger) -> list[str]:
-        """Ids of the cells that were solved by code other than this process's."""
-        return [cell for cell in self.cells if ledger.is_of_other_code(cell, code.digest())]
+        """Ids of the cells that were solved by code other than the present."""
+        codes = code.Codes()
+        return [
+            id_
+            for id_, cell in self.cells.items()
+            if ledger.is_of_other_code(
+                id_, tasks.code_of(cell, codes), codes.of_bound(cell.workload.name)
+            )
+        ]
 
     def problems_renewed(self, chosen: Iterable[Cell], ledger: Ledger) -> set[str]:
         """Problems certified by other code whose cells of other code are all chosen.
@@ -54,10 +61,16 @@ class StoredExperiment:
         Any of these cells may have brought the bound, so it may be forgotten only if none of
         them stays as it is.
         """
-        ours, codes = code.digest(), ledger.bound_codes
-        solved = {cell.id: cell.problem_key for cell in chosen}
+        codes = code.Codes()
+        held = list(chosen)
+        solved = {cell.id: cell.problem_key for cell in held}
         left = (id_ for id_ in self.of_other_code(ledger) if id_ not in solved)
-        outdated = {key for key in solved.values() if codes.get(key, ours) != ours}
+        outdated = {
+            cell.problem_key
+            for cell in held
+            for ours in [codes.of_bound(cell.workload.name)]
+            if ledger.bound_codes.get(cell.problem_key, ours) != ours
+        }
         return outdated - {self.cells[id_].problem_key for id_ in left}
 
     def hidden(self, ledger: Ledger) -> list[str]:

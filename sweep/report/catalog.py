@@ -75,6 +75,11 @@ def catalog(listings: Sequence[str] = LISTINGS) -> Mapping[str, tuple[Entry, ...
     return {listing: _LISTS[listing]() for listing in listings}
 
 
+def troubles() -> tuple[str, ...]:
+    """A sentence on each plug-in of another package that is left out."""
+    return solvers.mechanism.plugged().troubles + workloads.family.plugged().troubles
+
+
 def _experiments() -> tuple[Entry, ...]:
     return tuple(Entry(name, title) for name, title in experiments().items())
 

@@ -105,9 +105,12 @@ def status(store: str | Location) -> StoreStatus:
     ledger = journal.refresh()
     user, began = found.user, _last_start(found.path)
     try:
-        grids: Sequence[Grid] = of_store(store).grids
-        obstacle = None
+        stored = of_store(store)
+        grids: Sequence[Grid] = stored.grids
+        other, obstacle = len(stored.of_other_code(ledger)), None
     except SweepError as error:
+        ours = code.digest()
+        other = sum(ledger.is_of_other_code(cell, ours, ours) for cell in found.cells)
         grids, obstacle = (), str(error)
     return StoreStatus(
         store=found.path,
@@ -122,7 +125,7 @@ def status(store: str | Location) -> StoreStatus:
         done_since=sum(record.started >= (began or 0.0) for record in ledger.cells.values()),
         troubles=_troubles(grids, ledger),
         bound_errors=tuple(sorted({one.error for one in ledger.bound_errors.values()})),
-        of_other_code=sum(ledger.is_of_other_code(cell, code.digest()) for cell in found.cells),
+        of_other_code=other,
         results=found.results if found.results.exists() else None,
         damage=found.damage,
         damaged_segments=tuple(journal.damaged.values()),
