@@ -50,7 +50,7 @@ def test_tables_with_ranges():
         ({"tables": [["age"]], "prefixes": ["age"], "ranges": ["age"]}, "in prefixes and in rang"),
         ({"tables": [["age", "sex"], ["sex", "age"]]}, "the table .'age', 'sex'. is asked for twi"),
         ({"tables": []}, "it needs attributes such as"),
-        ({"tables": [["age"]], "attributes": {"age": 2.5}}, "whole number"),
+        ({"tables": [["age"]], "attributes": {"age": 2.5}}, "a mapping of names"),
         ({"tables": [["age"]], "attributes": {"age": 0}}, "age|identity"),
     ],
 )
