@@ -391,3 +391,17 @@ def test_the_refined_optimum_is_that_of_the_matrix(base):
     assert found.notes["levels"] == dense.notes["levels"] > 2
     np.testing.assert_allclose(found.privacy_profile, dense.privacy_profile, rtol=1e-8)
     np.testing.assert_allclose(found.query_variances, dense.query_variances, rtol=1e-6)
+
+
+@pytest.mark.parametrize("mechanism", ["HM", "WM", "IP", "GM", "CA", "optimal"])
+@pytest.mark.parametrize("kept", [[()], [(), (0,)]])
+def test_what_is_written_out_has_the_stated_cost_and_variances(mechanism, kept):
+    """Also where the mechanism asks more than the queries: for the total over the others."""
+    workload = prefixes(4, [2, 3], kept)
+    found = solvers.solve(mechanism, workload)
+    basis, left = found.basis, dense_of(found.representation)
+    np.testing.assert_allclose(left @ basis, workload.dense, atol=1e-9)
+    profile = np.einsum("ij,ij->j", basis, np.linalg.solve(found.covariance, basis))
+    np.testing.assert_allclose(profile, found.privacy_profile, rtol=1e-9)
+    variances = np.einsum("ij,jk,ik->i", left, found.covariance, left)
+    np.testing.assert_allclose(variances, found.query_variances, rtol=1e-9)
