@@ -311,7 +311,7 @@ class Solution:
         return {"lower_bound": float("nan") if known is None else known}
 
     def _size(self) -> dict[str, int]:
-        return {"queries": self.problem.workload.m} if isinstance(self.problem, Problem) else {}
+        return {"query_count": self.problem.workload.m} if isinstance(self.problem, Problem) else {}
 
     @property
     def _coordinates(self) -> Coordinates:

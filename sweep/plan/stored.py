@@ -5,11 +5,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from sweep.errors import StoreError
+import solvers
+from sweep.errors import StoreError, UnknownNameError
 from sweep.experiment.loading import parse_experiment
 from sweep.experiment.schema import Experiment
 from sweep.grid.cells import Cell, Grid
 from sweep.grid.expansion import lay_out
+from sweep.grid.mechanisms import available
 from sweep.plan import tasks
 from sweep.store import code
 from sweep.store.folder import Store, open_
@@ -116,6 +118,18 @@ def experiment_of(store: Store) -> Experiment:
     return parse_experiment(store.text, f"{store.experiment}.yaml")
 
 
+def unknown_mechanisms(experiment: Experiment) -> list[str]:
+    """Names of mechanisms that this process does not have: given in Python, or by a plug-in."""
+    known = solvers.all_mechanisms()
+    named = {
+        entry.name: None
+        for block in experiment.blocks
+        for entry in block.mechanism
+        if available(entry)
+    }
+    return [name for name in named if name not in known]
+
+
 def of_store(store: str | Location) -> StoredExperiment:
     """The experiment of a store with its grids; no code that it names is run.
 
@@ -123,9 +137,18 @@ def of_store(store: str | Location) -> StoredExperiment:
     ------
     StoreError
         If the folder is not a store, or a file that its experiment names has changed.
+    UnknownNameError
+        If it has mechanisms that are not known here.
     """
     found = open_(store)
     experiment = experiment_of(found)
+    unknown = unknown_mechanisms(experiment)
+    if unknown:
+        raise UnknownNameError(
+            f"store {str(found.path)!r} has results of {', '.join(map(repr, unknown))}, and no "
+            "mechanism here has that name; one that was given in Python is known only where it is "
+            "given again: sweep.rerun(..., mechanisms={NAME: FUNCTION})"
+        )
     stored = StoredExperiment(experiment, lay_out(experiment), found)
     stored.check_unchanged()
     return stored

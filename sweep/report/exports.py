@@ -39,11 +39,14 @@ def tables(results: Results, experiment: Experiment, spread: Spread = "error") -
         What stands beside a mean over replicates.
     """
     groups = frames.groups(results)
-    made = [_beside(groups[one.group], one, spread) for one in comparisons(groups, experiment)]
+    made = [
+        _related(_beside(groups[one.group], one, spread), groups[one.group])
+        for one in comparisons(groups, experiment)
+    ]
     for group, data in without_published(groups, experiment).items():
         found = overview(group, data, experiment)
         if found.columns:
-            made.append(_overview(data, found, spread))
+            made.append(_related(_overview(data, found, spread), data))
     stated = list(claims(groups, experiment.claims))
     return [*made, _statements(stated)] if stated else made
 
@@ -64,7 +67,7 @@ def asked(results: Results, wanted: Wanted) -> list[Table]:
         except SweepError as error:
             troubles.append(error)
         else:
-            made.append(replace(found, title=f"{group}: {found.title}"))
+            made.append(_related(replace(found, title=f"{group}: {found.title}"), data))
     if not made:
         raise troubles[0]
     return made
@@ -79,6 +82,10 @@ def entries(listed: Sequence[Table]) -> pd.DataFrame:
         return pd.DataFrame()
     whole = pd.concat(numbers, ignore_index=True)
     return whole[["table", *whole.columns.drop("table")]]
+
+
+def _related(table: Table, data: xr.Dataset) -> Table:
+    return replace(table, notes=(*table.notes, *layout.relation(data)))
 
 
 def _beside(data: xr.Dataset, compared: Comparison, spread: Spread) -> Table:

@@ -279,6 +279,11 @@ def explained(entries: pd.DataFrame, spread: Spread) -> tuple[str, ...]:
     return tuple(note for note in notes if note)
 
 
+def relation(data: xr.Dataset) -> tuple[str, ...]:
+    """A sentence on which databases are neighbours; none where a dataset does not say."""
+    return (f"Neighbours: {said}.",) if (said := data.attrs.get("neighbours")) else ()
+
+
 def _partly(column: pd.Series) -> bool:
     """Whether some of the numbers are there and some are not."""
     return bool(column.isna().any() and column.notna().any())

@@ -197,7 +197,7 @@ def _told(one: Trouble) -> dict[str, str]:
     where = ", ".join(f"{name} = {layout.label(value)}" for name, value in one.coords.items())
     return {
         "state": one.record.status.label.replace("_", " "),
-        "where": f"{one.group}: {where}",
+        "where": f"{one.group}: {where}" if one.group else where,
         "error": one.record.error,
         "host": one.record.host,
         "attempt": str(one.record.attempt),

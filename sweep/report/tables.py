@@ -63,8 +63,7 @@ def laid_out(table: layout.Table) -> Table:
 
 def _related(table: Table, data: xr.Dataset) -> Table:
     """The table, with a line on which databases are neighbours."""
-    if "neighbours" in data.attrs:
-        said = f"Neighbours: {data.attrs['neighbours']}."
+    for said in layout.relation(data):
         table.caption = escape(f"{table.caption or ''} {said}".strip())
     return table
 

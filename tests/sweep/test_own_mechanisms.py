@@ -13,7 +13,7 @@ import workloads
 from solvers import foreign, mechanism
 from solvers.errors import OptionError, SolveFailedError
 from solvers.problem import as_problem
-from sweep.errors import ExperimentError
+from sweep.errors import ExperimentError, StoreError
 from sweep.experiment.loading import parse_experiment
 from sweep.runner import status
 from sweep.runner.selection import STALE
@@ -113,6 +113,22 @@ def test_a_function_in_python_and_its_change(client, tmp_path):
     assert anew.squared_privacy_cost.sel(mechanism="mine (weight=0.5)").values == pytest.approx(
         expected(4, 1.5)
     )
+
+
+def test_a_store_of_a_function_in_python_is_told_about_without_it(client, tmp_path):
+    def fails(problem):
+        raise ValueError("not for prefixes")
+
+    sweep.run(experiment("mine"), tmp_path / "s", client, mechanisms={"mine": fails})
+    found = status.status(tmp_path / "s")
+    assert found.of_other_code == 0
+    assert "has results of 'mine'" in found.obstacle
+    assert "mechanisms={NAME: FUNCTION}" in found.obstacle
+    (failed,) = found.troubles
+    assert "not for prefixes" in failed.record.traceback
+    assert failed.coords == {"cell": failed.record.cell}
+    with pytest.raises(StoreError, match="has results of 'mine'"):
+        sweep.rerun(tmp_path / "s", client=client)
 
 
 def plug_in(folder, name, points, module):
