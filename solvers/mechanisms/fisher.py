@@ -62,6 +62,8 @@ def on_marginals(structure: Structure) -> Solution:
     logs = structure.closure.log_ranks + np.log(variances)
     bound = float(np.exp(np.logaddexp.reduce(logs) - log(structure.problem.workload.d)))
     measures = {"cramer_rao_bound": bound, "cramer_rao_ratio": bound / noise.total_variance}
+    if structure.problem.workload.m == 1:
+        measures["noise_entropy"] = gaussian_entropy(noise.total_variance)
     return Solution("fisher", structure.problem, noise, measures=measures)
 
 

@@ -22,6 +22,7 @@ from solvers.orbits import Orbits
 from solvers.orbits.solutions import from_dual as from_orbits
 from solvers.orbits.solutions import inner_noise, noise_from_roots
 from solvers.problem import Problem
+from solvers.reduction import Options
 from solvers.reductions.differences import OnDifferences
 from solvers.reductions.kronecker import Multiplicative
 from solvers.reductions.marginals import OnMarginals
@@ -355,13 +356,22 @@ def _orbit_bounds(orbits: Orbits, bounds: Sequence[float]) -> Array:
     if given.shape == (orbits.cells.size,):
         return _in_range(given)
     alpha = orbits.of_cells(_checked_bounds(orbits.problem, bounds))
-    if alpha is None:
-        raise OptionError(
-            "optimal: profile_bounds differ between cells that the queries and their targets do "
-            f"not tell apart; give one for each of the {orbits.cells.size} orbits of cells, or "
-            "equal ones within each"
-        )
+    assert alpha is not None
     return alpha
+
+
+def _uneven_bounds(orbits: Orbits, options: Options) -> str:
+    """That personal bounds tell cells apart that the queries and targets do not; or nothing."""
+    bounds = options.get("profile_bounds")
+    if bounds is None or np.size(bounds) == orbits.cells.size:
+        return ""
+    if orbits.of_cells(_checked_bounds(orbits.problem, bounds)) is not None:
+        return ""
+    return (
+        "profile_bounds differ between cells that the queries and their targets do not tell "
+        f"apart; give one for each of the {orbits.cells.size} orbits of cells, or equal ones "
+        "within each"
+    )
 
 
 def work(m: int, d: int, *, form_work: int | None = None) -> Work:
@@ -390,7 +400,7 @@ MECHANISMS = (
         work=work,
         forms=(
             OnMarginals(on_marginals, indifferent=frozenset({"start"}), flops_per_pair=8e3),
-            OnOrbits(on_orbits),
+            OnOrbits(on_orbits, hindrance=_uneven_bounds),
             Multiplicative(),
             OnDifferences(on_differences),
         ),

@@ -32,6 +32,10 @@ _MATRICES = 8
 """Square matrices that a solve holds of every part."""
 
 
+def _none(orbits: Orbits, options: Options) -> str:
+    return ""
+
+
 @dataclass(frozen=True)
 class OnOrbits:
     """What a mechanism is on orbits; it gives what the query matrix gives.
@@ -43,10 +47,14 @@ class OnOrbits:
         mechanism on query matrices, whose defaults and meanings they have.
     ordered : bool
         Whether it needs an ordered attribute.
+    hindrance : callable
+        ``hindrance(orbits, options) -> str``: why its options keep it from these orbits, empty
+        if they do not; the query matrix is tried then.
     """
 
     solve: Callable[..., Solution]
     ordered: bool = False
+    hindrance: Callable[[Orbits, Options], str] = _none
 
     @property
     def options(self) -> frozenset[str]:
@@ -152,6 +160,9 @@ def _hindrance(mechanism: Mechanism, smaller: Orbits, options: Options) -> Obsta
     form = mechanism.form(OnOrbits)
     if form is not None and form.ordered and not smaller.ordered_axes:
         return Obstacle("its noise is on ordered cells, and no attribute is ordered")
+    said = form.hindrance(smaller, options) if form is not None else ""
+    if said:
+        return Obstacle(said)
     short = memory.trouble(_planned(mechanism, smaller, options).bytes)
     return Obstacle(f"on its orbits it takes {short}") if short else None
 

@@ -92,8 +92,8 @@ class StoredExperiment:
             raise StoreError(
                 f"store {str(self.store.path)!r} holds {len(self.store.cells)} cells, none of "
                 f"which experiment {self.experiment.name!r} still has (it has {len(self.cells)}): "
-                "a value that all of them depend on was changed (simulate counts too), or a file "
-                "that it names; give another --store"
+                "a file that it names has changed, or a value that all of them depend on "
+                "(simulate counts too); give another --store"
             )
 
     def check_unchanged(self) -> None:

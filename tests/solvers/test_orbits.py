@@ -252,8 +252,16 @@ def test_options_of_the_optimum():
         assert np.max(found.privacy_profile / per_cell) == pytest.approx(
             np.max(whole.privacy_profile / per_cell), rel=3e-8
         )
-    with pytest.raises(solvers.OptionError, match="one for each of the 5 orbits"):
-        solvers.solve("optimal", workload, targets, profile_bounds=np.linspace(1, 2, 30))
+    uneven = np.linspace(1, 2, 30)
+    one_by_one = solvers.solve("optimal", workload, targets, profile_bounds=uneven)
+    assert not isinstance(one_by_one.noise, OrbitsNoise)
+    assert np.ptp(one_by_one.privacy_profile / uneven) < 1.0
+
+
+def test_bounds_that_tell_alike_cells_apart_are_refused_where_no_matrix_fits():
+    large = prefixes(1000, [100, 10], [(), (0,)])
+    with pytest.raises(solvers.NotApplicableError, match="profile_bounds differ between cells"):
+        solvers.solve("optimal", large, profile_bounds=np.linspace(1, 2, 1_000_000))
 
 
 def test_certificates_come_from_the_orbits():

@@ -237,7 +237,7 @@ MISTAKEN_VALUES = {
     "condition that acts": (
         GOOD + "    where: __import__('os').getcwd() == ''\n",
         "line 7, blocks[0].where",
-        "expected comparisons of coordinates",
+        "expected comparisons of names with values",
     ),
     "condition never true": (
         GOOD + "    where: d > 100\n",

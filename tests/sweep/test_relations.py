@@ -74,8 +74,8 @@ def test_plan_and_tables_say_the_relation(command, on_the_test_cluster, tmp_path
     file.write_text(experiment("neighbours: replace-one").text)
     assert re.search(r"neighbours +replace-one", command("plan", file).output)
     ran = command("run", file, "--store", tmp_path / "store")
-    assert "neighbours: replace-one" in ran.output
-    assert "neighbours: replace-one" in command("show", tmp_path / "store").output
+    assert "Neighbours: replace-one" in ran.output
+    assert "Neighbours: replace-one" in command("show", tmp_path / "store").output
     known = tmp_path / "known.yaml"
     known.write_text(experiment("").text)
     assert "add-remove" in command("plan", known).output

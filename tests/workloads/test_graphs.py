@@ -225,7 +225,7 @@ def test_what_breaks_proposition_2_is_not_regular(graph, epsilon):
 
 def test_regularity_on_the_line_of_three_by_hand():
     """y = prior @ inv(Φ): y[1] >= 0 iff prior[1] (1 + a²) >= a (prior[0] + prior[2])."""
-    graph = workloads.workloads.make("counting", n=2)
+    graph = workloads.make("counting", n=2)
     a = 0.5
     middle = a / ((1 + a * a) + a)
     for nudge, expected in ((1e-6, True), (-1e-6, False)):
