@@ -54,7 +54,8 @@ def test_any_worker_does_what_all_or_none_have_memory_for(unequal, monkeypatch, 
     submit = unequal.submit
     monkeypatch.setattr(unequal, "submit", lambda *a, **k: asked.append(k) or submit(*a, **k))
     workers_of(unequal, monkeypatch, size)
-    assert [one["workers"] for one in asked] == [None] * 10
+    assert len(asked) >= 10
+    assert all(one["workers"] is None for one in asked)
 
 
 def test_other_workers_try_once_those_with_enough_memory_are_gone(unequal, monkeypatch):
