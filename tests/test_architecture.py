@@ -8,7 +8,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("workloads", "solvers", "sweep")
-ROOMS = ("experiment", "store", "grid", "plan", "worker", "dataset", "runner", "report")
+ROOMS = ("experiment", "store", "grid", "plan", "worker", "dataset", "runner", "report", "cli")
 """Each imports from those before it alone; `sweep.errors` and `sweep.events` from none."""
 
 

@@ -1,4 +1,7 @@
-"""The command line: ``sweep list``, ``plan``, ``run``, ``status`` and so on."""
+"""The command line: ``sweep list``, ``plan``, ``run``, ``status`` and so on.
+
+In: words from a terminal. Out: calls of the rooms before, a sentence for every error, an exit code.
+"""
 
 from sweep.cli import judgements, looks, plans, runs, upkeep
 from sweep.cli.app import app

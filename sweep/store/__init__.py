@@ -1,5 +1,5 @@
-"""The folder that keeps an experiment's results.
+"""The place that keeps an experiment's results: a folder, or a prefix of an object store.
 
-In: records and arrays. Out: the same, after any kill. The folder has a lock, a journal of immutable
+In: records and arrays. Out: the same, after any kill. It has a lock, a journal of immutable
 segments (the truth), the arrays that the experiment keeps, and versions of the derived dataset.
 """
