@@ -239,7 +239,7 @@ def _overview(group: str, data: xr.Dataset, experiment: Experiment) -> Table:
                     for name, pivot in pivots.items()
                 ),
                 *(pivot.shown(at) for pivot in budgets.values()),
-                end_section=column == len(first.columns) - 1,
+                end_section=0 < column == len(first.columns) - 1,
             )
     table.caption = escape(_caption_of(first) or "")
     return table
