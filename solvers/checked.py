@@ -10,6 +10,7 @@ from solvers.certified import ROUNDING
 from solvers.dual import DualResult, Weights
 from solvers.errors import SolveFailedError
 from solvers.factorisation import Factorisation, identity
+from solvers.factors import seen_cells
 from solvers.optimiser.spectrum import Spectrum
 from solvers.problem import Problem
 from solvers.release import Release
@@ -146,5 +147,5 @@ def inner_unscaled(mechanism: str, problem: Problem, p: Array, found: Spectrum) 
 
 def _divided(columns: Array, roots: Array, problem: Problem) -> Array:
     """``columns / roots``; zero for the cells that no query sees, whose profile is zero."""
-    seen = problem.workload.operator.squared_column_norms() > 0
+    seen = seen_cells(problem.workload.operator)
     return np.divide(columns, roots, out=np.zeros_like(columns), where=seen & (roots > 0))

@@ -14,6 +14,7 @@ import scipy.sparse as sp
 
 from solvers.budget import GaussianBudget
 from solvers.neighbours import ADD_REMOVE, Neighbours
+from solvers.release import gaussian_record
 from workloads.operators import Array, Explicit, Indices, Matrix, QueryOperator, Scaled
 from workloads.operators.blas import product
 
@@ -196,11 +197,7 @@ class Factorisation:
 
     def record(self) -> dict[str, Any]:
         """Privacy cost, total variance and Fisher information."""
-        return {
-            "squared_privacy_cost": self.squared_privacy_cost,
-            "total_variance": self.total_variance,
-            "fisher_information": self.fisher_information,
-        }
+        return gaussian_record(self)
 
     def arrays(self) -> dict[str, Array]:
         """Variances, profile and covariance."""

@@ -6,13 +6,15 @@ from functools import cached_property
 import numpy as np
 import scipy.linalg as sla
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from solvers import memory
 from workloads import QueryGraph, Workload
-from workloads.operators import Array, Explicit, Matrix, QueryOperator
+from workloads.operators import Array, Explicit, Matrix, OnCells, QueryOperator
 
 _WELL_CONDITIONED = 1e-10
 _FAR_APART = 1e3
+_NEGLIGIBLE = 1e-9
 _SQUARE_WORK = 5
 """What a solve by structure takes beside the forms, over d³, if a dense one takes m d²."""
 
@@ -68,14 +70,34 @@ def structured(operator: QueryOperator) -> Factors | None:
     """Factors that keep the structure of the scaled workload, where that pays.
 
     None where the structure saves nothing against the dense matrix, or where its rank is
-    not clearly d.
+    not clearly the number of cells that some query sees.
     """
     if not structure_pays(operator):
         return None
+    seen = seen_cells(operator)
+    if not seen.all():
+        return _on_seen_cells(operator, seen)
     norms = operator.squared_row_norms()
     gram = operator.gram(np.where(norms > 0, 1 / np.where(norms > 0, norms, 1.0), 0.0))
     clear = factor_if_well_conditioned(gram, _WELL_CONDITIONED) is not None
     return Factors(operator, None) if clear else None
+
+
+def seen_cells(operator: QueryOperator) -> NDArray[np.bool_]:
+    """Which cells some query sees, shape (d,); exactly, whatever rounding makes of the norms."""
+    norms = operator.squared_column_norms()
+    seen: NDArray[np.bool_] = norms > _NEGLIGIBLE * norms.max()
+    for cell in np.flatnonzero(~seen):
+        column = np.zeros(norms.size)
+        column[cell] = 1.0
+        seen[cell] = operator.apply(column).any()
+    return seen
+
+
+def _on_seen_cells(operator: QueryOperator, seen: NDArray[np.bool_]) -> Factors | None:
+    """With a basis of the cells that some query sees: the others' columns are zero."""
+    found = structured(OnCells(operator, np.flatnonzero(seen)))
+    return None if found is None else Factors(found.operator, np.eye(seen.size)[seen])
 
 
 def structure_pays(operator: QueryOperator) -> bool:

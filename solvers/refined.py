@@ -10,17 +10,19 @@ the orthogonal complement, where the next level is a problem of the same form,
     minimise max_i (a_i + b_i' Σ⁻¹ b_i)   subject to   v_j' Σ v_j <= slack_j,
 
 smaller by the dimension of S, with a_i and slack_j what the settled part uses. The
-recursion ends when no direction is left: then the answer is unique.
+recursion ends when no direction is left: then the answer is unique. On several blocks profile and
+ratios are sums, S is a span in each block, and all this holds as it is.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg as sla
+from numpy.typing import NDArray
 
-from solvers.factors import Factors, dense
-from solvers.optimiser import BlocksPoint, Program, maximise
-from solvers.optimiser.blocks import one_block
+from solvers.factors import dense
+from solvers.optimiser import Block, BlocksPoint, MatrixBlocks, Program, maximise
 from solvers.stopping import Deadline, Stopping
 from workloads.operators import Array
 
@@ -30,22 +32,22 @@ _NEGLIGIBLE = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Level:
-    """A covariance of least largest profile entry, and the weights that prove it.
+    """Covariances of least largest profile entry, and the weights that prove it.
 
     Attributes
     ----------
-    root : numpy.ndarray, shape (k, k)
-        R with Σ = R Rᵀ, scaled so that no query has more than its slack.
-    columns : numpy.ndarray, shape (k, d)
-        ``inv(R) @ basis``.
+    roots : tuple of numpy.ndarray, shape (k, k)
+        R with Σ = R Rᵀ of each block, scaled so that no query has more than its slack.
+    columns : tuple of numpy.ndarray, shape (k, columns of the block)
+        ``inv(R) @ basis`` of each block.
     p : numpy.ndarray, shape (d,)
         Column weights, summing to one.
     gap : float
         Certified relative gap of the largest entry.
     """
 
-    root: Array
-    columns: Array
+    roots: tuple[Array, ...]
+    columns: tuple[Array, ...]
     p: Array
     gap: float
 
@@ -56,32 +58,32 @@ class Refined:
 
     Attributes
     ----------
-    factor : numpy.ndarray, shape (k, k)
-        F with Σ = F Fᵀ.
+    factors : tuple of numpy.ndarray, shape (k, k)
+        F with Σ = F Fᵀ of each block.
     levels : int
         How many different problems had to be solved.
     gap : float
         The largest certified gap of any level.
     """
 
-    factor: Array
+    factors: tuple[Array, ...]
     levels: int
     gap: float
 
 
-def refine(factors: Factors, first: Level, tol: float, deadline: Deadline) -> Refined:
+def refine(blocks: MatrixBlocks, first: Level, tol: float, deadline: Deadline) -> Refined:
     """Go on from an optimum of Problem 1 to the one least in the refined ordering.
 
     Parameters
     ----------
-    factors : Factors
+    blocks : MatrixBlocks
         Of the scaled workload.
     first : Level
         An optimum of Problem 1.
     tol : float
         Relative gap of every level.
     deadline : Deadline
-        When to stop; the covariance of the last finished level is then returned.
+        When to stop; the covariances of the last finished level are then returned.
 
     Returns
     -------
@@ -92,52 +94,95 @@ def refine(factors: Factors, first: Level, tol: float, deadline: Deadline) -> Re
     scipy.linalg.LinAlgError
         If a level is too ill-conditioned for double precision.
     """
-    used, slack = np.zeros(factors.cells), np.ones(factors.queries)
-    return _descend(factors.left, used, slack, first, tol, deadline)
+    used, slack = np.zeros(blocks.cells), np.ones(blocks.queries)
+    return _descend(blocks, used, slack, first, tol, deadline)
 
 
 def _descend(
-    left: Array, used: Array, slack: Array, level: Level, tol: float, deadline: Deadline
+    blocks: MatrixBlocks, used: Array, slack: Array, level: Level, tol: float, deadline: Deadline
 ) -> Refined:
-    root, columns = level.root, level.columns
-    lengths = np.square(columns).sum(axis=0)
+    lengths = blocks.column_sums([np.square(columns).sum(axis=0) for columns in level.columns])
     entries = used + lengths
     tight = level.p > 1 - entries / entries.max()
-    directions = columns[:, tight] / np.sqrt(lengths[tight])
+    splits = [
+        _split(
+            columns[:, tight[block.columns]] / np.sqrt(lengths[block.columns][tight[block.columns]])
+        )
+        for block, columns in zip(blocks.blocks, level.columns, strict=True)
+    ]
+    end = Refined(level.roots, 1, level.gap)
+    if not any(free.shape[1] for free, _ in splits) or deadline.passed:
+        return end
+    pairs = list(zip(level.roots, splits, strict=True))
+    rows = [b.factors.left @ root for b, root in zip(blocks.blocks, level.roots, strict=True)]
+    free_rows = [own @ free for own, (free, _) in zip(rows, splits, strict=True)]
+    inner = [free.T @ columns for (free, _), columns in zip(splits, level.columns, strict=True)]
+    settled_columns = [
+        np.square(settled.T @ columns).sum(axis=0)
+        for (_, settled), columns in zip(splits, level.columns, strict=True)
+    ]
+    settled_rows = [
+        np.square(own @ settled).sum(axis=1) for own, (_, settled) in zip(rows, splits, strict=True)
+    ]
+    still_open = blocks.column_sums([np.square(one).sum(axis=0) for one in inner])
+    still_asked = blocks.row_sums([np.square(one).sum(axis=1) for one in free_rows])
+    open_columns, asked = (
+        still_open > _NEGLIGIBLE * lengths.max(),
+        still_asked > _NEGLIGIBLE * slack,
+    )
+    used_here = (used + blocks.column_sums(settled_columns))[open_columns]
+    slack_left = (slack - blocks.row_sums(settled_rows))[asked]
+    smaller, kept = _smaller(blocks, free_rows, inner, asked, open_columns)
+    if smaller is None or not np.all(slack_left > 0):
+        return end
+    below = _least_largest(smaller, used_here, slack_left, tol, deadline)
+    lost = sum(len(inner[at]) - len(one) for at, one in zip(kept, below.columns, strict=True))
+    if lost:
+        raise sla.LinAlgError(f"{lost} directions are lost to rounding")
+    rest = _descend(smaller, used_here, slack_left, below, tol, deadline)
+    found = dict(zip(kept, rest.factors, strict=True))
+    factors = tuple(
+        np.hstack([root @ settled, root @ free @ found[at] if at in found else root @ free])
+        for at, (root, (free, settled)) in enumerate(pairs)
+    )
+    return Refined(factors, 1 + rest.levels, max(level.gap, rest.gap))
+
+
+def _split(directions: Array) -> tuple[Array, Array]:
+    """Orthonormal columns that span what the directions leave free, and what they settle."""
     eigenvalues, rotation = sla.eigh(directions @ directions.T, driver="evd")
     count = int(np.sum(eigenvalues <= _NEGLIGIBLE * eigenvalues[-1]))
-    if count == 0 or deadline.passed:
-        return Refined(root, 1, level.gap)
-    free, settled = rotation[:, :count], rotation[:, count:]
-    rows, inner = left @ root, free.T @ columns
-    open_columns = np.square(inner).sum(axis=0) > _NEGLIGIBLE * lengths.max()
-    used_here = used + np.square(settled.T @ columns).sum(axis=0)
-    slack_left = slack - np.square(rows @ settled).sum(axis=1)
-    free_rows = rows @ free
-    asked = np.square(free_rows).sum(axis=1) > _NEGLIGIBLE * slack
-    if not (asked.any() and open_columns.any() and np.all(slack_left[asked] > 0)):
-        return Refined(root, 1, level.gap)
-    part = dense(free_rows[asked], inner[:, open_columns])
-    below = _least_largest(part, used_here[open_columns], slack_left[asked], tol, deadline)
-    if len(below.columns) < count:
-        raise sla.LinAlgError(f"{count - len(below.columns)} directions are lost to rounding")
-    rest = _descend(
-        part.left,
-        used_here[open_columns],
-        slack_left[asked],
-        below,
-        tol,
-        deadline,
-    )
-    factor = np.hstack([root @ settled, root @ free @ rest.factor])
-    return Refined(factor, 1 + rest.levels, max(level.gap, rest.gap))
+    return rotation[:, :count], rotation[:, count:]
+
+
+def _smaller(
+    blocks: MatrixBlocks,
+    free_rows: Sequence[Array],
+    inner: Sequence[Array],
+    asked: NDArray[np.bool_],
+    open_columns: NDArray[np.bool_],
+) -> tuple[MatrixBlocks | None, list[int]]:
+    """The blocks of the next level and which these are; None if nothing is left."""
+    columns_now, rows_now = np.cumsum(open_columns) - 1, np.cumsum(asked) - 1
+    found, kept = [], []
+    for at, block in enumerate(blocks.blocks):
+        columns = np.arange(blocks.cells)[block.columns]
+        rows = np.arange(blocks.queries)[block.rows]
+        own_columns, own_rows = open_columns[columns], asked[rows]
+        if inner[at].size and own_columns.any() and own_rows.any():
+            part = dense(free_rows[at][own_rows], inner[at][:, own_columns])
+            found.append(Block(part, rows_now[rows[own_rows]], columns_now[columns[own_columns]]))
+            kept.append(at)
+    if not found:
+        return None, kept
+    offset = np.zeros(int(asked.sum()))
+    return MatrixBlocks(tuple(found), int(open_columns.sum()), offset, free_queries=True), kept
 
 
 def _least_largest(
-    factors: Factors, used: Array, slack: Array, tol: float, deadline: Deadline
+    blocks: MatrixBlocks, used: Array, slack: Array, tol: float, deadline: Deadline
 ) -> Level:
     """Minimise the largest of ``used + profile`` with variances of at most ``slack``."""
-    blocks = one_block(factors, np.zeros(factors.queries))
     cells = blocks.groups[:, :1]
     program = Program(blocks.at, np.concatenate([-used, slack]), cells)
 
@@ -149,19 +194,22 @@ def _least_largest(
         return float(lower), float(np.max(used + scale * point.profile))
 
     start = blocks.uniform
-    start[factors.cells :] /= slack
-    start[factors.cells :] *= blocks.at(start).nuclear_norm ** 2
+    start[blocks.cells :] /= slack
+    start[blocks.cells :] *= blocks.at(start).nuclear_norm ** 2
     stopping = Stopping(tol, _LEVEL_ITERATIONS, deadline)
     progress = maximise(program, blocks.at(start), bounds, stopping)
     best, p = progress.best, progress.proof.p
     scale = float(np.max(best.variance_ratios / slack))
-    return inner_level(factors, best, scale, p / p.sum(), progress.gap)
+    return inner_level(best, scale, p / p.sum(), progress.gap)
 
 
-def inner_level(factors: Factors, best: BlocksPoint, scale: float, p: Array, gap: float) -> Level:
-    """The inner solution at a point, its covariance divided by the scale."""
-    found = best.spectrum
-    weights, roots = np.sqrt(best.p)[:, None], np.sqrt(found.singular * scale)
-    root = weights * found.columns / roots
-    columns = (found.columns / weights * roots).T
-    return Level(root if factors.basis is None else factors.basis @ root, columns, p, gap)
+def inner_level(best: BlocksPoint, scale: float, p: Array, gap: float) -> Level:
+    """The inner solution at a point, its covariances divided by the scale."""
+    levels = []
+    for block, found in zip(best.blocks.blocks, best.spectra, strict=True):
+        weights = np.sqrt(best.p[block.columns])[:, None]
+        roots, basis = np.sqrt(found.singular * scale), block.factors.basis
+        root = weights * found.columns / roots
+        columns = (found.columns / weights * roots).T
+        levels.append((root if basis is None else basis @ root, columns))
+    return Level(tuple(root for root, _ in levels), tuple(own for _, own in levels), p, gap)

@@ -89,3 +89,21 @@ class Release(Protocol):
     def arrays(self) -> dict[str, Array]:
         """The arrays that a sweep keeps on request, by variable name."""
         ...
+
+
+class GaussianRelease(Release, Protocol):
+    """A release of normal errors: it has a Fisher information, and a profile."""
+
+    @property
+    def fisher_information(self) -> float:
+        """Trace of the Fisher information about x when the targets are just met."""
+        ...
+
+
+def gaussian_record(noise: GaussianRelease) -> dict[str, Any]:
+    """Privacy cost, total variance and Fisher information, by variable name."""
+    return {
+        "squared_privacy_cost": noise.squared_privacy_cost,
+        "total_variance": noise.total_variance,
+        "fisher_information": noise.fisher_information,
+    }

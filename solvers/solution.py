@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -310,7 +311,7 @@ class Solution:
         return {"lower_bound": float("nan") if known is None else known}
 
     def _size(self) -> dict[str, int]:
-        return {"queries": self.problem.workload.m} if isinstance(self.problem, Problem) else {}
+        return {"query_count": self.problem.workload.m} if isinstance(self.problem, Problem) else {}
 
     @property
     def _coordinates(self) -> Coordinates:
@@ -325,19 +326,37 @@ class Solution:
 
     def __repr__(self) -> str:
         """The numbers that matter, on at most eleven lines."""
-        ended = "converged" if self.converged else "not converged"
-        state = "timed out" if self.timed_out else ended
+        numbers = (f"  {name:<21}{value:.9g}" for name, value in self._numbers())
+        return "\n".join([self._heading, *numbers, *(f"  {line}" for line in self._circumstances)])
+
+    def _repr_html_(self) -> str:
+        """The same as a table, for notebooks."""
+        rows = [
+            f'<tr><th scope="row">{escape(name.replace("_", " "))}</th><td>{value:.9g}</td></tr>'
+            for name, value in self._numbers()
+        ]
+        rows += [f'<tr><td colspan="2">{escape(line)}</td></tr>' for line in self._circumstances]
+        caption = f"<caption><strong>{escape(self._heading)}</strong></caption>"
+        return f"<table>{caption}{''.join(rows)}</table>"
+
+    @property
+    def _heading(self) -> str:
+        return f"{self.mechanism} on {self.problem.title}"
+
+    def _numbers(self) -> list[tuple[str, float]]:
         record = self.record() | ({} if self.known_lower_bound is None else {"gap": self.gap})
         numbers = ((name, record.get(name, np.nan)) for name in _SHOWN)
-        return "\n".join(
-            [
-                f"{self.mechanism} on {self.problem.title}",
-                f"  neighbours: {self.neighbours}",
-                *(f"  {name:<21}{value:.9g}" for name, value in numbers if not np.isnan(value)),
-                f"  {state} after {self.iterations} iterations, {self.runtime:.3g} s",
-                f"  noise: {type(self.noise).__name__}; notes: {', '.join(self.notes) or 'none'}",
-            ]
-        )
+        return [(name, value) for name, value in numbers if not np.isnan(value)]
+
+    @property
+    def _circumstances(self) -> list[str]:
+        ended = "converged" if self.converged else "not converged"
+        state = "timed out" if self.timed_out else ended
+        return [
+            f"neighbours: {self.neighbours}",
+            f"{state} after {self.iterations} iterations, {self.runtime:.3g} s",
+            f"noise: {type(self.noise).__name__}; notes: {', '.join(self.notes) or 'none'}",
+        ]
 
 
 _SHOWN = (

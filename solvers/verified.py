@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from solvers.errors import SolveFailedError
 from solvers.factorisation import Composed, Factorisation, InBasis, dense, identity
-from solvers.factors import structure_pays
+from solvers.factors import seen_cells, structure_pays
 from solvers.problem import Problem
 from workloads.operators import Array, Explicit, Matrix, QueryOperator
 from workloads.operators.blas import product
@@ -76,7 +76,8 @@ def unscaled(
     SolveFailedError
         If L B is not W to `LARGEST_RESIDUAL`, or the variances are not positive numbers.
     """
-    if len(right) == right.shape[1] and structure_pays(problem.workload.operator):
+    operator = problem.workload.operator
+    if structure_pays(operator) and _of_full_rank(operator, right):
         kept = _structured(mechanism, problem, right, inverse, basis, queries)
         if kept is not None:
             return kept
@@ -133,6 +134,14 @@ def unscaled_from_root(
     left, right = _checked(mechanism, matrix, left, right, lambda: _right_inverse(right))
     own = InBasis(Explicit(basis), queries, root)
     return Factorisation(Explicit(left), Explicit(right), own)
+
+
+def _of_full_rank(operator: QueryOperator, right: Array) -> bool:
+    """Whether the rows of B span everything over the cells that some query sees."""
+    if len(right) == right.shape[1]:
+        return True
+    seen = right.any(axis=0)
+    return len(right) == np.count_nonzero(seen) and np.array_equal(seen, seen_cells(operator))
 
 
 def _right_inverse(right: Array) -> Array:

@@ -1,6 +1,6 @@
 """The sweep: from an experiment file to an xarray dataset in zarr, on a Dask cluster.
 
-`load_experiment`, `run`, `rerun`, `open` and `arrays` are all that a notebook needs:
+`load_experiment`, `run`, `rerun`, `open`, `arrays` and `to_frame` are all that a notebook needs:
 
     experiment = sweep.load_experiment("vldb-table4")
     dataset = sweep.run(experiment, "results/vldb-table4")
@@ -15,10 +15,11 @@ if TYPE_CHECKING:
     from sweep.experiment.loading import load_experiment
     from sweep.experiment.schema import Experiment
     from sweep.report.advising import advise
-    from sweep.runner.commands import rerun, run
+    from sweep.report.frames import to_frame
+    from sweep.report.notebook import rerun, run
     from sweep.store.arrays import arrays
 
-__all__ = ["Experiment", "advise", "arrays", "load_experiment", "open", "rerun", "run"]
+__all__ = ["Experiment", "advise", "arrays", "load_experiment", "open", "rerun", "run", "to_frame"]
 
 _HOMES = {
     "Experiment": ("sweep.experiment.schema", "Experiment"),
@@ -26,9 +27,13 @@ _HOMES = {
     "arrays": ("sweep.store.arrays", "arrays"),
     "load_experiment": ("sweep.experiment.loading", "load_experiment"),
     "open": ("sweep.dataset.reading", "open_dataset"),
-    "rerun": ("sweep.runner.commands", "rerun"),
-    "run": ("sweep.runner.commands", "run"),
+    "rerun": ("sweep.report.notebook", "rerun"),
+    "run": ("sweep.report.notebook", "run"),
+    "to_frame": ("sweep.report.frames", "to_frame"),
 }
+
+_GIVE_RESULTS = ("open", "rerun", "run", "to_frame")
+"""What hands out datasets, which get ``.sweep``."""
 
 
 def __getattr__(name: str) -> Any:
@@ -43,6 +48,8 @@ def __getattr__(name: str) -> Any:
     module, attribute = _HOMES[name]
     found = getattr(import_module(module), attribute)
     globals()[name] = found
+    if name in _GIVE_RESULTS:
+        import_module("sweep.report.accessor").register()
     return found
 
 

@@ -13,6 +13,10 @@ class StoreError(SweepError, OSError):
     """A store cannot be read or written, or belongs to another experiment."""
 
 
+class UnknownNameError(StoreError):
+    """A store has results of a mechanism that this process does not have."""
+
+
 class DatasetError(StoreError):
     """The dataset of a store cannot be written; its journal can."""
 

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from workloads import families as _package
+from workloads import plugins
 from workloads.errors import WorkloadError
 from workloads.graphs import QueryGraph
 from workloads.parameters import bind, nearest, typed_parameters
@@ -58,14 +59,34 @@ class Family:
         return "seed" in self.params
 
 
+GROUP = "fitness_sweep.workloads"
+"""The entry points by which other packages add families."""
+
+
 @cache
 def all_families() -> Mapping[str, Family]:
-    """Every family by name: one for each module of `workloads.families`."""
-    found: list[Family] = [
-        importlib.import_module(f"{_package.__name__}.{module.name}").FAMILY
-        for module in pkgutil.iter_modules(_package.__path__)
-    ]
+    """Every family by name: one for each module of `workloads.families`, and plug-ins."""
+    found = [*_ours().values(), *plugged().entries.values()]
     return MappingProxyType({family.name: family for family in sorted(found, key=lambda f: f.name)})
+
+
+@cache
+def plugged() -> plugins.Plugins[Family]:
+    """The families of other packages, and what is wrong with those that are left out."""
+
+    def made(name: str, loaded: object) -> Family:
+        if not isinstance(loaded, Family):
+            raise TypeError("expected a workloads.Family")
+        return loaded
+
+    return plugins.found(GROUP, made, lambda one: one.name, _ours())
+
+
+@cache
+def _ours() -> Mapping[str, Family]:
+    modules = pkgutil.iter_modules(_package.__path__)
+    found = (importlib.import_module(f"{_package.__name__}.{m.name}").FAMILY for m in modules)
+    return {family.name: family for family in found}
 
 
 def make(name: str, **params: Any) -> Workload | QueryGraph:
@@ -91,7 +112,8 @@ def make(name: str, **params: Any) -> Workload | QueryGraph:
     """
     known = all_families()
     if name not in known:
-        raise WorkloadError(f"no workload is called {name!r}; {nearest(name, known)}")
+        hint = nearest(name, known) + plugged().hint
+        raise WorkloadError(f"no workload is called {name!r}; {hint}")
     bound = bind(f"workload {name!r}", known[name].params, params, WorkloadError)
     try:
         made = known[name].build(**bound)

@@ -20,6 +20,9 @@ FilePath = NewType("FilePath", str)
 FunctionName = NewType("FunctionName", str)
 """The type of a parameter ``module:function``, identified by the content of the module's file."""
 
+CodeName = NewType("CodeName", str)
+"""The type of a parameter ``module:function`` that results are compared by the code of."""
+
 PriorText = NewType("PriorText", str)
 """The type of a parameter that names a prior, as in `workloads.priors.RULES`."""
 
@@ -36,6 +39,7 @@ _PLAIN: Mapping[Any, tuple[type, str]] = {
     str: (str, "a text"),
     FilePath: (str, "the path of a file"),
     FunctionName: (str, "a module:function"),
+    CodeName: (str, "a module:function"),
     PriorText: (str, "a prior"),
 }
 

@@ -27,9 +27,6 @@ EXACT = 1e-9
 TOTAL = 3e-8
 """Of CA's total error, which it finds to 1e-8."""
 
-_LRM_BASIS = 1e-4
-"""Its basis is the singular vectors of W, which know queries over twelve decades no better."""
-
 _WELL_CONDITIONED = 1e5
 _CLARABEL = 3e-6
 
@@ -135,8 +132,7 @@ def coordinates(case: Case, solution: Solution, of: str) -> Iterator[Measured]:
     known = [np.where(entries > 0, entries, entries.max()) for entries in (variances, profile)]
     units = np.sqrt(np.outer(*known))
     off = _over(np.abs(left @ right - _extended(case.matrix)), units)
-    allowed = _LRM_BASIS if solution.mechanism == "LRM" else EXACT
-    yield Measured("representation @ basis - W, in the same units", off, allowed, of)
+    yield Measured("representation @ basis - W, in the same units", off, EXACT, of)
 
 
 def _over(missing: Array, units: Array) -> float:

@@ -16,6 +16,7 @@ from solvers.errors import NotApplicableError
 from solvers.marginals.sampling import draw_errors
 from solvers.marginals.structure import Structure
 from solvers.problem import readable
+from solvers.release import gaussian_record
 from workloads.operators import Array, Matrix
 from workloads.workload import LARGEST_LISTED
 
@@ -155,11 +156,7 @@ class MarginalsNoise:
 
     def record(self) -> dict[str, Any]:
         """Privacy cost, total variance and Fisher information."""
-        return {
-            "squared_privacy_cost": self.squared_privacy_cost,
-            "total_variance": self.total_variance,
-            "fisher_information": self.fisher_information,
-        }
+        return gaussian_record(self)
 
     def arrays(self) -> dict[str, Array]:
         """Variances and profile; the covariance only where it fits."""

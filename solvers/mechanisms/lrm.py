@@ -113,12 +113,13 @@ def solve(
             f"kept its rank {len(singular)}; try another seed or a larger rank_ratio"
         )
     (triangle,) = sla.qr(best.T, mode="r", check_finite=False)
+    in_rows = problem.basis @ vectors.T / singular
     return from_root(
         "LRM",
         problem,
-        rows,
-        problem.workload.dense @ vectors.T / singular,
-        np.asarray(triangle[: len(rows)].T, dtype=np.float64),
+        problem.basis,
+        problem.representation,
+        in_rows @ triangle[: len(rows)].T,
         iterations=iterations,
         converged=converged,
         timed_out=stop is Stop.TIMED_OUT,

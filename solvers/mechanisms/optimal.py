@@ -11,21 +11,22 @@ from solvers.checked import from_noise, inner_factorisation
 from solvers.differences import Differences
 from solvers.dual import DualResult
 from solvers.errors import NotApplicableError, OptionError, SolveFailedError
-from solvers.factorisation import Factorisation, with_cells_scaled
+from solvers.factorisation import with_cells_scaled
 from solvers.marginals.optimum import minimise
 from solvers.marginals.solutions import certified, hybrid
 from solvers.marginals.structure import Structure
 from solvers.mechanism import Mechanism, Work
+from solvers.optimiser import MatrixBlocks
 from solvers.optimiser.newton_system import heaviest_count
 from solvers.orbits import Orbits
 from solvers.orbits.solutions import from_dual as from_orbits
-from solvers.orbits.solutions import inner_noise
+from solvers.orbits.solutions import inner_noise, noise_from_roots
 from solvers.problem import Problem
 from solvers.reductions.differences import OnDifferences
 from solvers.reductions.kronecker import Multiplicative
 from solvers.reductions.marginals import OnMarginals
 from solvers.reductions.orbits import OnOrbits
-from solvers.refined import inner_level, refine
+from solvers.refined import Refined, inner_level, refine
 from solvers.solution import Solution
 from solvers.stopping import Deadline
 from solvers.verified import from_root
@@ -118,7 +119,10 @@ def solve(
     plain = alpha is None and total_error_weight == 0
     bound = {"known_lower_bound": result.lower} if plain else {}
     if refined:
-        noise, result, notes["levels"] = _refine(scaled, result, tol, deadline)
+        found, result = _refine(result.best.blocks, result, tol, deadline)
+        notes["levels"] = found.levels
+        (root,) = found.factors
+        noise = from_root("optimal", scaled, scaled.basis, scaled.queries, root)
     else:
         noise = inner_factorisation("optimal", scaled, result.best.p, result.best.spectrum)
     solution = from_noise("optimal", scaled, noise, result, objective, tol, notes, **bound)
@@ -189,14 +193,14 @@ def _with_columns_divided(problem: Problem, divisor: Array) -> Problem:
 
 
 def _refine(
-    problem: Problem, result: DualResult, tol: float, deadline: Deadline
-) -> tuple[Factorisation, DualResult, int]:
-    """The noise that is least in the refined ordering, and after how many levels."""
+    blocks: MatrixBlocks, result: DualResult, tol: float, deadline: Deadline
+) -> tuple[Refined, DualResult]:
+    """Roots of the covariances that are least in the refined ordering."""
     scale = float(result.best.variance_ratios.max())
     p = result.proof.p / result.proof.p.sum()
-    first = inner_level(problem.factors, result.best, scale, p, result.gap)
+    first = inner_level(result.best, scale, p, result.gap)
     try:
-        found = refine(problem.factors, first, _REFINED_TOL, deadline)
+        found = refine(blocks, first, _REFINED_TOL, deadline)
     except np.linalg.LinAlgError as error:
         raise SolveFailedError(
             f"optimal: refined: a level is too ill-conditioned for double precision ({error}); "
@@ -204,8 +208,7 @@ def _refine(
         ) from error
     converged = result.gap <= tol and found.gap <= tol
     timed_out = deadline.passed and not converged
-    noise = from_root("optimal", problem, problem.basis, problem.queries, found.factor)
-    return noise, replace(result, converged=converged, timed_out=timed_out), found.levels
+    return found, replace(result, converged=converged, timed_out=timed_out)
 
 
 def _profile_slack(solution: Solution) -> float:
@@ -297,6 +300,7 @@ def on_orbits(
     max_iterations: int,
     time_limit: float | None,
     start: dual.Weights | None,
+    refined: bool,
     total_error_weight: float,
     profile_bounds: Sequence[float] | None,
 ) -> Solution:
@@ -311,7 +315,8 @@ def on_orbits(
     SolveFailedError
         If the factors do not give the workload, or contradict the bound of the dual.
     """
-    _check(start, False, total_error_weight)
+    _check(start, refined, total_error_weight)
+    deadline = Deadline.after(time_limit)
     roots = None if profile_bounds is None else np.sqrt(_orbit_bounds(orbits, profile_bounds))
     whole = orbits if roots is None else orbits.with_columns_divided(roots)
     omega = total_error_weight * orbits.targets * orbits.copies
@@ -324,11 +329,17 @@ def on_orbits(
     if total_error_weight > 0:
         result = dual.hybrid(whole.blocks, omega, start=near, **limits)
     else:
-        result = dual.optimum(whole.blocks, start=near, **limits)
+        finest = {"tol": min(tol, _REFINED_TOL)} if refined else {}
+        result = dual.optimum(whole.blocks, start=near, **(limits | finest))
     plain = roots is None and total_error_weight == 0
     bound = {"known_lower_bound": result.lower} if plain else {}
     objective, notes = _objective(total_error_weight), {"blocks": len(orbits.parts)}
-    noise = inner_noise("optimal", whole, result.best)
+    if refined:
+        found, result = _refine(whole.blocks, result, tol, deadline)
+        notes["levels"] = found.levels
+        noise = noise_from_roots("optimal", whole, found.factors)
+    else:
+        noise = inner_noise("optimal", whole, result.best)
     solution = from_orbits("optimal", whole, noise, result, objective, tol, notes, **bound)
     more: dict[str, Any] = {}
     if not plain:

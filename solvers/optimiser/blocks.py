@@ -9,7 +9,7 @@ queries; a block has the rows of those queries alone that see its subset, and th
 those cells.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -80,6 +80,20 @@ class MatrixBlocks:
     @property
     def _sizes(self) -> list[int]:
         return [self.cells, self.queries] if self.free_queries else [self.cells]
+
+    def column_sums(self, parts: Sequence[Array]) -> Array:
+        """Numbers for the columns of each block, added up over the blocks, shape (d,)."""
+        total = np.zeros(self.cells)
+        for block, part in zip(self.blocks, parts, strict=True):
+            total[block.columns] += part
+        return total
+
+    def row_sums(self, parts: Sequence[Array]) -> Array:
+        """Numbers for the rows of each block, added up over the blocks, shape (m,)."""
+        total = np.zeros(self.queries)
+        for block, part in zip(self.blocks, parts, strict=True):
+            total[block.rows] += part
+        return total
 
     def at(self, x: Array) -> "BlocksPoint":
         """F at free weights x, shape (n,)."""
@@ -169,17 +183,11 @@ class BlocksPoint:
 
     @cached_property
     def _column_mass(self) -> Array:
-        total = np.zeros_like(self.p)
-        for block, found in zip(self.blocks.blocks, self.spectra, strict=True):
-            total[block.columns] += found.column_mass
-        return total
+        return self.blocks.column_sums([found.column_mass for found in self.spectra])
 
     @cached_property
     def _row_mass(self) -> Array:
-        total = np.zeros_like(self.q)
-        for block, found in zip(self.blocks.blocks, self.spectra, strict=True):
-            total[block.rows] += found.row_mass
-        return total
+        return self.blocks.row_sums([found.row_mass for found in self.spectra])
 
 
 def one_block(factors: Factors, offset: Array, *, free_queries: bool = True) -> MatrixBlocks:

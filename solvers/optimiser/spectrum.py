@@ -117,34 +117,44 @@ def spectrum(factors: Factors, p: Array, q: Array, safe: float = _SAFE_SQUARED_R
 
 def _from_gram(factors: Factors, p: Array, q: Array, safe: float) -> Spectrum | None:
     """By the Gram matrix of the queries' structure; None where that is not accurate."""
-    root: Array = np.sqrt(p)
     gram = factors.operator.gram(q)
-    gram *= root
-    gram *= root[:, None]
+    orthonormal: Array | None = None
+    if factors.basis is None:
+        root: Array = np.sqrt(p)
+        gram *= root
+        gram *= root[:, None]
+    else:
+        orthonormal, root = _orthonormal(factors.basis, p)
+        gram = product(root.T, product(gram, root))
     squares, rotation = sla.eigh(gram, driver="evd", overwrite_a=True, check_finite=False)
     if not squares[0] > safe * squares[-1]:
         return None
     singular = np.sqrt(squares)
-    queries = StructuredVectors(factors.operator, q, root[:, None] * rotation / singular)
-    return Spectrum(singular, rotation, queries, rotation, root)
+    turned = root[:, None] * rotation if orthonormal is None else product(root, rotation)
+    queries = StructuredVectors(factors.operator, q, turned / singular)
+    columns = rotation if orthonormal is None else product(orthonormal, rotation)
+    return Spectrum(singular, columns, queries, rotation, root)
 
 
 def _from_matrix(factors: Factors, p: Array, q: Array, safe: float) -> Spectrum:
     weighted = np.sqrt(q)[:, None] * factors.left
     if factors.basis is None:
         root: Array = np.sqrt(p)
-        orthonormal: Array | None = None
         half = weighted * root
-    else:
-        left, upper = sla.qr(
-            (factors.basis * np.sqrt(p)).T, mode="economic", overwrite_a=True, check_finite=False
-        )
-        orthonormal = np.asarray(left, dtype=np.float64)
-        root = np.ascontiguousarray(upper.T)
-        half = product(weighted, root)
+        singular, rotation = _right_singular(half, safe)
+        return Spectrum(singular, rotation, half, rotation, root)
+    orthonormal, root = _orthonormal(factors.basis, p)
+    half = product(weighted, root)
     singular, rotation = _right_singular(half, safe)
-    columns = rotation if orthonormal is None else product(orthonormal, rotation)
-    return Spectrum(singular, columns, half, rotation, root)
+    return Spectrum(singular, product(orthonormal, rotation), half, rotation, root)
+
+
+def _orthonormal(basis: Array, p: Array) -> tuple[Array, Array]:
+    """Q with orthonormal columns (d, k), and a root R (k, k): ``basis @ diag(p)^1/2 = R @ Q.T``."""
+    left, upper = sla.qr(
+        (basis * np.sqrt(p)).T, mode="economic", overwrite_a=True, check_finite=False
+    )
+    return np.asarray(left, dtype=np.float64), np.ascontiguousarray(upper.T)
 
 
 def _right_singular(half: Array, safe: float) -> tuple[Array, Array]:

@@ -14,7 +14,7 @@ from solvers.factorisation import Factorisation, with_cells_scaled
 from solvers.orbits.drawing import draw_errors
 from solvers.orbits.structure import INDICATORS, Component, Orbits, Part
 from solvers.problem import readable
-from solvers.release import Coordinates
+from solvers.release import Coordinates, gaussian_record
 from solvers.verified import scale_of
 from workloads.operators import Array, Matrix
 from workloads.workload import LARGEST_LISTED
@@ -124,11 +124,7 @@ class OrbitsNoise:
 
     def record(self) -> dict[str, Any]:
         """Privacy cost, total variance and Fisher information."""
-        return {
-            "squared_privacy_cost": self.squared_privacy_cost,
-            "total_variance": self.total_variance,
-            "fisher_information": self.fisher_information,
-        }
+        return gaussian_record(self)
 
     def arrays(self) -> dict[str, Array]:
         """Variances and profile; the covariance only where it fits."""

@@ -37,12 +37,12 @@ class Iterate:
     @cached_property
     def profile(self) -> Array:
         """One entry for each orbit of cells."""
-        return _summed_columns(self.blocks, [part.profile for part in self.parts])
+        return self.blocks.column_sums([part.profile for part in self.parts])
 
     @cached_property
     def ratios(self) -> Array:
         """One for each orbit of queries."""
-        return _summed_rows(self.blocks, [part.ratios for part in self.parts])
+        return self.blocks.row_sums([part.ratios for part in self.parts])
 
     def model(self, objective: SoftMax) -> ChartModel:
         """F to second order about these covariances."""
@@ -90,8 +90,8 @@ class _Charts:
     def forms(self, along: Array) -> tuple[Array, Array]:
         pairs = zip(self.charts, self._split(along), strict=True)
         found = [chart.forms(own) for chart, own in pairs]
-        of_profile = _summed_columns(self.blocks, [one for one, _ in found])
-        return of_profile, _summed_rows(self.blocks, [one for _, one in found])
+        of_profile = self.blocks.column_sums([one for one, _ in found])
+        return of_profile, self.blocks.row_sums([one for _, one in found])
 
     def weighted(self, of_profile: Array, of_ratios: Array) -> Array:
         return _joined(
@@ -114,17 +114,3 @@ class _Charts:
 
 def _joined(matrices: Sequence[Array]) -> Array:
     return np.concatenate([matrix.ravel() for matrix in matrices])
-
-
-def _summed_columns(blocks: MatrixBlocks, parts: Sequence[Array]) -> Array:
-    total = np.zeros(blocks.cells)
-    for block, part in zip(blocks.blocks, parts, strict=True):
-        total[block.columns] += part
-    return total
-
-
-def _summed_rows(blocks: MatrixBlocks, parts: Sequence[Array]) -> Array:
-    total = np.zeros(blocks.queries)
-    for block, part in zip(blocks.blocks, parts, strict=True):
-        total[block.rows] += part
-    return total

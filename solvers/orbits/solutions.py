@@ -11,11 +11,11 @@ from solvers.checked import from_noise, inner_unscaled
 from solvers.dual import DualResult
 from solvers.factorisation import Composed, Factorisation, InBasis, dense, identity
 from solvers.optimiser import BlocksPoint
-from solvers.orbits.noise import OrbitsNoise
+from solvers.orbits.noise import Expanded, OrbitsNoise
 from solvers.orbits.structure import Orbits
 from solvers.release import Coordinates
 from solvers.solution import Solution
-from solvers.verified import unscaled_from_root
+from solvers.verified import scale_of, unscaled_from_root
 from workloads.operators import Array, Explicit
 
 
@@ -145,4 +145,23 @@ def in_every_copy(mechanism: str, orbits: Orbits, strategy: Array, inverse: Arra
         basis = InBasis(identity(roots.size), operator, left)
         parts.append(Factorisation(Composed(operator, left), right, basis))
         idle[part.columns] -= right.squared_column_norms()
-    return OrbitsNoise(orbits, tuple(parts), np.maximum(idle, 0.0)).met(mechanism)
+    unscaled = OrbitsNoise(orbits, tuple(parts), np.maximum(idle, 0.0))
+    scale = scale_of(mechanism, unscaled.orbit_variances, orbits.targets)
+
+    def written_out() -> Coordinates:
+        covariance = _on_equal_copies(orbits, inverse @ inverse.T) / scale**2
+        return Expanded(np.eye(len(covariance)), orbits.problem.workload.matrix, covariance)
+
+    return replace(unscaled.met(mechanism), written_out=written_out)
+
+
+def _on_equal_copies(orbits: Orbits, covariance: Array) -> Array:
+    """Over all cells, from one copy of every orbit; cells of different copies are independent."""
+    sizes = [attribute.of.size for attribute in orbits.attributes]
+    values = np.indices(sizes).reshape(len(sizes), -1)
+    alike = np.ones((values.shape[1], values.shape[1]), dtype=bool)
+    for attribute, own in zip(orbits.attributes, values, strict=True):
+        if attribute.sizes.max() > 1:
+            alike &= own[:, None] == own
+    orbit = orbits.per_cell(np.arange(orbits.cells.size, dtype=np.float64)).astype(int)
+    return np.where(alike, covariance[np.ix_(orbit, orbit)], 0.0)

@@ -13,6 +13,7 @@ from solvers.budget import GaussianBudget
 from solvers.errors import NotApplicableError
 from solvers.factorisation import Factorisation
 from solvers.problem import readable
+from solvers.release import gaussian_record
 from workloads.operators import LARGEST_MATRIX_BYTES, Array, Kronecker, Matrix
 from workloads.workload import LARGEST_LISTED
 
@@ -96,11 +97,7 @@ class ProductNoise:
 
     def record(self) -> dict[str, Any]:
         """Privacy cost, total variance and Fisher information."""
-        return {
-            "squared_privacy_cost": self.squared_privacy_cost,
-            "total_variance": self.total_variance,
-            "fisher_information": self.fisher_information,
-        }
+        return gaussian_record(self)
 
     def arrays(self) -> dict[str, Array]:
         """Variances and profile; the covariance only where it fits."""

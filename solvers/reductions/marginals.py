@@ -5,16 +5,19 @@ It takes the mechanisms that declare what they are there: `OnMarginals` among th
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from solvers.marginals.structure import Structure, structure
 from solvers.mechanism import Mechanism, Work, all_mechanisms
 from solvers.optimiser.low_rank_system import LARGEST_FACTORISED
+from solvers.orbits.symmetry import products
 from solvers.problem import Problem
 from solvers.reduction import Obstacle, Options, Reduction
 from solvers.solution import Solution
 from workloads import Workload
-from workloads.operators import Marginals
+from workloads.operators import Kronecker, Marginals
 
 CLOSED_FORM = frozenset({"tol", "max_iterations", "time_limit"})
 """Options of an iterative mechanism that are indifferent where it has a closed form."""
@@ -51,7 +54,19 @@ class OnMarginals:
 
 
 def _accepts(problem: Problem) -> Structure | None:
-    return structure(problem) if isinstance(problem.workload.operator, Marginals) else None
+    return structure(_as_marginals(problem))
+
+
+def _as_marginals(problem: Problem) -> Problem:
+    """Products of identities and totals, each once, are marginals too."""
+    workload = problem.workload
+    found = products(workload.operator) if isinstance(workload.operator, Kronecker) else None
+    if found is None or any(group.matrices for group in found.groups):
+        return problem
+    subsets = tuple(tuple(sorted(group.kept)) for group in found.groups)
+    if len(set(subsets)) < len(subsets):
+        return problem
+    return replace(problem, workload=replace(workload, operator=Marginals(found.sizes, subsets)))
 
 
 def _obstacle(mechanism: Mechanism, options: Options) -> Obstacle | None:
@@ -77,9 +92,10 @@ def _solve(mechanism: Mechanism, smaller: Structure, options: Options) -> Soluti
 def _work(mechanism: Mechanism, workload: Workload, options: Options) -> Work | None:
     """By the number of pairs of a marginal and a subset of it, whatever the domain."""
     form = mechanism.form(OnMarginals)
-    if form is None or not isinstance(workload.operator, Marginals):
+    operator = _as_marginals(Problem(workload, np.ones(1))).workload.operator
+    if form is None or not isinstance(operator, Marginals):
         return None
-    subsets = workload.operator.subsets
+    subsets = operator.subsets
     pairs = sum(2 ** len(subset) for subset in subsets)
     dense = min(len(subsets), LARGEST_FACTORISED) ** 2
     flops = _LEAST_FLOPS + form.flops_per_pair * pairs

@@ -45,7 +45,10 @@ def _hindrance(mechanism: Mechanism, problem: Problem, options: Options) -> Obst
     m, d = problem.workload.shape
     if max(m, d) > LARGEST_SIZE:
         return Obstacle("too large for query matrices")
-    short = memory.trouble(_work(mechanism, problem.workload, options).bytes)
+    operator = problem.workload.operator
+    pays = mechanism.uses_structure and factors.structure_pays(operator)
+    planned = mechanism.expected_work(m, d, options, operator.form_work if pays else None)
+    short = memory.trouble(planned.bytes)
     return Obstacle(f"by its query matrix it takes {short}") if short else None
 
 

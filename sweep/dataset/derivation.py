@@ -129,7 +129,7 @@ def average_squared_error_at_budget(positions: Positions, ledger: Ledger, ratio:
     All variances of a mechanism grow together from those at which its targets are just met.
     """
     records = [ledger.cells.get(cell) for cell in positions.ids]
-    mean = reported("total_variance", records) / reported("queries", records)
+    mean = reported("total_variance", records) / reported("query_count", records)
     return np.asarray(mean[:, None, None] * ratio)
 
 

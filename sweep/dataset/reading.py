@@ -1,7 +1,5 @@
 """The newest dataset of a store, read as a whole."""
 
-from pathlib import Path
-
 import xarray as xr
 
 from sweep.errors import StoreError
@@ -10,7 +8,7 @@ from sweep.store.folder import open_
 from sweep.store.location import Location
 
 
-def open_dataset(store: str | Path) -> xr.Dataset | xr.DataTree:
+def open_dataset(store: str | Location) -> xr.Dataset | xr.DataTree:
     """The current dataset of a store, in memory.
 
     Versions that are written later, perhaps with other dimensions, do not change it.

@@ -35,7 +35,7 @@ MEANINGS: Mapping[str, tuple[str, str]] = {
         "1",
     ),
     "buckets": ("mean number of buckets of the data-dependent partition", "1"),
-    "queries": ("number of queries", "1"),
+    "query_count": ("number of queries", "1"),
     "pure_epsilon": (
         "least epsilon at which all targets are met with a delta of zero, by plain composition",
         "1",

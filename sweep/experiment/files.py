@@ -113,11 +113,11 @@ def _path(value: str, expected: tuple[Any, ...]) -> str | None:
     if FilePath in expected:
         return value
     if FunctionName in expected:
-        return _module_file(value.partition(":")[0])
+        return module_file(value.partition(":")[0])
     return priors.path_of(value) if PriorText in expected else None
 
 
-def _module_file(name: str) -> str | None:
+def module_file(name: str) -> str | None:
     """The source file of a module; None if it has none, or finding it fails.
 
     Nothing is imported, not even the packages that contain the module.

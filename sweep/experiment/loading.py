@@ -13,6 +13,7 @@ from sweep.errors import ExperimentError
 from sweep.experiment.blocks import Block
 from sweep.experiment.canonical import digest
 from sweep.experiment.document import Document, KeyPath, read
+from sweep.experiment.figures import Figure
 from sweep.experiment.files import text_of
 from sweep.experiment.overrides import Settings, apply
 from sweep.experiment.published import Claim, ComparisonTable
@@ -120,6 +121,7 @@ def _keys(path: KeyPath) -> tuple[str, ...]:
         "published": ComparisonTable,
         "closed_form": ComparisonTable,
         "claims": Claim,
+        "figures": Figure,
     }
     model = models.get(path[0])
     fields = model.model_fields if model else {}

@@ -57,6 +57,15 @@ class ComparisonTable(_Strict):
             raise ValueError(f"values do not match the axes; expected {sizes} numbers or nulls")
         return self
 
+    def printed(self, labels: Mapping[str, Any]) -> float | None:
+        """The number that the paper prints at these labels, None if it prints none."""
+        found: Any = self.values
+        for name, printed in self.axes.items():
+            if labels.get(name) not in printed:
+                return None
+            found = found[printed.index(labels[name])]
+        return None if found is None else float(found)
+
 
 class Claim(_Strict):
     """A sentence of a paper, and the number that decides whether it is so.

@@ -7,6 +7,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from sweep.experiment.blocks import Block, always_many, many
 from sweep.experiment.canonical import rounded
 from sweep.experiment.document import Origin
+from sweep.experiment.figures import Figure
 from sweep.experiment.published import Claim, ComparisonTable
 
 
@@ -71,6 +72,8 @@ class Experiment(BaseModel):
         Changes, as for ``--set``, with which it takes seconds.
     scorecard : bool
         Whether it is one of those that `sweep scorecard` judges if none is named.
+    figures : tuple of Figure
+        What ``sweep plot`` draws.
     """
 
     model_config = ConfigDict(
@@ -103,6 +106,7 @@ class Experiment(BaseModel):
     published: Annotated[tuple[ComparisonTable, ...], BeforeValidator(many)] = ()
     closed_form: Annotated[tuple[ComparisonTable, ...], BeforeValidator(many)] = ()
     claims: Annotated[tuple[Claim, ...], BeforeValidator(many)] = ()
+    figures: Annotated[tuple[Figure, ...], BeforeValidator(many)] = ()
     quick: Annotated[tuple[str, ...], BeforeValidator(always_many)] = ()
     scorecard: bool = True
 

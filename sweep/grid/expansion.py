@@ -9,7 +9,7 @@ import solvers
 import workloads
 from solvers.neighbours import ADD_REMOVE
 from sweep.errors import SweepError
-from sweep.experiment.blocks import Block
+from sweep.experiment.blocks import Block, WrittenEntry
 from sweep.experiment.canonical import digest
 from sweep.experiment.document import KeyPath, Origin
 from sweep.experiment.schema import Experiment
@@ -17,10 +17,11 @@ from sweep.grid import conditions
 from sweep.grid.axes import BlockAxes, Setting, all_of, block_axes
 from sweep.grid.cells import Grid, Spec, WorkloadSpec
 from sweep.grid.comparisons import check_comparisons
+from sweep.grid.figures import check_figures
 from sweep.grid.mechanisms import MechanismEntry, mechanisms
 from sweep.grid.parameters import reported
 from sweep.grid.union import Point, Product, check_points, united
-from workloads.parameters import FunctionName, nearest
+from workloads.parameters import nearest
 
 _Spec = TypeVar("_Spec", bound=Spec)
 
@@ -78,18 +79,22 @@ def refuse_code(experiment: Experiment) -> None:
     ExperimentError
         With file, line and key.
     """
-    families = workloads.families()
+    families, known = workloads.families(), solvers.all_mechanisms()
     for at, block in enumerate(experiment.blocks):
         name = block.workload.name
-        if name not in families or not families[name].runs_code:
-            continue
-        functions = [n for n, p in families[name].params.items() if p.annotation is FunctionName]
-        named = ", ".join(str(block.workload.params.get(n)) for n in functions)
-        raise experiment.origin.error(
-            ("blocks", at, "workload", *functions[:1]),
-            f"workload {name!r} calls {named}, code that may do anything; if you trust it, pass "
-            "--allow-code (in Python allow_code=True)",
-        )
+        if name in families and families[name].runs_code:
+            _refuse(experiment, ("blocks", at, "workload"), "workload", block.workload)
+        for number, written in enumerate(block.mechanism):
+            if written.name in known and known[written.name].runs_code:
+                _refuse(experiment, ("blocks", at, "mechanism", number), "mechanism", written)
+
+
+def _refuse(experiment: Experiment, path: KeyPath, role: str, entry: WrittenEntry) -> None:
+    raise experiment.origin.error(
+        (*path, "function"),
+        f"{role} {entry.name!r} calls {entry.params.get('function')}, code that may do anything; "
+        "if you trust it, pass --allow-code (in Python allow_code=True)",
+    )
 
 
 def _products(experiment: Experiment) -> list[Product]:
@@ -111,6 +116,7 @@ def _grids(experiment: Experiment, parts: Sequence[Product]) -> tuple[Grid, ...]
         for name, listed in groups.items()
     )
     _check_warm_start(experiment, grids)
+    check_figures(experiment, grids)
     return grids
 
 

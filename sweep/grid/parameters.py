@@ -90,7 +90,7 @@ def workload_signature(entry: WrittenEntry, origin: Origin, path: KeyPath) -> Si
     """The parameters of the workload family that the entry names."""
     known = workloads.families()
     if entry.name not in known:
-        hint = nearest(entry.name, known)
+        hint = nearest(entry.name, known) + workloads.family.plugged().hint
         raise origin.error((*path, "name"), f"no workload is called {entry.name!r}; {hint}")
     return Signature("workload", entry.name, known[entry.name].params)
 

@@ -16,7 +16,7 @@ from sweep.grid.expansion import expand
 from sweep.plan import tasks
 from sweep.plan.costs import SECONDS_PER_FLOP, Costs
 from sweep.plan.stored import StoredExperiment
-from sweep.store import code, disk
+from sweep.store import disk
 from sweep.store.folder import open_
 from sweep.store.journal import Journal
 from sweep.store.ledger import Ledger
@@ -106,7 +106,7 @@ def plan(
     ledger = _ledger(experiment, grids, store)
     costs = Costs(experiment.time_limit)
     todo = [cell for cell in cells.values() if not ledger.status(cell.id).final]
-    reused = {record.cell for record in tasks.reusable(todo, ledger, code.digest())}
+    reused = {record.cell for record in tasks.reusable(todo, ledger)}
     left = [cell for cell in todo if cell.id not in reused]
     solves = tasks.solves(left, ledger, costs, experiment.warm_start)
     bounds = tasks.bounds(cells.values(), ledger, costs)

@@ -5,11 +5,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from sweep.errors import StoreError
+import solvers
+from sweep.errors import StoreError, UnknownNameError
 from sweep.experiment.loading import parse_experiment
 from sweep.experiment.schema import Experiment
 from sweep.grid.cells import Cell, Grid
 from sweep.grid.expansion import lay_out
+from sweep.grid.mechanisms import available
 from sweep.plan import tasks
 from sweep.store import code
 from sweep.store.folder import Store, open_
@@ -45,8 +47,15 @@ class StoredExperiment:
         return dict(Counter(ledger.status(cell).label for cell in self.cells))
 
     def of_other_code(self, ledger: Ledger) -> list[str]:
-        """Ids of the cells that were solved by code other than this process's."""
-        return [cell for cell in self.cells if ledger.is_of_other_code(cell, code.digest())]
+        """Ids of the cells that were solved by code other than the present."""
+        codes = code.Codes()
+        return [
+            id_
+            for id_, cell in self.cells.items()
+            if ledger.is_of_other_code(
+                id_, tasks.code_of(cell, codes), codes.of_bound(cell.workload.name)
+            )
+        ]
 
     def problems_renewed(self, chosen: Iterable[Cell], ledger: Ledger) -> set[str]:
         """Problems certified by other code whose cells of other code are all chosen.
@@ -54,10 +63,16 @@ class StoredExperiment:
         Any of these cells may have brought the bound, so it may be forgotten only if none of
         them stays as it is.
         """
-        ours, codes = code.digest(), ledger.bound_codes
-        solved = {cell.id: cell.problem_key for cell in chosen}
+        codes = code.Codes()
+        held = list(chosen)
+        solved = {cell.id: cell.problem_key for cell in held}
         left = (id_ for id_ in self.of_other_code(ledger) if id_ not in solved)
-        outdated = {key for key in solved.values() if codes.get(key, ours) != ours}
+        outdated = {
+            cell.problem_key
+            for cell in held
+            for ours in [codes.of_bound(cell.workload.name)]
+            if ledger.bound_codes.get(cell.problem_key, ours) != ours
+        }
         return outdated - {self.cells[id_].problem_key for id_ in left}
 
     def hidden(self, ledger: Ledger) -> list[str]:
@@ -103,6 +118,18 @@ def experiment_of(store: Store) -> Experiment:
     return parse_experiment(store.text, f"{store.experiment}.yaml")
 
 
+def unknown_mechanisms(experiment: Experiment) -> list[str]:
+    """Names of mechanisms that this process does not have: given in Python, or by a plug-in."""
+    known = solvers.all_mechanisms()
+    named = {
+        entry.name: None
+        for block in experiment.blocks
+        for entry in block.mechanism
+        if available(entry)
+    }
+    return [name for name in named if name not in known]
+
+
 def of_store(store: str | Location) -> StoredExperiment:
     """The experiment of a store with its grids; no code that it names is run.
 
@@ -110,9 +137,18 @@ def of_store(store: str | Location) -> StoredExperiment:
     ------
     StoreError
         If the folder is not a store, or a file that its experiment names has changed.
+    UnknownNameError
+        If it has mechanisms that are not known here.
     """
     found = open_(store)
     experiment = experiment_of(found)
+    unknown = unknown_mechanisms(experiment)
+    if unknown:
+        raise UnknownNameError(
+            f"store {str(found.path)!r} has results of {', '.join(map(repr, unknown))}, and no "
+            "mechanism here has that name; one that was given in Python is known only where it is "
+            "given again: sweep.rerun(..., mechanisms={NAME: FUNCTION})"
+        )
     stored = StoredExperiment(experiment, lay_out(experiment), found)
     stored.check_unchanged()
     return stored

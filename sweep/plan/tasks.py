@@ -1,9 +1,10 @@
 """From cells to tasks: every workload built once, every solve run once, cheap solves in blocks."""
 
+import inspect
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 import solvers
@@ -13,6 +14,7 @@ from solvers.reductions.differences import OnDifferences
 from sweep.experiment.canonical import digest
 from sweep.grid.cells import Cell, Grid, MechanismSpec, Spec, WorkloadSpec
 from sweep.plan.costs import CERTIFIER, SECONDS_PER_FLOP, Costs
+from sweep.store import code
 from sweep.store.ledger import Ledger
 from sweep.store.records import CellRecord, Status
 
@@ -70,6 +72,8 @@ class Solve:
         Expected peak memory.
     neighbours : Neighbours
         Which databases must not be told apart.
+    code : str
+        Hash of the code that has to do it (`sweep.store.code.Codes`).
     """
 
     key: str
@@ -84,6 +88,7 @@ class Solve:
     time_limit: float | None = None
     bytes: float = 0.0
     neighbours: Neighbours = ADD_REMOVE
+    code: str = field(default_factory=code.digest)
 
 
 @dataclass(frozen=True)
@@ -98,6 +103,7 @@ class Bound:
     time_limit: float | None = None
     bytes: float = 0.0
     neighbours: Neighbours = ADD_REMOVE
+    code: str = field(default_factory=code.digest)
 
 
 Item = Solve | Bound
@@ -167,7 +173,10 @@ def distinct(grids: Iterable[Grid]) -> dict[str, Cell]:
 
 
 def solves(
-    cells: Iterable[Cell], ledger: Ledger, costs: Costs, along: str | None = None
+    cells: Iterable[Cell],
+    ledger: Ledger,
+    costs: Costs,
+    along: str | None = None,
 ) -> list[Solve]:
     """One solve for every solve key.
 
@@ -188,6 +197,7 @@ def solves(
         In the order of the cells.
     """
     shared: dict[str, list[Cell]] = {}
+    codes = code.Codes()
     for cell in cells:
         shared.setdefault(cell.solve_key, []).append(cell)
     return [
@@ -206,6 +216,7 @@ def solves(
             time_limit=_time_limit(first.solved_mechanism, costs),
             bytes=_bytes(first.solved_mechanism, first, costs),
             neighbours=first.neighbours,
+            code=code_of(first, codes),
         )
         for key, served in shared.items()
         for first in served[:1]
@@ -219,6 +230,7 @@ def bounds(cells: Iterable[Cell], ledger: Ledger, costs: Costs) -> list[Bound]:
     itself, or those that do have failed.
     """
     by_problem: dict[str, list[Cell]] = {}
+    codes = code.Codes()
     for cell in cells:
         by_problem.setdefault(cell.problem_key, []).append(cell)
     return [
@@ -231,6 +243,7 @@ def bounds(cells: Iterable[Cell], ledger: Ledger, costs: Costs) -> list[Bound]:
             time_limit=_time_limit(CERTIFIER, costs),
             bytes=_bytes(CERTIFIER, first, costs),
             neighbours=first.neighbours,
+            code=codes.of_bound(first.workload.name),
         )
         for key, same_problem in by_problem.items()
         for first in same_problem[:1]
@@ -241,14 +254,21 @@ def bounds(cells: Iterable[Cell], ledger: Ledger, costs: Costs) -> list[Bound]:
     ]
 
 
-def reusable(cells: Iterable[Cell], ledger: Ledger, code: str) -> list[CellRecord]:
-    """Records for the cells whose solve this code has already run for another cell."""
+def code_of(cell: Cell, codes: code.Codes) -> str:
+    """The hash of the code that solves a cell now."""
+    mechanism = cell.solved_mechanism
+    return codes.of_solve(cell.workload.name, mechanism.name, mechanism.options)
+
+
+def reusable(cells: Iterable[Cell], ledger: Ledger) -> list[CellRecord]:
+    """Records for the cells whose solve the present code has already run for another cell."""
+    codes = code.Codes()
     return [
         replace(ledger.solved[cell.solve_key], cell=cell.id)
         for cell in cells
         if cell.simulate == 0
         and cell.solve_key in ledger.solved
-        and ledger.solved[cell.solve_key].code == code
+        and ledger.solved[cell.solve_key].code == code_of(cell, codes)
     ]
 
 
@@ -335,10 +355,15 @@ def _time_limit(mechanism: MechanismSpec, costs: Costs) -> float | None:
     return costs.time_limit if own is None else own
 
 
-@cache
 def takes_time_limit(mechanism: str) -> bool:
     """Whether a mechanism has an option ``time_limit``."""
-    return "time_limit" in solvers.all_mechanisms()[mechanism].options
+    known = solvers.all_mechanisms()[mechanism]
+    return any("time_limit" in _parameters(f) for f in (known.solve, known.solve_graph) if f)
+
+
+@cache
+def _parameters(function: Callable[..., object]) -> frozenset[str]:
+    return frozenset(inspect.signature(function).parameters)
 
 
 def _chain(cell: Cell, along: str | None) -> str:

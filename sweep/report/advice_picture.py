@@ -24,7 +24,8 @@ def svg(advice: Advice) -> str | None:
     FigureCanvasSVG(figure)
     left, right = figure.subplots(1, 2)
     colours = [_BLUE if one == advice.recommended else _GREY for one in needed]
-    left.barh([one.mechanism for one in needed], [one.epsilon for one in needed], color=colours)
+    left.scatter([one.epsilon for one in needed], [one.mechanism for one in needed], c=colours)
+    left.grid(axis="x", which="both", alpha=0.3)
     left.set(xscale="log", xlabel=f"ε at the targets (δ = {advice.delta:g})")
     left.set_title("what each mechanism needs")
     left.invert_yaxis()

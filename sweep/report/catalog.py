@@ -60,7 +60,7 @@ class Entry:
     presets: tuple[str, ...] = ()
 
 
-def catalog(listings: Sequence[Listing] = LISTINGS) -> Mapping[Listing, tuple[Entry, ...]]:
+def catalog(listings: Sequence[str] = LISTINGS) -> Mapping[str, tuple[Entry, ...]]:
     """The entries of each listing, sorted by name.
 
     Parameters
@@ -73,6 +73,11 @@ def catalog(listings: Sequence[Listing] = LISTINGS) -> Mapping[Listing, tuple[En
     Mapping of str to tuple of Entry
     """
     return {listing: _LISTS[listing]() for listing in listings}
+
+
+def troubles() -> tuple[str, ...]:
+    """A sentence on each plug-in of another package that is left out."""
+    return solvers.mechanism.plugged().troubles + workloads.family.plugged().troubles
 
 
 def _experiments() -> tuple[Entry, ...]:

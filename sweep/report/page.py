@@ -1,246 +1,205 @@
-"""The scorecard as markdown: the sections of a page that are not written by hand."""
+"""The report of a store: one HTML file with everything in it, for people who have no shell."""
 
-import re
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
 
+import pandas as pd
+
+from sweep.dataset.reading import open_dataset
 from sweep.errors import SweepError
-from sweep.experiment.canonical import Scalar
-from sweep.report.agreement import Agreement, percent
-from sweep.report.scorecard import ClaimRow, NumberRow, Run, Scorecard
-from sweep.report.verdicts import Verdict, stated_range
+from sweep.experiment.schema import Experiment
+from sweep.plan.stored import experiment_of
+from sweep.report import drawing, exports, frames, gallery, layout, origin, pages, screen
+from sweep.report.frames import Results
+from sweep.report.layout import Table
+from sweep.runner.status import Trouble
+from sweep.runner.status import status as status_of
+from sweep.store.folder import open_
+from sweep.store.location import Location
 
-_SECTION = re.compile(r"<!-- scorecard: (.+?) -->\n.*?<!-- end of scorecard -->\n", re.DOTALL)
-_SUMMARY = "summary"
-_REST = "other sources"
-
-_MARKS = {
-    Agreement.AGREES: "✓",
-    Agreement.FACTOR: "≈",
-    Agreement.DIFFERS: "✗",
-    Agreement.DEFINED: "",
-    Agreement.NOT_RUN: "–",
-    Agreement.UNJUDGED: "?",
-}
+_MOST_TROUBLES = 200
+_HOUR = 3600.0
+_MADE_WITH = (
+    ("Software", "package_versions"),
+    ("Python", "python_version"),
+    ("Revision", "git_revision"),
+    ("BLAS", "blas"),
+    ("Processor", "cpu_model"),
+    ("Platform", "platform"),
+)
 
 
-def filled(page: str, card: Scorecard) -> str:
-    """A page with its marked sections written anew.
+@dataclass(frozen=True)
+class Drawn:
+    """A figure of the report.
 
-    A section stands between ``<!-- scorecard: NAME -->`` and ``<!-- end of scorecard -->``. NAME
-    is ``summary``, the beginning of the sources whose experiments it shows, or ``other sources``
-    for those that no other section shows.
+    Attributes
+    ----------
+    title : str
+        What it shows.
+    svg : str
+        The figure; made by us, so it needs no escaping.
+    """
+
+    title: str
+    svg: str
+
+
+def report(store: str | Location) -> str:
+    """The report of a store as a page, finished or not.
+
+    Parameters
+    ----------
+    store : str, Path or ObjectPath
+        The store's folder.
+
+    Returns
+    -------
+    str
+        HTML that needs no other file and no network.
+
+    Raises
+    ------
+    StoreError
+        If the folder is not a store, or has no dataset yet.
+    """
+    results = open_dataset(store)
+    experiment = experiment_of(open_(store))
+    found = status_of(store)
+    drawn, undrawn = _drawn(results, experiment)
+    cells = frames.to_frame(results)
+    counts = origin.statuses(results)
+    troubles = found.troubles[:_MOST_TROUBLES]
+    return pages.rendered(
+        "report.html",
+        experiment=experiment,
+        state=origin.state(results),
+        counts=counts,
+        total=sum(counts.values()),
+        running=found.user,
+        facts=_facts(results, cells, experiment),
+        warnings=_warnings(found, results),
+        troubles=[_told(one) for one in troubles],
+        left_out=len(found.troubles) - len(troubles),
+        tables=exports.tables(results, experiment),
+        drawn=drawn,
+        undrawn=undrawn,
+        times=_times(cells),
+        made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        store=str(store),
+    )
+
+
+def write(store: str | Location, output: Path) -> None:
+    """Write the report of a store into a file.
 
     Raises
     ------
     SweepError
-        If the page has no such section.
+        If there is none, or the file cannot be written.
     """
-    names = [found[1] for found in _SECTION.finditer(page)]
-    if not names:
-        raise SweepError(
-            "the page has no section '<!-- scorecard: summary -->' that ends with "
-            "'<!-- end of scorecard -->'; there is nothing to fill in"
-        )
-    sources = [name for name in names if name not in (_SUMMARY, _REST)]
-
-    def section(found: re.Match[str]) -> str:
-        text = _section(found[1], card, sources)
-        return f"<!-- scorecard: {found[1]} -->\n{text}\n<!-- end of scorecard -->\n"
-
-    return _SECTION.sub(section, page)
+    content = report(store)
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        output.write_text(content, encoding="utf-8")
+    except OSError as error:
+        raise SweepError(f"cannot write {str(output)!r}: {error.strerror or error}") from error
 
 
-def markdown(card: Scorecard) -> str:
-    """The whole scorecard: the summary, then every experiment."""
-    return "\n\n".join([_summary(card), *(_experiment(run, card) for run in card.runs)]) + "\n"
+def _drawn(results: Results, experiment: Experiment) -> tuple[list[Drawn], list[str]]:
+    """The declared figures, or the one that fits, and run times; and why some are missing."""
+    made: list[Drawn] = []
+    missing: list[str] = []
+    for name in [*gallery.by_default(results, experiment), "scaling"]:
+        try:
+            pictures = gallery.pictures(results, experiment, name)
+            made += [
+                Drawn(picture.title, drawing.inline(picture, f"f{len(made) + at}"))
+                for at, picture in enumerate(pictures)
+            ]
+        except SweepError as error:
+            missing.append(f"{name}: {error}")
+    return made, missing
 
 
-def _section(name: str, card: Scorecard, sources: Sequence[str]) -> str:
-    if name == _SUMMARY:
-        return _summary(card)
-    shown = [run for run in card.runs if _belongs(run, name, sources)]
-    return "\n\n".join(_experiment(run, card) for run in shown) or "None."
-
-
-def _belongs(run: Run, name: str, sources: Sequence[str]) -> bool:
-    if name == _REST:
-        return not any(run.source.startswith(source) for source in sources)
-    return run.source.startswith(name)
-
-
-def _summary(card: Scorecard) -> str:
-    """How each experiment was run, and how many of its numbers and claims came back."""
-    rows = [
-        [
-            f"`{run.experiment}`",
-            *_counted((one.verdict for one in card.of(run.experiment).numbers), _NUMBER_COLUMNS),
-            *_counted((one.verdict for one in card.of(run.experiment).claims), _CLAIM_COLUMNS),
-            _sizes(run),
-        ]
-        for run in card.runs
+def _facts(results: Results, cells: pd.DataFrame, experiment: Experiment) -> list[tuple[str, str]]:
+    """What ran, where and with what."""
+    attributes = results.attrs
+    started = cells["started"].dropna() if "started" in cells else pd.Series(dtype="datetime64[ms]")
+    hosts = sorted({one for one in cells["host"] if one}) if "host" in cells else []
+    spent = _spent(cells)
+    listed = [
+        ("Source", experiment.source),
+        ("Neighbours", origin.facts(results)["neighbours"]),
+        ("Reference", f"{experiment.reference}: variance ratios are at its privacy cost"),
+        ("Budgets", f"δ = {', '.join(f'{one:g}' for one in experiment.delta)}"),
+        ("Solved on", ", ".join(hosts)),
+        ("Solved from", _minute(started.min()) if len(started) else ""),
+        ("Solved until", _minute(started.max()) if len(started) else ""),
+        ("Processor time", f"{spent['cpu_s'].sum() / _HOUR:.3g} core-hours of solving"),
+        *((label, str(attributes.get(name, ""))) for label, name in _MADE_WITH),
+        ("Solved with", "; ".join(sorted({one for one in cells["versions"] if one}))),
     ]
-    totals = [
-        "**all**",
-        *_counted((one.verdict for one in card.numbers), _NUMBER_COLUMNS),
-        *_counted((one.verdict for one in card.claims), _CLAIM_COLUMNS),
-        "",
+    return [(label, text) for label, text in listed if text]
+
+
+def _minute(moment: Any) -> str:
+    return f"{moment:%Y-%m-%d %H:%M} UTC"
+
+
+def _spent(cells: pd.DataFrame) -> pd.DataFrame:
+    """The solves: cells that share one count once."""
+    return cells[cells["runtime_s"].notna()].drop_duplicates("solve")
+
+
+def _times(cells: pd.DataFrame) -> Table | None:
+    """Run times by mechanism."""
+    spent = _spent(cells)
+    if spent.empty:
+        return None
+    by = spent.groupby("mechanism", sort=False)
+    shown = pd.DataFrame(
+        {
+            "solves": by.size().map(str),
+            "median (s)": by["runtime_s"].median().map(_seconds),
+            "longest (s)": by["runtime_s"].max().map(_seconds),
+            "core-hours": (by["cpu_s"].sum() / _HOUR).map(_seconds),
+            "largest rise of memory": by["peak_memory_bytes"].max().map(screen.size_of),
+        }
+    )
+    shown.index.name = "mechanism"
+    return Table("Run times of the solves alone", spent, shown)
+
+
+def _seconds(value: float) -> str:
+    return layout.NONE if pd.isna(value) else f"{value:.2g}"
+
+
+def _warnings(found: Any, results: Results) -> list[str]:
+    """What a reader has to know before any number."""
+    total = sum(found.totals.values())
+    other = screen.other_code(found.of_other_code, total, found.store)
+    revision = str(results.attrs.get("git_revision", ""))
+    said = [
+        found.damage,
+        *found.damaged_segments,
+        *found.bound_errors,
+        found.obstacle,
+        other if found.of_other_code else None,
+        f"The code was changed since revision {revision}." if revision.endswith("-dirty") else None,
     ]
-    heads = ["experiment", *_NUMBER_HEADS, *_CLAIM_HEADS, "run at"]
-    return "\n\n".join([_provenance(card.runs), _table(heads, [totals, *rows])])
+    return [one for one in said if one]
 
 
-_NUMBER_HEADS = ("numbers ✓", "≈", "✗", "not run")
-_NUMBER_COLUMNS = (
-    (Agreement.AGREES,),
-    (Agreement.FACTOR,),
-    (Agreement.DIFFERS,),
-    (Agreement.NOT_RUN, Agreement.UNJUDGED),
-)
-_CLAIM_HEADS = ("claims hold", "vary", "fail", "open")
-_CLAIM_COLUMNS = ((Verdict.HOLDS,), (Verdict.VARIES,), (Verdict.FAILS,), (Verdict.UNJUDGED,))
-
-
-def _counted(verdicts: Iterable[str], columns: Sequence[Sequence[str]]) -> list[str]:
-    counts = Counter(verdicts)
-    return [str(sum(counts[one] for one in column) or "") for column in columns]
-
-
-def _provenance(runs: Sequence[Run]) -> str:
-    """The code and the machines, in a line."""
-    revisions = dict.fromkeys(run.revision[:12] for run in runs if run.revision)
-    machines = dict.fromkeys(run.machine for run in runs if run.machine)
-    if not revisions:
-        return "Nothing was run."
-    return f"Computed at revision {', '.join(revisions)} on {'; '.join(machines)}."
-
-
-def _sizes(run: Run) -> str:
-    """What was run of an experiment, and what of it was not."""
-    if not run.statuses:
-        return "not run"
-    cut = [
-        _cut(axis, run.sizes.get(axis, []), gone)
-        for axis, gone in run.left_out.items()
-        if axis != "replicate"
-    ]
-    troubles = [
-        f"{count} {name.replace('_', ' ')}"
-        for name, count in run.statuses.items()
-        if name not in ("ok", "not_applicable")
-    ]
-    seeds = [f"{len(run.sizes['replicate'])} seeds"] if "replicate" in run.sizes else []
-    kept = [] if run.left_out else ["all sizes"]
-    return "; ".join([*cut, *kept, *seeds, *troubles])
-
-
-def _cut(axis: str, kept: Sequence[Scalar], gone: Sequence[Scalar]) -> str:
-    if axis == "mechanism":
-        return f"without {', '.join(map(str, gone))}"
-    return f"{axis} = {_listed(kept)} (not {_listed(gone)})"
-
-
-def _listed(labels: Sequence[Scalar]) -> str:
-    shown = [_label(one) for one in labels]
-    return ", ".join(shown) if len(shown) < 5 else f"{shown[0]} … {shown[-1]}"
-
-
-def _experiment(run: Run, card: Scorecard) -> str:
-    part = card.of(run.experiment)
-    parts = [f"**`{run.experiment}`**, {run.source}: {run.title}. Run at: {_sizes(run)}."]
-    tables: dict[tuple[str, str, str], list[NumberRow]] = {}
-    for row in part.numbers:
-        tables.setdefault((row.kind, row.table, row.variable), []).append(row)
-    parts += [_numbers(f"{name} ({kind})", rows) for (kind, name, _), rows in tables.items()]
-    if part.claims:
-        parts.append(_claims(part.claims))
-    return "\n\n".join(parts)
-
-
-def _numbers(name: str, rows: Sequence[NumberRow]) -> str:
-    """A table of a paper: *stated / measured* and a mark in every cell."""
-    axes = dict.fromkeys(axis for row in rows for axis in row.at if axis != "mechanism")
-    down = [axis for axis in axes if len({row.at.get(axis) for row in rows}) > 1]
-    columns = list(dict.fromkeys(_column(row) for row in rows))
-    lines: dict[tuple[str, ...], dict[str, NumberRow]] = {}
-    for row in rows:
-        lines.setdefault(tuple(_label(row.at[axis]) for axis in down), {})[_column(row)] = row
-    body = [
-        [*place, *(_cell(found[column]) if column in found else "" for column in columns)]
-        for place, found in lines.items()
-    ]
-    factors = dict.fromkeys(f"{row.factor:.4g}" for row in rows if row.factor)
-    said = f" Factor: {', '.join(factors)}." if factors else ""
-    most = max((row.gap for row in rows if row.gap is not None), default=None)
-    of_gap = f" Gap of the reference: at most {100 * most:.2g} %." if most is not None else ""
-    note = f"{name}, *stated / measured*.{said}{of_gap}"
-    return f"{note}\n\n{_table([*down, *columns], body)}"
-
-
-def _column(row: NumberRow) -> str:
-    return _label(row.at.get("mechanism", row.variable))
-
-
-def _cell(row: NumberRow) -> str:
-    mark = _MARKS[row.verdict]
-    stated = _as_printed(row.stated)
-    if row.least is None:
-        return f"{stated} {mark}".strip()
-    measured = _between(row.least, row.most if row.most is not None else row.least)
-    off = ""
-    if row.verdict is Agreement.DIFFERS and row.difference is not None:
-        off = f" {percent(row.difference)}{' after it' if row.factor else ''}"
-    return f"{stated} / {measured} {mark}{off}".strip()
-
-
-def _as_printed(number: float) -> str:
-    return f"{number:.2f}" if round(number, 2) == number else f"{number:.4g}"
-
-
-def _between(least: float, most: float) -> str:
-    first, last = f"{least:.4g}", f"{most:.4g}"
-    return first if first == last else f"{first}–{last}"
-
-
-def _claims(claims: Sequence[ClaimRow]) -> str:
-    rows = [
-        [
-            f"{one.text} ({one.source})",
-            _quantity(one),
-            _range(one.states_least, one.states_most),
-            _range(one.least, one.most),
-            f"**{one.verdict}**" + (f": {one.reason}" if one.reason else ""),
-        ]
-        for one in claims
-    ]
-    return _table(["sentence", "what is measured", "states", "measured", "verdict"], rows)
-
-
-def _quantity(claim: ClaimRow) -> str:
-    if claim.variable is None:
-        return ""
-    chosen = [
-        f"{axis} = {_listed(labels)}" if axis != "mechanism" else ", ".join(map(str, labels))
-        for axis, labels in claim.at.items()
-    ]
-    of = f" of {'; '.join(chosen)}" if chosen else ""
-    over = f" over {claim.over}'s" if claim.over is not None else ""
-    along = f", each over the one before along {claim.along}" if claim.along else ""
-    return f"`{claim.variable}`{of}{over}{along}"
-
-
-def _range(least: float | None, most: float | None) -> str:
-    return stated_range(least, most).replace("<=", "≤").replace(">=", "≥").replace(" to ", "–")
-
-
-def _label(label: Scalar) -> str:
-    return f"{label:g}" if isinstance(label, float) else str(label)
-
-
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [heads, ["---"] * len(heads), *rows]
-    return "\n".join("| " + " | ".join(_safe(one) for one in line) + " |" for line in lines)
-
-
-def _safe(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
+def _told(one: Trouble) -> dict[str, str]:
+    where = ", ".join(f"{name} = {layout.label(value)}" for name, value in one.coords.items())
+    return {
+        "state": one.record.status.label.replace("_", " "),
+        "where": f"{one.group}: {where}" if one.group else where,
+        "error": one.record.error,
+        "host": one.record.host,
+        "attempt": str(one.record.attempt),
+        "traceback": one.record.traceback,
+    }

@@ -89,12 +89,9 @@ def take(data: xr.Dataset, variable: str, at: Mapping[str, Scalar]) -> Pivot | N
     """
     if variable not in data:
         return None
-    chosen = data[[variable, "status"]]
-    for name, value in at.items():
-        if name not in chosen.coords or value not in (labels := labels_of(chosen, name)):
-            return None
-        if chosen[name].dims:
-            chosen = chosen.isel({str(chosen[name].dims[0]): labels.index(value)})
+    chosen = located(data[[variable, "status"]], at)
+    if chosen is None:
+        return None
     for name in ("mechanism", "replicate"):
         if name not in chosen.dims:
             chosen = chosen.expand_dims(name)
@@ -116,6 +113,17 @@ def groups_of(results: xr.Dataset | xr.DataTree, experiment: Experiment) -> dict
     return {experiment.blocks[0].group: results}
 
 
+def located(data: xr.Dataset, at: Mapping[str, Scalar]) -> xr.Dataset | None:
+    """The dataset at some labels, None if one of them does not exist."""
+    chosen = data
+    for name, value in at.items():
+        if name not in chosen.coords or value not in (labels := labels_of(chosen, name)):
+            return None
+        if chosen[name].dims:
+            chosen = chosen.isel({str(chosen[name].dims[0]): labels.index(value)})
+    return chosen
+
+
 def labels_of(data: xr.Dataset, name: str) -> list[Any]:
     """The labels of a coordinate, one for a scalar."""
     return list(np.atleast_1d(data[name].to_numpy()).tolist())
@@ -124,3 +132,11 @@ def labels_of(data: xr.Dataset, name: str) -> list[Any]:
 def significant(value: float) -> str:
     """The number with four significant digits."""
     return f"{value:.4g}" if abs(value) >= 1e4 or 0 < abs(value) < 1e-3 else f"{value:#.4g}"
+
+
+def percent(value: float) -> str:
+    """A fraction in percent with two digits; a tiny one as a bound."""
+    shown = 100 * value
+    if shown < 1e-3:
+        return "<0.001 %"
+    return f"{shown:.2g} %" if shown < 10 else f"{shown:.0f} %"

@@ -169,7 +169,7 @@ def troubles(found: Iterable[Trouble], *, traces: bool) -> list[RenderableType]:
         where = ", ".join(f"{name}={value}" for name, value in one.coords.items())
         state = one.record.status.label.replace("_", " ")
         said = f": {one.record.error}" if one.record.error else ""
-        lines.append(escape(f"{state}  {one.group} ({where}){said}"))
+        lines.append(escape(f"{state}  {f'{one.group} ({where})'.lstrip()}{said}"))
         if traces and one.record.traceback:
             lines.append(escape(one.record.traceback))
     if len(listed) > len(shown):

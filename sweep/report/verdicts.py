@@ -53,6 +53,11 @@ class Judgement:
     seeds: int = 0
     held: int = 0
 
+    @property
+    def said(self) -> str:
+        """The verdict with its reason."""
+        return ": ".join(part for part in (self.verdict, self.reason) if part)
+
 
 class _UnmeasuredError(Exception):
     """Nothing of what a claim is about was measured; the message says what is missing."""

@@ -1,9 +1,11 @@
 """Run and rerun: solve cells of an experiment, keep the journal, derive the dataset."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from solvers import mechanism
 from sweep import events
 from sweep.errors import SweepError
 from sweep.experiment.loading import load_experiment
@@ -28,6 +30,7 @@ def run(
     allow_code: bool = False,
     allow_mixed: bool = False,
     patience: float | None = None,
+    mechanisms: Mapping[str, Callable[..., Any]] | None = None,
     listen: events.Listener = events.ignore,
 ) -> "xr.Dataset | xr.DataTree":
     """Solve the cells of an experiment that a store does not hold yet.
@@ -50,6 +53,10 @@ def run(
         Whether workers may have other versions of Python and of libraries than this process.
     patience : float, optional
         Seconds to wait while the cluster has no workers, instead of the cluster's own (600).
+    mechanisms : Mapping[str, callable], optional
+        Functions ``f(problem, *, option=default, ...)`` that are mechanisms of these names in the
+        experiment; they return a strategy matrix or a `solvers.Solution`, which is verified. The
+        workers must be able to import or to unpickle them.
     listen : callable, optional
         Called with every event; see `sweep.events`.
 
@@ -76,16 +83,20 @@ def run(
     from sweep.runner.clusters import asked
 
     spec = asked(cluster, patience, allow_mixed=allow_mixed)
-    loaded = experiment if isinstance(experiment, Experiment) else load_experiment(experiment)
-    grids = expand(loaded, allow_code=allow_code)
-    stored = StoredExperiment(loaded, grids, create(store, loaded.name))
-    with recorded(stored, listen) as session:
-        todo = [cell for id_, cell in stored.cells.items() if not session.ledger.status(id_).final]
-        session.reuse(todo)
-        open_ = [cell for cell in todo if not session.ledger.status(cell.id).final]
-        left = [cell for cell in open_ if not session.ledger.is_deadly(cell.id)]
-        session.deadly = len(open_) - len(left)
-        session.work(left, len(todo) - session.deadly, client, spec)
+    with mechanism.added(mechanisms or {}):
+        loaded = experiment if isinstance(experiment, Experiment) else load_experiment(experiment)
+        grids = expand(loaded, allow_code=allow_code)
+        stored = StoredExperiment(loaded, grids, create(store, loaded.name))
+        with recorded(stored, listen) as session:
+            session.mechanisms = mechanisms or {}
+            todo = [
+                cell for id_, cell in stored.cells.items() if not session.ledger.status(id_).final
+            ]
+            session.reuse(todo)
+            open_ = [cell for cell in todo if not session.ledger.status(cell.id).final]
+            left = [cell for cell in open_ if not session.ledger.is_deadly(cell.id)]
+            session.deadly = len(open_) - len(left)
+            session.work(left, len(todo) - session.deadly, client, spec)
     from sweep.dataset.reading import open_dataset
 
     return open_dataset(store)
@@ -101,6 +112,7 @@ def rerun(
     allow_code: bool = False,
     allow_mixed: bool = False,
     patience: float | None = None,
+    mechanisms: Mapping[str, Callable[..., Any]] | None = None,
     listen: events.Listener = events.ignore,
 ) -> "xr.Dataset | xr.DataTree":
     """Solve some cells of a store again.
@@ -117,7 +129,7 @@ def rerun(
         (``'current'``). A cell that was ``ok`` keeps its result if it now fails.
     time_limit : float, optional
         Seconds for one solve, instead of the experiment's.
-    client, cluster, patience, allow_code, allow_mixed, listen
+    client, cluster, patience, mechanisms, allow_code, allow_mixed, listen
         As for `run`.
 
     Returns
@@ -135,21 +147,25 @@ def rerun(
     from sweep.runner.selection import selected
 
     spec = asked(cluster, patience, allow_mixed=allow_mixed)
-    stored = of_store(store)
-    if not allow_code:
-        refuse_code(stored.experiment)
-    if time_limit is not None:
-        if not time_limit >= 0:
-            raise SweepError(f"time limit is {time_limit}; expected a number of seconds, 0 or more")
-        longer = stored.experiment.model_copy(update={"time_limit": time_limit})
-        stored = replace(stored, experiment=longer)
-    with recorded(stored, listen) as session:
-        chosen = selected(stored, session.ledger, where)
-        for cell in chosen:
-            session.ledger.bound_errors.pop(cell.problem_key, None)
-        for problem in stored.problems_renewed(chosen, session.ledger):
-            session.ledger.forget_bound(problem)
-        session.work(chosen, len(chosen), client, spec)
+    with mechanism.added(mechanisms or {}):
+        stored = of_store(store)
+        if not allow_code:
+            refuse_code(stored.experiment)
+        if time_limit is not None:
+            if not time_limit >= 0:
+                raise SweepError(
+                    f"time limit is {time_limit}; expected a number of seconds, 0 or more"
+                )
+            longer = stored.experiment.model_copy(update={"time_limit": time_limit})
+            stored = replace(stored, experiment=longer)
+        with recorded(stored, listen) as session:
+            session.mechanisms = mechanisms or {}
+            chosen = selected(stored, session.ledger, where)
+            for cell in chosen:
+                session.ledger.bound_errors.pop(cell.problem_key, None)
+            for problem in stored.problems_renewed(chosen, session.ledger):
+                session.ledger.forget_bound(problem)
+            session.work(chosen, len(chosen), client, spec)
     from sweep.dataset.reading import open_dataset
 
     return open_dataset(store)

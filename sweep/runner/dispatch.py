@@ -10,7 +10,6 @@ from typing import Any
 
 from sweep.events import CellsDone, Listener, TaskRetried
 from sweep.plan.tasks import Bound, Solve, Task, shared_workloads
-from sweep.store import code
 from sweep.store.ledger import DEADLY
 from sweep.store.records import BoundRecord, CellRecord, Record, Status
 from sweep.store.view import StoreView
@@ -430,7 +429,7 @@ def _lost(task: Task, reason: str, deaths: int = 0) -> TaskOutcome:
         for cell in item.cells
     )
     deadly = (
-        BoundRecord(item.problem, error=reason, code=code.digest())
+        BoundRecord(item.problem, error=reason, code=item.code)
         for item in task.items
         if isinstance(item, Bound) and deaths >= DEADLY
     )

@@ -15,6 +15,7 @@ from sweep.dataset.positions import Positions
 from sweep.errors import SweepError
 from sweep.grid import conditions
 from sweep.grid.cells import Cell, Grid
+from sweep.plan import tasks
 from sweep.plan.stored import StoredExperiment
 from sweep.store import code
 from sweep.store.ledger import Ledger
@@ -59,7 +60,7 @@ def selected(stored: StoredExperiment, ledger: Ledger, where: str | None) -> lis
         cell.id: cell
         for grid, table in zip(stored.grids, tables, strict=True)
         for cell, values in zip(grid.cells, _rows(grid, table, condition.names), strict=True)
-        if _holds(condition, values)
+        if holds(condition, values)
     }
     if not found and where != STALE:
         raise SweepError(
@@ -72,7 +73,7 @@ def selected(stored: StoredExperiment, ledger: Ledger, where: str | None) -> lis
 def _columns(grid: Grid, stored: StoredExperiment, ledger: Ledger) -> dict[str, Iterable[Any]]:
     """One value for every cell of a grid, by name."""
     of_dataset = build.columns(Positions(grid, stored.experiment.reference), ledger)
-    ours = code.digest()
+    codes = code.Codes()
     ids = [cell.id for cell in grid.cells]
     return {
         **of_dataset,
@@ -81,8 +82,13 @@ def _columns(grid: Grid, stored: StoredExperiment, ledger: Ledger) -> dict[str, 
         **{axis.name: [cell.coords[axis.name] for cell in grid.cells] for axis in grid.axes},
         "group": [grid.group] * len(ids),
         "status": [ledger.status(id_).label for id_ in ids],
-        "code": ["other" if ledger.is_of_other_code(id_, ours) else "current" for id_ in ids],
+        "code": ["other" if _is_other(cell, ledger, codes) else "current" for cell in grid.cells],
     }
+
+
+def _is_other(cell: Cell, ledger: Ledger, codes: code.Codes) -> bool:
+    ours, of_bound = tasks.code_of(cell, codes), codes.of_bound(cell.workload.name)
+    return ledger.is_of_other_code(cell.id, ours, of_bound)
 
 
 def _companions(grid: Grid, name: str) -> list[Any]:
@@ -95,12 +101,12 @@ def _rows(
     grid: Grid, table: Mapping[str, Iterable[Any]], names: frozenset[str]
 ) -> Iterator[dict[str, Any]]:
     """The values of every cell, without those that it lacks."""
-    columns = {name: list(map(_plain, table[name])) for name in names if name in table}
+    columns = {name: list(map(plain, table[name])) for name in names if name in table}
     for at in range(len(grid.cells)):
         yield {name: column[at] for name, column in columns.items() if column[at] is not None}
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """The value in the form that conditions compare; None for NaN and NaT."""
     if isinstance(value, np.datetime64):
         return None if np.isnat(value) else str(value)
@@ -123,7 +129,8 @@ def _check_names(
         )
 
 
-def _holds(condition: conditions.Condition, values: Mapping[str, Any]) -> bool:
+def holds(condition: conditions.Condition, values: Mapping[str, Any]) -> bool:
+    """Whether a condition holds for these values; not if one that it needs is missing."""
     try:
         return condition.holds(values)
     except conditions.MissingCoordinateError:

@@ -2,7 +2,7 @@
 
 import time
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ from sweep.plan import tasks
 from sweep.plan.costs import Costs
 from sweep.plan.stored import StoredExperiment
 from sweep.runner import history
-from sweep.store import code, journal, versions
+from sweep.store import journal, versions
 from sweep.store.folder import explained
 from sweep.store.journal import Journal
 from sweep.store.ledger import Ledger
@@ -52,6 +52,7 @@ class Session:
         self._next_flush = 0.0
         self.unwritten: DatasetError | None = None
         self.deadly = 0
+        self.mechanisms: Mapping[str, Callable[..., Any]] = {}
 
     def refresh(self) -> Ledger:
         """Take in what is new in the journal; set aside, and tell of, what is damaged."""
@@ -73,7 +74,7 @@ class Session:
 
     def reuse(self, cells: Iterable[Cell]) -> None:
         """Record the cells whose solve is already in the journal."""
-        records = tasks.reusable(cells, self.ledger, code.digest())
+        records = tasks.reusable(cells, self.ledger)
         if records:
             self.write(f"{self.run}-reused", records)
 
@@ -180,6 +181,7 @@ class Session:
             store.identity,
             experiment.keep,
             versions="" if spec.allow_mixed else versions.ours(),
+            mechanisms=tuple(self.mechanisms.items()),
         )
         with _client(client, spec) as ready, ExitStack() as stack:
             exposed = security.exposure(ready.scheduler.address) if client is None else ""

@@ -3,11 +3,11 @@
 import json
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sweep.errors import SweepError
+from sweep.errors import SweepError, UnknownNameError
 from sweep.experiment.canonical import Scalar
 from sweep.grid.cells import Grid
 from sweep.plan.stored import of_store
@@ -64,7 +64,8 @@ class StoreStatus:
     bound_errors : tuple of str
         The errors of certificates that could not be computed.
     of_other_code : int
-        Number of cells that were solved by code other than this process's.
+        Number of cells that were solved by code other than this process's; 0 where that cannot
+        be told, since a mechanism is not known here.
     results : Path, ObjectPath or None
         The dataset, if there is one.
     damage : str, optional
@@ -72,8 +73,8 @@ class StoreStatus:
     damaged_segments : tuple of str
         What is wrong with the journal segments that have changed since they were written.
     obstacle : str, optional
-        Why there are no groups and troubles: the error that keeps the experiment from being
-        expanded (a file that it names is missing here, for instance).
+        Why there are no groups, and troubles have no labels: the error that keeps the experiment
+        from being expanded (a file that it names is missing here, for instance).
     """
 
     store: Location
@@ -104,11 +105,17 @@ def status(store: str | Location) -> StoreStatus:
     journal = Journal(found.journal)
     ledger = journal.refresh()
     user, began = found.user, _last_start(found.path)
+    grids: Sequence[Grid] = ()
+    obstacle = None
     try:
-        grids: Sequence[Grid] = of_store(store).grids
-        obstacle = None
+        stored = of_store(store)
+        grids, other = stored.grids, len(stored.of_other_code(ledger))
+    except UnknownNameError as error:
+        other, obstacle = 0, str(error)
     except SweepError as error:
-        grids, obstacle = (), str(error)
+        ours = code.digest()
+        other = sum(ledger.is_of_other_code(cell, ours, ours) for cell in found.cells)
+        obstacle = str(error)
     return StoreStatus(
         store=found.path,
         experiment=found.experiment,
@@ -120,9 +127,9 @@ def status(store: str | Location) -> StoreStatus:
         user=user,
         running_s=time.time() - began if user and began else None,
         done_since=sum(record.started >= (began or 0.0) for record in ledger.cells.values()),
-        troubles=_troubles(grids, ledger),
+        troubles=_unplaced(found.cells, ledger) if obstacle else _troubles(grids, ledger),
         bound_errors=tuple(sorted({one.error for one in ledger.bound_errors.values()})),
-        of_other_code=sum(ledger.is_of_other_code(cell, code.digest()) for cell in found.cells),
+        of_other_code=other,
         results=found.results if found.results.exists() else None,
         damage=found.damage,
         damaged_segments=tuple(journal.damaged.values()),
@@ -136,6 +143,15 @@ def _troubles(grids: Sequence[Grid], ledger: Ledger) -> tuple[Trouble, ...]:
         for grid in grids
         for cell in grid.cells
         if ledger.status(cell.id).troubled
+    )
+
+
+def _unplaced(cells: Iterable[str], ledger: Ledger) -> tuple[Trouble, ...]:
+    """The troubled cells of an experiment that cannot be expanded here: without their labels."""
+    return tuple(
+        Trouble("", {"cell": cell}, ledger.cells[cell])
+        for cell in sorted(cells)
+        if ledger.status(cell).troubled
     )
 
 

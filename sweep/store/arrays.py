@@ -103,7 +103,7 @@ def write(
         raise
 
 
-def arrays(store: str | Path, solve: str) -> Any:
+def arrays(store: str | Location, solve: str) -> Any:
     """The arrays that were kept of one solve, opened lazily.
 
     Parameters

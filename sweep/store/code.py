@@ -1,13 +1,20 @@
-"""The version of the code that solves: a hash of its packages, compared on every worker."""
+"""The version of the code that solves: a hash, compared on every worker.
+
+That of this project's packages, and, where a solve runs code of somebody else (a function that the
+experiment names, a plug-in, a function given in Python), that of it, too.
+"""
 
 import hashlib
 import socket
-from collections.abc import Iterable
-from functools import cache
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 import solvers
 import workloads
+from sweep.store import closure
+from workloads.parameters import CodeName
 
 _DIGITS = 20
 
@@ -37,6 +44,96 @@ def digest_of(packages: Iterable[Path]) -> str:
             content = hashlib.sha256((folder / name).read_bytes()).hexdigest()
             found.update(f"{folder.name}/{name} {content}\n".encode())
     return found.hexdigest()[:_DIGITS]
+
+
+class Codes:
+    """The hashes of the code of solves, as it is now; asked again and again it looks once."""
+
+    def __init__(self) -> None:
+        self._known: dict[object, str] = {}
+
+    def of_bound(self, workload: str) -> str:
+        """Of what certifies a problem of that workload family.
+
+        Parameters
+        ----------
+        workload : str
+            A name of `workloads.families`.
+        """
+        return self._digest(self._of_family(workload))
+
+    def of_solve(self, workload: str, mechanism: str, options: Mapping[str, Any]) -> str:
+        """Of what solves.
+
+        Parameters
+        ----------
+        workload, mechanism : str
+            Names of `workloads.families` and of `solvers.all_mechanisms`.
+        options : Mapping[str, object]
+            Of the mechanism; one may name a function.
+        """
+        return self._digest(self._of_family(workload) + self._of_mechanism(mechanism, options))
+
+    def _digest(self, parts: tuple[str, ...]) -> str:
+        if not parts:
+            return digest()
+        return hashlib.sha256("\n".join([digest(), *parts]).encode()).hexdigest()[:_DIGITS]
+
+    def _of_family(self, name: str) -> tuple[str, ...]:
+        known = workloads.families().get(name)
+        return () if known is None else self._of_function(known.build)
+
+    def _of_mechanism(self, name: str, options: Mapping[str, Any]) -> tuple[str, ...]:
+        known = solvers.all_mechanisms().get(name)
+        if known is None or known.solve is None:
+            return ()
+        if not known.runs_code:
+            return self._of_function(known.solve)
+        modules = (
+            str(options[option]).partition(":")[0]
+            for option, parameter in known.options.items()
+            if parameter.annotation is CodeName and option in options
+        )
+        return tuple(self._once(one, partial(closure.of_module, one)) for one in modules)
+
+    def _of_function(self, function: Callable[..., Any]) -> tuple[str, ...]:
+        if closure.is_ours(function):
+            return ()
+        return (self._once(function, partial(closure.of_function, function)),)
+
+    def _once(self, key: object, found: Callable[[], str]) -> str:
+        if key not in self._known:
+            self._known[key] = found()
+        return self._known[key]
+
+
+_first: dict[tuple[str, str, str], str] = {}
+
+
+def solve_difference(
+    expected: str, workload: str, mechanism: str, options: Mapping[str, Any]
+) -> str:
+    """A sentence saying that the user's code of a solve is not the command's; empty if it is.
+
+    What this process has imported stays as it was: code that was edited since is refused, too.
+    """
+    ours = Codes().of_solve(workload, mechanism, options)
+    named = next((str(v) for n, v in options.items() if n == "function"), mechanism)
+    here = f"the worker on {socket.gethostname()} has"
+    if ours != expected:
+        return (
+            f"{here} other code of {named!r} (with workload {workload!r}) than the command; give "
+            "every worker the same files and restart its workers"
+        )
+    solve = solvers.all_mechanisms()[mechanism].solve
+    if solve is None or not closure.is_imported(solve):
+        return ""
+    if _first.setdefault((workload, mechanism, named), ours) != ours:
+        return (
+            f"{here} imported {named!r} (with workload {workload!r}) before it was edited; restart "
+            "the workers (client.restart()) and solve it again"
+        )
+    return ""
 
 
 def difference(expected: str) -> str:

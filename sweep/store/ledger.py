@@ -66,12 +66,12 @@ class Ledger:
         """Whether a cell is lost for good: `DEADLY` workers have died of it, and none survived."""
         return self.status(cell) is Status.LOST and self.deaths.get(cell, 0) >= DEADLY
 
-    def is_of_other_code(self, cell: str, code: str) -> bool:
-        """Whether a cell was solved, or its problem certified, by code other than this."""
+    def is_of_other_code(self, cell: str, code: str, of_bound: str) -> bool:
+        """Whether a cell was solved, or its problem certified, by code other than these."""
         record = self.cells.get(cell)
         if record is None or not record.status.final:
             return False
-        return record.code != code or self.bound_codes.get(record.problem, code) != code
+        return record.code != code or self.bound_codes.get(record.problem, of_bound) != of_bound
 
     def forget_bound(self, problem: str) -> None:
         """Forget a problem's bound, so that it is certified again."""

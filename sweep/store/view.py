@@ -2,7 +2,9 @@
 
 import json
 import socket
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from sweep.errors import StoreError
 from sweep.store import code, journal, versions
@@ -29,6 +31,8 @@ class StoreView:
         Hash of the code that has to solve: by default that of the process which makes the view.
     versions : str
         The versions that have to solve, likewise; empty if any will do.
+    mechanisms : tuple of (str, callable)
+        Functions of the user's that are mechanisms for this run.
     """
 
     store: str
@@ -37,6 +41,7 @@ class StoreView:
     interval: float = 5.0
     code: str = field(default_factory=code.digest)
     versions: str = field(default_factory=versions.ours)
+    mechanisms: tuple[tuple[str, Callable[..., Any]], ...] = ()
 
     @property
     def place(self) -> Location:

@@ -7,6 +7,7 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
+from solvers import mechanism
 from sweep.errors import DamagedSegmentError
 from sweep.plan.tasks import Task
 from sweep.store import journal
@@ -66,6 +67,7 @@ def perform(task: Task, view: StoreView, built: Mapping[str, Built]) -> TaskOutc
         return TaskOutcome(task.name, tuple(chain.from_iterable(refusals)), written=False)
     known: dict[str, Built] = dict(built)
     weights: dict[str, Any] = {}
+    mechanism.add(dict(view.mechanisms))
     with threadpool_limits(limits=_threads()), recording(task, view) as records:
         for item in task.items:
             if records.is_done(item):

@@ -91,7 +91,7 @@ def outcomes(
     list of Record
     """
     if isinstance(item, Bound):
-        return [replace(_certified(item, built), code=code.digest())]
+        return [replace(_certified(item, built), code=item.code)]
     return list(_solved(item, built, view, weights))
 
 
@@ -121,7 +121,7 @@ def _solved(
         status=Status.PENDING,
         host=socket.gethostname(),
         started=time.time(),
-        code=code.digest(),
+        code=item.code,
         versions=versions.of_numbers(),
     )
     if isinstance(built, BuildFailure):
@@ -150,6 +150,10 @@ def _solved(
 def run_solver(item: Solve, built: Built, targets: Any, start: Weights | None = None) -> Solution:
     """Solve; the time limit is passed to mechanisms that take one."""
     files.check_unchanged(item.mechanism.options)
+    chosen = item.mechanism
+    trouble = code.solve_difference(item.code, item.workload.name, chosen.name, chosen.options)
+    if trouble:
+        raise StoreError(trouble)
     options = dict(item.mechanism.options)
     if item.time_limit is not None and takes_time_limit(item.mechanism.name):
         options["time_limit"] = item.time_limit

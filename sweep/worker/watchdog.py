@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from sweep.plan.tasks import Item, Solve
-from sweep.store import code
 from sweep.store.journal import SUFFIX, segment_text
 from sweep.store.records import BoundRecord, CellRecord, Record, Status
 from sweep.worker.guard import Deadline, guard
@@ -42,7 +41,7 @@ def watched(item: Item, records: Recording) -> Iterator[None]:
 def _late(item: Item, seconds: float) -> list[Record]:
     error = f"did not stop within {seconds:g} s; its worker was ended"
     if not isinstance(item, Solve):
-        return [BoundRecord(item.problem, runtime_s=seconds, error=error, code=code.digest())]
+        return [BoundRecord(item.problem, runtime_s=seconds, error=error, code=item.code)]
     blank = CellRecord(
         cell="",
         solve=item.key,
@@ -51,7 +50,7 @@ def _late(item: Item, seconds: float) -> list[Record]:
         host=socket.gethostname(),
         started=time.time(),
         error=error,
-        code=code.digest(),
+        code=item.code,
     )
     return [replace(blank, cell=cell.id, attempt=cell.attempt) for cell in item.cells]
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import solvers
 import workloads
-from solvers import SolveFailedError, dual
+from solvers import SolveFailedError, dual, verified
 from solvers.checked import inner_factorisation
 from solvers.factorisation import Composed
 from solvers.optimiser.spectrum import spectrum
@@ -305,3 +305,15 @@ def test_an_error_of_another_size_is_drawn():
 
 def louder_operator(found):
     return replace(found.noise.decoder, array=2 * found.noise.left)
+
+
+@pytest.mark.parametrize("block", [1, 6, 1000])
+@pytest.mark.parametrize("query", range(5))
+def test_the_residual_is_that_of_every_query_whatever_the_block(query, block, monkeypatch):
+    monkeypatch.setattr(verified, "_BLOCK_ENTRIES", block)
+    matrix = np.random.default_rng(0).normal(size=(5, 3))
+    wrong = matrix.copy()
+    wrong[query, 1] += 1.0
+    assert residual(matrix, matrix, np.eye(3)) == 0
+    expected = 1.0 / np.linalg.norm(wrong[query])
+    assert residual(matrix, wrong, np.eye(3)) == pytest.approx(expected)

@@ -9,11 +9,14 @@ from hypothesis import strategies as st
 
 import solvers
 import workloads
-from solvers import certificate
+from solvers import certificate, hierarchy
 from solvers.factorisation import Factorisation
+from solvers.marginals.noise import MarginalsNoise
+from solvers.mechanisms.wm import haar
 from solvers.orbits import orbits
 from solvers.orbits.noise import OrbitsNoise
 from solvers.problem import as_problem
+from solvers.strategy import from_strategy
 from workloads import Workload
 from workloads.operators import Kronecker
 
@@ -280,3 +283,125 @@ def test_a_census_of_a_million_cells():
     found = solvers.solve("optimal", workloads.make("kronecker", terms=[*kept, place]))
     assert found.gap <= 1e-6
     assert found.notes["blocks"] == 9
+
+
+@pytest.mark.parametrize("targets_of", [by_group, by_row, one_differs])
+def test_soft_maxima_on_orbits(targets_of):
+    workload = four_groups()[0]
+    targets = targets_of(workload)
+    found = solvers.solve("SM-II", workload, targets, tol=1e-5)
+    optimum = solvers.solve("optimal", workload.dense, targets, tol=1e-8).squared_privacy_cost
+    assert isinstance(found.noise, OrbitsNoise)
+    assert found.converged
+    assert found.lower_bound <= optimum * (1 + 1e-8)
+    assert optimum * (1 - 1e-8) <= found.squared_privacy_cost <= optimum * (1 + 1e-5)
+    hybrid, dense = (
+        solvers.solve("SM-II", one, targets, total_error_weight=0.1, tol=1e-5)
+        for one in (workload, workload.dense)
+    )
+    ours, theirs = (s.squared_privacy_cost * (1 + 0.1 * s.total_variance) for s in (hybrid, dense))
+    assert ours == pytest.approx(theirs, rel=2e-5)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "strategy"),
+    [("HM", hierarchy.regular(8, 2).matrix), ("WM", haar(8))],
+)
+@pytest.mark.parametrize("one_race_differs", [False, True])
+def test_trees_over_the_ordered_cells_are_asked_in_every_copy(
+    mechanism, strategy, one_race_differs
+):
+    terms = [
+        ["total:2", "prefix:8", "total:3"],
+        ["identity:2", "prefix:8", "identity:3"],
+        ["identity:2", "total:8", "total:3"],
+    ]
+    workload = workloads.make("kronecker", terms=terms)
+    targets = np.ones(workload.m)
+    targets[20] = 0.5 if one_race_differs else 1.0
+    options = {"branching": 2} if mechanism == "HM" else {}
+    found = solvers.solve(mechanism, workload, targets, **options)
+    everywhere = np.kron(np.kron(np.eye(2), strategy.toarray()), np.eye(3))
+    dense = from_strategy(mechanism, as_problem(workload, targets), everywhere)
+    assert found.squared_privacy_cost == pytest.approx(dense.squared_privacy_cost)
+    np.testing.assert_allclose(found.query_variances, dense.query_variances, rtol=1e-9)
+    np.testing.assert_allclose(found.privacy_profile, dense.privacy_profile, rtol=1e-9)
+    theirs = dense.representation @ dense.covariance @ dense.representation.T
+    np.testing.assert_allclose(errors_covariance(found), theirs, atol=1e-9)
+
+
+def test_the_best_tree_is_chosen_for_the_ordered_cells():
+    workload = prefixes(27, [2, 5], [(), (0,)])
+    best = solvers.solve("HM", workload)
+    others = [solvers.solve("HM", workload, branching=b).squared_privacy_cost for b in range(2, 28)]
+    assert best.squared_privacy_cost == pytest.approx(min(others), rel=1e-6)
+    assert best.notes["ordered_cells"] == 27
+
+
+def test_products_of_identities_and_totals_are_marginals():
+    terms = [["identity:3", "total:4", "total:2"], ["total:3", "identity:4", "identity:2"]]
+    union = workloads.make("kronecker", terms=terms)
+    marginals = workloads.make("marginals", attributes=3, values=[3, 4, 2], subsets=[[0], [1, 2]])
+    for mechanism in ("optimal", "CA", "IP"):
+        ours, theirs = (solvers.solve(mechanism, w, 2.0) for w in (union, marginals))
+        assert isinstance(ours.noise, MarginalsNoise)
+        assert ours.squared_privacy_cost == theirs.squared_privacy_cost
+        np.testing.assert_array_equal(ours.query_variances, theirs.query_variances)
+
+
+def test_one_differing_target_of_a_marginal_is_set_apart():
+    workload = workloads.make("marginals", attributes=3, values=[4, 3, 2], orders=[1, 2])
+    targets = np.full(workload.m, 2.0)
+    targets[1] = 0.7
+    found = solvers.solve("optimal", workload, targets, tol=1e-8)
+    dense = solvers.solve("optimal", workload.dense, targets, tol=1e-8)
+    assert isinstance(found.noise, OrbitsNoise)
+    assert found.noise.orbits.cells.size == 2
+    assert found.squared_privacy_cost == pytest.approx(dense.squared_privacy_cost, rel=3e-8)
+
+
+HUGE = prefixes(400, [20, 40, 2], [(), (0,), (0, 1)])
+
+
+@pytest.mark.parametrize("mechanism", ["AM", "LRM", "COA", "GD"])
+def test_what_does_not_fit_is_refused_before_it_is_built(mechanism):
+    with pytest.raises(solvers.NotApplicableError, match=r"GiB.*it has no form on orbits"):
+        solvers.solve(mechanism, HUGE)
+
+
+def test_targets_that_tell_everything_apart_are_named():
+    targets = np.random.default_rng(0).uniform(1, 2, HUGE.m)
+    sentence = r"'prefix:400 x identity:20 x identity:40 x total:2' \(attribute 1 and 2\) differ"
+    with pytest.raises(solvers.NotApplicableError, match=sentence):
+        solvers.solve("optimal", HUGE, targets)
+
+
+@pytest.mark.parametrize("base", [(1, 30, 2, 60), (1, 100, 100, 100), (4, 4, 4, 4)])
+def test_the_refined_optimum_is_that_of_the_matrix(base):
+    """The profile is far from flat, and several levels are left below the first."""
+    ages = np.array([[1.0, 0, 0, 0], [1, 1, 0, 0], [0, 0, 3, 0], [0, 0, 0, 1]])
+    terms = ((ages, np.ones((1, 3))), (np.eye(4), np.eye(3)))
+    workload = Workload("ages and regions", Kronecker(terms))
+    targets = np.concatenate([base, np.repeat([300.0, 20, 500, 400], 3)])
+    found, dense = (
+        solvers.solve("optimal", one, targets, refined=True) for one in (workload, workload.dense)
+    )
+    assert isinstance(found.noise, OrbitsNoise)
+    assert found.converged
+    assert found.notes["levels"] == dense.notes["levels"] > 2
+    np.testing.assert_allclose(found.privacy_profile, dense.privacy_profile, rtol=1e-8)
+    np.testing.assert_allclose(found.query_variances, dense.query_variances, rtol=1e-6)
+
+
+@pytest.mark.parametrize("mechanism", ["HM", "WM", "IP", "GM", "CA", "optimal"])
+@pytest.mark.parametrize("kept", [[()], [(), (0,)]])
+def test_what_is_written_out_has_the_stated_cost_and_variances(mechanism, kept):
+    """Also where the mechanism asks more than the queries: for the total over the others."""
+    workload = prefixes(4, [2, 3], kept)
+    found = solvers.solve(mechanism, workload)
+    basis, left = found.basis, dense_of(found.representation)
+    np.testing.assert_allclose(left @ basis, workload.dense, atol=1e-9)
+    profile = np.einsum("ij,ij->j", basis, np.linalg.solve(found.covariance, basis))
+    np.testing.assert_allclose(profile, found.privacy_profile, rtol=1e-9)
+    variances = np.einsum("ij,jk,ik->i", left, found.covariance, left)
+    np.testing.assert_allclose(variances, found.query_variances, rtol=1e-9)

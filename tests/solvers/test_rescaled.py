@@ -76,3 +76,10 @@ def test_cos_square_noise_is_of_no_budget():
     bounded = solvers.solve("fisher-bounded", np.eye(2))
     with pytest.raises(NotApplicableError, match="no noise of its kind"):
         bounded.at_budget(1.0, 1e-5)
+
+
+@pytest.mark.parametrize("confidence", [0.0, 1.0, -0.5, float("nan")])
+def test_a_confidence_that_is_no_share_is_refused(confidence):
+    at = solvers.solve("IP", np.tri(4)).at_budget(1.0, 1e-6)
+    with pytest.raises(solvers.OptionError, match="expected a number between 0 and 1"):
+        at.half_widths(confidence)

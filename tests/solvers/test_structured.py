@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -144,3 +145,20 @@ def test_what_is_expected_of_a_solve_by_structure():
         dense = solvers.all_mechanisms()[mechanism].work(workload.m, workload.d)
         assert structured.flops < dense.flops
         assert structured.bytes < dense.bytes / 2
+
+
+@pytest.mark.parametrize("mechanism", ["optimal", "CA", "SM-II", "fisher"])
+def test_cells_that_no_query_sees_keep_the_structure(mechanism):
+    """All ranges of 24 cells, one of them empty: no query counts it."""
+    matrix = ranges().dense
+    matrix[:, 7] = 0.0
+    differences = sp.csr_array(matrix - np.hstack([matrix[:, 1:], np.zeros((len(matrix), 1))]))
+    workload = Workload("holed", Cumulative(differences))
+    targets = some_targets(workload)
+    found, dense = (solvers.solve(mechanism, one, targets) for one in (workload, matrix))
+    assert found.problem.factors.structured
+    assert found.problem.factors.rank == 23
+    assert found.squared_privacy_cost == pytest.approx(dense.squared_privacy_cost, rel=1e-7)
+    assert found.privacy_profile[7] == 0
+    np.testing.assert_allclose(found.query_variances, dense.query_variances, rtol=1e-4, atol=1e-12)
+    np.testing.assert_allclose(found.representation @ found.basis, matrix, atol=1e-9)

@@ -108,5 +108,5 @@ def test_status_makes_no_workload(client, small, tmp_path, monkeypatch):
 def test_a_module_is_found_without_its_packages(trace, tmp_path, name, found):
     (tmp_path / "spread" / "over").mkdir(parents=True)
     (tmp_path / "spread" / "over" / "folders.py").touch()
-    assert files._module_file(name) == (found and str(tmp_path / found))
+    assert files.module_file(name) == (found and str(tmp_path / found))
     assert not trace.exists()

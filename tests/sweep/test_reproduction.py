@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from sweep.experiment.loading import experiments, load_experiment
-from sweep.report import page
+from sweep.report import reproduction_page as page
 from sweep.report import scorecard as cards
 from sweep.runner import commands
 

@@ -76,7 +76,9 @@ def test_results_that_were_not_asked_for_are_refused(client, tmp_path, records, 
     assert (dataset.status == Status.LOST).all()
     (said,) = set(dataset.error.values.ravel())
     assert said == "the cluster returned results of something else; run again to go on"
-    assert "elsewhere" not in {record.cell for record in records(tmp_path / "s")}
+    kept = records(tmp_path / "s")
+    assert "elsewhere" not in {record.cell for record in kept}
+    assert {record.deaths for record in kept if isinstance(record, CellRecord)} == {0}
 
 
 def test_a_run_that_leaves_cells_pending_is_not_all_well(

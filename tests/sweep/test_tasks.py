@@ -7,6 +7,7 @@ from sweep.experiment.loading import parse_experiment
 from sweep.grid.cells import Spec, WorkloadSpec
 from sweep.grid.expansion import expand
 from sweep.plan import costs, tasks
+from sweep.store import code
 from sweep.store.ledger import Ledger
 from sweep.store.records import BoundRecord, CellRecord, Status
 
@@ -117,14 +118,15 @@ def test_a_cell_whose_solve_was_done_for_another_is_not_solved_again(uniform):
     ca = next(c for c in uniform.values() if c.coords["mechanism"] == "CA")
     ledger = Ledger()
     done = CellRecord(ca.id, ca.solve_key, ca.problem_key, Status.OK, numbers={"squared": 2.0})
-    ledger.add([replace(done, code="this code")])
+    ledger.add([replace(done, code=code.digest())])
     rest = [cell for cell in uniform.values() if cell.id != ca.id]
-    reused = tasks.reusable(rest, ledger, "this code")
+    reused = tasks.reusable(rest, ledger)
     twins = {c.id for c in rest if c.solve_key == ca.solve_key}
     assert {record.cell for record in reused} == twins
     assert len(twins) == 2
     assert {record.numbers["squared"] for record in reused} == {2.0}
-    assert tasks.reusable(rest, ledger, "other code") == []
+    ledger.add([replace(done, code="other code")])
+    assert tasks.reusable(rest, ledger) == []
 
 
 def test_attempts_count_on(uniform):

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from workloads.errors import WorkloadError
 from workloads.families.kronecker import factor
 from workloads.family import Family
-from workloads.operators import Kronecker, Matrix
+from workloads.operators import Kronecker
 from workloads.parameters import nearest
 from workloads.workload import Workload, in_blocks
 
@@ -49,8 +49,8 @@ def build(
                     "prefixes: all ranges contain all prefixes"
                 )
             kinds[name] = kind
-    kept = {name: _factor(kinds[name], name, size) for name, size in attributes.items()}
-    summed = {name: _factor("total", name, size) for name, size in attributes.items()}
+    kept = {name: factor("census", kinds[name], size) for name, size in attributes.items()}
+    summed = {name: factor("census", "total", size) for name, size in attributes.items()}
     for table in tables:
         for name in table:
             _check_name(name, attributes)
@@ -66,14 +66,6 @@ def build(
     )
     titles = (",".join(table) or "total" for table in ordered)
     return in_blocks("census", operator, titles, operator.term_sizes)
-
-
-def _factor(kind: str, name: str, size: object) -> Matrix:
-    if not isinstance(size, int) or isinstance(size, bool):
-        raise WorkloadError(
-            f"workload 'census': attribute {name!r} has {size!r} values; expected a whole number"
-        )
-    return factor("census", kind, size)
 
 
 def _check_name(name: str, attributes: Mapping[str, int]) -> None:

@@ -9,6 +9,7 @@ from workloads.operators.cumulative import Cumulative, cumulative
 from workloads.operators.explicit import Explicit
 from workloads.operators.kronecker import Kronecker
 from workloads.operators.marginals import Marginals
+from workloads.operators.on_cells import OnCells
 from workloads.operators.protocol import (
     LARGEST_MATRIX_BYTES,
     Array,
@@ -29,6 +30,7 @@ __all__ = [
     "Kronecker",
     "Marginals",
     "Matrix",
+    "OnCells",
     "QueryOperator",
     "Scaled",
     "Stacked",

@@ -1,0 +1,129 @@
+"""Mechanisms of the user's, whose answers are verified before anybody believes them.
+
+What such a mechanism returns counts as two factors and nothing else: L B is compared with W,
+privacy cost and variances are read off the factors, and a bound that it claims is dropped; the
+problem is certified without it.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from solvers.errors import SolveFailedError
+from solvers.factorisation import Factorisation, InBasis
+from solvers.mechanism import Mechanism
+from solvers.problem import Problem
+from solvers.solution import Solution
+from solvers.strategy import from_strategy
+from solvers.verified import LARGEST_RESIDUAL, residual, scale_of
+from workloads.operators import Explicit, Matrix
+
+_TAKES = "expected f(problem, *, option=default, ...) that returns a Solution or a strategy matrix"
+
+
+def mechanism(name: str, function: Callable[..., Any]) -> Mechanism:
+    """A mechanism of a function ``f(problem, *, option=default, ...)``.
+
+    Parameters
+    ----------
+    name : str
+        The name that users write.
+    function : callable
+        Returns a `Solution`, or a strategy: queries that are answered with equal noise, shape
+        (r, d), from which W is derived by least squares.
+
+    Raises
+    ------
+    TypeError
+        If it does not take a problem and options.
+    """
+    parameters = list(inspect.signature(function).parameters.values())
+    options = [p for p in parameters[1:] if p.kind is inspect.Parameter.KEYWORD_ONLY]
+    if not parameters or len(options) != len(parameters) - 1:
+        raise TypeError(f"mechanism {name!r}: {_TAKES}")
+    for option in options:
+        if option.default is inspect.Parameter.empty:
+            raise TypeError(f"mechanism {name!r}: option {option.name!r} has no default; {_TAKES}")
+    lines = (inspect.getdoc(function) or "a mechanism of the user's").splitlines()
+    return guarded(Mechanism(name, lines[0], function))
+
+
+def guarded(given: Mechanism) -> Mechanism:
+    """The same mechanism, every answer verified; on query matrices alone.
+
+    Raises
+    ------
+    TypeError
+        If it takes none.
+    """
+    solve = given.solve
+    if solve is None:
+        raise TypeError(
+            f"mechanism {given.name!r} takes no query matrices, and can be verified there"
+        )
+
+    @functools.wraps(solve)
+    def verified(problem: Problem, **options: Any) -> Solution:
+        return checked(given.name, problem, solve(problem, **options))
+
+    return replace(given, solve=verified, solve_graph=None, forms=(), self_certifying=False)
+
+
+def checked(name: str, problem: Problem, answer: object) -> Solution:
+    """An answer of the user's code, as far as its factors bear it out.
+
+    Raises
+    ------
+    SolveFailedError
+        If it is none, or its factors do not give the workload.
+    """
+    if isinstance(answer, np.ndarray) or sp.issparse(answer):
+        answer = from_strategy(name, problem, _fitting(name, problem, answer))
+    if not isinstance(answer, Solution) or not isinstance(answer.noise, Factorisation):
+        kind = type(answer.noise if isinstance(answer, Solution) else answer).__name__
+        raise SolveFailedError(
+            f"{name}: the answer is of type {kind}, which cannot be verified; return a strategy "
+            "matrix, or a Solution of solvers.strategy.from_strategy, or of from_root or "
+            "from_covariance of solvers.solution"
+        )
+    left, right = (Explicit(_matrix(one)) for one in (answer.noise.left, answer.noise.right))
+    if (left.shape[0], right.shape[1]) != problem.workload.shape or left.shape[1] != right.shape[0]:
+        raise SolveFailedError(
+            f"{name}: factors of shapes {left.shape} and {right.shape}; expected two whose product "
+            f"has that of the workload, {problem.workload.shape}"
+        )
+    missing = residual(problem.workload.matrix, left.array, right.array)
+    if not missing <= LARGEST_RESIDUAL:
+        raise SolveFailedError(
+            f"{name}: its factors leave {missing:.1e} of the workload, in units of the noise; "
+            f"expected at most {LARGEST_RESIDUAL:.0e}: they do not answer the queries"
+        )
+    scale = scale_of(name, left.squared_row_norms(), problem.targets)
+    decoder, strategy_ = Explicit(_matrix(left.array / scale)), Explicit(right.array * scale)
+    noise = Factorisation(decoder, strategy_, InBasis(strategy_, decoder, 1.0))
+    return replace(
+        answer, mechanism=name, problem=problem, noise=noise, known_lower_bound=None, weights=None
+    )
+
+
+def _fitting(name: str, problem: Problem, strategy: Any) -> Matrix:
+    if strategy.ndim != 2 or strategy.shape[1] != problem.workload.d:
+        raise SolveFailedError(
+            f"{name}: a strategy of shape {strategy.shape}; expected one column for each of the "
+            f"{problem.workload.d} cells"
+        )
+    found = _matrix(strategy)
+    values = found.data if isinstance(found, sp.csr_array) else found
+    if not np.all(np.isfinite(values)) or not np.any(values):
+        raise SolveFailedError(f"{name}: its strategy has entries that are not finite, or is 0")
+    return found
+
+
+def _matrix(given: Any) -> Matrix:
+    found: Matrix = given.tocsr() if hasattr(given, "tocsr") else np.asarray(given)
+    return found.astype(np.float64)

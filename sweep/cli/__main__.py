@@ -1,0 +1,5 @@
+"""``python -m sweep.cli``."""
+
+from sweep.cli import main
+
+main()

@@ -1,0 +1,55 @@
+"""The application that every module of commands adds to."""
+
+from typing import Annotated
+
+import typer
+
+from sweep.cli.endings import debug_mode
+
+_HELP = """
+Sweeps of differentially private query mechanisms, on a Dask cluster.
+
+An EXPERIMENT is a grid of workloads, variance targets and mechanisms: the name of a shipped one
+('sweep list experiments'), or the path of a YAML file. Its results go to a store, a folder with
+a journal and an xarray dataset, DIR/results.zarr, which can be opened at any time. Running an
+experiment again solves only the cells that its store does not hold yet.
+
+A first session:
+
+  sweep list experiments\n
+  sweep plan vldb-table4\n
+  sweep run vldb-table4\n
+  sweep show results/vldb-table4
+
+Exit codes: 0 all is well, 1 some cells failed, timed out, were lost or are still pending, or the
+dataset could not be written, 2 bad input, 70 internal error, 130 interrupted.
+"""
+
+app = typer.Typer(
+    help=_HELP,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from sweep.dataset.provenance import revision, version_of
+
+        typer.echo(f"fitness-sweep {version_of('fitness-sweep')} (git revision: {revision()})")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_version, is_eager=True, help="Show the version and exit."
+        ),
+    ] = False,
+) -> None:
+    debug_mode["on"] = debug

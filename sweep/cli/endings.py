@@ -1,0 +1,54 @@
+"""How a command ends: its exit code, and a sentence for every error."""
+
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import typer
+
+OK, TROUBLED, BAD_INPUT, BUG, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 70, 130, 141
+RESUME = "interrupted; the same command continues where it stopped"
+AGAIN = "interrupted; nothing is lost, give the same command again"
+debug_mode = {"on": False}
+
+
+@contextmanager
+def sentences(on_interrupt: str = "interrupted") -> Iterator[None]:
+    """Turn errors into a sentence and an exit code, with tracebacks only for ``--debug``."""
+    import solvers
+    import workloads
+    from sweep.errors import NoWorkersError, SchedulerLostError, SweepError
+
+    expected = (
+        SweepError,
+        workloads.WorkloadError,
+        workloads.TargetsError,
+        solvers.SolverError,
+    )
+    try:
+        yield
+    except typer.Exit:
+        raise
+    except KeyboardInterrupt:
+        complain(on_interrupt)
+        raise typer.Exit(INTERRUPTED) from None
+    except (NoWorkersError, SchedulerLostError) as error:
+        complain(f"error: {error}")
+        raise typer.Exit(TROUBLED) from None
+    except expected as error:
+        complain(f"error: {error}")
+        raise typer.Exit(BAD_INPUT) from None
+    except BrokenPipeError:
+        raise typer.Exit(BROKEN_PIPE) from None
+    except Exception as error:
+        complain(f"internal error: {type(error).__name__}: {error}; --debug shows where")
+        raise typer.Exit(BUG) from None
+
+
+def complain(text: str) -> None:
+    """Say something on standard error, with the traceback of the moment for ``--debug``."""
+    from sweep.report import screen
+
+    if debug_mode["on"]:
+        typer.echo(screen.escaped(traceback.format_exc()), err=True)
+    typer.echo(screen.sentence(text), err=True)

@@ -1,0 +1,81 @@
+"""Arguments and options that several commands share."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def complete_experiment(incomplete: str) -> list[str]:
+    """The shipped experiments that begin so, for completion in the shell."""
+    from sweep.experiment.loading import experiments
+
+    return [name for name in experiments() if name.startswith(incomplete)]
+
+
+ExperimentName = Annotated[
+    str,
+    typer.Argument(
+        metavar="EXPERIMENT",
+        help="Name of a shipped experiment, or path of a YAML file.",
+        autocompletion=complete_experiment,
+    ),
+]
+StoreFolder = Annotated[str, typer.Argument(metavar="STORE", help="The --store of 'sweep run'.")]
+StoreOption = Annotated[
+    str | None,
+    typer.Option(
+        "--store",
+        metavar="STORE",
+        help="Folder of the results, or s3://BUCKET/PREFIX, gs://..., az://... "
+        "[results/EXPERIMENT]",
+    ),
+]
+ClusterOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--cluster",
+        metavar="FILE",
+        help="A cluster.yaml in dask-ctl's form. [one process for every processor of this machine]",
+    ),
+]
+PatienceOption = Annotated[
+    float | None,
+    typer.Option(
+        "--patience",
+        metavar="SECONDS",
+        min=0.0,
+        help="How long to wait while the cluster has no workers. [600]",
+    ),
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Change a value of the experiment, as in --set d=64,128. May be repeated.",
+    ),
+]
+AllowCode = Annotated[
+    bool,
+    typer.Option(
+        "--allow-code",
+        help="Call the functions that the experiment names (workload 'entry-point').",
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for other programs.")]
+WhereOption = Annotated[
+    str | None,
+    typer.Option(
+        "--where",
+        metavar="CONDITION",
+        help="Only cells for which this holds, over coordinates, status and variables.",
+    ),
+]
+AllowMixed = Annotated[
+    bool,
+    typer.Option(
+        "--allow-mixed",
+        help="Let workers have other versions of Python and of libraries than this command.",
+    ),
+]

@@ -1,0 +1,65 @@
+"""Commands that look before anything runs: ``list`` and ``plan``."""
+
+from typing import Annotated
+
+import typer
+
+from sweep.cli.endings import sentences
+from sweep.cli.inputs import default_store, import_from_here
+from sweep.cli.options import AllowCode, AsJson, ExperimentName, SetOption, StoreOption
+
+
+def list_(
+    kind: Annotated[
+        str | None,
+        typer.Argument(metavar="[KIND]", help="experiments, workloads, targets or mechanisms."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List experiments, workloads, targets and mechanisms with their parameters.
+
+    Example: sweep list mechanisms
+    """
+    with sentences():
+        from sweep.errors import SweepError
+        from sweep.report import catalog, machine, screen
+
+        if kind is not None and kind not in catalog.LISTINGS:
+            raise SweepError(
+                f"there is no list of {kind!r}; expected one of: {', '.join(catalog.LISTINGS)}"
+            )
+        found = catalog.catalog() if kind is None else catalog.catalog([kind])
+        if as_json:
+            typer.echo(machine.listings(found))
+            return
+        console = screen.console()
+        for listing, entries in found.items():
+            console.print(screen.entries(listing, entries))
+            console.print()
+        for trouble in catalog.troubles():
+            console.print(trouble, markup=False)
+
+
+def plan(
+    experiment: ExperimentName,
+    store: StoreOption = None,
+    set_: SetOption = None,
+    allow_code: AllowCode = False,
+) -> None:
+    """Show what a run would do, without doing it.
+
+    Prints cells, shared solves, finished cells, the largest matrix, memory and time.
+
+    Example: sweep plan vldb-table5 --set d=64,128
+    """
+    with sentences():
+        from sweep.experiment.loading import load_experiment
+        from sweep.plan import dry_run
+        from sweep.report import screen
+
+        loaded = load_experiment(experiment, set_ or ())
+        folder = store or default_store(loaded.name)
+        if allow_code:
+            import_from_here()
+        planned = dry_run.plan(loaded, folder, allow_code=allow_code)
+        screen.console().print(screen.planned(planned, f"({folder})"))

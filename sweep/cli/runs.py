@@ -1,0 +1,176 @@
+"""Commands that solve cells: ``run`` and ``rerun``."""
+
+import signal
+from contextlib import suppress
+from typing import Annotated, Any
+
+import typer
+
+from sweep.cli.endings import RESUME, TROUBLED, complain, sentences
+from sweep.cli.inputs import cluster_of, default_store, import_from_here
+from sweep.cli.options import (
+    AllowCode,
+    AllowMixed,
+    ClusterOption,
+    ExperimentName,
+    PatienceOption,
+    SetOption,
+    StoreFolder,
+    StoreOption,
+)
+from sweep.cli.printing import show_tables
+
+
+def run(
+    experiment: ExperimentName,
+    store: StoreOption = None,
+    cluster: ClusterOption = None,
+    set_: SetOption = None,
+    allow_code: AllowCode = False,
+    allow_mixed: AllowMixed = False,
+    patience: PatienceOption = None,
+) -> None:
+    """Solve the cells that the store does not hold yet, and show the tables.
+
+    Ctrl-C ends it cleanly; the same command continues where it stopped.
+
+    Example: sweep run vldb-table5 --set d=64,128 --store results/small
+    """
+    with sentences(RESUME):
+        from sweep.experiment.loading import load_experiment
+        from sweep.runner import commands
+
+        loaded = load_experiment(experiment, set_ or ())
+        folder = store or default_store(loaded.name)
+        spec = cluster_of(cluster)
+        if allow_code:
+            import_from_here()
+        _watch(
+            folder,
+            lambda tell: commands.run(
+                loaded,
+                folder,
+                cluster=spec,
+                patience=patience,
+                allow_code=allow_code,
+                allow_mixed=allow_mixed,
+                listen=tell,
+            ),
+        )
+
+
+def rerun(
+    store: StoreFolder,
+    stale: Annotated[
+        bool, typer.Option("--stale", help="Select cells that were solved by other code.")
+    ] = False,
+    where: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CONDITION",
+            help="Select cells by coordinates, status, code ('current' or 'other') and other "
+            "variables.",
+        ),
+    ] = None,
+    time_limit: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS", min=0.0, help="Limit for one solve, instead of the experiment's."
+        ),
+    ] = None,
+    cluster: ClusterOption = None,
+    allow_code: AllowCode = False,
+    allow_mixed: AllowMixed = False,
+    patience: PatienceOption = None,
+) -> None:
+    """Solve some cells again: by default the failed, timed-out and lost cells.
+
+    A cell that was ok keeps its result if it now fails.
+
+    Example: sweep rerun results/vldb-table5 --where "mechanism == 'CA' and d > 256"
+    """
+    with sentences(RESUME):
+        from sweep.errors import SweepError
+        from sweep.runner import commands
+        from sweep.runner.selection import STALE
+
+        if stale and where is not None:
+            raise SweepError("--stale and --where exclude each other; give one of them")
+        chosen = STALE if stale else where
+        spec = cluster_of(cluster)
+        if allow_code:
+            import_from_here()
+        _watch(
+            store,
+            lambda tell: commands.rerun(
+                store,
+                chosen,
+                time_limit=time_limit,
+                cluster=spec,
+                patience=patience,
+                allow_code=allow_code,
+                allow_mixed=allow_mixed,
+                listen=tell,
+            ),
+        )
+
+
+def _watch(folder: str, work: Any) -> None:
+    """Run with a progress bar, then show the tables and the path of the dataset."""
+    from sweep.errors import DatasetError
+    from sweep.events import Event, RunEnded, to_all
+    from sweep.plan.stored import experiment_of
+    from sweep.report import screen
+    from sweep.report.progress import ProgressBar
+    from sweep.store.folder import open_
+
+    ended: list[RunEnded] = []
+
+    def remember(event: Event) -> None:
+        if isinstance(event, RunEnded):
+            ended.append(event)
+
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    console = screen.console(when_closed=lambda: _note_closed(folder))
+    unwritten: DatasetError | None = None
+    with ProgressBar(console) as bar:
+        try:
+            dataset = work(to_all(bar, remember))
+        except DatasetError as error:
+            unwritten = error
+    store = open_(folder)
+    if unwritten is None:
+        show_tables(experiment_of(store), dataset, console)
+    last = ended[-1]
+    console.print(f"{screen.counts(last.statuses)} in {screen.duration(last.seconds)}")
+    if unwritten is None:
+        console.print(f"dataset: {store.results}", markup=False)
+    else:
+        complain(f"warning: {unwritten}")
+    if last.of_other_code:
+        total = sum(last.statuses.values())
+        console.print(screen.other_code(last.of_other_code, total, folder), markup=False)
+    troubled = any(last.statuses.get(name) for name in ("failed", "timeout", "lost"))
+    if troubled:
+        console.print(
+            f"'sweep status {folder} --errors' shows why; 'sweep rerun {folder}' retries them",
+            markup=False,
+        )
+    pending = last.statuses.get("pending", 0)
+    if pending:
+        console.print(f"{pending} cells are pending; 'sweep run' solves them", markup=False)
+    if troubled or pending or unwritten:
+        raise typer.Exit(TROUBLED)
+
+
+def _note_closed(folder: str) -> None:
+    """Say where it may be read that nobody reads the output any more."""
+    from sweep.errors import StoreError
+    from sweep.events import OutputClosed
+    from sweep.runner import history
+    from sweep.store.location import located
+
+    with suppress(OSError):
+        complain("the output was closed; the sweep goes on without it, and Ctrl-C ends it")
+    with suppress(StoreError):
+        history.recorder(located(folder))(OutputClosed())

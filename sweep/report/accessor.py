@@ -1,0 +1,183 @@
+"""``dataset.sweep``: tables, figures and troubles in a notebook, by xarray's own extension point.
+
+It is registered when `sweep.open`, `sweep.run`, `sweep.rerun` or `sweep.to_frame` is first used.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import xarray as xr
+
+from sweep.errors import SweepError
+from sweep.report import drawing, exports, frames, gallery, origin, pages
+from sweep.report.frames import Results
+from sweep.report.gallery import Changes
+from sweep.report.layout import Spread, Table, Wanted
+from sweep.report.pictures import Picture
+from sweep.store.location import located
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A figure of some results.
+
+    Attributes
+    ----------
+    picture : Picture
+        What it shows.
+    facts : Mapping of str to str
+        Where its results come from, for the metadata of files.
+    """
+
+    picture: Picture
+    facts: Mapping[str, str]
+
+    @property
+    def figure(self) -> "Figure":
+        """The figure of matplotlib, to be changed at will."""
+        return drawing.figure(self.picture)
+
+    def save(self, path: str | Path) -> None:
+        """Write it into a file: PNG, SVG or PDF, by its ending."""
+        drawing.save(self.picture, Path(path), self.facts)
+
+    def _repr_png_(self) -> bytes:
+        return drawing.written(self.picture, "png", self.facts)
+
+
+class Plots:
+    """The figures of a dataset: ``dataset.sweep.plot.ratio()``, or ``.plot("ratio")``.
+
+    Parameters
+    ----------
+    results : xarray.Dataset or xarray.DataTree
+        As `sweep.open` gives it.
+    """
+
+    def __init__(self, results: Results) -> None:
+        self._results = results
+
+    def __call__(
+        self, figure: str | None = None, *, store: str | Path | None = None, **changes: Any
+    ) -> "Plot":
+        """A figure, which a notebook shows.
+
+        Parameters
+        ----------
+        figure : str, optional
+            One that the experiment declares or that every store has; by default its first.
+        store : str or Path, optional
+            The store's folder, for figures of kept arrays.
+        **changes
+            ``variable``, ``x``, ``hue``, ``panels``, ``log``, ``where`` and ``group``.
+
+        Raises
+        ------
+        SweepError
+            If it cannot be drawn, or several groups have it and none is named.
+        """
+        experiment = frames.experiment_of(self._results)
+        name = figure or gallery.by_default(self._results, experiment)[0]
+        folder = None if store is None else located(store)
+        found = gallery.pictures(self._results, experiment, name, Changes(**changes), folder)
+        if len(found) > 1:
+            listed = ", ".join(frames.groups(self._results))
+            raise SweepError(
+                f"{len(found)} groups have figure {name!r}; name one of {listed} as group"
+            )
+        return Plot(found[0], origin.facts(self._results))
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name not in dir(self):
+            raise AttributeError(f"there is no figure {name!r}; there are: {', '.join(dir(self))}")
+        return lambda **changes: self(name, **changes)
+
+    def __dir__(self) -> list[str]:
+        return gallery.names(frames.experiment_of(self._results))
+
+
+class SweepAccessor:
+    """What a sweep's results say, in a notebook.
+
+    Parameters
+    ----------
+    results : xarray.Dataset or xarray.DataTree
+        As `sweep.open` gives it.
+    """
+
+    def __init__(self, results: Results) -> None:
+        self._results = results
+
+    @property
+    def plot(self) -> Plots:
+        """The figures."""
+        return Plots(self._results)
+
+    def table(
+        self,
+        value: str = "variance_ratio",
+        rows: str | tuple[str, ...] = (),
+        columns: str = "mechanism",
+        where: str | None = None,
+        spread: Spread = "error",
+    ) -> pd.DataFrame:
+        """One variable as a table of texts, states and spread included.
+
+        Parameters
+        ----------
+        value, rows, columns, where, spread
+            As ``--value`` and so on of ``sweep show``.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Groups below each other; the numbers are those of `frame`.
+
+        Raises
+        ------
+        SweepError
+            If there is no such variable, coordinate or cell.
+        """
+        listed = (rows,) if isinstance(rows, str) else tuple(rows)
+        found = exports.asked(self._results, Wanted(value, listed, columns, where, spread))
+        if len(found) == 1:
+            return found[0].shown
+        return pd.concat({one.title.partition(":")[0]: one.shown for one in found}, names=["group"])
+
+    def frame(self) -> pd.DataFrame:
+        """All cells as one tidy table; see `sweep.to_frame`."""
+        return frames.to_frame(self._results)
+
+    def failed(self) -> pd.DataFrame:
+        """The cells that failed, timed out or were lost, with their errors."""
+        cells = self.frame()
+        troubled = cells[cells["status"].isin(["failed", "timeout", "lost"])]
+        axes = [
+            name for data in frames.groups(self._results).values() for name in data["status"].dims
+        ]
+        kept = ["group", *dict.fromkeys(map(str, axes)), "status", "error", "host", "cell"]
+        return troubled[[name for name in kept if name in troubled]].reset_index(drop=True)
+
+    def _tables(self) -> list[Table]:
+        return exports.tables(self._results, frames.experiment_of(self._results))
+
+    def __repr__(self) -> str:
+        title = self._results.attrs.get("title", "results")
+        return f"{title}: {origin.state(self._results)}"
+
+    def _repr_html_(self) -> str:
+        return pages.rendered("notebook.html", title=repr(self), tables=self._tables())
+
+
+def register() -> None:
+    """Make ``.sweep`` an attribute of xarray's datasets and trees, once."""
+    if not hasattr(xr.Dataset, "sweep"):
+        for extend in (xr.register_dataset_accessor, xr.register_datatree_accessor):
+            decorate: Any = extend
+            decorate("sweep")(SweepAccessor)

@@ -1,0 +1,301 @@
+"""Pictures drawn by matplotlib, which is imported here alone."""
+
+import io
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+
+from sweep.errors import SweepError
+from sweep.report.pictures import Axis, Field, Lines, Picture
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Form = Literal["png", "svg", "pdf"]
+FORMS: tuple[Form, ...] = get_args(Form)
+_COLOURS = (
+    "#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C8C00",
+)  # fmt: skip
+"""Okabe and Ito's, which the colour-blind can tell apart; their yellow is too pale for lines."""
+_MARKERS = "os^DvP*X<>"
+_DASHES: tuple[Any, ...] = (
+    "-",
+    (0, (5, 2)),
+    (0, (1, 1.4)),
+    (0, (6, 2, 1, 2)),
+    (0, (3, 1, 1, 1, 1, 1)),
+)
+_SETTINGS = {
+    "font.size": 9.0,
+    "axes.titlesize": 9.0,
+    "axes.labelsize": 9.0,
+    "legend.fontsize": 8.0,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "0.9",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "lines.linewidth": 1.4,
+    "lines.markersize": 4.5,
+    "svg.hashsalt": "sweep",
+    "pdf.fonttype": 42,
+}
+_MANY_POINTS = 30
+_LONG_TICKS = 24
+"""Labels of more characters than this together are turned, so that they do not overlap."""
+_FEW_VALUES = 9
+"""So many values of a logarithmic axis get a tick each."""
+_SAME_UNIT = 1e-12
+_ONE_DECADE = 30
+"""A logarithmic axis over less than this factor has more than the powers of ten as ticks."""
+
+
+def check_installed() -> None:
+    """Refuse to draw without matplotlib.
+
+    Raises
+    ------
+    SweepError
+        With how to install it.
+    """
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError as error:
+        raise SweepError(
+            "figures need matplotlib, which is not installed; install it with: "
+            "python -m pip install 'fitness-sweep[plot]'"
+        ) from error
+
+
+def figure(picture: Picture) -> "Figure":
+    """The picture as a figure of matplotlib, without any state of pyplot.
+
+    Raises
+    ------
+    SweepError
+        If matplotlib is not installed.
+    """
+    check_installed()
+    with _settings():
+        return _figure(picture)
+
+
+def save(picture: Picture, path: Path, facts: Mapping[str, str]) -> None:
+    """Draw a picture into a file: PNG, SVG or PDF, by its ending.
+
+    Parameters
+    ----------
+    picture : Picture
+        What to draw.
+    path : Path
+        The file; its folder is created.
+    facts : Mapping of str to str
+        What goes into the file's metadata, such as the store's state and the revision.
+
+    Raises
+    ------
+    SweepError
+        If the ending is another, or the file cannot be written.
+    """
+    form = path.suffix.removeprefix(".").lower()
+    if form not in FORMS:
+        raise SweepError(f"cannot draw {str(path)!r}: expected a file *.{', *.'.join(FORMS)}")
+    content = written(picture, form, facts)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    except OSError as error:
+        raise SweepError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
+
+
+def files(pictures: Sequence[Picture], output: Path) -> list[tuple[Picture, Path]]:
+    """The file of every picture: the one named, or a PDF in the folder named.
+
+    Raises
+    ------
+    SweepError
+        If one file is named for several pictures.
+    """
+    if not output.suffix or output.is_dir():
+        return [(picture, output / f"{picture.name}.pdf") for picture in pictures]
+    if len(pictures) > 1:
+        names = ", ".join(picture.name for picture in pictures)
+        raise SweepError(
+            f"one file, {str(output)!r}, for {len(pictures)} figures ({names}); give a folder, or "
+            "choose one by its name or --group"
+        )
+    return [(pictures[0], output)]
+
+
+def written(picture: Picture, form: str, facts: Mapping[str, str]) -> bytes:
+    """The bytes of a file in that form; the same for the same picture."""
+    check_installed()
+    stream = io.BytesIO()
+    with _settings():
+        _figure(picture).savefig(
+            stream, format=form, dpi=200, metadata=_metadata(picture, form, facts)
+        )
+    return stream.getvalue()
+
+
+def inline(picture: Picture, prefix: str) -> str:
+    """The picture as SVG to stand within a page: its letters are text.
+
+    Parameters
+    ----------
+    picture : Picture
+        What to draw.
+    prefix : str
+        Letters and digits before all of its ids, which a page may have once only.
+    """
+    check_installed()
+    stream = io.StringIO()
+    with _settings({"svg.fonttype": "none"}):
+        _figure(picture).savefig(stream, format="svg", metadata={"Date": None})
+    drawn = stream.getvalue()
+    drawn = drawn[drawn.index("<svg") :]
+    return re.sub(r'(<[^<>]*?(?:\bid="|href="#|url\(#))', rf"\g<1>{prefix}-", drawn)
+
+
+def _metadata(picture: Picture, form: str, facts: Mapping[str, str]) -> dict[str, Any]:
+    said = "; ".join(f"{name}: {text}" for name, text in facts.items() if text)
+    match form:
+        case "png":
+            return {"Title": picture.title, "Description": said, "Software": "fitness-sweep"}
+        case "pdf":
+            return {"Title": picture.title, "Subject": said, "CreationDate": None}
+        case _:
+            return {"Title": picture.title, "Description": said, "Date": None}
+
+
+@contextmanager
+def _settings(more: Mapping[str, Any] | None = None) -> Iterator[None]:
+    import matplotlib
+
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        settings: dict[Any, Any] = {**_SETTINGS, **(more or {})}
+        matplotlib.rcParams.update(settings)
+        yield
+
+
+def _figure(picture: Picture) -> "Figure":
+    from matplotlib.figure import Figure
+
+    count = len(picture.panels)
+    columns = min(count, 2 if count in (2, 4) else 3)
+    rows = math.ceil(count / columns)
+    width = 6.4 if columns == 1 else 3.6 * columns
+    made = Figure(
+        figsize=(width, 0.5 + (3.6 if columns == 1 else 3.0) * rows), layout="constrained"
+    )
+    panels: tuple[Lines | Field, ...] = picture.panels
+    same = len({one.y for one in panels if isinstance(one, Lines)}) == 1
+    axes = made.subplots(rows, columns, squeeze=False, sharey=same)
+    for panel, place in zip(panels, axes.flat, strict=False):
+        if isinstance(panel, Lines):
+            _draw_lines(panel, place)
+        else:
+            _draw_field(panel, place, made)
+    for place in list(axes.flat)[count:]:
+        place.set_axis_off()
+    made.suptitle(_wrapped(picture.title, width), fontsize=10, x=0.01, ha="left")
+    _add_legend(picture, made)
+    if picture.notes:
+        made.supxlabel(_wrapped(" ".join(picture.notes), width), fontsize=7, x=0.01, ha="left")
+    return made
+
+
+def _draw_lines(panel: Lines, axes: "Axes") -> None:
+    for line in panel.lines:
+        colour = _COLOURS[line.style % len(_COLOURS)]
+        many = len(line.x) > _MANY_POINTS and not line.dots
+        marker = "" if many else _MARKERS[line.style % len(_MARKERS)]
+        dashes = "none" if line.dots else _DASHES[line.style % len(_DASHES)]
+        hollow = "none" if line.style % 2 else colour
+        axes.plot(
+            line.x, line.y, color=colour, marker=marker, linestyle=dashes, label=line.label,
+            markerfacecolor=hollow,
+        )  # fmt: skip
+        _draw_range(line.x, line.low, line.high, colour, axes, many)
+    values = sorted({x for line in panel.lines for x in line.x})
+    if panel.x.log and len(values) <= _FEW_VALUES and not panel.diagonal:
+        axes.set_xscale("log")
+        axes.set_xticks(values, [f"{value:g}" for value in values])
+        axes.set_xticks([], minor=True)
+        axes.set_xlabel(panel.x.label)
+    else:
+        _set_axis(axes, "x", panel.x)
+    if panel.diagonal:
+        ends = [min(min(one.x) for one in panel.lines), max(max(one.x) for one in panel.lines)]
+        axes.plot(ends, ends, color="0.5", linewidth=0.8, zorder=0)
+    _set_axis(axes, "y", panel.y)
+    axes.set_title(panel.title, loc="left")
+
+
+def _draw_range(x: Any, low: Any, high: Any, colour: str, axes: "Axes", many: bool) -> None:
+    """Smallest to largest of the replicates: bars, or a band where there are many points."""
+    spread = np.array(high) - np.array(low)
+    if not np.any(spread > _SAME_UNIT * np.abs(np.array(high))):
+        return
+    if many:
+        axes.fill_between(x, low, high, color=colour, alpha=0.15, linewidth=0)
+    else:
+        axes.vlines(x, low, high, color=colour, linewidth=0.9, alpha=0.7)
+
+
+def _draw_field(panel: Field, axes: "Axes", made: "Figure") -> None:
+    top = float(np.max(np.abs(panel.values))) or 1.0
+    low = -top if panel.signed else float(np.min(panel.values))
+    shown = axes.imshow(
+        panel.values, cmap="PuOr" if panel.signed else "cividis", vmin=low, vmax=top,
+        aspect="auto", interpolation="nearest",
+    )  # fmt: skip
+    axes.grid(visible=False)
+    made.colorbar(shown, ax=axes, label=panel.label)
+    _set_axis(axes, "x", panel.x)
+    _set_axis(axes, "y", panel.y)
+    axes.set_title(panel.title, loc="left")
+
+
+def _set_axis(axes: "Axes", which: str, axis: Axis) -> None:
+    place = axes.xaxis if which == "x" else axes.yaxis
+    place.set_label_text(_wrapped(axis.label, 4.2))
+    if axis.ticks:
+        place.set_ticks(list(range(len(axis.ticks))), list(axis.ticks))
+        if which == "x" and sum(map(len, axis.ticks)) > _LONG_TICKS:
+            axes.tick_params(axis="x", rotation=30)
+            for label in axes.get_xticklabels():
+                label.set_horizontalalignment("right")
+    if axis.log:
+        from matplotlib.ticker import FuncFormatter, LogLocator
+
+        getattr(axes, f"set_{which}scale")("log")
+        low, high = axes.get_xlim() if which == "x" else axes.get_ylim()
+        if high / low < _ONE_DECADE:
+            place.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+            place.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+            place.set_minor_formatter("")
+
+
+def _add_legend(picture: Picture, made: "Figure") -> None:
+    """One legend for all panels; where there is a single line, its name goes without saying."""
+    handles: dict[str, Any] = {}
+    for axes in made.axes:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            handles.setdefault(label, handle)
+    if len(handles) > 1:
+        made.legend(handles.values(), handles.keys(), loc="outside right center", frameon=False)
+
+
+def _wrapped(text: str, inches: float) -> str:
+    """The text in lines that fit, at ten points; dollar signs are no mathematics."""
+    import textwrap
+
+    return "\n".join(textwrap.wrap(text.replace("$", r"\$"), max(int(inches * 14), 20)))

@@ -1,0 +1,147 @@
+"""Tables written as Markdown, LaTeX, CSV, HTML and JSON, one renderer each."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal, get_args
+
+import pandas as pd
+
+from sweep.report import exports, pages
+from sweep.report.layout import Table
+
+Format = Literal["text", "markdown", "latex", "csv", "html", "json"]
+FORMATS: tuple[Format, ...] = get_args(Format)
+
+_MATHEMATICS = {
+    "Δ²": r"$\Delta^2$",
+    "Δ": r"$\Delta$",
+    "ε": r"$\varepsilon$",
+    "δ": r"$\delta$",
+    "ρ": r"$\rho$",
+    "μ": r"$\mu$",
+    "±": r"$\pm$",
+    "²": r"$^2$",
+    "≤": r"$\leq$",
+    "≥": r"$\geq$",
+    "×": r"$\times$",
+}
+"""Characters that LaTeX sets as mathematics."""
+_SPECIAL: Mapping[str, str] = {
+    **{one: f"\\{one}" for one in "&%$#_{}"},
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "\\": r"\textbackslash{}",
+    "[": "{[}",
+    "]": "{]}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': r"\textquotedbl{}",
+}
+"""Characters that LaTeX would obey, or print as others."""
+_BEGIN = r"""
+% Compile this file as it is, or \input it in a document that loads booktabs and graphicx.
+\expandafter\ifx\csname @nodocument\endcsname\relax
+  \let\sweepend\relax
+\else
+  \documentclass{article}
+  \usepackage[T1]{fontenc}
+  \usepackage{booktabs,graphicx}
+  \def\sweepend{\end{document}}
+  \begin{document}
+\fi
+""".lstrip()
+_TABLE = r"""
+\begin{table}[htbp]
+  \centering
+  \caption{%s}
+  \resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%%
+%s}
+%s\end{table}
+"""
+_NOTE = r"  \par\smallskip{\footnotesize %s\par}" + "\n"
+
+
+def markdown(tables: Sequence[Table]) -> str:
+    """GitHub's tables, numbers to the right."""
+    parts = []
+    for table in tables:
+        flat = _flat(table).map(_in_markdown)
+        flat.columns = [_in_markdown(name) for name in flat.columns]
+        right = ["left"] * table.shown.index.nlevels + ["right"] * len(table.shown.columns)
+        written = flat.to_markdown(index=False, disable_numparse=True, colalign=right)
+        title, notes = _in_markdown(table.title), map(_in_markdown, table.notes)
+        parts.append("\n\n".join([f"**{title}**", written, *notes]))
+    return "\n\n".join(parts) + "\n"
+
+
+def latex(tables: Sequence[Table]) -> str:
+    """A document, or a part of one: an environment ``table`` for each, with booktabs' rules."""
+    return "".join([_BEGIN, *map(_latex, tables), "\\sweepend\n"])
+
+
+def csv(tables: Sequence[Table]) -> str:
+    """One line for every number, with its labels, spread, state and published number."""
+    return exports.entries(tables).to_csv(index=False)
+
+
+def html(tables: Sequence[Table]) -> str:
+    """A page with the tables alone, without style or script."""
+    return pages.rendered("tables.html", tables=tables)
+
+
+def to_json(tables: Sequence[Table]) -> str:
+    """Every table with ``title``, ``notes`` and ``entries``; null where there is no number."""
+    listed = [
+        {
+            "title": table.title,
+            "notes": list(table.notes),
+            "entries": json.loads(table.entries.to_json(orient="records", double_precision=15)),
+        }
+        for table in tables
+    ]
+    return json.dumps({"tables": listed}, ensure_ascii=False, indent=2) + "\n"
+
+
+RENDERERS: Mapping[str, Callable[[Sequence[Table]], str]] = {
+    "markdown": markdown,
+    "latex": latex,
+    "csv": csv,
+    "html": html,
+    "json": to_json,
+}
+"""How every format but the terminal's is written."""
+
+
+def _flat(table: Table) -> pd.DataFrame:
+    """The texts with the row labels as their first columns."""
+    shown = table.shown
+    names = [str(name or "") for name in shown.index.names]
+    labels = pd.DataFrame(
+        [one if isinstance(one, tuple) else (one,) for one in shown.index], columns=names
+    )
+    return pd.concat([labels, shown.reset_index(drop=True)], axis=1)
+
+
+def _latex(table: Table) -> str:
+    flat = _flat(table).map(_in_latex)
+    flat.columns = [_in_latex(name) for name in flat.columns]
+    labels = table.shown.index.nlevels
+    form = "l" * labels + "r" * (len(flat.columns) - labels)
+    tabular = flat.style.hide(axis="index").to_latex(hrules=True, column_format=form)
+    notes = "".join(_NOTE % _in_latex(note) for note in table.notes)
+    return _TABLE % (_in_latex(table.title), tabular, notes)
+
+
+def _in_latex(text: str) -> str:
+    """The text with what LaTeX would obey escaped, Greek letters as mathematics."""
+    escaped = "".join(_SPECIAL.get(one, one) for one in text)
+    for character, mathematics in _MATHEMATICS.items():
+        escaped = escaped.replace(character, mathematics)
+    return escaped
+
+
+def _in_markdown(text: str) -> str:
+    """The text with what Markdown would obey escaped."""
+    text = text.replace("&", "&amp;").replace("<", "&lt;").replace("\n", " ")
+    return "".join(f"\\{one}" if one in "|*_`[]" else one for one in text)

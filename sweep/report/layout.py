@@ -1,0 +1,289 @@
+"""Which numbers stand in a table, and how they are worded; not how a format writes them."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from sweep.errors import SweepError
+from sweep.experiment.published import ComparisonTable
+from sweep.report import frames
+from sweep.report.pivots import percent, significant
+from sweep.store.records import Status
+from workloads.parameters import nearest
+
+Spread = Literal["error", "range", "none"]
+"""What stands beside a mean over replicates: its standard error, the range, or nothing."""
+SPREADS: tuple[Spread, ...] = get_args(Spread)
+
+MISSING = "absent"
+"""The word for a combination of labels that is no cell of the grid."""
+NONE = "none"
+"""The word for a number that a mechanism does not have."""
+UNPRINTED = "–"
+"""What stands for a number that the paper does not print."""
+_ROUNDING = 1e-9
+"""Relative differences between replicates below this are rounding, and no spread."""
+_CODES = {status.label: int(status) for status in Status}
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A table: its numbers, and the texts that it shows.
+
+    Attributes
+    ----------
+    title : str
+        What it shows.
+    entries : pandas.DataFrame
+        One row for every number: its labels, then ``variable``, ``mean``, ``minimum``, ``maximum``
+        and ``standard_error`` over the replicates that are ok, ``cells`` and ``ok`` (how many
+        there are, and how many are ok), ``state``, ``gap``, ``published`` and ``ratio`` (measured
+        over published).
+    shown : pandas.DataFrame
+        Texts, with the labels of rows and columns; no text is empty.
+    notes : tuple of str
+        Sentences that belong below it.
+    """
+
+    title: str
+    entries: pd.DataFrame
+    shown: pd.DataFrame
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a table is to show.
+
+    Attributes
+    ----------
+    value : str
+        The variable.
+    rows : tuple of str
+        Coordinates of the rows; others that vary come after them, but for replicates.
+    columns : str
+        The coordinate of the columns.
+    where : str, optional
+        A condition on the cells.
+    spread : {"error", "range", "none"}
+        What stands beside a mean over replicates.
+    """
+
+    value: str = "variance_ratio"
+    rows: tuple[str, ...] = ()
+    columns: str = "mechanism"
+    where: str | None = None
+    spread: Spread = "error"
+
+
+def table(data: xr.Dataset, wanted: Wanted, title: str = "") -> Table:
+    """One variable over any coordinates; nothing but replicates is averaged.
+
+    Parameters
+    ----------
+    data : xarray.Dataset
+        The dataset of one group.
+    wanted : Wanted
+        The variable, the coordinates of rows and columns, and the cells.
+    title : str
+        By default the long name of the variable.
+
+    Raises
+    ------
+    SweepError
+        If there is no such variable or coordinate, or no such cell.
+    """
+    if wanted.columns in wanted.rows:
+        raise SweepError(
+            f"{wanted.columns!r} is asked for in rows and in columns; name another coordinate in "
+            "one of them"
+        )
+    cells = frames.where(frames.long(data, wanted.value), wanted.where)
+    rows = rows_of(data, cells, wanted.rows, wanted.columns)
+    entries = summarised(cells, wanted.value, [*rows, wanted.columns])
+    named = str(data[wanted.value].attrs.get("long_name", wanted.value))
+    shown = pivoted(entries, rows, wanted.columns, wanted.spread)
+    return Table(title or named, entries, shown, explained(entries, wanted.spread))
+
+
+def rows_of(
+    data: xr.Dataset, cells: pd.DataFrame, first: Sequence[str], *columns: str
+) -> tuple[str, ...]:
+    """The coordinates of the rows: those asked for, then all others that vary.
+
+    Raises
+    ------
+    SweepError
+        If one is no coordinate.
+    """
+    known = [str(name) for name in data.coords if name in cells]
+    for name in (*first, *columns):
+        if name not in known:
+            raise SweepError(f"there is no coordinate {name!r}; {nearest(name, known)}")
+    taken = {dim for name in (*first, *columns) for dim in data[name].dims}
+    others = [
+        str(dim)
+        for dim in data.dims
+        if dim in cells and dim not in taken | {"replicate"} and cells[str(dim)].nunique() > 1
+    ]
+    return (*first, *others)
+
+
+def summarised(cells: pd.DataFrame, value: str, by: Sequence[str]) -> pd.DataFrame:
+    """The entries: mean and spread over the replicates of every combination of labels."""
+    made = [
+        {**dict(zip(by, labels, strict=True)), **_summary(one, value)}
+        for labels, one in cells.groupby(list(by), sort=False, dropna=False)
+    ]
+    return pd.DataFrame(made)
+
+
+def _summary(cells: pd.DataFrame, value: str) -> dict[str, Any]:
+    states = cells["status"].tolist()
+    ok = cells[cells["status"] == "ok"]
+    numbers = ok[value].to_numpy(dtype=np.float64)
+    numbers = numbers[~np.isnan(numbers)]
+    n = numbers.size
+    gaps = ok["gap"].to_numpy(dtype=np.float64) if "gap" in ok else np.array([np.nan])
+    return {
+        "variable": value,
+        "mean": numbers.mean() if n else np.nan,
+        "minimum": numbers.min() if n else np.nan,
+        "maximum": numbers.max() if n else np.nan,
+        "standard_error": numbers.std(ddof=1) / math.sqrt(n) if n > 1 else np.nan,
+        "cells": len(states),
+        "ok": len(ok),
+        "state": max(states, key=_CODES.__getitem__),
+        "gap": np.max(gaps, initial=-np.inf, where=~np.isnan(gaps))
+        if np.isfinite(gaps).any()
+        else np.nan,
+        "published": np.nan,
+        "ratio": np.nan,
+    }
+
+
+def with_published(entries: pd.DataFrame, published: ComparisonTable) -> pd.DataFrame:
+    """The entries with the paper's numbers beside them, and the ratios measured / published."""
+    printed = [published.printed(entry) for entry in _records(entries)]
+    beside = entries.assign(published=pd.array(printed, dtype="Float64").to_numpy(na_value=np.nan))
+    return beside.assign(ratio=beside["mean"] / beside["published"])
+
+
+def pivoted(
+    entries: pd.DataFrame, rows: Sequence[str], columns: str, spread: Spread
+) -> pd.DataFrame:
+    """The texts of the entries, arranged by rows and columns, in the order of the entries."""
+    across = list(dict.fromkeys(entries[columns].tolist()))
+    texts: dict[tuple[Any, ...], dict[Any, str]] = {}
+    for entry in _records(entries):
+        row = texts.setdefault(tuple(entry[name] for name in rows), {})
+        row[entry[columns]] = worded(entry, spread)
+    made = [[row.get(label, MISSING) for label in across] for row in texts.values()]
+    named = across if columns in ("mechanism", "column") else _equations(columns, across)
+    return _frame(made, list(texts), rows, named)
+
+
+def beside(entries: pd.DataFrame, rows: Sequence[str], spread: Spread) -> pd.DataFrame:
+    """The same with the published numbers and their ratios in rows of their own."""
+    across = list(dict.fromkeys(entries["mechanism"].tolist()))
+    texts: dict[tuple[Any, ...], dict[Any, str]] = {}
+    for entry in _records(entries):
+        labels = tuple(entry[name] for name in rows)
+        texts.setdefault((*labels, "measured"), {})[entry["mechanism"]] = worded(entry, spread)
+        if not math.isnan(entry["published"]):
+            for name, wording in (("published", printed), ("ratio", ratio)):
+                texts.setdefault((*labels, name), {})[entry["mechanism"]] = wording(entry[name])
+    made = [
+        [row.get(one, MISSING if labels[-1] == "measured" else UNPRINTED) for one in across]
+        for labels, row in texts.items()
+    ]
+    return _frame(made, list(texts), [*rows, ""], across)
+
+
+def worded(entry: Mapping[str, Any], spread: Spread = "error") -> str:
+    """The mean and its spread as a text; the state in a word where there is no number."""
+    if not entry["ok"]:
+        return str(entry["state"]).replace("_", " ")
+    mean = float(entry["mean"])
+    if math.isnan(mean):
+        return NONE
+    text = percent(mean) if entry["variable"] == "gap" else significant(mean)
+    if _varies(entry) and entry["variable"] != "gap":
+        match spread:
+            case "error":
+                text += f" ± {entry['standard_error']:.2g}"
+            case "range":
+                text += f" [{significant(entry['minimum'])}, {significant(entry['maximum'])}]"
+    return text if entry["ok"] == entry["cells"] else f"{text} ({entry['ok']}/{entry['cells']})"
+
+
+def _varies(entry: Mapping[str, Any]) -> bool:
+    """Whether the replicates differ by more than rounding."""
+    return bool(entry["maximum"] - entry["minimum"] > _ROUNDING * abs(entry["mean"]))
+
+
+def printed(value: float) -> str:
+    """A published number as papers print them: with two decimals if these say it all."""
+    return f"{value:.2f}" if round(value, 2) == value else f"{value:g}"
+
+
+def ratio(value: float) -> str:
+    """Measured over published."""
+    return NONE if math.isnan(value) else f"{value:.3f}"
+
+
+def label(value: Any) -> str:
+    """A label of a coordinate as a text."""
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _frame(
+    texts: Sequence[Sequence[str]],
+    labels: Sequence[tuple[Any, ...]],
+    rows: Sequence[str],
+    across: Sequence[Any],
+) -> pd.DataFrame:
+    """The texts with their labels; rows without labels are numbered by nothing."""
+    listed = [tuple(map(label, one)) for one in labels]
+    index = pd.MultiIndex.from_tuples(listed, names=list(rows)) if rows else pd.Index([""])
+    if len(rows) == 1:
+        index = pd.Index([text for (text,) in listed], name=rows[0])
+    return pd.DataFrame(list(texts), index=index, columns=[label(one) for one in across])
+
+
+def _equations(name: str, labels: Sequence[Any]) -> list[str]:
+    return [f"{name} = {label(one)}" for one in labels]
+
+
+def _records(entries: pd.DataFrame) -> list[dict[str, Any]]:
+    return [{str(name): one for name, one in row.items()} for row in entries.to_dict("records")]
+
+
+def explained(entries: pd.DataFrame, spread: Spread) -> tuple[str, ...]:
+    """Sentences on what the texts of these entries mean."""
+    most = int(entries["cells"].max())
+    beside = {"error": " ± their standard error", "range": " [smallest, largest]", "none": ""}
+    silent = entries[(entries["ok"] > 0) & entries["mean"].isna()]
+    partial = entries[(entries["ok"] > 0) & (entries["ok"] < entries["cells"])]
+    notes = [
+        f"Means{beside[spread]} over {most} replicates." if most > 1 else "",
+        "(k/n): the mean of the k of n replicates that are ok." if len(partial) else "",
+        f"{NONE}: the mechanism has no such number." if len(silent) else "",
+        f"{UNPRINTED}: the paper prints no such number." if _partly(entries["published"]) else "",
+    ]
+    return tuple(note for note in notes if note)
+
+
+def relation(data: xr.Dataset) -> tuple[str, ...]:
+    """A sentence on which databases are neighbours; none where a dataset does not say."""
+    return (f"Neighbours: {said}.",) if (said := data.attrs.get("neighbours")) else ()
+
+
+def _partly(column: pd.Series) -> bool:
+    """Whether some of the numbers are there and some are not."""
+    return bool(column.isna().any() and column.notna().any())

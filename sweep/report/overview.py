@@ -1,0 +1,111 @@
+"""What is worth showing of a group of which no paper prints a table."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import xarray as xr
+
+from sweep.experiment.schema import Experiment
+from sweep.report.comparison import meaning
+from sweep.report.pivots import Pivot, labels_of, take
+
+_LONGEST = 64
+"""Most rows of a table with a row for every mechanism."""
+_LISTED = (
+    "squared_privacy_cost",
+    "variance_ratio",
+    "total_variance_ratio",
+    "gap",
+    "utility",
+    "utility_bound",
+    "min_entropy_leakage",
+    "leakage_bound",
+    "expected_squared_error",
+)
+"""The variables of an overview, as far as they have numbers, unless ``show`` names others."""
+_SHORT = {
+    "squared_privacy_cost": "Δ²",
+    "variance_ratio": "variance ratio",
+    "total_variance_ratio": "total / CA's",
+    "min_entropy_leakage": "leakage (bit)",
+    "leakage_bound": "its bound",
+    "utility_bound": "its bound",
+}
+
+
+@dataclass(frozen=True)
+class Column:
+    """A variable that an overview shows.
+
+    Attributes
+    ----------
+    heading : str
+        The short name above it.
+    variable : str
+        The variable.
+    pivot : Pivot
+        Its numbers.
+    delta : float, optional
+        The δ that they are of, if there are several.
+    """
+
+    heading: str
+    variable: str
+    pivot: Pivot
+    delta: float | None = None
+
+
+@dataclass(frozen=True)
+class Overview:
+    """What to show of one group.
+
+    Attributes
+    ----------
+    title : str
+        What it is.
+    columns : tuple of Column
+        The variables, each a column, with a row for every mechanism; a single one is shown with
+        the mechanisms as columns. Empty if none that is to be shown exists.
+    """
+
+    title: str
+    columns: tuple[Column, ...]
+
+
+def overview(group: str, data: xr.Dataset, experiment: Experiment) -> Overview:
+    """The variables of a group that are worth showing: several, or one if there are many rows."""
+    names = experiment.show or _LISTED
+    found = {name: take(data, name, {}) for name in names}
+    known = {name: pivot for name, pivot in found.items() if pivot is not None}
+    filled = {name: pivot for name, pivot in known.items() if np.isfinite(pivot.values).any()}
+    pivots = filled or known
+    if not pivots:
+        return Overview(f"{group}: nothing to show; no variable is {', '.join(names)}", ())
+    first = next(iter(pivots.values()))
+    count = int(np.prod([len(labels) for labels in first.rows.values()])) * len(first.columns)
+    if count > _LONGEST or len(pivots) == 1:
+        wanted = "variance_ratio" if not experiment.show and "variance_ratio" in pivots else ""
+        name = wanted or next(iter(pivots))
+        title = f"{group}: {meaning(data, name, experiment.reference)}"
+        return Overview(title, (_column(name, pivots),))
+    columns = [_column(name, pivots) for name in pivots]
+    budgets = [] if experiment.show else _budgets(data)
+    title = f"{group}: {experiment.title}" if experiment.title else group
+    return Overview(title, (*columns, *budgets))
+
+
+def _column(name: str, pivots: Mapping[str, Pivot]) -> Column:
+    return Column(_SHORT.get(name, name.replace("_", " ")), name, pivots[name])
+
+
+def _budgets(data: xr.Dataset) -> list[Column]:
+    """The least ε at which the targets are met, for each δ."""
+    if "epsilon_at_targets" not in data or "delta" not in data.dims:
+        return []
+    found = []
+    for delta in labels_of(data, "delta"):
+        pivot = take(data, "epsilon_at_targets", {"delta": delta})
+        if pivot is not None and np.isfinite(pivot.values).any():
+            found.append(Column(f"ε at δ={delta:g}", "epsilon_at_targets", pivot, delta))
+    return found

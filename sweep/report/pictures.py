@@ -1,0 +1,252 @@
+"""What stands in a figure: lines over an axis, fields of numbers; not how it is drawn."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from numpy.typing import NDArray
+
+from sweep.errors import SweepError
+from sweep.experiment.figures import Figure
+from sweep.report import frames, layout
+from sweep.report.comparison import meaning
+
+MOST_LINES = 20
+"""The most lines of a panel."""
+MOST_PANELS = 12
+"""The most panels of a picture."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """An axis of a picture.
+
+    Attributes
+    ----------
+    label : str
+        What it measures.
+    log : bool
+        Whether it is logarithmic.
+    ticks : tuple of str
+        The labels of the positions 0, 1, ... where they are no numbers.
+    """
+
+    label: str
+    log: bool = False
+    ticks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line: points in the order of x, and the range of their replicates.
+
+    Attributes
+    ----------
+    label : str
+        Its name in the legend.
+    x, y, low, high : tuple of float
+        Mean, minimum and maximum over the replicates.
+    style : int
+        Which of the styles; the same in every panel.
+    dots : bool
+        Whether the points are not joined.
+    """
+
+    label: str
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    style: int
+    dots: bool = False
+
+
+@dataclass(frozen=True)
+class Lines:
+    """A panel with lines.
+
+    Attributes
+    ----------
+    title : str
+        Empty where the picture has one panel.
+    lines : tuple of Line
+        What it shows.
+    x, y : Axis
+        Its axes.
+    diagonal : bool
+        Whether the line y = x belongs into it.
+    """
+
+    title: str
+    lines: tuple[Line, ...]
+    x: Axis
+    y: Axis
+    diagonal: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Field:
+    """A panel with a matrix of numbers as a heat map.
+
+    Attributes
+    ----------
+    title : str
+        What the numbers belong to.
+    values : numpy.ndarray, shape (rows, columns)
+        The numbers.
+    x, y : Axis
+        What columns and rows are.
+    label : str
+        What the numbers are.
+    signed : bool
+        Whether colours are centred at 0.
+    """
+
+    title: str
+    values: NDArray[np.float64]
+    x: Axis
+    y: Axis
+    label: str
+    signed: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Picture:
+    """Everything that a figure shows.
+
+    Attributes
+    ----------
+    name : str
+        By which it is asked for, and the stem of its file.
+    title : str
+        What it shows.
+    panels : tuple of Lines or of Field
+        Its panels.
+    notes : tuple of str
+        Sentences below it.
+    """
+
+    name: str
+    title: str
+    panels: tuple[Lines, ...] | tuple[Field, ...]
+    notes: tuple[str, ...] = ()
+
+
+def of_figure(data: xr.Dataset, figure: Figure, name: str) -> Picture:
+    """The picture of one variable over one coordinate.
+
+    Coordinates that vary beside those of the figure are named with the lines.
+
+    Raises
+    ------
+    SweepError
+        If there is no such variable or coordinate, no such cell, no number, or too much to show.
+    """
+    cells = frames.where(frames.long(data, figure.variable), figure.where)
+    asked = tuple(one for one in (figure.panels, figure.hue) if one)
+    by = layout.rows_of(data, cells, asked, figure.x)
+    entries = layout.summarised(cells, figure.variable, [*by, figure.x])
+    known = entries[entries["mean"].notna()]
+    if known.empty:
+        raise SweepError(f"figure {name!r}: no cell has a number for {figure.variable!r} yet")
+    ticks = _ticks(known[figure.x])
+    x = Axis(_named(data, figure.x), "x" in figure.log and not ticks, ticks)
+    y = Axis(_named(data, figure.variable), "y" in figure.log)
+    rest = [one for one in by if one != figure.panels]
+    styles = {label: at for at, label in enumerate(dict.fromkeys(labels_of(known, rest)))}
+    panels = tuple(
+        Lines(title, _lines(part, rest, figure.x, ticks, styles), x, y)
+        for title, part in _parts(known, figure.panels)
+    )
+    check_size(name, panels)
+    missing = len(entries) - len(known)
+    notes = [f"{missing} of {len(entries)} points have no number."] if missing else []
+    if (known["cells"] > 1).any():
+        notes.append("Means over the replicates; the bars reach from the smallest to the largest.")
+    reference = str(data.attrs.get("reference", "the reference mechanism"))
+    meant = meaning(data, figure.variable, reference)
+    title = figure.title or f"{meant[:1].upper()}{meant[1:]}"
+    return Picture(name, title, panels, tuple(notes))
+
+
+def check_size(name: str, panels: Sequence[Lines | Field]) -> None:
+    """Refuse a picture that nobody can read.
+
+    Raises
+    ------
+    SweepError
+        With what to do.
+    """
+    lines = max((len(one.lines) for one in panels if isinstance(one, Lines)), default=0)
+    for count, most, what in (
+        (lines, MOST_LINES, "lines in a panel"),
+        (len(panels), MOST_PANELS, "panels"),
+    ):
+        if count > most:
+            raise SweepError(
+                f"figure {name!r} would have {count} {what}; expected at most {most}: choose "
+                "cells with --where"
+            )
+
+
+def labels_of(entries: pd.DataFrame, by: Sequence[str]) -> list[str]:
+    """The name of the line of every row: the hue, then what else varies."""
+    if not by:
+        return [""] * len(entries)
+    first, *others = by
+    several = [name for name in others if entries[name].nunique() > 1]
+    return [
+        ", ".join(
+            [
+                layout.label(row[first])
+                if first == "mechanism"
+                else f"{first} = {layout.label(row[first])}",
+                *(f"{one} = {layout.label(row[one])}" for one in several),
+            ]
+        )
+        for row in entries[[first, *several]].to_dict("records")
+    ]
+
+
+def _parts(known: pd.DataFrame, panels: str | None) -> list[tuple[str, pd.DataFrame]]:
+    if panels is None:
+        return [("", known)]
+    return [
+        (f"{panels} = {layout.label(label)}", part)
+        for label, part in known.groupby(panels, sort=False)
+    ]
+
+
+def _lines(
+    part: pd.DataFrame,
+    by: Sequence[str],
+    x: str,
+    ticks: Sequence[str],
+    styles: Mapping[str, int],
+) -> tuple[Line, ...]:
+    names = pd.Series(labels_of(part, by), index=part.index)
+    made = []
+    for label, one in part.groupby(names, sort=False):
+        at = one[x].map(lambda value: ticks.index(layout.label(value))) if ticks else one[x]
+        order = np.argsort(at.to_numpy(dtype=np.float64), kind="stable")
+        x_, y, low, high = (
+            tuple(column.to_numpy(dtype=np.float64)[order].tolist())
+            for column in (at, one["mean"], one["minimum"], one["maximum"])
+        )
+        made.append(Line(str(label), x_, y, low, high, styles[str(label)], bool(ticks)))
+    return tuple(made)
+
+
+def _ticks(column: pd.Series) -> tuple[str, ...]:
+    """The labels of an axis that is not numeric, in order; empty for numbers."""
+    if pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column):
+        return ()
+    return tuple(dict.fromkeys(map(layout.label, column)))
+
+
+def _named(data: xr.Dataset, name: str) -> str:
+    attributes = data[name].attrs
+    shown, units = name.removesuffix("_s").replace("_", " "), attributes.get("units", "1")
+    return shown if units in ("1", "") else f"{shown} ({units})"

@@ -1,0 +1,246 @@
+"""The scorecard as markdown: the sections of a page that are not written by hand."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from sweep.errors import SweepError
+from sweep.experiment.canonical import Scalar
+from sweep.report.agreement import Agreement, percent
+from sweep.report.scorecard import ClaimRow, NumberRow, Run, Scorecard
+from sweep.report.verdicts import Verdict, stated_range
+
+_SECTION = re.compile(r"<!-- scorecard: (.+?) -->\n.*?<!-- end of scorecard -->\n", re.DOTALL)
+_SUMMARY = "summary"
+_REST = "other sources"
+
+_MARKS = {
+    Agreement.AGREES: "✓",
+    Agreement.FACTOR: "≈",
+    Agreement.DIFFERS: "✗",
+    Agreement.DEFINED: "",
+    Agreement.NOT_RUN: "–",
+    Agreement.UNJUDGED: "?",
+}
+
+
+def filled(page: str, card: Scorecard) -> str:
+    """A page with its marked sections written anew.
+
+    A section stands between ``<!-- scorecard: NAME -->`` and ``<!-- end of scorecard -->``. NAME
+    is ``summary``, the beginning of the sources whose experiments it shows, or ``other sources``
+    for those that no other section shows.
+
+    Raises
+    ------
+    SweepError
+        If the page has no such section.
+    """
+    names = [found[1] for found in _SECTION.finditer(page)]
+    if not names:
+        raise SweepError(
+            "the page has no section '<!-- scorecard: summary -->' that ends with "
+            "'<!-- end of scorecard -->'; there is nothing to fill in"
+        )
+    sources = [name for name in names if name not in (_SUMMARY, _REST)]
+
+    def section(found: re.Match[str]) -> str:
+        text = _section(found[1], card, sources)
+        return f"<!-- scorecard: {found[1]} -->\n{text}\n<!-- end of scorecard -->\n"
+
+    return _SECTION.sub(section, page)
+
+
+def markdown(card: Scorecard) -> str:
+    """The whole scorecard: the summary, then every experiment."""
+    return "\n\n".join([_summary(card), *(_experiment(run, card) for run in card.runs)]) + "\n"
+
+
+def _section(name: str, card: Scorecard, sources: Sequence[str]) -> str:
+    if name == _SUMMARY:
+        return _summary(card)
+    shown = [run for run in card.runs if _belongs(run, name, sources)]
+    return "\n\n".join(_experiment(run, card) for run in shown) or "None."
+
+
+def _belongs(run: Run, name: str, sources: Sequence[str]) -> bool:
+    if name == _REST:
+        return not any(run.source.startswith(source) for source in sources)
+    return run.source.startswith(name)
+
+
+def _summary(card: Scorecard) -> str:
+    """How each experiment was run, and how many of its numbers and claims came back."""
+    rows = [
+        [
+            f"`{run.experiment}`",
+            *_counted((one.verdict for one in card.of(run.experiment).numbers), _NUMBER_COLUMNS),
+            *_counted((one.verdict for one in card.of(run.experiment).claims), _CLAIM_COLUMNS),
+            _sizes(run),
+        ]
+        for run in card.runs
+    ]
+    totals = [
+        "**all**",
+        *_counted((one.verdict for one in card.numbers), _NUMBER_COLUMNS),
+        *_counted((one.verdict for one in card.claims), _CLAIM_COLUMNS),
+        "",
+    ]
+    heads = ["experiment", *_NUMBER_HEADS, *_CLAIM_HEADS, "run at"]
+    return "\n\n".join([_provenance(card.runs), _table(heads, [totals, *rows])])
+
+
+_NUMBER_HEADS = ("numbers ✓", "≈", "✗", "not run")
+_NUMBER_COLUMNS = (
+    (Agreement.AGREES,),
+    (Agreement.FACTOR,),
+    (Agreement.DIFFERS,),
+    (Agreement.NOT_RUN, Agreement.UNJUDGED),
+)
+_CLAIM_HEADS = ("claims hold", "vary", "fail", "open")
+_CLAIM_COLUMNS = ((Verdict.HOLDS,), (Verdict.VARIES,), (Verdict.FAILS,), (Verdict.UNJUDGED,))
+
+
+def _counted(verdicts: Iterable[str], columns: Sequence[Sequence[str]]) -> list[str]:
+    counts = Counter(verdicts)
+    return [str(sum(counts[one] for one in column) or "") for column in columns]
+
+
+def _provenance(runs: Sequence[Run]) -> str:
+    """The code and the machines, in a line."""
+    revisions = dict.fromkeys(run.revision[:12] for run in runs if run.revision)
+    machines = dict.fromkeys(run.machine for run in runs if run.machine)
+    if not revisions:
+        return "Nothing was run."
+    return f"Computed at revision {', '.join(revisions)} on {'; '.join(machines)}."
+
+
+def _sizes(run: Run) -> str:
+    """What was run of an experiment, and what of it was not."""
+    if not run.statuses:
+        return "not run"
+    cut = [
+        _cut(axis, run.sizes.get(axis, []), gone)
+        for axis, gone in run.left_out.items()
+        if axis != "replicate"
+    ]
+    troubles = [
+        f"{count} {name.replace('_', ' ')}"
+        for name, count in run.statuses.items()
+        if name not in ("ok", "not_applicable")
+    ]
+    seeds = [f"{len(run.sizes['replicate'])} seeds"] if "replicate" in run.sizes else []
+    kept = [] if run.left_out else ["all sizes"]
+    return "; ".join([*cut, *kept, *seeds, *troubles])
+
+
+def _cut(axis: str, kept: Sequence[Scalar], gone: Sequence[Scalar]) -> str:
+    if axis == "mechanism":
+        return f"without {', '.join(map(str, gone))}"
+    return f"{axis} = {_listed(kept)} (not {_listed(gone)})"
+
+
+def _listed(labels: Sequence[Scalar]) -> str:
+    shown = [_label(one) for one in labels]
+    return ", ".join(shown) if len(shown) < 5 else f"{shown[0]} … {shown[-1]}"
+
+
+def _experiment(run: Run, card: Scorecard) -> str:
+    part = card.of(run.experiment)
+    parts = [f"**`{run.experiment}`**, {run.source}: {run.title}. Run at: {_sizes(run)}."]
+    tables: dict[tuple[str, str, str], list[NumberRow]] = {}
+    for row in part.numbers:
+        tables.setdefault((row.kind, row.table, row.variable), []).append(row)
+    parts += [_numbers(f"{name} ({kind})", rows) for (kind, name, _), rows in tables.items()]
+    if part.claims:
+        parts.append(_claims(part.claims))
+    return "\n\n".join(parts)
+
+
+def _numbers(name: str, rows: Sequence[NumberRow]) -> str:
+    """A table of a paper: *stated / measured* and a mark in every cell."""
+    axes = dict.fromkeys(axis for row in rows for axis in row.at if axis != "mechanism")
+    down = [axis for axis in axes if len({row.at.get(axis) for row in rows}) > 1]
+    columns = list(dict.fromkeys(_column(row) for row in rows))
+    lines: dict[tuple[str, ...], dict[str, NumberRow]] = {}
+    for row in rows:
+        lines.setdefault(tuple(_label(row.at[axis]) for axis in down), {})[_column(row)] = row
+    body = [
+        [*place, *(_cell(found[column]) if column in found else "" for column in columns)]
+        for place, found in lines.items()
+    ]
+    factors = dict.fromkeys(f"{row.factor:.4g}" for row in rows if row.factor)
+    said = f" Factor: {', '.join(factors)}." if factors else ""
+    most = max((row.gap for row in rows if row.gap is not None), default=None)
+    of_gap = f" Gap of the reference: at most {100 * most:.2g} %." if most is not None else ""
+    note = f"{name}, *stated / measured*.{said}{of_gap}"
+    return f"{note}\n\n{_table([*down, *columns], body)}"
+
+
+def _column(row: NumberRow) -> str:
+    return _label(row.at.get("mechanism", row.variable))
+
+
+def _cell(row: NumberRow) -> str:
+    mark = _MARKS[row.verdict]
+    stated = _as_printed(row.stated)
+    if row.least is None:
+        return f"{stated} {mark}".strip()
+    measured = _between(row.least, row.most if row.most is not None else row.least)
+    off = ""
+    if row.verdict is Agreement.DIFFERS and row.difference is not None:
+        off = f" {percent(row.difference)}{' after it' if row.factor else ''}"
+    return f"{stated} / {measured} {mark}{off}".strip()
+
+
+def _as_printed(number: float) -> str:
+    return f"{number:.2f}" if round(number, 2) == number else f"{number:.4g}"
+
+
+def _between(least: float, most: float) -> str:
+    first, last = f"{least:.4g}", f"{most:.4g}"
+    return first if first == last else f"{first}–{last}"
+
+
+def _claims(claims: Sequence[ClaimRow]) -> str:
+    rows = [
+        [
+            f"{one.text} ({one.source})",
+            _quantity(one),
+            _range(one.states_least, one.states_most),
+            _range(one.least, one.most),
+            f"**{one.verdict}**" + (f": {one.reason}" if one.reason else ""),
+        ]
+        for one in claims
+    ]
+    return _table(["sentence", "what is measured", "states", "measured", "verdict"], rows)
+
+
+def _quantity(claim: ClaimRow) -> str:
+    if claim.variable is None:
+        return ""
+    chosen = [
+        f"{axis} = {_listed(labels)}" if axis != "mechanism" else ", ".join(map(str, labels))
+        for axis, labels in claim.at.items()
+    ]
+    of = f" of {'; '.join(chosen)}" if chosen else ""
+    over = f" over {claim.over}'s" if claim.over is not None else ""
+    along = f", each over the one before along {claim.along}" if claim.along else ""
+    return f"`{claim.variable}`{of}{over}{along}"
+
+
+def _range(least: float | None, most: float | None) -> str:
+    return stated_range(least, most).replace("<=", "≤").replace(">=", "≥").replace(" to ", "–")
+
+
+def _label(label: Scalar) -> str:
+    return f"{label:g}" if isinstance(label, float) else str(label)
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join("| " + " | ".join(_safe(one) for one in line) + " |" for line in lines)
+
+
+def _safe(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")

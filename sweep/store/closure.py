@@ -1,0 +1,125 @@
+"""The code of the user's: a module, and what it imports from its own folder or package."""
+
+import ast
+import hashlib
+import inspect
+import types
+from collections.abc import Callable, Iterator
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any
+
+from sweep.experiment.files import module_file
+
+OURS = ("solvers", "sweep", "workloads")
+"""Packages whose code is compared as a whole."""
+
+
+def origin(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function that was written: without wrappers and without given arguments."""
+    found = inspect.unwrap(function)
+    return origin(found.func) if isinstance(found, partial) else found
+
+
+def is_ours(function: Callable[..., Any]) -> bool:
+    """Whether a function is part of this project."""
+    return origin(function).__module__.partition(".")[0] in OURS
+
+
+def is_imported(function: Callable[..., Any]) -> bool:
+    """Whether every process imports it from a file, instead of getting it from another."""
+    module = origin(function).__module__
+    return module != "__main__" and module_file(module) is not None
+
+
+def of_function(function: Callable[..., Any]) -> str:
+    """The hash of a function's module and what it imports; of its bytecode if it has no file."""
+    if is_imported(function):
+        return of_module(origin(function).__module__)
+    code = getattr(origin(function), "__code__", None)
+    named = repr(function) if code is None else "\n".join(_bytecode(code))
+    return hashlib.sha256(named.encode()).hexdigest()
+
+
+def of_module(module: str) -> str:
+    """The hash of a module's file and those that it imports, directly or not.
+
+    Followed are imports within the module's own package, or of files beside it; nothing is run.
+    """
+    found = hashlib.sha256()
+    for name, path in sorted(_files(module).items()):
+        found.update(f"{name} {_hash(path)}\n".encode())
+    return found.hexdigest()
+
+
+def _files(module: str) -> dict[str, str]:
+    top = module.partition(".")[0]
+    start = module_file(top)
+    root = Path(start).parent if start else None
+    files: dict[str, str] = {}
+    left = [module]
+    while left:
+        name = left.pop()
+        for known in _with_packages(name):
+            path = None if known in files or not _follows(known, top, root) else module_file(known)
+            if path is None or not path.endswith(".py"):
+                continue
+            files[known] = path
+            package = known if Path(path).name == "__init__.py" else known.rpartition(".")[0]
+            left += _imports(path, package, *_state(path))
+    return files
+
+
+def _with_packages(name: str) -> Iterator[str]:
+    parts = name.split(".")
+    return (".".join(parts[:count]) for count in range(1, len(parts) + 1))
+
+
+def _follows(name: str, top: str, root: Path | None) -> bool:
+    """Whether a module is of the same package, or a file in the same folder."""
+    first = name.partition(".")[0]
+    if first == top:
+        return True
+    if first in OURS or root is None or root.name in ("site-packages", "dist-packages"):
+        return False
+    return (root / f"{first}.py").is_file() or (root / first / "__init__.py").is_file()
+
+
+@lru_cache(4096)
+def _imports(path: str, package: str, changed: int, size: int) -> tuple[str, ...]:
+    """The modules that a file may import, by name."""
+    try:
+        tree = ast.parse(Path(path).read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return ()
+    found: list[str] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found += (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            outer = package.split(".")[: len(package.split(".")) - node.level + 1]
+            base = ".".join([*(outer if node.level else ()), *filter(None, [node.module])])
+            found += [base, *(f"{base}.{alias.name}" for alias in node.names)]
+    return tuple(filter(None, found))
+
+
+def _state(path: str) -> tuple[int, int]:
+    about = Path(path).stat()
+    return about.st_mtime_ns, about.st_size
+
+
+def _hash(path: str) -> str:
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+
+
+def _bytecode(code: types.CodeType) -> Iterator[str]:
+    """What a function does, the same in every process of one version of Python."""
+    yield code.co_code.hex()
+    yield repr(code.co_names)
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _bytecode(constant)
+        elif isinstance(constant, frozenset):
+            yield repr(sorted(map(repr, constant)))
+        else:
+            yield repr(constant)

@@ -1,0 +1,194 @@
+"""Tables for other documents: what stands in them, and that every format says the same."""
+
+import csv
+import io
+import json
+import re
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+import xarray as xr
+from test_report import MEASURED, OK, PUBLISHED, dataset, experiment
+
+import sweep
+from sweep.errors import SweepError
+from sweep.report import exports, formats
+from sweep.report.layout import Wanted, table
+from sweep.store.records import Status
+
+REPLICATED = dataset(
+    {"d": [4, 8], "replicate": [0, 1, 2], "mechanism": ["CA", "IP"]},
+    {
+        "variance_ratio": [[[1, 2], [1, 4], [1, 6]], [[1, 8], [1, 9], [1, 77]]],
+        "gap": 0.25,
+    },
+    [[[OK, OK]] * 3, [[OK, OK], [OK, OK], [OK, int(Status.FAILED)]]],
+)
+
+
+def described(data, **content):
+    """The dataset with the attributes by which its experiment is known."""
+    made = experiment(**content)
+    return data.assign_attrs(experiment=made.name, experiment_text=made.text), made
+
+
+def test_a_frame_has_a_row_for_every_cell_and_a_column_for_every_budget():
+    data = dataset(
+        {"d": [4, 8], "mechanism": ["CA", "IP"]},
+        {"gap": [[0.0, 1.0], [2.0, np.nan]]},
+        [[OK, OK], [int(Status.FAILED), int(Status.ABSENT)]],
+    ).assign_coords(delta=[1e-5, 1e-9])
+    data["epsilon_at_targets"] = (("d", "mechanism", "delta"), np.arange(8.0).reshape(2, 2, 2))
+    tree = xr.DataTree.from_dict({"one": data, "two": data.isel(d=[0])})
+    frame = sweep.to_frame(tree)
+    assert frame.columns[:3].tolist() == ["group", "d", "mechanism"]
+    assert frame["status"].tolist() == ["ok", "ok", "failed", "ok", "ok"]
+    assert frame["group"].tolist() == ["one"] * 3 + ["two"] * 2
+    assert frame["epsilon_at_targets[delta=1e-09]"].tolist() == [1, 3, 5, 1, 3]
+
+
+def test_a_frame_of_a_store_is_that_of_its_dataset(tmp_path, small, client):
+    data = sweep.run(small(), tmp_path / "store", client)
+    of_store = sweep.to_frame(tmp_path / "store")
+    assert of_store.equals(sweep.to_frame(data))
+    assert of_store.groupby("mechanism").squared_privacy_cost.max().to_dict() == {"GM": 4, "IP": 4}
+
+
+def test_means_come_with_their_spread():
+    found = table(REPLICATED, Wanted())
+    assert found.shown.loc["4", "IP"] == "4.000 ± 1.2"  # 2, 4, 6: 2 / sqrt(3)
+    assert found.shown.loc["8", "IP"] == "8.500 ± 0.5 (2/3)"
+    assert found.shown.loc["4", "CA"] == "1.000"
+    (entry,) = [
+        e for e in found.entries.to_dict("records") if (e["d"], e["mechanism"]) == (8, "IP")
+    ]
+    assert (entry["minimum"], entry["maximum"], entry["ok"], entry["cells"]) == (8, 9, 2, 3)
+    assert entry["state"] == "failed"
+    ranges = table(REPLICATED, Wanted(spread="range"))
+    assert ranges.shown.loc["4", "IP"] == "4.000 [2.000, 6.000]"
+    assert table(REPLICATED, Wanted(spread="none")).shown.loc["4", "IP"] == "4.000"
+
+
+def test_rows_columns_and_conditions_can_be_asked_for():
+    turned = table(REPLICATED, Wanted(rows=("mechanism",), columns="d", where="d > 4"))
+    assert turned.shown.columns.tolist() == ["d = 8"]
+    assert turned.shown["d = 8"].tolist() == ["1.000", "8.500 ± 0.5 (2/3)"]
+    several = dataset(
+        {"k": [1, 2], "d": [4, 8], "mechanism": ["CA", "IP"]},
+        {"variance_ratio": np.arange(8.0).reshape(2, 2, 2)},
+    )
+    by_d = table(several, Wanted(rows=("d",)))
+    assert by_d.shown.index.names == ["d", "k"], "what varies is never averaged in silence"
+    assert by_d.shown.loc[("8", "2"), "IP"] == "7.000"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [
+        (Wanted(value="varience_ratio"), "did you mean 'variance_ratio'"),
+        (Wanted(value="status"), "no variable 'status' of numbers"),
+        (Wanted(rows=("mechanisms",), columns="d"), "did you mean 'mechanism'"),
+        (Wanted(where="dd > 3"), "uses 'dd'"),
+        (Wanted(where="d > 8"), "holds for no cell"),
+        (Wanted(rows=("mechanism",)), "in rows and in columns"),
+    ],
+)
+def test_what_does_not_exist_is_said(wanted, said):
+    with pytest.raises(SweepError, match=re.escape(said)):
+        table(REPLICATED, wanted)
+
+
+def test_nothing_is_blank():
+    states = [[OK, int(Status.ABSENT)], [int(Status.TIMEOUT), OK]]
+    data = dataset(
+        {"d": [4, 8], "mechanism": ["CA", "IP"]}, {"variance_ratio": [[1, 2], [3, np.nan]]}, states
+    )
+    shown = table(data, Wanted()).shown
+    assert shown.loc["4"].tolist() == ["1.000", "absent"]
+    assert shown.loc["8"].tolist() == ["timeout", "none"]
+
+
+def test_published_numbers_stand_beside_the_measured_ones():
+    data, made = described(MEASURED, published=[PUBLISHED])
+    (found,) = exports.tables(data, made)
+    assert found.shown.loc[("4", "measured")].tolist() == ["2.500", "1.000", "3.000"]
+    assert found.shown.loc[("4", "published")].tolist() == ["2.00", "1.00", "–"]
+    assert found.shown.loc[("8", "ratio")].tolist() == ["1.250", "1.000", "–"]
+    first = found.entries.iloc[0]
+    assert (first["mechanism"], first["published"], first["ratio"]) == ("IP", 2.0, 1.25)
+
+
+def test_every_format_has_the_same_numbers():
+    data, made = described(MEASURED, published=[PUBLISHED])
+    found = exports.tables(data, made)
+    for form in ("markdown", "latex", "html"):
+        text = formats.RENDERERS[form](found)
+        missing = [one for one in ("2.500", "1.250", "Table 1") if one not in text]
+        assert missing == [], form
+    lines = list(csv.DictReader(io.StringIO(formats.csv(found))))
+    entries = json.loads(formats.to_json(found))["tables"][0]["entries"]
+    for read in (lines, entries):
+        (one,) = [e for e in read if (str(e["d"]), e["mechanism"]) == ("8", "GM")]
+        assert float(one["mean"]) == 7
+        assert not one["published"]
+
+
+def hostile():
+    label = "<script>alert(1)</script> | 100% $_{~^\\ & #"
+    data = dataset({"mechanism": ["CA", label]}, {"variance_ratio": [1.0, 2.0]})
+    return [table(data, Wanted(), title=label)]
+
+
+def test_texts_of_users_are_escaped():
+    assert "<script" not in formats.html(hostile())
+    assert "<script" not in formats.markdown(hostile())
+    assert r"\$\_\{\textasciitilde{}\textasciicircum{}\textbackslash{} \& \#" in formats.latex(
+        hostile()
+    )
+
+
+@pytest.mark.skipif(not shutil.which("pdflatex"), reason="pdflatex is not installed")
+def test_latex_compiles_as_it_is_and_within_a_document(tmp_path):
+    data, made = described(REPLICATED, published=[PUBLISHED])
+    (tmp_path / "table.tex").write_text(formats.latex([*exports.tables(data, made), *hostile()]))
+    (tmp_path / "paper.tex").write_text(
+        "\\documentclass{article}\\usepackage[T1]{fontenc}\\usepackage{booktabs,graphicx}\n"
+        "\\begin{document}before\\input{table}after\\end{document}\n"
+    )
+    for name in ("table", "paper"):
+        ran = subprocess.run(
+            ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", f"{name}.tex"],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert ran.returncode == 0, ran.stdout[-2000:]
+        assert "Overfull" not in ran.stdout
+
+
+def test_the_command_line_shows_any_variable_in_any_format(
+    tmp_path, small, client, command, monkeypatch
+):
+    sweep.run(small(), tmp_path / "store", client)
+    store = str(tmp_path / "store")
+    rows = csv.DictReader(io.StringIO(command("show", store, "--format", "csv").stdout))
+    assert {(row["d"], row["mechanism"]) for row in rows} >= {("2", "IP"), ("4", "GM")}
+    shown = command("show", store, "--value", "squared_privacy_cost", "--rows", "d")
+    assert shown.exit_code == 0
+    assert ["4", "4.000", "4.000"] in [line.split() for line in shown.stdout.splitlines()]
+    for words, said in (
+        (["--format", "pdf"], "expected one of: text, markdown"),
+        (["--value", "gapp"], "did you mean 'gap'"),
+        (["--spread", "wide"], "expected one of: error, range, none"),
+    ):
+        refused = command("show", store, *words)
+        assert refused.exit_code == 2
+        assert said in refused.stderr
+    state = json.loads(command("status", store, "--json").stdout)
+    assert state["statuses"] == {"ok": 4}
+    assert state["running"] is None
+    listed = json.loads(command("list", "mechanisms", "--json").stdout)
+    assert {"name", "summary", "source", "params", "presets"} == set(listed["mechanisms"][0])

@@ -1,0 +1,167 @@
+"""Figures: what is drawn, what is refused, and that files say where they come from."""
+
+import re
+import sys
+
+import numpy as np
+import pytest
+from test_exports import REPLICATED, described
+from test_report import MEASURED, OK, dataset, experiment
+
+import sweep
+from solvers import privacy
+from sweep.errors import ExperimentError, SweepError
+from sweep.experiment.figures import Figure
+from sweep.grid.expansion import lay_out
+from sweep.report import drawing, gallery, origin
+from sweep.report.gallery import Changes
+from sweep.report.pictures import of_figure
+from sweep.store.records import Status
+
+OVER_D = Figure(variable="variance_ratio", x="d")
+
+
+def drawn(data, name, changes=None, **content):
+    data, made = described(data, **content)
+    return gallery.pictures(data, made, name, changes)
+
+
+def test_a_line_has_the_means_and_the_range_of_its_replicates():
+    (panel,) = of_figure(REPLICATED, OVER_D, "f").panels
+    ca, ip = panel.lines
+    assert (ca.label, ip.label) == ("CA", "IP")
+    assert (ip.x, ip.y, ip.low, ip.high) == ((4, 8), (4, 8.5), (2, 8), (6, 9))
+
+
+def test_points_without_a_number_are_left_out_and_counted():
+    states = [[OK, OK], [OK, int(Status.FAILED)]]
+    data = dataset({"d": [4, 8], "mechanism": ["CA", "IP"]}, {"variance_ratio": 1.0}, states)
+    picture = of_figure(data, OVER_D, "f")
+    assert picture.panels[0].lines[1].x == (4,)
+    assert picture.notes == ("1 of 4 points have no number.",)
+
+
+def test_what_varies_besides_is_named_with_the_line_or_has_panels():
+    data = dataset(
+        {"k": [1, 2], "d": [4, 8], "mechanism": ["CA"]},
+        {"variance_ratio": np.arange(4.0).reshape(2, 2, 1)},
+    )
+    (panel,) = of_figure(data, OVER_D, "f").panels
+    assert [line.label for line in panel.lines] == ["CA, k = 1", "CA, k = 2"]
+    split = of_figure(data, OVER_D.model_copy(update={"panels": "k"}), "f")
+    assert [one.title for one in split.panels] == ["k = 1", "k = 2"]
+    assert split.panels[1].lines[0].y == (2, 3)
+
+
+def test_the_axis_of_panels_is_not_chosen_for_x_too():
+    data = dataset(
+        {"targets": ["a", "b"], "d": [4], "mechanism": ["CA", "IP"]}, {"variance_ratio": 1.0}
+    )
+    (picture,) = drawn(data, "ratio", Changes(panels="targets"))
+    assert picture.panels[0].x.label == "mechanism"
+    first, second = drawing.figure(picture).axes
+    assert first.get_ylim() == second.get_ylim()
+
+
+def test_a_declared_figure_is_drawn_by_its_name_and_can_be_changed():
+    figures = [{"name": "mine", "variable": "gap", "x": "d"}]
+    assert gallery.by_default(*described(MEASURED, figures=figures)) == ["mine"]
+    (picture,) = drawn(
+        MEASURED, "mine", Changes(where="d == 4", hue="d", x="mechanism"), figures=figures
+    )
+    assert picture.panels[0].x.ticks == ("CA", "IP", "GM")
+    assert picture.panels[0].lines[0].dots
+
+
+def test_curves_of_privacy_are_those_of_the_solvers():
+    data = dataset({"mechanism": ["CA", "geometric"]}, {"privacy_cost": [0.5, np.nan]})
+    (picture,) = drawn(data, "privacy")
+    (line,) = picture.panels[0].lines
+    at = line.x.index(min(line.x, key=lambda x: abs(x - 1e-9)))
+    assert line.y[at] == privacy.epsilon(0.5, line.x[at])
+    assert "1 of 2 mechanisms" in picture.notes[0]
+
+
+def test_the_slope_of_run_times_is_fitted_on_logarithmic_axes():
+    d = np.array([8, 16, 32])
+    data = dataset({"d": d, "mechanism": ["CA"]}, {"runtime_s": (d**2.5)[:, None], "gap": 0.0})
+    (picture,) = drawn(data, "scaling")
+    assert picture.panels[0].lines[0].label == "CA: slope 2.5"
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "said"),
+    [
+        ("ratios", {}, "did you mean 'ratio'"),
+        ("ratio", {"x": "dd"}, "no coordinate 'dd'"),
+        ("ratio", {"variable": "varience_ratio"}, "did you mean 'variance_ratio'"),
+        ("ratio", {"where": "d > 9"}, "holds for no cell"),
+        ("utility", {}, "no variable 'utility'"),
+        ("profile", {}, "give the store's folder"),
+        ("ratio", {"group": "ranges"}, "no group 'ranges'"),
+    ],
+)
+def test_what_cannot_be_drawn_is_said(name, changes, said):
+    with pytest.raises(SweepError, match=re.escape(said)):
+        drawn(MEASURED, name, Changes(**changes))
+
+
+def test_too_many_lines_are_refused_with_what_to_do():
+    names = [str(n) for n in range(30)]
+    data = dataset({"d": [4, 8], "mechanism": names}, {"variance_ratio": 1.0})
+    with pytest.raises(SweepError, match=r"30 lines in a panel; expected at most 20: .* --where"):
+        drawn(data, "ratio")
+
+
+@pytest.mark.parametrize(
+    ("figure", "said"),
+    [
+        ({"variable": "gap"}, r"figures\[0\]: needs 'x'"),
+        ({"variable": "gap", "x": "dd"}, r"figures\[0\].x: there is no coordinate 'dd'"),
+        ({"variable": "gap", "x": "d", "hues": "d"}, "did you mean 'hue'"),
+        ({"variable": "gap", "x": "d", "log": "z"}, r"figures\[0\].log"),
+        ({"variable": "gap", "x": "d", "where": "d >"}, r"figures\[0\].where: condition 'd >'"),
+        ({"variable": "gap", "x": "d", "group": "range"}, r"there is no group 'range'"),
+    ],
+)
+def test_mistakes_in_a_figure_are_found_when_it_is_loaded(figure, said):
+    with pytest.raises(ExperimentError, match=rf"x.yaml, line 1, .*{said}|x.yaml, .*{said}"):
+        lay_out(experiment(figures=[figure]))
+
+
+@pytest.mark.parametrize("form", drawing.FORMS)
+def test_files_say_where_they_come_from_and_are_the_same_each_time(form):
+    data, made = described(MEASURED)
+    (picture,) = gallery.pictures(data, made, "ratio")
+    facts = origin.facts(data.assign_attrs(data.attrs, git_revision="abc123"))
+    content = drawing.written(picture, form, facts)
+    assert content == drawing.written(picture, form, facts)
+    if form != "pdf":
+        assert b"complete (6 cells)" in content
+        assert b"abc123" in content
+
+
+def test_lines_differ_in_grey():
+    styles = {
+        (drawing._MARKERS[n % len(drawing._MARKERS)], str(drawing._DASHES[n % 5]), n % 2)
+        for n in range(10)
+    }
+    assert len(styles) == 10
+
+
+def test_without_matplotlib_a_sentence_says_what_to_install(
+    tmp_path, small, client, command, monkeypatch
+):
+    sweep.run(small(more="keep: [privacy_profile, query_variances, covariance]"), tmp_path, client)
+    for name in ("ratio", "profile", "variances", "covariance", "privacy", "scaling", "cost"):
+        ran = command("plot", tmp_path, name, "--output", tmp_path / f"{name}.svg")
+        assert ran.exit_code == 0, ran.output
+        assert (tmp_path / f"{name}.svg").read_text().startswith("<?xml")
+    refused = command("plot", tmp_path, "convergence")
+    assert refused.exit_code == 2
+    assert "keeps no array 'trace'" in refused.stderr
+    assert command("plot", tmp_path, "ratio", "--output", "a.gif").exit_code == 2
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    refused = command("plot", tmp_path, "ratio")
+    assert refused.exit_code == 2
+    assert "pip install 'fitness-sweep[plot]'" in refused.stderr

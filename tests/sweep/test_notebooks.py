@@ -1,0 +1,85 @@
+"""What a notebook shows: the accessor, solutions, progress, and the notebooks of the docs."""
+
+from pathlib import Path
+
+import nbformat
+import numpy as np
+import pytest
+import xarray as xr
+from nbclient import NotebookClient
+from test_exports import REPLICATED, described
+
+import solvers
+from sweep.errors import SweepError
+from sweep.report import accessor, notebook
+
+NOTEBOOKS = sorted((Path(__file__).parents[2] / "docs" / "notebooks").glob("*.ipynb"))
+
+
+@pytest.fixture
+def results():
+    accessor.register()
+    return described(REPLICATED.assign(error=REPLICATED.status.astype(str)))[0]
+
+
+def test_a_dataset_has_its_tables_and_its_failures(results):
+    assert results.sweep.table(rows="d").loc["4", "IP"] == "4.000 ± 1.2"
+    failed = results.sweep.failed()
+    assert failed[["d", "replicate", "mechanism", "status"]].to_numpy().tolist() == [
+        [8, 2, "IP", "failed"]
+    ]
+    assert repr(results.sweep) == "results: 11 ok, 1 failed of 12 cells"
+    assert "<caption>" in results.sweep._repr_html_()
+
+
+def test_a_dataset_has_its_figures_by_name(results):
+    assert "ratio" in dir(results.sweep.plot)
+    shown = results.sweep.plot.ratio(where="d == 4")
+    assert len(shown.figure.axes) == 1
+    assert shown._repr_png_().startswith(b"\x89PNG")
+    with pytest.raises(AttributeError, match="there is no figure 'ratios'"):
+        results.sweep.plot.ratios()
+
+
+def test_a_tree_has_them_for_all_groups(results):
+    tree = xr.DataTree.from_dict({"/": xr.Dataset(attrs=results.attrs), "a": results, "b": results})
+    assert tree.sweep.table().index.names[0] == "group"
+    with pytest.raises(SweepError, match="name one of a, b as group"):
+        tree.sweep.plot.ratio()
+    assert tree.sweep.plot.ratio(group="a")
+
+
+def test_a_dataset_of_somebody_else_is_told_so():
+    accessor.register()
+    with pytest.raises(SweepError, match="no attribute 'experiment_text'"):
+        xr.Dataset().sweep.plot.ratio()
+
+
+def test_a_solution_shows_itself_in_html():
+    shown = solvers.solve("CA", np.tri(4))._repr_html_()
+    assert '<th scope="row">squared privacy cost</th>' in shown
+    assert "on &#x27;matrix&#x27;" in shown
+
+
+def test_progress_is_shown_in_notebooks_alone(monkeypatch, capsys):
+    heard = []
+    work = notebook.watched(lambda **options: heard.append(options))
+    work()
+    monkeypatch.setattr(notebook, "in_notebook", lambda: True)
+    work()
+    work(listen=print)
+    assert heard[0] == {}
+    assert isinstance(heard[1]["listen"], notebook.ProgressBar)
+    assert heard[2] == {"listen": print}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_the_notebooks_of_the_documentation_run(path, tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
+    book = nbformat.read(path, as_version=4)
+    NotebookClient(book, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    shown = [out for cell in book.cells if cell.cell_type == "code" for out in cell.outputs]
+    assert any("image/png" in out.get("data", {}) for out in shown)
+    assert any("text/html" in out.get("data", {}) for out in shown)
+    assert any("of the work" in out.get("text", "") for out in shown), "the run shows progress"

@@ -1,0 +1,279 @@
+"""Mechanisms of the user's: by name, in Python and by plug-in; verified, and compared by code."""
+
+import json
+import shutil
+import sys
+
+import numpy as np
+import pytest
+
+import solvers
+import sweep
+import workloads
+from solvers import foreign, mechanism
+from solvers.errors import OptionError, SolveFailedError
+from solvers.problem import as_problem
+from sweep.errors import ExperimentError, StoreError
+from sweep.experiment.loading import parse_experiment
+from sweep.runner import status
+from sweep.runner.selection import STALE
+from sweep.store import closure, code
+from workloads import family
+
+MINE = "import numpy as np\nfrom helpers import total\n\ndef mine(problem, *, weight=1.0):\n"
+MINE += "    return np.vstack([np.eye(problem.workload.d), total(problem.workload.d, weight)])\n"
+HELPERS = "import numpy as np\n\ndef total(d, weight):\n    return np.full((1, d), {} * weight)\n"
+
+
+def cells_and_total(problem, *, weight: float = 1.0):
+    """Cells and their total."""
+    return np.vstack([np.eye(problem.workload.d), np.full(problem.workload.d, weight)])
+
+
+def expected(d, weight):
+    """Δ² of that strategy on prefixes, by the pseudo-inverse."""
+    strategy = np.vstack([np.eye(d), np.full(d, weight)])
+    variances = np.square(np.tri(d) @ np.linalg.pinv(strategy)).sum(axis=1)
+    return np.square(strategy).sum(axis=0).max() * variances.max()
+
+
+def experiment(entry):
+    blocks = [{"workload": {"name": "prefix", "d": 4}, "mechanism": ["IP", entry]}]
+    return parse_experiment(json.dumps({"reference": "IP", "blocks": blocks}), "mine.yaml")
+
+
+def as_new():
+    """What is left of an import when a process starts again."""
+    for name in ("of_mine", "helpers"):
+        sys.modules.pop(name, None)
+    code._first.clear()
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch, client):
+    """A module of the user's with a helper beside it, importable here and on the workers."""
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
+    (tmp_path / "of_mine.py").write_text(MINE)
+    (tmp_path / "helpers.py").write_text(HELPERS.format(1))
+    here = str(tmp_path)
+    client.run(lambda: sys.path.append(here))
+    yield tmp_path
+    client.run(lambda: sys.path.remove(here))
+    client.run(as_new)
+    as_new()
+
+
+def test_a_function_by_its_name_and_its_edit(module, client, tmp_path):
+    entry = {"name": "entry-point", "function": "of_mine:mine", "arguments": {"weight": 0.5}}
+    with pytest.raises(ExperimentError, match=r"mechanism\[1\].function: mechanism 'entry-point'"):
+        sweep.run(experiment(entry), tmp_path / "s", client)
+    data = sweep.run(experiment(entry), tmp_path / "s", client, allow_code=True)
+    assert (data.status == 2).all(), data.error.values
+    found = data.squared_privacy_cost.sel(mechanism="entry-point")
+    assert found.values == pytest.approx(expected(4, 0.5))
+    assert float(data.gap.sel(mechanism="entry-point")) > 0
+    assert status.status(tmp_path / "s").of_other_code == 0
+
+    (module / "helpers.py").write_text(HELPERS.format(2))
+    assert status.status(tmp_path / "s").of_other_code == 1
+    heard = []
+    kept = sweep.run(
+        experiment(entry), tmp_path / "s", "untouched", allow_code=True, listen=heard.append
+    )
+    assert heard[-1].of_other_code == 1
+    assert kept.squared_privacy_cost.equals(data.squared_privacy_cost)
+    kept = sweep.rerun(tmp_path / "s", STALE, client, allow_code=True)  # workers have the old one
+    assert kept.squared_privacy_cost.equals(data.squared_privacy_cost)
+    assert status.status(tmp_path / "s").of_other_code == 1
+    client.run(as_new)
+    anew = sweep.rerun(tmp_path / "s", STALE, client, allow_code=True)
+    assert anew.squared_privacy_cost.sel(mechanism="entry-point").values == pytest.approx(
+        expected(4, 1.0)
+    )
+    assert status.status(tmp_path / "s").of_other_code == 0
+
+
+def test_a_function_in_python_and_its_change(client, tmp_path):
+    namespace = {"np": np, "__name__": "__main__"}
+    text = "def f(problem, *, weight: float = 1.0):\n"
+    text += "    return np.vstack([np.eye(4), {} * weight * np.ones(4)])\n"
+    exec(text.format(1.0), namespace)
+    entry = {"name": "mine", "weight": [0.5, 2.0]}
+    data = sweep.run(experiment(entry), tmp_path / "s", client, mechanisms={"mine": namespace["f"]})
+    assert (data.status == 2).all(), data.error.values
+    found = data.squared_privacy_cost.sel(mechanism="mine (weight=2.0)")
+    assert found.values == pytest.approx(expected(4, 2.0))
+    assert "mine" not in solvers.all_mechanisms()
+
+    exec(text.format(3.0), namespace)
+    heard, given = [], {"mine": namespace["f"]}
+    sweep.run(experiment(entry), tmp_path / "s", "no", mechanisms=given, listen=heard.append)
+    assert heard[-1].of_other_code == 2
+    anew = sweep.rerun(tmp_path / "s", STALE, client, mechanisms=given)
+    assert anew.squared_privacy_cost.sel(mechanism="mine (weight=0.5)").values == pytest.approx(
+        expected(4, 1.5)
+    )
+
+
+def test_a_store_of_a_function_in_python_is_told_about_without_it(client, tmp_path):
+    def fails(problem):
+        raise ValueError("not for prefixes")
+
+    sweep.run(experiment("mine"), tmp_path / "s", client, mechanisms={"mine": fails})
+    found = status.status(tmp_path / "s")
+    assert found.of_other_code == 0
+    assert "has results of 'mine'" in found.obstacle
+    assert "mechanisms={NAME: FUNCTION}" in found.obstacle
+    (failed,) = found.troubles
+    assert "not for prefixes" in failed.record.traceback
+    assert failed.coords == {"cell": failed.record.cell}
+    with pytest.raises(StoreError, match="has results of 'mine'"):
+        sweep.rerun(tmp_path / "s", client=client)
+
+
+def plug_in(folder, name, points, module):
+    """An installed package that adds something, as pip leaves it."""
+    about = folder / f"{name}-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text(points)
+    (folder / f"{name}.py").write_text(module)
+
+
+@pytest.fixture
+def packages(tmp_path, monkeypatch):
+    folder = tmp_path / "site-packages"
+    folder.mkdir()
+    monkeypatch.setattr(sys, "path", [*sys.path, str(folder)])
+    forget()
+    yield folder
+    forget()
+    for name in ("good", "bad"):
+        sys.modules.pop(name, None)
+
+
+def forget():
+    for known in (mechanism.plugged, mechanism._installed, family.plugged, family.all_families):
+        known.cache_clear()
+
+
+GOOD = """\
+import numpy as np
+from workloads import Family, from_matrix
+
+def plus(problem, *, weight: float = 1.0):
+    "cells and their total, of another package"
+    return np.vstack([np.eye(problem.workload.d), np.full(problem.workload.d, weight)])
+
+def ones(d: int):
+    return from_matrix(np.ones((1, d)))
+
+FAMILY = Family("ones", "the total", ones)
+"""
+
+
+def test_other_packages_add_mechanisms_and_workloads(packages, command):
+    points = "[fitness_sweep.mechanisms]\nplus = good:plus\n"
+    plug_in(packages, "good", f"{points}\n[fitness_sweep.workloads]\nones = good:FAMILY\n", GOOD)
+    wrong = "[fitness_sweep.mechanisms]\nbroken = bad:nothing\nIP = bad:solve\n"
+    plug_in(packages, "bad", wrong, "def solve(problem):\n    return None\n")
+    found = solvers.solve("plus", np.tri(4), weight=0.5)
+    assert found.squared_privacy_cost == pytest.approx(expected(4, 0.5))
+    assert workloads.make("ones", d=3).shape == (1, 3)
+    said = " ".join(command("list").output.split())
+    assert "cells and their total, of another package" in said
+    assert "plug-in 'broken' of package 'bad' is left out, because it cannot be loaded" in said
+    assert "plug-in 'IP' of package 'bad' is left out, because 'IP' exists already" in said
+    with pytest.raises(solvers.UnknownMechanismError, match=r"'broken'; .*plug-in 'broken' of"):
+        solvers.solve("broken", np.tri(4))
+    before = code.Codes()
+    ours = before.of_solve("prefix", "IP", {}), before.of_bound("prefix")
+    theirs = before.of_solve("prefix", "plus", {}), before.of_bound("ones")
+    assert ours == (code.digest(), code.digest())
+    (packages / "good.py").write_text(GOOD + "# edited\n")
+    after = code.Codes()
+    assert (after.of_solve("prefix", "IP", {}), after.of_bound("prefix")) == ours
+    assert after.of_solve("prefix", "plus", {}) != theirs[0]
+    assert after.of_bound("ones") != theirs[1]
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (None, "of type NoneType, which cannot be verified; return a strategy matrix"),
+        (np.eye(3), r"a strategy of shape \(3, 3\); expected one column for each of the 4 cells"),
+        (np.full((4, 4), np.nan), "entries that are not finite"),
+        (np.ones((1, 4)), "cannot be derived from the strategy"),
+        (solvers.solve("laplace", np.tri(4)), "of type IndependentNoise, which cannot be verified"),
+        (solvers.solve("IP", np.eye(4)), "do not answer the queries"),
+        (solvers.solve("IP", np.tri(5)), "expected two whose product has that of the workload"),
+    ],
+)
+def test_answers_are_verified(answer, said):
+    with pytest.raises((SolveFailedError, solvers.NotApplicableError), match=said):
+        foreign.checked("mine", as_problem(np.tri(4)), answer)
+
+
+def test_nothing_that_an_answer_claims_is_believed_but_its_factors():
+    from dataclasses import replace
+
+    honest = solvers.solve("IP", np.tri(4))
+    noise = replace(honest.noise)
+    object.__setattr__(noise, "privacy_profile", np.zeros(4))
+    claimed = replace(honest, noise=noise, known_lower_bound=1e9, mechanism="optimal")
+    found = foreign.checked("mine", as_problem(np.tri(4)), claimed)
+    assert found.squared_privacy_cost == pytest.approx(4.0)
+    assert found.known_lower_bound is None
+    assert found.mechanism == "mine"
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (lambda: None, "expected f.problem"),
+        (lambda problem, weight: None, "expected f.problem"),
+        (lambda problem, *, weight: None, "option 'weight' has no default"),
+    ],
+)
+def test_what_is_no_mechanism_is_refused(function, said):
+    with pytest.raises(OptionError, match=said), mechanism.added({"mine": function}):
+        pass
+    with pytest.raises(OptionError, match="'IP' exists already"), mechanism.added({"IP": function}):
+        pass
+
+
+def test_the_code_of_a_package_is_that_of_what_it_imports(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
+    package = tmp_path / "their_pack"
+    (package / "inner").mkdir(parents=True)
+    for path, text in {
+        "__init__": "",
+        "one": "from .inner import two\nimport numpy\n",
+        "inner/__init__": "",
+        "inner/two": "from ..three import x\n",
+        "three": "x = 1\n",
+        "other": "",
+    }.items():
+        (package / f"{path}.py").write_text(text)
+    before = closure.of_module("their_pack.one")
+    (package / "other.py").write_text("changed = 1\n")
+    assert closure.of_module("their_pack.one") == before
+    (package / "three.py").write_text("x = 2222\n")
+    assert closure.of_module("their_pack.one") != before
+    assert "their_pack" not in sys.modules
+    shutil.rmtree(package)
+
+
+def test_all_of_ours_is_compared_as_a_whole():
+    codes = code.Codes()
+    for name, known in solvers.all_mechanisms().items():
+        if known.solve is not None and not known.runs_code:
+            assert codes.of_solve("prefix", name, {}) == code.digest(), name
+    for name in workloads.families():
+        assert codes.of_bound(name) == code.digest(), name
+
+
+def test_examples_of_this_test_are_what_they_say():
+    found = foreign.mechanism("mine", cells_and_total)
+    assert found.summary == "Cells and their total."
+    assert list(found.options) == ["weight"]

@@ -1,0 +1,47 @@
+"""Functions of the user's, by name: ``module:function``."""
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+from workloads.errors import WorkloadError
+
+
+def load(owner: str, function: str) -> Callable[..., Any]:
+    """The function of that name, its module imported.
+
+    Parameters
+    ----------
+    owner : str
+        Who asks for it, for messages: ``workload 'entry-point'``.
+    function : str
+        ``module:function``.
+
+    Raises
+    ------
+    WorkloadError
+        If it cannot be loaded.
+    """
+    module, _, name = function.partition(":")
+    if not module or not name:
+        raise WorkloadError(
+            f"{owner}: {function!r} is not a function's name; expected 'module:function'"
+        )
+    try:
+        found: Callable[..., Any] = getattr(importlib.import_module(module), name)
+    except (Exception, SystemExit) as error:
+        raise WorkloadError(
+            f"{owner}: {function!r} cannot be loaded ({said(error)}); the module must be installed "
+            "wherever the sweep runs, or be in the folder in which the command runs"
+        ) from error
+    if not callable(found):
+        raise WorkloadError(f"{owner}: {function!r} is not a function")
+    return found
+
+
+def said(error: BaseException) -> str:
+    """An error of the user's code in a line, whatever its message does."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except BaseException:
+        return f"{type(error).__name__}, whose message cannot be read"

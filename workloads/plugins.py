@@ -1,0 +1,71 @@
+"""What other packages add, by the entry points of their packaging."""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
+from typing import Generic, TypeVar
+
+from workloads.functions import said
+
+Added = TypeVar("Added")
+
+
+@dataclass(frozen=True)
+class Plugins(Generic[Added]):
+    """What other packages add to one kind of thing.
+
+    Attributes
+    ----------
+    entries : Mapping[str, Added]
+        By name.
+    troubles : tuple of str
+        A sentence on each that is left out.
+    """
+
+    entries: Mapping[str, Added]
+    troubles: tuple[str, ...]
+
+    @property
+    def hint(self) -> str:
+        """The end of a sentence about an unknown name."""
+        return "".join(f"; {trouble}" for trouble in self.troubles)
+
+
+def found(
+    group: str,
+    made: Callable[[str, object], Added],
+    name_of: Callable[[Added], str],
+    ours: Collection[str],
+) -> Plugins[Added]:
+    """The plug-ins of one group; one that is broken leaves the others alone.
+
+    Parameters
+    ----------
+    group : str
+        Of entry points: ``fitness_sweep.mechanisms``.
+    made : callable
+        ``made(name, loaded)``: what an entry point adds; a ValueError or TypeError if nothing.
+    name_of : callable
+        The name that users write.
+    ours : collection of str
+        Names that are taken.
+    """
+    entries: dict[str, Added] = {}
+    troubles: list[str] = []
+    for point in sorted(entry_points(group=group), key=lambda one: (_package(one), one.name)):
+        described = f"plug-in {point.name!r} of package {_package(point)!r}"
+        try:
+            added = made(point.name, point.load())
+        except (Exception, SystemExit) as error:
+            troubles.append(f"{described} is left out, because it cannot be loaded ({said(error)})")
+            continue
+        name = name_of(added)
+        if name in ours or name in entries:
+            troubles.append(f"{described} is left out, because {name!r} exists already")
+        else:
+            entries[name] = added
+    return Plugins(entries, tuple(troubles))
+
+
+def _package(point: EntryPoint) -> str:
+    return point.dist.name if point.dist is not None else "unknown"
