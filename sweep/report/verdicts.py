@@ -16,6 +16,9 @@ from sweep.store.records import Status
 
 _NAMED_PLACES = 4
 _SEED = "replicate"
+_NUMBER = "the number"
+_STATE = "its cell's status"
+"""Names that no axis has, so that an axis may be called ``value`` or ``state``."""
 
 
 class Verdict(StrEnum):
@@ -148,9 +151,9 @@ def _numbers(data: xr.Dataset, claim: Claim) -> Iterator[_Number]:
     chosen = _selected(_shaped(data[[claim.variable, "status"]]), claim)
     if claim.along is not None:
         chosen = _growth(chosen, claim.along)
-    dims = [str(name) for name in chosen["value"].dims]
+    dims = [str(name) for name in chosen[_NUMBER].dims]
     labels = [labels_of(chosen, name) for name in dims]
-    values, states = chosen["value"].to_numpy(), chosen["state"].to_numpy()
+    values, states = chosen[_NUMBER].to_numpy(), chosen[_STATE].to_numpy()
     for index in product(*(range(len(one)) for one in labels)):
         found = {name: one[at] for name, one, at in zip(dims, labels, index, strict=True)}
         seed = int(found.pop(_SEED))
@@ -158,7 +161,7 @@ def _numbers(data: xr.Dataset, claim: Claim) -> Iterator[_Number]:
 
 
 def _shaped(data: xr.Dataset) -> xr.Dataset:
-    """The variable as ``value`` beside the ``state`` of its cell, over all dimensions."""
+    """The variable beside the status of its cell, over all dimensions."""
     for name in ("mechanism", _SEED):
         if name not in data.coords:
             data = data.assign_coords({name: 0})
@@ -166,7 +169,7 @@ def _shaped(data: xr.Dataset) -> xr.Dataset:
             data = data.expand_dims(name)
     name = next(str(one) for one in data.data_vars if one != "status")
     value, state = xr.broadcast(data[name].astype(np.float64), data["status"])
-    return xr.Dataset({"value": value, "state": state})
+    return xr.Dataset({_NUMBER: value, _STATE: state})
 
 
 def _selected(data: xr.Dataset, claim: Claim) -> xr.Dataset:
@@ -217,11 +220,11 @@ def _growth(data: xr.Dataset, axis: str) -> xr.Dataset:
 
 def _ratio(above: xr.Dataset, below: xr.Dataset) -> xr.Dataset:
     """Quotients, with the state of whichever of the two is not ok."""
-    states = above["state"].where(above["state"] != Status.OK, below["state"])
-    absent = (above["state"] == Status.ABSENT) | (below["state"] == Status.ABSENT)
-    value = above["value"] / below["value"].where(below["value"] != 0)
+    states = above[_STATE].where(above[_STATE] != Status.OK, below[_STATE])
+    absent = (above[_STATE] == Status.ABSENT) | (below[_STATE] == Status.ABSENT)
+    value = above[_NUMBER] / below[_NUMBER].where(below[_NUMBER] != 0)
     state = states.where(~absent, int(Status.ABSENT)).transpose(*value.dims)
-    return xr.Dataset({"value": value, "state": state})
+    return xr.Dataset({_NUMBER: value, _STATE: state})
 
 
 def _why(unknown: Sequence[_Number]) -> str:

@@ -56,6 +56,15 @@ def test_selected_labels_narrow_a_range() -> None:
     assert verdict(MEASURED, at={"mechanism": "CA", "d": 8}, most=1.3).verdict is Verdict.FAILS
 
 
+@pytest.mark.parametrize("axis", ["value", "state"])
+def test_an_axis_may_have_any_name_that_a_parameter_has(axis: str) -> None:
+    data = dataset({axis: [4, 8], "mechanism": ["IP", "CA"]}, [[2.0, 1.0], [3.0, 1.5]])
+    assert verdict(data, at={axis: 8}, over="CA", least=2).verdict is Verdict.HOLDS
+    assert verdict(data, at={"mechanism": "IP"}, along=axis, most=1).reason == ""
+    scalar = data.isel({axis: 0})
+    assert verdict(scalar, at={"mechanism": "IP"}, least=2).verdict is Verdict.HOLDS
+
+
 def test_an_order_is_a_ratio_of_two_mechanisms_at_one_point() -> None:
     above = verdict(MEASURED, at={"mechanism": "IP"}, over="CA", least=1)
     assert (above.verdict, above.least, above.most) == (Verdict.HOLDS, 2.0, pytest.approx(5 / 1.2))
