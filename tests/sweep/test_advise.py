@@ -93,7 +93,7 @@ def test_advice_without_a_certificate_says_so(advice):
     )
     said = " ".join(s for part in advising.sections(found) for s in part.sentences)
     assert "is not known: no mechanism proved a bound" in said
-    assert "Unknown: no mechanism that certifies its answer was run to it." in said
+    assert "Unknown: no mechanism that was run brought dual weights" in said
 
 
 @pytest.mark.parametrize(
