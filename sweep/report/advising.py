@@ -176,6 +176,12 @@ def _short(advice: Advice) -> Section:
         f"The guarantee hides {advice.neighbours}.",
         _certified(best),
     ]
+    exact = int((advice.answers.variances == 0).sum())
+    if exact:
+        sentences.append(
+            f"{_counted(exact, 'answer')} without any noise: to these neighbours such counts are "
+            "public."
+        )
     if advice.pure is not None:
         sentences.append(
             f"'{advice.pure.mechanism}', whose noise is not Gaussian, needs only "

@@ -112,3 +112,13 @@ def test_mistakes_are_sentences(words, said, command):
     assert found.exit_code == 2
     assert said in " ".join(found.stderr.split())
     assert "Traceback" not in found.output
+
+
+def test_what_is_public_to_the_neighbours_is_said(tmp_path, command):
+    (tmp_path / "mine.csv").write_text("label,region,variance\nall,,4\nby region,*,4\n")
+    said = command(
+        *("advise", tmp_path / "mine.csv", *FILES[1:], "--delta", "1e-6"),
+        *("--mechanism", "optimal", "--neighbours", "replace-one"),
+    ).output
+    assert "The guarantee hides replacing one record by another." in said
+    assert "1 answer without any noise: to these neighbours such counts are public." in said
