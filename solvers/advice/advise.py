@@ -128,7 +128,10 @@ def _recommended(tried: Sequence[Trial]) -> Trial:
     gaussian = [one for one in tried if one.solution is not None and one.solution.noise.gaussian]
     if not gaussian:
         reasons = "; ".join(t.candidate.reason for t in tried if t.candidate.reason)
-        raise NotApplicableError(f"no mechanism with Gaussian noise gave an answer: {reasons}")
+        raise NotApplicableError(
+            "no mechanism with Gaussian noise gave an answer: "
+            f"{reasons or 'none was tried; name one that has it, such as optimal'}"
+        )
     least = min(one.candidate.squared_privacy_cost for one in gaussian)
     equal = (t for t in gaussian if t.candidate.squared_privacy_cost <= (1 + CLOSE) * least)
     return min(equal, key=lambda one: one.candidate.seconds)

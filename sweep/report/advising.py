@@ -169,9 +169,12 @@ def _plain(value: Any) -> Any:
 
 def _short(advice: Advice) -> Section:
     best = advice.recommended
+    over = f"over {_counted(advice.cells, 'cell')}"
+    met = f"All {advice.queries:,} targets {over} are met"
+    if advice.queries == 1:
+        met = f"The target {over} is met"
     sentences = [
-        f"All {_counted(advice.queries, 'target')} over {advice.cells:,} cells are met at "
-        f"ε = {_number(best.epsilon)} with δ = {advice.delta:g} (privacy cost "
+        f"{met} at ε = {_number(best.epsilon)} with δ = {advice.delta:g} (privacy cost "
         f"Δ = {_number(best.privacy_cost)}), by the mechanism '{best.mechanism}'.",
         f"The guarantee hides {advice.neighbours}.",
         _certified(best),

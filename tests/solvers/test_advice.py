@@ -139,3 +139,8 @@ def test_advice_names_the_blocks_that_records_stay_in(asked):
     assert found.neighbours == "replacing one record by another within blocks of 2"
     with pytest.raises(OptionError, match="neighbours"):
         advise(asked, delta=1e-6, neighbours="nobody")
+
+
+def test_advice_needs_a_mechanism_of_gaussian_noise(asked):
+    with pytest.raises(NotApplicableError, match="none was tried; name one"):
+        advise(asked, delta=1e-6, mechanisms=["laplace"])
