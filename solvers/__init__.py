@@ -20,7 +20,7 @@ from solvers.errors import (
 )
 from solvers.graph import GraphProblem, as_graph_problem
 from solvers.mechanism import Mechanism, Work, all_mechanisms, find
-from solvers.neighbours import Neighbours, as_neighbours
+from solvers.neighbours import Neighbours, Written, as_neighbours
 from solvers.problem import Problem, as_problem
 from solvers.reduction import Reduction, all_reductions
 from solvers.reductions.differences import expected_work as work_on_differences
@@ -46,9 +46,6 @@ __all__ = [
     "privacy",
     "solve",
 ]
-
-Written = str | Mapping[str, Any] | Neighbours
-"""A relation between databases as `solve` takes it."""
 
 
 def expected_work(

@@ -191,6 +191,10 @@ ADD_REMOVE = Neighbours("add-remove")
 REPLACE_ONE = Neighbours("replace-one")
 
 
+Written = str | Mapping[str, Any] | Neighbours
+"""A relation as it is written, in an experiment or in a call."""
+
+
 def as_neighbours(written: object) -> Neighbours:
     """The relation that somebody wrote.
 

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import numpy as np
 import scipy.sparse as sp
@@ -11,11 +12,15 @@ from solvers.advice.candidates import Solve, Told, Trial, trials
 from solvers.advice.prices import CLOSE, DEAREST, elasticities, labels_of, prices, proof, relaxation
 from solvers.advice.report import Advice, Answers, Budget, FreeAnswer, Price, Relaxation
 from solvers.errors import NotApplicableError, OptionError
+from solvers.neighbours import Written, as_neighbours
 from solvers.problem import Problem, as_problem
 from solvers.solution import Solution
 from workloads import Workload
 
-NEIGHBOURS = "adding or removing one record"
+_HIDDEN = {
+    "add-remove": "adding or removing one record",
+    "replace-one": "replacing one record by another",
+}
 _LARGEST_FREE = 4000
 _CONFIDENCE = 0.95
 
@@ -29,6 +34,7 @@ def advise(
     mechanisms: Sequence[str] | None = None,
     further: Workload | None = None,
     time_limit: float = 30.0,
+    neighbours: Written = "add-remove",
     told: Told = lambda said: None,
 ) -> Advice:
     """What queries with targets cost, what each target costs, and what comes with them.
@@ -51,6 +57,9 @@ def advise(
         Queries over the same cells that might come free.
     time_limit : float
         Seconds for each mechanism that can be stopped.
+    neighbours : str, Mapping or Neighbours
+        Which databases must not be told apart, as for `solvers.solve`. What each target costs and
+        which queries come free is known for ``"add-remove"`` alone.
     told : callable
         Told what is being done, in a few words.
 
@@ -61,16 +70,18 @@ def advise(
     Raises
     ------
     OptionError
-        If δ, ε or the time limit is out of range.
+        If δ, ε, the time limit or the neighbours are none that can be.
     NotApplicableError
         If no Gaussian mechanism meets the targets.
     WorkloadError, TargetsError, UnknownMechanismError
         As `solvers.solve`.
     """
-    from solvers import solve
+    import solvers
 
     _check(delta, epsilon, time_limit)
-    problem = as_problem(workload, targets)
+    relation = as_neighbours(neighbours)
+    solve = partial(solvers.solve, neighbours=relation)
+    problem = as_problem(workload, targets, relation)
     if not problem.workload.listed:
         raise NotApplicableError(
             f"advice on {problem.size}: too many queries to be listed; solve 'optimal' itself"
@@ -85,7 +96,7 @@ def advise(
         queries=size,
         cells=problem.workload.d,
         delta=delta,
-        neighbours=NEIGHBOURS,
+        neighbours=_HIDDEN[relation.relation] + relation.title.removeprefix(relation.relation),
         candidates=tuple(trial.candidate for trial in tried),
         recommended=best.candidate,
         lower_bound=max((b for b in bounds if b is not None), default=float("nan")),
@@ -97,7 +108,9 @@ def advise(
         ),
         prices=charged,
         relaxation=relaxed,
-        free=() if further is None else _free(_solution(best), problem, further),
+        free=()
+        if further is None or not relation.add_remove
+        else _free(_solution(best), problem, further),
         budget=None if epsilon is None else _budget(_solution(best), epsilon, delta),
     )
 
@@ -115,7 +128,10 @@ def _recommended(tried: Sequence[Trial]) -> Trial:
     gaussian = [one for one in tried if one.solution is not None and one.solution.noise.gaussian]
     if not gaussian:
         reasons = "; ".join(t.candidate.reason for t in tried if t.candidate.reason)
-        raise NotApplicableError(f"no mechanism with Gaussian noise gave an answer: {reasons}")
+        raise NotApplicableError(
+            "no mechanism with Gaussian noise gave an answer: "
+            f"{reasons or 'none was tried; name one that has it, such as optimal'}"
+        )
     least = min(one.candidate.squared_privacy_cost for one in gaussian)
     equal = (t for t in gaussian if t.candidate.squared_privacy_cost <= (1 + CLOSE) * least)
     return min(equal, key=lambda one: one.candidate.seconds)

@@ -33,6 +33,7 @@ class Trial:
     solution: Solution | None
 
 
+_UNKNOWN = "no ε is known at which it meets the targets: its accuracy depends on the data"
 Solve = Callable[..., Solution]
 """``solve(mechanism, workload, targets, **options)``, as `solvers.solve`."""
 
@@ -93,7 +94,7 @@ def _tried(
         replace(
             blank,
             outcome="ok" if solution.converged and not solution.timed_out else "stopped",
-            reason=_stopped(solution),
+            reason=_UNKNOWN if np.isnan(epsilon) else _stopped(solution),
             seconds=time.perf_counter() - started,
             squared_privacy_cost=solution.squared_privacy_cost,
             epsilon=epsilon,

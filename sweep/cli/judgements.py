@@ -38,6 +38,14 @@ def advise(
     time_limit: Annotated[
         float, typer.Option(metavar="SECONDS", help="For each mechanism that can be stopped.")
     ] = 30.0,
+    neighbours: Annotated[
+        str,
+        typer.Option(
+            metavar="RELATION",
+            help="Databases that must not be told apart differ by one record added or removed "
+            "(add-remove), or by one that has another value (replace-one).",
+        ),
+    ] = "add-remove",
     output: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a page of HTML, with a picture.")
     ] = None,
@@ -66,6 +74,7 @@ def advise(
                 epsilon=epsilon,
                 mechanisms=mechanism,
                 time_limit=time_limit,
+                neighbours=neighbours,
                 told=lambda said: shown.update(f"trying {said}"),
             )
         if output is not None:

@@ -44,7 +44,8 @@ def forget(
 
         if hidden == (where is not None):
             raise SweepError("give --where CONDITION or --hidden, and not both")
-        typer.echo(f"{upkeep.forget(store, where)} cells are forgotten")
+        cells = upkeep.forget(store, where)
+        typer.echo("1 cell is forgotten" if cells == 1 else f"{cells:,} cells are forgotten")
 
 
 def compact(store: StoreFolder) -> None:
@@ -55,7 +56,9 @@ def compact(store: StoreFolder) -> None:
     with sentences(AGAIN):
         from sweep.runner import upkeep
 
-        typer.echo(f"{upkeep.compact(store)} segments are one now")
+        segments = upkeep.compact(store)
+        said = f"{segments:,} segments are one now"
+        typer.echo(said if segments > 1 else "the journal has no segments to put together")
 
 
 def pack(

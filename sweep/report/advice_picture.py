@@ -7,6 +7,8 @@ import numpy as np
 from solvers.advice import Advice
 
 _MOST_BARS = 12
+_WIDE = 4
+"""Beyond this ratio of ε the axis is logarithmic."""
 _UNNEEDED = ("Creator", "Date", "Format", "Type")
 _BLUE, _GREY, _ORANGE = "#0072b2", "#777777", "#d55e00"
 """Told apart by the colour-blind, and in grey."""
@@ -17,6 +19,7 @@ def svg(advice: Advice) -> str | None:
     try:
         from matplotlib.backends.backend_svg import FigureCanvasSVG
         from matplotlib.figure import Figure
+        from matplotlib.ticker import FuncFormatter, LogLocator
     except ImportError:
         return None
     needed = [one for one in advice.candidates if np.isfinite(one.epsilon)][:_MOST_BARS]
@@ -24,9 +27,15 @@ def svg(advice: Advice) -> str | None:
     FigureCanvasSVG(figure)
     left, right = figure.subplots(1, 2)
     colours = [_BLUE if one == advice.recommended else _GREY for one in needed]
-    left.scatter([one.epsilon for one in needed], [one.mechanism for one in needed], c=colours)
+    epsilons = [one.epsilon for one in needed]
+    left.scatter(epsilons, [one.mechanism for one in needed], c=colours)
     left.grid(axis="x", which="both", alpha=0.3)
-    left.set(xscale="log", xlabel=f"ε at the targets (δ = {advice.delta:g})")
+    left.set(xlabel=f"ε at the targets (δ = {advice.delta:g})")
+    if needed and max(epsilons) > _WIDE * min(epsilons):
+        left.set_xscale("log")
+        left.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        left.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        left.xaxis.set_minor_formatter("")
     left.set_title("what each mechanism needs")
     left.invert_yaxis()
     _prices_or_answers(advice, right)

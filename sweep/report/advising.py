@@ -10,6 +10,7 @@ import numpy as np
 import workloads
 from solvers.advice import Advice, Candidate
 from solvers.advice import advise as advise_on
+from solvers.neighbours import Written
 from workloads.queries import Domain, domain_of, read_domain, usual_queries
 
 MOST_FURTHER = 2000
@@ -24,6 +25,7 @@ def advise(
     epsilon: float | None = None,
     mechanisms: Sequence[str] | None = None,
     time_limit: float = 30.0,
+    neighbours: Written = "add-remove",
     told: Callable[[str], None] = lambda said: None,
 ) -> Advice:
     """What somebody's queries and targets cost, what each target costs, and what comes free.
@@ -42,6 +44,8 @@ def advise(
         Names of mechanisms; all by default.
     time_limit : float
         Seconds for each mechanism that can be stopped.
+    neighbours : str, Mapping or Neighbours
+        Which databases must not be told apart, as for `solvers.solve`.
     told : callable
         Told what is being done, in a few words.
 
@@ -70,8 +74,15 @@ def advise(
         mechanisms=mechanisms,
         further=further,
         time_limit=time_limit,
+        neighbours=neighbours,
         told=told,
     )
+
+
+_UNPRICED = (
+    "Unknown: no mechanism that was run brought dual weights that certify its answer; 'optimal' "
+    "does, for data that differ by adding or removing one record."
+)
 
 
 @dataclass(frozen=True)
@@ -158,13 +169,22 @@ def _plain(value: Any) -> Any:
 
 def _short(advice: Advice) -> Section:
     best = advice.recommended
+    over = f"over {_counted(advice.cells, 'cell')}"
+    met = f"All {advice.queries:,} targets {over} are met"
+    if advice.queries == 1:
+        met = f"The target {over} is met"
     sentences = [
-        f"All {_counted(advice.queries, 'target')} over {advice.cells:,} cells are met at "
-        f"ε = {_number(best.epsilon)} with δ = {advice.delta:g} (privacy cost "
+        f"{met} at ε = {_number(best.epsilon)} with δ = {advice.delta:g} (privacy cost "
         f"Δ = {_number(best.privacy_cost)}), by the mechanism '{best.mechanism}'.",
         f"The guarantee hides {advice.neighbours}.",
         _certified(best),
     ]
+    exact = int((advice.answers.variances == 0).sum())
+    if exact:
+        sentences.append(
+            f"{_counted(exact, 'answer')} without any noise: to these neighbours such counts are "
+            "public."
+        )
     if advice.pure is not None:
         sentences.append(
             f"'{advice.pure.mechanism}', whose noise is not Gaussian, needs only "
@@ -225,7 +245,7 @@ def _mechanisms(advice: Advice) -> Section:
 def _prices(advice: Advice) -> Section:
     title = "What each target costs"
     if not advice.prices:
-        return Section(title, ("Unknown: no mechanism that certifies its answer was run to it.",))
+        return Section(title, (_UNPRICED,))
     sentences = [
         "A target's share is its elasticity: relax its variance by 1 % and Δ² falls by that share "
         "of 1 %. All shares sum to 100 %."

@@ -40,13 +40,13 @@ _SPECIAL: Mapping[str, str] = {
 }
 """Characters that LaTeX would obey, or print as others."""
 _BEGIN = r"""
-% Compile this file as it is, or \input it in a document that loads booktabs and graphicx.
+% Compile this file as it is, or \input it in a document that loads array, booktabs and graphicx.
 \expandafter\ifx\csname @nodocument\endcsname\relax
   \let\sweepend\relax
 \else
   \documentclass{article}
   \usepackage[T1]{fontenc}
-  \usepackage{booktabs,graphicx}
+  \usepackage{array,booktabs,graphicx}
   \def\sweepend{\end{document}}
   \begin{document}
 \fi
@@ -59,6 +59,10 @@ _TABLE = r"""
 %s}
 %s\end{table}
 """
+_SENTENCE = 60
+"""A table with a longer text, in characters, has sentences, whose lines are broken."""
+_FILLED = 0.85
+"""What columns take of a line; the rest is between them."""
 _NOTE = r"  \par\smallskip{\footnotesize %s\par}" + "\n"
 
 
@@ -128,9 +132,22 @@ def _latex(table: Table) -> str:
     flat.columns = [_in_latex(name) for name in flat.columns]
     labels = table.shown.index.nlevels
     form = "l" * labels + "r" * (len(flat.columns) - labels)
+    if _longest(flat) > _SENTENCE:
+        form = _paragraphs(flat)
     tabular = flat.style.hide(axis="index").to_latex(hrules=True, column_format=form)
     notes = "".join(_NOTE % _in_latex(note) for note in table.notes)
     return _TABLE % (_in_latex(table.title), tabular, notes)
+
+
+def _longest(flat: pd.DataFrame) -> int:
+    return int(flat.map(len).to_numpy().max(initial=0))
+
+
+def _paragraphs(flat: pd.DataFrame) -> str:
+    """Columns that break their lines, together as wide as the text, the wordier the wider."""
+    needed = flat.map(len).mean() ** 0.5
+    shares = _FILLED * needed / needed.sum()
+    return "".join(rf">{{\raggedright\arraybackslash}}p{{{one:.3f}\linewidth}}" for one in shares)
 
 
 def _in_latex(text: str) -> str:

@@ -139,7 +139,10 @@ def _drawn(
     if name in GENERAL:
         return [GENERAL[name](data, asked, stem)]
     if store is None:
-        raise SweepError(f"figure {name!r} shows kept arrays: give the store's folder")
+        raise SweepError(
+            f"figure {name!r} shows kept arrays: give the store's folder, as in "
+            f"ds.sweep.plot.{name}(store='results/mine')"
+        )
     return [kept.picture(data, store, name, asked.where, stem)]
 
 

@@ -6,7 +6,7 @@ from sweep.report import frames
 from sweep.report.frames import Results
 from sweep.store.records import Status
 
-NEIGHBOURS = "add or remove one record"
+NEIGHBOURS = "add-remove"
 """The neighbours of the privacy guarantee, unless the dataset names others."""
 
 

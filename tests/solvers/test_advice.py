@@ -112,3 +112,35 @@ def test_one_query_alone_is_answered_by_pure_noise_more_cheaply():
 def test_what_is_no_budget_is_refused(asked, wrong):
     with pytest.raises(OptionError, match="expected a"):
         advise(asked, **wrong)
+
+
+def test_advice_on_data_of_which_one_record_is_replaced(asked):
+    """Its cost is that of the relation; prices and free queries are not known there."""
+    found = advise(
+        asked,
+        delta=1e-6,
+        mechanisms=("IP", "DAWA", "optimal"),
+        further=usual_queries(DOMAIN),
+        neighbours="replace-one",
+    )
+    assert found.neighbours == "replacing one record by another"
+    assert found.free == ()
+
+    assert found.prices == ()
+    solved = solvers.solve("optimal", asked, neighbours="replace-one")
+    assert found.recommended.squared_privacy_cost == pytest.approx(solved.squared_privacy_cost)
+    (without,) = [one for one in found.candidates if np.isnan(one.epsilon)]
+    assert without.mechanism == "DAWA"
+    assert without.reason
+
+
+def test_advice_names_the_blocks_that_records_stay_in(asked):
+    found = advise(asked, delta=1e-6, mechanisms=["optimal"], neighbours={"within": 2})
+    assert found.neighbours == "replacing one record by another within blocks of 2"
+    with pytest.raises(OptionError, match="neighbours"):
+        advise(asked, delta=1e-6, neighbours="nobody")
+
+
+def test_advice_needs_a_mechanism_of_gaussian_noise(asked):
+    with pytest.raises(NotApplicableError, match="none was tried; name one"):
+        advise(asked, delta=1e-6, mechanisms=["laplace"])

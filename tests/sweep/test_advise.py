@@ -93,7 +93,7 @@ def test_advice_without_a_certificate_says_so(advice):
     )
     said = " ".join(s for part in advising.sections(found) for s in part.sentences)
     assert "is not known: no mechanism proved a bound" in said
-    assert "Unknown: no mechanism that certifies its answer was run to it." in said
+    assert "Unknown: no mechanism that was run brought dual weights" in said
 
 
 @pytest.mark.parametrize(
@@ -112,3 +112,13 @@ def test_mistakes_are_sentences(words, said, command):
     assert found.exit_code == 2
     assert said in " ".join(found.stderr.split())
     assert "Traceback" not in found.output
+
+
+def test_what_is_public_to_the_neighbours_is_said(tmp_path, command):
+    (tmp_path / "mine.csv").write_text("label,region,variance\nall,,4\nby region,*,4\n")
+    said = command(
+        *("advise", tmp_path / "mine.csv", *FILES[1:], "--delta", "1e-6"),
+        *("--mechanism", "optimal", "--neighbours", "replace-one"),
+    ).output
+    assert "The guarantee hides replacing one record by another." in said
+    assert "1 answer without any noise: to these neighbours such counts are public." in said

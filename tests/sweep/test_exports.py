@@ -135,6 +135,24 @@ def test_every_format_has_the_same_numbers():
         assert not one["published"]
 
 
+def test_every_export_names_the_neighbours():
+    data, made = described(MEASURED.assign_attrs(neighbours="replace-one"), published=[PUBLISHED])
+    for found in (exports.tables(data, made), exports.asked(data, Wanted())):
+        for form in ("markdown", "latex", "html", "json"):
+            assert "Neighbours: replace-one." in formats.RENDERERS[form](found), form
+
+
+def test_latex_breaks_the_lines_of_sentences():
+    claim = {
+        "variable": "gap",
+        "text": "somebody who reads the paper would not read this in a column as wide as all of it",
+    }
+    data, made = described(MEASURED, published=[PUBLISHED], claims=[claim])
+    numbers, stated = (formats.latex([one]) for one in exports.tables(data, made))
+    assert r"\linewidth}>" not in numbers
+    assert r"\raggedright" in stated
+
+
 def hostile():
     label = "<script>alert(1)</script> | 100% $_{~^\\ & #"
     data = dataset({"mechanism": ["CA", label]}, {"variance_ratio": [1.0, 2.0]})
@@ -154,7 +172,7 @@ def test_latex_compiles_as_it_is_and_within_a_document(tmp_path):
     data, made = described(REPLICATED, published=[PUBLISHED])
     (tmp_path / "table.tex").write_text(formats.latex([*exports.tables(data, made), *hostile()]))
     (tmp_path / "paper.tex").write_text(
-        "\\documentclass{article}\\usepackage[T1]{fontenc}\\usepackage{booktabs,graphicx}\n"
+        "\\documentclass{article}\\usepackage[T1]{fontenc}\\usepackage{array,booktabs,graphicx}\n"
         "\\begin{document}before\\input{table}after\\end{document}\n"
     )
     for name in ("table", "paper"):

@@ -1,5 +1,6 @@
 """What a notebook shows: the accessor, solutions, progress, and the notebooks of the docs."""
 
+import shutil
 from pathlib import Path
 
 import nbformat
@@ -78,7 +79,10 @@ def test_progress_is_shown_in_notebooks_alone(monkeypatch, capsys):
 def test_the_notebooks_of_the_documentation_run(path, tmp_path, monkeypatch):
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
     book = nbformat.read(path, as_version=4)
-    NotebookClient(book, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    shutil.copytree(path.parents[1] / "examples", tmp_path / "examples")
+    here = tmp_path / "notebooks"
+    here.mkdir()
+    NotebookClient(book, timeout=300, resources={"metadata": {"path": str(here)}}).execute()
     shown = [out for cell in book.cells if cell.cell_type == "code" for out in cell.outputs]
     assert any("image/png" in out.get("data", {}) for out in shown)
     assert any("text/html" in out.get("data", {}) for out in shown)

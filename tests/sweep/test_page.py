@@ -40,7 +40,7 @@ def test_the_report_has_everything_and_needs_nothing_else(store, command):
         "5 ok, 1 failed of 6 cells",
         "ValueError: broken on purpose",
         "Traceback (most recent call last)",
-        "add or remove one record",
+        "add-remove",
         "What the text says",
         "core-hours",
         "<svg",

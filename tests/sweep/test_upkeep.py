@@ -149,10 +149,11 @@ def test_a_file_that_cannot_be_written_is_refused(tmp_path, file, said):
 def test_the_commands_say_what_they_did(client, small, tmp_path, command):
     sweep.run(small(), tmp_path / "s", client)
     assert (
-        "1 cells are forgotten"
+        "1 cell is forgotten"
         in command("forget", tmp_path / "s", "--where", "mechanism == 'GM' and d == 2").output
     )
     assert "segments are one now" in command("compact", tmp_path / "s").output
+    assert "no segments to put together" in command("compact", tmp_path / "s").output
     merged = command("merge", tmp_path / "s", "--into", tmp_path / "t")
     assert f"3 cells have a result in {tmp_path / 't'}" in merged.output.replace("\n", "")
     assert command("pack", tmp_path / "t", tmp_path / "t.tar").exit_code == 0
