@@ -47,7 +47,7 @@ def sentences(on_interrupt: str = "interrupted") -> Iterator[None]:
 
 def complain(text: str) -> None:
     """Say something on standard error, with the traceback of the moment for ``--debug``."""
-    from sweep.report import screen
+    from sweep.report.terminal import screen
 
     if debug_mode["on"]:
         typer.echo(screen.escaped(traceback.format_exc()), err=True)

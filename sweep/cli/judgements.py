@@ -63,7 +63,8 @@ def advise(
 
         from rich.console import Console
 
-        from sweep.report import advice_page, advising, screen
+        from sweep.report.advice import advice_page, advising
+        from sweep.report.terminal import screen
 
         waiting = Console(stderr=True)
         with waiting.status("reading") as shown:
@@ -143,8 +144,9 @@ def scorecard(
     """
     with sentences(RESUME):
         from sweep.errors import SweepError
-        from sweep.report import judging, screen
-        from sweep.report import scorecard as cards
+        from sweep.report.judgement import judging
+        from sweep.report.judgement import scorecard as cards
+        from sweep.report.terminal import screen
 
         if format_ not in judging.FORMATS:
             raise SweepError(

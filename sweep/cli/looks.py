@@ -23,7 +23,7 @@ def status(
     Example: sweep status results/vldb-table5 --errors
     """
     with sentences():
-        from sweep.report import machine, screen
+        from sweep.report.terminal import machine, screen
         from sweep.runner.status import status as status_of
 
         found = status_of(store)
@@ -68,8 +68,9 @@ def show(
     with sentences():
         from sweep.dataset.reading import open_dataset
         from sweep.plan.stored import experiment_of
-        from sweep.report import exports, formats, screen, tables
-        from sweep.report.layout import SPREADS, Wanted
+        from sweep.report.numbers import exports, formats
+        from sweep.report.numbers.layout import SPREADS, Wanted
+        from sweep.report.terminal import screen, tables
         from sweep.store.folder import open_
 
         _check_choice("--format", form, formats.FORMATS)
@@ -147,7 +148,8 @@ def plot(
     with sentences():
         from sweep.dataset.reading import open_dataset
         from sweep.plan.stored import experiment_of
-        from sweep.report import drawing, gallery, origin
+        from sweep.report.documents import origin
+        from sweep.report.figures import drawing, gallery
         from sweep.store.folder import open_
         from sweep.store.location import located
 
@@ -180,7 +182,8 @@ def report(
     Example: sweep report results/vldb-table5 --output table5.html
     """
     with sentences():
-        from sweep.report import drawing, page
+        from sweep.report.documents import page
+        from sweep.report.figures import drawing
 
         drawing.check_installed()
         written = output or _beside(store) / "report.html"

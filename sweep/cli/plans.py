@@ -22,7 +22,7 @@ def list_(
     """
     with sentences():
         from sweep.errors import SweepError
-        from sweep.report import catalog, machine, screen
+        from sweep.report.terminal import catalog, machine, screen
 
         if kind is not None and kind not in catalog.LISTINGS:
             raise SweepError(
@@ -55,7 +55,7 @@ def plan(
     with sentences():
         from sweep.experiment.loading import load_experiment
         from sweep.plan import dry_run
-        from sweep.report import screen
+        from sweep.report.terminal import screen
 
         loaded = load_experiment(experiment, set_ or ())
         folder = store or default_store(loaded.name)

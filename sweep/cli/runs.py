@@ -120,8 +120,8 @@ def _watch(folder: str, work: Any) -> None:
     from sweep.errors import DatasetError
     from sweep.events import Event, RunEnded, to_all
     from sweep.plan.stored import experiment_of
-    from sweep.report import screen
-    from sweep.report.progress import ProgressBar
+    from sweep.report.terminal import screen
+    from sweep.report.terminal.progress import ProgressBar
     from sweep.store.folder import open_
 
     ended: list[RunEnded] = []

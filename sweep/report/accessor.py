@@ -12,11 +12,13 @@ import pandas as pd
 import xarray as xr
 
 from sweep.errors import SweepError
-from sweep.report import drawing, exports, frames, gallery, origin, pages
-from sweep.report.frames import Results
-from sweep.report.gallery import Changes
-from sweep.report.layout import Spread, Table, Wanted
-from sweep.report.pictures import Picture
+from sweep.report.documents import origin, pages
+from sweep.report.figures import drawing, gallery
+from sweep.report.figures.gallery import Changes
+from sweep.report.figures.pictures import Picture
+from sweep.report.numbers import exports, frames
+from sweep.report.numbers.frames import Results
+from sweep.report.numbers.layout import Spread, Table, Wanted
 from sweep.store.location import located
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import ParamSpec, TypeVar
 
 from rich.console import Console
 
-from sweep.report.progress import ProgressBar
+from sweep.report.terminal.progress import ProgressBar
 from sweep.runner import commands
 
 P = ParamSpec("P")

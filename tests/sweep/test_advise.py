@@ -10,7 +10,7 @@ import pytest
 import sweep
 from sweep.experiment.loading import parse_experiment
 from sweep.grid.expansion import expand
-from sweep.report import advice_page, advising
+from sweep.report.advice import advice_page, advising
 
 DOCS = Path(__file__).parents[2] / "docs"
 EXAMPLES = DOCS / "examples"

@@ -14,8 +14,8 @@ from test_report import MEASURED, OK, PUBLISHED, dataset, experiment
 
 import sweep
 from sweep.errors import SweepError
-from sweep.report import exports, formats
-from sweep.report.layout import Wanted, table
+from sweep.report.numbers import exports, formats
+from sweep.report.numbers.layout import Wanted, table
 from sweep.store.records import Status
 
 REPLICATED = dataset(

@@ -13,9 +13,10 @@ from solvers import privacy
 from sweep.errors import ExperimentError, SweepError
 from sweep.experiment.figures import Figure
 from sweep.grid.expansion import lay_out
-from sweep.report import drawing, gallery, origin
-from sweep.report.gallery import Changes
-from sweep.report.pictures import of_figure
+from sweep.report.documents import origin
+from sweep.report.figures import drawing, gallery
+from sweep.report.figures.gallery import Changes
+from sweep.report.figures.pictures import of_figure
 from sweep.store.records import Status
 
 OVER_D = Figure(variable="variance_ratio", x="d")

@@ -15,7 +15,7 @@ from sweep.experiment.loading import load_experiment, parse_experiment
 from sweep.grid import union
 from sweep.grid.conditions import parse
 from sweep.grid.expansion import expand
-from sweep.report import screen
+from sweep.report.terminal import screen
 from sweep.runner import clusters
 from workloads import TargetsError, WorkloadError
 

@@ -8,7 +8,7 @@ from faults import Fault, injected
 from playwright.sync_api import sync_playwright
 
 import sweep
-from sweep.report import page
+from sweep.report.documents import page
 
 CHROMIUM = shutil.which("chromium")
 HOSTILE = "<script>document.title = 'owned'</script>"

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from sweep.experiment.loading import load_experiment, parse_experiment
 from sweep.experiment.schema import Experiment
-from sweep.report.tables import tables
+from sweep.report.terminal.tables import tables
 from sweep.store.records import Status
 
 OK = int(Status.OK)

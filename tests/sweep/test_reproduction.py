@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from sweep.experiment.loading import experiments, load_experiment
-from sweep.report import reproduction_page as page
-from sweep.report import scorecard as cards
+from sweep.report.judgement import reproduction_page as page
+from sweep.report.judgement import scorecard as cards
 from sweep.runner import commands
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -12,9 +12,9 @@ import xarray as xr
 from sweep.errors import SweepError
 from sweep.experiment.loading import parse_experiment
 from sweep.experiment.published import ComparisonTable
-from sweep.report import reproduction_page as page
-from sweep.report import scorecard as cards
-from sweep.report.agreement import Agreement, Compared, compare
+from sweep.report.judgement import reproduction_page as page
+from sweep.report.judgement import scorecard as cards
+from sweep.report.judgement.agreement import Agreement, Compared, compare
 from sweep.runner import commands
 from sweep.store.records import Status
 

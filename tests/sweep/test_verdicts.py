@@ -11,7 +11,7 @@ from sweep.errors import ExperimentError
 from sweep.experiment.loading import parse_experiment
 from sweep.experiment.published import Claim
 from sweep.grid.expansion import expand
-from sweep.report.verdicts import Judgement, Verdict, judge
+from sweep.report.judgement.verdicts import Judgement, Verdict, judge
 from sweep.store.records import Status
 
 OK, FAILED, PENDING = int(Status.OK), int(Status.FAILED), int(Status.PENDING)

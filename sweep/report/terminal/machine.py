@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from sweep.report.catalog import Entry
+from sweep.report.terminal.catalog import Entry
 from sweep.runner.status import StoreStatus, Trouble
 
 

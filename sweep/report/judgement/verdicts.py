@@ -11,7 +11,7 @@ import xarray as xr
 
 from sweep.experiment.canonical import Scalar
 from sweep.experiment.published import Claim
-from sweep.report.pivots import labels_of
+from sweep.report.numbers.pivots import labels_of
 from sweep.store.records import Status
 
 _NAMED_PLACES = 4

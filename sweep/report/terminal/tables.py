@@ -12,18 +12,18 @@ from rich.text import Text
 
 from sweep.experiment.published import Claim
 from sweep.experiment.schema import Experiment
-from sweep.report import layout
-from sweep.report.comparison import (
+from sweep.report.judgement.verdicts import Judgement, stated_range
+from sweep.report.numbers import layout
+from sweep.report.numbers.comparison import (
     Comparison,
     claims,
     comparisons,
     pair,
     without_published,
 )
-from sweep.report.frames import Results
-from sweep.report.overview import Overview, overview
-from sweep.report.pivots import Pivot, groups_of, percent
-from sweep.report.verdicts import Judgement, stated_range
+from sweep.report.numbers.frames import Results
+from sweep.report.numbers.overview import Overview, overview
+from sweep.report.numbers.pivots import Pivot, groups_of, percent
 
 
 def tables(results: Results, experiment: Experiment) -> list[Table]:

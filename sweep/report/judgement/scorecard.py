@@ -18,9 +18,9 @@ from sweep.experiment.published import Claim, ComparisonTable
 from sweep.experiment.schema import Experiment
 from sweep.grid.comparisons import coordinates
 from sweep.grid.expansion import lay_out
-from sweep.report.agreement import Agreement, Compared, compare
-from sweep.report.pivots import groups_of, labels_of
-from sweep.report.verdicts import Judgement, Verdict, judge
+from sweep.report.judgement.agreement import Agreement, Compared, compare
+from sweep.report.judgement.verdicts import Judgement, Verdict, judge
+from sweep.report.numbers.pivots import groups_of, labels_of
 from sweep.store.folder import open_
 from sweep.store.records import Status
 
@@ -58,7 +58,7 @@ class Run(_Row):
 
 
 class NumberRow(_Row):
-    """A number of a paper; see `sweep.report.agreement.Compared`."""
+    """A number of a paper; see `sweep.report.judgement.agreement.Compared`."""
 
     experiment: str
     kind: str

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 
 from sweep.errors import SweepError
 from sweep.experiment.canonical import Scalar
-from sweep.report.agreement import Agreement, percent
-from sweep.report.scorecard import ClaimRow, NumberRow, Run, Scorecard
-from sweep.report.verdicts import Verdict, stated_range
+from sweep.report.judgement.agreement import Agreement, percent
+from sweep.report.judgement.scorecard import ClaimRow, NumberRow, Run, Scorecard
+from sweep.report.judgement.verdicts import Verdict, stated_range
 
 _SECTION = re.compile(r"<!-- scorecard: (.+?) -->\n.*?<!-- end of scorecard -->\n", re.DOTALL)
 _SUMMARY = "summary"

@@ -11,7 +11,7 @@ import xarray as xr
 
 from sweep.experiment.canonical import Scalar
 from sweep.experiment.published import ComparisonTable
-from sweep.report.pivots import take
+from sweep.report.numbers.pivots import take
 from sweep.store.records import Status
 
 _CLOSED_FORM_MECHANISM = "IP"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from sweep.errors import SweepError
-from sweep.report.pictures import Axis, Field, Lines, Picture
+from sweep.report.figures.pictures import Axis, Field, Lines, Picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,9 +8,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from sweep.experiment.canonical import Scalar
-from sweep.report.agreement import Agreement, percent
-from sweep.report.scorecard import NumberRow, Scorecard
-from sweep.report.verdicts import Verdict, stated_range
+from sweep.report.judgement.agreement import Agreement, percent
+from sweep.report.judgement.scorecard import NumberRow, Scorecard
+from sweep.report.judgement.verdicts import Verdict, stated_range
 
 _NUMBERS = {
     "agree": (Agreement.AGREES,),

@@ -2,8 +2,8 @@
 
 from collections import Counter
 
-from sweep.report import frames
-from sweep.report.frames import Results
+from sweep.report.numbers import frames
+from sweep.report.numbers.frames import Results
 from sweep.store.records import Status
 
 NEIGHBOURS = "add-remove"

@@ -11,9 +11,12 @@ from sweep.dataset.reading import open_dataset
 from sweep.errors import SweepError
 from sweep.experiment.schema import Experiment
 from sweep.plan.stored import experiment_of
-from sweep.report import drawing, exports, frames, gallery, layout, origin, pages, screen
-from sweep.report.frames import Results
-from sweep.report.layout import Table
+from sweep.report.documents import origin, pages
+from sweep.report.figures import drawing, gallery
+from sweep.report.numbers import exports, frames, layout
+from sweep.report.numbers.frames import Results
+from sweep.report.numbers.layout import Table
+from sweep.report.terminal import screen
 from sweep.runner.status import Trouble
 from sweep.runner.status import status as status_of
 from sweep.store.folder import open_

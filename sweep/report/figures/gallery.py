@@ -11,9 +11,18 @@ from solvers import privacy
 from sweep.errors import SweepError
 from sweep.experiment.figures import Figure
 from sweep.experiment.schema import Experiment
-from sweep.report import frames, kept, layout
-from sweep.report.frames import Results
-from sweep.report.pictures import Axis, Line, Lines, Picture, check_size, labels_of, of_figure
+from sweep.report.figures import kept
+from sweep.report.figures.pictures import (
+    Axis,
+    Line,
+    Lines,
+    Picture,
+    check_size,
+    labels_of,
+    of_figure,
+)
+from sweep.report.numbers import frames, layout
+from sweep.report.numbers.frames import Results
 from sweep.store.location import Location
 from workloads.parameters import nearest
 

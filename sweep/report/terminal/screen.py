@@ -13,8 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from sweep.plan.dry_run import Plan
-from sweep.report.advising import Section
-from sweep.report.catalog import Entry
+from sweep.report.advice.advising import Section
+from sweep.report.terminal.catalog import Entry
 from sweep.runner.status import StoreStatus, Trouble
 from sweep.store.location import Location
 from sweep.store.records import Status

@@ -10,9 +10,9 @@ import xarray as xr
 from sweep.experiment.canonical import Scalar
 from sweep.experiment.published import Claim, ComparisonTable
 from sweep.experiment.schema import Experiment
-from sweep.report.agreement import unit_mechanisms
-from sweep.report.pivots import Pivot, percent, take
-from sweep.report.verdicts import Judgement, judge
+from sweep.report.judgement.agreement import unit_mechanisms
+from sweep.report.judgement.verdicts import Judgement, judge
+from sweep.report.numbers.pivots import Pivot, percent, take
 from sweep.store.records import Status
 
 _AGREE = 0.01

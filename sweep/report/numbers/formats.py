@@ -6,8 +6,9 @@ from typing import Literal, get_args
 
 import pandas as pd
 
-from sweep.report import exports, pages
-from sweep.report.layout import Table
+from sweep.report.documents import pages
+from sweep.report.numbers import exports
+from sweep.report.numbers.layout import Table
 
 Format = Literal["text", "markdown", "latex", "csv", "html", "json"]
 FORMATS: tuple[Format, ...] = get_args(Format)

@@ -9,10 +9,10 @@ from rich.console import Console
 from sweep.errors import SweepError
 from sweep.experiment.loading import experiments, load_experiment
 from sweep.experiment.schema import Experiment
-from sweep.report.progress import ProgressBar
-from sweep.report.reproduction_page import filled, markdown
-from sweep.report.scorecard import Scorecard, read, score
-from sweep.report.verdict_tables import verdict_tables
+from sweep.report.judgement.reproduction_page import filled, markdown
+from sweep.report.judgement.scorecard import Scorecard, read, score
+from sweep.report.judgement.verdict_tables import verdict_tables
+from sweep.report.terminal.progress import ProgressBar
 from sweep.store.records import Status
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from typing import Any
 
 import jinja2
 
-from sweep.report.layout import MISSING, NONE, Table
+from sweep.report.numbers.layout import MISSING, NONE, Table
 from sweep.store.records import Status
 
 _WORDS = {MISSING, NONE, *(status.label.replace("_", " ") for status in Status)}

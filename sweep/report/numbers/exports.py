@@ -9,18 +9,18 @@ import xarray as xr
 from sweep.errors import SweepError
 from sweep.experiment.published import Claim
 from sweep.experiment.schema import Experiment
-from sweep.report import frames, layout
-from sweep.report.comparison import (
+from sweep.report.judgement.verdicts import Judgement, stated_range
+from sweep.report.numbers import frames, layout
+from sweep.report.numbers.comparison import (
     Comparison,
     claims,
     comparisons,
     without_published,
 )
-from sweep.report.frames import Results
-from sweep.report.layout import Spread, Table, Wanted
-from sweep.report.overview import Column, Overview, overview
-from sweep.report.pivots import located
-from sweep.report.verdicts import Judgement, stated_range
+from sweep.report.numbers.frames import Results
+from sweep.report.numbers.layout import Spread, Table, Wanted
+from sweep.report.numbers.overview import Column, Overview, overview
+from sweep.report.numbers.pivots import located
 
 CLAIMS = "What the text says"
 """The title of the table of claims."""

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 import workloads
 from sweep.errors import SweepError
 from sweep.plan.stored import of_store
-from sweep.report import frames, layout
-from sweep.report.pictures import Axis, Field, Line, Lines, Picture, check_size
+from sweep.report.figures.pictures import Axis, Field, Line, Lines, Picture, check_size
+from sweep.report.numbers import frames, layout
 from sweep.store import arrays
 from sweep.store.location import Location
 

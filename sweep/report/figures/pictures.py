@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from sweep.errors import SweepError
 from sweep.experiment.figures import Figure
-from sweep.report import frames, layout
-from sweep.report.comparison import meaning
+from sweep.report.numbers import frames, layout
+from sweep.report.numbers.comparison import meaning
 
 MOST_LINES = 20
 """The most lines of a panel."""

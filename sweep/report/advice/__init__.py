@@ -1,0 +1,4 @@
+"""Advice on somebody's queries and targets.
+
+In: queries, a domain. Out: sentences, tables, a page.
+"""

@@ -1,0 +1,4 @@
+"""The report of a store as one HTML file.
+
+In: a store. Out: a page.
+"""

@@ -1,0 +1,4 @@
+"""Verdicts on the numbers and the sentences of papers.
+
+In: datasets, what experiments are compared with. Out: verdicts, the scorecard, its page.
+"""
