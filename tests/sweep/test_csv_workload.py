@@ -36,11 +36,7 @@ def test_names_and_targets_come_with_the_queries(files, client):
 def test_the_content_of_the_files_identifies_the_cells(files, client):
     sweep.run(parse_experiment(TEXT, "mine.yaml"), "s", client)
     (files / "mine.csv").write_text("label,age,variance\nall,,4\n")
-<<<<<<< HEAD
     with pytest.raises(StoreError, match="a file that it names has changed"):
-=======
-    with pytest.raises(StoreError, match=r"was changed .*, or a file that it names"):
->>>>>>> newcomer
         sweep.run(parse_experiment(TEXT, "mine.yaml"), "s", client)
 
 
