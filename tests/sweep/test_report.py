@@ -209,6 +209,16 @@ def test_many_lines_become_one_number_of_every_mechanism() -> None:
     assert ["40", "1.000", "2.000"] in found
 
 
+def test_the_gap_of_an_unfinished_cell_is_its_state() -> None:
+    data = dataset(
+        {"mechanism": ["CA", "GD"]},
+        {"squared_privacy_cost": [2.0, np.nan], "gap": [0.5, np.nan]},
+        [OK, int(Status.TIMEOUT)],
+    )
+    (line,) = [line for line in lines(tables(data, experiment())) if line[0] == "GD"]
+    assert line == ["GD", "timeout", "timeout"]
+
+
 def test_an_experiment_chooses_what_is_shown() -> None:
     data = dataset(
         {"mechanism": ["CA", "IP"]}, {"squared_privacy_cost": 2.0, "fisher_information": [3.0, 4.0]}

@@ -103,8 +103,8 @@ def _overview(found: Overview) -> Table:
                 *(names if number == 0 else ["" for _ in names]),
                 str(mechanism),
                 *(
-                    _percent(column.pivot.number(at))
-                    if column.variable == "gap"
+                    Text(percent(column.pivot.number(at)))
+                    if column.variable == "gap" and not np.isnan(column.pivot.number(at))
                     else column.pivot.shown(at)
                     for column in found.columns
                 ),
@@ -160,7 +160,3 @@ def _table(title: str, labels: Sequence[str], columns: Iterable[Any]) -> Table:
 def _caption_of(pivot: Pivot) -> str | None:
     replicates = pivot.replicates
     return f"Means of {replicates} replicates." if replicates > 1 else None
-
-
-def _percent(value: float) -> Text:
-    return Text("" if np.isnan(value) else percent(value))
