@@ -1,5 +1,7 @@
 """An experiment on somebody's own queries: their names, their targets, their files' content."""
 
+import os
+
 import pytest
 
 import sweep
@@ -17,16 +19,21 @@ blocks:
 
 
 @pytest.fixture
-def files(tmp_path, monkeypatch):
+def files(tmp_path, monkeypatch, client):
+    """Files of the user's in the folder in which the command and the workers are."""
+    before = client.run(os.getcwd)
+    client.run(os.chdir, str(tmp_path))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.csv").write_text("label,age,variance\nall,,3\neach,*,2\n")
     (tmp_path / "domain.yaml").write_text("age: 0..3\n")
-    return tmp_path
+    yield tmp_path
+    for worker, folder in before.items():
+        client.run(os.chdir, folder, workers=[worker])
 
 
 def test_names_and_targets_come_with_the_queries(files, client):
     data = sweep.run(parse_experiment(TEXT, "mine.yaml"), "s", client)
-    assert (data.status == 2).all()
+    assert (data.status == 2).all(), data.error.values
     assert data.squared_privacy_cost.sel(mechanism="IP").values == pytest.approx(4 / 3)
     kept = sweep.arrays("s", str(data.solve.sel(mechanism="optimal").values))
     assert kept["query"].values.tolist() == ["all", *(f"each: age={n}" for n in range(4))]
