@@ -13,6 +13,7 @@ is any B with BᵀB = SᵀS, the errors have the same distribution:
 Either way the privacy profile is the squared column norms of S, up to scale.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ import scipy.linalg as sla
 import scipy.sparse as sp
 
 from solvers.errors import NotApplicableError
-from solvers.factorisation import identity
+from solvers.factorisation import InBasis, identity
 from solvers.factors import factor_if_well_conditioned
 from solvers.problem import Problem
 from solvers.solution import Solution
@@ -72,7 +73,10 @@ def from_strategy(mechanism: str, problem: Problem, strategy: Matrix, **facts: A
         Explicit(rows),
         Explicit(coordinates),
     )
-    return Solution(mechanism, problem, noise, **facts)
+    own = noise.coordinates
+    assert isinstance(own, InBasis)
+    exact = replace(own, root=np.diag(np.diag(own.root)))  # the rows are orthonormal
+    return Solution(mechanism, problem, replace(noise, coordinates=exact), **facts)
 
 
 def _gram(strategy: Matrix) -> Array:
