@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import textwrap
+from itertools import takewhile
 from pathlib import Path
 
 import numpy as np
@@ -140,7 +141,7 @@ def test_commands_run_in_their_order_and_print_what_the_page_shows(page, one_thr
         if line == "echo $?":
             assert shown == [str(code)]
             continue
-        program, *arguments = shlex.split(line.partition(" > ")[0])
+        program, *arguments = takewhile(lambda word: word != ">", shlex.split(line))
         assert program == "sweep", line
         result = CliRunner().invoke(app, arguments)
         code = result.exit_code
