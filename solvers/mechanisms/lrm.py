@@ -113,13 +113,15 @@ def solve(
             f"kept its rank {len(singular)}; try another seed or a larger rank_ratio"
         )
     (triangle,) = sla.qr(best.T, mode="r", check_finite=False)
-    in_rows = problem.basis @ vectors.T / singular
+    basis, queries = problem.basis, problem.representation
+    if len(basis) != len(rows):  # of rank k one way, not the other: rows over many decades
+        basis, queries = rows, problem.workload.dense @ vectors.T / singular
     return from_root(
         "LRM",
         problem,
-        problem.basis,
-        problem.representation,
-        in_rows @ triangle[: len(rows)].T,
+        basis,
+        queries,
+        basis @ vectors.T / singular @ triangle[: len(rows)].T,
         iterations=iterations,
         converged=converged,
         timed_out=stop is Stop.TIMED_OUT,

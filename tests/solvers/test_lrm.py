@@ -132,3 +132,11 @@ def test_a_deadline_that_passes_after_the_last_round_is_none(monkeypatch):
 def test_too_few_strategy_queries_are_refused():
     with pytest.raises(solvers.OptionError, match=r"rank_ratio 0\.5"):
         solvers.solve("LRM", np.eye(3), rank_ratio=0.5)
+
+
+def test_rows_that_only_some_units_tell_from_rounding_are_refused_in_a_sentence():
+    """The rank is 7 in units of each query, less in those of the largest."""
+    rows = np.random.default_rng(0).normal(size=(7, 11))
+    matrix = rows * 10.0 ** -np.linspace(0, 15, 7)[:, None]
+    with pytest.raises(solvers.SolveFailedError, match="too ill-conditioned"):
+        solvers.solve("LRM", matrix, np.square(np.linalg.norm(matrix, axis=1)))
