@@ -14,7 +14,7 @@ from typer.cli import get_docs_for_click
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
-from sweep.cli import app as command_line  # noqa: E402
+from sweep.cli import app as command_line  # noqa: E402 - found on the path of the line above
 
 project = "fitness-sweep"
 author = "the fitness-sweep authors"

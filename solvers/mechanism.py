@@ -248,9 +248,9 @@ class Mechanism:
         return {"matrix": self.solve, "graph": self.solve_graph}
 
 
-def _alike(value: object, default: object) -> bool:
+def _alike(value: Any, default: Any) -> bool:
     """Whether an option, which may be an array, has its default."""
-    return bool(np.array_equal(value, default))  # type: ignore[arg-type]
+    return bool(np.array_equal(value, default))
 
 
 GROUP = "fitness_sweep.mechanisms"

@@ -155,7 +155,7 @@ def covariance(case: Case, solution: Solution, of: str) -> Iterator[Measured]:
         profile = max(seen[i, i] for i in range(seen.rows))
         ratio = max(spread[j, j] / case.targets[j] for j in range(spread.rows))
         off = float(abs(profile * ratio / solution.squared_privacy_cost - 1))
-    yield Measured("privacy cost in 50 digits off", off, ROUNDING, of)
+    yield Measured("privacy cost in 50 digits off", off, EXACT, of)
 
 
 def certificate(case: Case, solution: Solution, of: str) -> Iterator[Measured]:

@@ -5,6 +5,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -65,7 +66,7 @@ def check_installed() -> None:
         With how to install it.
     """
     try:
-        import matplotlib  # noqa: F401
+        import_module("matplotlib")
     except ImportError as error:
         raise SweepError(
             "figures need matplotlib, which is not installed; install it with: "
