@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
+import scipy.linalg as sla
 import scipy.sparse as sp
 
 from solvers.budget import GaussianBudget
@@ -17,6 +18,9 @@ from solvers.neighbours import ADD_REMOVE, Neighbours
 from solvers.release import gaussian_record
 from workloads.operators import Array, Explicit, Indices, Matrix, QueryOperator, Scaled
 from workloads.operators.blas import product
+
+_HELD = 1e-10
+"""What numbers read from a mechanism's own basis may be off, relative to those of its factors."""
 
 
 class Decoder(Protocol):
@@ -112,6 +116,25 @@ class InBasis:
             return scaled_identity(self.rows.shape[0], self.root**2)
         return product(self.root, self.root.T)
 
+    @property
+    def variances(self) -> Array:
+        """Of the queries, read from the covariance, shape (m,)."""
+        return self.queries.quadratic_forms(self.covariance)
+
+    @property
+    def profile(self) -> Array:
+        """Squared personal privacy cost of the cells, read from the covariance, shape (d,).
+
+        Raises
+        ------
+        scipy.linalg.LinAlgError
+            If the covariance is not positive definite in double precision.
+        """
+        units = np.sqrt(np.diag(self.covariance))[:, None]
+        lower = sla.cholesky(self.covariance / units / units.T, lower=True, check_finite=False)
+        columns = sla.solve_triangular(lower, self.basis / units, lower=True, check_finite=False)
+        return np.asarray(np.square(columns).sum(axis=0))
+
 
 @dataclass(frozen=True, eq=False)
 class Factorisation:
@@ -123,8 +146,8 @@ class Factorisation:
         L, shape (m, k).
     strategy : QueryOperator
         B, shape (k, d).
-    coordinates : InBasis
-        The same noise on the queries of the mechanism's own basis.
+    own : InBasis
+        The same noise on the queries of the mechanism's own basis, up to rounding.
     neighbours : Neighbours
         Which databases the privacy cost is about. Under replace-one L B may lack what is
         constant over the cells that a record moves between: that part of W x is public.
@@ -132,14 +155,43 @@ class Factorisation:
 
     decoder: Decoder
     strategy: QueryOperator
-    coordinates: InBasis
+    own: InBasis
     neighbours: Neighbours = ADD_REMOVE
 
     gaussian = True
 
+    @cached_property
+    def coordinates(self) -> InBasis:
+        """The noise in the mechanism's own basis; on B itself where that loses digits.
+
+        B may be known where another basis is not: what rounding adds to orthonormal rows is
+        divided by W's smallest singular value, and a covariance near a singular one has no digits
+        in double precision.
+        """
+        if isinstance(self.own.root, float) or self._holds(self.own):
+            return self.own
+        return InBasis(self.strategy, Explicit(self.left), 1.0)
+
+    def _holds(self, own: InBasis) -> bool:
+        """Whether queries, variances and profile can be read there, to `_HELD`."""
+        variances, profile = self.query_variances, self.strategy.squared_column_norms()
+        try:
+            read = own.profile
+        except sla.LinAlgError:
+            return False
+        if not (_near(own.variances, variances) and _near(read, profile)):
+            return False
+        if not isinstance(own.queries, Explicit):
+            return True
+        rows, columns = np.sqrt(_positive(variances)), np.sqrt(_positive(profile))
+        off = product(dense(own.representation), own.basis) - product(
+            dense(self.left), dense(self.right)
+        )
+        return bool(np.all(np.abs(off) <= _HELD * np.outer(rows, columns)))
+
     def divided(self, scale: float) -> "Factorisation":
         """The same mechanism with its noise divided by a number."""
-        own = self.coordinates
+        own = self.own
         return Factorisation(
             _divided(self.decoder, scale),
             _multiplied(self.strategy, scale),
@@ -208,6 +260,15 @@ class Factorisation:
         }
 
 
+def _near(found: Array, expected: Array) -> bool:
+    return bool(np.all(np.abs(found - expected) <= _HELD * _positive(expected)))
+
+
+def _positive(values: Array) -> Array:
+    """The values, the largest where there is none."""
+    return np.where(values > 0, values, values.max())
+
+
 def _divided(decoder: Decoder, scale: float) -> Decoder:
     if isinstance(decoder, Composed):
         return Composed(decoder.operator, decoder.inverse / scale)
@@ -224,7 +285,7 @@ def _multiplied(strategy: QueryOperator, scale: float) -> QueryOperator:
 
 def with_cells_scaled(noise: Factorisation, factors: Array) -> Factorisation:
     """The factorisation of W with every column multiplied by a number, L unchanged."""
-    own = noise.coordinates
+    own = noise.own
     return Factorisation(
         noise.decoder,
         Explicit(dense(noise.right) * factors),

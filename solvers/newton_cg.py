@@ -104,7 +104,10 @@ class Solved:
 
 
 def conjugate_gradient(model: Model, right: Array, settings: Settings) -> Solved:
-    """Algorithm 2: conjugate gradients from zero on ``Hessian @ s = right``."""
+    """Algorithm 2: conjugate gradients from zero on ``Hessian @ s = right``.
+
+    The Hessian is positive definite; where rounding leaves no curvature the search ends.
+    """
     residual = right
     search = ready = model.precondition(residual)
     found, products = np.zeros_like(right), 0
@@ -114,7 +117,10 @@ def conjugate_gradient(model: Model, right: Array, settings: Settings) -> Solved
     while products < most and energy > enough:
         image = model.product(search)
         products += 1
-        length = energy / inner(search, image)
+        curvature = inner(search, image)
+        if not curvature > 0:
+            break
+        length = energy / curvature
         found = found + length * search
         residual = residual - length * image
         if settings.tol2 > 0 and inner(residual, residual) <= settings.tol2:

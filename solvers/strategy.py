@@ -21,7 +21,7 @@ import scipy.linalg as sla
 import scipy.sparse as sp
 
 from solvers.errors import NotApplicableError
-from solvers.factorisation import InBasis, identity
+from solvers.factorisation import identity
 from solvers.factors import factor_if_well_conditioned
 from solvers.problem import Problem
 from solvers.solution import Solution
@@ -73,10 +73,9 @@ def from_strategy(mechanism: str, problem: Problem, strategy: Matrix, **facts: A
         Explicit(rows),
         Explicit(coordinates),
     )
-    own = noise.coordinates
-    assert isinstance(own, InBasis)
+    own = noise.own
     exact = replace(own, root=np.diag(np.diag(own.root)))  # the rows are orthonormal
-    return Solution(mechanism, problem, replace(noise, coordinates=exact), **facts)
+    return Solution(mechanism, problem, replace(noise, own=exact), **facts)
 
 
 def _gram(strategy: Matrix) -> Array:

@@ -10,13 +10,13 @@ import scipy.linalg as sla
 
 from solvers.budget import GaussianBudget
 from solvers.errors import NotApplicableError
-from solvers.factorisation import Factorisation, with_cells_scaled
+from solvers.factorisation import Factorisation, dense, with_cells_scaled
 from solvers.orbits.drawing import draw_errors
 from solvers.orbits.structure import INDICATORS, Component, Orbits, Part
 from solvers.problem import readable
 from solvers.release import Coordinates, gaussian_record
 from solvers.verified import scale_of
-from workloads.operators import Array, Matrix
+from workloads.operators import Array, Indices, Matrix
 from workloads.workload import LARGEST_LISTED
 
 LARGEST_EXPANDED = 4096
@@ -171,19 +171,45 @@ class Expanded:
 def expanded(noise: OrbitsNoise) -> Expanded:
     """The bases of all parts, each on its contrasts; rows of different contrasts are orthogonal."""
     bases, representations, covariances = [], [], []
-    workload = noise.orbits.problem.workload.matrix
-    for part, found in zip(noise.orbits.parts, noise.parts, strict=True):
+    orbits = noise.orbits
+    for part, found in zip(orbits.parts, noise.parts, strict=True):
         own = found.coordinates
-        rows = own.basis * np.sqrt(noise.orbits.cells[part.columns] / part.rank)
-        pseudo = np.linalg.pinv(rows)
+        rows = own.basis * _spread(orbits, part)
+        queries = dense(own.representation)
         for component in part.components:
-            span = orthonormal(noise.orbits, part, component)
+            span = orthonormal(orbits, part, component)
             contrasts, d = span.shape[1:]
             bases.append(np.einsum("ko,ovd->kvd", rows, span).reshape(-1, d))
-            inverse = np.einsum("ok,ovd->dkv", pseudo, span).reshape(d, -1)
-            representations.append(np.asarray(workload @ inverse))
+            asked, along = _on_contrasts(orbits, part, span)
+            answers = np.zeros((orbits.problem.workload.m, len(rows), contrasts))
+            answers[asked[:, 0]] = queries[asked[:, 1], :, None] * along[:, None, :]
+            representations.append(answers.reshape(len(answers), -1))
             covariances.append(np.kron(own.covariance, np.eye(contrasts)))
     return Expanded(np.vstack(bases), np.hstack(representations), sla.block_diag(*covariances))
+
+
+def _spread(orbits: Orbits, part: Part) -> Array:
+    """What a column of a part is multiplied by on an orthonormal vector over its cells."""
+    return np.sqrt(orbits.cells[part.columns] / part.rank)
+
+
+def _on_contrasts(orbits: Orbits, part: Part, span: Array) -> tuple[Indices, Array]:
+    """What of each contrast a query sees: its row of W there is that of the part times this.
+
+    Returns
+    -------
+    tuple of numpy.ndarray
+        The queries of the part with the rows of their orbits, shape (n, 2); and the shares, shape
+        (n, contrasts).
+    """
+    orbit = orbits.per_query(np.arange(orbits.targets.size, dtype=np.float64)).astype(np.intp)
+    asked = np.flatnonzero(np.isin(orbit, part.rows))
+    row = np.searchsorted(part.rows, orbit[asked])
+    weighted = part.problem.workload.dense[row] * _spread(orbits, part)
+    seen = np.asarray(orbits.problem.workload.matrix[asked] @ span.reshape(-1, span.shape[2]).T)
+    squares = np.square(weighted).sum(axis=1)
+    shares = np.einsum("jo,jov->jv", weighted, seen.reshape(len(asked), *span.shape[:2]))
+    return np.column_stack([asked, row]), shares / np.where(squares > 0, squares, 1.0)[:, None]
 
 
 def orthonormal(orbits: Orbits, part: Part, component: Component) -> Array:

@@ -86,8 +86,9 @@ def test_numbers_that_are_not_those_of_the_factors_are_found(said, names):
 
 
 def test_a_wrong_covariance_is_found():
-    own = solution().noise.coordinates
-    found = with_noise(solution(), coordinates=replace(own, root=own.root * [[1.01], [1.0], [1.0]]))
+    found = solution()
+    own = found.noise.own
+    vars(found.noise)["coordinates"] = replace(own, root=own.root * [[1.01], [1.0], [1.0]])
     assert wrong(checks.covariance(CASE, found, "")) == {"privacy cost in 50 digits off"}
 
 

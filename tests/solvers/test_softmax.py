@@ -120,6 +120,18 @@ def test_only_away_from_a_minimiser_is_the_hessian_damped():
     assert end.model(level).damping.max() < 1e-5
 
 
+def test_conjugate_gradients_end_where_rounding_leaves_no_curvature():
+    class Flat:
+        def precondition(self, residual):
+            return residual
+
+        def product(self, along):
+            return 0.0 * along
+
+    found = newton_cg.conjugate_gradient(Flat(), np.eye(2), settings_of())
+    np.testing.assert_array_equal(found.along, np.zeros((2, 2)))
+
+
 def test_conjugate_gradients_to_the_end_are_newton_s_step():
     _, objective, at = example(5)
     size = at.covariance.size
