@@ -148,6 +148,19 @@ class TaskRetried:
 
 
 @dataclass(frozen=True)
+class CellsAwaited:
+    """Workers still solve cells for a driver that is gone: these are not sent again meanwhile.
+
+    Attributes
+    ----------
+    cells : int
+        Number of these cells.
+    """
+
+    cells: int
+
+
+@dataclass(frozen=True)
 class DatasetWritten:
     """The dataset on disk has been brought up to date.
 
@@ -212,6 +225,7 @@ Event = (
     | WorkersMissing
     | CellsDone
     | TaskRetried
+    | CellsAwaited
     | DatasetWritten
     | DatasetNotWritten
     | OutputClosed

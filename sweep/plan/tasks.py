@@ -2,6 +2,7 @@
 
 import inspect
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -164,7 +165,9 @@ class Task:
 
     def again(self) -> "Task":
         """The same work under a new name."""
-        return replace(self, name=f"{self.name}-again", earlier=(*self.earlier, self.name))
+        earlier = (*self.earlier, self.name)
+        stem = re.sub(r"-again\d+$", "", self.name)
+        return replace(self, name=f"{stem}-again{len(earlier)}", earlier=earlier)
 
 
 def distinct(grids: Iterable[Grid]) -> dict[str, Cell]:

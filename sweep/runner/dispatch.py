@@ -10,6 +10,8 @@ from typing import Any
 
 from sweep.events import CellsDone, Listener, TaskRetried
 from sweep.plan.tasks import Bound, Solve, Task, shared_workloads
+from sweep.runner.orphans import Orphans
+from sweep.runner.suspects import Suspects
 from sweep.store.ledger import DEADLY
 from sweep.store.records import BoundRecord, CellRecord, Record, Status
 from sweep.store.view import StoreView
@@ -19,7 +21,7 @@ from sweep.worker.solve import build
 _DROPPED = ("cancelled", "lost")
 _TICK_SECONDS = 0.5
 _FETCH_SECONDS = 5.0
-_LOOK_SECONDS = 5.0
+_LOOK_SECONDS = 1.0
 _MOST_FETCHES = 20
 _SMALL_BYTES = 2**28
 """Expected memory below which any worker will do."""
@@ -35,7 +37,6 @@ _WORKER_DIED = (
 
 Tick = Callable[[], None]
 Accept = Callable[[TaskOutcome], None]
-OnLoss = Callable[[Task, str], None]
 Regain = Callable[[Any], Any]
 
 
@@ -50,9 +51,9 @@ def execute(
 ) -> None:
     """Run all tasks.
 
-    A task that is lost with its worker is split, so that one cell does not take others down
-    with it; a single item that is lost is retried once with nothing else in flight, and only
-    then recorded as ``lost``.
+    A task that is lost with its workers is split, so that one cell does not take others down
+    with it, and each of its items is tried on a worker of its own; one of which `DEADLY` workers
+    die is recorded as ``lost``. What workers still do for a driver that is gone is waited for.
 
     Parameters
     ----------
@@ -78,8 +79,9 @@ def execute(
         If the user interrupts it; no task is in flight then.
     """
     flight = _Flight(client, planned, view)
+    orphans = Orphans(view.identity, listen)
     try:
-        _Execution(flight, planned, accept, tick, listen, regain).perform()
+        _Execution(flight, orphans, planned, accept, tick, listen, regain).perform()
     except BaseException:
         flight.cancel()
         raise
@@ -102,13 +104,16 @@ class _Flight:
         self._placed: dict[str, frozenset[str]] = {}
         self._next_look = 0.0
 
-    def launch(self, task: Task) -> None:
+    def launch(self, task: Task, alone_on: str | None = None) -> None:
+        """Send a task; to one worker only, if it has to be there alone."""
         built = {key: self._workload(key) for key in task.workloads if key in self._specs}
         shared = {key: workload for key, workload in built.items() if workload is not None}
-        about, roomy = (perform, task, self.view, shared), self._roomy(task)
-        future = self._submit(*about, key=task.name, workers=roomy)
-        if roomy:
-            self._placed[task.name] = frozenset(roomy)
+        about, where = (perform, task, self.view, shared), self._roomy(task)
+        if alone_on is not None:
+            where = [alone_on]
+        future = self._submit(*about, key=task.name, workers=where)
+        if where:
+            self._placed[task.name] = frozenset(where)
         self.tasks[task.name], self._futures[task.name] = task, future
         if future is not None:
             self._watch(future)
@@ -127,19 +132,27 @@ class _Flight:
         roomy = [one for one, has in workers.items() if not 0 < has["memory_limit"] < task.bytes]
         return roomy if 0 < len(roomy) < len(workers) else None
 
-    def stranded(self) -> list[Task]:
-        """Take back the tasks whose workers, the only ones with enough memory, are gone."""
+    def stranded(self) -> list[tuple[Task, int]]:
+        """Take back the tasks whose workers, the only ones for them, are gone.
+
+        With each, how many workers have died of it, not counting those that ended orderly.
+        """
         if not self._placed or time.monotonic() < self._next_look:
             return []
         self._next_look = time.monotonic() + _LOOK_SECONDS
-        present, placed = self._workers().keys(), self._placed
+        present, placed = self.loads().keys(), self._placed
         self._placed = {name: where for name, where in placed.items() if name in self.tasks}
         gone = [name for name, where in self._placed.items() if not where & present]
         if not present or not gone:
             return []
+        deaths = self._answer(_suspicions, self.client, gone) or dict.fromkeys(gone, 1)
         with suppress(Exception):
             self.client.cancel([self._futures[name] for name in gone if self._futures[name]])
-        return [self._take(name) for name in gone]
+        return [(self._take(name), deaths[name]) for name in gone]
+
+    def loads(self) -> dict[str, int]:
+        """How many tasks each worker has; empty if the scheduler does not answer."""
+        return self._answer(_loads, self.client) or {}
 
     def _workers(self) -> dict[str, Any]:
         """What the scheduler knows of every worker, by address; empty if it does not answer."""
@@ -163,9 +176,9 @@ class _Flight:
                 raise
             return None
 
-    def relaunch(self, task: Task) -> None:
+    def relaunch(self, task: Task, alone_on: str | None = None) -> None:
         self._uses.update(task.workloads.keys())
-        self.launch(task)
+        self.launch(task, alone_on)
 
     def wait(self) -> list[Any]:
         """The futures that have ended since the last call; empty after half a second of none."""
@@ -262,91 +275,95 @@ class _Flight:
 
 
 class _Execution:
-    """One pass of all tasks through the cluster, then one of each suspect by itself.
-
-    Suspects are single items whose workers died: they may be what killed them.
-    """
+    """One pass of all tasks through the cluster, with what has to be tried again or waited for."""
 
     def __init__(
         self,
         flight: _Flight,
+        orphans: Orphans,
         planned: Sequence[Task],
         accept: Accept,
         tick: Tick,
         listen: Listener,
         regain: Regain,
     ) -> None:
-        self._flight = flight
+        self._flight, self._orphans, self._suspects = flight, orphans, Suspects()
         self._regain = regain
-        self._deaths: Counter[str] = Counter()
         self._planned = planned
         self._accept, self._tick, self._listen = accept, tick, listen
         self._total = sum(task.seconds for task in planned) or 1.0
-        self._suspects: list[Task] = []
 
     def perform(self) -> None:
-        for task in self._planned:
+        for task in self._orphans.sendable(self._flight.client, self._planned):
             self._flight.launch(task)
-        self._drain(self._split_or_suspect)
-        for task in self._suspects:
-            self._relaunch(task.again())
-            self._drain(self._give_up)
-
-    def _drain(self, on_loss: OnLoss) -> None:
-        while self._flight.tasks:
+        while self._flight.tasks or self._orphans or self._suspects:
             self._tick()
             landed = self._flight.wait()
             if self._flight.client.status != "running":
                 self._start_over()
                 continue
-            for task in self._flight.stranded():
-                self._relaunch(task.again())
+            for task in self._orphans.released(self._flight.client):
+                self._flight.relaunch(task)
+            for task, deaths in self._flight.stranded():
+                self._stranded(task, deaths)
             for task, end in self._flight.land(landed):
-                self._count_deaths(task, end)
-                if isinstance(end, TaskOutcome):
-                    self._settle(task, end if _belongs_to(task, end) else _lost(task, _UNEXPECTED))
-                elif end == _SCHEDULER_DROPPED and len(task.earlier) < _MOST_DROPS:
-                    self._flight.relaunch(task.again())
-                elif _is_loss(end):
-                    on_loss(task, _reason(end))
-                else:
-                    self._give_up(task, _reason(end))
+                self._landed(task, end)
+            if self._suspects:
+                self._try_suspects()
+
+    def _landed(self, task: Task, end: TaskOutcome | BaseException | str) -> None:
+        tried = self._suspects.on_trial(task)
+        nothing_left = self._suspects.over(task, _deaths(end)) if tried else False
+        if isinstance(end, TaskOutcome):
+            self._settle(task, end if _belongs_to(task, end) else _lost(task, _UNEXPECTED))
+        elif end == _SCHEDULER_DROPPED and len(task.earlier) < _MOST_DROPS:
+            self._flight.relaunch(task.again())
+        elif _is_loss(end) and not nothing_left and (_deaths(end) or not tried):
+            self._suspects.add(task)
+        else:
+            self._give_up(task, _reason(end))
+
+    def _stranded(self, task: Task, deaths: int) -> None:
+        if not self._suspects.on_trial(task):
+            self._relaunch(task.again())
+        elif self._suspects.over(task, deaths):
+            self._give_up(task, _WORKER_DIED)
+        else:
+            self._suspects.add(task)
+
+    def _try_suspects(self) -> None:
+        """Send suspects to workers that have nothing else; to others if nothing else is left."""
+        loads = self._flight.loads()
+        busy = len(self._flight.tasks) > self._suspects.trials
+        idle = [worker for worker, load in loads.items() if load == 0 or not busy]
+        for task, worker in self._suspects.next_trials(idle):
+            self._relaunch(task, alone_on=worker)
 
     def _start_over(self) -> None:
         """Send to a scheduler that came back what is not in the journal."""
         self._flight.move(self._regain(self._flight.client))
+        left = self._orphans.take_back()
         for task, done in self._flight.abandon():
+            if self._suspects.on_trial(task):
+                self._suspects.over(task, 0)
             if done is None:
-                self._flight.relaunch(task.again())
+                left.append(task.again())
             else:
                 self._settle(task, done)
-
-    def _count_deaths(self, task: Task, end: object) -> None:
-        """Note the workers that died while they did one thing alone."""
-        from distributed import KilledWorker
-
-        if isinstance(end, KilledWorker) and len(task.items) == 1:
-            self._deaths[_subject(task)] += end.allowed_failures + 1
+        for task in self._orphans.sendable(self._flight.client, left):
+            self._flight.relaunch(task)
 
     def _settle(self, task: Task, done: TaskOutcome) -> None:
         self._accept(done)
         statuses = Counter(r.status.label for r in done.records if isinstance(r, CellRecord))
         self._listen(CellsDone(dict(statuses), task.seconds / self._total))
 
-    def _split_or_suspect(self, task: Task, _reason: str) -> None:
-        if len(task.items) > 1:
-            for part in task.alone():
-                self._relaunch(part)
-        else:
-            self._suspects.append(task)
-
     def _give_up(self, task: Task, reason: str) -> None:
-        deaths = self._deaths[_subject(task)] if len(task.items) == 1 else 0
-        self._settle(task, _lost(task, reason, deaths))
+        self._settle(task, _lost(task, reason, self._suspects.deaths(task)))
 
-    def _relaunch(self, task: Task) -> None:
+    def _relaunch(self, task: Task, alone_on: str | None = None) -> None:
         self._listen(TaskRetried(len(task.cells)))
-        self._flight.relaunch(task)
+        self._flight.relaunch(task, alone_on)
 
 
 async def _gathered(client: Any, futures: Sequence[Any]) -> dict[str, Any] | Exception:
@@ -362,6 +379,29 @@ async def _gathered(client: Any, futures: Sequence[Any]) -> dict[str, Any] | Exc
         raise
     except BaseException as error:
         return RuntimeError(type(error).__name__)
+
+
+async def _loads(client: Any) -> dict[str, int]:
+    tasks = await client.scheduler.processing(workers=None)
+    return {worker: len(keys) for worker, keys in tasks.items()}
+
+
+async def _suspicions(client: Any, keys: Sequence[str]) -> dict[str, int]:
+    """How many workers died while they had each of these tasks, as the scheduler counts."""
+    counted: dict[str, int] = await client.run_on_scheduler(_suspicious, keys)
+    return counted
+
+
+def _suspicious(keys: Sequence[str], dask_scheduler: Any) -> dict[str, int]:
+    known = dask_scheduler.tasks
+    return {key: known[key].suspicious if key in known else 1 for key in keys}
+
+
+def _deaths(end: object) -> int:
+    """How many workers a task has cost, if that is what has ended it."""
+    from distributed import KilledWorker
+
+    return end.allowed_failures + 1 if isinstance(end, KilledWorker) else 0
 
 
 async def _error(future: Any) -> BaseException | None:
@@ -404,12 +444,6 @@ def _first_line(error: BaseException) -> str:
         return next(iter(str(error).splitlines()), "")
     except Exception:
         return ""
-
-
-def _subject(task: Task) -> str:
-    """What the only item of a task is about."""
-    (item,) = task.items
-    return item.key if isinstance(item, Solve) else f"bound {item.problem}"
 
 
 def _lost(task: Task, reason: str, deaths: int = 0) -> TaskOutcome:

@@ -4,6 +4,7 @@ from typing import Any
 
 from sweep.errors import ClusterError
 from sweep.store import code, versions
+from sweep.worker.inquiry import answers
 
 
 def check_workers(client: Any, *, allow_mixed: bool) -> None:
@@ -12,7 +13,8 @@ def check_workers(client: Any, *, allow_mixed: bool) -> None:
     Parameters
     ----------
     client : distributed.Client
-        Of the cluster. Workers that join later are checked with their first task.
+        Of the cluster. Workers that join later, or do not answer, are checked with their first
+        task.
     allow_mixed : bool
         Whether versions may differ; code may not.
 
@@ -22,10 +24,10 @@ def check_workers(client: Any, *, allow_mixed: bool) -> None:
         If there is one.
     """
     expected = "" if allow_mixed else versions.ours()
-    asked = client.run(difference, code.digest(), expected, on_error="return")
+    asked = answers(client, difference, code.digest(), expected)
     for address, said in sorted(asked.items()):
         if isinstance(said, OSError):
-            continue  # died meanwhile
+            continue  # died meanwhile, or stopped
         if isinstance(said, BaseException):
             raise ClusterError(
                 f"worker {address} cannot say which code it has ({type(said).__name__}: {said}); "

@@ -15,6 +15,7 @@ from sweep.store.records import Record, Status
 from sweep.store.view import StoreView
 from sweep.worker import agreement
 from sweep.worker.recording import left_behind, recording
+from sweep.worker.running import noted
 from sweep.worker.solve import BuildFailure, Built, build, outcomes
 from sweep.worker.watchdog import watched
 
@@ -68,7 +69,11 @@ def perform(task: Task, view: StoreView, built: Mapping[str, Built]) -> TaskOutc
     known: dict[str, Built] = dict(built)
     weights: dict[str, Any] = {}
     mechanism.add(dict(view.mechanisms))
-    with threadpool_limits(limits=_threads()), recording(task, view) as records:
+    with (
+        threadpool_limits(limits=_threads()),
+        noted(task, view.identity),
+        recording(task, view) as records,
+    ):
         for item in task.items:
             if records.is_done(item):
                 continue

@@ -12,6 +12,9 @@ from sweep.store.location import Location
 from sweep.store.records import BoundRecord, Record
 from sweep.store.view import StoreView
 
+Identity = tuple[str, str]
+"""What a record is about: ``"cell"`` and its id, or ``"bound"`` and the key of its problem."""
+
 
 class Recording:
     """The records of one task.
@@ -117,14 +120,14 @@ def read_sound(segment: Location) -> list[Record]:
         return []
 
 
-def identity(record: Record) -> tuple[str, str]:
+def identity(record: Record) -> Identity:
     """The cell or the problem that a record is about."""
     if isinstance(record, BoundRecord):
         return "bound", record.problem
     return "cell", record.cell
 
 
-def identities(item: Item) -> frozenset[tuple[str, str]]:
+def identities(item: Item) -> frozenset[Identity]:
     """The cells or the problem that the records of an item are about."""
     if isinstance(item, Solve):
         return frozenset(("cell", cell.id) for cell in item.cells)

@@ -35,6 +35,8 @@ class Fault:
     first: int = 0
     times: int = 10**9
     seconds: float = 0.0
+    until: str = ""
+    """The file that has to be there before a ``wait`` ends."""
 
     def strike(self) -> None:
         match self.kind:
@@ -56,6 +58,9 @@ class Fault:
                 os.kill(os.getpid(), signal.SIGKILL)
             case "sleep":
                 time.sleep(self.seconds)
+            case "wait":
+                while not os.path.exists(self.until):
+                    time.sleep(0.01)
             case "hold":
                 hold_the_interpreter()
 
@@ -138,12 +143,17 @@ def search_path() -> str:
     return os.pathsep.join([here, *filter(None, [os.environ.get("PYTHONPATH")])])
 
 
-def slow_workers(folder: Path, seconds: float) -> Path:
-    """A file that Dask workers preload to take that much longer for each solve of IP."""
-    path = folder / "slower.py"
+def preloaded(folder: Path, *faults: Fault) -> Path:
+    """A file that Dask workers preload, to have these faults from the start."""
+    path = folder / "faulty.py"
     path.write_text(
         "from pathlib import Path\n"
         "from faults import Fault, install\n"
-        f"install(Path({str(folder)!r}), [Fault('sleep', 'IP', seconds={seconds})])\n"
+        f"install(Path({str(folder)!r}), {list(faults)!r})\n"
     )
     return path
+
+
+def slow_workers(folder: Path, seconds: float) -> Path:
+    """A file that Dask workers preload to take that much longer for each solve of IP."""
+    return preloaded(folder, Fault("sleep", "IP", seconds=seconds))

@@ -9,6 +9,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Ta
 from rich.text import Text
 
 from sweep.events import (
+    CellsAwaited,
     CellsDone,
     ClusterExposed,
     ClusterReady,
@@ -105,6 +106,10 @@ class ProgressBar:
                 self._progress.console.print(f"warning: {said}", markup=False)
             case TaskRetried(cells=cells):
                 self._progress.console.print(f"a worker was lost: {cells} cells are retried")
+            case CellsAwaited(cells=cells):
+                self._progress.console.print(
+                    f"{cells} cells are still with workers of an earlier run: waiting for these"
+                )
             case RunEnded():
                 self._progress.stop()
 

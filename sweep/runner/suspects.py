@@ -1,0 +1,55 @@
+"""Single items whose workers died: each tried on a worker of its own, several at a time."""
+
+from collections import Counter, deque
+from collections.abc import Collection
+
+from sweep.plan.tasks import Solve, Task
+from sweep.store.ledger import DEADLY
+
+
+class Suspects:
+    """Tasks of one item each that may be what killed their workers, and what came of trying."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[Task] = deque()
+        self._trials: dict[str, str] = {}
+        self._deaths: Counter[str] = Counter()
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    def add(self, task: Task) -> None:
+        """Have every item of a task tried by itself."""
+        self._waiting += task.alone() if len(task.items) > 1 else (task.again(),)
+
+    def next_trials(self, workers: Collection[str]) -> list[tuple[Task, str]]:
+        """Tasks to be sent now, each with its worker, one of those given."""
+        free = [one for one in workers if one not in self._trials.values()]
+        found = [(self._waiting.popleft(), one) for one in free[: len(self._waiting)]]
+        self._trials |= {task.name: worker for task, worker in found}
+        return found
+
+    def on_trial(self, task: Task) -> bool:
+        """Whether a task in flight has a worker of its own."""
+        return task.name in self._trials
+
+    @property
+    def trials(self) -> int:
+        """How many tasks in flight have a worker of their own."""
+        return len(self._trials)
+
+    def over(self, task: Task, deaths: int) -> bool:
+        """Note how many workers died of a trial; whether nothing is left to try."""
+        self._trials.pop(task.name, None)
+        self._deaths[_subject(task)] += deaths
+        return self.deaths(task) >= DEADLY
+
+    def deaths(self, task: Task) -> int:
+        """How many workers have died of a task of one item while they did nothing else."""
+        return self._deaths[_subject(task)] if len(task.items) == 1 else 0
+
+
+def _subject(task: Task) -> str:
+    """What the only item of a task is about."""
+    (item,) = task.items
+    return item.key if isinstance(item, Solve) else f"bound {item.problem}"
