@@ -38,6 +38,7 @@ OTHER_PROGRAMS = {
     "python3",
     ".venv/bin/python",
     ".venv/bin/ruff",
+    "dask",
     "openssl",
     "cp",
     "chmod",

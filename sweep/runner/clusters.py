@@ -1,11 +1,12 @@
 """The Dask cluster: a ``cluster.yaml`` in dask-ctl's form, checked, started and closed."""
 
 import importlib
+import inspect
 import logging
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ ALLOWED_FAILURES = 1
 """Dask's ``allowed-failures``: it gives a task up once more workers than this have died of it."""
 CONNECT_SECONDS = 20.0
 _TALKATIVE = ("distributed", "tornado.application", "asyncio")
+_SHARED = "shared_temp_directory"
 _START_HINT = (
     "check cluster.yaml; a script (not a notebook) has to call sweep.run under "
     "if __name__ == '__main__':, since its workers are processes that import the script"
@@ -227,6 +229,7 @@ def connected(spec: ClusterSpec, connect_seconds: float | None = None) -> Iterat
             **dask.config.get("distributed.nanny.pre-spawn-environ"),
             **_MEMORY_KEPT,
         },
+        **(security.settings(spec.security) if spec.security else {}),
     }
     client_class: Any = distributed.Client
     with dask.config.set(settings), _quiet():
@@ -240,13 +243,7 @@ def connected(spec: ClusterSpec, connect_seconds: float | None = None) -> Iterat
             with client:
                 yield client
             return
-        with _handlers_kept():
-            make = cluster_class(spec)
-            arguments = {**spec.kwargs, **_keys(spec, make)}
-            what = f"cluster {spec.module}.{spec.cls} cannot be started"
-            with _explained(what, _START_HINT), _interrupts_held():
-                cluster = make(*spec.args, **arguments)
-        try:
+        with _started(spec) as cluster:
             if not spec.insecure:
                 security.refuse_exposed(cluster.scheduler_address)
             with _explained(f"cluster {spec.module}.{spec.cls} cannot be reached"):
@@ -257,9 +254,35 @@ def connected(spec: ClusterSpec, connect_seconds: float | None = None) -> Iterat
             finally:
                 with suppress(Exception):
                     client.close(timeout=5)
+
+
+@contextmanager
+def _started(spec: ClusterSpec) -> Iterator[Any]:
+    """The cluster that a class makes, closed at the end."""
+    from distributed.core import Status
+
+    with ExitStack() as stack:
+        with _handlers_kept():
+            make = cluster_class(spec)
+            what = f"cluster {spec.module}.{spec.cls} cannot be started"
+            with _explained(what, _START_HINT), _interrupts_held():
+                keys = stack.enter_context(_keys(spec, make))
+                cluster = make(*spec.args, **{**spec.kwargs, **keys})
+        try:
+            yield cluster
         finally:
+            for one in unstarted(cluster).values():
+                one.status = Status.failed  # what closing expects of it
             with suppress(Exception):
                 cluster.close(timeout=5)
+
+
+def unstarted(cluster: Any) -> dict[Any, Any]:
+    """The workers, by name, that a cluster could not start."""
+    from distributed.core import Status
+
+    workers = dict(getattr(cluster, "workers", {}))
+    return {name: one for name, one in workers.items() if one.status is Status.created}
 
 
 def _size(cluster: Any, spec: ClusterSpec) -> None:
@@ -270,17 +293,26 @@ def _size(cluster: Any, spec: ClusterSpec) -> None:
         cluster.adapt(minimum=spec.adapt.minimum, maximum=spec.adapt.maximum)
 
 
-def _keys(spec: ClusterSpec, make: Any) -> dict[str, Any]:
-    """The argument that closes a cluster to others; none where the specification says enough."""
-    if spec.security is not None:
-        return {"security": security.of_files(spec.security)}
+@contextmanager
+def _keys(spec: ClusterSpec, make: Any) -> Iterator[dict[str, Any]]:
+    """The argument that closes a cluster to others; none where the specification says enough.
+
+    A key that nobody is to have goes to the workers of this machine in memory, and to batch jobs
+    in files.
+    """
     from distributed import LocalCluster
 
     decided = spec.insecure or {"security", "protocol"} & spec.kwargs.keys()
-    if make is not LocalCluster or decided or not spec.kwargs.get("processes", True):
-        return {}
-    temporary = security.temporary()
-    return {} if temporary is None else {"security": temporary}
+    with ExitStack() as stack:
+        made = security.of_files(spec.security) if spec.security else None
+        if decided or made:
+            pass
+        elif make is LocalCluster and spec.kwargs.get("processes", True):
+            made = security.temporary()
+        elif inspect.isclass(make) and _SHARED in inspect.signature(make).parameters:
+            shared = Path(spec.kwargs.get(_SHARED, ".")).expanduser()
+            made = stack.enter_context(security.temporary_in_files(shared))
+        yield {} if made is None else {"security": made}
 
 
 @contextmanager

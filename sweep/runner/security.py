@@ -7,7 +7,10 @@ refused. Clusters beyond this machine need keys in files, or the word that none 
 
 import ipaddress
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -59,11 +62,42 @@ def of_files(files: KeyFiles) -> Security:
                 f"key file {str(path)!r} cannot be read ({error.strerror}); correct 'security' in "
                 "cluster.yaml"
             ) from error
-    return _security(str(files.ca), str(files.cert), str(files.key))
+    return _security(*_paths(files))
+
+
+def settings(files: KeyFiles) -> dict[str, Any]:
+    """The same as settings of Dask: processes that SSHCluster starts elsewhere get these only."""
+    ca, cert, key = _paths(files)
+    roles = {role: {"cert": cert, "key": key} for role in ("client", "scheduler", "worker")}
+    tls = {"ca-file": ca, **roles}
+    return {
+        "distributed.comm.require-encryption": True,
+        **{f"distributed.comm.tls.{name}": value for name, value in tls.items()},
+    }
 
 
 def temporary() -> Security | None:
     """TLS by a key that nobody else has; None if there is no ``openssl`` to make one."""
+    pair = _made()
+    return None if pair is None else _security(pair[0], *pair)
+
+
+@contextmanager
+def temporary_in_files(folder: Path) -> Iterator[Security | None]:
+    """The same, in files within that folder that only the user can read and that go at the end."""
+    pair = _made()
+    if pair is None:
+        yield None
+        return
+    with TemporaryDirectory(prefix=".sweep-key-", dir=folder) as place:
+        paths = [str(Path(place, name).absolute()) for name in ("cert.pem", "key.pem")]
+        for path, content in zip(paths, pair, strict=True):
+            Path(path).write_text(content)
+        yield _security(paths[0], *paths)
+
+
+def _made() -> tuple[str, str] | None:
+    """A certificate that is signed by itself, and its key."""
     try:
         made = subprocess.run(
             _MAKE_KEY.split(),
@@ -76,7 +110,7 @@ def temporary() -> Security | None:
     except (OSError, subprocess.SubprocessError):
         return None
     key, end, certificate = made.partition(_KEY_END)
-    return _security(certificate, certificate, key + end)
+    return certificate, key + end
 
 
 def refuse_exposed(address: str) -> None:
@@ -101,6 +135,11 @@ def exposure(address: str) -> str:
         return ""
     who = "user of this machine" if _on_loopback(address) else "machine that reaches it"
     return f"scheduler {address} asks for no key: every {who} can run code as you"
+
+
+def _paths(files: KeyFiles) -> tuple[str, str, str]:
+    ca, cert, key = (str(path.absolute()) for path in (files.ca, files.cert, files.key))
+    return ca, cert, key
 
 
 def _security(ca: str, cert: str, key: str) -> Security:

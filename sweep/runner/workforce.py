@@ -9,10 +9,10 @@ from typing import Any
 import dask
 from dask.utils import parse_timedelta
 from distributed import Nanny, SpecCluster
-from distributed.core import Status
 
 from sweep.errors import NoWorkersError
 from sweep.events import ClusterReady, Listener, WorkersMissing
+from sweep.runner import batch, clusters
 from sweep.runner.clusters import Adapt
 
 _LOOK_SECONDS = 1.0
@@ -118,24 +118,27 @@ class StartedCluster:
     """A cluster that the sweep has started, held at the number of workers first requested.
 
     Dask's clusters start their workers once: a batch job that ends with its walltime is not
-    replaced. Workers that were there and are gone are given up and requested again; jobs that
-    wait in a queue keep their place in it.
+    replaced. Workers that were there and are gone, and jobs that Slurm does not know any more, are
+    given up and requested again; jobs that wait in a queue keep their place in it.
 
     Parameters
     ----------
     cluster : distributed.deploy.Cluster
         The cluster.
     adapt : Adapt, optional
-        Between how many workers Dask itself chooses: then nothing is held.
+        Between how many workers Dask itself chooses, and requests again once those that have
+        ended are given up: it counts a job of several workers as there for ever.
     """
 
     def __init__(self, cluster: Any, adapt: Adapt | None = None) -> None:
         self._cluster, self._adapt = cluster, adapt
-        self._asked = len(cluster.plan) if adapt is None and _can_be_asked(cluster) else None
+        self._held = _can_be_asked(cluster)
+        self._asked = len(cluster.plan) if adapt is None and self._held else None
         self._last_seen: dict[Any, float] = {}
         self._asking: Future[None] | None = None
         self._next_ask = 0.0
         self._trouble = ""
+        self._queue = ""
 
     @property
     def message(self) -> str:
@@ -145,37 +148,65 @@ class StartedCluster:
             return f"{name}: {self._trouble}"
         if self._asked == 0:
             return f"{name} was asked for no workers; set n_workers or scale in cluster.yaml"
+        number = "its" if self._asked is None else str(self._asked)
         if self._adapt is not None:
-            return f"{name} was asked for {self._adapt.minimum} to {self._adapt.maximum} workers"
-        number = "its" if self._asked is None else self._asked
+            number = f"{self._adapt.minimum} to {self._adapt.maximum}"
         came = "they are gone, new ones are requested" if self._last_seen else "none has come yet"
-        return f"{name} was asked for {number} workers, {came}"
+        queue = f" (the queue says: {self._queue})" if self._queue else ""
+        return f"{name} was asked for {number} workers, {came}{queue}"
 
     def hold(self, now: float) -> None:
         """Request workers again that have ended or could not be started; returns at once."""
-        if not self._asked:
+        if not self._held or self._asked == 0:
             return
         self._last_seen |= dict.fromkeys(self._cluster.observed, now)
         if self._asking is not None:
             if not self._asking.done():
                 return
-            self._trouble = _first_line(self._asking.exception())
+            self._trouble = _said(self._asking.exception())
             self._asking = None
-        ended, unstarted = self._ended(now), self._unstarted()
-        if ended or (unstarted and now >= self._next_ask):
+        ended = self._ended(now)
+        waiting = now >= self._next_ask and bool(
+            self._unseen() or clusters.unstarted(self._cluster)
+        )
+        if ended or waiting:
             self._next_ask = now + _ASK_AGAIN_SECONDS
-            asking = _ask_again(self._cluster, self._asked, ended, unstarted)
             loop = self._cluster.loop.asyncio_loop
-            self._asking = asyncio.run_coroutine_threadsafe(asking, loop)
+            self._asking = asyncio.run_coroutine_threadsafe(self._ask_again(ended), loop)
+
+    async def _ask_again(self, ended: Sequence[Any]) -> None:
+        """Give up what has ended, and request as many workers as there were.
+
+        With ``adapt`` Dask requests them itself, once it does not count those any more.
+        """
+        cluster, known = self._cluster, await batch.states(self._cluster)
+        if known is not None:
+            unseen = self._unseen()
+            ended = [*ended, *batch.over(cluster, unseen, known)]
+            self._queue = batch.summary(cluster, unseen, known)
+        if ended:
+            await cluster.scale_down(ended)
+            if self._asked is not None:
+                cluster.scale(self._asked)
+                await cluster
+        for name in clusters.unstarted(cluster):
+            if name in cluster.workers:
+                await cluster.workers[name]
+
+    def _unseen(self) -> list[Any]:
+        """Specifications of which no worker has come yet."""
+        specs = dict(self._cluster.worker_spec)
+        return [name for name, spec in specs.items() if not self._seen(name, spec)]
+
+    def _seen(self, name: Any, spec: dict[str, Any]) -> list[float]:
+        return [self._last_seen[one] for one in _workers(name, spec) if one in self._last_seen]
 
     def _ended(self, now: float) -> list[Any]:
         """Specifications whose workers have all been gone for longer than Dask itself waits."""
         waits = parse_timedelta(dask.config.get("distributed.deploy.lost-worker-timeout"))
         since = now - waits - _LONGER_THAN_DASK_SECONDS
-        seen = {
-            name: [self._last_seen[one] for one in _workers(name, spec) if one in self._last_seen]
-            for name, spec in dict(self._cluster.worker_spec).items()
-        }
+        specs = dict(self._cluster.worker_spec)
+        seen = {name: self._seen(name, spec) for name, spec in specs.items()}
         ended = [
             name
             for name, times in seen.items()
@@ -185,10 +216,6 @@ class StartedCluster:
             for one in _workers(name, self._cluster.worker_spec[name]):
                 self._last_seen.pop(one, None)
         return ended
-
-    def _unstarted(self) -> list[Any]:
-        workers = dict(self._cluster.workers)
-        return [name for name, one in workers.items() if one.status is Status.created]
 
 
 def _can_be_asked(cluster: Any) -> bool:
@@ -206,19 +233,9 @@ def _workers(name: Any, spec: dict[str, Any]) -> list[Any]:
     return [f"{name}{suffix}" for suffix in spec["group"]] if "group" in spec else [name]
 
 
-async def _ask_again(
-    cluster: Any, number: int, ended: Sequence[Any], unstarted: Sequence[Any]
-) -> None:
-    if ended:
-        await cluster.scale_down(ended)
-        cluster.scale(number)
-        await cluster
-    for name in unstarted:
-        if name in cluster.workers:
-            await cluster.workers[name]
-
-
-def _first_line(error: BaseException | None) -> str:
+def _said(error: BaseException | None) -> str:
+    """What went wrong, in a line: what the batch system wrote, if it did."""
     if error is None:
         return ""
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+    said = str(error).partition("\nstderr:\n")[2].strip() or str(error).strip().partition("\n")[0]
+    return "; ".join(said.splitlines()) or type(error).__name__

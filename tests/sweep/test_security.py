@@ -5,6 +5,7 @@ import socket
 import ssl
 import subprocess
 import sys
+import time
 from urllib.parse import urlsplit
 
 import pytest
@@ -101,6 +102,40 @@ def test_keys_in_files_open_a_scheduler_that_runs(key_files):
         with clusters.connected(spec) as client:
             assert isinstance(client, Client)
             assert client.nthreads() == {}
+
+
+def test_without_one_of_these_nobody_gets_in(key_files):
+    with clusters.connected(local(security=security.KeyFiles(**key_files))) as client:
+        address = client.scheduler.address
+        assert client.submit(sum, [1, 2]).result(timeout=30) == 3
+        assert knock(address, "no key").endswith("Error\n")
+        assert knock(address, "another key").endswith("Error\n")
+
+
+def batch_system(folder, monkeypatch, script):
+    """Has jobs submitted by that script."""
+    (folder / "sbatch").write_text(f"#!/bin/sh\n{script}\n")
+    (folder / "sbatch").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.chdir(folder)
+
+
+def test_a_batch_job_reads_the_key_from_files_that_only_the_user_can_read(tmp_path, monkeypatch):
+    pytest.importorskip("dask_jobqueue")
+    batch_system(tmp_path, monkeypatch, 'cp "$1" job; echo Submitted batch job 1')
+    kwargs = {"cores": 1, "memory": "1GB", "n_workers": 1, "interface": "lo"}
+    spec = clusters.ClusterSpec.model_validate(
+        {"module": "dask_jobqueue", "class": "SLURMCluster", "kwargs": kwargs}
+    )
+    with clusters.connected(spec) as client:
+        assert client.scheduler.address.startswith("tls://127.0.0.1:")
+        (folder,) = tmp_path.glob(".sweep-key-*")
+        assert folder.stat().st_mode & 0o777 == 0o700
+        while not (tmp_path / "job").exists():
+            time.sleep(0.1)
+        assert str(folder / "key.pem") in (tmp_path / "job").read_text()
+        assert knock(client.scheduler.address, "no key").endswith("Error\n")
+    assert list(tmp_path.glob(".sweep-key-*")) == []
 
 
 def test_what_the_file_may_say(tmp_path, key_files):

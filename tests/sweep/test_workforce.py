@@ -1,5 +1,6 @@
 """Clusters without workers: from the start, and in mid-run."""
 
+import os
 import re
 import subprocess
 import sys
@@ -80,6 +81,30 @@ def test_workers_that_end_in_mid_run_are_asked_for_again(small, tmp_path, monkey
         )
     assert (dataset.status == Status.OK).all()
     assert {record.status.label for record in records(tmp_path / "s")} == {"ok"}
+
+
+REFUSALS = {
+    "bad partition": ("echo 'sbatch: error: no partition x' >&2; exit 1", "sbatch: error: no part"),
+    "no sbatch": (None, "No such file or directory: 'sbatch'"),
+}
+
+
+@pytest.mark.parametrize(("script", "said"), REFUSALS.values(), ids=REFUSALS)
+@pytest.mark.parametrize("size", [{"scale": 2}, {"adapt": {"minimum": 1, "maximum": 2}}])
+def test_jobs_that_are_refused_end_the_run_in_the_batch_systems_words(
+    small, tmp_path, monkeypatch, script, said, size
+):
+    pytest.importorskip("dask_jobqueue")
+    if script:
+        (tmp_path / "sbatch").write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / "sbatch").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.defpath}" if script else str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    kwargs = {"cores": 1, "memory": "1GB", "interface": "lo"}
+    named = {"module": "dask_jobqueue", "class": "SLURMCluster", "kwargs": kwargs, **size}
+    spec = clusters.ClusterSpec.model_validate(named)
+    with pytest.raises(NoWorkersError, match=f"SLURMCluster: .*{re.escape(said)}"):
+        sweep.run(small(), tmp_path / "s", cluster=spec, patience=1.5)
 
 
 SIZES = {"scale": {"scale": 2}, "adapt": {"adapt": {"minimum": 1, "maximum": 2}}}

@@ -1,0 +1,52 @@
+"""The cluster files that the documentation prints, for tests that start the real thing."""
+
+import json
+import re
+import textwrap
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def printed(page: str, mark: str) -> str:
+    """The first YAML block of a page that says ``mark``."""
+    found = re.findall(
+        r"^( *)```yaml\n(.*?)^\1```", (ROOT / page).read_text(), re.MULTILINE | re.DOTALL
+    )
+    return next(textwrap.dedent(text) for _, text in found if mark in text)
+
+
+def with_kwargs(text: str, path: Path, **changed: Any) -> Path:
+    """That file, written to ``path`` with other values of some ``kwargs``; None leaves one out."""
+    yaml = YAML()
+    content = yaml.load(text)
+    for name, value in changed.items():
+        content["kwargs"].pop(name, None)
+        if value is not None:
+            content["kwargs"][name] = value
+    with path.open("w") as file:
+        yaml.dump(content, file)
+    return path
+
+
+def commands(page: str) -> list[str]:
+    """The lines of a page's console blocks."""
+    found = re.findall(
+        r"^```console\n(.*?)^```", (ROOT / page).read_text(), re.MULTILINE | re.DOTALL
+    )
+    return [line for block in found for line in block.splitlines() if line]
+
+
+def scheduler_address(file: Path, seconds: float) -> str:
+    """The address in a scheduler's file, once there is one."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        with suppress(OSError, ValueError):
+            return str(json.loads(file.read_text())["address"])
+        time.sleep(0.1)
+    raise TimeoutError(f"no scheduler has written {file}")

@@ -1,0 +1,154 @@
+"""A real Slurm of one node, of our own: its configuration, its daemons, and what is queued."""
+
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from getpass import getuser
+from pathlib import Path
+
+DAEMONS = ("munged", "slurmctld", "slurmd", "sbatch", "scancel", "squeue")
+_SECONDS = 30.0
+_CONFIGURATION = """\
+ClusterName=sweep
+SlurmctldHost={host}(127.0.0.1)
+SlurmUser={user}
+SlurmdUser={user}
+AuthType=auth/munge
+CredType=cred/munge
+AuthInfo=socket={folder}/munge.socket
+SlurmctldPort={controller}
+SlurmdPort={node}
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd.pid
+SlurmctldLogFile={folder}/slurmctld.log
+SlurmdLogFile={folder}/slurmd.log
+SlurmdParameters=config_overrides
+ProctrackType=proctrack/pgid
+TaskPlugin=task/none
+SwitchType=switch/none
+MpiDefault=none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+ReturnToService=2
+KillWait=2
+NodeName={host} NodeAddr=127.0.0.1 CPUs=32 RealMemory=128000 State=UNKNOWN
+PartitionName=normal Nodes={host} Default=YES MaxTime=INFINITE State=UP
+"""
+
+
+def missing() -> str:
+    """Why none can be started here; empty if one can."""
+    lost = [name for name in DAEMONS if _path(name) is None]
+    return f"no {', '.join(lost)} (Debian: slurm-wlm, munge)" if lost else ""
+
+
+@contextmanager
+def running() -> Iterator[None]:
+    """A Slurm with the partition ``normal``, which this process's environment names.
+
+    It believes to have more processors and memory than there are.
+    """
+    with ExitStack() as stack:
+        folder = Path(tempfile.mkdtemp(prefix="slurm-"))
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        folder.chmod(0o755)  # munge wants its socket to be reachable
+        for name in ("state", "spool"):
+            (folder / name).mkdir()
+        key = folder / "munge.key"
+        key.write_bytes(secrets.token_bytes(128))
+        key.chmod(0o600)
+        configuration = folder / "slurm.conf"
+        host = socket.gethostname().partition(".")[0]
+        controller, node = _free_ports(2)
+        configuration.write_text(
+            _CONFIGURATION.format(
+                host=host, user=getuser(), folder=folder, controller=controller, node=node
+            )
+        )
+        before = os.environ.get("SLURM_CONF")
+        os.environ["SLURM_CONF"] = str(configuration)
+        stack.callback(_restore, "SLURM_CONF", before)
+        _daemon(
+            stack,
+            folder,
+            "munged",
+            "--foreground",
+            f"--key-file={key}",
+            f"--socket={folder}/munge.socket",
+            f"--pid-file={folder}/munged.pid",
+            f"--log-file={folder}/munged.log",
+            f"--seed-file={folder}/munged.seed",
+        )
+        _wait(lambda: (folder / "munge.socket").exists(), "munged", folder)
+        _daemon(stack, folder, "slurmctld", "-D", "-f", configuration)
+        _daemon(stack, folder, "slurmd", "-D", "-f", configuration, "-N", host)
+        _wait(lambda: "idle" in _answer("sinfo", "-h", "-o", "%T"), "slurmd", folder)
+        stack.callback(_empty)
+        yield
+
+
+def jobs(state: str = "RUNNING") -> list[str]:
+    """Ids of the jobs in that state."""
+    return _answer("squeue", "-h", "-o", "%i", "-t", state).split()
+
+
+def cancel(job: str) -> None:
+    """End a job, as an administrator would."""
+    subprocess.run(["scancel", job], check=True)
+
+
+def _empty() -> None:
+    """End all jobs: their processes would outlive the daemons."""
+    subprocess.run(["scancel", "--full", f"--user={getuser()}"], check=False)
+    with_jobs = time.monotonic() + _SECONDS
+    while _answer("squeue", "-h") and time.monotonic() < with_jobs:
+        time.sleep(0.5)
+
+
+def _daemon(stack: ExitStack, folder: Path, name: str, *arguments: object) -> None:
+    with (folder / f"{name}.err").open("w") as errors:
+        process = subprocess.Popen([_path(name), *arguments], stdout=errors, stderr=errors)
+    stack.callback(process.wait)
+    stack.callback(process.terminate)
+
+
+def _wait(is_there, what: str, folder: Path) -> None:
+    end = time.monotonic() + _SECONDS
+    while not is_there():
+        if time.monotonic() > end:
+            logs = [path.read_text() for path in (*folder.glob("*.err"), *folder.glob("*.log"))]
+            raise TimeoutError(f"{what} does not start:\n" + "\n".join(logs))
+        time.sleep(0.2)
+
+
+def _answer(*command: str) -> str:
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout
+
+
+def _path(name: str) -> str | None:
+    return shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin")
+
+
+def _free_ports(number: int) -> list[int]:
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+
+
+def _restore(name: str, before: str | None) -> None:
+    if before is None:
+        os.environ.pop(name, None)
+    else:
+        os.environ[name] = before

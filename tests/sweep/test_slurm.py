@@ -1,0 +1,133 @@
+"""Jobs of a real Slurm on this machine: started, ended by their walltime, cancelled, refused."""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections import Counter
+
+import pytest
+import recipes
+import slurm
+from faults import search_path, slow_workers
+
+import sweep
+from sweep.store.records import Status
+
+pytest.importorskip("dask_jobqueue", reason="no dask-jobqueue (the extra jobqueue)")
+MISSING = slurm.missing()
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
+PAGE = "docs/how-to/slurm.md"
+SECONDS_A_CELL = 0.25
+LONGEST_GAP_SECONDS = 60.0
+
+
+@pytest.fixture(scope="module", autouse=True)
+def started():
+    with slurm.running():
+        yield
+
+
+def experiment(path, replicates):
+    path.write_text(
+        "reference: IP\nblocks:\n  - {workload: {name: prefix, d: 4}, mechanism: IP, replicates: "
+        f"{replicates}}}\n"
+    )
+
+
+def began(folder, *words):
+    """The command on ``x.yaml``, in a folder of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "sweep.cli", "run", "x.yaml", "--store", "s", *words],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": search_path()},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def with_slow_cells(folder, **kwargs):
+    """The page's recipe for jobs of a minute, whose workers take a while for every cell."""
+    preload = ["--preload", str(slow_workers(folder, SECONDS_A_CELL))]
+    more = kwargs.pop("worker_extra_args", [])
+    kwargs = {"walltime": "00:01:00", "cores": kwargs["processes"], "memory": "2GB", **kwargs}
+    text = recipes.printed(PAGE, "SLURMCluster")
+    return recipes.with_kwargs(
+        text, folder / "cluster.yaml", worker_extra_args=[*preload, *more], **kwargs
+    )
+
+
+def every_cell_is_there_once(records, store, replicates):
+    counted = Counter(record.cell for record in records(store) if record.status is Status.OK)
+    assert len(counted) == replicates
+    assert set(counted.values()) == {1}
+    assert (sweep.open(store).status == Status.OK).all()
+
+
+def jobs_of(folder):
+    """Ids of all jobs that a sweep has had."""
+    return {path.stem.rpartition("-")[2] for path in (folder / "logs").glob("*.out")}
+
+
+@pytest.mark.parametrize("page", ["README.md", PAGE])
+def test_the_recipe_runs_as_it_is_printed(page, tmp_path, records):
+    (tmp_path / "cluster.yaml").write_text(recipes.printed(page, "SLURMCluster"))
+    experiment(tmp_path / "x.yaml", 40)
+    command = began(tmp_path, "--cluster", "cluster.yaml", "--patience", "120")
+    output, errors = command.communicate(timeout=200)
+    assert (command.returncode, errors) == (0, ""), output + errors
+    every_cell_is_there_once(records, tmp_path / "s", 40)
+    assert "asks for no key" not in output
+    assert list(tmp_path.glob(".sweep-key-*")) == []
+
+
+@pytest.mark.parametrize(
+    ("number", "kwargs"),
+    [
+        ({}, {"n_workers": 2, "processes": 1}),
+        ({"adapt": {"minimum": 2, "maximum": 2}}, {"n_workers": None, "processes": 2}),
+    ],
+    ids=["walltime", "lifetime-adapt"],
+)
+def test_jobs_that_end_are_replaced_until_all_is_done(number, kwargs, tmp_path, records):
+    by_lifetime = bool(number)
+    replicates = 600 if by_lifetime else 800
+    experiment(tmp_path / "x.yaml", replicates)
+    if by_lifetime:
+        ends = ["--lifetime", "20s", "--lifetime-stagger", "4s"]
+        cluster = with_slow_cells(tmp_path, worker_extra_args=ends, **kwargs)
+        cluster.write_text(cluster.read_text() + "adapt: {minimum: 2, maximum: 2}\n")
+    else:
+        with_slow_cells(tmp_path, **kwargs)
+    command = began(tmp_path, "--cluster", "cluster.yaml", "--patience", "90")
+    gap, last, cancelled = 0.0, time.monotonic(), False
+    while command.poll() is None:
+        running = slurm.jobs()
+        if running:
+            last = time.monotonic()
+        gap = max(gap, time.monotonic() - last)
+        if by_lifetime and not cancelled and len(jobs_of(tmp_path)) > 1 and running:
+            slurm.cancel(running[0])
+            cancelled = True
+        time.sleep(1)
+    output, errors = command.communicate(timeout=10)
+    assert (command.returncode, errors) == (0, ""), output + errors
+    every_cell_is_there_once(records, tmp_path / "s", replicates)
+    assert len(jobs_of(tmp_path)) >= 4
+    assert gap < LONGEST_GAP_SECONDS
+
+
+def test_a_partition_that_is_not_there_is_told_in_slurms_words(tmp_path):
+    text = recipes.printed(PAGE, "SLURMCluster")
+    recipes.with_kwargs(text, tmp_path / "cluster.yaml", queue="nowhere")
+    experiment(tmp_path / "x.yaml", 2)
+    command = began(tmp_path, "--cluster", "cluster.yaml", "--patience", "3")
+    _, errors = command.communicate(timeout=60)
+    assert command.returncode == 1
+    assert re.fullmatch(
+        r"error: the cluster has had no workers for \d+ s \(SLURMCluster: .*invalid partition "
+        r"specified: nowhere.*\n",
+        errors,
+    )
