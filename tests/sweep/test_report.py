@@ -11,8 +11,10 @@ import xarray as xr
 from rich.console import Console
 from rich.table import Table
 
+from sweep import events
 from sweep.experiment.loading import load_experiment, parse_experiment
 from sweep.experiment.schema import Experiment
+from sweep.report.terminal.progress import ProgressBar
 from sweep.report.terminal.tables import tables
 from sweep.store.records import Status
 
@@ -262,3 +264,14 @@ def test_the_widest_shipped_table_fits_100_columns() -> None:
     assert max(map(len, text.splitlines())) <= 100
     assert "109.3" in text
     assert "…" not in text
+
+
+def test_lost_workers_are_told_now_and_then_not_cell_by_cell():
+    console = Console(file=io.StringIO(), width=100)
+    with ProgressBar(console) as bar:
+        for _ in range(50):
+            bar(events.TaskRetried(1))
+        bar(events.RunEnded({"ok": 50}, 1.0, interrupted=False))
+    assert console.file.getvalue() == (
+        "workers were lost: 1 cells are retried\nworkers were lost: 49 cells are retried\n"
+    )

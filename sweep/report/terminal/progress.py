@@ -24,6 +24,7 @@ from sweep.events import (
 )
 
 _PLAIN_STEP = 0.1
+_RETRIED_SECONDS = 10.0
 
 
 class ProgressBar:
@@ -55,6 +56,7 @@ class ProgressBar:
         self._statuses: Counter[str] = Counter()
         self._todo = 0
         self._share = 0.0
+        self._retried, self._next_retried = 0, 0.0
         self._told = 0.0
         self._began = time.monotonic()
 
@@ -105,13 +107,23 @@ class ProgressBar:
             case DatasetNotWritten(said=said) | ClusterExposed(said=said):
                 self._progress.console.print(f"warning: {said}", markup=False)
             case TaskRetried(cells=cells):
-                self._progress.console.print(f"a worker was lost: {cells} cells are retried")
+                self._retried += cells
+                if time.monotonic() >= self._next_retried:
+                    self._tell_retried()
             case CellsAwaited(cells=cells):
                 self._progress.console.print(
                     f"{cells} cells are still with workers of an earlier run: waiting for these"
                 )
             case RunEnded():
+                self._tell_retried()
                 self._progress.stop()
+
+    def _tell_retried(self) -> None:
+        """Say it once for all that a worker, or several one after the other, leave to others."""
+        if self._retried:
+            text = f"workers were lost: {self._retried} cells are retried"
+            self._progress.console.print(text)
+        self._retried, self._next_retried = 0, time.monotonic() + _RETRIED_SECONDS
 
     def _advance(self, statuses: Counter[str], share: float) -> None:
         self._statuses += statuses
