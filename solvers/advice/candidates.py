@@ -88,8 +88,8 @@ def _tried(
     except (SolverError, MemoryError) as error:
         seconds = time.perf_counter() - started
         return Trial(replace(blank, outcome="failed", reason=str(error), seconds=seconds), None)
-    gaussian = solution.noise.gaussian
-    epsilon = float(solution.curve.epsilon_at_targets(delta if gaussian else 0.0))
+    epsilon = float(solution.curve.epsilon_at_targets(delta))
+    pure = np.inf if solution.noise.gaussian else float(solution.curve.epsilon_at_targets(0.0))
     return Trial(
         replace(
             blank,
@@ -98,7 +98,7 @@ def _tried(
             seconds=time.perf_counter() - started,
             squared_privacy_cost=solution.squared_privacy_cost,
             epsilon=epsilon,
-            delta=delta if gaussian else 0.0,
+            pure_epsilon=pure,
         ),
         solution,
     )

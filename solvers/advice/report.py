@@ -34,10 +34,10 @@ class Candidate:
     squared_privacy_cost : float
         Δ² at the targets; NaN where the noise has none.
     epsilon : float
-        Least ε at which it meets all targets, at `delta`; NaN without an answer, infinite where
-        no ε is enough.
-    delta : float
-        That ε belongs to: 0 for a mechanism of pure ε.
+        Least ε at which it meets all targets, at the advice's δ; NaN without an answer, infinite
+        where no ε is enough. Of noise that is not Gaussian by its privacy loss distribution.
+    pure_epsilon : float
+        The same at δ = 0; infinite for Gaussian noise.
     excess : float
         Δ² over the certified lower bound on what any Gaussian mechanism needs, less 1; NaN
         without Δ² or bound.
@@ -50,7 +50,7 @@ class Candidate:
     seconds: float = float("nan")
     squared_privacy_cost: float = float("nan")
     epsilon: float = float("nan")
-    delta: float = float("nan")
+    pure_epsilon: float = float("nan")
     excess: float = float("nan")
 
     @property
@@ -232,6 +232,6 @@ class Advice:
     @property
     def pure(self) -> Candidate | None:
         """The mechanism of pure ε that needs the least, if it is less than recommended."""
-        found = (one for one in self.candidates if one.delta == 0)
+        found = (one for one in self.candidates if np.isfinite(one.pure_epsilon))
         best = min(found, key=lambda one: one.epsilon, default=None)
         return best if best and best.epsilon < self.recommended.epsilon else None

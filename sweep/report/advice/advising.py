@@ -188,7 +188,8 @@ def _short(advice: Advice) -> Section:
     if advice.pure is not None:
         sentences.append(
             f"'{advice.pure.mechanism}', whose noise is not Gaussian, needs only "
-            f"ε = {_number(advice.pure.epsilon)} and no δ."
+            f"ε = {_number(advice.pure.epsilon)} at that δ, and ε = "
+            f"{_number(advice.pure.pure_epsilon)} without any."
         )
     if advice.budget is not None:
         sentences.append(_allowed(advice))
@@ -224,7 +225,7 @@ def _mechanisms(advice: Advice) -> Section:
         (
             one.mechanism,
             _number(one.epsilon),
-            f"{one.delta:g}" if np.isfinite(one.delta) else "",
+            _number(one.pure_epsilon) if np.isfinite(one.pure_epsilon) else "",
             _number(one.privacy_cost),
             _percent(one.excess),
             one.reason or "with an answer",
@@ -234,10 +235,11 @@ def _mechanisms(advice: Advice) -> Section:
     return Section(
         "What each mechanism needs",
         (
-            "ε and Δ at which all targets are met, and by how much Δ² exceeds the certified least "
-            "that any Gaussian mechanism needs.",
+            f"ε at δ = {advice.delta:g}, ε at δ = 0 where the noise is not Gaussian, and Δ at "
+            "which all targets are met, and by how much Δ² exceeds the certified least that any "
+            "Gaussian mechanism needs.",
         ),
-        ("mechanism", "ε", "δ", "Δ", "Δ² above least", "ended"),
+        ("mechanism", "ε", "ε at δ = 0", "Δ", "Δ² above least", "ended"),
         rows,
     )
 
