@@ -12,14 +12,16 @@ import numpy as np
 
 import solvers
 import workloads
-from benchmarks.adversary import checks, problems
+from benchmarks.adversary import checks, problems, pure, relations
 from benchmarks.adversary.checks import Measured
 from benchmarks.adversary.problems import Array, Case
 from solvers import NotApplicableError, Solution, SolverError
 from workloads import Workload, WorkloadError
+from workloads.operators import Explicit
 
 _COMPARED = ("optimal", "CA", "IP", "GM", "fisher")
 _VARIANTS = 2
+PURE = frozenset({"laplace", "geometric"})
 
 
 @dataclass
@@ -58,18 +60,44 @@ def examine(case: Case) -> Examined:
                 _check(examined, name, partial(checks.of_solution, case, found, options))
     _check(examined, "all", lambda: checks.of_all(case, solved))
     _check(examined, "optimal", lambda: _compared(examined, case))
+    for name, (found, options) in solved.items():
+        if name in PURE:
+            moved = np.eye(1) if options.get("on") == "data" else case.matrix
+            of = checks.written(name, options)
+            _check(examined, name, partial(pure.of_pure, case, found, moved, of))
+    _replaced(examined, case)
     return examined
 
 
+def _replaced(examined: Examined, case: Case) -> None:
+    """The same problem where one record is replaced."""
+    neighbours = relations.relation(case)
+    if neighbours is None:
+        return
+    solve = partial(_attempt, examined, workload=case.workload, targets=case.targets, options={})
+    tried = {name: solve(name, neighbours=neighbours) for name in relations.MECHANISMS}
+    found = {name: solution for name, solution in tried.items() if solution is not None}
+    moves = relations.differences(neighbours, case.workload.d)
+    _check(examined, "replace-one", lambda: relations.of_replaced(case, moves, found))
+    for name in found.keys() & PURE:
+        moved, of = case.matrix @ moves, f"{name} under {found[name].neighbours}"
+        _check(examined, name, partial(pure.of_pure, case, found[name], moved, of))
+
+
 def _attempt(
-    examined: Examined, name: str, workload: Workload, targets: Array, options: Mapping[str, Any]
+    examined: Examined,
+    name: str,
+    workload: Workload,
+    targets: Array,
+    options: Mapping[str, Any],
+    neighbours: Any = "add-remove",
 ) -> Solution | None:
     """The solution; None where it was refused. Whatever else happens is a finding."""
     of = checks.written(name, options)
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         try:
-            found = solvers.solve(name, workload, targets, **options)
+            found = solvers.solve(name, workload, targets, neighbours=neighbours, **options)
         except NotApplicableError:
             examined.inapplicable[name] += 1
             return None
@@ -129,9 +157,10 @@ def _compared(examined: Examined, case: Case) -> Iterator[Measured]:
     rng = np.random.default_rng([case.seed, 1])
     own = {name: _attempt(examined, name, case.workload, case.targets, {}) for name in _COMPARED}
     known = {name: solution for name, solution in own.items() if solution is not None}
-    every = variants(case, rng)
-    for at in rng.permutation(len(every))[:_VARIANTS]:
-        variant = every[at]
+    *every, written_out = variants(case, rng)
+    chosen = [every[at] for at in rng.permutation(len(every))[:_VARIANTS]]
+    structured = not isinstance(case.workload.operator, Explicit)
+    for variant in [*chosen, written_out] if structured else chosen:
         for name, solution in known.items():
             other = variant.case
             if name in variant.unlike:

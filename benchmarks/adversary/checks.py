@@ -28,7 +28,8 @@ TOTAL = 3e-8
 """Of CA's total error, which it finds to 1e-8."""
 
 _WELL_CONDITIONED = 1e5
-_CLARABEL = 3e-6
+CLARABEL = 3e-6
+"""Of its optimum."""
 
 Solved = Mapping[str, tuple[Solution, Mapping[str, Any]]]
 """Solutions and their options by mechanism."""
@@ -287,7 +288,7 @@ def against_clarabel(case: Case, solution: Solution) -> Iterator[Measured]:
     found = clarabel(case.matrix / np.sqrt(case.targets)[:, None])
     if found is not None:
         off = abs(solution.squared_privacy_cost / found - 1)
-        yield Measured("optimum off Clarabel's", off, _CLARABEL + solution.gap, "optimal()")
+        yield Measured("optimum off Clarabel's", off, CLARABEL + solution.gap, "optimal()")
 
 
 def clarabel(scaled: Array) -> float | None:

@@ -183,6 +183,8 @@ def _structured(rng: Random) -> Workload:
             lambda: make("kronecker", terms=_terms(rng)[:1]),
             lambda: _marginals(rng),
             lambda: _marginals(rng),
+            lambda: _census(rng),
+            lambda: _census(rng),
         ),
     )()
     return found
@@ -203,6 +205,16 @@ def _marginals(rng: Random) -> Workload:
     count = int(rng.integers(1, len(every) + 1))
     chosen = [every[i] for i in rng.permutation(len(every))[:count]]
     return workloads.make("marginals", attributes=attributes, values=sizes, subsets=chosen)
+
+
+def _census(rng: Random) -> Workload:
+    """Some tables over up to three attributes, of which one may be ordered."""
+    sizes = {name: int(rng.integers(2, 6)) for name in "abc"[: int(rng.integers(1, 4))]}
+    every = [[n for i, n in enumerate(sizes) if code >> i & 1] for code in range(2 ** len(sizes))]
+    count = int(rng.integers(1, len(every) + 1))
+    chosen = [every[i] for i in rng.permutation(len(every))[:count]]
+    ordered = _pick(rng, ({}, {"prefixes": ["a"]}, {"ranges": ["a"]}))
+    return workloads.make("census", attributes=sizes, tables=chosen, **ordered)
 
 
 def _targets(rng: Random, workload: Workload) -> tuple[str, Array]:

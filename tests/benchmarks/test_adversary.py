@@ -2,12 +2,13 @@
 
 from dataclasses import replace
 
+import mpmath
 import numpy as np
 import pytest
 
 import solvers
 import workloads
-from benchmarks.adversary import attempts, checks
+from benchmarks.adversary import attempts, checks, pure, relations
 from benchmarks.adversary.__main__ import Tally, findings
 from benchmarks.adversary.checks import EXACT, Measured
 from benchmarks.adversary.problems import BASES, TROUBLES, Case, draw
@@ -33,13 +34,13 @@ def with_noise(found, **changes):
 
 def test_a_few_seconds_of_it_find_nothing():
     tally = Tally()
-    for seed in range(12):
+    for seed in range(8):
         case = draw(seed)
         examined = attempts.examine(case)
         tally.add(case, examined)
         assert findings(case, examined, refusals=False) == []
     report = tally.report(5.0)
-    assert "12 problems" in report
+    assert "8 problems" in report
     assert report.endswith("0 findings")
 
 
@@ -126,6 +127,62 @@ def test_a_total_error_below_its_bound_is_found():
 def test_a_wrong_converged_is_found(options, converged, timed_out, name):
     found = replace(solution(tol=1e-3), converged=converged, timed_out=timed_out)
     assert wrong(checks.convergence(found, options, "")) == {name}
+
+
+def test_the_delta_of_laplace_and_geometric_noise_is_exact():
+    """One number: 1 - exp((ε - a)/2), and of geometric noise by hand."""
+    with mpmath.workdps(30):
+        found = pure.laplace_delta((3.0,), mpmath.mpf(2), mpmath.mpf("0.3"))
+        assert float(found) == pytest.approx(-np.expm1((0.3 - 3) / 2), rel=1e-12)
+        both = pure.laplace_delta((0.5, 1.0), mpmath.mpf(2), mpmath.mpf("0.3"))
+        assert float(both) == pytest.approx(_by_summing(0.5, 1.0, 0.3), rel=1e-4)
+        alpha = mpmath.mpf("0.5")
+        variance = 2 * alpha / (1 - alpha) ** 2
+        one = pure.geometric_delta((1.0,), variance, mpmath.log(mpmath.mpf("1.5")))
+        assert float(one) == pytest.approx((1 - 1.5 / 2) / 1.5, rel=1e-12)
+
+
+def _by_summing(first, second, epsilon):
+    """δ of two Laplace numbers on a fine grid of both."""
+    x = (np.arange(-15, 15, 0.02) + 0.01)[:, None]
+    lost = (np.abs(x - first) - np.abs(x)) + (np.abs(x - second) - np.abs(x)).T
+    mass = np.exp(-np.abs(x)) @ np.exp(-np.abs(x)).T * (0.02 / 2) ** 2
+    return float((mass * np.maximum(0, -np.expm1(epsilon - lost))).sum())
+
+
+@pytest.mark.parametrize("mechanism", ["laplace", "geometric"])
+def test_an_epsilon_of_too_few_moves_is_found(mechanism):
+    found = solution(mechanism)
+    assert wrong(pure.of_pure(CASE, found, MATRIX, "")) == set()
+    said = wrong(pure.of_pure(CASE, found, 2 * MATRIX, ""))
+    assert "ε of the privacy loss does not keep δ" in said
+    assert "noise at a budget does not keep δ" in said
+    assert "ε below its lower bound keeps δ" in wrong(pure.of_pure(CASE, found, MATRIX[:1], ""))
+
+
+def test_a_cost_that_is_not_over_all_pairs_is_found():
+    moves = relations.differences("replace-one", 3)
+    found = {"optimal": solution(neighbours="replace-one")}
+    assert wrong(relations.of_replaced(CASE, moves, found)) == set()
+    forgotten = {"optimal": replace(found["optimal"], noise=solution("IP").noise)}
+    said = wrong(relations.of_replaced(CASE, moves, forgotten))
+    assert "replace-one: stated privacy cost off" in said
+    dear = solution("IP", neighbours="replace-one")
+    praised = {"optimal": replace(dear, known_lower_bound=dear.squared_privacy_cost)}
+    said = wrong(relations.of_replaced(CASE, moves, praised))
+    assert said == {"replace-one: optimum off Clarabel's"}
+
+
+def test_relations_of_all_kinds_come_up():
+    drawn = [relations.relation(draw(seed)) for seed in range(150)]
+    kinds = {
+        None if one is None else one if isinstance(one, str) else next(iter(one)) for one in drawn
+    }
+    assert kinds == {None, "replace-one", "within", "pairs"}
+    for one, case in zip(drawn, map(draw, range(150)), strict=True):
+        if one is not None:
+            moves = relations.differences(one, case.workload.d)
+            assert np.all(np.abs(moves).sum(axis=0) == 2)
 
 
 def test_a_budget_that_is_not_kept_is_found(monkeypatch):
