@@ -2,10 +2,12 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-slow explore adversary mutants check docs lock bench calibrate clean
+.PHONY: demo test test-slow explore adversary mutants chaos check docs lock bench calibrate clean
 
 MINUTES := 60
 COUNT := 100
+CELLS := 500
+FAULTS := 50
 SEED :=
 
 demo: .venv/runtime  ## sweep the PL-94 experiment and print the paper's table beside it
@@ -29,6 +31,9 @@ adversary: .venv/dev  ## hard random problems for an hour (MINUTES=), every answ
 
 mutants: .venv/dev  ## 100 random mistakes (COUNT=) in a copy: which ones do no default tests notice?
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.mutants --count $(COUNT) $(SEED:%=--seed %)
+
+chaos: .venv/dev  ## one sweep (CELLS=) through random faults of all kinds (FAULTS=): nothing lost, nothing twice
+	$(BIN)/python -m benchmarks.chaos --cells $(CELLS) --faults $(FAULTS) $(SEED:%=--seed %)
 
 check: .venv/dev
 	$(BIN)/ruff check .

@@ -61,8 +61,19 @@ class Fault:
             case "wait":
                 while not os.path.exists(self.until):
                     time.sleep(0.01)
+            case "memory":
+                fill_memory()
             case "hold":
                 hold_the_interpreter()
+
+
+def fill_memory() -> None:
+    """Take 2 GB, slowly enough for a nanny to notice, and keep them."""
+    held = []
+    for _ in range(32):
+        held.append(b"x" * 2**26)
+        time.sleep(0.1)
+    time.sleep(600)
 
 
 def hold_the_interpreter() -> None:

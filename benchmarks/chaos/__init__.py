@@ -1,0 +1,1 @@
+"""One sweep through many random faults, and what is left of it afterwards."""

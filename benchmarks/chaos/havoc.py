@@ -1,0 +1,206 @@
+"""The faults of a chaos run: each strikes once, and says what it did, or that it cannot now."""
+
+import json
+import os
+import random
+import resource
+import shutil
+import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from benchmarks.chaos.house import Driver, House
+from benchmarks.chaos.worker import MINES
+from sweep.store.journal import SUFFIX
+
+Undo = Callable[[], None]
+LATER_OWNER = {"machine": "m", "process": 1, "began": "", "host": "far", "nonce": "n"}
+SIGNALS = {
+    "killed": signal.SIGKILL,
+    "interrupted": signal.SIGINT,
+    "terminated": signal.SIGTERM,
+    "stopped": signal.SIGSTOP,
+}
+TO_PROCESSES = [
+    *("driver killed", "driver interrupted", "driver terminated", "driver stopped"),
+    *("worker killed", "worker stopped", "nanny killed", "nanny terminated"),
+    *("scheduler killed", "scheduler terminated", "scheduler stopped"),
+]
+TO_SOLVES = ["raise", "exit", "interrupt", "unprintable", "segfault", "sigkill", "hold", "memory"]
+TO_THE_STORE = ["segment changed", "segment cut", "chunk deleted", "dataset unwritable"]
+OTHERS = ["disk full for a worker", "disk full for the driver", "lock taken over", "two drivers"]
+KINDS = [*TO_PROCESSES, *TO_SOLVES, *TO_THE_STORE, *OTHERS]
+
+
+@dataclass
+class Havoc:
+    """What strikes a house and its store.
+
+    Attributes
+    ----------
+    house : House
+        The processes.
+    store : Path
+        The store of the sweep.
+    chance : random.Random
+        What is drawn from.
+    """
+
+    house: House
+    store: Path
+    chance: random.Random
+    damaged: dict[str, float] = field(default_factory=dict)
+    seconds: list[Driver] = field(default_factory=list)
+    _later: list[tuple[float, Undo]] = field(default_factory=list)
+    _mines: int = 0
+
+    def strike(self, kind: str) -> bool:
+        """Let a fault happen; False if what it needs is not there now."""
+        whom, _, what = kind.partition(" ")
+        if kind in TO_PROCESSES:
+            return self._signal(whom, SIGNALS[what])
+        if kind in TO_SOLVES:
+            return self._lay_mine(kind)
+        if whom == "segment":
+            return self._damage_segment(what)
+        return {
+            "chunk deleted": self._delete_chunk,
+            "dataset unwritable": self._block_dataset,
+            "disk full for a worker": lambda: self._fill_disk(self.house.workers),
+            "disk full for the driver": lambda: self._fill_disk(self._processes("driver")),
+            "lock taken over": self._take_lock,
+            "two drivers": self._run_twice,
+        }[kind]()
+
+    def undo(self, everything: bool = False) -> None:
+        """End the faults whose time is over."""
+        now = time.monotonic()
+        due = [undo for at, undo in self._later if everything or at <= now]
+        self._later = [(at, undo) for at, undo in self._later if not everything and at > now]
+        for undo in due:
+            undo()
+
+    def _processes(self, whom: str) -> list[psutil.Process]:
+        house = self.house
+        if whom == "driver":
+            running = house.driver is not None and house.driver.process.poll() is None
+            return [psutil.Process(house.driver.process.pid)] if running else []
+        one = {"worker": house.workers, "nanny": house.nannies}
+        return one.get(whom, [house.scheduler] if house.scheduler else [])
+
+    def _signal(self, whom: str, number: signal.Signals) -> bool:
+        if whom in ("nanny", "scheduler") and self.house.driver and self.house.driver.own_cluster:
+            return False
+        found = self._processes(whom)
+        if not found:
+            return False
+        process = self.chance.choice(found)
+        _send(process, number)
+        if number is signal.SIGSTOP:
+            self._in(self.chance.uniform(0.5, 8), lambda: _send(process, signal.SIGCONT))
+        return True
+
+    def _lay_mine(self, kind: str) -> bool:
+        self._mines += 1
+        (self.house.folder / MINES / f"{kind}-{self._mines}").touch()
+        return True
+
+    def _damage_segment(self, how: str) -> bool:
+        sound = [p for p in (self.store / "journal").glob(f"*{SUFFIX}") if p.stat().st_size > 200]
+        if not sound:
+            return False
+        path = self.chance.choice(sorted(sound))
+        content = bytearray(path.read_bytes())
+        at = self.chance.randrange(100, len(content) - 2)
+        self.damaged[path.name] = time.time()
+        shutil.copy2(path, self.house.folder / "sound" / path.name)
+        if how == "cut":
+            path.write_bytes(content[:at])
+        else:
+            content[at] ^= 1
+            path.write_bytes(content)
+        return True
+
+    def _delete_chunk(self) -> bool:
+        chunks = [p for p in (self.store / "results.zarr").rglob("*") if p.is_file()]
+        if not chunks:
+            return False
+        self.chance.choice(sorted(chunks)).unlink(missing_ok=True)
+        return True
+
+    def _block_dataset(self) -> bool:
+        versions, away = self.store / ".results", self.store / ".results-away"
+        if not versions.is_dir() or away.exists():
+            return False
+        versions.rename(away)
+        versions.touch()
+
+        def put_back() -> None:
+            if versions.is_file():
+                versions.unlink()
+            if not versions.exists():
+                away.rename(versions)
+            else:
+                shutil.rmtree(away)
+
+        self._in(self.chance.uniform(1, 8), put_back)
+        return True
+
+    def _fill_disk(self, processes: list[psutil.Process]) -> bool:
+        """Have every write of a process to a file fail, as far as its user can tell."""
+        if not processes:
+            return False
+        process = self.chance.choice(processes)
+        if not _limit_files(process, 0):
+            return False
+        self._in(self.chance.uniform(1, 6), lambda: _limit_files(process, resource.RLIM_INFINITY))
+        return True
+
+    def _take_lock(self) -> bool:
+        driver, lease = self.house.driver, self.store / "lease"
+        if driver is None or not driver.lease or not lease.exists():
+            return False
+        lease.write_text(json.dumps(LATER_OWNER))
+
+        def die() -> None:
+            if lease.exists() and json.loads(lease.read_text() or "{}") == LATER_OWNER:
+                os.utime(lease, (time.time() - 1000,) * 2)
+
+        self._in(15, die)
+        return True
+
+    def _run_twice(self) -> bool:
+        if self.house.driver is None or not (self.store / "journal").is_dir():
+            return False
+        words = self.house.driver.words
+        other = self.house.command(*words, lease=self.house.driver.lease)
+        self._in(10, lambda: self._expect_refusal(other))
+        return True
+
+    def _expect_refusal(self, other: Driver) -> None:
+        """Note how a second command ended; one that the first has left the store to is killed."""
+        if other.ended() is None:
+            other.process.kill()
+            other.process.wait()
+        self.seconds.append(other)
+
+    def _in(self, seconds: float, undo: Undo) -> None:
+        self._later.append((time.monotonic() + seconds, undo))
+
+
+def _send(process: psutil.Process, number: signal.Signals) -> None:
+    with suppress(psutil.NoSuchProcess):
+        process.send_signal(number)
+
+
+def _limit_files(process: psutil.Process, most: int) -> bool:
+    try:
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True

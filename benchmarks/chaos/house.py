@@ -1,0 +1,175 @@
+"""The processes of a chaos run: a scheduler, workers with nannies, and the command itself."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+ROOT = Path(__file__).parents[2]
+WORKERS = 3
+DRIVER = """
+import errno, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+if sys.argv.pop(1) == "lease":
+    from sweep.store import lock
+    def refuse(stream, kind):
+        raise OSError(errno.ENOLCK, "No locks available")
+    lock.fcntl.flock = refuse
+from sweep.cli import main
+if __name__ == "__main__":
+    sys.exit(main())
+"""
+LASTING = "address: tcp://127.0.0.1:{port}\npatience: 300\n"
+OWN = """
+module: dask.distributed
+class: LocalCluster
+patience: 300
+kwargs:
+  n_workers: {workers}
+  threads_per_worker: 1
+  host: 127.0.0.1
+  dashboard_address: 127.0.0.1:0
+  silence_logs: 50
+  memory_limit: 900MiB
+  preload: [benchmarks.chaos.worker]
+"""
+
+
+@dataclass
+class Driver:
+    """The command, running, and what it says."""
+
+    process: subprocess.Popen
+    words: tuple[str, ...]
+    lease: bool
+    own_cluster: bool
+    said: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        self.said += self.process.stdout
+
+    def ended(self) -> int | None:
+        """Its exit code, once it has ended."""
+        code = self.process.poll()
+        if code is not None:
+            self._reader.join(timeout=10)
+        return code
+
+
+class House:
+    """All processes of a chaos run; those that have ended are started again."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.driver: Driver | None = None
+        self._scheduler: subprocess.Popen | None = None
+        self._nannies: list[subprocess.Popen | None] = [None] * WORKERS
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        (folder / "lasting.yaml").write_text(LASTING.format(port=self.port))
+        (folder / "own.yaml").write_text(OWN.format(workers=WORKERS))
+        self._environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests" / "sweep")]),
+            "CHAOS_FOLDER": str(folder),
+            "OPENBLAS_NUM_THREADS": "1",
+            "COLUMNS": "1000",
+            "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "1",
+        }
+
+    def keep(self) -> None:
+        """Start the scheduler and the workers that are not there."""
+        if self._scheduler is None or self._scheduler.poll() is not None:
+            words = ["--host", "127.0.0.1", "--port", str(self.port), "--no-dashboard"]
+            self._scheduler = self._start("-m", "distributed.cli.dask_scheduler", *words)
+        for number, nanny in enumerate(self._nannies):
+            if nanny is None or nanny.poll() is not None:
+                words = ["--nthreads", "1", "--memory-limit", "900MiB", "--no-dashboard"]
+                words += ["--preload", "benchmarks.chaos.worker", "--host", "127.0.0.1"]
+                words += ["--local-directory", str(self.folder / "scratch")]
+                address = f"tcp://127.0.0.1:{self.port}"
+                module = "distributed.cli.dask_worker"
+                self._nannies[number] = self._start("-m", module, address, *words)
+
+    def command(self, *words: str, lease: bool = False, own_cluster: bool = False) -> Driver:
+        """Start ``sweep`` with these words."""
+        lock = "lease" if lease else "flock"
+        process = self._start("-c", DRIVER, lock, *words, stdout=subprocess.PIPE, text=True)
+        return Driver(process, words, lease, own_cluster)
+
+    @property
+    def scheduler(self) -> psutil.Process | None:
+        return _alive(self._scheduler)
+
+    @property
+    def nannies(self) -> list[psutil.Process]:
+        return [one for nanny in self._nannies if (one := _alive(nanny)) is not None]
+
+    @property
+    def workers(self) -> list[psutil.Process]:
+        """The processes that solve, of the lasting cluster or of the driver's own."""
+        above = self.nannies
+        if self.driver is not None and self.driver.own_cluster:
+            above = [one for one in [_alive(self.driver.process)] if one is not None]
+        below = [one for nanny in above for one in _children(nanny)]
+        return [one for one in below if "spawn_main" in " ".join(_words(one))]
+
+    def close(self) -> None:
+        """End every process that was started here, and theirs."""
+        drivers = [] if self.driver is None else [self.driver.process]
+        for process in [*drivers, *self._nannies, self._scheduler]:
+            found = _alive(process)
+            for one in [] if found is None else [found, *_children(found, recursive=True)]:
+                try:
+                    one.send_signal(signal.SIGKILL)
+                except psutil.NoSuchProcess:
+                    continue
+            if process is not None:
+                process.wait()
+
+    def _start(self, *words: str, **more) -> subprocess.Popen:
+        given = {"stdout": subprocess.DEVNULL, **more}
+        return subprocess.Popen(
+            [sys.executable, *words],
+            cwd=self.folder,
+            env=self._environment,
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            **given,
+        )
+
+
+def _alive(process: subprocess.Popen | None) -> psutil.Process | None:
+    if process is None or process.poll() is not None:
+        return None
+    try:
+        return psutil.Process(process.pid)
+    except psutil.NoSuchProcess:
+        return None
+
+
+def _children(process: psutil.Process, recursive: bool = False) -> list[psutil.Process]:
+    try:
+        return process.children(recursive=recursive)
+    except psutil.NoSuchProcess:
+        return []
+
+
+def _words(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except (psutil.NoSuchProcess, psutil.AccessDenied):
+        return []

@@ -1,0 +1,137 @@
+"""What is to be found after a chaos run: everything, once, and the same as without."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import xarray as xr
+
+from sweep.errors import DamagedSegmentError
+from sweep.store.journal import DAMAGED, SUFFIX, read_segment
+from sweep.store.records import BoundRecord, CellRecord, Record, Status
+
+MEASURED = {"runtime_s", "cpu_s", "peak_memory_bytes", "started", "host", "attempt"}
+"""Variables that tell of the run, not of the mechanism."""
+
+CLOCKS_SECONDS = 0.5
+"""By how much a file's time and a process's clock may differ."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """A final result in the journal: of what, from when, and until when it was sound."""
+
+    about: str
+    since: float
+    until: float
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A solve or a certificate that a worker began."""
+
+    about: str
+    time: float
+
+
+def begun(path: Path) -> list[Begun]:
+    """What the workers began, from the file that they note it in."""
+    lines = (json.loads(line) for line in path.read_text().splitlines())
+    return [Begun(line["about"], line["time"]) for line in lines]
+
+
+def written(journal: Path, sound: Path, damaged: Mapping[str, float]) -> list[Written]:
+    """All results with a number; those of damaged segments until they were damaged.
+
+    Parameters
+    ----------
+    journal : Path
+        The journal's folder.
+    sound : Path
+        A folder with the damaged segments as they were before.
+    damaged : Mapping of str to float
+        When each of them was damaged, by file name.
+    """
+    found = []
+    for path in [*journal.glob(f"*{SUFFIX}"), *sound.glob(f"*{SUFFIX}")]:
+        until = damaged.get(path.name, np.inf)
+        if path.parent == journal and path.name in damaged:
+            continue
+        try:
+            records = read_segment(path)
+        except DamagedSegmentError:
+            continue
+        since = path.stat().st_mtime
+        found += [Written(_about(r), since, until) for r in records if _has_number(r)]
+    return found
+
+
+def computed_twice(begun: Iterable[Begun], written: Iterable[Written]) -> list[Begun]:
+    """What was begun though its result was in the journal, sound."""
+    by_about: dict[str, list[Written]] = {}
+    for one in written:
+        by_about.setdefault(one.about, []).append(one)
+    return [
+        one
+        for one in begun
+        if any(
+            known.since + CLOCKS_SECONDS < one.time < known.until
+            for known in by_about.get(one.about, ())
+        )
+    ]
+
+
+def recorded(journal: Path) -> Counter[str]:
+    """How many sound records with status ok every cell has."""
+    counted: Counter[str] = Counter()
+    for path in journal.glob(f"*{SUFFIX}"):
+        try:
+            records = read_segment(path)
+        except DamagedSegmentError:
+            continue
+        counted.update(
+            r.cell for r in records if isinstance(r, CellRecord) and r.status is Status.OK
+        )
+    return counted
+
+
+def set_aside(journal: Path) -> int:
+    """How many damaged segments were found and kept."""
+    return len(list(journal.glob(f"*{SUFFIX}{DAMAGED}")))
+
+
+def differences(one: xr.DataTree, other: xr.DataTree) -> list[str]:
+    """Variables whose values differ in any bit, and what else is not the same."""
+    wrong = [] if set(one.groups) == set(other.groups) else ["groups"]
+    for group in sorted(set(one.groups) & set(other.groups)):
+        here, there = one[group].to_dataset(), other[group].to_dataset()
+        names = sorted({*map(str, here.variables), *map(str, there.variables)} - MEASURED)
+        wrong += [
+            f"{group}/{name}"
+            for name in names
+            if name not in here or name not in there or not _same(here[name], there[name])
+        ]
+    return wrong
+
+
+def _same(one: xr.DataArray, other: xr.DataArray) -> bool:
+    if one.dims != other.dims or one.dtype != other.dtype or one.shape != other.shape:
+        return False
+    if one.dtype.kind == "f":
+        return bool(np.array_equal(one.values.view(np.int64), other.values.view(np.int64)))
+    return bool(np.array_equal(one.values, other.values))
+
+
+def _about(record: Record) -> str:
+    if isinstance(record, CellRecord):
+        return record.solve
+    return f"bound {record.problem}" if isinstance(record, BoundRecord) else ""
+
+
+def _has_number(record: Record) -> bool:
+    if isinstance(record, CellRecord):
+        return record.status is Status.OK
+    return isinstance(record, BoundRecord) and record.lower_bound is not None

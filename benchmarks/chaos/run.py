@@ -1,0 +1,249 @@
+"""A sweep that is struck by faults until all have struck, and goes on until it is complete."""
+
+import random
+import re
+import shutil
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import sweep
+from benchmarks.chaos import havoc, judge
+from benchmarks.chaos.house import Driver, House
+from benchmarks.chaos.worker import BEGUN, MINES, PAUSE, SLOW
+from sweep.plan.stored import of_store
+from sweep.store.journal import Journal
+
+CELLS_PER_REPLICATE = 20
+EXPERIMENT = """
+reference: IP
+time_limit: 4
+blocks:
+  - workload: {{name: prefix, d: [4, 8, 16]}}
+    mechanism: [IP, GM, CA, optimal]
+    replicates: {replicates}
+  - workload: {{name: wdiscrete, d: [6, 10], m: 12, probability: 0.3}}
+    targets: {{name: random, seed: 5}}
+    mechanism: [IP, GM, CA, HM]
+    replicates: {replicates}
+"""
+MOST_DUE = 2
+"""So many faults may wait for their turn before the workers are made to wait."""
+MOST_SECONDS_OF_SILENCE = 300.0
+ORDERLY = {0, 1, 130, 143, -2, -9, -15}
+"""Ends of a command: well, with cells that are not ok, interrupted, or killed."""
+
+
+@dataclass
+class Figures:
+    """What there is to say of a chaos run."""
+
+    cells: int = 0
+    struck: Counter[str] = field(default_factory=Counter)
+    commands: Counter[int] = field(default_factory=Counter)
+    findings: list[str] = field(default_factory=list)
+    begun: int = 0
+    solves: int = 0
+    twice: int = 0
+    set_aside: int = 0
+    seconds: float = 0.0
+
+    def lines(self) -> Iterator[str]:
+        """The figures, as printed."""
+        ends = ", ".join(f"{code}: {n}" for code, n in sorted(self.commands.items()))
+        yield f"{self.cells} cells, {self.struck.total()} faults in {self.seconds:.0f} s"
+        yield from (f"{n:6} {kind}" for kind, n in sorted(self.struck.items()))
+        yield f"{self.commands.total()} commands (exit codes {ends})"
+        yield f"{self.solves} solves and certificates, begun {self.begun} times"
+        yield f"{self.twice} begun again though recorded, {self.set_aside} segments set aside"
+        yield from (f"FOUND: {one}" for one in self.findings)
+        yield f"{len(self.findings)} findings"
+
+
+class Chaos:
+    """One chaos run in a folder.
+
+    Parameters
+    ----------
+    folder : Path
+        An empty folder.
+    cells, faults, seed : int
+        How many of each, at least, and what the faults are drawn by.
+    say : callable
+        Called with a line for every fault and every end of a command.
+    """
+
+    def __init__(
+        self, folder: Path, cells: int, faults: int, seed: int, say: Callable[[str], None]
+    ) -> None:
+        self.folder, self.store = folder, folder / "store"
+        for name in (MINES, "struck", "sound"):
+            (folder / name).mkdir()
+        replicates = -(-cells // CELLS_PER_REPLICATE)
+        (folder / "chaos.yaml").write_text(EXPERIMENT.format(replicates=replicates))
+        self.cells, self.faults, self.say = replicates * CELLS_PER_REPLICATE, faults, say
+        self.chance = random.Random(seed)
+        self.house = House(folder)
+        self.havoc = havoc.Havoc(self.house, self.store, self.chance)
+        self.figures = Figures(cells=self.cells)
+        self._journal: Journal | None = None
+        self._queue: list[str] = []
+        self._began = time.monotonic()
+
+    def perform(self) -> Figures:
+        """The undisturbed run, the other one, and the comparison."""
+        try:
+            self._calm()
+            (self.folder / SLOW).touch()
+            (self.folder / BEGUN).unlink()
+            self._began = time.monotonic()
+            self._disturbed()
+            self.figures.seconds = time.monotonic() - self._began
+        finally:
+            self.house.close()
+        self._judge()
+        return self.figures
+
+    def _calm(self) -> None:
+        words = ("run", "chaos.yaml", "--store", "calm", "--cluster", "lasting.yaml")
+        self.house.keep()
+        driver = self.house.driver = self.house.command(*words)
+        self._wait_for(lambda: driver.ended() is not None)
+        if driver.ended() != 0:
+            raise RuntimeError(f"the undisturbed run failed: {''.join(driver.said)}")
+        self.say(f"undisturbed: {self.cells} cells in {time.monotonic() - self._began:.0f} s")
+
+    def _disturbed(self) -> None:
+        struck, next_strike, next_start = 0, 0.0, 0.0
+        last, heard = self._progress(), time.monotonic()
+        self.house.driver = None
+        while True:
+            self.house.keep()
+            self.havoc.undo()
+            driver, now = self.house.driver, time.monotonic()
+            if driver is not None and driver.ended() is not None:
+                self._note_end(driver)
+                self.house.driver, next_start = None, now + 0.5
+                if driver.ended() == 0 and struck >= self.faults:
+                    return
+            elif driver is None and now >= next_start:
+                self.house.driver = self._next_command()
+            done = self._progress()
+            if done != last:
+                last, heard = done, now
+            due = int(done / self.cells * (self.faults + 1)) - struck
+            self._pause(due > MOST_DUE and struck < self.faults)
+            complete = done >= self.cells and struck < self.faults
+            if (due > 0 or complete) and struck < self.faults and now >= next_strike:
+                struck += self._strike()
+                next_strike = now + self.chance.uniform(0.3, 2.5)
+            if now - heard > MOST_SECONDS_OF_SILENCE:
+                raise RuntimeError(f"nothing new for {now - heard:.0f} s, {done} cells are done")
+            if struck >= self.faults and done >= self.cells:
+                self._clear()
+            time.sleep(0.1)
+
+    def _next_command(self) -> Driver:
+        own = self.chance.random() < 0.2
+        words = ["--cluster", "own.yaml" if own else "lasting.yaml"]
+        if self._is_complete():
+            # the troubled cells, or if there are none the few of one replicate once more
+            words = ["rerun", "store", *words]
+        else:
+            words = ["run", "chaos.yaml", "--store", "store", *words]
+        return self.house.command(*words, lease=self.chance.random() < 0.5, own_cluster=own)
+
+    def _is_complete(self) -> bool:
+        """Whether `sweep run` would leave every cell alone, and some need `sweep rerun`."""
+        if self._journal is None:
+            return False
+        ledger = self._journal.ledger
+        cells = of_store(self.store).cells
+        left = [c for c in cells if not ledger.status(c).final and not ledger.is_deadly(c)]
+        return not left and any(ledger.status(c).troubled for c in cells)
+
+    def _progress(self) -> int:
+        """How many cells have a final record."""
+        if not (self.store / "journal").is_dir() or not (self.store / "cells.json").exists():
+            return 0
+        if self._journal is None:
+            self._journal = Journal(self.store / "journal")
+        ledger = self._journal.refresh()
+        return sum(record.status.final for record in ledger.cells.values())
+
+    def _strike(self) -> int:
+        """Let the next fault happen that can; each kind once before any comes again."""
+        if not self._queue:
+            self._queue = self.chance.sample(havoc.KINDS, len(havoc.KINDS))
+        for kind in list(self._queue):
+            if self.havoc.strike(kind):
+                self._queue.remove(kind)
+                self.figures.struck[kind] += 1
+                self.say(f"{time.monotonic() - self._began:6.1f} s: {kind}")
+                return 1
+        return 0
+
+    def _pause(self, wanted: bool) -> None:
+        pause = self.folder / PAUSE
+        if wanted:
+            pause.touch()
+        else:
+            pause.unlink(missing_ok=True)
+
+    def _clear(self) -> None:
+        """No more faults: what is laid is taken away, what is stopped goes on."""
+        self.havoc.undo(everything=True)
+        for mine in (self.folder / MINES).iterdir():
+            mine.unlink(missing_ok=True)
+
+    def _note_end(self, driver: Driver) -> None:
+        code, said = driver.ended(), "".join(driver.said)
+        assert code is not None
+        self.figures.commands[code] += 1
+        self.say(f"{time.monotonic() - self._began:6.1f} s: {driver.words[0]} ended with {code}")
+        refused = code == 2 and re.search("in use by|taken over|cannot be written", said)
+        if code not in ORDERLY and not refused:
+            self.figures.findings.append(f"{driver.words[0]} ended with {code}: {said[-500:]}")
+        if "Traceback" in said or "internal error" in said:
+            self.figures.findings.append(f"a traceback on the screen: {said[-2000:]}")
+
+    def _wait_for(self, condition: Callable[[], bool], seconds: float = 600.0) -> None:
+        began = time.monotonic()
+        while not condition():
+            if time.monotonic() - began > seconds:
+                raise RuntimeError(f"waited in vain for {seconds:.0f} s")
+            time.sleep(0.1)
+
+    def _judge(self) -> None:
+        figures, journal = self.figures, self.store / "journal"
+        for other in self.havoc.seconds:
+            if other.ended() not in (*ORDERLY, 2):
+                figures.findings.append(f"a second command ended so: {''.join(other.said)}")
+        cells = of_store(self.store).cells
+        counted = judge.recorded(journal)
+        missing = [cell for cell in cells if not counted[cell]]
+        if missing:
+            figures.findings.append(f"{len(missing)} cells have no sound result")
+        wrong = judge.differences(_tree(self.folder / "calm"), _tree(self.store))
+        figures.findings += [f"{name} differs from the undisturbed run" for name in wrong]
+        begun = judge.begun(self.folder / BEGUN)
+        written = judge.written(journal, self.folder / "sound", self.havoc.damaged)
+        again = judge.computed_twice(begun, written)
+        figures.findings += [f"{one} was recorded, and begun again" for one in again]
+        figures.begun, figures.twice = len(begun), len(again)
+        figures.solves = len({one.about for one in begun})
+        figures.set_aside = judge.set_aside(journal)
+
+
+def _tree(store: Path):
+    return sweep.open(store).load()
+
+
+def chaos(cells: int, faults: int, seed: int, folder: Path, say: Callable[[str], None]) -> Figures:
+    """A chaos run in a new folder, which is removed if nothing was found."""
+    figures = Chaos(folder, cells, faults, seed, say).perform()
+    if not figures.findings:
+        shutil.rmtree(folder)
+    return figures

@@ -1,0 +1,72 @@
+"""Preloaded by every worker of a chaos run: notes what begins, steps on mines, takes its time.
+
+``CHAOS_FOLDER`` is the run's folder. A mine is a file there, laid by `benchmarks.chaos.havoc`: the
+solve that takes it away ends as its name says.
+"""
+
+import json
+import os
+import time
+import zlib
+from contextlib import contextmanager
+from pathlib import Path
+
+from sweep.plan.tasks import Solve
+from sweep.worker import perform, solve, watchdog
+
+MINES, PAUSE, SLOW, BEGUN = "mines", "pause", "slow", "begun.jsonl"
+LONGEST_PAUSE = 60.0
+
+
+def dask_setup(worker) -> None:
+    install(Path(os.environ["CHAOS_FOLDER"]))
+
+
+def install(folder: Path) -> None:
+    """Have this process note in the folder what it begins, and step on the mines there."""
+    run_solver, watched = solve.run_solver, perform.watched
+    watchdog.GRACE_SECONDS, watchdog._LIMIT_FACTOR = 3.0, 1.0
+
+    def slower(item, *rest):
+        step_on_a_mine(folder / MINES)
+        if (folder / SLOW).exists():
+            time.sleep(0.05 + zlib.crc32(item.key.encode()) % 300 / 1000)
+        return run_solver(item, *rest)
+
+    @contextmanager
+    def noted(item, records):
+        wait_for_the_end_of(folder / PAUSE)
+        note(folder / BEGUN, item)
+        with watched(item, records):
+            yield
+
+    solve.run_solver, perform.watched = slower, noted
+
+
+def note(path: Path, item) -> None:
+    about = item.key if isinstance(item, Solve) else f"bound {item.problem}"
+    line = json.dumps({"about": about, "time": time.time(), "process": os.getpid()}) + "\n"
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    try:
+        os.write(descriptor, line.encode())
+    except OSError:
+        pass  # the disk is full, by another fault
+    finally:
+        os.close(descriptor)
+
+
+def wait_for_the_end_of(pause: Path) -> None:
+    began = time.monotonic()
+    while pause.exists() and time.monotonic() - began < LONGEST_PAUSE:
+        time.sleep(0.05)
+
+
+def step_on_a_mine(mines: Path) -> None:
+    from faults import Fault  # of the tests; the workers' search path leads there
+
+    for mine in sorted(mines.iterdir()):
+        try:
+            mine.rename(mine.parent.parent / "struck" / mine.name)
+        except FileNotFoundError:
+            continue
+        Fault(mine.name.partition("-")[0], "").strike()
