@@ -136,9 +136,8 @@ class Store:
         try:
             if isinstance(versions, Path):
                 versions.mkdir(exist_ok=True)
-            old = sorted(int(p.stem) for p in versions.glob("*.zarr") if p.stem.isdigit())
-            fresh = versions / f"{(old[-1] + 1 if old else 1):06d}.zarr"
-            self._put_in_place(fresh, write)
+            old = _numbers(versions)
+            self._put_in_place(_next(versions), write)
         except OSError as error:
             raise DatasetError(
                 f"the dataset of store {str(self.path)!r} cannot be written: {_reason(error)}; "
@@ -206,12 +205,33 @@ class Store:
         """Remove files that a killed run left half-written."""
         if isinstance(self.path, Path):
             _remove_partial(self.path)
+            self._link_again(self.path / RESULTS)
         results = self.results
         if results.exists():
             current = results.resolve()
             for version in (self.path / _VERSIONS).glob("*.zarr"):
                 if version.name > current.name:
                     _remove(version)
+
+    def _link_again(self, results: Path) -> None:
+        """Make a link of the dataset again, if the store is a copy that followed the link."""
+        if results.is_dir() and not results.is_symlink():
+            with suppress(OSError):
+                versions = results.with_name(_VERSIONS)
+                versions.mkdir(exist_ok=True)
+                version = _next(versions)
+                disk.rename(results, version)
+                self._point_to(version.name)
+
+
+def _numbers(versions: Location) -> list[int]:
+    """The numbers of the dataset's versions, sorted."""
+    return sorted(int(p.stem) for p in versions.glob("*.zarr") if p.stem.isdigit())
+
+
+def _next(versions: Location) -> Location:
+    """Where the next version of the dataset belongs."""
+    return versions / f"{max(_numbers(versions), default=0) + 1:06d}.zarr"
 
 
 def _remove_partial(store: Path) -> None:
