@@ -26,7 +26,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import fft
 from scipy.optimize import brentq
-from scipy.signal import lfilter
 
 Float = NDArray[np.float64]
 Column = tuple[tuple[int, int], ...]
@@ -239,6 +238,8 @@ def _epsilon(
     noise: str, column: Column, loss: float, delta: float, law: LogLaw, step: float, side: int
 ) -> float:
     """Least ε at δ of one column; ``side`` 1 for an upper bound, -1 for a lower one."""
+    from scipy.signal import lfilter
+
     top = _total(column) * loss
     tilt = min(_chernoff(noise, column, loss, delta)[0], _STEEPEST_ON_GRID / step)
     probabilities, log_mass, error = _convolved(column, loss, law, step, tilt)

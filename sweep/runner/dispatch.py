@@ -23,6 +23,9 @@ _TICK_SECONDS = 0.5
 _FETCH_SECONDS = 5.0
 _LOOK_SECONDS = 1.0
 _MOST_FETCHES = 20
+_LEAST_IN_FLIGHT = 64
+_IN_FLIGHT_PER_THREAD = 20
+"""Tasks on the cluster for each thread: enough work while the driver writes a dataset."""
 _SMALL_BYTES = 2**28
 """Expected memory below which any worker will do."""
 _MOST_BUILDS = 3
@@ -49,7 +52,7 @@ def execute(
     listen: Listener,
     regain: Regain,
 ) -> None:
-    """Run all tasks.
+    """Run all tasks, of which the cluster holds only as many as keep it busy.
 
     A task that is lost with its workers is split, so that one cell does not take others down
     with it, and each of its items is tried on a worker of its own; one of which `DEADLY` workers
@@ -103,6 +106,16 @@ class _Flight:
         self._run = planned[0].name if planned else "none"
         self._placed: dict[str, frozenset[str]] = {}
         self._next_look = 0.0
+        self._room, self._next_count = _LEAST_IN_FLIGHT, 0.0
+
+    @property
+    def has_room(self) -> bool:
+        """Whether more tasks should be sent: as many as keep all threads busy, and no more."""
+        if time.monotonic() >= self._next_count:
+            threads = sum(int(has["nthreads"]) for has in self._workers().values())
+            self._room = max(_LEAST_IN_FLIGHT, _IN_FLIGHT_PER_THREAD * threads)
+            self._next_count = time.monotonic() + _LOOK_SECONDS
+        return len(self.tasks) < self._room
 
     def launch(self, task: Task, alone_on: str | None = None) -> None:
         """Send a task; to one worker only, if it has to be there alone."""
@@ -294,9 +307,11 @@ class _Execution:
         self._total = sum(task.seconds for task in planned) or 1.0
 
     def perform(self) -> None:
-        for task in self._orphans.sendable(self._flight.client, self._planned):
-            self._flight.launch(task)
-        while self._flight.tasks or self._orphans or self._suspects:
+        ready, sent = self._orphans.sendable(self._flight.client, self._planned), 0
+        while self._flight.tasks or sent < len(ready) or self._orphans or self._suspects:
+            while sent < len(ready) and self._flight.has_room:
+                self._flight.launch(ready[sent])
+                sent += 1
             self._tick()
             landed = self._flight.wait()
             if self._flight.client.status != "running":

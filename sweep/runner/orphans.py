@@ -6,7 +6,7 @@ before they have ended, and then only what they have not recorded.
 """
 
 import time
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -48,7 +48,7 @@ class Orphans:
     def __bool__(self) -> bool:
         return bool(self._waiting)
 
-    def sendable(self, client: Any, planned: Iterable[Task]) -> list[Task]:
+    def sendable(self, client: Any, planned: Sequence[Task]) -> Sequence[Task]:
         """What of the tasks can be sent at once; the rest waits for what workers still do."""
         self._found = [
             _Orphan(name, worker, about)
@@ -56,6 +56,8 @@ class Orphans:
             if isinstance(answer, dict)
             for name, about in answer.items()
         ]
+        if not self._found:
+            return planned
         held_before = len(self._waiting)
         free = [part for task in planned if (part := self._hold_back(task)).items]
         cells = sum(len(task.cells) for task, _ in self._waiting[held_before:])
