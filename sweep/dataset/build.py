@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 
 from sweep.dataset import derivation, provenance, variables
 from sweep.dataset.positions import Column, Positions
@@ -160,26 +161,16 @@ def columns(positions: Positions, ledger: Ledger) -> dict[str, Column]:
 
 def _facts(positions: Positions, ledger: Ledger) -> list[tuple[str, Column, Any]]:
     """Variables that are not results: state, identity and origin of cells; with fill values."""
-    records = [ledger.cells.get(cell) for cell in positions.ids]
-    states = [ledger.status(cell) for cell in positions.ids]
-    started = [np.nan if record is None else record.started for record in records]
-    times = np.array(started, dtype=np.float64) * 1e3
+    rows = ledger.rows(positions.ids)
+    times = ledger.numbers("started", rows) * 1e3
     return [
-        ("status", np.array(states, dtype=np.int8), np.int8(Status.ABSENT)),
-        ("host", _texts(_HOST_WIDTH, (record.host if record else "" for record in records)), ""),
+        ("status", ledger.statuses(rows), np.int8(Status.ABSENT)),
+        ("host", _chosen(_HOST_WIDTH, *ledger.texts("host", rows)), ""),
         ("started", times.astype("datetime64[ms]"), np.datetime64("NaT", "ms")),
-        (
-            "attempt",
-            np.array([record.attempt if record else 0 for record in records], dtype=np.int32),
-            np.int32(0),
-        ),
-        ("error", _texts(_ERROR_WIDTH, (record.error if record else "" for record in records)), ""),
-        ("code", _texts(_KEY_WIDTH, (record.code if record else "" for record in records)), ""),
-        (
-            "versions",
-            _texts(_VERSIONS_WIDTH, (record.versions if record else "" for record in records)),
-            "",
-        ),
+        ("attempt", ledger.tried(rows), np.int32(0)),
+        ("error", _chosen(_ERROR_WIDTH, *ledger.texts("error", rows)), ""),
+        ("code", _chosen(_KEY_WIDTH, *ledger.texts("code", rows)), ""),
+        ("versions", _chosen(_VERSIONS_WIDTH, *ledger.texts("versions", rows)), ""),
         ("cell", _texts(_KEY_WIDTH, positions.ids), ""),
         ("solve", _texts(_KEY_WIDTH, positions.solves), ""),
     ]
@@ -191,6 +182,12 @@ def _texts(width: int, values: Iterable[str]) -> Column:
     A reader may have opened one version and read a chunk of the next, so their types must agree.
     """
     return np.array(list(values), dtype=f"<U{width}")
+
+
+def _chosen(width: int, numbers: NDArray[np.int32], values: Sequence[str]) -> Column:
+    """The texts of these numbers; of -1 the empty one."""
+    found: Column = _texts(width, [*values, ""])[numbers]
+    return found
 
 
 def _encoding(dataset: Any) -> dict[str, dict[str, Any]]:

@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 
 from solvers import budget, privacy
 from sweep.dataset.positions import Column, Positions
+from sweep.store.columns import Rows
 from sweep.store.ledger import Ledger
-from sweep.store.records import CellRecord, Status
+from sweep.store.records import Status
 
 Float = NDArray[np.float64]
 
@@ -44,30 +45,23 @@ def columns(positions: Positions, ledger: Ledger) -> dict[str, Column]:
     -------
     dict of str to numpy.ndarray, shape (number of cells,)
     """
-    records = [ledger.cells.get(cell) for cell in positions.ids]
-    found = {} if positions.kind == "graph" else _compared(positions, ledger, records)
-    extra = {name for record in records if record for name in record.numbers} - set(_DERIVED)
-    for name in (*_REPORTED, *sorted(extra - set(_REPORTED))):
-        found[name] = reported(name, records)
-    for name in _OF_THE_RECORD:
-        found[name] = np.array(
-            [_or_nan(getattr(record, name) if record else None) for record in records],
-            dtype=np.float64,
-        )
+    rows = ledger.rows(positions.ids)
+    found = {} if positions.kind == "graph" else _compared(positions, ledger, rows)
+    extra = sorted({*ledger.reported(rows)} - {*_DERIVED, *_REPORTED})
+    for name in (*_REPORTED, *extra, *_OF_THE_RECORD):
+        found[name] = ledger.numbers(name, rows)
     return found
 
 
-def _compared(
-    positions: Positions, ledger: Ledger, records: Sequence[CellRecord | None]
-) -> dict[str, Column]:
+def _compared(positions: Positions, ledger: Ledger, rows: Rows) -> dict[str, Column]:
     """Privacy costs, compared with the reference, the lower bound and CA.
 
     Against a reference or a CA that timed out the comparison would mean nothing: NaN.
     """
-    cost = reported("squared_privacy_cost", records)
-    total = reported("total_variance", records)
+    cost = ledger.numbers("squared_privacy_cost", rows)
+    total = ledger.numbers("total_variance", rows)
     bound = np.array([ledger.bounds.get(problem, np.nan) for problem in positions.problems])
-    finished = np.array([record is not None and record.status is Status.OK for record in records])
+    finished = ledger.statuses(rows) == Status.OK
     ratio = cost / partner(np.where(finished, cost, np.nan), positions.reference_cells)
     at_cost = total * cost
     return {
@@ -128,8 +122,8 @@ def average_squared_error_at_budget(positions: Positions, ledger: Ledger, ratio:
 
     All variances of a mechanism grow together from those at which its targets are just met.
     """
-    records = [ledger.cells.get(cell) for cell in positions.ids]
-    mean = reported("total_variance", records) / reported("query_count", records)
+    rows = ledger.rows(positions.ids)
+    mean = ledger.numbers("total_variance", rows) / ledger.numbers("query_count", rows)
     return np.asarray(mean[:, None, None] * ratio)
 
 
@@ -147,28 +141,18 @@ def variance_ratio_at_pure_budget(
     return found if curves else None
 
 
-def reported(name: str, records: Sequence[CellRecord | None]) -> Float:
-    """One number of every record, NaN where it has none."""
-    return np.array(
-        [_or_nan(record.numbers.get(name) if record else None) for record in records],
-        dtype=np.float64,
-    )
-
-
 def partner(column: Float, numbers: NDArray[np.int64]) -> Float:
     """The column's value at every cell's partner, NaN where it has none."""
     return np.where(numbers < 0, np.nan, column[numbers]) if column.size else column
 
 
-def _curves(positions: Positions, ledger: Ledger) -> list[tuple[list[int], budget.BudgetCurve]]:
+def _curves(
+    positions: Positions, ledger: Ledger
+) -> list[tuple[NDArray[np.int64], budget.BudgetCurve]]:
     """The cells whose budget is not the Gaussian closed form, by their curve."""
-    by_curve: dict[str, list[int]] = {}
-    for number, cell in enumerate(positions.ids):
-        record = ledger.cells.get(cell)
-        if record is not None and record.curve is not None:
-            by_curve.setdefault(json.dumps(record.curve, sort_keys=True), []).append(number)
-    return [(numbers, budget.from_record(json.loads(curve))) for curve, numbers in by_curve.items()]
-
-
-def _or_nan(value: float | str | None) -> float:
-    return np.nan if value is None else float(value)
+    at, curves = ledger.texts("curve", ledger.rows(positions.ids))
+    return [
+        (np.flatnonzero(at == number), budget.from_record(json.loads(curves[number])))
+        for number in np.unique(at)
+        if number >= 0 and curves[number]
+    ]

@@ -211,9 +211,7 @@ def solves(
             workload=first.workload,
             targets=first.targets,
             mechanism=first.solved_mechanism,
-            cells=tuple(
-                CellTask(c.id, c.simulate, ledger.attempts.get(c.id, 0) + 1) for c in served
-            ),
+            cells=tuple(CellTask(c.id, c.simulate, ledger.attempts(c.id) + 1) for c in served),
             seconds=_seconds(first.solved_mechanism, first, costs),
             chain=_chain(first, along),
             time_limit=_time_limit(first.solved_mechanism, costs),

@@ -162,7 +162,7 @@ def rerun(
             session.mechanisms = mechanisms or {}
             chosen = selected(stored, session.ledger, where)
             for cell in chosen:
-                session.ledger.bound_errors.pop(cell.problem_key, None)
+                session.ledger.forget_bound_error(cell.problem_key)
             for problem in stored.problems_renewed(chosen, session.ledger):
                 session.ledger.forget_bound(problem)
             session.work(chosen, len(chosen), client, spec)

@@ -3,7 +3,7 @@
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -114,6 +114,8 @@ class Session:
         from sweep.dataset import build
 
         started = time.perf_counter()
+        with suppress(OSError):
+            self.journal.write_index()
         made = self._derivation.dataset(self.ledger)
         made.attrs["journal_state"] = state
         try:

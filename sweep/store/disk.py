@@ -15,15 +15,15 @@ _UNSUPPORTED = {errno.EINVAL, errno.ENOTSUP, errno.EACCES, errno.EBADF}
 """What file systems say that cannot synchronise a folder; nothing better can be had there."""
 
 
-def write(final: Location, text: str, unique: str = "") -> None:
+def write(final: Location, content: str | bytes, unique: str = "") -> None:
     """Write a file under a temporary name, synchronise it, rename it, synchronise its folder.
 
     Parameters
     ----------
     final : Path or ObjectPath
         The file; one that is there already is replaced.
-    text : str
-        What it holds.
+    content : str or bytes
+        What it holds; texts in UTF-8.
     unique : str
         What tells this writer from others of the same file.
 
@@ -32,13 +32,14 @@ def write(final: Location, text: str, unique: str = "") -> None:
     OSError
         If the disk does not take it; no temporary file is left behind then.
     """
+    held = content.encode() if isinstance(content, str) else content
     if not isinstance(final, Path):
-        final.write_bytes(text.encode())
+        final.write_bytes(held)
         return
     partial = final.with_name(f".{final.name}.{unique}.partial")
     try:
-        with partial.open("w", encoding="utf-8") as stream:
-            stream.write(text)
+        with partial.open("wb") as stream:
+            stream.write(held)
             stream.flush()
             os.fsync(stream.fileno())
         rename(partial, final)
@@ -94,6 +95,21 @@ def names(folder: Location, beginning: str = "") -> list[str]:
     if isinstance(folder, Path):
         return sorted(name for name in os.listdir(folder) if name.startswith(beginning))
     return folder.names_from(beginning) if beginning else folder.names()
+
+
+def stamps(folder: Location) -> dict[str, str]:
+    """What changes when a file directly in a folder is written anew, by the file's name.
+
+    Raises
+    ------
+    OSError
+        If it cannot be read.
+    """
+    if not isinstance(folder, Path):
+        return folder.tags()
+    with os.scandir(folder) as entries:
+        found = ((entry.name, entry.stat()) for entry in entries)
+        return {name: f"{about.st_size} {about.st_mtime_ns}" for name, about in found}
 
 
 def files(folder: Location) -> list[Location]:

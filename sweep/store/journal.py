@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from sweep.errors import DamagedSegmentError, StoreError
-from sweep.store import disk
+from sweep.store import disk, index
 from sweep.store.ledger import Ledger
 from sweep.store.location import Location
 from sweep.store.records import CellRecord, ForgottenRecord, Record, from_json, to_json
@@ -138,7 +138,7 @@ class Journal:
     Parameters
     ----------
     folder : Path or ObjectPath
-        The folder of the segments.
+        The folder of the segments. The index beside it spares reading the segments that it holds.
 
     Attributes
     ----------
@@ -152,6 +152,39 @@ class Journal:
         self.damaged: dict[str, str] = {}
         self._seen: set[str] = set()
         self._replaced: set[str] = set()
+        self._indexed: frozenset[str] = frozenset()
+        self._index = folder.parent / index.NAME
+        self._look_up()
+
+    def _look_up(self) -> None:
+        """Begin with the index, if every segment that it holds is as it was."""
+        found = index.read(self._index)
+        if found is None:
+            return
+        try:
+            now = disk.stamps(self.folder)
+        except OSError:
+            return
+        if all(now.get(name) == stamp for name, stamp in found.segments.items()):
+            self.ledger = found.ledger
+            self._seen, self._replaced = set(found.segments), set(found.replaced)
+            self._indexed = frozenset(self._seen)
+
+    def write_index(self) -> None:
+        """Write the index of the segments taken in, unless it is there or would say more.
+
+        Raises
+        ------
+        OSError
+            If that is not possible.
+        """
+        if self._seen == self._indexed or self.ledger.altered:
+            return
+        now = disk.stamps(self.folder)
+        if self._seen <= now.keys():
+            segments = {name: now[name] for name in self._seen}
+            index.write(self._index, index.Index(self.ledger, segments, frozenset(self._replaced)))
+            self._indexed = frozenset(self._seen)
 
     def refresh(self) -> Ledger:
         """Take in the segments that are new since the last call."""

@@ -1,17 +1,49 @@
 """The ledger: what the records of a journal say together."""
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from solvers.certified import contradiction
-from sweep.store.records import BoundRecord, CellRecord, ForgottenRecord, Record, Status
+from sweep.store.columns import Columns, Rows
+from sweep.store.records import (
+    BoundRecord,
+    CellRecord,
+    ForgottenRecord,
+    Record,
+    Status,
+    from_json,
+    to_json,
+)
+
+_T = TypeVar("_T")
 
 DEADLY = 3
 """Deaths of workers after which a cell is not retried unless somebody asks for it."""
 
+_SUPERSEDED = int(Status.ABSENT)
+"""The status of rows that no cell refers to any more."""
 
-@dataclass
+
+class _ByKey(Mapping[str, _T]):
+    """What every key's row holds, read when it is asked for."""
+
+    def __init__(self, rows: Mapping[str, int], held: Callable[[int], _T]) -> None:
+        self._rows, self._held = rows, held
+
+    def __getitem__(self, key: str) -> _T:
+        return self._held(self._rows[key])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+
 class Ledger:
     """The current result of every cell: its last ``ok`` record, or else its last record.
 
@@ -20,31 +52,25 @@ class Ledger:
 
     Attributes
     ----------
-    cells : dict of str to CellRecord
-        The current record of every cell, by cell id.
     bounds : dict of str to float
         The highest certified lower bound on the squared privacy cost of every problem, by
         problem key; only bounds found by the code that certified the problem last count.
     bound_codes : dict of str to str
         The hash of that code, by problem key.
-    solved : dict of str to CellRecord
-        A record with status ``ok``, by solve key.
-    attempts : dict of str to int
-        Number of attempts at every cell, without those that the infrastructure lost.
-    deaths : dict of str to int
-        Number of workers that died of every cell, in all runs.
     bound_errors : dict of str to BoundRecord
         Bounds that could not be computed, by problem key.
+    altered : bool
+        Whether it no longer says what the journal says, since something was forgotten.
     """
 
-    cells: dict[str, CellRecord] = field(default_factory=dict)
-    bounds: dict[str, float] = field(default_factory=dict)
-    bound_codes: dict[str, str] = field(default_factory=dict)
-    solved: dict[str, CellRecord] = field(default_factory=dict)
-    attempts: dict[str, int] = field(default_factory=dict)
-    deaths: dict[str, int] = field(default_factory=dict)
-    bound_errors: dict[str, BoundRecord] = field(default_factory=dict)
-    _of_problem: dict[str, set[str]] = field(default_factory=dict, repr=False)
+    def __init__(self) -> None:
+        self.bounds: dict[str, float] = {}
+        self.bound_codes: dict[str, str] = {}
+        self.bound_errors: dict[str, BoundRecord] = {}
+        self._columns = Columns()
+        self._rows: dict[str, int] = {}
+        self._least_cost: dict[str, float] = {}
+        self.altered = False
 
     def add(self, records: Iterable[Record]) -> None:
         """Take in records, oldest first."""
@@ -57,54 +83,163 @@ class Ledger:
                 case ForgottenRecord():
                     self._forget(record.cell)
 
+    @property
+    def cells(self) -> Mapping[str, CellRecord]:
+        """The current record of every cell, by cell id."""
+        return _ByKey(self._rows, self._columns.record)
+
+    @property
+    def solved(self) -> Mapping[str, CellRecord]:
+        """The last record with status ``ok``, by solve key."""
+        solves, rows = self._columns.keys["solve"], np.arange(len(self._columns))
+        good = np.flatnonzero(self._columns.counts("status", rows, _SUPERSEDED) == Status.OK)
+        return _ByKey({solves[row]: row for row in good.tolist()}, self._columns.record)
+
+    @property
+    def deaths(self) -> Mapping[str, int]:
+        """Number of workers that died of a cell, in all runs, where any did."""
+        counted = (
+            (cell, self._columns.count("deaths_in_all", at)) for cell, at in self._rows.items()
+        )
+        return {cell: deaths for cell, deaths in counted if deaths}
+
+    def attempts(self, cell: str) -> int:
+        """Number of attempts at a cell, without those that the infrastructure lost."""
+        row = self._rows.get(cell)
+        return 0 if row is None else self._columns.count("attempts", row)
+
     def status(self, cell: str) -> Status:
         """The status of a cell of the grid, ``PENDING`` if there is no record of it."""
-        record = self.cells.get(cell)
-        return Status.PENDING if record is None else record.status
+        row = self._rows.get(cell)
+        return Status.PENDING if row is None else Status(self._columns.count("status", row))
 
     def is_deadly(self, cell: str) -> bool:
         """Whether a cell is lost for good: `DEADLY` workers have died of it, and none survived."""
-        return self.status(cell) is Status.LOST and self.deaths.get(cell, 0) >= DEADLY
+        row = self._rows.get(cell)
+        lost = row is not None and self._columns.count("status", row) == Status.LOST
+        return lost and self._columns.count("deaths_in_all", self._rows[cell]) >= DEADLY
 
     def is_of_other_code(self, cell: str, code: str, of_bound: str) -> bool:
         """Whether a cell was solved, or its problem certified, by code other than these."""
-        record = self.cells.get(cell)
-        if record is None or not record.status.final:
-            return False
-        return record.code != code or self.bound_codes.get(record.problem, of_bound) != of_bound
+        (found,) = self.of_other_code(self.rows([cell]), [code], [of_bound], np.zeros(1, np.int64))
+        return bool(found)
 
     def forget_bound(self, problem: str) -> None:
         """Forget a problem's bound, so that it is certified again."""
+        self.altered = True
         self.bounds.pop(problem, None)
         self.bound_codes.pop(problem, None)
 
+    def forget_bound_error(self, problem: str) -> None:
+        """Forget that a problem's bound could not be computed, so that it is tried again."""
+        self.altered |= self.bound_errors.pop(problem, None) is not None
+
+    def rows(self, cells: Iterable[str]) -> Rows:
+        """The rows of some cells, which the columns below are asked for with."""
+        at = self._rows
+        return np.array([at.get(cell, -1) for cell in cells], dtype=np.int64)
+
+    def statuses(self, rows: Rows) -> NDArray[np.int8]:
+        """The status of every row."""
+        return self._columns.counts("status", rows, Status.PENDING).astype(np.int8)
+
+    def numbers(self, name: str, rows: Rows) -> NDArray[np.float64]:
+        """A time (``started``, ``runtime_s``...) or a reported number, NaN where there is none."""
+        return self._columns.numbers(name, rows)
+
+    def reported(self, rows: Rows) -> list[str]:
+        """Names of the numbers that the solutions of some rows have reported."""
+        names = self._columns.reported
+        return [name for name in names if not np.isnan(self.numbers(name, rows)).all()]
+
+    def tried(self, rows: Rows) -> NDArray[np.int32]:
+        """Number of every row's attempt, 0 where there is none."""
+        return self._columns.counts("attempt", rows, 0)
+
+    def texts(self, name: str, rows: Rows) -> tuple[NDArray[np.int32], Sequence[str]]:
+        """A text of every row: its place, -1 where there is none, among the distinct texts."""
+        return self._columns.text_numbers(name, rows), self._columns.text_values(name)
+
+    def of_other_code(
+        self, rows: Rows, codes: Sequence[str], of_bounds: Sequence[str], at: NDArray[Any]
+    ) -> NDArray[np.bool_]:
+        """Which rows are final, and were solved or certified by code other than the present.
+
+        Parameters
+        ----------
+        rows : numpy.ndarray
+            The rows.
+        codes, of_bounds : sequence of str
+            Hashes of the code that solves, and of that which certifies, now.
+        at : numpy.ndarray
+            The place in these of every row's own.
+        """
+        final = np.isin(self.statuses(rows), [status for status in Status if status.final])
+        theirs, known = self.texts("code", rows)
+        number = {code: place for place, code in enumerate(known)}
+
+        def numbered(listed: Iterable[str | None]) -> NDArray[np.int64]:
+            return np.array(
+                [-1 if code is None else number.setdefault(code, len(number)) for code in listed],
+                dtype=np.int64,
+            )
+
+        solved_by_other = theirs != numbered(codes)[at]
+        problems, keys = self.texts("problem", rows)
+        certifiers = np.append(numbered(map(self.bound_codes.get, keys)), -1)[problems]
+        certified_by_other = (certifiers >= 0) & (certifiers != numbered(of_bounds)[at])
+        return np.asarray(final & (solved_by_other | certified_by_other))
+
+    def content(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """All of it as arrays and as JSON-like content, for `restored`."""
+        rows = np.sort(np.fromiter(self._rows.values(), np.int64, len(self._rows)))
+        arrays, texts = self._columns.content(rows)
+        return arrays, {
+            "texts": texts,
+            "bounds": self.bounds,
+            "bound_codes": self.bound_codes,
+            "bound_errors": [to_json(one) for one in self.bound_errors.values()],
+            "least_cost": self._least_cost,
+        }
+
+    @classmethod
+    def restored(cls, arrays: Mapping[str, NDArray[Any]], content: Mapping[str, Any]) -> "Ledger":
+        """The ledger of that content; an error of some kind if it is not one."""
+        found = cls()
+        found._columns = Columns.restored(arrays, content["texts"])
+        found._rows = {cell: row for row, cell in enumerate(found._columns.keys["cell"])}
+        found.bounds = dict(content["bounds"])
+        found.bound_codes = dict(content["bound_codes"])
+        found._least_cost = dict(content["least_cost"])
+        found.add(from_json(one) for one in content["bound_errors"])
+        return found
+
     def _add_cell(self, record: CellRecord) -> None:
-        state = record.status
-        if record.deaths:
-            self.deaths[record.cell] = self.deaths.get(record.cell, 0) + record.deaths
-        if state is not Status.LOST:
-            self.attempts[record.cell] = max(self.attempts.get(record.cell, 0), record.attempt)
-        if state is Status.OK:
-            self.solved[record.solve] = record
+        known = self._rows.get(record.cell)
+        tried = 0 if record.status is Status.LOST else record.attempt
+        died = record.deaths
+        if known is not None:
+            tried = max(tried, self._columns.count("attempts", known))
+            died += self._columns.count("deaths_in_all", known)
         bound = float(record.numbers.get("lower_bound", math.nan))
         if not math.isnan(bound):
             self._raise_bound(record.problem, bound, record.code)
-        known = self.cells.get(record.cell)
-        if known is None or state is Status.OK or known.status is not Status.OK:
-            self.cells[record.cell] = record
-            self._of_problem.setdefault(record.problem, set()).add(record.cell)
-            self._judge(record.cell)
+        row = known
+        if row is None or record.status is Status.OK or self.status(record.cell) is not Status.OK:
+            row = self._rows[record.cell] = self._columns.append(record)
+            if known is not None:
+                self._columns.set_count("status", known, _SUPERSEDED)
+            cost = record.numbers.get("squared_privacy_cost")
+            if cost is not None:
+                self._judge(row, float(cost))
+        self._columns.set_count("attempts", row, tried)
+        self._columns.set_count("deaths_in_all", row, died)
 
     def _forget(self, cell: str) -> None:
         """Count nothing that was recorded of a cell so far; a bound on its problem holds on."""
-        known = self.cells.pop(cell, None)
-        self.attempts.pop(cell, None)
-        self.deaths.pop(cell, None)
-        if known is None:
-            return
-        self._of_problem[known.problem].discard(cell)
-        if self.solved.get(known.solve) is not None and self.solved[known.solve].cell == cell:
-            del self.solved[known.solve]
+        known = self._rows.pop(cell, None)
+        if known is not None:
+            self._columns.set_count("status", known, _SUPERSEDED)
 
     def _add_bound(self, record: BoundRecord) -> None:
         if record.lower_bound is None:
@@ -113,21 +248,27 @@ class Ledger:
             self._raise_bound(record.problem, record.lower_bound, record.code)
 
     def _raise_bound(self, problem: str, bound: float, code: str) -> None:
-        if self.bound_codes.get(problem) != code or bound > self.bounds[problem]:
-            self.bounds[problem], self.bound_codes[problem] = bound, code
-            for cell in self._of_problem.get(problem, ()):
-                self._judge(cell)
+        if self.bound_codes.get(problem) == code and bound <= self.bounds[problem]:
+            return
+        self.bounds[problem], self.bound_codes[problem] = bound, code
+        least = self._least_cost.get(problem)
+        if least is not None and contradiction(least, bound):
+            for row in self._rows_of(problem):
+                cost = self._columns.reported_number("squared_privacy_cost", row)
+                if not math.isnan(cost):
+                    self._judge(row, cost)
 
-    def _judge(self, cell: str) -> None:
+    def _rows_of(self, problem: str) -> list[int]:
+        """All rows of a problem that a cell refers to."""
+        rows = np.fromiter(self._rows.values(), np.int64, len(self._rows))
+        numbers, keys = self.texts("problem", rows)
+        return [] if problem not in keys else rows[numbers == keys.index(problem)].tolist()
+
+    def _judge(self, row: int, cost: float) -> None:
         """Turn a result below a bound that any solve of its problem has proven into ``FAILED``."""
-        record = self.cells[cell]
-        cost = record.numbers.get("squared_privacy_cost")
-        if cost is None:
-            return
-        trouble = contradiction(cost, self.bounds.get(record.problem))
+        problem = self._columns.text("problem", row)
+        trouble = contradiction(cost, self.bounds.get(problem))
         if trouble is None:
-            return
-        self.cells[cell] = replace(
-            record, status=Status.FAILED, numbers={}, curve=None, error=trouble
-        )
-        self.solved.pop(record.solve, None)
+            self._least_cost[problem] = min(cost, self._least_cost.get(problem, math.inf))
+        else:
+            self._columns.fail(row, trouble)

@@ -118,6 +118,12 @@ class ObjectPath:
         keys = [*found["common_prefixes"], *(one["path"] for one in found["objects"])]
         return sorted(PurePosixPath(key).name for key in keys if key.strip("/") != self.key)
 
+    def tags(self) -> dict[str, str]:
+        """The tags of the objects directly below it, by name."""
+        with self._explained():
+            found: Mapping[str, Any] = _obstore().list_with_delimiter(self._client, self.key)
+        return {PurePosixPath(one["path"]).name: str(one["e_tag"]) for one in found["objects"]}
+
     def names_from(self, beginning: str) -> list[str]:
         """Names of the objects directly below it that begin so; the others are not listed."""
         found: list[str] = []

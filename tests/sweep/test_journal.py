@@ -54,7 +54,7 @@ def test_the_last_ok_wins_else_the_last_word(said):
 def test_what_the_infrastructure_lost_is_no_attempt():
     ledger = Ledger()
     ledger.add([cell("failed", attempt=1), cell("lost", attempt=2)])
-    assert ledger.attempts["a"] == 1
+    assert ledger.attempts("a") == 1
 
 
 def test_deaths_add_up_over_runs_and_end_with_an_answer():

@@ -19,7 +19,8 @@ def cell(name, status=Status.OK, **facts):
 
 
 def state(ledger):
-    return (ledger.cells, ledger.attempts, ledger.deaths, ledger.bounds, ledger.solved)
+    attempts = {cell: ledger.attempts(cell) for cell in ledger.cells}
+    return (ledger.cells, attempts, ledger.deaths, ledger.bounds, ledger.solved)
 
 
 def test_stores_of_two_clusters_become_one(client, small, tmp_path, on_the_test_cluster):

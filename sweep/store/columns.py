@@ -1,0 +1,183 @@
+"""Records of cells as columns: some hundred bytes a cell, where objects take thousands."""
+
+import json
+import math
+from array import array
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweep.store.records import CellRecord, Status
+
+Rows = NDArray[np.int64]
+"""Numbers of rows; -1 where a cell has no record."""
+
+_FLOATS = ("started", "runtime_s", "cpu_s", "peak_memory_bytes")
+_COUNTS = ("status", "attempt", "deaths", "attempts", "deaths_in_all")
+_TEXTS = ("problem", "host", "error", "traceback", "code", "versions", "notes", "curve")
+_KEYS = ("cell", "solve")
+
+
+class _Texts:
+    """A column of texts of which many are equal: each is kept once."""
+
+    def __init__(self, values: Sequence[str] = (), numbers: Sequence[int] = ()) -> None:
+        self.values = list(values)
+        self.numbers = array("i", numbers)
+        self._number = {value: number for number, value in enumerate(self.values)}
+
+    def number(self, value: str) -> int:
+        """That of a text, which is kept from now on."""
+        found = self._number.setdefault(value, len(self.values))
+        if found == len(self.values):
+            self.values.append(value)
+        return found
+
+
+class Columns:
+    """A growing table with a row for each record of a cell; rows keep their numbers.
+
+    Besides the record's own values a row has ``attempts``, the most that its cell was attempted,
+    and ``deaths_in_all``, the workers that died of it.
+    """
+
+    def __init__(self) -> None:
+        self.keys: dict[str, list[str]] = {name: [] for name in _KEYS}
+        self._floats = {name: array("d") for name in _FLOATS}
+        self._counts = {name: array("i") for name in _COUNTS}
+        self._texts = {name: _Texts() for name in _TEXTS}
+        self._numbers: dict[str, array[float]] = {}
+
+    def __len__(self) -> int:
+        return len(self.keys["cell"])
+
+    @property
+    def reported(self) -> list[str]:
+        """Names of the numbers that solutions have reported."""
+        return list(self._numbers)
+
+    def append(self, record: CellRecord) -> int:
+        """Add a record; its row."""
+        row = len(self)
+        for name, key in self.keys.items():
+            key.append(getattr(record, name))
+        for name, column in self._floats.items():
+            value = getattr(record, name)
+            column.append(math.nan if value is None else value)
+        for name, count in self._counts.items():
+            count.append(getattr(record, name, 0))
+        for name, texts in self._texts.items():
+            value = getattr(record, name)
+            texts.numbers.append(texts.number(value if isinstance(value, str) else _text(value)))
+        for reported in self._numbers.values():
+            reported.append(math.nan)
+        for name, value in record.numbers.items():
+            if name not in self._numbers:
+                self._numbers[name] = array("d", [math.nan]) * (row + 1)
+            self._numbers[name][row] = float(value)
+        return row
+
+    def record(self, row: int) -> CellRecord:
+        """The record of a row."""
+        facts: dict[str, Any] = {name: key[row] for name, key in self.keys.items()}
+        facts |= {name: self.text(name, row) for name in _TEXTS}
+        facts |= {name: self._counts[name][row] for name in ("attempt", "deaths")}
+        times = {name: column[row] for name, column in self._floats.items()}
+        facts |= {name: None if math.isnan(value) else value for name, value in times.items()}
+        if facts["peak_memory_bytes"] is not None:
+            facts["peak_memory_bytes"] = int(facts["peak_memory_bytes"])
+        facts["status"] = Status(self._counts["status"][row])
+        facts["notes"] = json.loads(facts["notes"] or "{}")
+        facts["curve"] = json.loads(facts["curve"] or "null")
+        reported = {name: column[row] for name, column in self._numbers.items()}
+        facts["numbers"] = {n: value for n, value in reported.items() if not math.isnan(value)}
+        return CellRecord(**facts)
+
+    def fail(self, row: int, error: str) -> None:
+        """Turn a record into one of a failure, without its numbers."""
+        self.set_count("status", row, Status.FAILED)
+        for name, text in (("error", error), ("curve", "")):
+            self._texts[name].numbers[row] = self._texts[name].number(text)
+        for column in self._numbers.values():
+            column[row] = math.nan
+
+    def count(self, name: str, row: int) -> int:
+        """One integer of a row."""
+        return self._counts[name][row]
+
+    def set_count(self, name: str, row: int, value: int) -> None:
+        """Set an integer of a row."""
+        self._counts[name][row] = value
+
+    def text(self, name: str, row: int) -> str:
+        """One text of a row."""
+        texts = self._texts[name]
+        return texts.values[texts.numbers[row]]
+
+    def reported_number(self, name: str, row: int) -> float:
+        """A number that the solution of a row has reported, or NaN."""
+        return self._numbers[name][row] if name in self._numbers else math.nan
+
+    def numbers(self, name: str, rows: Rows) -> NDArray[np.float64]:
+        """A time or a reported number of some rows, NaN where there is none."""
+        column = self._floats.get(name) or self._numbers.get(name)
+        return _taken(np.frombuffer(column or array("d")), rows, np.nan)
+
+    def counts(self, name: str, rows: Rows, missing: int) -> NDArray[np.int32]:
+        """An integer of some rows."""
+        return _taken(np.frombuffer(self._counts[name], np.int32), rows, missing)
+
+    def text_numbers(self, name: str, rows: Rows) -> NDArray[np.int32]:
+        """The place of every row's text among `text_values`, -1 where there is no row."""
+        return _taken(np.frombuffer(self._texts[name].numbers, np.int32), rows, -1)
+
+    def text_values(self, name: str) -> Sequence[str]:
+        """The distinct texts of a column."""
+        return self._texts[name].values
+
+    def content(self, rows: Rows) -> tuple[dict[str, NDArray[Any]], dict[str, list[str]]]:
+        """Some rows as arrays, and the texts of each column, for `restored`."""
+        arrays: dict[str, NDArray[Any]] = {
+            name: np.array([key[row] for row in rows.tolist()], dtype=np.bytes_)
+            for name, key in self.keys.items()
+        }
+        arrays |= {name: self.numbers(name, rows) for name in _FLOATS}
+        arrays |= {name: self.counts(name, rows, 0) for name in _COUNTS}
+        arrays |= {name: self.text_numbers(name, rows) for name in _TEXTS}
+        arrays |= {f"number {name}": self.numbers(name, rows) for name in self._numbers}
+        return arrays, {name: texts.values for name, texts in self._texts.items()}
+
+    @classmethod
+    def restored(
+        cls, arrays: Mapping[str, NDArray[Any]], texts: Mapping[str, Sequence[str]]
+    ) -> "Columns":
+        """The table of that content; an error of some kind if it is not one."""
+        found = cls()
+        found.keys = {name: arrays[name].astype(np.str_).tolist() for name in _KEYS}
+        found._floats = {name: _array("d", arrays[name]) for name in _FLOATS}
+        found._counts = {name: _array("i", arrays[name]) for name in _COUNTS}
+        found._texts = {name: _Texts(texts[name], _array("i", arrays[name])) for name in _TEXTS}
+        found._numbers = {
+            name.removeprefix("number "): _array("d", column)
+            for name, column in arrays.items()
+            if name.startswith("number ")
+        }
+        return found
+
+
+def _text(content: Any) -> str:
+    return json.dumps(content) if content else ""
+
+
+def _array(kind: str, column: NDArray[Any]) -> "array[Any]":
+    return array(kind, np.ascontiguousarray(column).tobytes())
+
+
+def _taken(column: NDArray[Any], rows: Rows, missing: Any) -> NDArray[Any]:
+    """The values of some rows: a copy, since the table cannot grow while it is looked at."""
+    if not column.size:
+        return np.full(rows.shape, missing, dtype=column.dtype)
+    found: NDArray[Any] = np.where(rows < 0, column.dtype.type(missing), column[rows])
+    return found
