@@ -1,7 +1,7 @@
 """The position of every cell in its dataset, and the cells that it is compared with."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 import solvers
 from sweep.experiment.canonical import Scalar
-from sweep.grid.cells import Cell, Grid
+from sweep.grid.cells import Cell, Grid, positions_of
 from workloads.family import Kind
 
 Column = NDArray[Any]
@@ -69,26 +69,22 @@ class Positions:
     @cached_property
     def ids(self) -> list[str]:
         """Every cell's id."""
-        return [cell.id for cell in self.grid.cells]
+        return self.grid.cells.ids
 
     @cached_property
     def problems(self) -> list[str]:
         """Every cell's problem key."""
-        return [cell.problem_key for cell in self.grid.cells]
+        return self.grid.cells.problem_keys
 
     @cached_property
     def solves(self) -> list[str]:
         """Every cell's solve key."""
-        return [cell.solve_key for cell in self.grid.cells]
+        return self.grid.cells.solve_keys
 
     @cached_property
     def reference_cells(self) -> NDArray[np.int64]:
         """For every cell, the number of the reference mechanism's cell of its problem, or -1."""
-        return self._partner(
-            number
-            for number, cell in enumerate(self.grid.cells)
-            if cell.coords.get("mechanism") == self.reference
-        )
+        return self._partner(self._labelled(lambda cell: self.reference))
 
     @cached_property
     def baseline_cells(self) -> NDArray[np.int64]:
@@ -96,16 +92,18 @@ class Positions:
 
         A mechanism under its own name comes before one with options under another label.
         """
-        cells = self.grid.cells
         known = solvers.all_mechanisms()
-        found = [
-            number
-            for number, cell in enumerate(cells)
-            if cell.mechanism.name in known and known[cell.mechanism.name].least_total_error
-        ]
-        return self._partner(
-            sorted(found, key=lambda n: cells[n].coords.get("mechanism") != cells[n].mechanism.name)
+        least = self.grid.cells.by_family(
+            lambda cell: (
+                cell.mechanism.name in known and known[cell.mechanism.name].least_total_error
+            )
         )
+        own = self._labelled(lambda cell: cell.mechanism.name)
+        return np.where((found := self._partner(least & own)) < 0, self._partner(least), found)
+
+    def _labelled(self, label: Callable[[Cell], str]) -> NDArray[np.bool_]:
+        """Which cells bear this label along ``mechanism``."""
+        return self.grid.cells.by_family(lambda cell: cell.coords.get("mechanism") == label(cell))
 
     def scattered(self, column: Column, fill: Any) -> Column:
         """The column on the grid's axes, its trailing dimensions kept; ``fill`` without a cell."""
@@ -115,22 +113,22 @@ class Positions:
 
     @cached_property
     def _positions(self) -> NDArray[np.int64]:
-        if not self.grid.axes:
-            return np.zeros(len(self.grid.cells), dtype=np.int64)
-        where = [
-            [index[cell.coords[axis.name]] for cell in self.grid.cells]
-            for axis in self.grid.axes
-            for index in [{value: number for number, value in enumerate(axis.values)}]
-        ]
-        found = np.ravel_multi_index(tuple(np.asarray(where, dtype=np.int64)), self.shape)
-        return np.asarray(found, dtype=np.int64)
+        return positions_of(self.grid.cells, self.grid.axes)
 
-    def _partner(self, numbers: Iterable[int]) -> NDArray[np.int64]:
-        cells = self.grid.cells
-        partners: dict[tuple[str, int], int] = {}
-        for number in numbers:
-            partners.setdefault(_compared_by(cells[number]), number)
-        return np.array([partners.get(_compared_by(cell), -1) for cell in cells], dtype=np.int64)
+    @cached_property
+    def _compared_by(self) -> NDArray[np.int64]:
+        """Equal for cells that may be compared: of one problem and one replicate."""
+        known: dict[tuple[str, int], int] = {}
+        pairs = zip(self.problems, self.grid.cells.replicate.tolist(), strict=True)
+        return np.array([known.setdefault(pair, len(known)) for pair in pairs], dtype=np.int64)
+
+    def _partner(self, chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """For every cell, the number of the first chosen one that it is compared with, or -1."""
+        of = self._compared_by
+        partners = np.full(of.max(initial=-1) + 1, -1, dtype=np.int64)
+        numbers = np.flatnonzero(chosen)[::-1]
+        partners[of[numbers]] = numbers
+        return partners[of]
 
 
 def labels(values: Sequence[Scalar]) -> Column:
@@ -141,8 +139,3 @@ def labels(values: Sequence[Scalar]) -> Column:
         if found.dtype != object:
             return found
     return np.array([str(value) for value in values], dtype=np.str_)
-
-
-def _compared_by(cell: Cell) -> tuple[str, int]:
-    """Problem and replicate, which two cells have to share to be compared."""
-    return cell.problem_key, cell.replicate

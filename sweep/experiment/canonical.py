@@ -8,8 +8,8 @@ Scalar = str | int | float | bool
 """The label of a point along a coordinate."""
 
 
-def digest(content: Any) -> str:
-    """The first 20 hexadecimal digits of the SHA-256 of ``content`` as canonical JSON.
+def canonical(content: Any) -> str:
+    """``content`` as canonical JSON.
 
     Raises
     ------
@@ -18,9 +18,18 @@ def digest(content: Any) -> str:
     TypeError
         If it holds a value that JSON cannot represent.
     """
-    text = json.dumps(
+    return json.dumps(
         content, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
     )
+
+
+def digest(content: Any) -> str:
+    """The `digest_of` ``content`` as canonical JSON; errors as for `canonical`."""
+    return digest_of(canonical(content))
+
+
+def digest_of(text: str) -> str:
+    """The first 20 hexadecimal digits of the SHA-256 of a text."""
     return hashlib.sha256(text.encode()).hexdigest()[:20]
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import TypeVar
 
 import solvers
 import workloads
@@ -15,15 +14,13 @@ from sweep.experiment.document import KeyPath, Origin
 from sweep.experiment.schema import Experiment
 from sweep.grid import conditions
 from sweep.grid.axes import BlockAxes, Setting, all_of, block_axes
-from sweep.grid.cells import Grid, Spec, WorkloadSpec
+from sweep.grid.cells import REPLICATE, Grid, Spec, WorkloadSpec
 from sweep.grid.comparisons import check_comparisons
 from sweep.grid.figures import check_figures
 from sweep.grid.mechanisms import MechanismEntry, mechanisms
 from sweep.grid.parameters import reported
 from sweep.grid.union import Point, Product, check_points, united
 from workloads.parameters import nearest
-
-_Spec = TypeVar("_Spec", bound=Spec)
 
 
 def expand(experiment: Experiment, *, allow_code: bool = False) -> tuple[Grid, ...]:
@@ -135,7 +132,7 @@ def _check_groups(experiment: Experiment) -> None:
 
 def _check_warm_start(experiment: Experiment, grids: Sequence[Grid]) -> None:
     axis = experiment.warm_start
-    known = sorted({a.name for grid in grids for a in grid.axes} - {"mechanism", "replicate"})
+    known = sorted({a.name for grid in grids for a in grid.axes} - {"mechanism", REPLICATE})
     if axis is not None and axis not in known:
         raise experiment.origin.error(
             ("warm_start",),
@@ -148,25 +145,24 @@ def _multiplied(experiment: Experiment, block: Block, path: KeyPath) -> Product:
     origin = experiment.origin
     found = block_axes(block, origin, path)
     lengths = {name: len(axis.settings) for name, axis in found.axes.items()}
-    lengths |= {"replicate": block.replicates}
+    lengths |= {REPLICATE: block.replicates}
     check_points({**lengths, "mechanism": len(block.mechanism)}, origin, path)
     condition = _condition(block, found, origin, path)
     points: list[Point] = []
     chosen: dict[str, list[MechanismEntry]] = {}
-    for settings in product(*(axis.settings for axis in found.axes.values())):
+    for number, settings in enumerate(product(*(axis.settings for axis in found.axes.values()))):
         setting = found.fixed.merged(all_of(settings))
         options = digest(setting.of("options"))
         if options not in chosen:
             chosen[options] = _mechanisms(block, found, setting, origin, path)
             check_points({**lengths, "mechanism": len(chosen[options])}, origin, path)
-        points += (
-            point
-            for point in _points(block, found, setting, chosen[options], origin, path)
-            if condition is None or _holds(condition, point, block.group, origin, path)
-        )
+        for point in _points(block, found, setting, number, chosen[options], origin, path):
+            kept = _kept(condition, point, block, origin, path)
+            if kept:
+                points.append(replace(point, replicates=kept))
     axes = {name: axis.labels(name) for name, axis in found.axes.items()}
     if block.replicates > 1:
-        axes["replicate"] = tuple(range(block.replicates))
+        axes[REPLICATE] = tuple(range(block.replicates))
     axes["mechanism"] = tuple(mechanism.label for mechanism in next(iter(chosen.values())))
     return Product(path, axes=axes, companions=found.companions, points=tuple(points))
 
@@ -175,11 +171,12 @@ def _points(
     block: Block,
     found: BlockAxes,
     setting: Setting,
+    number: int,
     chosen: Sequence[MechanismEntry],
     origin: Origin,
     path: KeyPath,
 ) -> Iterator[Point]:
-    """The points of one setting of all axes: replicates x mechanisms."""
+    """The points of one setting of all axes, one for each mechanism, with all replicates."""
     rule = setting.rule
     if rule is None:
         raise origin.error(path, "has no targets")
@@ -190,25 +187,17 @@ def _points(
     targets = Spec(rule.name, rule.bound(setting.of("targets"), origin, (*path, "targets")))
     uniform = workloads.targets.rules()[targets.name].uniform
     neighbours = setting.of("problem").get("neighbours", ADD_REMOVE)
-    for replicate in range(block.replicates):
-        repeated = {"replicate": replicate} if block.replicates > 1 else {}
-        for entry in chosen:
-            yield Point(
-                labels={**setting.labels, **repeated, "mechanism": entry.label},
-                workload=_seeded(workload, replicate),
-                targets=_seeded(targets, replicate),
-                mechanism=entry.mechanism,
-                solved_mechanism=entry.uniform_mechanism if uniform else entry.mechanism,
-                replicate=replicate,
-                neighbours=neighbours,
-            )
-
-
-def _seeded(spec: _Spec, replicate: int) -> _Spec:
-    """The spec of a replicate: the seed of a random one grows by one with each."""
-    if not replicate or "seed" not in spec.params:
-        return spec
-    return replace(spec, params={**spec.params, "seed": spec.params["seed"] + replicate})
+    for entry in chosen:
+        yield Point(
+            labels={**setting.labels, "mechanism": entry.label},
+            setting=number,
+            workload=workload,
+            targets=targets,
+            mechanism=entry.mechanism,
+            solved_mechanism=entry.uniform_mechanism if uniform else entry.mechanism,
+            replicates=range(block.replicates),
+            neighbours=neighbours,
+        )
 
 
 def _mechanisms(
@@ -238,9 +227,7 @@ def _condition(
         condition = conditions.parse(block.where)
     except SweepError as error:
         raise origin.error(here, str(error)) from error
-    known = (
-        found.names | {"mechanism", "group"} | ({"replicate"} if block.replicates > 1 else set())
-    )
+    known = found.names | {"mechanism", "group"} | ({REPLICATE} if block.replicates > 1 else set())
     for name in sorted(condition.names - known):
         raise origin.error(
             here,
@@ -250,11 +237,21 @@ def _condition(
     return condition
 
 
-def _holds(
-    condition: conditions.Condition, point: Point, group: str, origin: Origin, path: KeyPath
-) -> bool:
+def _kept(
+    condition: conditions.Condition | None,
+    point: Point,
+    block: Block,
+    origin: Origin,
+    path: KeyPath,
+) -> Sequence[int]:
+    """The replicates of a point for which the condition holds."""
+    if condition is None:
+        return point.replicates
+    labels = {**point.labels, "group": block.group}
     try:
-        return condition.holds({**point.labels, "group": group})
+        if REPLICATE in condition.names:
+            return [n for n in point.replicates if condition.holds({**labels, REPLICATE: n})]
+        return point.replicates if condition.holds(labels) else ()
     except SweepError as error:
         raise origin.error((*path, "where"), str(error)) from error
 
@@ -263,7 +260,7 @@ def _check_problems(part: Product, origin: Origin, checked: set[str]) -> None:
     """Make every workload and its targets of the first replicate, once."""
     made: tuple[str, workloads.Workload | workloads.QueryGraph] | None = None
     for point in part.points:
-        if point.replicate:
+        if 0 not in point.replicates:
             continue
         key = digest(point.workload.content())
         relation = point.neighbours

@@ -5,10 +5,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from solvers.neighbours import ADD_REMOVE, Neighbours
 from sweep.experiment.canonical import Scalar
 from sweep.experiment.document import KeyPath, Origin
-from sweep.grid.cells import Axis, Cell, Grid, MechanismSpec, Spec, WorkloadSpec
+from sweep.grid.cells import (
+    REPLICATE,
+    Axis,
+    Cell,
+    Cells,
+    Family,
+    Grid,
+    MechanismSpec,
+    Spec,
+    WorkloadSpec,
+    positions_of,
+)
 from sweep.grid.parameters import label
 from workloads.parameters import shortened
 
@@ -17,28 +31,36 @@ _T = TypeVar("_T")
 MOST_POINTS = 2_000_000
 """The most points of a block before its condition applies; a million need gigabytes."""
 
-_LAST = ("replicate", "mechanism")
+_LAST = (REPLICATE, "mechanism")
 """The dimensions that come last."""
 
 
 @dataclass(frozen=True)
 class Point:
-    """A cell before its block is united with others, when dimensions are not known yet.
+    """Replicates of a cell before its block is united with others: dimensions are not known yet.
 
     Attributes
     ----------
     labels : Mapping[str, Scalar]
-        Its label along every axis, companion and parameter that its block names.
-    workload, targets, mechanism, solved_mechanism, replicate, neighbours
+        Its label along every axis, companion and parameter that its block names, but for
+        ``replicate``.
+    setting : int
+        The number of its setting of the block's axes; its mechanisms take turns in every replicate.
+    workload, targets : WorkloadSpec, Spec
+        As in `Cell`, of replicate 0.
+    mechanism, solved_mechanism, neighbours
         As in `Cell`.
+    replicates : sequence of int
+        Its replicates, at least one.
     """
 
     labels: Mapping[str, Scalar]
+    setting: int
     workload: WorkloadSpec
     targets: Spec
     mechanism: MechanismSpec
     solved_mechanism: MechanismSpec
-    replicate: int
+    replicates: Sequence[int]
     neighbours: Neighbours = ADD_REMOVE
 
 
@@ -120,46 +142,100 @@ def united(group: str, parts: Sequence[Product], simulate: int, origin: Origin) 
             f"group {group!r} has no cells: none of its mechanisms is available, or 'where' is "
             "never true",
         )
+    listed = _unique(name for part in parts for name in part.axes)
     names = _unique(name for _, point in points for name in point.labels)
     columns = {name: _column(name, points, group, origin) for name in names}
     companions = _companions(parts, origin)
-    listed = _unique(name for part in parts for name in part.axes)
     varied = [name for name in names if len(_unique(columns[name])) > 1 and name not in listed]
     free = [name for name in [*listed, *varied] if name not in companions and name not in _LAST]
     dimensions = [*free, *(name for name in _LAST if name in listed)]
+    number, replicate = _replicated(parts)
+    values = {
+        name: _in_order(name, parts, columns[name]) for name in dimensions if name != REPLICATE
+    } | {REPLICATE: tuple(np.unique(replicate).tolist())}
     axes = tuple(
-        Axis(name, values, _zipped(name, values, columns, companions, parts, origin))
+        Axis(name, values[name], _zipped(name, values[name], columns, companions, parts, origin))
         for name in dimensions
-        for values in [_in_order(name, parts, columns[name])]
     )
     scalars = {
         name: columns[name][0]
         for name in names
         if name not in dimensions and name not in companions
     }
-    rows = zip(*(columns[name] for name in dimensions), strict=True)
-    cells: dict[tuple[Scalar, ...], Cell] = {}
-    labels_of: dict[str, tuple[Scalar, ...]] = {}
-    for (part, point), row in zip(points, rows, strict=True):
-        cell = _cell(group, dict(zip(dimensions, row, strict=True)), point, simulate)
-        if row in cells and cells[row].id != cell.id:
+    rows = zip(*(columns.get(name, [0] * len(points)) for name in dimensions), strict=True)
+    labels = (dict(zip(dimensions, row, strict=True)) for row in rows)
+    families = [
+        Family(_cell(group, coords, point, simulate))
+        for (_, point), coords in zip(points, labels, strict=True)
+    ]
+    cells = Cells(families, number, replicate)
+    if math.prod(len(axis.values) for axis in axes) >= 2**63:
+        sizes = " x ".join(f"{len(axis.values)} {axis.name}" for axis in axes)
+        raise origin.error(
+            parts[0].path,
+            f"the blocks of group {group!r} together lie on {sizes}, more places than an array can "
+            "have; give some of them another group",
+        )
+    blamed_paths = [part.path for part, _ in points]
+    return Grid(group, axes, scalars, _distinct(cells, axes, blamed_paths, origin))
+
+
+def _replicated(parts: Sequence[Product]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The number of the point of every cell and its replicate, in the order of the cells."""
+    points = [(place, point) for place, part in enumerate(parts) for point in part.points]
+    lengths = [len(point.replicates) for _, point in points]
+    number = np.repeat(np.arange(len(points)), lengths)
+    replicate = np.concatenate([np.asarray(point.replicates) for _, point in points])
+    part = np.repeat([place for place, _ in points], lengths)
+    setting = np.repeat([point.setting for _, point in points], lengths)
+    order = np.lexsort((number, replicate, setting, part))
+    return number[order], replicate[order]
+
+
+def _distinct(
+    cells: Cells, axes: Sequence[Axis], paths: Sequence[KeyPath], origin: Origin
+) -> Cells:
+    """The cells without those that two blocks share; no two at one point, none at two.
+
+    Parameters
+    ----------
+    cells : Cells
+        The cells of all blocks.
+    axes : sequence of Axis
+        The dimensions.
+    paths : sequence of KeyPath
+        The block of every family.
+    origin : Origin
+        Where the blocks were written.
+    """
+    positions = positions_of(cells, axes)
+    alone = len({family.content for family in cells.families}) == len(cells.families)
+    if alone and len(np.unique(positions)) == len(cells):
+        return cells
+    by_position: dict[int, int] = {}
+    by_id: dict[str, int] = {}
+    for number, (position, id_) in enumerate(zip(positions.tolist(), cells.ids, strict=True)):
+        path = paths[cells.family[number]]
+        known = by_position.get(position, number)
+        if cells.ids[known] != id_:
             raise origin.error(
-                part.path,
-                f"another block of group {group!r} has a different cell at "
-                f"{_shown(cell.coords)}; give one of them another group or its own label",
+                path,
+                f"another block of group {cells[number].group!r} has a different cell at "
+                f"{_shown(cells[number].coords)}; give one of them another group or its own label",
             )
-        if labels_of.setdefault(cell.id, row) != row:
-            twin = cells[labels_of[cell.id]]
+        twin = by_id.setdefault(id_, number)
+        if positions[twin] != position:
             raise origin.error(
-                part.path,
-                f"{_shown(twin.coords)} and {_shown(cell.coords)} are the same cell; "
-                "leave one of them out",
+                path,
+                f"{_shown(cells[twin].coords)} and {_shown(cells[number].coords)} are the same "
+                "cell; leave one of them out",
             )
-        cells[row] = cell
-    return Grid(group, axes, scalars, tuple(cells.values()))
+        by_position[position] = number
+    return cells.take(list(by_position.values()))
 
 
 def _cell(group: str, coords: Mapping[str, Scalar], point: Point, simulate: int) -> Cell:
+    """The cell of replicate 0, whether it is one of the point's or not."""
     return Cell(
         group=group,
         coords=coords,
@@ -167,7 +243,6 @@ def _cell(group: str, coords: Mapping[str, Scalar], point: Point, simulate: int)
         targets=point.targets,
         mechanism=point.mechanism,
         solved_mechanism=point.solved_mechanism,
-        replicate=point.replicate,
         simulate=simulate,
         neighbours=point.neighbours,
     )
@@ -187,8 +262,6 @@ def _column(
 def _named(name: str, point: Point, part: Product, group: str, origin: Origin) -> Scalar:
     if name in point.labels:
         return point.labels[name]
-    if name == "replicate":
-        return point.replicate
     if name == "neighbours":
         return point.neighbours.title
     for spec, prefix in ((point.workload, ""), (point.targets, ""), (point.targets, "targets_")):

@@ -3,7 +3,6 @@
 import math
 import os
 import time
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -15,7 +14,7 @@ from sweep.grid.cells import Grid, WorkloadSpec
 from sweep.grid.expansion import expand
 from sweep.plan import tasks
 from sweep.plan.costs import SECONDS_PER_FLOP, Costs
-from sweep.plan.stored import StoredExperiment
+from sweep.plan.stored import StoredExperiment, counted, unfinished
 from sweep.store import disk
 from sweep.store.folder import open_
 from sweep.store.journal import Journal
@@ -102,22 +101,24 @@ def plan(
         If the folder exists but is not a store, or belongs to another experiment.
     """
     grids = expand(experiment, allow_code=allow_code)
-    cells = tasks.distinct(grids)
+    cells = tasks.distinct(grids).columns
     ledger = _ledger(experiment, grids, store)
     costs = Costs(experiment.time_limit)
-    todo = [cell for cell in cells.values() if not ledger.status(cell.id).final]
+    todo = unfinished(cells, ledger)
     reused = {record.cell for record in tasks.reusable(todo, ledger)}
-    left = [cell for cell in todo if cell.id not in reused]
+    left = todo.take([number for number, id_ in enumerate(todo.ids) if id_ not in reused])
     solves = tasks.solves(left, ledger, costs, experiment.warm_start)
-    bounds = tasks.bounds(cells.values(), ledger, costs)
-    planned = tasks.tasks([*solves, *bounds], "plan")
-    largest, size = _largest([cell.workload for cell in cells.values()], costs)
+    bounds = tasks.bounds(cells, ledger, costs)
+    planned = tasks.tasks(tasks.Items.joined(solves, tasks.Items.of(bounds)), "plan")
+    firsts = [family.first for family in cells.used]
+    largest, size = _largest([cell.workload for cell in firsts], costs)
     workers = os.cpu_count() or 1
-    needed = (costs.work(one.mechanism, one.workload, one.neighbours).bytes for one in solves)
+    open_ = [family.first for family in left.used]
+    needed = (costs.work(one.solved_mechanism, one.workload, one.neighbours).bytes for one in open_)
     return Plan(
         groups={grid.group: {axis.name: len(axis.values) for axis in grid.axes} for grid in grids},
         cells=len(cells),
-        statuses=Counter(ledger.status(cell).label for cell in cells),
+        statuses=counted(cells, ledger),
         solves=len(solves),
         bounds=len(bounds),
         tasks=len(planned),
@@ -125,7 +126,7 @@ def plan(
         largest_shape=size,
         built=8 * size[0] * size[1] <= LARGEST_MATRIX_BYTES,
         worker_bytes=max(needed, default=0.0),
-        seconds=_duration([task.seconds for task in planned], workers),
+        seconds=_duration(planned.seconds, workers),
         workers=workers,
         without_reference=tuple(
             grid.group for grid in grids if not _solves_reference(grid, experiment.reference)
@@ -137,7 +138,7 @@ def plan(
 def _solves_reference(grid: Grid, reference: str) -> bool:
     """Whether it does, or has no use for it: query graphs have no variance ratios."""
     graph = grid.cells[0].workload.kind == "graph"
-    return graph or any(cell.coords["mechanism"] == reference for cell in grid.cells)
+    return graph or any(one.first.coords["mechanism"] == reference for one in grid.cells.used)
 
 
 def seconds_per_flop() -> float:

@@ -1,15 +1,17 @@
 """An experiment in a store: its cells, and the state that they are in."""
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
 
 import solvers
 from sweep.errors import StoreError, UnknownNameError
 from sweep.experiment.loading import parse_experiment
 from sweep.experiment.schema import Experiment
-from sweep.grid.cells import Cell, Grid
+from sweep.grid.cells import Cell, Cells, CellsById, Grid
 from sweep.grid.expansion import lay_out
 from sweep.grid.mechanisms import available
 from sweep.plan import tasks
@@ -17,6 +19,7 @@ from sweep.store import code
 from sweep.store.folder import Store, open_
 from sweep.store.ledger import Ledger
 from sweep.store.location import Location
+from sweep.store.records import Status
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,24 +41,17 @@ class StoredExperiment:
     store: Store
 
     @cached_property
-    def cells(self) -> Mapping[str, Cell]:
+    def cells(self) -> CellsById:
         """The cells of all grids, by id."""
         return tasks.distinct(self.grids)
 
     def statuses(self, ledger: Ledger) -> dict[str, int]:
         """Number of cells by status."""
-        return dict(Counter(ledger.status(cell).label for cell in self.cells))
+        return counted(self.cells.columns, ledger)
 
-    def of_other_code(self, ledger: Ledger) -> list[str]:
-        """Ids of the cells that were solved by code other than the present."""
-        codes = code.Codes()
-        return [
-            id_
-            for id_, cell in self.cells.items()
-            if ledger.is_of_other_code(
-                id_, tasks.code_of(cell, codes), codes.of_bound(cell.workload.name)
-            )
-        ]
+    def of_other_code(self, ledger: Ledger) -> NDArray[np.bool_]:
+        """Which of the cells were solved by code other than the present."""
+        return solved_by_other_code(self.cells.columns, ledger)
 
     def problems_renewed(self, chosen: Iterable[Cell], ledger: Ledger) -> set[str]:
         """Problems certified by other code whose cells of other code are all chosen.
@@ -63,17 +59,20 @@ class StoredExperiment:
         Any of these cells may have brought the bound, so it may be forgotten only if none of
         them stays as it is.
         """
-        codes = code.Codes()
-        held = list(chosen)
-        solved = {cell.id: cell.problem_key for cell in held}
-        left = (id_ for id_ in self.of_other_code(ledger) if id_ not in solved)
+        codes, held = code.Codes(), Cells.of(chosen)
+        ours = [codes.of_bound(family.first.workload.name) for family in held.families]
         outdated = {
-            cell.problem_key
-            for cell in held
-            for ours in [codes.of_bound(cell.workload.name)]
-            if ledger.bound_codes.get(cell.problem_key, ours) != ours
+            problem
+            for problem, family in zip(held.problem_keys, held.family.tolist(), strict=True)
+            if ledger.bound_codes.get(problem, ours[family]) != ours[family]
         }
-        return outdated - {self.cells[id_].problem_key for id_ in left}
+        known = self.cells.columns
+        left = known.take(np.flatnonzero(self.of_other_code(ledger)))
+        return outdated - {
+            problem
+            for id_, problem in zip(left.ids, left.problem_keys, strict=True)
+            if id_ not in held.number
+        }
 
     def hidden(self, ledger: Ledger) -> list[str]:
         """Ids of the recorded cells that the experiment no longer has."""
@@ -88,9 +87,10 @@ class StoredExperiment:
             If it has none: then it is another experiment of the same name, or a value that all
             cells depend on was changed.
         """
-        if self.store.described and self.store.cells and not self.store.cells & self.cells.keys():
+        known = self.store.cells if self.store.described else ()
+        if known and not any(cell in self.cells for cell in known):
             raise StoreError(
-                f"store {str(self.store.path)!r} holds {len(self.store.cells)} cells, none of "
+                f"store {str(self.store.path)!r} holds {len(known)} cells, none of "
                 f"which experiment {self.experiment.name!r} still has (it has {len(self.cells)}): "
                 "a file that it names has changed, or a value that all of them depend on "
                 "(simulate counts too); give another --store"
@@ -111,6 +111,35 @@ class StoredExperiment:
                 f"{self.experiment.name!r} no longer has (it has {len(self.cells)}): a file that "
                 "it names has changed; restore the file, or give another --store"
             )
+
+
+def counted(cells: Cells, ledger: Ledger) -> dict[str, int]:
+    """Number of cells by status."""
+    numbers = np.bincount(ledger.statuses(ledger.rows(cells.ids)))
+    return {Status(at).label: int(numbers[at]) for at in np.flatnonzero(numbers).tolist()}
+
+
+def troubled(cells: Cells, ledger: Ledger) -> Cells:
+    """The cells that failed, timed out or were lost."""
+    found = [status for status in Status if status.troubled]
+    return cells.take(np.isin(ledger.statuses(ledger.rows(cells.ids)), found))
+
+
+def unfinished(cells: Cells, ledger: Ledger) -> Cells:
+    """The cells without a final result."""
+    final = [status for status in Status if status.final]
+    return cells.take(~np.isin(ledger.statuses(ledger.rows(cells.ids)), final))
+
+
+def solved_by_other_code(cells: Cells, ledger: Ledger) -> NDArray[np.bool_]:
+    """Which cells were solved, or their problem certified, by code other than the present."""
+    codes, firsts = code.Codes(), [family.first for family in cells.families]
+    return ledger.of_other_code(
+        ledger.rows(cells.ids),
+        [tasks.code_of(cell, codes) for cell in firsts],
+        [codes.of_bound(cell.workload.name) for cell in firsts],
+        cells.family,
+    )
 
 
 def experiment_of(store: Store) -> Experiment:

@@ -6,14 +6,27 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, lru_cache
+from typing import Any, TypeVar, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 import solvers
 import workloads
 from solvers.neighbours import ADD_REMOVE, Neighbours
 from solvers.reductions.differences import OnDifferences
 from sweep.experiment.canonical import digest
-from sweep.grid.cells import Cell, Grid, MechanismSpec, Spec, WorkloadSpec
+from sweep.grid.cells import (
+    Cell,
+    Cells,
+    CellsById,
+    Grid,
+    MechanismSpec,
+    Spec,
+    WorkloadSpec,
+    numbered,
+)
 from sweep.plan.costs import CERTIFIER, SECONDS_PER_FLOP, Costs
 from sweep.store import code
 from sweep.store.ledger import Ledger
@@ -24,6 +37,7 @@ LEAST_TASKS = 16
 BLOCK_SECONDS = 0.5
 _OVERHEAD_SECONDS = 1e-3
 _LONGEST_SECONDS = 86400.0
+_KEPT_FAMILIES = 1024
 
 
 @dataclass(frozen=True)
@@ -108,6 +122,7 @@ class Bound:
 
 
 Item = Solve | Bound
+_Item = TypeVar("_Item", bound=Item, covariant=True)
 
 
 @dataclass(frozen=True)
@@ -170,9 +185,104 @@ class Task:
         return replace(self, name=f"{stem}-again{len(earlier)}", earlier=earlier)
 
 
-def distinct(grids: Iterable[Grid]) -> dict[str, Cell]:
+class Items(Sequence[_Item]):
+    """Solves or bounds in columns: each is made when it is asked for.
+
+    Attributes
+    ----------
+    seconds : numpy.ndarray
+        Expected duration of each.
+    workload_keys : sequence of str
+        The key of each one's workload.
+    chains : sequence of str, optional
+        The chain of each; None if there are no chains.
+    """
+
+    def __init__(
+        self,
+        seconds: ArrayLike,
+        workload_keys: Sequence[str],
+        make: Callable[[int], _Item],
+        chains: Sequence[str] | None = None,
+    ) -> None:
+        self.seconds = np.asarray(seconds, dtype=np.float64)
+        self.workload_keys, self.chains, self._make = workload_keys, chains, make
+
+    @classmethod
+    def of(cls, items: "Sequence[_Item]") -> "Items[_Item]":
+        """These items; themselves if they are in columns already."""
+        if isinstance(items, Items):
+            return items
+        chains = [item.chain if isinstance(item, Solve) else "" for item in items]
+        keys = [item.workload_key for item in items]
+        return cls([item.seconds for item in items], keys, items.__getitem__, chains)
+
+    @classmethod
+    def joined(cls, first: "Items[_Item]", second: "Items[_Item]") -> "Items[_Item]":
+        """The items of both, one after the other."""
+        count = len(first)
+        chains = [*(first.chains or [""] * count), *(second.chains or [""] * len(second))]
+        return cls(
+            np.concatenate([first.seconds, second.seconds]),
+            [*first.workload_keys, *second.workload_keys],
+            lambda number: first[number] if number < count else second[number - count],
+            chains if first.chains or second.chains else None,
+        )
+
+    def __len__(self) -> int:
+        return len(self.seconds)
+
+    @overload
+    def __getitem__(self, at: int) -> _Item: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[_Item]: ...
+    def __getitem__(self, at: int | slice) -> _Item | list[_Item]:
+        if isinstance(at, slice):
+            return [self._make(number) for number in range(*at.indices(len(self)))]
+        return self._make(range(len(self))[at])
+
+
+class Tasks(Sequence[Task]):
+    """Tasks, each made when it is asked for.
+
+    Parameters
+    ----------
+    items : Items
+        All solves and bounds.
+    blocks : sequence of numpy.ndarray
+        For each task, the numbers of its items.
+    prefix : str
+        Beginning of all names.
+    """
+
+    def __init__(
+        self, items: Items[Item], blocks: Sequence[NDArray[np.int64]], prefix: str
+    ) -> None:
+        self._items, self._blocks, self._prefix = items, blocks, prefix
+
+    @property
+    def seconds(self) -> list[float]:
+        """Expected duration of each."""
+        return [float(self._items.seconds[block].sum()) for block in self._blocks]
+
+    def __len__(self) -> int:
+        return len(self._blocks)
+
+    @overload
+    def __getitem__(self, at: int) -> Task: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Task]: ...
+    def __getitem__(self, at: int | slice) -> Task | list[Task]:
+        if isinstance(at, slice):
+            return [self[number] for number in range(*at.indices(len(self)))]
+        number = range(len(self))[at]
+        items = tuple(self._items[one] for one in self._blocks[number].tolist())
+        return Task(f"{self._prefix}-{number:06d}", items)
+
+
+def distinct(grids: Iterable[Grid]) -> CellsById:
     """The cells of all grids, by id; a cell that two grids share counts once."""
-    return {cell.id: cell for grid in grids for cell in grid.cells}
+    return CellsById(Cells.joined(grid.cells for grid in grids))
 
 
 def solves(
@@ -180,7 +290,7 @@ def solves(
     ledger: Ledger,
     costs: Costs,
     along: str | None = None,
-) -> list[Solve]:
+) -> Items[Solve]:
     """One solve for every solve key.
 
     Parameters
@@ -196,32 +306,51 @@ def solves(
 
     Returns
     -------
-    list of Solve
+    sequence of Solve
         In the order of the cells.
     """
-    shared: dict[str, list[Cell]] = {}
-    codes = code.Codes()
-    for cell in cells:
-        shared.setdefault(cell.solve_key, []).append(cell)
-    return [
-        Solve(
-            key=key,
-            problem=first.problem_key,
-            workload_key=first.workload_key,
-            workload=first.workload,
-            targets=first.targets,
-            mechanism=first.solved_mechanism,
-            cells=tuple(CellTask(c.id, c.simulate, ledger.attempts(c.id) + 1) for c in served),
-            seconds=_seconds(first.solved_mechanism, first, costs),
-            chain=_chain(first, along),
-            time_limit=_time_limit(first.solved_mechanism, costs),
-            bytes=_bytes(first.solved_mechanism, first, costs),
-            neighbours=first.neighbours,
-            code=code_of(first, codes),
+    columns, codes = Cells.of(cells), code.Codes()
+    key_of_cell = numbered(columns.solve_keys)
+    order = np.argsort(key_of_cell, kind="stable")
+    first = np.flatnonzero(np.diff(key_of_cell[order], prepend=-1))
+    firsts, ends = columns.take(order[first]), [*first[1:].tolist(), len(order)]
+    chains = None if along is None else [_chain(cell, along) for cell in firsts]
+
+    @lru_cache(_KEPT_FAMILIES)
+    def shared(family: int) -> dict[str, Any]:
+        """What the solves of a family have in common."""
+        cell = firsts.families[family].first
+        return {
+            "mechanism": cell.solved_mechanism,
+            "seconds": _seconds(cell.solved_mechanism, cell, costs),
+            "time_limit": _time_limit(cell.solved_mechanism, costs),
+            "bytes": _bytes(cell.solved_mechanism, cell, costs),
+            "neighbours": cell.neighbours,
+            "code": code_of(cell, codes),
+        }
+
+    def made(number: int) -> Solve:
+        cell, served = firsts[number], order[first[number] : ends[number]].tolist()
+        return Solve(
+            key=firsts.solve_keys[number],
+            problem=firsts.problem_keys[number],
+            workload_key=firsts.workload_keys[number],
+            workload=cell.workload,
+            targets=cell.targets,
+            cells=tuple(
+                CellTask(
+                    columns.ids[one],
+                    columns.families[columns.family[one]].first.simulate,
+                    ledger.attempts(columns.ids[one]) + 1,
+                )
+                for one in served
+            ),
+            chain="" if chains is None else chains[number],
+            **shared(int(firsts.family[number])),
         )
-        for key, served in shared.items()
-        for first in served[:1]
-    ]
+
+    seconds = firsts.by_family(lambda cell: _seconds(cell.solved_mechanism, cell, costs))
+    return Items(seconds, firsts.workload_keys, made, chains)
 
 
 def bounds(cells: Iterable[Cell], ledger: Ledger, costs: Costs) -> list[Bound]:
@@ -230,28 +359,28 @@ def bounds(cells: Iterable[Cell], ledger: Ledger, costs: Costs) -> list[Bound]:
     A problem needs one if its workload is a query matrix and none of its mechanisms certifies
     itself, or those that do have failed.
     """
-    by_problem: dict[str, list[Cell]] = {}
-    codes = code.Codes()
-    for cell in cells:
-        by_problem.setdefault(cell.problem_key, []).append(cell)
+    columns, codes = Cells.of(cells), code.Codes()
+    problem = numbered(columns.problem_keys)
+    hopeful = np.isin(ledger.statuses(ledger.rows(columns.ids)), [Status.PENDING, Status.OK])
+    brought = np.bincount(problem, hopeful & columns.by_family(_certifies)) > 0
+    _, first = np.unique(problem, return_index=True)
     return [
         Bound(
             problem=key,
-            workload_key=first.workload_key,
-            workload=first.workload,
-            targets=first.targets,
-            seconds=_seconds(CERTIFIER, first, costs),
+            workload_key=cell.workload_key,
+            workload=cell.workload,
+            targets=cell.targets,
+            seconds=_seconds(CERTIFIER, cell, costs),
             time_limit=_time_limit(CERTIFIER, costs),
-            bytes=_bytes(CERTIFIER, first, costs),
-            neighbours=first.neighbours,
-            code=codes.of_bound(first.workload.name),
+            bytes=_bytes(CERTIFIER, cell, costs),
+            neighbours=cell.neighbours,
+            code=codes.of_bound(cell.workload.name),
         )
-        for key, same_problem in by_problem.items()
-        for first in same_problem[:1]
-        if key not in ledger.bounds
-        and key not in ledger.bound_errors
-        and first.workload.kind == "matrix"
-        and not any(_brings_bound(cell, ledger) for cell in same_problem)
+        for number in first[~brought].tolist()
+        for key in [columns.problem_keys[number]]
+        if key not in ledger.bounds and key not in ledger.bound_errors
+        for cell in [columns[number]]
+        if cell.workload.kind == "matrix"
     ]
 
 
@@ -263,74 +392,99 @@ def code_of(cell: Cell, codes: code.Codes) -> str:
 
 def reusable(cells: Iterable[Cell], ledger: Ledger) -> list[CellRecord]:
     """Records for the cells whose solve the present code has already run for another cell."""
-    codes = code.Codes()
+    columns, codes, solved = Cells.of(cells), code.Codes(), ledger.solved
+    if not solved:
+        return []
     return [
-        replace(ledger.solved[cell.solve_key], cell=cell.id)
-        for cell in cells
-        if cell.simulate == 0
-        and cell.solve_key in ledger.solved
-        and ledger.solved[cell.solve_key].code == code_of(cell, codes)
+        replace(solved[key], cell=cell.id)
+        for number, key in enumerate(columns.solve_keys)
+        if key in solved
+        for cell in [columns[number]]
+        if cell.simulate == 0 and solved[key].code == code_of(cell, codes)
     ]
 
 
-def tasks(items: Sequence[Item], prefix: str) -> list[Task]:
+def tasks(items: Sequence[Item], prefix: str) -> Tasks:
     """Cheap items in blocks that share workloads, expensive items alone, longest first.
 
     Blocks are small enough that there are `LEAST_TASKS` of them: estimates err, and there are
     several workers. A chain is one task, in its order.
     """
-    by_workload: dict[str, list[Item]] = {}
-    chains: dict[str, list[Item]] = {}
-    for item in items:
-        if isinstance(item, Solve) and item.chain:
-            chains.setdefault(item.chain, []).append(item)
-        else:
-            by_workload.setdefault(item.workload_key, []).append(item)
-    length = min(LARGEST_BLOCK, math.ceil(len(items) / LEAST_TASKS))
-    single = _blocks((item for shared in by_workload.values() for item in shared), length)
-    blocks = sorted([*map(tuple, chains.values()), *single], key=_longest_first)
-    return [Task(f"{prefix}-{number:06d}", block) for number, block in enumerate(blocks)]
+    columns = Items.of(items)
+    numbers = np.arange(len(columns))
+    chained: dict[str, list[int]] = {}
+    if columns.chains is not None:
+        alone = np.array([not chain for chain in columns.chains], dtype=bool)
+        for number in numbers[~alone].tolist():
+            chained.setdefault(columns.chains[number], []).append(number)
+        numbers = numbers[alone]
+    workload = numbered(columns.workload_keys)[numbers]
+    single = numbers[np.argsort(workload, kind="stable")]
+    cheap = columns.seconds[single] < BLOCK_SECONDS
+    length = min(LARGEST_BLOCK, math.ceil(len(columns) / LEAST_TASKS))
+    blocks = [np.array(chain) for chain in chained.values()]
+    blocks += np.split(single[~cheap], np.count_nonzero(~cheap)) if not cheap.all() else []
+    blocks += _blocks(single[cheap], columns.seconds[single[cheap]].tolist(), length)
+    seconds = [columns.seconds[block].sum() for block in blocks]
+    order = np.argsort(-np.array(seconds), kind="stable")
+    return Tasks(columns, [blocks[number] for number in order.tolist()], prefix)
 
 
-def shared_workloads(planned: Iterable[Task]) -> dict[str, WorkloadSpec]:
-    """The workloads that more than one task needs, by key; each is built by a separate task.
+@dataclass(frozen=True)
+class Shared:
+    """The workloads that more than one task needs; each is built by a separate task.
 
     Not those of a user's function under a time limit: only within the tasks that need them is
     their building watched.
+
+    Attributes
+    ----------
+    specs : Mapping[str, WorkloadSpec]
+        The workloads, by key.
+    uses : Mapping[str, int]
+        The number of tasks that need each of them.
+    seconds : float
+        Expected duration of all tasks together.
     """
+
+    specs: Mapping[str, WorkloadSpec]
+    uses: Mapping[str, int]
+    seconds: float
+
+
+def shared_workloads(planned: Iterable[Task]) -> Shared:
+    """What tasks have in common."""
     specs: dict[str, WorkloadSpec] = {}
     uses: Counter[str] = Counter()
+    seconds = 0.0
     for task in planned:
+        seconds += task.seconds
         watched = {item.workload_key for item in task.items if item.time_limit is not None}
         for key, spec in task.workloads.items():
             if not (key in watched and _runs_code(spec)):
-                specs[key] = spec
+                specs.setdefault(key, spec)
                 uses[key] += 1
-    return {key: specs[key] for key, count in uses.items() if count > 1}
+    several = {key: count for key, count in uses.items() if count > 1}
+    return Shared({key: specs[key] for key in several}, several, seconds)
 
 
 def _runs_code(spec: WorkloadSpec) -> bool:
     return workloads.families()[spec.name].runs_code
 
 
-def _blocks(items: Iterable[Item], length: int) -> Iterator[tuple[Item, ...]]:
-    block: list[Item] = []
-    seconds = 0.0
-    for item in items:
-        if item.seconds >= BLOCK_SECONDS:
-            yield (item,)
-            continue
-        if block and (len(block) == length or seconds + item.seconds > BLOCK_SECONDS):
-            yield tuple(block)
-            block, seconds = [], 0.0
-        block.append(item)
-        seconds += item.seconds
-    if block:
-        yield tuple(block)
-
-
-def _longest_first(block: tuple[Item, ...]) -> float:
-    return -sum(item.seconds for item in block)
+def _blocks(
+    numbers: NDArray[np.int64], seconds: Sequence[float], length: int
+) -> Iterator[NDArray[np.int64]]:
+    """Consecutive items together up to a length and a duration."""
+    start, together = 0, 0.0
+    for place, own in enumerate(seconds):
+        full = place - start == length or together + own > BLOCK_SECONDS
+        if place > start and full:
+            yield numbers[start:place]
+            start, together = place, 0.0
+        together += own
+    if len(numbers):
+        yield numbers[start:]
 
 
 def _seconds(mechanism: MechanismSpec, cell: Cell, costs: Costs) -> float:
@@ -374,8 +528,8 @@ def _chain(cell: Cell, along: str | None) -> str:
     return digest([cell.group, {name: at for name, at in cell.coords.items() if name != along}])
 
 
-def _brings_bound(cell: Cell, ledger: Ledger) -> bool:
+def _certifies(cell: Cell) -> bool:
+    """Whether a solve of a cell proves a bound on its problem."""
     mechanism = solvers.all_mechanisms()[cell.solved_mechanism.name]
-    hopeful = ledger.status(cell.id) in (Status.PENDING, Status.OK)
     concerned = cell.neighbours.add_remove or mechanism.form(OnDifferences) is not None
-    return hopeful and concerned and mechanism.certifies(cell.solved_mechanism.options)
+    return concerned and mechanism.certifies(cell.solved_mechanism.options)

@@ -5,13 +5,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from solvers import mechanism
 from sweep import events
 from sweep.errors import SweepError
 from sweep.experiment.loading import load_experiment
 from sweep.experiment.schema import Experiment
 from sweep.grid.expansion import expand, refuse_code
-from sweep.plan.stored import StoredExperiment, of_store
+from sweep.plan.stored import StoredExperiment, of_store, unfinished
 from sweep.runner.session import recorded
 from sweep.store.folder import create
 
@@ -89,13 +91,12 @@ def run(
         stored = StoredExperiment(loaded, grids, create(store, loaded.name))
         with recorded(stored, listen) as session:
             session.mechanisms = mechanisms or {}
-            todo = [
-                cell for id_, cell in stored.cells.items() if not session.ledger.status(id_).final
-            ]
+            todo = unfinished(stored.cells.columns, session.ledger)
             session.reuse(todo)
-            open_ = [cell for cell in todo if not session.ledger.status(cell.id).final]
-            left = [cell for cell in open_ if not session.ledger.is_deadly(cell.id)]
-            session.deadly = len(open_) - len(left)
+            open_ = unfinished(todo, session.ledger)
+            dead = np.array([session.ledger.is_deadly(cell) for cell in open_.ids], dtype=bool)
+            session.deadly = int(dead.sum())
+            left = open_.take(np.flatnonzero(~dead))
             session.work(left, len(todo) - session.deadly, client, spec)
     from sweep.dataset.reading import open_dataset
 

@@ -63,7 +63,7 @@ def execute(
     client : distributed.Client
         The client of the cluster.
     planned : sequence of Task
-        The tasks, most urgent first.
+        The tasks, most urgent first; each is asked for when it is sent.
     view : StoreView
         The part of the store that workers see.
     accept : callable
@@ -99,8 +99,8 @@ class _Flight:
         self._futures: dict[str, Any] = {}
         self._fetches: Counter[str] = Counter()
         self._landed: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._specs = shared_workloads(planned)
-        self._uses = Counter(key for task in planned for key in task.workloads)
+        shared = shared_workloads(planned)
+        self.seconds, self._specs, self._uses = shared.seconds, shared.specs, Counter(shared.uses)
         self._workloads: dict[str, Any] = {}
         self._builds: Counter[str] = Counter()
         self._run = planned[0].name if planned else "none"
@@ -304,7 +304,7 @@ class _Execution:
         self._regain = regain
         self._planned = planned
         self._accept, self._tick, self._listen = accept, tick, listen
-        self._total = sum(task.seconds for task in planned) or 1.0
+        self._total = flight.seconds or 1.0
 
     def perform(self) -> None:
         ready, sent = self._orphans.sendable(self._flight.client, self._planned), 0

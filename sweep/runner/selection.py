@@ -15,10 +15,9 @@ from sweep.dataset.positions import Positions
 from sweep.errors import SweepError
 from sweep.grid import conditions
 from sweep.grid.cells import Cell, Grid
-from sweep.plan import tasks
-from sweep.plan.stored import StoredExperiment
-from sweep.store import code
+from sweep.plan.stored import StoredExperiment, solved_by_other_code, troubled
 from sweep.store.ledger import Ledger
+from sweep.store.records import Status
 from workloads.parameters import nearest
 
 STALE = "code == 'other'"
@@ -52,7 +51,7 @@ def selected(stored: StoredExperiment, ledger: Ledger, where: str | None) -> lis
         If the condition is not valid, or holds for no cell (which only `STALE` may).
     """
     if where is None:
-        return [cell for id_, cell in stored.cells.items() if ledger.status(id_).troubled]
+        return list(troubled(stored.cells.columns, ledger))
     condition = conditions.parse(where)
     tables = [_columns(grid, stored, ledger) for grid in stored.grids]
     _check_names(condition, {name for table in tables for name in table}, stored)
@@ -73,22 +72,16 @@ def selected(stored: StoredExperiment, ledger: Ledger, where: str | None) -> lis
 def _columns(grid: Grid, stored: StoredExperiment, ledger: Ledger) -> dict[str, Iterable[Any]]:
     """One value for every cell of a grid, by name."""
     of_dataset = build.columns(Positions(grid, stored.experiment.reference), ledger)
-    codes = code.Codes()
-    ids = [cell.id for cell in grid.cells]
+    others = solved_by_other_code(grid.cells, ledger)
     return {
         **of_dataset,
-        **{name: [value] * len(ids) for name, value in grid.scalars.items()},
+        **{name: [value] * len(others) for name, value in grid.scalars.items()},
         **{name: _companions(grid, name) for axis in grid.axes for name in axis.companions},
         **{axis.name: [cell.coords[axis.name] for cell in grid.cells] for axis in grid.axes},
-        "group": [grid.group] * len(ids),
-        "status": [ledger.status(id_).label for id_ in ids],
-        "code": ["other" if _is_other(cell, ledger, codes) else "current" for cell in grid.cells],
+        "group": [grid.group] * len(others),
+        "status": [Status(one).label for one in ledger.statuses(ledger.rows(grid.cells.ids))],
+        "code": np.where(others, "other", "current"),
     }
-
-
-def _is_other(cell: Cell, ledger: Ledger, codes: code.Codes) -> bool:
-    ours, of_bound = tasks.code_of(cell, codes), codes.of_bound(cell.workload.name)
-    return ledger.is_of_other_code(cell.id, ours, of_bound)
 
 
 def _companions(grid: Grid, name: str) -> list[Any]:

@@ -2,7 +2,7 @@
 
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -78,12 +78,12 @@ class Session:
         if records:
             self.write(f"{self.run}-reused", records)
 
-    def work(self, cells: list[Cell], todo: int, client: Any, cluster: "ClusterSpec") -> None:
+    def work(self, cells: Sequence[Cell], todo: int, client: Any, cluster: "ClusterSpec") -> None:
         """Solve these cells and compute the certificates that are missing."""
         costs = Costs(self.stored.experiment.time_limit)
         solves = tasks.solves(cells, self.ledger, costs, self.stored.experiment.warm_start)
-        missing = tasks.bounds(self.stored.cells.values(), self.ledger, costs)
-        planned = tasks.tasks([*solves, *missing], self.run)
+        missing = tasks.bounds(self.stored.cells.columns, self.ledger, costs)
+        planned = tasks.tasks(tasks.Items.joined(solves, tasks.Items.of(missing)), self.run)
         self.tell(
             events.RunStarted(
                 experiment=self.stored.experiment.name,
@@ -171,7 +171,7 @@ class Session:
         )
         return build.Derivation(self.stored.grids, terms)
 
-    def _execute(self, planned: list[tasks.Task], client: Any, spec: "ClusterSpec") -> None:
+    def _execute(self, planned: Sequence[tasks.Task], client: Any, spec: "ClusterSpec") -> None:
         from sweep.runner import dispatch, line, security
         from sweep.runner.workforce import StartedCluster, Workforce
         from sweep.store.view import StoreView
@@ -236,7 +236,7 @@ def recorded(stored: StoredExperiment, listen: events.Listener) -> Iterator[Sess
                 session.refresh()
                 session.publish()
                 statuses = stored.statuses(session.ledger)
-                other = len(stored.of_other_code(session.ledger))
+                other = int(stored.of_other_code(session.ledger).sum())
                 tell(
                     events.RunEnded(
                         statuses=statuses,

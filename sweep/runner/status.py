@@ -10,7 +10,7 @@ from typing import Any
 from sweep.errors import SweepError, UnknownNameError
 from sweep.experiment.canonical import Scalar
 from sweep.grid.cells import Grid
-from sweep.plan.stored import of_store
+from sweep.plan.stored import counted, of_store, troubled
 from sweep.runner import history
 from sweep.store import code
 from sweep.store.folder import open_
@@ -104,30 +104,27 @@ def status(store: str | Location) -> StoreStatus:
     found = open_(store)
     journal = Journal(found.journal)
     ledger = journal.refresh()
-    user, began = found.user, _last_start(found.path)
+    user, began, known = found.user, _last_start(found.path), found.cells
     grids: Sequence[Grid] = ()
     obstacle = None
     try:
         stored = of_store(store)
-        grids, other = stored.grids, len(stored.of_other_code(ledger))
+        grids, other = stored.grids, int(stored.of_other_code(ledger).sum())
     except UnknownNameError as error:
         other, obstacle = 0, str(error)
     except SweepError as error:
         ours = code.digest()
-        other = sum(ledger.is_of_other_code(cell, ours, ours) for cell in found.cells)
+        other = sum(ledger.is_of_other_code(cell, ours, ours) for cell in known)
         obstacle = str(error)
     return StoreStatus(
         store=found.path,
         experiment=found.experiment,
-        totals=Counter(ledger.status(cell).label for cell in found.cells),
-        groups={
-            grid.group: Counter(ledger.status(cell.id).label for cell in grid.cells)
-            for grid in grids
-        },
+        totals=Counter(ledger.status(cell).label for cell in known),
+        groups={grid.group: counted(grid.cells, ledger) for grid in grids},
         user=user,
         running_s=time.time() - began if user and began else None,
-        done_since=sum(record.started >= (began or 0.0) for record in ledger.cells.values()),
-        troubles=_unplaced(found.cells, ledger) if obstacle else _troubles(grids, ledger),
+        done_since=ledger.started_since(began or 0.0),
+        troubles=_unplaced(known, ledger) if obstacle else _troubles(grids, ledger),
         bound_errors=tuple(sorted({one.error for one in ledger.bound_errors.values()})),
         of_other_code=other,
         results=found.results if found.results.exists() else None,
@@ -141,8 +138,7 @@ def _troubles(grids: Sequence[Grid], ledger: Ledger) -> tuple[Trouble, ...]:
     return tuple(
         Trouble(grid.group, cell.coords, ledger.cells[cell.id])
         for grid in grids
-        for cell in grid.cells
-        if ledger.status(cell.id).troubled
+        for cell in troubled(grid.cells, ledger)
     )
 
 

@@ -9,7 +9,7 @@ from scipy.stats import norm
 
 from solvers import privacy
 from sweep.dataset import build, reading
-from sweep.grid.cells import Axis, Cell, Grid, MechanismSpec, Spec, WorkloadSpec
+from sweep.grid.cells import Axis, Cell, Cells, Grid, MechanismSpec, Spec, WorkloadSpec
 from sweep.store.ledger import Ledger
 from sweep.store.records import BoundRecord, CellRecord, Status
 
@@ -34,7 +34,9 @@ def grid(*cells, scalars=None, group="g"):
     def axis(name):
         return Axis(name, tuple(dict.fromkeys(one.coords[name] for one in cells)))
 
-    return Grid(group, (axis("d"), axis("replicate"), axis("mechanism")), scalars or {}, cells)
+    return Grid(
+        group, (axis("d"), axis("replicate"), axis("mechanism")), scalars or {}, Cells.of(cells)
+    )
 
 
 def ok(one, cost, total, **facts):
@@ -194,7 +196,7 @@ def test_an_axis_epsilon_of_the_grid_is_left_alone():
     one = Cell(
         "g", {"epsilon": 0.5, "mechanism": "geometric"}, WorkloadSpec("x"), UNIFORM, spec, spec
     )
-    laid = Grid("g", (Axis("epsilon", (0.5,)), Axis("mechanism", ("geometric",))), {}, (one,))
+    laid = Grid("g", (Axis("epsilon", (0.5,)), Axis("mechanism", ("geometric",))), {}, Cells.of([one]))
     found = derived(laid, ok(one, 2.0, 1.0), epsilon=(1.0, 2.0))
     assert found.epsilon.values.tolist() == [0.5]
     assert "variance_ratio_at_budget" not in found
