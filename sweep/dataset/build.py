@@ -1,9 +1,10 @@
 """The journal as an xarray dataset in zarr, derived and written as a whole."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import dask
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
@@ -124,6 +125,8 @@ def assemble(positions: Positions, ledger: Ledger, terms: Terms) -> xr.Dataset:
                     data[name] = ((*dims, *over), positions.scattered(column, np.nan))
     for name, column, fill in _facts(positions, ledger):
         data[name] = (dims, positions.scattered(column, fill))
+    for name, width, places, values in _texts(positions, ledger):
+        data[name] = (dims, _spelled(width, positions.scattered(places, -1), values))
     relation = {"neighbours": positions.grid.relations}
     attributes = {**(terms.attributes or {}), **relation, **provenance.describe()}
     made = xr.Dataset(data, coords, attrs=attributes)
@@ -134,7 +137,7 @@ def assemble(positions: Positions, ledger: Ledger, terms: Terms) -> xr.Dataset:
 
 
 def write(dataset: xr.Dataset | xr.DataTree, path: Location) -> None:
-    """Write a dataset as zarr, each variable in one chunk, with consolidated metadata.
+    """Write a dataset as zarr, each variable in as few chunks as fit, with consolidated metadata.
 
     In zarr's format 2: texts of fixed length have no stable form in format 3, and xarray's
     ``where`` refuses texts of variable length.
@@ -145,6 +148,11 @@ def write(dataset: xr.Dataset | xr.DataTree, path: Location) -> None:
         If it cannot be written.
     """
     to = disk.zarr_store(path)
+    with dask.config.set(scheduler="synchronous"):
+        _write(dataset, to)
+
+
+def _write(dataset: xr.Dataset | xr.DataTree, to: Any) -> None:
     if isinstance(dataset, xr.DataTree):
         encoding = {node.path: _encoding(node.dataset) for node in dataset.subtree}
         dataset.to_zarr(to, mode="w", encoding=encoding, consolidated=True, zarr_format=2)
@@ -156,38 +164,59 @@ def write(dataset: xr.Dataset | xr.DataTree, path: Location) -> None:
 def columns(positions: Positions, ledger: Ledger) -> dict[str, Column]:
     """Every variable that has one value for each cell, in the order of the grid's cells."""
     facts = {name: column for name, column, _ in _facts(positions, ledger)}
-    return derivation.columns(positions, ledger) | facts
+    texts = {
+        name: _spelled(width, numbers, values)
+        for name, width, numbers, values in _texts(positions, ledger)
+    }
+    return derivation.columns(positions, ledger) | facts | texts
 
 
 def _facts(positions: Positions, ledger: Ledger) -> list[tuple[str, Column, Any]]:
-    """Variables that are not results: state, identity and origin of cells; with fill values."""
+    """Variables that are not results: state and origin of cells; with fill values."""
     rows = ledger.rows(positions.ids)
     times = ledger.numbers("started", rows) * 1e3
     return [
         ("status", ledger.statuses(rows), np.int8(Status.ABSENT)),
-        ("host", _chosen(_HOST_WIDTH, *ledger.texts("host", rows)), ""),
         ("started", times.astype("datetime64[ms]"), np.datetime64("NaT", "ms")),
         ("attempt", ledger.tried(rows), np.int32(0)),
-        ("error", _chosen(_ERROR_WIDTH, *ledger.texts("error", rows)), ""),
-        ("code", _chosen(_KEY_WIDTH, *ledger.texts("code", rows)), ""),
-        ("versions", _chosen(_VERSIONS_WIDTH, *ledger.texts("versions", rows)), ""),
-        ("cell", _texts(_KEY_WIDTH, positions.ids), ""),
-        ("solve", _texts(_KEY_WIDTH, positions.solves), ""),
     ]
 
 
-def _texts(width: int, values: Iterable[str]) -> Column:
-    """Texts of a width that is the same in every version of the dataset.
+def _texts(
+    positions: Positions, ledger: Ledger
+) -> list[tuple[str, int, NDArray[Any], Sequence[str]]]:
+    """Variables that are texts: the width of each, its place among its values, and these.
 
-    A reader may have opened one version and read a chunk of the next, so their types must agree.
+    The width is the same in every version of the dataset: a reader may have opened one version and
+    read a chunk of the next, so their types must agree.
     """
-    return np.array(list(values), dtype=f"<U{width}")
+    rows, numbers = ledger.rows(positions.ids), np.arange(len(positions.ids))
+    return [
+        ("host", _HOST_WIDTH, *ledger.texts("host", rows)),
+        ("error", _ERROR_WIDTH, *ledger.texts("error", rows)),
+        ("code", _KEY_WIDTH, *ledger.texts("code", rows)),
+        ("versions", _VERSIONS_WIDTH, *ledger.texts("versions", rows)),
+        ("cell", _KEY_WIDTH, numbers, positions.ids),
+        ("solve", _KEY_WIDTH, numbers, positions.solves),
+    ]
 
 
-def _chosen(width: int, numbers: NDArray[np.int32], values: Sequence[str]) -> Column:
-    """The texts of these numbers; of -1 the empty one."""
-    found: Column = _texts(width, [*values, ""])[numbers]
-    return found
+def _spelled(width: int, numbers: NDArray[Any], values: Sequence[str]) -> Any:
+    """The texts at these places, "" for -1; of a large dataset one part is made at a time."""
+    kind = np.dtype(f"<U{width}")
+
+    def part(places: NDArray[Any]) -> NDArray[Any]:
+        found = [values[at] if at >= 0 else "" for at in places.ravel().tolist()]
+        return np.array(found, dtype=kind).reshape(places.shape)
+
+    if numbers.size * kind.itemsize <= _LARGEST_CHUNK_BYTES:
+        return part(numbers)
+    import dask.array as da
+
+    limit = _LARGEST_CHUNK_BYTES * numbers.itemsize // kind.itemsize
+    with dask.config.set({"array.chunk-size": limit}):
+        places: Any = da.asarray(numbers)  # type: ignore[no-untyped-call]
+    return places.map_blocks(part, dtype=kind)
 
 
 def _encoding(dataset: Any) -> dict[str, dict[str, Any]]:

@@ -196,7 +196,9 @@ def test_an_axis_epsilon_of_the_grid_is_left_alone():
     one = Cell(
         "g", {"epsilon": 0.5, "mechanism": "geometric"}, WorkloadSpec("x"), UNIFORM, spec, spec
     )
-    laid = Grid("g", (Axis("epsilon", (0.5,)), Axis("mechanism", ("geometric",))), {}, Cells.of([one]))
+    laid = Grid(
+        "g", (Axis("epsilon", (0.5,)), Axis("mechanism", ("geometric",))), {}, Cells.of([one])
+    )
     found = derived(laid, ok(one, 2.0, 1.0), epsilon=(1.0, 2.0))
     assert found.epsilon.values.tolist() == [0.5]
     assert "variance_ratio_at_budget" not in found
