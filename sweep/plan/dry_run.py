@@ -118,7 +118,7 @@ def plan(
     return Plan(
         groups={grid.group: {axis.name: len(axis.values) for axis in grid.axes} for grid in grids},
         cells=len(cells),
-        statuses=counted(cells, ledger),
+        statuses=counted(cells.ids, ledger),
         solves=len(solves),
         bounds=len(bounds),
         tasks=len(planned),

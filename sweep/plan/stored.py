@@ -47,7 +47,7 @@ class StoredExperiment:
 
     def statuses(self, ledger: Ledger) -> dict[str, int]:
         """Number of cells by status."""
-        return counted(self.cells.columns, ledger)
+        return counted(self.cells.columns.ids, ledger)
 
     def of_other_code(self, ledger: Ledger) -> NDArray[np.bool_]:
         """Which of the cells were solved by code other than the present."""
@@ -76,7 +76,8 @@ class StoredExperiment:
 
     def hidden(self, ledger: Ledger) -> list[str]:
         """Ids of the recorded cells that the experiment no longer has."""
-        return [cell for cell in ledger.cells if cell not in self.cells]
+        ours = frozenset(self.cells.columns.ids)
+        return [cell for cell in ledger.cells if cell not in ours]
 
     def check_kinship(self) -> None:
         """Refuse an experiment that has no cell in common with its store.
@@ -87,8 +88,8 @@ class StoredExperiment:
             If it has none: then it is another experiment of the same name, or a value that all
             cells depend on was changed.
         """
-        known = self.store.cells if self.store.described else ()
-        if known and not any(cell in self.cells for cell in known):
+        known = self.store.cells if self.store.described else frozenset()
+        if known and known.isdisjoint(self.cells.columns.ids):
             raise StoreError(
                 f"store {str(self.store.path)!r} holds {len(known)} cells, none of "
                 f"which experiment {self.experiment.name!r} still has (it has {len(self.cells)}): "
@@ -104,7 +105,8 @@ class StoredExperiment:
         StoreError
             If a file that it names has changed.
         """
-        gone = self.store.cells - self.cells.keys() if self.store.described else ()
+        known = self.store.cells if self.store.described else frozenset()
+        gone = known.difference(self.cells.columns.ids)
         if gone:
             raise StoreError(
                 f"store {str(self.store.path)!r} holds {len(gone)} cells that experiment "
@@ -113,9 +115,9 @@ class StoredExperiment:
             )
 
 
-def counted(cells: Cells, ledger: Ledger) -> dict[str, int]:
+def counted(ids: Iterable[str], ledger: Ledger) -> dict[str, int]:
     """Number of cells by status."""
-    numbers = np.bincount(ledger.statuses(ledger.rows(cells.ids)))
+    numbers = np.bincount(ledger.statuses(ledger.rows(ids)))
     return {Status(at).label: int(numbers[at]) for at in np.flatnonzero(numbers).tolist()}
 
 

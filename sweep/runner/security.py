@@ -11,13 +11,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from distributed import Security
 from pydantic import BaseModel, ConfigDict
 
 from sweep.errors import ClusterError
+
+if TYPE_CHECKING:
+    from distributed import Security
 
 _MAKE_KEY = (
     "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes "
@@ -46,7 +48,7 @@ class KeyFiles(BaseModel):
     key: Path
 
 
-def of_files(files: KeyFiles) -> Security:
+def of_files(files: KeyFiles) -> "Security":
     """TLS by the keys in those files.
 
     Raises
@@ -76,14 +78,14 @@ def settings(files: KeyFiles) -> dict[str, Any]:
     }
 
 
-def temporary() -> Security | None:
+def temporary() -> "Security | None":
     """TLS by a key that nobody else has; None if there is no ``openssl`` to make one."""
     pair = _made()
     return None if pair is None else _security(pair[0], *pair)
 
 
 @contextmanager
-def temporary_in_files(folder: Path) -> Iterator[Security | None]:
+def temporary_in_files(folder: Path) -> "Iterator[Security | None]":
     """The same, in files within that folder that only the user can read and that go at the end."""
     pair = _made()
     if pair is None:
@@ -142,7 +144,9 @@ def _paths(files: KeyFiles) -> tuple[str, str, str]:
     return ca, cert, key
 
 
-def _security(ca: str, cert: str, key: str) -> Security:
+def _security(ca: str, cert: str, key: str) -> "Security":
+    from distributed import Security
+
     security_class: Any = Security
     made: Security = security_class(
         require_encryption=True,

@@ -108,14 +108,14 @@ class Session:
         A disk that does not take it ends nothing: why is told, and noted in `unwritten`.
         """
         self._check_lock()
+        with suppress(OSError):
+            self.journal.write_index()
         state = f"{self.stored.experiment.digest}:{self.journal.state}"
         if self.stored.store.state == state and not self._damaged:
             return
         from sweep.dataset import build
 
         started = time.perf_counter()
-        with suppress(OSError):
-            self.journal.write_index()
         made = self._derivation.dataset(self.ledger)
         made.attrs["journal_state"] = state
         try:

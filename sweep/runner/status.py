@@ -2,7 +2,6 @@
 
 import json
 import time
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -119,8 +118,8 @@ def status(store: str | Location) -> StoreStatus:
     return StoreStatus(
         store=found.path,
         experiment=found.experiment,
-        totals=Counter(ledger.status(cell).label for cell in known),
-        groups={grid.group: counted(grid.cells, ledger) for grid in grids},
+        totals=counted(known, ledger),
+        groups={grid.group: counted(grid.cells.ids, ledger) for grid in grids},
         user=user,
         running_s=time.time() - began if user and began else None,
         done_since=ledger.started_since(began or 0.0),

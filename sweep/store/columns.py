@@ -60,23 +60,22 @@ class Columns:
 
     def append(self, record: CellRecord) -> int:
         """Add a record; its row."""
-        row = len(self)
+        row, facts = len(self), vars(record)
         for name, key in self.keys.items():
-            key.append(getattr(record, name))
+            key.append(facts[name])
         for name, column in self._floats.items():
-            value = getattr(record, name)
+            value = facts[name]
             column.append(math.nan if value is None else value)
         for name, count in self._counts.items():
-            count.append(getattr(record, name, 0))
+            count.append(facts.get(name, 0))
         for name, texts in self._texts.items():
-            value = getattr(record, name)
+            value = facts[name]
             texts.numbers.append(texts.number(value if isinstance(value, str) else _text(value)))
-        for reported in self._numbers.values():
-            reported.append(math.nan)
-        for name, value in record.numbers.items():
-            if name not in self._numbers:
-                self._numbers[name] = array("d", [math.nan]) * (row + 1)
-            self._numbers[name][row] = float(value)
+        for name, column in self._numbers.items():
+            column.append(float(record.numbers.get(name, math.nan)))
+        for name in record.numbers.keys() - self._numbers.keys():
+            self._numbers[name] = array("d", [math.nan]) * row
+            self._numbers[name].append(float(record.numbers[name]))
         return row
 
     def record(self, row: int) -> CellRecord:

@@ -154,7 +154,7 @@ class Ledger:
 
     def started_since(self, when: float) -> int:
         """How many cells were solved since then, in seconds since 1970."""
-        return int(np.count_nonzero(self.numbers("started", self.rows(self._rows)) >= when))
+        return int(np.count_nonzero(self.numbers("started", self._current) >= when))
 
     def tried(self, rows: Rows) -> NDArray[np.int32]:
         """Number of every row's attempt, 0 where there is none."""
@@ -196,8 +196,7 @@ class Ledger:
 
     def content(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """All of it as arrays and as JSON-like content, for `restored`."""
-        rows = np.sort(np.fromiter(self._rows.values(), np.int64, len(self._rows)))
-        arrays, texts = self._columns.content(rows)
+        arrays, texts = self._columns.content(np.sort(self._current))
         return arrays, {
             "texts": texts,
             "bounds": self.bounds,
@@ -217,6 +216,11 @@ class Ledger:
         found._least_cost = dict(content["least_cost"])
         found.add(from_json(one) for one in content["bound_errors"])
         return found
+
+    @property
+    def _current(self) -> Rows:
+        """The rows that cells refer to."""
+        return np.fromiter(self._rows.values(), np.int64, len(self._rows))
 
     def _add_cell(self, record: CellRecord) -> None:
         known = self._rows.get(record.cell)
@@ -264,7 +268,7 @@ class Ledger:
 
     def _rows_of(self, problem: str) -> list[int]:
         """All rows of a problem that a cell refers to."""
-        rows = np.fromiter(self._rows.values(), np.int64, len(self._rows))
+        rows = self._current
         numbers, keys = self.texts("problem", rows)
         return [] if problem not in keys else rows[numbers == keys.index(problem)].tolist()
 
