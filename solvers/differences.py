@@ -11,9 +11,11 @@ costs nothing.
 """
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import scipy.linalg as sla
+from numpy.typing import NDArray
 
 from solvers import dual, verified
 from solvers.dual import DualResult, Weights
@@ -43,7 +45,11 @@ class DifferencesOptimum:
     root : numpy.ndarray, shape (k, k)
         ``root @ root.T`` is the covariance of the noise on the basis, up to scale.
     lower, upper : float
-        Certified bounds on Δ².
+        Certified bounds on Δ², or on the square of half the hybrid objective.
+    weights : Weights
+        Of all pairs and queries; they prove ``lower``.
+    last : DualResult
+        Of the last working set.
     pairs : int
         Size of the last working set.
     rounds, iterations : int
@@ -55,6 +61,8 @@ class DifferencesOptimum:
     root: Array
     lower: float
     upper: float
+    weights: Weights
+    last: DualResult
     pairs: int
     rounds: int
     iterations: int
@@ -82,16 +90,29 @@ class Differences:
         """How many queries have a public answer."""
         return int(np.sum(~self.centred.workload.dense.any(axis=1)))
 
+    @property
+    def at_once(self) -> bool:
+        """Whether all pairs are solved for together."""
+        return self.problem.neighbours.count(self.problem.workload.d) <= _ALL_AT_ONCE
+
     def optimum(
-        self, tol: float, max_iterations: int, time_limit: float | None
+        self,
+        tol: float,
+        max_iterations: int,
+        time_limit: float | None,
+        total_error_weight: float = 0.0,
     ) -> DifferencesOptimum:
-        """The least Δ² over all pairs, with its certificate."""
+        """The least Δ² over all pairs, or the least hybrid with total error, with its certificate.
+
+        As of `dual.hybrid`, whose objective is ``2 sqrt(Δ² (1 + weight * total variance))``.
+        """
         deadline = Deadline.after(time_limit)
         factors = self._factors()
         basis, rows = factors.basis, factors.left
         assert basis is not None
         neighbours, d = self.problem.neighbours, basis.shape[1]
-        small = neighbours.count(d) <= _ALL_AT_ONCE
+        small = self.at_once
+        omega = total_error_weight * self.centred.targets[self._asked]
         pairs = neighbours.all_pairs(d) if small else self._first_pairs(basis)
         kept = pairs[: d - 1 if small else len(pairs)]
         lower, upper, best = 0.0, np.inf, np.eye(len(basis))
@@ -101,19 +122,22 @@ class Differences:
             gap = upper / lower - 1 if lower > 0 else np.inf
             inner = tol / 4 if small else max(tol / 4, min(_FIRST_TOL, gap / 10))
             moved = basis[:, pairs[:, 0]] - basis[:, pairs[:, 1]]
-            result = dual.optimum(
+            result = _dual(
                 Factors(factors.operator, moved),
+                omega,
                 tol=inner,
                 start=start,
                 max_iterations=max_iterations,
                 time_limit=deadline.remaining,
             )
             rounds, iterations = rounds + 1, iterations + result.iterations
-            lower = max(lower, result.lower)
+            if result.lower > lower:
+                lower, proof, proven = result.lower, result.proof, pairs
             root = _root(moved, result)
             strategy = sla.solve(root, basis)
             distance, partner = neighbours.partners(strategy)
-            scale = float(np.square(rows @ root).sum(axis=1).max())
+            ratios = np.square(rows @ root).sum(axis=1)
+            scale = float(ratios.max() + omega @ ratios)
             cost = scale * float(distance.max())
             if cost < upper:
                 upper, best = cost, root
@@ -133,6 +157,8 @@ class Differences:
             best,
             lower,
             upper,
+            self._weights(proof.p, proof.q, proven),
+            result,
             len(pairs),
             rounds,
             iterations,
@@ -140,8 +166,8 @@ class Differences:
             timed_out=deadline.passed and not converged,
         )
 
-    def noise(self, mechanism: str, found: DifferencesOptimum) -> Factorisation:
-        """The mechanism of an optimum, checked: ``L (B x + z)`` and the public part.
+    def noise(self, mechanism: str, root: Array) -> Factorisation:
+        """The mechanism of a root of a covariance, checked: ``L (B x + z)`` and the public part.
 
         Raises
         ------
@@ -153,14 +179,27 @@ class Differences:
         assert basis is not None
         targets = self.centred.targets
         queries = np.zeros((len(targets), len(basis)))
-        asked = self.centred.workload.dense.any(axis=1)
+        asked = self._asked
         queries[asked] = np.sqrt(targets[asked])[:, None] * factors.left
-        made = verified.from_root(mechanism, self.centred, basis, Explicit(queries), found.root)
+        made = verified.from_root(mechanism, self.centred, basis, Explicit(queries), root)
         return replace(made, neighbours=self.problem.neighbours)
 
+    @property
+    def _asked(self) -> NDArray[np.bool_]:
+        """Which queries are not public."""
+        return np.asarray(self.centred.workload.dense.any(axis=1))
+
+    def _weights(self, p: Array, q: Array, pairs: Pairs) -> Weights:
+        """Of all pairs, in the order of `Neighbours.all_pairs`, and of all queries."""
+        d = self.problem.workload.d
+        every = self.problem.neighbours.all_pairs(d) @ (d, 1)
+        of_pairs, of_queries = np.zeros(len(every)), np.zeros(self.problem.workload.m)
+        of_pairs[np.searchsorted(every, pairs @ (d, 1))] = p
+        of_queries[self._asked] = q
+        return Weights(of_pairs, of_queries)
+
     def _factors(self) -> Factors:
-        matrix, targets = self.centred.workload.dense, self.centred.targets
-        asked = matrix.any(axis=1)
+        matrix, targets, asked = self.centred.workload.dense, self.centred.targets, self._asked
         return factorise(matrix[asked] / np.sqrt(targets[asked])[:, None])
 
     def _first_pairs(self, basis: Array) -> Pairs:
@@ -197,6 +236,15 @@ def differences(problem: Problem) -> Differences:
             f"record moves between ({neighbours.title}): their answers are public and need no noise"
         )
     return Differences(problem, Problem(from_matrix(centred, "differences"), problem.targets))
+
+
+def _dual(moved: Factors, omega: Array, **limits: Any) -> DualResult:
+    """Problem 1, or its hybrid in the units of Δ²: the square of half the objective."""
+    if not omega.any():
+        return dual.optimum(moved, **limits)
+    found = dual.hybrid(moved, omega, **limits)
+    lower, upper = (found.lower / 2) ** 2, (found.upper / 2) ** 2
+    return replace(found, lower=lower, upper=upper)
 
 
 def _root(moved: Array, result: DualResult) -> Array:

@@ -18,6 +18,7 @@ import scipy.linalg as sla
 
 from solvers.errors import NotApplicableError
 from solvers.factorisation import Factorisation, dense
+from solvers.neighbours import Neighbours
 from solvers.release import Release
 from workloads.operators import Array
 
@@ -25,6 +26,7 @@ LEAST_ROOM = 1e-6
 """Less of Δ² than this is the tolerance of a solver, no room."""
 
 _SPANNED = 1e-9
+_LARGEST_ENTRIES = 2**26
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,8 +39,9 @@ class FreeQueries:
     Attributes
     ----------
     queries : numpy.ndarray, shape (n, d)
-        The further queries.
+        The further queries; under replace-one their differences over all pairs of neighbours.
     room : numpy.ndarray, shape (d,)
+        Of every cell; under replace-one of every pair.
         ``Δ² - profile``, 0 where it is less than `LEAST_ROOM` of Δ².
     fresh : numpy.ndarray, shape (n,)
         Least variance of independent noise if the query is added alone; infinite where it is
@@ -68,11 +71,12 @@ class FreeQueries:
 
         All are larger than ``fresh`` by one factor, the least that leaves every cell its room.
         """
-        asked = self.queries[self.free]
+        noisy = np.isfinite(self.fresh) & (self.fresh > 0)
+        asked = self.queries[noisy]
         if not asked.size:
             return self.fresh
         seen = np.any(asked != 0, axis=0)
-        used = (np.square(asked) / self.fresh[self.free, None]).sum(axis=0)
+        used = (np.square(asked) / self.fresh[noisy, None]).sum(axis=0)
         return np.asarray(self.fresh * float((used[seen] / self.room[seen]).max(initial=0.0)))
 
 
@@ -98,6 +102,28 @@ def free_queries(queries: Array, profile: Array, strategy: Array) -> FreeQueries
     with np.errstate(divide="ignore"):
         np.divide(np.square(queries), room, out=needed, where=queries != 0)
     return FreeQueries(queries, room, needed.max(axis=1), _derived(queries, strategy))
+
+
+def free_over_pairs(queries: Array, strategy: Array, neighbours: Neighbours) -> FreeQueries:
+    """The same under replace-one: what has room, and what queries move, are pairs of cells.
+
+    A query that is constant over the cells that a record moves between is public: its variance
+    is 0.
+
+    Raises
+    ------
+    NotApplicableError
+        If the pairs are too many to be listed.
+    """
+    both = np.vstack([queries, strategy])
+    if len(both) * neighbours.count(both.shape[1]) > _LARGEST_ENTRIES:
+        raise NotApplicableError(
+            f"queries for free under {neighbours.title}: {neighbours.count(both.shape[1])} pairs "
+            "of neighbours are too many to be listed; ask for fewer queries at once"
+        )
+    moved = np.concatenate(list(neighbours.differences(both)), axis=1)
+    asked, own = moved[: len(queries)], moved[len(queries) :]
+    return free_queries(asked, np.square(own).sum(axis=0), own)
 
 
 def strategy_of(noise: Release) -> Array:

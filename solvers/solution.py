@@ -15,7 +15,7 @@ from solvers.budget import BudgetCurve
 from solvers.certified import contradiction
 from solvers.dual import Weights
 from solvers.errors import NotApplicableError, SolveFailedError
-from solvers.free_queries import FreeQueries, free_queries, strategy_of
+from solvers.free_queries import FreeQueries, free_over_pairs, free_queries, strategy_of
 from solvers.graph.problem import GraphProblem
 from solvers.problem import Problem
 from solvers.release import Coordinates, Release
@@ -54,7 +54,8 @@ class Solution:
     weights : Weights, optional
         The dual weights. They prove ``known_lower_bound`` where there is one: with
         A = diag(targets)^-1/2 W it is
-        ``‖diag(q)^1/2 A diag(p)^1/2‖_*² / (sum(p) sum(q))``. Otherwise they are those of the
+        ``‖diag(q)^1/2 A diag(p)^1/2‖_*² / (sum(p) sum(q))``; under replace-one p is of all pairs
+        of neighbours, and A has their differences for columns. Otherwise they are those of the
         mechanism's own objective, good for a warm start.
     measures : Mapping[str, float]
         Further numbers to store, by variable name.
@@ -238,6 +239,8 @@ class Solution:
     def free_queries(self, candidates: Workload | ArrayLike) -> FreeQueries:
         """Which further queries cost no privacy, and at which variance (PVLDB, section 3.2.1).
 
+        Under replace-one it is the pairs of neighbouring cells that have room.
+
         Parameters
         ----------
         candidates : Workload or array_like, shape (n, d)
@@ -254,11 +257,6 @@ class Solution:
         NotApplicableError
             If the noise is not Gaussian, or too large to be written out.
         """
-        if isinstance(self.problem, Problem) and not self.problem.neighbours.add_remove:
-            raise NotApplicableError(
-                f"{self.mechanism}: queries for free are known for add-remove neighbours; here: "
-                f"{self.neighbours}"
-            )
         asked = candidates if isinstance(candidates, Workload) else from_matrix(candidates)
         profile, strategy = self.privacy_profile, strategy_of(self.noise)
         d = strategy.shape[1]
@@ -272,6 +270,8 @@ class Solution:
             raise WorkloadError(
                 f"query {empty[0]} (counted from 0) of the queries for free is zero: leave it out"
             )
+        if isinstance(self.problem, Problem) and not self.problem.neighbours.add_remove:
+            return free_over_pairs(asked.dense, strategy, self.problem.neighbours)
         everywhere = np.broadcast_to(profile, (d,))
         return free_queries(asked.dense, everywhere, strategy)
 

@@ -5,6 +5,7 @@ Clarabel's optimum are those of its columns.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,11 @@ from benchmarks.adversary.checks import (
     Measured,
     clarabel,
     factors,
+    proven_bound,
 )
 from benchmarks.adversary.problems import Array, Case
 from solvers import Solution
+from workloads import from_matrix
 
 MECHANISMS = ("optimal", "IP", "GM", "CA", "SM-II", "HM", "laplace", "geometric")
 _MOST_PAIRS = 60
@@ -60,6 +63,11 @@ def of_replaced(case: Case, moves: Array, found: dict[str, Solution]) -> Iterato
     if "optimal" not in gaussian:
         return
     optimum = gaussian["optimal"]
+    if optimum.weights is not None:
+        replaced = replace(case, workload=from_matrix(case.matrix @ moves))
+        proven = proven_bound(replaced, optimum.weights.p, optimum.weights.q)
+        over = optimum.lower_bound / proven - 1
+        yield Measured("replace-one: bound above its proof", over, ROUNDING, optimum.neighbours)
     for name, solution in gaussian.items():
         beaten = optimum.lower_bound / solution.squared_privacy_cost - 1
         of = f"{name} under {solution.neighbours}"

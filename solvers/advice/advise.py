@@ -22,6 +22,7 @@ _HIDDEN = {
     "replace-one": "replacing one record by another",
 }
 _LARGEST_FREE = 4000
+_MOST_PAIRS = 20_000
 _CONFIDENCE = 0.95
 
 
@@ -58,8 +59,7 @@ def advise(
     time_limit : float
         Seconds for each mechanism that can be stopped.
     neighbours : str, Mapping or Neighbours
-        Which databases must not be told apart, as for `solvers.solve`. What each target costs and
-        which queries come free is known for ``"add-remove"`` alone.
+        Which databases must not be told apart, as for `solvers.solve`.
     told : callable
         Told what is being done, in a few words.
 
@@ -108,9 +108,7 @@ def advise(
         ),
         prices=charged,
         relaxation=relaxed,
-        free=()
-        if further is None or not relation.add_remove
-        else _free(_solution(best), problem, further),
+        free=() if further is None else _free(_solution(best), problem, further),
         budget=None if epsilon is None else _budget(_solution(best), epsilon, delta),
     )
 
@@ -162,7 +160,8 @@ def _charged(
 
 def _free(solution: Solution, problem: Problem, further: Workload) -> tuple[FreeAnswer, ...]:
     """Those further queries that were not asked and cost nothing, the most accurate first."""
-    if problem.workload.d > _LARGEST_FREE:
+    d, relation = problem.workload.d, problem.neighbours
+    if d > _LARGEST_FREE or not (relation.add_remove or relation.count(d) <= _MOST_PAIRS):
         return ()
     new = np.flatnonzero(~_already(further, problem.workload))
     if not new.size:

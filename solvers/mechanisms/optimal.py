@@ -262,36 +262,59 @@ def on_differences(
 ) -> Solution:
     """The optimum over all pairs of replace-one neighbours; ``start`` is not used.
 
+    Refined it is least in the ordering of the costs of all pairs.
+
     Raises
     ------
+    OptionError
+        If an option is out of range, or ``refined`` is asked of the hybrid.
     NotApplicableError
-        If an objective other than Δ² is asked for.
+        If ``profile_bounds`` are given, which are of cells, or ``refined`` on too many pairs.
     SolveFailedError
         If the factors do not give the workload.
     """
-    for option, asked in (
-        ("refined", refined),
-        ("total_error_weight", total_error_weight > 0),
-        ("profile_bounds", profile_bounds is not None),
-    ):
-        if asked:
-            raise NotApplicableError(
-                f"optimal: option {option!r} under {smaller.problem.neighbours.title}; it is known "
-                "for add-remove neighbours: leave one of the two out"
-            )
-    found = smaller.optimum(tol, max_iterations, time_limit)
-    noise = smaller.noise("optimal", found)
-    reached = noise.squared_privacy_cost <= found.lower * (1 + tol)
-    return Solution(
+    _check(start, refined, total_error_weight)
+    relation = smaller.problem.neighbours.title
+    if profile_bounds is not None:
+        raise NotApplicableError(
+            f"optimal: option 'profile_bounds' under {relation}; bounds of cells are known for "
+            "add-remove neighbours, whose records are each in one cell: leave one of the two out"
+        )
+    if refined and not smaller.at_once:
+        raise NotApplicableError(
+            f"optimal: option 'refined' under {relation} on {smaller.problem.size}: too many pairs "
+            "of neighbours to be solved for together; leave it out"
+        )
+    deadline = Deadline.after(time_limit)
+    inner = min(tol, _REFINED_TOL) if refined else tol
+    found = smaller.optimum(inner, max_iterations, time_limit, total_error_weight)
+    root, converged, timed_out = found.root, found.converged, found.timed_out
+    notes: dict[str, Any] = {
+        "pairs": found.pairs,
+        "rounds": found.rounds,
+        "public_queries": smaller.public,
+    }
+    if refined:
+        level, last = _refine(found.last.best.blocks, found.last, tol, deadline)
+        (root,), converged, timed_out = level.factors, last.converged, last.timed_out
+        notes["levels"] = level.levels
+    solution = Solution(
         "optimal",
         smaller.problem,
-        noise,
-        known_lower_bound=found.lower,
+        smaller.noise("optimal", root),
+        known_lower_bound=None if total_error_weight > 0 else found.lower,
         iterations=found.iterations,
-        converged=found.converged and reached,
-        timed_out=found.timed_out,
-        notes={"pairs": found.pairs, "rounds": found.rounds, "public_queries": smaller.public},
+        timed_out=timed_out,
+        weights=found.weights,
+        notes=notes,
     )
+    objective = _objective(total_error_weight)(solution)
+    if total_error_weight > 0:
+        least = 2 * float(np.sqrt(found.lower))
+        notes |= {"objective": objective, "objective_gap": objective / least - 1}
+    else:
+        least = found.lower
+    return replace(solution, converged=converged and objective <= least * (1 + tol))
 
 
 def on_orbits(

@@ -125,18 +125,19 @@ def test_what_is_no_budget_is_refused(asked, wrong):
 
 
 def test_advice_on_data_of_which_one_record_is_replaced(asked):
-    """Its cost is that of the relation; prices and free queries are not known there."""
+    """Cost, prices and free queries are those of the relation."""
     found = advise(
         asked,
         delta=1e-6,
         mechanisms=("IP", "DAWA", "optimal"),
-        further=usual_queries(DOMAIN),
+        further=workloads.from_matrix(np.full((1, asked.d), 2.0)),
         neighbours="replace-one",
     )
     assert found.neighbours == "replacing one record by another"
-    assert found.free == ()
-
-    assert found.prices == ()
+    (twice_the_total,) = found.free
+    assert twice_the_total.standard_error == 0, "the number of records is public"
+    assert sum(price.elasticity for price in found.prices) == pytest.approx(1)
+    assert found.relaxation.actual == pytest.approx(found.relaxation.predicted, rel=5e-3)
     solved = solvers.solve("optimal", asked, neighbours="replace-one")
     assert found.recommended.squared_privacy_cost == pytest.approx(solved.squared_privacy_cost)
     (without,) = [one for one in found.candidates if np.isnan(one.epsilon)]

@@ -256,14 +256,79 @@ def test_the_relation_is_on_every_solution():
     assert found.neighbours == "replace-one within blocks of 3"
     assert "neighbours: replace-one within blocks of 3" in repr(found)
     assert found.privacy_profile == pytest.approx(np.full(6, 2.0))
-    with pytest.raises(NotApplicableError, match="add-remove neighbours"):
-        found.free_queries(np.ones((1, 6)))
 
 
-@pytest.mark.parametrize("option", [{"refined": True}, {"total_error_weight": 1.0}])
-def test_other_objectives_are_refused(option):
-    with pytest.raises(NotApplicableError, match=next(iter(option))):
-        solvers.solve("optimal", np.eye(3), neighbours="replace-one", **option)
+@pytest.mark.parametrize("relation", RELATIONS, ids=str)
+def test_a_free_query_uses_the_room_of_some_pair_up_and_no_more(relation):
+    asked, found = matrices(3)[:3], solvers.solve("GM", matrices(2), neighbours=relation)
+    free = found.free_queries(np.vstack([asked, np.ones((1, 6))]))
+    assert free.variances[3] == 0, "the number of records is public"
+    cost, pairs = found.squared_privacy_cost, pairs_of(relation, 6)
+    for query, variance in zip(asked, free.fresh, strict=False):
+        room = cost - np.array(
+            [np.sum((found.noise.right[:, i] - found.noise.right[:, j]) ** 2) for i, j in pairs]
+        )
+        moved = np.array([(query[i] - query[j]) ** 2 for i, j in pairs])
+        assert variance == pytest.approx(np.max(moved / np.maximum(room, 1e-300))) or (
+            np.isinf(variance) and np.any((room < 1e-6 * cost) & (moved > 0))
+        )
+
+
+def test_a_free_query_by_hand():
+    """Blocks of one cost each: the cheap block's pairs have room for its difference."""
+    found = solvers.solve("GM", np.diag([2.0, 2, 1, 1]), neighbours={"within": 2})
+    free = found.free_queries([[0, 0, 1, -1], [1, 1, 0, 0]])
+    np.testing.assert_allclose(free.fresh, [4 / (8 - 2), 0])
+    np.testing.assert_allclose(free.derived, [2, 0])
+    np.testing.assert_allclose(free.together, [4 / (8 - 2), 0])
+
+
+@pytest.mark.parametrize("weight", [1e-2, 1.0, 100.0])
+@pytest.mark.parametrize("d", [2, 5])
+def test_the_hybrid_with_total_error_has_a_closed_form_on_the_identity(weight, d):
+    """By symmetry the noise is that of the least cost, 2 (1 - 1/d), and the total d."""
+    found = solvers.solve("optimal", np.eye(d), neighbours="replace-one", total_error_weight=weight)
+    expected = 2 * np.sqrt(2 * (1 - 1 / d) * (1 + weight * d))
+    assert found.notes["objective"] == pytest.approx(expected, rel=1e-6)
+    assert found.notes["objective_gap"] <= 1e-6
+    assert found.known_lower_bound is None
+
+
+@pytest.mark.parametrize("relation", RELATIONS, ids=str)
+def test_the_hybrid_is_between_the_best_of_each(relation):
+    matrix = matrices(11)
+    plain = solvers.solve("optimal", matrix, neighbours=relation)
+    found = solvers.solve("optimal", matrix, neighbours=relation, total_error_weight=1.0)
+    assert found.converged
+    assert found.notes["objective"] <= 2 * np.sqrt(
+        plain.squared_privacy_cost * (1 + plain.total_variance)
+    ) * (1 + 1e-6)
+    assert found.squared_privacy_cost >= plain.lower_bound * (1 - 1e-9)
+
+
+def test_the_refined_optimum_leaves_no_pair_dearer_than_it_must_be():
+    """Two blocks on their own: the second, of targets four times as large, costs a quarter."""
+    targets = np.repeat([1.0, 4.0], 3)
+    found = solvers.solve("optimal", np.eye(6), targets, neighbours=WITHIN, refined=True)
+    np.testing.assert_allclose(found.privacy_profile, np.repeat([4 / 3, 1 / 3], 3), rtol=1e-5)
+    assert found.converged
+    assert found.notes["levels"] == 2
+
+
+@pytest.mark.parametrize("relation", RELATIONS, ids=str)
+def test_the_weights_of_pairs_and_queries_prove_the_bound(relation):
+    matrix, targets = matrices(5), np.linspace(0.5, 2, 5)
+    found = solvers.solve("optimal", matrix, targets, neighbours=relation)
+    pairs = sorted((min(pair), max(pair)) for pair in pairs_of(relation, 6))
+    moved = np.column_stack([matrix[:, i] - matrix[:, j] for i, j in pairs])
+    p, q = found.weights.p, found.weights.q
+    norm = np.linalg.svd(np.sqrt(q / targets)[:, None] * moved * np.sqrt(p), compute_uv=False)
+    assert norm.sum() ** 2 / (p.sum() * q.sum()) == pytest.approx(found.lower_bound, rel=1e-9)
+
+
+def test_bounds_of_cells_are_refused():
+    with pytest.raises(NotApplicableError, match="profile_bounds"):
+        solvers.solve("optimal", np.eye(3), neighbours="replace-one", profile_bounds=[1, 1, 2])
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,7 @@ def advise(
 
 _UNPRICED = (
     "Unknown: no mechanism that was run brought dual weights that certify its answer; 'optimal' "
-    "does, for data that differ by adding or removing one record."
+    "does."
 )
 
 
