@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NewType, Union
 
 from workloads.errors import WorkloadError
+from workloads.limits import limit, raised_by
 
 FilePath = NewType("FilePath", str)
 """The type of a parameter that is the path of a file, whose content identifies it."""
@@ -26,10 +27,10 @@ CodeName = NewType("CodeName", str)
 PriorText = NewType("PriorText", str)
 """The type of a parameter that names a prior, as in `workloads.priors.RULES`."""
 
-LARGEST_SIZE = 10_000_000
+LARGEST_SIZE = limit("LARGEST_SIZE", 10_000_000)
 """The most queries, cells or individuals of a workload that lists them one by one."""
 
-LARGEST_FILE_BYTES = 2**30
+LARGEST_FILE_BYTES = limit("LARGEST_FILE_BYTES", 2**30)
 """The largest file that an experiment may name, and the largest array in one."""
 
 _PLAIN: Mapping[Any, tuple[type, str]] = {
@@ -160,8 +161,8 @@ def check_size(what: str, value: int, least: int = 1, most: int = LARGEST_SIZE) 
     check_least(what, value, least)
     if value > most:
         raise WorkloadError(
-            f"{what} is {shortened(value)}; expected at most {most:,}, the limit of "
-            "workloads.parameters.LARGEST_SIZE"
+            f"{what} is {shortened(value)}; expected at most {most:,}, the limit "
+            f"{raised_by('LARGEST_SIZE')}"
         )
 
 

@@ -202,7 +202,9 @@ class Chaos:
         code, said = driver.ended(), "".join(driver.said)
         assert code is not None
         self.figures.commands[code] += 1
-        self.say(f"{time.monotonic() - self._began:6.1f} s: {driver.words[0]} ended with {code}")
+        last = said.strip().splitlines()[-1:] if code else []
+        end = f"{driver.words[0]} ended with {code} {' '.join(last)}".rstrip()
+        self.say(f"{time.monotonic() - self._began:6.1f} s: {end}")
         refused = code == 2 and re.search("in use by|taken over|cannot be written", said)
         if code not in ORDERLY and not refused:
             self.figures.findings.append(f"{driver.words[0]} ended with {code}: {said[-500:]}")

@@ -20,14 +20,15 @@ from ruamel.yaml.events import (
 )
 
 from sweep.errors import ExperimentError
+from workloads.limits import limit, raised_by
 
 KeyPath = tuple[str | int, ...]
 """The keys and indices that lead to a value: ``("blocks", 0, "workload")``."""
 
-LARGEST_TEXT = 100_000
+LARGEST_TEXT = limit("LARGEST_TEXT", 100_000)
 """The most bytes of an experiment or a cluster file; so many take seconds to parse."""
 
-MOST_VALUES = 100_000
+MOST_VALUES = limit("MOST_VALUES", 100_000)
 """The most values of an experiment file, with its aliases expanded."""
 
 DEEPEST = 32
@@ -108,8 +109,8 @@ def read(text: str, file: str) -> Document:
     """
     if len(text) > LARGEST_TEXT:
         raise ExperimentError(
-            f"{file}: {len(text):,} characters; expected at most {LARGEST_TEXT:,}, the limit of "
-            "sweep.experiment.document.LARGEST_TEXT"
+            f"{file}: {len(text):,} characters; expected at most {LARGEST_TEXT:,}, the limit "
+            f"{raised_by('LARGEST_TEXT')}"
         )
     try:
         _check_harmless(text)
@@ -132,8 +133,8 @@ def read(text: str, file: str) -> Document:
         if len(places) > MOST_VALUES:
             raise Origin(file, places).error(
                 path,
-                f"more than {MOST_VALUES:,} values with this one, aliases expanded; the limit is "
-                "sweep.experiment.document.MOST_VALUES",
+                f"more than {MOST_VALUES:,} values with this one, aliases expanded, the limit "
+                f"{raised_by('MOST_VALUES')}",
             )
     return Document(tree, Origin(file, places))
 

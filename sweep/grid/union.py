@@ -24,11 +24,12 @@ from sweep.grid.cells import (
     positions_of,
 )
 from sweep.grid.parameters import label
+from workloads.limits import limit, raised_by
 from workloads.parameters import shortened
 
 _T = TypeVar("_T")
 
-MOST_POINTS = 2_000_000
+MOST_POINTS = limit("MOST_POINTS", 2_000_000)
 """The most points of a block before its condition applies; a million need gigabytes."""
 
 _LAST = (REPLICATE, "mechanism")
@@ -99,7 +100,7 @@ def check_points(lengths: Mapping[str, int], origin: Origin, path: KeyPath) -> N
         raise origin.error(
             path,
             f"{axes} are {shortened(points)} points; expected at most {MOST_POINTS:,}, the limit "
-            "of sweep.grid.union.MOST_POINTS: give fewer values",
+            f"{raised_by('MOST_POINTS')}: give fewer values",
         )
 
 

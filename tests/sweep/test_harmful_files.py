@@ -17,7 +17,7 @@ from sweep.grid.conditions import parse
 from sweep.grid.expansion import expand
 from sweep.report.terminal import screen
 from sweep.runner import clusters
-from workloads import TargetsError, WorkloadError
+from workloads import TargetsError, WorkloadError, limits
 
 SOUND = "reference: IP\nblocks:\n  - workload: {name: prefix, d: 4}\n    mechanism: [IP]\n"
 
@@ -231,3 +231,13 @@ def test_escapes_are_written_out_and_the_rest_is_left():
         assert screen.escaped(text) == text
     assert screen.sentence("x" * 10**6).startswith("xxx")
     assert len(screen.sentence("x" * 10**6)) < 5000
+
+
+def test_the_environment_raises_limits(monkeypatch):
+    assert limits.limit("MOST", 7) == 7
+    monkeypatch.setenv("SWEEP_MOST", "12")
+    assert limits.limit("MOST", 7) == 12
+    for wrong in ("many", "0", "-3", ""):
+        monkeypatch.setenv("SWEEP_MOST", wrong)
+        with pytest.warns(UserWarning, match=f"SWEEP_MOST in the environment is '{wrong}'"):
+            assert limits.limit("MOST", 7) == 7

@@ -1,9 +1,16 @@
 """Items whose workers died are tried on workers of their own, at once, three times."""
 
+import pytest
+from faults import Fault, preloaded, search_path
+
+import sweep
+from sweep import events
 from sweep.grid.cells import Spec, WorkloadSpec
 from sweep.plan.tasks import Bound, Task
+from sweep.runner import clusters
 from sweep.runner.suspects import Suspects
 from sweep.store.ledger import DEADLY
+from sweep.store.records import CellRecord, Status
 
 
 def task(name, *problems):
@@ -36,3 +43,26 @@ def test_only_what_dies_alone_is_given_up():
         ((killer, _),) = suspects.next_trials(["c"])
     assert suspects.over(killer, 1)
     assert (suspects.deaths(killer), suspects.deaths(innocent)) == (DEADLY, 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["segfault", "sigkill", "memory"])
+def test_a_cell_that_crashes_is_lost_alone_and_left_alone(
+    small, tmp_path, records, monkeypatch, kind
+):
+    monkeypatch.setenv("PYTHONPATH", search_path())
+    preload = preloaded(tmp_path, Fault(kind, "GM"))
+    more = {"n_workers": 2, "memory_limit": "900MiB", "preload": [str(preload)]}
+    given = {"module": "dask.distributed", "class": "LocalCluster"}
+    kwargs = {**clusters.LOCAL.kwargs, **more}
+    spec = clusters.ClusterSpec.model_validate({**given, "kwargs": kwargs})
+    experiment, heard = small("[4]", "[IP, GM, CA]"), []
+    dataset = sweep.run(experiment, tmp_path / "s", cluster=spec)
+    status = dataset.status.sel(d=4).to_series().to_dict()
+    assert status == {"IP": Status.OK, "GM": Status.LOST, "CA": Status.OK}
+    (lost,) = (r for r in records(tmp_path / "s") if isinstance(r, CellRecord) and r.deaths)
+    assert lost.deaths == DEADLY
+    assert "its worker died each time (killed, crashed or out of memory)" in lost.error
+    sweep.run(experiment, tmp_path / "s", "no client is needed", listen=heard.append)
+    (started,) = (event for event in heard if isinstance(event, events.RunStarted))
+    assert (started.todo, started.deadly) == (0, 1)
