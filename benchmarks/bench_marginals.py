@@ -1,4 +1,4 @@
-"""Marginals in subset variables: whole solves, the structure found anew in each round.
+"""Marginals: whole solves, the structure found anew in each round.
 
 Run: pytest benchmarks/bench_marginals.py --benchmark-columns=min,median,rounds
 """

@@ -123,8 +123,7 @@ def solve(
     Returns
     -------
     Solution
-        Its ``noise`` says how the errors are made: a factorisation of W, noise on marginals that
-        are solved in subset variables (`solvers.marginals`), a factorisation for each block on
+        Its ``noise`` says how the errors are made: a factorisation of W, noise on each block on
         orbits (`solvers.orbits`), a product of factorisations of a
         Kronecker product (`solvers.products`), independent numbers, or the noise matrix of a
         query graph.

@@ -11,6 +11,7 @@ from solvers.dual import DualResult, Weights
 from solvers.errors import SolveFailedError
 from solvers.factorisation import Factorisation, identity
 from solvers.factors import seen_cells
+from solvers.optimiser import BlocksPoint, ScalarPoint
 from solvers.optimiser.spectrum import Spectrum
 from solvers.problem import Problem
 from solvers.release import Release
@@ -22,7 +23,7 @@ from workloads.operators import Array, Explicit
 def from_dual(
     mechanism: str,
     problem: Problem,
-    result: DualResult,
+    result: DualResult[BlocksPoint],
     value: Callable[[Solution], float],
     tol: float,
     notes: Mapping[str, Any] | None = None,
@@ -64,7 +65,7 @@ def from_noise(
     mechanism: str,
     problem: Problem,
     noise: Release,
-    result: DualResult,
+    result: DualResult[BlocksPoint] | DualResult[ScalarPoint],
     value: Callable[[Solution], float],
     tol: float,
     notes: Mapping[str, Any] | None = None,

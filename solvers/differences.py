@@ -23,6 +23,7 @@ from solvers.errors import NotApplicableError
 from solvers.factorisation import Factorisation
 from solvers.factors import Factors, factorise
 from solvers.neighbours import Pairs
+from solvers.optimiser import BlocksPoint
 from solvers.problem import Problem
 from solvers.stopping import Deadline
 from workloads import from_matrix
@@ -238,7 +239,7 @@ def differences(problem: Problem) -> Differences:
     return Differences(problem, Problem(from_matrix(centred, "differences"), problem.targets))
 
 
-def _dual(moved: Factors, omega: Array, **limits: Any) -> DualResult:
+def _dual(moved: Factors, omega: Array, **limits: Any) -> DualResult[BlocksPoint]:
     """Problem 1, or its hybrid in the units of Δ²: the square of half the objective."""
     if not omega.any():
         return dual.optimum(moved, **limits)
@@ -247,7 +248,7 @@ def _dual(moved: Factors, omega: Array, **limits: Any) -> DualResult:
     return replace(found, lower=lower, upper=upper)
 
 
-def _root(moved: Array, result: DualResult) -> Array:
+def _root(moved: Array, result: DualResult[BlocksPoint]) -> Array:
     """A square root of the inner solution's covariance on the basis."""
     spectrum, p = result.best.spectrum, result.best.p
     inverse = np.sqrt(p)[:, None] * spectrum.columns / np.sqrt(spectrum.singular)
@@ -264,7 +265,7 @@ def _with(pairs: Pairs, more: Pairs) -> Pairs:
 
 
 def _next(
-    pairs: Pairs, found: Pairs, kept: Pairs, result: DualResult
+    pairs: Pairs, found: Pairs, kept: Pairs, result: DualResult[BlocksPoint]
 ) -> tuple[Pairs, Weights | None]:
     """The next working set, without pairs of no weight, and the weights to begin with."""
     p = result.best.p / result.best.p.sum()

@@ -11,15 +11,26 @@ Any weights give a lower bound, and the inner solution at any weights an upper b
 """
 
 from dataclasses import dataclass, replace
+from typing import Generic
 
 import numpy as np
 
 from solvers.factors import Factors
-from solvers.optimiser import BlocksPoint, MatrixBlocks, Program, Progress, maximise
+from solvers.optimiser import (
+    BlocksPoint,
+    MatrixBlocks,
+    Program,
+    Progress,
+    ScalarBlocks,
+    ScalarPoint,
+    maximise,
+    scalar_blocks,
+)
 from solvers.optimiser.blocks import one_block
-from solvers.optimiser.program import multiplicative_step
+from solvers.optimiser.program import AnyPoint, multiplicative_step
+from solvers.optimiser.scalar_classes import ScalarClasses
 from solvers.stopping import Deadline, Stopping
-from solvers.trace import Trace
+from solvers.trace import Trace, traced
 from workloads.operators import Array
 
 _WARM_STEPS = 1
@@ -27,14 +38,14 @@ _UNIFORM_SHARE = 0.03
 
 
 @dataclass(frozen=True, eq=False)
-class DualResult:
+class DualResult(Generic[AnyPoint]):
     """A certified solution of one of the programs.
 
     Attributes
     ----------
-    best : BlocksPoint
+    best : BlocksPoint or ScalarPoint
         The weights whose inner solution has the value ``upper``.
-    proof : BlocksPoint
+    proof : BlocksPoint or ScalarPoint
         The weights that prove ``lower``: bounds from above and from below are seldom best at
         the same point.
     lower, upper : float
@@ -47,8 +58,8 @@ class DualResult:
         The bounds at every Newton step.
     """
 
-    best: BlocksPoint
-    proof: BlocksPoint
+    best: AnyPoint
+    proof: AnyPoint
     lower: float
     upper: float
     iterations: int
@@ -87,7 +98,7 @@ def optimum(
     start: Weights | None = None,
     max_iterations: int = 60,
     time_limit: float | None = None,
-) -> DualResult:
+) -> DualResult[BlocksPoint]:
     """The least Δ² that meets every target (Problem 1), with its certificate.
 
     Parameters
@@ -147,7 +158,7 @@ def least_total_error(
     start: Array | None = None,
     max_iterations: int = 60,
     time_limit: float | None = None,
-) -> DualResult:
+) -> DualResult[BlocksPoint]:
     """The least weighted total error at Δ² = 1: the matrix mechanism's optimum.
 
     Parameters
@@ -185,7 +196,7 @@ def hybrid(
     start: Weights | None = None,
     max_iterations: int = 60,
     time_limit: float | None = None,
-) -> DualResult:
+) -> DualResult[BlocksPoint]:
     """The least max(profile) + max(ratios) + sum(weights * ratios) over all covariances.
 
     The hybrid of PVLDB 14(10), section 6.1, without the soft maximum: Problem 3 with a
@@ -263,7 +274,35 @@ def _hybrid_bounds(point: BlocksPoint) -> tuple[float, float]:
     return lower, 2 * float(np.sqrt(point.profile.max() * accuracy))
 
 
-def _result(progress: Progress[BlocksPoint], *, extra_factorisations: int) -> DualResult:
+def optimum_of_scalars(blocks: ScalarClasses, stopping: Stopping) -> DualResult[ScalarPoint]:
+    """The least ``sum(1 / v) * (max(A v) + offset . A v)``: `optimum` on blocks of size one."""
+    progress = scalar_blocks.minimise(blocks.smaller, stopping)
+    best, proof = (
+        ScalarPoint(blocks.whole, blocks.weights(point.x))
+        for point in (progress.best, progress.proof)
+    )
+    return replace(_result(progress, extra_factorisations=1), best=best, proof=proof)
+
+
+def hybrid_of_scalars(blocks: ScalarClasses, stopping: Stopping) -> DualResult[ScalarPoint]:
+    """`hybrid` on blocks of size one; the gap to reach is that of the objective's square."""
+    found = optimum_of_scalars(blocks, stopping)
+    lower, upper = (2 * float(np.sqrt(bound)) for bound in (found.lower, found.upper))
+    squares = found.trace
+    reached, proven = 2 * np.sqrt(squares.objective), 2 * np.sqrt(squares.lower_bound)
+    trace = replace(squares, objective=reached, lower_bound=proven)
+    return replace(found, lower=lower, upper=upper, trace=trace)
+
+
+def total_error_of_scalars(blocks: ScalarBlocks, weights: Array) -> DualResult[ScalarPoint]:
+    """`least_total_error` on blocks of size one, whose only column has all the weight there is."""
+    given = replace(blocks, offset=weights / weights.sum())
+    point = ScalarPoint(given, np.zeros(weights.size))
+    value = point.nuclear_norm**2 * float(weights.sum())
+    return DualResult(point, point, value, value, 0, 1, 0, True, False, traced([value], [value]))
+
+
+def _result(progress: Progress[AnyPoint], *, extra_factorisations: int) -> DualResult[AnyPoint]:
     return DualResult(
         progress.best,
         progress.proof,
@@ -278,7 +317,7 @@ def _result(progress: Progress[BlocksPoint], *, extra_factorisations: int) -> Du
     )
 
 
-def _scaled(result: DualResult, factor: float) -> DualResult:
+def _scaled(result: DualResult[BlocksPoint], factor: float) -> DualResult[BlocksPoint]:
     return replace(
         result,
         lower=result.lower * factor,

@@ -198,6 +198,15 @@ class Factorisation:
             InBasis(own.rows, own.queries, own.root / scale),
         )
 
+    def with_cells_scaled(self, factors: Array) -> "Factorisation":
+        """The factorisation of W with every column multiplied by a number, L unchanged."""
+        own = self.own
+        return Factorisation(
+            self.decoder,
+            Explicit(dense(self.right) * factors),
+            InBasis(Explicit(own.basis * factors), own.queries, own.root),
+        )
+
     @property
     def left(self) -> Matrix:
         """L, dense or CSR, shape (m, k)."""
@@ -281,16 +290,6 @@ def _multiplied(strategy: QueryOperator, scale: float) -> QueryOperator:
     if isinstance(strategy, Explicit):
         return Explicit(dense(strategy.array) * scale)
     return multiplied(strategy, scale)
-
-
-def with_cells_scaled(noise: Factorisation, factors: Array) -> Factorisation:
-    """The factorisation of W with every column multiplied by a number, L unchanged."""
-    own = noise.own
-    return Factorisation(
-        noise.decoder,
-        Explicit(dense(noise.right) * factors),
-        InBasis(Explicit(own.basis * factors), own.queries, own.root),
-    )
 
 
 def scaled_identity(size: int, value: float) -> Array:

@@ -76,8 +76,7 @@ class Mechanism:
         None if it takes query matrices only.
     forms : tuple
         What it is where a reduction takes it, one object for each reduction that needs to know:
-        `solvers.reductions.marginals.OnMarginals`, `solvers.reductions.orbits.OnOrbits`,
-        `solvers.reductions.kronecker.Multiplicative`.
+        `solvers.reductions.orbits.OnOrbits`, `solvers.reductions.kronecker.Multiplicative`.
     least_total_error : bool
         Whether it is the mechanism of least total error, which total errors are compared with.
     runs_code : bool

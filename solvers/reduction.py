@@ -1,8 +1,8 @@
 """What a reduction is, and the one rule by which a problem finds its own.
 
 A reduction knows a kind of problem that is solved as something smaller than its query matrix:
-marginals in subset variables, a Kronecker product factor by factor. They are tried in order, and
-the last one, the query matrix itself, takes whatever fits in memory.
+a Kronecker product factor by factor, marginals and unions of products on orbits. They are tried in
+order, and the last one, the query matrix itself, takes whatever fits in memory.
 """
 
 import importlib

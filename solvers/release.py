@@ -1,8 +1,7 @@
 """How the errors of a release are made: what every kind of noise answers.
 
 A solution holds one `Release`. The kinds: a Gaussian mechanism as a factorisation
-(`solvers.factorisation`), noise on the subsets, cells or queries of marginals
-(`solvers.marginals.noise`), one for each block of a workload on orbits (`solvers.orbits.noise`),
+(`solvers.factorisation`), noise on each block of a workload on orbits (`solvers.orbits.noise`),
 a Kronecker product of such noises (`solvers.products`), independent numbers that need not be
 Gaussian (`solvers.independent`), errors measured on data (`solvers.measured`), and a noise matrix
 on a query graph (`solvers.graph.noise_matrix`).

@@ -7,8 +7,8 @@
 weight of total variance, section 6.1 of the PVLDB version). Algorithms 1 to 3
 (`solvers.newton_cg`) see a covariance only through `Iterate` and `Model`, of which there are
 four: in a basis that stays (`solvers.fixed_basis`), in one that follows the covariance
-(`solvers.adapted_basis`), that for each matrix on orbits (`solvers.orbits.soft_max`), and on
-marginals (`solvers.marginals.soft_max`).
+(`solvers.adapted_basis`), that for each matrix on orbits, and one vector of variances where the
+matrices are numbers (both in `solvers.orbits.soft_max`).
 """
 
 from collections.abc import Callable

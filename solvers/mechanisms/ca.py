@@ -10,15 +10,12 @@ from functools import partial
 
 from solvers import dual
 from solvers.checked import from_dual
-from solvers.marginals.solutions import inner_noise
-from solvers.marginals.structure import Structure
 from solvers.mechanism import Mechanism, Work
-from solvers.orbits import Orbits
+from solvers.orbits import AnyOrbits
 from solvers.orbits.solutions import from_dual as from_orbits
-from solvers.orbits.solutions import inner_noise as inner_noise_on_orbits
+from solvers.orbits.solutions import inner_noise
 from solvers.problem import Problem
 from solvers.reductions.kronecker import Multiplicative
-from solvers.reductions.marginals import CLOSED_FORM, OnMarginals
 from solvers.reductions.orbits import OnOrbits
 from solvers.solution import Solution
 from workloads.operators import Array
@@ -90,31 +87,21 @@ def _inverse_square(targets: Array) -> Array:
     return targets**-2.0
 
 
-def _on_marginals(name: str, power: float, structure: Structure) -> Solution:
-    """In closed form: the least ``sum_j c_j**-power var_j``."""
-    return Solution(name, structure.problem, inner_noise(structure, power))
-
-
 def _on_orbits(
     name: str,
     weighting: Callable[[Array], Array],
-    orbits: Orbits,
+    orbits: AnyOrbits,
     *,
     tol: float,
     max_iterations: int,
     time_limit: float | None,
 ) -> Solution:
     """The same on orbits, every one weighted by its queries' number."""
-    omega = weighting(orbits.targets) * orbits.copies
-    result = dual.least_total_error(
-        orbits.blocks,
-        omega * orbits.targets,
-        tol=tol,
-        start=orbits.start.p,
-        max_iterations=max_iterations,
-        time_limit=time_limit,
+    omega = weighting(orbits.targets) * orbits.copy_shares
+    result = orbits.least_total_error(
+        omega * orbits.targets, tol=tol, max_iterations=max_iterations, time_limit=time_limit
     )
-    noise = inner_noise_on_orbits(name, orbits, result.best)
+    noise = inner_noise(name, orbits, result.best)
     return from_orbits(
         name,
         orbits,
@@ -122,15 +109,12 @@ def _on_orbits(
         result,
         lambda found: found.squared_privacy_cost * float(omega @ noise.orbit_variances),
         tol,
-        notes={"total_error_gap": result.gap, "blocks": len(orbits.parts)},
+        notes={"total_error_gap": result.gap, "blocks": orbits.matrix_count},
     )
 
 
-def _forms(name: str, weighting: Callable[[Array], Array], power: float) -> tuple[object, ...]:
-    on_marginals = partial(_on_marginals, name, power)
-    on_orbits = partial(_on_orbits, name, weighting)
-    closed = OnMarginals(on_marginals, indifferent=CLOSED_FORM)
-    return closed, OnOrbits(on_orbits), Multiplicative()
+def _forms(name: str, weighting: Callable[[Array], Array]) -> tuple[object, ...]:
+    return OnOrbits(partial(_on_orbits, name, weighting)), Multiplicative()
 
 
 def work(m: int, d: int, *, form_work: int | None = None) -> Work:
@@ -152,7 +136,7 @@ MECHANISMS = (
         partial(_solve, "CA", _equal),
         source="KDD'16, program (9)",
         work=work,
-        forms=_forms("CA", _equal, 0.0),
+        forms=_forms("CA", _equal),
         least_total_error=True,
     ),
     Mechanism(
@@ -162,7 +146,7 @@ MECHANISMS = (
         source="PVLDB 14(10), section 7",
         same_when_uniform="CA",
         work=work,
-        forms=_forms("wCA-I", _inverse_square, 2.0),
+        forms=_forms("wCA-I", _inverse_square),
     ),
     Mechanism(
         "wCA-II",
@@ -171,6 +155,6 @@ MECHANISMS = (
         source="PVLDB 14(10), section 7",
         same_when_uniform="CA",
         work=work,
-        forms=_forms("wCA-II", _inverse, 1.0),
+        forms=_forms("wCA-II", _inverse),
     ),
 )

@@ -11,24 +11,18 @@ The paper's covariance for Problem 3 carries a factor of 2 that its proof loses 
 """
 
 from dataclasses import replace
-from math import log
-from typing import cast
 
 import numpy as np
 
 from solvers.checked import inner_factorisation
-from solvers.factorisation import dense
+from solvers.dual import Weights
 from solvers.information import gaussian_entropy
-from solvers.marginals.noise import SubsetNoise
-from solvers.marginals.solutions import inner_noise
-from solvers.marginals.structure import Structure
 from solvers.mechanism import Mechanism, Work
 from solvers.optimiser.spectrum import RELATIVELY_EXACT, spectrum
-from solvers.orbits import Orbits
-from solvers.orbits.solutions import inner_noise as inner_noise_on_orbits
+from solvers.orbits import AnyOrbits
+from solvers.orbits.solutions import inner_noise
 from solvers.problem import Problem
 from solvers.reductions.kronecker import Multiplicative
-from solvers.reductions.marginals import OnMarginals
 from solvers.reductions.orbits import OnOrbits
 from solvers.solution import Solution
 
@@ -55,33 +49,15 @@ def solve(problem: Problem) -> Solution:
     return replace(solution, measures=measures)
 
 
-def on_marginals(structure: Structure) -> Solution:
-    """CA's noise under its other name, with the Cramér-Rao measures."""
-    noise = inner_noise(structure, 0.0)
-    variances = cast(SubsetNoise, noise.source).subset_variances
-    logs = structure.closure.log_ranks + np.log(variances)
-    bound = float(np.exp(np.logaddexp.reduce(logs) - log(structure.problem.workload.d)))
+def on_orbits(orbits: AnyOrbits) -> Solution:
+    """The same on orbits."""
+    point = orbits.at(Weights(orbits.cell_shares, orbits.targets * orbits.copy_shares))
+    noise = inner_noise("fisher", orbits, point)
+    bound = noise.inverse_trace
     measures = {"cramer_rao_bound": bound, "cramer_rao_ratio": bound / noise.total_variance}
-    if structure.problem.workload.m == 1:
+    if orbits.problem.workload.m == 1:
         measures["noise_entropy"] = gaussian_entropy(noise.total_variance)
-    return Solution("fisher", structure.problem, noise, measures=measures)
-
-
-def on_orbits(orbits: Orbits) -> Solution:
-    """The same on orbits; the Cramér-Rao measures where W has rank d."""
-    point = orbits.blocks.at(np.concatenate([orbits.cells, orbits.targets * orbits.copies]))
-    noise = inner_noise_on_orbits("fisher", orbits, point)
-    solution = Solution("fisher", orbits.problem, noise)
-    rank = sum(part.rank * part.problem.factors.rank for part in orbits.parts)
-    if rank < orbits.problem.workload.d:
-        return solution
-    bound = 0.0
-    for part, found in zip(orbits.parts, noise.parts, strict=True):
-        inverse = np.linalg.inv(dense(found.right))
-        shares = np.square(part.rank) / orbits.cells[part.columns]
-        bound += float(shares @ np.square(inverse).sum(axis=1))
-    measures = {"cramer_rao_bound": bound, "cramer_rao_ratio": bound / solution.total_variance}
-    return replace(solution, measures=measures)
+    return Solution("fisher", orbits.problem, noise, measures=measures)
 
 
 def work(m: int, d: int) -> Work:
@@ -96,6 +72,6 @@ MECHANISMS = (
         solve,
         source="Farokhi and Sandberg, Corollary 6",
         work=work,
-        forms=(OnMarginals(on_marginals), OnOrbits(on_orbits), Multiplicative()),
+        forms=(OnOrbits(on_orbits), Multiplicative()),
     ),
 )

@@ -2,20 +2,14 @@
 
 from functools import partial
 
-import numpy as np
-
 from solvers.factorisation import Factorisation, InBasis, identity, multiplied
-from solvers.marginals.noise import MarginalsNoise, QueryNoise
-from solvers.marginals.structure import Structure
 from solvers.mechanism import Mechanism, Work
-from solvers.orbits import Orbits
-from solvers.orbits.noise import OrbitsNoise
+from solvers.orbits import AnyOrbits
+from solvers.orbits.solutions import on_every_query
 from solvers.problem import Problem
 from solvers.reductions.kronecker import Multiplicative
-from solvers.reductions.marginals import OnMarginals
 from solvers.reductions.orbits import OnOrbits
 from solvers.solution import Solution
-from workloads.operators import Scaled
 
 
 def solve(problem: Problem) -> Solution:
@@ -37,28 +31,11 @@ def _on_queries(problem: Problem, deviation: float) -> InBasis:
     return InBasis(problem.workload.operator, identity(problem.workload.m), deviation)
 
 
-def on_marginals(structure: Structure) -> Solution:
-    """Noise of one variance on every query: Δ² is the number of marginals over min c."""
-    variance = float(structure.targets.min())
-    count = structure.targets.size
-    noise = MarginalsNoise(structure, QueryNoise(count / variance, np.full(count, variance)))
-    return Solution("GM", structure.problem, noise)
-
-
-def on_orbits(orbits: Orbits) -> Solution:
+def on_orbits(orbits: AnyOrbits) -> Solution:
     """Noise of one variance on every query of every orbit."""
     deviation = float(orbits.targets.min()) ** 0.5
-    parts = []
-    for part in orbits.parts:
-        queries, own = identity(part.rows.size), part.problem.workload.operator
-        roots = deviation * np.sqrt(part.rank / orbits.copies[part.rows])
-        parts.append(
-            Factorisation(
-                Scaled(queries, roots), Scaled(own, 1 / roots), InBasis(own, queries, 1.0)
-            )
-        )
     own_basis = partial(_on_queries, orbits.problem, deviation)
-    return Solution("GM", orbits.problem, OrbitsNoise(orbits, tuple(parts), 0.0, own_basis))
+    return Solution("GM", orbits.problem, on_every_query(orbits, deviation, own_basis))
 
 
 def work(m: int, d: int) -> Work:
@@ -73,10 +50,6 @@ MECHANISMS = (
         solve,
         source="KDD'16, section 2 [15]; PVLDB 14(10), section 7",
         work=work,
-        forms=(
-            OnMarginals(on_marginals, flops_per_pair=2e3),
-            OnOrbits(on_orbits),
-            Multiplicative(),
-        ),
+        forms=(OnOrbits(on_orbits, flops_per_pair=2e3), Multiplicative()),
     ),
 )

@@ -11,21 +11,16 @@ from solvers.checked import from_noise, inner_factorisation
 from solvers.differences import Differences
 from solvers.dual import DualResult
 from solvers.errors import NotApplicableError, OptionError, SolveFailedError
-from solvers.factorisation import with_cells_scaled
-from solvers.marginals.optimum import minimise
-from solvers.marginals.solutions import certified, hybrid
-from solvers.marginals.structure import Structure
 from solvers.mechanism import Mechanism, Work
-from solvers.optimiser import MatrixBlocks
+from solvers.optimiser import BlocksPoint, MatrixBlocks, ScalarPoint
 from solvers.optimiser.newton_system import heaviest_count
-from solvers.orbits import Orbits
+from solvers.orbits import AnyOrbits
 from solvers.orbits.solutions import from_dual as from_orbits
 from solvers.orbits.solutions import inner_noise, noise_from_roots
 from solvers.problem import Problem
 from solvers.reduction import Options
 from solvers.reductions.differences import OnDifferences
 from solvers.reductions.kronecker import Multiplicative
-from solvers.reductions.marginals import OnMarginals
 from solvers.reductions.orbits import OnOrbits
 from solvers.refined import Refined, inner_level, refine
 from solvers.solution import Solution
@@ -36,7 +31,6 @@ from workloads.arrays import masked_count
 from workloads.operators import Array
 
 _REFINED_TOL = 1e-11
-_REFINED_TOL_ON_MARGINALS = 1e-9
 _LARGEST_BOUND = 1e60
 
 
@@ -130,7 +124,7 @@ def solve(
     if not plain:
         notes |= {"objective": objective(solution), "objective_gap": result.gap}
     if alpha is not None:
-        own = with_cells_scaled(noise, np.sqrt(alpha))
+        own = noise.with_cells_scaled(np.sqrt(alpha))
         solution = replace(solution, problem=problem, noise=own)
     return replace(
         solution, notes={**solution.notes, **notes, "profile_slack": _profile_slack(solution)}
@@ -194,8 +188,8 @@ def _with_columns_divided(problem: Problem, divisor: Array) -> Problem:
 
 
 def _refine(
-    blocks: MatrixBlocks, result: DualResult, tol: float, deadline: Deadline
-) -> tuple[Refined, DualResult]:
+    blocks: MatrixBlocks, result: DualResult[BlocksPoint], tol: float, deadline: Deadline
+) -> tuple[Refined, DualResult[BlocksPoint]]:
     """Roots of the covariances that are least in the refined ordering."""
     scale = float(result.best.variance_ratios.max())
     p = result.proof.p / result.proof.p.sum()
@@ -213,40 +207,8 @@ def _refine(
 
 
 def _profile_slack(solution: Solution) -> float:
-    return float(1 - solution.privacy_profile.mean() / solution.squared_privacy_cost)
-
-
-def on_marginals(
-    structure: Structure,
-    *,
-    tol: float,
-    max_iterations: int,
-    time_limit: float | None,
-    refined: bool,
-    total_error_weight: float,
-) -> Solution:
-    """The certified optimum of Problem 1, or of its hybrid, in the marginals' weights.
-
-    The profile being constant, the optimum is the least in the refined privacy ordering too:
-    the mean of the profile of any other optimum over all relabellings is no lower.
-
-    Raises
-    ------
-    OptionError
-        If the weight is negative, or ``refined`` is asked of the hybrid.
-    SolveFailedError
-        If the variances of all subsets do not confirm the optimum of the collapsed program.
-    """
-    _check(None, refined, total_error_weight)
-    collapsed = hybrid("optimal", structure, total_error_weight)
-    found = minimise(
-        collapsed.program,
-        tol=min(tol, _REFINED_TOL_ON_MARGINALS) if refined else tol,
-        max_iterations=max_iterations,
-        time_limit=time_limit,
-    )
-    notes = {"profile_slack": 0.0} | ({"levels": 1} if refined else {})
-    return certified("optimal", structure, collapsed, found, total_error_weight, notes)
+    slack = 1 - solution.privacy_profile.mean() / solution.squared_privacy_cost
+    return max(float(slack), 0.0)
 
 
 def on_differences(
@@ -318,7 +280,7 @@ def on_differences(
 
 
 def on_orbits(
-    orbits: Orbits,
+    orbits: AnyOrbits,
     *,
     tol: float,
     max_iterations: int,
@@ -330,7 +292,9 @@ def on_orbits(
 ) -> Solution:
     """The certified optimum of Problem 1, or of its relatives, on orbits.
 
-    Personal bounds are one for each cell, equal within each orbit, or one for each orbit.
+    Personal bounds are one for each cell, equal within each orbit, or one for each orbit. A
+    profile of one orbit is constant, and its optimum the least in the refined ordering: the
+    mean of the profile of any other optimum over all relabellings is no lower.
 
     Raises
     ------
@@ -343,26 +307,27 @@ def on_orbits(
     deadline = Deadline.after(time_limit)
     roots = None if profile_bounds is None else np.sqrt(_orbit_bounds(orbits, profile_bounds))
     whole = orbits if roots is None else orbits.with_columns_divided(roots)
-    omega = total_error_weight * orbits.targets * orbits.copies
     limits: dict[str, Any] = {
         "tol": tol,
         "max_iterations": max_iterations,
         "time_limit": time_limit,
     }
     near = orbits.start if start is None else orbits.nearest(start)
-    if total_error_weight > 0:
-        result = dual.hybrid(whole.blocks, omega, start=near, **limits)
+    result: DualResult[BlocksPoint] | DualResult[ScalarPoint]
+    if total_error_weight != 0:
+        result = whole.hybrid(total_error_weight, start=near, **limits)
     else:
-        finest = {"tol": min(tol, _REFINED_TOL)} if refined else {}
-        result = dual.optimum(whole.blocks, start=near, **(limits | finest))
+        finest = {"tol": min(tol, whole.finest)} if refined else {}
+        result = whole.optimum(start=near, **(limits | finest))
     plain = roots is None and total_error_weight == 0
     bound = {"known_lower_bound": result.lower} if plain else {}
-    objective, notes = _objective(total_error_weight), {"blocks": len(orbits.parts)}
-    if refined:
-        found, result = _refine(whole.blocks, result, tol, deadline)
+    objective, notes = _objective(total_error_weight), {"blocks": orbits.matrix_count}
+    if refined and isinstance(result.best, BlocksPoint):
+        found, result = _refine(result.best.blocks, result, tol, deadline)
         notes["levels"] = found.levels
         noise = noise_from_roots("optimal", whole, found.factors)
     else:
+        notes |= {"levels": 1} if refined else {}
         noise = inner_noise("optimal", whole, result.best)
     solution = from_orbits("optimal", whole, noise, result, objective, tol, notes, **bound)
     more: dict[str, Any] = {}
@@ -374,7 +339,7 @@ def on_orbits(
     return replace(solution, notes={**solution.notes, **more})
 
 
-def _orbit_bounds(orbits: Orbits, bounds: Sequence[float]) -> Array:
+def _orbit_bounds(orbits: AnyOrbits, bounds: Sequence[float]) -> Array:
     given = np.asarray(bounds, dtype=np.float64)
     if given.shape == (orbits.cells.size,):
         return _in_range(given)
@@ -383,7 +348,7 @@ def _orbit_bounds(orbits: Orbits, bounds: Sequence[float]) -> Array:
     return alpha
 
 
-def _uneven_bounds(orbits: Orbits, options: Options) -> str:
+def _uneven_bounds(orbits: AnyOrbits, options: Options) -> str:
     """That personal bounds tell cells apart that the queries and targets do not; or nothing."""
     bounds = options.get("profile_bounds")
     if bounds is None or np.size(bounds) == orbits.cells.size:
@@ -422,8 +387,7 @@ MECHANISMS = (
         other_objectives=("total_error_weight", "profile_bounds"),
         work=work,
         forms=(
-            OnMarginals(on_marginals, indifferent=frozenset({"start"}), flops_per_pair=8e3),
-            OnOrbits(on_orbits, hindrance=_uneven_bounds),
+            OnOrbits(on_orbits, hindrance=_uneven_bounds, flops_per_pair=8e3),
             Multiplicative(),
             OnDifferences(on_differences),
         ),

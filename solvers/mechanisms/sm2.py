@@ -14,19 +14,15 @@ from solvers import adapted_basis, fixed_basis, newton_cg, softmax
 from solvers import basis as bases
 from solvers.dual import Weights
 from solvers.errors import OptionError, SolveFailedError
-from solvers.marginals import soft_max
-from solvers.marginals.solutions import certified, hybrid
-from solvers.marginals.structure import Structure
 from solvers.mechanism import Mechanism, Work
 from solvers.newton_cg import Minimised, Settings
 from solvers.optimiser.spectrum import spectrum
-from solvers.orbits import Orbits
-from solvers.orbits import soft_max as on_orbits_soft_max
+from solvers.orbits import AnyOrbits
+from solvers.orbits.soft_max import soft_max_problem
 from solvers.orbits.solutions import noise_from_roots
 from solvers.problem import Problem
-from solvers.reductions.marginals import OnMarginals
 from solvers.reductions.orbits import OnOrbits
-from solvers.softmax import Iterate, SoftMax
+from solvers.softmax import Iterate
 from solvers.solution import Solution, from_root
 from solvers.stopping import Deadline
 from workloads.operators import Array, Matrix, QueryOperator
@@ -218,51 +214,8 @@ def _verified(
     return solution if kept == solution.converged else replace(solution, converged=kept)
 
 
-def on_marginals(
-    structure: Structure,
-    *,
-    tol: float,
-    mu: float,
-    nttol: float | None,
-    softmax_tol: float,
-    extrapolated: bool,
-    total_error_weight: float,
-    sigma: float,
-    beta: float,
-    max_cg: int | None,
-    tol2: float,
-    max_iterations: int,
-    time_limit: float | None,
-) -> Solution:
-    """SM-II in subset variables.
-
-    Raises
-    ------
-    OptionError
-        If the weight is out of range.
-    SolveFailedError
-        If the variances of all subsets do not confirm the value of the collapsed program.
-    """
-    collapsed = hybrid("SM-II", structure, total_error_weight)
-    settings = Settings(
-        gap=tol,
-        mu=mu,
-        nttol=nttol,
-        tol=softmax_tol,
-        max_cg=max_cg,
-        tol2=tol2,
-        t2_over_t1=1.0,
-        sigma=sigma,
-        beta=beta,
-        max_iterations=max_iterations,
-        extrapolated=extrapolated,
-    )
-    found, t = soft_max.minimise(collapsed.program, settings, Deadline.after(time_limit))
-    return certified("SM-II", structure, collapsed, found, total_error_weight, {"t": t})
-
-
 def on_orbits(
-    orbits: Orbits,
+    orbits: AnyOrbits,
     *,
     tol: float,
     mu: float,
@@ -299,30 +252,31 @@ def on_orbits(
         max_iterations=max_iterations,
         extrapolated=extrapolated,
     )
-    start = on_orbits_soft_max.first(orbits.blocks, orbits.start)
-    t = first_t or 1 / max(float(start.profile.max()), float(start.ratios.max()))
     omega = total_error_weight * orbits.targets * orbits.copies
-    counts = np.log(orbits.copies), np.log(orbits.cells / orbits.cells.max())
-    objective = SoftMax(omega, counts[0], t, t, counts[1])
-
-    def bound(found: Weights) -> float:
-        return orbits.blocks.at(np.concatenate([found.p, found.q + omega])).nuclear_norm ** 2
-
-    deadline = Deadline.after(time_limit)
-    found = newton_cg.minimise(objective, start, settings, deadline, bound if tol > 0 else None)
+    smooth = soft_max_problem(orbits, omega)
+    start = smooth.start
+    t = first_t or 1 / max(float(start.profile.max()), float(start.ratios.max()))
+    objective = smooth.plain.sharpened(t, t)
+    deadline, bound = Deadline.after(time_limit), smooth.squared_norm if tol > 0 else None
+    found = newton_cg.minimise(objective, start, settings, deadline, bound)
     end, proof = found.iterate, found.proof
-    assert isinstance(end, on_orbits_soft_max.Iterate)
-    weights = proof.weights or found.objective.weights(end)
+    weights = smooth.whole(proof.weights or found.objective.weights(end))
+    noise = noise_from_roots("SM-II", orbits, smooth.roots(end))
+    notes = {"basis": ADAPTED, "t": found.objective.t1, "products": found.products}
+    if omega.any():
+        value = found.objective.squared(end)
+        notes |= {"objective": 2 * value**0.5, "objective_gap": value / proof.lower - 1}
     solution = Solution(
         "SM-II",
         orbits.problem,
-        noise := noise_from_roots("SM-II", orbits, [part.factor for part in end.parts]),
+        noise,
         known_lower_bound=None if omega.any() else proof.proved,
         iterations=found.iterations,
         converged=found.converged,
         timed_out=found.timed_out,
         weights=orbits.weights(weights.p, weights.q),
-        notes={"basis": ADAPTED, "t": found.objective.t1, "products": found.products},
+        trace=found.trace,
+        notes=notes,
     )
     return _verified(solution, found, omega, tol, noise.orbit_variances / orbits.targets)
 
@@ -364,6 +318,6 @@ MECHANISMS = (
         self_certifying=True,
         other_objectives=("total_error_weight",),
         work=work,
-        forms=(OnMarginals(on_marginals, flops_per_pair=11e3), OnOrbits(on_orbits)),
+        forms=(OnOrbits(on_orbits, flops_per_pair=11e3),),
     ),
 )

@@ -9,7 +9,7 @@ inner solution is v = (Aᵀ (x + offset))^-1/2, and f is ``min over v > 0`` of
     max f² = min over v > 0 of sum(1 / v) * (max(A v) + offset . A v),
 
 which `minimise` solves: marginals with a target for each are of this form
-(`solvers.marginals.program`), and so are the best weights of given strategy queries
+(`solvers.orbits.single`), and so are the best weights of given strategy queries
 (`solvers.mechanisms.am`).
 """
 
@@ -39,10 +39,18 @@ class ScalarBlocks:
         A, non-negative, no row and no column zero.
     offset : numpy.ndarray, shape (n,)
         Weights that are given; the free ones are added to them.
+    largest_factorised : int
+        Rows of the largest Newton system that is factorised rather than iterated on.
     """
 
     matrix: Array | sp.csr_array
     offset: Array
+    largest_factorised: int = LARGEST_FACTORISED
+
+    @cached_property
+    def system(self) -> LowRankSystem:
+        """What the Newton systems have in common."""
+        return LowRankSystem(self.matrix, self.largest_factorised)
 
     def ratios(self, v: Array) -> Array:
         """``A v``: variance over target of each constraint."""
@@ -74,15 +82,27 @@ class ScalarPoint:
     ----------
     blocks : ScalarBlocks
         What f is.
-    system : LowRankSystem
-        Of its matrix.
     x : numpy.ndarray, shape (n,)
         The free weights.
     """
 
     blocks: ScalarBlocks
-    system: LowRankSystem
     x: Array
+
+    @property
+    def p(self) -> Array:
+        """The weight of the only column, shape (1,)."""
+        return np.ones(1)
+
+    @property
+    def q(self) -> Array:
+        """All weights, the given ones included, shape (n,)."""
+        return self.x + self.blocks.offset
+
+    @property
+    def spectra(self) -> tuple[Array]:
+        """The inner solution v of all blocks."""
+        return (self.v,)
 
     @cached_property
     def v(self) -> Array:
@@ -102,13 +122,11 @@ class ScalarPoint:
     def newton_system(self, diagonal: Array, constraints: Array) -> Bordered:
         """The Newton system here: ``X A diag(v³/2) Aᵀ X + diag(diagonal)``, factorised."""
         x = self.x
-        solve = self.system.factorised(np.square(x) / diagonal, self.v**3 / 2)
+        solve = self.blocks.system.factorised(np.square(x) / diagonal, self.v**3 / 2)
         return Bordered(lambda b: (solve((b.T / x).T).T / x).T, constraints)
 
 
-def minimise(
-    blocks: ScalarBlocks, stopping: Stopping, *, largest_factorised: int = LARGEST_FACTORISED
-) -> Progress[ScalarPoint]:
+def minimise(blocks: ScalarBlocks, stopping: Stopping) -> Progress[ScalarPoint]:
     """The v > 0 of least ``sum(1 / v) * (max(A v) + offset . A v)``.
 
     Parameters
@@ -117,8 +135,6 @@ def minimise(
         A and the offset.
     stopping : Stopping
         When to end.
-    largest_factorised : int
-        Rows of the largest Newton system that is factorised rather than iterated on.
 
     Returns
     -------
@@ -127,8 +143,7 @@ def minimise(
     """
     n = blocks.offset.size
     groups = np.ones((n, 1))
-    system = LowRankSystem(blocks.matrix, largest_factorised)
-    program = Program(partial(ScalarPoint, blocks, system), np.zeros(n), groups)
+    program = Program(partial(ScalarPoint, blocks), np.zeros(n), groups)
     point = program.at(np.full(n, 1 / n))
     for _ in range(_WARM_STEPS):
         point = program.at(multiplicative_step(point, groups))

@@ -23,6 +23,8 @@ M the queries' sum of products on indicators, ν the number of times that it occ
 the same queries see are one matrix, their numbers added.
 """
 
+from solvers.orbits.drawing import AnyOrbits
+from solvers.orbits.single import SingleOrbit, single_orbit
 from solvers.orbits.structure import Orbits, orbits
 
-__all__ = ["Orbits", "orbits"]
+__all__ = ["AnyOrbits", "Orbits", "SingleOrbit", "orbits", "single_orbit"]

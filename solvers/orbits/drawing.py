@@ -8,25 +8,30 @@ Floating-point draws are for experiments: a production release needs an exact sa
 """
 
 from collections.abc import Sequence
+from itertools import chain
+from typing import Any
 
 import numpy as np
 
 from solvers.factorisation import Factorisation
-from solvers.orbits.structure import INDICATORS, Component, Orbits, Part
+from solvers.orbits.single import SingleOrbit, Subsets
+from solvers.orbits.structure import Component, Orbits, Part, Span
+from solvers.orbits.symmetry import Group
 from workloads.operators import Array
 
+AnyOrbits = Orbits | SingleOrbit
+AnyPart = Part | Subsets
 
-def draw_errors(
-    orbits: Orbits, parts: Sequence[Factorisation], n: int, rng: np.random.Generator
-) -> Array:
+
+def draw_errors(orbits: AnyOrbits, parts: Sequence[Any], n: int, rng: np.random.Generator) -> Array:
     """Draw n vectors of the errors of all queries.
 
     Parameters
     ----------
-    orbits : Orbits
+    orbits : Orbits or SingleOrbit
         Cells and queries that are alike; the queries are listed.
-    parts : sequence of Factorisation
-        Of each of its parts.
+    parts : sequence
+        The noise of each of its parts.
     n : int
         How many.
     rng : numpy.random.Generator
@@ -38,50 +43,56 @@ def draw_errors(
     """
     groups = orbits.products.groups
     errors = [np.zeros((*group.shape(orbits.products.sizes), n)) for group in groups]
-    for part, found in zip(orbits.parts, parts, strict=True):
-        for component in part.components:
-            _add(errors, orbits, part, component, found, n, rng)
+    starts = np.cumsum([0, *orbits.group_sizes])
+    for span, found in orbits.spans(parts):
+        bounds = np.searchsorted(span.rows, np.append(starts[list(span.groups)], starts[-1]))
+        for component in span.components:
+            answers = _answers(orbits, span, component, found, n, rng)
+            for at, own in zip(span.groups, np.split(answers, bounds[1:-1]), strict=True):
+                _add(errors[at], orbits, groups[at], component, own)
     return np.concatenate([one.reshape(-1, n) for one in errors]).T
 
 
-def _add(
-    errors: list[Array],
-    orbits: Orbits,
-    part: Part,
+def _answers(
+    orbits: AnyOrbits,
+    span: Span,
     component: Component,
     found: Factorisation,
     n: int,
     rng: np.random.Generator,
-) -> None:
-    chosen = [axis for axis, k in enumerate(component.choice) if k != INDICATORS]
-    members = {axis: orbits.attributes[axis].members(component.choice[axis]) for axis in chosen}
-    shape = [members[axis].size for axis in chosen]
+) -> Array:
+    """Errors of the span's queries along a component, one for each value of its attributes."""
+    chosen = component.chosen
+    shape = [orbits.attributes[axis].members(component.choice[axis]).size for axis in chosen]
     table = rng.standard_normal((found.decoder.shape[1], *shape, n))
-    for axis in range(len(shape)):
-        table -= table.mean(axis=1 + axis, keepdims=True)
-    table *= np.sqrt(np.prod(shape) / part.rank)
-    answers = found.decoder.apply(table.reshape(len(table), -1)).reshape(-1, *shape, n)
-    starts = np.cumsum([0, *orbits.group_sizes])
-    for at in part.groups:
-        group = orbits.products.groups[at]
-        own = answers[(part.rows >= starts[at]) & (part.rows < starts[at + 1])]
-        rest = [axis for axis in group.axes if axis not in members]
-        sizes = [
-            size
-            for axis, size in zip(group.axes, orbits.group_shape(group), strict=True)
-            if axis not in members
-        ]
-        spread = own.reshape(*sizes, *shape, n)
-        along = [
-            orbits.attributes[axis].of if axis in group.kept else np.arange(size)
-            for axis, size in zip(rest, sizes, strict=True)
-        ]
-        spread = spread[np.ix_(*along)] if along else spread
-        order = [(rest + chosen).index(axis) for axis in group.axes]
-        target = np.ix_(
-            *(
-                members[axis] if axis in members else np.arange(size)
-                for axis, size in zip(group.axes, group.shape(orbits.products.sizes), strict=True)
-            )
+    joint = set(chain.from_iterable(component.joint))
+    for axes in (*component.joint, *((axis,) for axis in chosen if axis not in joint)):
+        table -= table.mean(axis=tuple(1 + chosen.index(axis) for axis in axes), keepdims=True)
+    table *= np.sqrt(np.prod(shape) / span.rank)
+    return found.decoder.apply(table.reshape(len(table), -1)).reshape(-1, *shape, n)
+
+
+def _add(errors: Array, orbits: AnyOrbits, group: Group, component: Component, own: Array) -> None:
+    """Add errors of a group's orbits along a component to those of all its queries."""
+    chosen, n = component.chosen, own.shape[-1]
+    members = {axis: orbits.attributes[axis].members(component.choice[axis]) for axis in chosen}
+    rest = [axis for axis in group.axes if axis not in members]
+    sizes = [
+        size
+        for axis, size in zip(group.axes, orbits.group_shape(group), strict=True)
+        if axis not in members
+    ]
+    spread = own.reshape(*sizes, *own.shape[1:-1], n)
+    along = [
+        orbits.attributes[axis].of if axis in group.kept else np.arange(size)
+        for axis, size in zip(rest, sizes, strict=True)
+    ]
+    spread = spread[np.ix_(*along)] if along else spread
+    order = [(rest + chosen).index(axis) for axis in group.axes]
+    target = np.ix_(
+        *(
+            members[axis] if axis in members else np.arange(size)
+            for axis, size in zip(group.axes, group.shape(orbits.products.sizes), strict=True)
         )
-        errors[at][target] += spread.transpose([*order, len(order)])
+    )
+    errors[target] += spread.transpose([*order, len(order)])

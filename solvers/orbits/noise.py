@@ -1,8 +1,9 @@
-"""The noise on all queries, from one factorisation for each matrix of the dual."""
+"""The noise on all queries, from that of each matrix of the dual."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,10 @@ import scipy.linalg as sla
 
 from solvers.budget import GaussianBudget
 from solvers.errors import NotApplicableError
-from solvers.factorisation import Factorisation, dense, with_cells_scaled
-from solvers.orbits.drawing import draw_errors
-from solvers.orbits.structure import INDICATORS, Component, Orbits, Part
+from solvers.factorisation import Factorisation, dense
+from solvers.orbits.drawing import AnyOrbits, AnyPart, draw_errors
+from solvers.orbits.single import SubsetNoise
+from solvers.orbits.structure import INDICATORS, Choice, Span
 from solvers.problem import readable
 from solvers.release import Coordinates, gaussian_record
 from solvers.verified import scale_of
@@ -29,21 +31,24 @@ class OrbitsNoise:
 
     Attributes
     ----------
-    orbits : Orbits
+    orbits : Orbits or SingleOrbit
         Cells and queries that are alike.
-    parts : tuple of Factorisation
+    parts : tuple of Factorisation or SubsetNoise
         Of the queries of each of the orbits' parts, W = L B: the squared row norms of all L
         add up to the variances, the squared column norms of all B to the privacy profile.
     idle : numpy.ndarray, shape (n,), or float
         Profile that is spent on what no query sees.
     written_out : callable, optional
         The coordinates of the mechanism's own description; the parts' own if not given.
+    query_deviation : float, optional
+        Standard deviation of the error of every query where all of them are independent.
     """
 
-    orbits: Orbits
-    parts: tuple[Factorisation, ...]
+    orbits: AnyOrbits
+    parts: tuple[Factorisation | SubsetNoise, ...]
     idle: Array | float = 0.0
     written_out: Callable[[], Coordinates] | None = None
+    query_deviation: float | None = None
 
     gaussian = True
 
@@ -51,7 +56,7 @@ class OrbitsNoise:
     def orbit_variances(self) -> Array:
         """Variance of the queries of each orbit, shape (r,)."""
         total = np.zeros(self.orbits.targets.size)
-        for part, found in zip(self.orbits.parts, self.parts, strict=True):
+        for part, found in self._pairs:
             total[part.rows] += found.query_variances
         return total
 
@@ -59,7 +64,7 @@ class OrbitsNoise:
     def orbit_profile(self) -> Array:
         """Squared personal privacy cost of the cells of each orbit, shape (n,)."""
         total = np.zeros(self.orbits.cells.size) + self.idle
-        for part, found in zip(self.orbits.parts, self.parts, strict=True):
+        for part, found in self._pairs:
             total[part.columns] += found.privacy_profile
         return total
 
@@ -80,13 +85,18 @@ class OrbitsNoise:
 
     @property
     def total_variance(self) -> float:
-        """Sum of the query variances when the targets are just met."""
+        """Sum of the query variances when the targets are just met; infinite beyond floats."""
         return float(self.orbits.copies @ self.orbit_variances)
 
     @property
     def fisher_information(self) -> float:
-        """Trace of the Fisher information about x when the targets are just met."""
+        """Trace of the Fisher information about x; infinite beyond floats."""
         return float(self.orbits.cells @ self.orbit_profile)
+
+    @property
+    def inverse_trace(self) -> float:
+        """Trace of the pseudo-inverse of the Fisher information."""
+        return sum(part.inverse_trace(found) for part, found in self._pairs)
 
     @cached_property
     def coordinates(self) -> Coordinates:
@@ -120,6 +130,8 @@ class OrbitsNoise:
                 f"simulate: {readable(workload.m)} queries are too many to draw the error of each "
                 f"(at most {LARGEST_LISTED}); leave simulate out, or ask for fewer queries"
             )
+        if self.query_deviation is not None:
+            return rng.normal(scale=self.query_deviation, size=(n, workload.m))
         return draw_errors(self.orbits, self.parts, n, rng)
 
     def record(self) -> dict[str, Any]:
@@ -146,13 +158,15 @@ class OrbitsNoise:
         parts = tuple(part.divided(scale) for part in self.parts)
         return replace(self, parts=parts, idle=self.idle * scale**2)
 
-    def on_cells_scaled(self, orbits: Orbits, factors: Array) -> "OrbitsNoise":
+    def on_cells_scaled(self, orbits: AnyOrbits, factors: Array) -> "OrbitsNoise":
         """The noise of the queries with the columns of every orbit multiplied by a number."""
-        parts = tuple(
-            with_cells_scaled(found, factors[part.columns])
-            for part, found in zip(self.orbits.parts, self.parts, strict=True)
-        )
+        parts = tuple(found.with_cells_scaled(factors[part.columns]) for part, found in self._pairs)
         return OrbitsNoise(orbits, parts)
+
+    @property
+    def _pairs(self) -> Iterator[tuple[AnyPart, Factorisation | SubsetNoise]]:
+        parts: Sequence[AnyPart] = self.orbits.parts
+        return zip(parts, self.parts, strict=True)
 
     @property
     def _fits(self) -> bool:
@@ -172,12 +186,12 @@ def expanded(noise: OrbitsNoise) -> Expanded:
     """The bases of all parts, each on its contrasts; rows of different contrasts are orthogonal."""
     bases, representations, covariances = [], [], []
     orbits = noise.orbits
-    for part, found in zip(orbits.parts, noise.parts, strict=True):
+    for part, found in orbits.spans(noise.parts):
         own = found.coordinates
         rows = own.basis * _spread(orbits, part)
         queries = dense(own.representation)
-        for component in part.components:
-            span = orthonormal(orbits, part, component)
+        for choice in chain.from_iterable(component.apart for component in part.components):
+            span = orthonormal(orbits, part, choice)
             contrasts, d = span.shape[1:]
             bases.append(np.einsum("ko,ovd->kvd", rows, span).reshape(-1, d))
             asked, along = _on_contrasts(orbits, part, span)
@@ -188,12 +202,12 @@ def expanded(noise: OrbitsNoise) -> Expanded:
     return Expanded(np.vstack(bases), np.hstack(representations), sla.block_diag(*covariances))
 
 
-def _spread(orbits: Orbits, part: Part) -> Array:
+def _spread(orbits: AnyOrbits, part: Span) -> Array:
     """What a column of a part is multiplied by on an orthonormal vector over its cells."""
     return np.sqrt(orbits.cells[part.columns] / part.rank)
 
 
-def _on_contrasts(orbits: Orbits, part: Part, span: Array) -> tuple[Indices, Array]:
+def _on_contrasts(orbits: AnyOrbits, part: Span, span: Array) -> tuple[Indices, Array]:
     """What of each contrast a query sees: its row of W there is that of the part times this.
 
     Returns
@@ -205,15 +219,15 @@ def _on_contrasts(orbits: Orbits, part: Part, span: Array) -> tuple[Indices, Arr
     orbit = orbits.per_query(np.arange(orbits.targets.size, dtype=np.float64)).astype(np.intp)
     asked = np.flatnonzero(np.isin(orbit, part.rows))
     row = np.searchsorted(part.rows, orbit[asked])
-    weighted = part.problem.workload.dense[row] * _spread(orbits, part)
+    weighted = dense(part.queries.matrix())[row] * _spread(orbits, part)
     seen = np.asarray(orbits.problem.workload.matrix[asked] @ span.reshape(-1, span.shape[2]).T)
     squares = np.square(weighted).sum(axis=1)
     shares = np.einsum("jo,jov->jv", weighted, seen.reshape(len(asked), *span.shape[:2]))
     return np.column_stack([asked, row]), shares / np.where(squares > 0, squares, 1.0)[:, None]
 
 
-def orthonormal(orbits: Orbits, part: Part, component: Component) -> Array:
-    """Orthonormal vectors, one for each orbit of cells of a part and each of its contrasts.
+def orthonormal(orbits: AnyOrbits, part: Span, choice: Choice) -> Array:
+    """Orthonormal vectors, one for each orbit of cells of a part and each contrast of a choice.
 
     Returns
     -------
@@ -221,7 +235,7 @@ def orthonormal(orbits: Orbits, part: Part, component: Component) -> Array:
     """
     rows: Array = np.ones((1, 1))
     sizes: list[int] = []
-    for attribute, k in zip(orbits.attributes, component.choice, strict=True):
+    for attribute, k in zip(orbits.attributes, choice, strict=True):
         if k == INDICATORS:
             own = np.eye(attribute.sizes.size)[:, attribute.of] / np.sqrt(attribute.sizes)[:, None]
         else:
@@ -229,7 +243,7 @@ def orthonormal(orbits: Orbits, part: Part, component: Component) -> Array:
             own[:, attribute.members(k)] = sla.helmert(int(attribute.sizes[k]))
         rows = np.asarray(np.kron(rows, own), dtype=np.float64)
         sizes.append(len(own))
-    along = [i for i, k in enumerate(component.choice) if k == INDICATORS]
-    across = [i for i, k in enumerate(component.choice) if k != INDICATORS]
+    along = [i for i, k in enumerate(choice) if k == INDICATORS]
+    across = [i for i, k in enumerate(choice) if k != INDICATORS]
     turned = rows.reshape([*sizes, -1]).transpose([*along, *across, len(sizes)])
     return turned.reshape(part.columns.size, -1, rows.shape[1])

@@ -2,24 +2,26 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
-from solvers.checked import from_noise, inner_unscaled
+from solvers.checked import from_noise
 from solvers.dual import DualResult
 from solvers.factorisation import Composed, Factorisation, InBasis, dense, identity
-from solvers.optimiser import BlocksPoint
+from solvers.optimiser import BlocksPoint, ScalarPoint
+from solvers.orbits.drawing import AnyOrbits, AnyPart
 from solvers.orbits.noise import Expanded, OrbitsNoise
+from solvers.orbits.single import SubsetNoise
 from solvers.orbits.structure import Orbits
 from solvers.release import Coordinates
 from solvers.solution import Solution
-from solvers.verified import scale_of, unscaled_from_root
+from solvers.verified import scale_of
 from workloads.operators import Array, Explicit
 
 
-def inner_noise(mechanism: str, orbits: Orbits, point: BlocksPoint) -> OrbitsNoise:
+def inner_noise(mechanism: str, orbits: AnyOrbits, point: BlocksPoint | ScalarPoint) -> OrbitsNoise:
     """The inner solution at dual weights, scaled so that the targets are just met.
 
     Raises
@@ -27,14 +29,15 @@ def inner_noise(mechanism: str, orbits: Orbits, point: BlocksPoint) -> OrbitsNoi
     SolveFailedError
         If the factors of a part do not give its queries.
     """
-    parts = tuple(
-        inner_unscaled(mechanism, part.problem, point.p[part.columns], found)
-        for part, found in zip(orbits.parts, point.spectra, strict=True)
+    parts: Sequence[AnyPart] = orbits.parts
+    found = tuple(
+        part.inner(mechanism, point.p[part.columns], spectrum)
+        for part, spectrum in zip(parts, point.spectra, strict=True)
     )
-    return OrbitsNoise(orbits, parts).met(mechanism)
+    return OrbitsNoise(orbits, found).met(mechanism)
 
 
-def noise_from_roots(mechanism: str, orbits: Orbits, roots: Sequence[Array]) -> OrbitsNoise:
+def noise_from_roots(mechanism: str, orbits: AnyOrbits, roots: Sequence[Array]) -> OrbitsNoise:
     """The noise of a covariance for each part, from their square roots, its targets just met.
 
     Raises
@@ -42,18 +45,16 @@ def noise_from_roots(mechanism: str, orbits: Orbits, roots: Sequence[Array]) -> 
     SolveFailedError
         If the factors of a part do not give its queries.
     """
-    parts = tuple(
-        unscaled_from_root(mechanism, part.problem, part.problem.basis, part.problem.queries, root)
-        for part, root in zip(orbits.parts, roots, strict=True)
-    )
-    return OrbitsNoise(orbits, parts).met(mechanism)
+    parts: Sequence[AnyPart] = orbits.parts
+    found = tuple(part.from_root(mechanism, root) for part, root in zip(parts, roots, strict=True))
+    return OrbitsNoise(orbits, found).met(mechanism)
 
 
 def from_dual(
     mechanism: str,
-    orbits: Orbits,
+    orbits: AnyOrbits,
     noise: OrbitsNoise,
-    result: DualResult,
+    result: DualResult[BlocksPoint] | DualResult[ScalarPoint],
     value: Callable[[Solution], float],
     tol: float,
     notes: Mapping[str, Any] | None = None,
@@ -64,31 +65,35 @@ def from_dual(
     return replace(found, weights=orbits.weights(result.proof.p, result.proof.q))
 
 
-def on_every_cell(orbits: Orbits, written_out: Callable[[], Coordinates]) -> OrbitsNoise:
+def on_every_cell(mechanism: str, orbits: AnyOrbits) -> OrbitsNoise:
     """Independent noise of one variance on every cell of every orbit.
 
     Parameters
     ----------
-    orbits : Orbits
+    mechanism : str
+        The mechanism's name, for messages.
+    orbits : Orbits or SingleOrbit
         Cells and queries that are alike.
-    written_out : callable
-        The coordinates of the mechanism's own description.
 
     Returns
     -------
     OrbitsNoise
     """
-    parts = []
+    parts: list[Factorisation | SubsetNoise] = []
     idle = np.ones(orbits.cells.size)
     for part in orbits.parts:
-        shares = part.rank / orbits.cells[part.columns]
-        cells = Explicit(sp.csr_array(sp.diags_array(np.sqrt(shares))))
-        inverse = sp.diags_array(shares**-0.5)
-        matrix = sp.csr_array(part.problem.workload.operator.matrix())
-        queries = Explicit(sp.csr_array(matrix @ inverse))
-        parts.append(Factorisation(queries, cells, InBasis(cells, queries, 1.0)))
+        found, shares = part.on_cells(mechanism)
+        parts.append(found)
         idle[part.columns] -= shares
-    return OrbitsNoise(orbits, tuple(parts), np.maximum(idle, 0.0), written_out).met("IP")
+    return OrbitsNoise(orbits, tuple(parts), np.maximum(idle, 0.0)).met(mechanism)
+
+
+def on_every_query(
+    orbits: AnyOrbits, deviation: float, written_out: Callable[[], Coordinates]
+) -> OrbitsNoise:
+    """Independent noise of one standard deviation on every query, with its own coordinates."""
+    parts = tuple(part.on_queries(deviation) for part in orbits.parts)
+    return OrbitsNoise(orbits, parts, 0.0, written_out, deviation)
 
 
 def in_copies(found: Solution, orbits: Orbits) -> Solution:
@@ -147,12 +152,13 @@ def in_every_copy(mechanism: str, orbits: Orbits, strategy: Array, inverse: Arra
         idle[part.columns] -= right.squared_column_norms()
     unscaled = OrbitsNoise(orbits, tuple(parts), np.maximum(idle, 0.0))
     scale = scale_of(mechanism, unscaled.orbit_variances, orbits.targets)
+    return replace(unscaled.met(mechanism), written_out=partial(_on_cells, orbits, inverse / scale))
 
-    def written_out() -> Coordinates:
-        covariance = _on_equal_copies(orbits, inverse @ inverse.T) / scale**2
-        return Expanded(np.eye(len(covariance)), orbits.problem.workload.matrix, covariance)
 
-    return replace(unscaled.met(mechanism), written_out=written_out)
+def _on_cells(orbits: Orbits, root: Array) -> Expanded:
+    """All cells as basis, from a square root of the covariance on one copy of the orbits."""
+    covariance = _on_equal_copies(orbits, root @ root.T)
+    return Expanded(np.eye(len(covariance)), orbits.problem.workload.matrix, covariance)
 
 
 def _on_equal_copies(orbits: Orbits, covariance: Array) -> Array:

@@ -3,16 +3,21 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import product
+from itertools import combinations, product
 from math import prod
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from solvers.dual import Weights
-from solvers.optimiser import Block, MatrixBlocks
+from solvers import dual
+from solvers.checked import inner_unscaled
+from solvers.dual import DualResult, Weights
+from solvers.factorisation import Factorisation, InBasis, dense, identity
+from solvers.optimiser import Block, BlocksPoint, MatrixBlocks
 from solvers.orbits.symmetry import Attribute, Group, Index, Products, products
 from solvers.problem import Problem
+from solvers.verified import unscaled_from_root
 from workloads import Workload
 from workloads.operators import (
     Array,
@@ -48,40 +53,112 @@ class Component:
         For every attribute the class whose contrasts are meant, or `INDICATORS`.
     rank : float
         How many they are: the product of the classes' sizes, less one each.
+    joint : tuple of tuple of int
+        Attributes whose contrasts are those of their product: all that is not constant over them.
     """
 
     choice: Choice
     rank: float
+    joint: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def chosen(self) -> list[int]:
+        """The attributes whose contrasts are meant."""
+        return [axis for axis, k in enumerate(self.choice) if k != INDICATORS]
+
+    @property
+    def apart(self) -> Iterator[Choice]:
+        """The choices that it is made of: any but none of the attributes that are joint."""
+        parts = [
+            [set(p) for n in range(len(axes)) for p in combinations(axes, n)] for axes in self.joint
+        ]
+        for left_out in product(*parts):
+            without = set().union(*left_out)
+            yield tuple(INDICATORS if i in without else k for i, k in enumerate(self.choice))
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class Span:
+    """What some orbits of queries see of some contrasts.
+
+    Attributes
+    ----------
+    rows : numpy.ndarray of int
+        The orbits of queries, ascending.
+    columns : numpy.ndarray of int
+        The orbits of their cells, ascending.
+    groups : tuple of int
+        The groups of queries.
+    components : tuple of Component
+        The contrasts.
+    queries : QueryOperator
+        ``(ν / N_r) M``: the queries on sums of orbits, over columns and rows.
+    """
+
+    rows: Index
+    columns: Index
+    groups: tuple[int, ...]
+    components: tuple[Component, ...]
+    queries: QueryOperator
+
+    @property
+    def rank(self) -> float:
+        """ν: the number of contrasts."""
+        return sum(component.rank for component in self.components)
+
+
+@dataclass(frozen=True, eq=False)
+class Part(Span):
     """One of the matrices that the dual falls into.
 
     Attributes
     ----------
     problem : Problem
-        Its queries ``(ν / N_r) M``, and the targets of their orbits.
-    rows : numpy.ndarray of int
-        The orbits of these queries, ascending.
-    columns : numpy.ndarray of int
-        The orbits of its cells, ascending.
-    groups : tuple of int
-        The groups that see it.
-    components : tuple of Component
-        What it stands for.
+        Its queries, and the targets of their orbits.
+    cells : numpy.ndarray
+        n_o: number of cells of each of its columns' orbits.
+    copies : numpy.ndarray
+        N_r: number of queries of each of its rows' orbits.
     """
 
     problem: Problem
-    rows: Index
-    columns: Index
-    groups: tuple[int, ...]
-    components: tuple[Component, ...]
+    cells: Array
+    copies: Array
 
-    @property
-    def rank(self) -> float:
-        """ν: the number of times that the matrix occurs."""
-        return sum(component.rank for component in self.components)
+    def inner(self, mechanism: str, p: Array, found: Any) -> Factorisation:
+        """The inner solution at dual weights, not scaled, from the spectrum there.
+
+        Raises
+        ------
+        SolveFailedError
+            If the factors do not give the queries.
+        """
+        return inner_unscaled(mechanism, self.problem, p, found)
+
+    def from_root(self, mechanism: str, root: Array) -> Factorisation:
+        """The mechanism of a covariance, not scaled, from its square root; errors as of `inner`."""
+        own = self.problem
+        return unscaled_from_root(mechanism, own, own.basis, own.queries, root)
+
+    def on_cells(self, mechanism: str) -> tuple[Factorisation, Array]:
+        """Noise of unit variance on every cell, and the profile that the queries see of it."""
+        shares = self.rank / self.cells
+        cells = Explicit(sp.csr_array(sp.diags_array(np.sqrt(shares))))
+        matrix = sp.csr_array(self.problem.workload.operator.matrix())
+        queries = Explicit(sp.csr_array(matrix @ sp.diags_array(shares**-0.5)))
+        return Factorisation(queries, cells, InBasis(cells, queries, 1.0)), shares
+
+    def on_queries(self, deviation: float) -> Factorisation:
+        """Noise of one variance on every query."""
+        queries, own = identity(self.rows.size), self.problem.workload.operator
+        roots = deviation * np.sqrt(self.rank / self.copies)
+        coordinates = InBasis(own, queries, 1.0)
+        return Factorisation(Scaled(queries, roots), Scaled(own, 1 / roots), coordinates)
+
+    def inverse_trace(self, found: Any) -> float:
+        """Trace of the pseudo-inverse of the Fisher information about its contrasts."""
+        strategy = dense(found.right) * np.sqrt(self.cells / self.rank)
+        return self.rank * float(np.square(np.linalg.pinv(strategy)).sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,6 +185,8 @@ class Orbits:
     targets: Array
     cell_scale: Array
 
+    finest = 1e-11
+
     @cached_property
     def group_sizes(self) -> tuple[int, ...]:
         """Number of orbits of queries of each group."""
@@ -127,6 +206,21 @@ class Orbits:
         """N_r: number of queries of each orbit, shape (r,)."""
         return np.concatenate([self._copies(group) for group in self.products.groups])
 
+    @property
+    def log_copies(self) -> Array:
+        """Natural logarithms of the N_r."""
+        return np.asarray(np.log(self.copies))
+
+    @property
+    def copy_shares(self) -> Array:
+        """N_r over the largest of them."""
+        return np.asarray(self.copies / self.copies.max())
+
+    @property
+    def cell_shares(self) -> Array:
+        """n_o over the largest of them."""
+        return np.asarray(self.cells / self.cells.max())
+
     def _copies(self, group: Group) -> Array:
         sizes = [
             self.attributes[axis].sizes if axis in group.kept else np.ones(rows)
@@ -145,6 +239,31 @@ class Orbits:
         return tuple(
             self._part(selection, seen, tuple(found)) for (selection, seen), found in alike.items()
         )
+
+    @property
+    def matrix_count(self) -> int:
+        """How many they are."""
+        return len(self.parts)
+
+    def spans(self, parts: Sequence[Any]) -> Iterator[tuple[Span, Factorisation]]:
+        """What each part sees, and its mechanism."""
+        return zip(self.parts, parts, strict=True)
+
+    def optimum(self, *, start: Weights | None = None, **limits: Any) -> DualResult[BlocksPoint]:
+        """The least Δ² that meets every target (`solvers.dual.optimum`)."""
+        return dual.optimum(self.blocks, start=start or self.start, **limits)
+
+    def hybrid(self, weight: float, *, start: Weights, **limits: Any) -> DualResult[BlocksPoint]:
+        """The least objective with a weight on the total variance (`solvers.dual.hybrid`)."""
+        return dual.hybrid(self.blocks, weight * self.targets * self.copies, start=start, **limits)
+
+    def least_total_error(self, weights: Array, **limits: Any) -> DualResult[BlocksPoint]:
+        """The least weighted sum of variances over targets (`solvers.dual.least_total_error`)."""
+        return dual.least_total_error(self.blocks, weights, start=self.start.p, **limits)
+
+    def at(self, weights: Weights) -> BlocksPoint:
+        """The dual at these weights."""
+        return self.blocks.at(np.concatenate([weights.p, weights.q]))
 
     @cached_property
     def blocks(self) -> MatrixBlocks:
@@ -300,7 +419,8 @@ class Orbits:
         if np.any(scale != 1):
             whole = Explicit(_dense(whole.matrix()) / scale)
         problem = Problem(Workload("orbits", whole), self.targets[numbers])
-        return Part(problem, numbers, columns, seen, components)
+        cells, copies = self.cells[columns], self.copies[numbers]
+        return Part(numbers, columns, seen, components, whole, problem, cells, copies)
 
     def _operator(self, group: Group, selection: Choice) -> QueryOperator:
         """The group's queries on sums of orbits."""

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from solvers.orbits.single import single_orbit
 from solvers.problem import Problem, as_problem
 from workloads import from_matrix
 from workloads.operators import Kronecker
@@ -29,9 +30,9 @@ class Product:
 
 
 def product(problem: Problem) -> Product | None:
-    """The factors of a problem; None if it is no single product with equal targets."""
+    """The factors of a problem; None if it is a marginal, or no product with equal targets."""
     operator, targets = problem.workload.operator, problem.targets
-    if not isinstance(operator, Kronecker) or len(operator.terms) > 1:
+    if not isinstance(operator, Kronecker) or len(operator.terms) > 1 or single_orbit(problem):
         return None
     if not np.all(targets == targets[0]):
         return None

@@ -1,4 +1,4 @@
-"""Unions of Kronecker products, solved on the orbits of what is alike (`solvers.orbits`).
+"""Unions of Kronecker products, marginals among them, solved on orbits (`solvers.orbits`).
 
 It takes the mechanisms that declare what they are there: `OnOrbits` among their ``forms``.
 """
@@ -9,9 +9,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from solvers import dual, memory
+from solvers import memory
 from solvers.factors import structure_pays
 from solvers.mechanism import Mechanism, Work, all_mechanisms
+from solvers.optimiser.low_rank_system import LARGEST_FACTORISED
+from solvers.orbits.closure import LARGEST_CLOSURE
+from solvers.orbits.drawing import AnyOrbits
+from solvers.orbits.single import SingleOrbit, single_orbit
 from solvers.orbits.structure import (
     LARGEST_CHOICES,
     LARGEST_NUMBER,
@@ -30,9 +34,10 @@ from workloads.workload import LARGEST_LISTED
 _LEAST_FLOPS = 1e7
 _MATRICES = 8
 """Square matrices that a solve holds of every part."""
+_BYTES_PER_PAIR = 300.0
 
 
-def _none(orbits: Orbits, options: Options) -> str:
+def _none(orbits: AnyOrbits, options: Options) -> str:
     return ""
 
 
@@ -50,11 +55,15 @@ class OnOrbits:
     hindrance : callable
         ``hindrance(orbits, options) -> str``: why its options keep it from these orbits, empty
         if they do not; the query matrix is tried then.
+    flops_per_pair : float
+        What it is expected to take for each pair of a marginal and a subset of it where all cells
+        are alike, fitted to measured solves.
     """
 
     solve: Callable[..., Solution]
     ordered: bool = False
-    hindrance: Callable[[Orbits, Options], str] = _none
+    hindrance: Callable[[AnyOrbits, Options], str] = _none
+    flops_per_pair: float = 3e3
 
     @property
     def options(self) -> frozenset[str]:
@@ -63,7 +72,11 @@ class OnOrbits:
         return frozenset(p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY)
 
 
-def _accepts(problem: Problem) -> Orbits | Obstacle | None:
+def _accepts(problem: Problem) -> AnyOrbits | Obstacle | None:
+    return single_orbit(problem) or _several(problem)
+
+
+def _several(problem: Problem) -> Orbits | Obstacle | None:
     found = symmetry(problem) if _listable(problem.workload) else None
     if found is None:
         return None
@@ -116,31 +129,29 @@ def _obstacle(mechanism: Mechanism, options: Options) -> Obstacle | None:
     return Obstacle(f"option {changed!r} needs the query matrix; leave it at its default")
 
 
-def _solve(mechanism: Mechanism, smaller: Orbits, options: Options) -> Solution:
+def _solve(mechanism: Mechanism, smaller: AnyOrbits, options: Options) -> Solution:
     form = mechanism.form(OnOrbits)
     assert form is not None
     return form.solve(smaller, **{name: options[name] for name in form.options})
 
 
 def _lower_bound(
-    smaller: Orbits, tol: float, max_iterations: int, time_limit: float | None
+    smaller: AnyOrbits, tol: float, max_iterations: int, time_limit: float | None
 ) -> float:
-    return dual.optimum(
-        smaller.blocks,
-        tol=tol,
-        start=smaller.start,
-        max_iterations=max_iterations,
-        time_limit=time_limit,
-    ).lower
+    return smaller.optimum(tol=tol, max_iterations=max_iterations, time_limit=time_limit).lower
 
 
 def _work(mechanism: Mechanism, workload: Workload, options: Options) -> Work | None:
     """That of all parts at equal targets in each group."""
     smaller = _accepts(Problem(workload, np.ones(workload.target_count)))
-    return _planned(mechanism, smaller, options) if isinstance(smaller, Orbits) else None
+    if smaller is None or isinstance(smaller, Obstacle):
+        return None
+    return _planned(mechanism, smaller, options)
 
 
-def _planned(mechanism: Mechanism, smaller: Orbits, options: Options) -> Work:
+def _planned(mechanism: Mechanism, smaller: AnyOrbits, options: Options) -> Work:
+    if isinstance(smaller, SingleOrbit):
+        return _of_pairs(mechanism, smaller)
     works = [
         mechanism.expected_work(*operator.shape, options, form_work)
         for operator in (part.problem.workload.operator for part in smaller.parts)
@@ -151,20 +162,43 @@ def _planned(mechanism: Mechanism, smaller: Orbits, options: Options) -> Work:
     return Work(flops, 24.0 * sum(listed) + sum(work.bytes for work in works))
 
 
+def _of_pairs(mechanism: Mechanism, smaller: SingleOrbit) -> Work:
+    """By the number of pairs of a marginal and a subset of it, whatever the domain."""
+    form = mechanism.form(OnOrbits)
+    pairs = smaller.pair_count
+    dense = min(smaller.targets.size, LARGEST_FACTORISED) ** 2
+    flops = _LEAST_FLOPS + (form.flops_per_pair if form else 0.0) * pairs
+    return Work(flops=flops, bytes=_BYTES_PER_PAIR * pairs + 16.0 * dense)
+
+
 def _by_structure(mechanism: Mechanism, operator: QueryOperator) -> bool:
     return mechanism.uses_structure and structure_pays(operator)
 
 
-def _hindrance(mechanism: Mechanism, smaller: Orbits, options: Options) -> Obstacle | None:
+def _hindrance(mechanism: Mechanism, smaller: AnyOrbits, options: Options) -> Obstacle | None:
     """That there is no order, or that the parts are planned to take more memory than there is."""
     form = mechanism.form(OnOrbits)
     if form is not None and form.ordered and not smaller.ordered_axes:
         return Obstacle("its noise is on ordered cells, and no attribute is ordered")
     said = form.hindrance(smaller, options) if form is not None else ""
+    if not said and isinstance(smaller, SingleOrbit):
+        said = _too_many_pairs(smaller)
     if said:
         return Obstacle(said)
     short = memory.trouble(_planned(mechanism, smaller, options).bytes)
     return Obstacle(f"on its orbits it takes {short}") if short else None
+
+
+def _too_many_pairs(smaller: SingleOrbit) -> str:
+    marginals = smaller.operator.subsets
+    pairs = smaller.pair_count
+    if pairs <= LARGEST_CLOSURE:
+        return ""
+    return (
+        f"the {len(marginals)} marginals, up to {max(map(len, marginals))} attributes each, "
+        f"have {pairs} subsets of attributes, more than the limit of {LARGEST_CLOSURE}; ask "
+        "for fewer marginals or for lower orders"
+    )
 
 
 REDUCTION = Reduction(

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from marginal_problems import MECHANISMS, make, problems
 
 import solvers
-from solvers.marginals.noise import MarginalsNoise
+from solvers.orbits import SingleOrbit
 
 CLOSED = [name for name in MECHANISMS if name not in ("optimal", "SM-II")]
 
@@ -18,7 +18,7 @@ def dense(name, problem, **options):
 
 def structured(name, problem, **options):
     solution = solvers.solve(name, problem.workload, problem.targets, **options)
-    assert isinstance(solution.noise, MarginalsNoise)
+    assert isinstance(solution.noise.orbits, SingleOrbit)
     return solution
 
 

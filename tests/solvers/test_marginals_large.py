@@ -1,4 +1,4 @@
-"""Marginals in subset variables against the query matrix, up to a thousand cells."""
+"""Marginals against the query matrix, up to a thousand cells."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import pytest
 import solvers
 import workloads
 from solvers.factorisation import Factorisation
-from solvers.marginals.noise import MarginalsNoise
+from solvers.orbits import SingleOrbit
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ def test_the_query_matrix_confirms_every_number(values, orders, rule, mechanism)
     targets = workloads.targets.make(rule, workload)
     structured = solvers.solve(mechanism, workload, targets)
     dense = solvers.solve(mechanism, workload.matrix, targets)
-    assert isinstance(structured.noise, MarginalsNoise)
+    assert isinstance(structured.noise.orbits, SingleOrbit)
     assert isinstance(dense.noise, Factorisation)
     assert structured.squared_privacy_cost == pytest.approx(dense.squared_privacy_cost, rel=3e-6)
     if mechanism not in ("optimal", "wCA-I"):

@@ -1,4 +1,4 @@
-"""Marginals in subset variables: closed forms, published optima, invariances, certificates."""
+"""Marginals: closed forms, published optima, invariances, certificates."""
 
 from itertools import combinations
 from math import comb, prod
@@ -12,7 +12,7 @@ from marginal_problems import MECHANISMS, make, problems
 
 import solvers
 import workloads
-from solvers.marginals import structure
+from solvers.orbits import single_orbit
 
 
 def solve(name, problem, **options):
@@ -101,7 +101,7 @@ def test_total_error_is_residual_planners(problem, mechanism):
     weights = np.array(problem.workload.group_sizes) * problem.targets[first] ** -float(power)
     expected = np.sqrt((weights @ variances) * p).sum() ** 2
     solution = solve(name, problem)
-    found = solution.squared_privacy_cost * float(weights @ solution.noise.marginal_variances)
+    found = solution.squared_privacy_cost * float(weights @ solution.noise.orbit_variances)
     assert found == pytest.approx(expected, rel=1e-9)
 
 
@@ -165,9 +165,9 @@ def test_one_marginal_less_or_one_target_looser_never_costs_more(problem):
 @settings(max_examples=25)
 @given(problems(), st.integers(0, 2**32 - 1))
 def test_any_weights_certify_and_no_mechanism_beats_them(problem, seed):
-    known = structure(problem)
+    known = single_orbit(problem)
     weights = np.random.default_rng(seed).exponential(size=known.targets.size)
-    bound = known.program.lower_bound(weights)
+    bound = known.blocks.whole.lower_bound(weights)
     for name in MECHANISMS:
         found = solve(name, problem)
         assert bound <= found.squared_privacy_cost * (1 + 1e-12)

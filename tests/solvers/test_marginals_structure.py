@@ -1,6 +1,7 @@
 """What the solver on marginals is made of: closure, classes, linear systems, dispatch."""
 
 import pickle
+from dataclasses import replace
 from itertools import chain, combinations
 
 import numpy as np
@@ -14,10 +15,10 @@ from scipy.special import logsumexp
 import solvers
 import workloads
 from solvers import certificate, newton_cg
-from solvers.marginals import soft_max, structure
-from solvers.marginals.noise import MarginalsNoise
-from solvers.marginals.optimum import minimise
 from solvers.optimiser import scalar_blocks
+from solvers.orbits import single_orbit
+from solvers.orbits.noise import OrbitsNoise
+from solvers.orbits.soft_max import first_of_scalars
 from solvers.problem import as_problem
 from solvers.softmax import SoftMax
 from solvers.stopping import Deadline, Stopping
@@ -30,7 +31,7 @@ def powerset(items):
 @settings(max_examples=50)
 @given(problems())
 def test_the_closure_counts_the_rank_and_lists_every_subset(problem):
-    known = structure(problem)
+    known = single_orbit(problem)
     ranks = np.exp(known.closure.log_ranks)
     assert ranks.sum() == pytest.approx(np.linalg.matrix_rank(problem.workload.dense))
     blocks = known.closure.blocks
@@ -42,7 +43,7 @@ def test_the_closure_counts_the_rank_and_lists_every_subset(problem):
 
 
 def test_attributes_that_are_never_apart_and_single_values_make_no_subsets():
-    known = structure(make([2, 1, 3, 4], [[0, 1, 2], [0, 2, 3]], [1, 1]))
+    known = single_orbit(make([2, 1, 3, 4], [[0, 1, 2], [0, 2, 3]], [1, 1]))
     assert known.closure.blocks == ((0, 2), (3,))
     assert known.closure.block_sizes == (6, 4)
 
@@ -50,21 +51,22 @@ def test_attributes_that_are_never_apart_and_single_values_make_no_subsets():
 @settings(max_examples=50)
 @given(problems())
 def test_classes_of_alike_marginals_have_the_same_optimum(problem):
-    known = structure(problem)
-    whole = minimise(known.program, tol=1e-9)
-    collapsed = known.collapsed
-    part = minimise(collapsed.program, tol=1e-9)
+    known = single_orbit(problem)
+    blocks = known.blocks
+    whole, part = (
+        scalar_blocks.minimise(one, Stopping(1e-9, 100)) for one in (blocks.whole, blocks.smaller)
+    )
     assert part.upper == pytest.approx(whole.upper, rel=2e-9)
-    assert known.program.value(collapsed.variables(part.v)) == pytest.approx(part.upper)
-    assert known.program.lower_bound(collapsed.weights(part.q)) == pytest.approx(part.lower)
+    assert blocks.whole.value(blocks.variables(part.best.v)) == pytest.approx(part.upper)
+    assert blocks.whole.lower_bound(blocks.weights(part.proof.x)) == pytest.approx(part.lower)
 
 
 def test_alike_marginals_are_few_classes():
-    equal = structure(as_problem(workloads.make("marginals", attributes=12, orders=[1, 2, 3])))
-    assert equal.program.matrix.shape == (298, 299)
-    assert equal.collapsed.program.matrix.shape == (3, 4)
+    equal = single_orbit(as_problem(workloads.make("marginals", attributes=12, orders=[1, 2, 3])))
+    assert equal.blocks.whole.matrix.shape == (298, 299)
+    assert equal.blocks.smaller.matrix.shape == (3, 4)
     mixed = workloads.make("marginals", attributes=12, values=[2, 3] * 6, orders=[2])
-    assert structure(as_problem(mixed)).collapsed.program.matrix.shape == (3, 6)
+    assert single_orbit(as_problem(mixed)).blocks.smaller.matrix.shape == (3, 6)
 
 
 @pytest.mark.parametrize("largest", [0, 10_000])
@@ -72,9 +74,10 @@ def test_many_marginals_with_targets_of_their_own(largest):
     workload = workloads.make("marginals", attributes=16, values=[2, 3, 4, 5] * 4, orders=[1, 2, 3])
     targets = np.random.default_rng(0).uniform(1, 10, len(workload.group_sizes))
     problem = as_problem(workload, np.repeat(targets, workload.group_sizes))
-    program = structure(problem).collapsed.program
+    program = single_orbit(problem).blocks.smaller
     assert program.matrix.shape == (696, 697)
-    found = scalar_blocks.minimise(program, Stopping(1e-6, 100), largest_factorised=largest)
+    limited = replace(program, largest_factorised=largest)
+    found = scalar_blocks.minimise(limited, Stopping(1e-6, 100))
     assert found.converged
     assert found.gap <= 1e-6
 
@@ -83,14 +86,15 @@ def test_many_marginals_with_targets_of_their_own(largest):
 def test_a_level_is_problem_4(t):
     """Algorithm 1 in relative steps and BFGS on the variances of the subsets end at one value."""
     problem = make([2, 3, 4], [[0], [0, 1], [1, 2]], [1.0, 2.0, 3.0])
-    program = structure(problem).program
+    orbits = single_orbit(problem)
+    program, log_counts = orbits.blocks.whole, orbits.log_copies
 
     def objective(log_v):
-        soft = logsumexp(t * program.ratios(np.exp(log_v)) + program.log_counts) / t
+        soft = logsumexp(t * program.ratios(np.exp(log_v)) + log_counts) / t
         return np.exp(-log_v).sum() + soft
 
     expected = minimize(objective, np.zeros(program.matrix.shape[1]), options={"gtol": 1e-9}).fun
-    level = SoftMax(program.offset, program.log_counts, t, t)
+    level = SoftMax(program.offset, log_counts, t, t)
     one_level = newton_cg.Settings(
         gap=0.0,
         mu=2.0,
@@ -104,7 +108,9 @@ def test_a_level_is_problem_4(t):
         max_iterations=200,
         extrapolated=False,
     )
-    end = newton_cg.minimise(level, soft_max.first(program), one_level, Deadline(), None)
+    end = newton_cg.minimise(
+        level, first_of_scalars(program, log_counts), one_level, Deadline(), None
+    )
     assert level.value(end.iterate) == pytest.approx(expected, rel=1e-8)
 
 
@@ -142,9 +148,9 @@ def test_certificates_of_marginals_take_no_matrix():
 def test_uneven_targets_and_other_options_go_to_the_matrix():
     workload = workloads.make("marginals", attributes=2, values=[2, 3])
     uneven = np.arange(1.0, workload.m + 1)
-    assert not isinstance(solvers.solve("optimal", workload, uneven).noise, MarginalsNoise)
+    assert not isinstance(solvers.solve("optimal", workload, uneven).noise, OrbitsNoise)
     coa = solvers.solve("COA", workload)
-    assert not isinstance(coa.noise, MarginalsNoise)
+    assert not isinstance(coa.noise, OrbitsNoise)
     assert coa.squared_privacy_cost == pytest.approx(
         solvers.solve("CA", workload).squared_privacy_cost, rel=1e-4
     )
@@ -175,7 +181,8 @@ def huge(**params):
     [
         (
             lambda: solvers.solve("HM", huge()),
-            "no attribute is ordered, and it has no form in subset variables .there is one",
+            "too large for query matrices, and its noise is on ordered cells, and no "
+            "attribute is ordered",
         ),
         (
             lambda: solvers.solve("optimal", huge(), np.arange(1.0, huge().m + 1)),
@@ -183,7 +190,7 @@ def huge(**params):
         ),
         (
             lambda: solvers.solve("SM-II", huge(), preset="published"),
-            "option 'first_t' needs the query matrix; leave it at its default",
+            "option 'basis' needs the query matrix; leave it at its default",
         ),
         (lambda: solvers.solve("GM", huge()).covariance, r"43500 queries over about 10\^30 cells"),
         (
@@ -231,7 +238,7 @@ def test_any_domain_has_finite_answers(attributes, values):
     assert found["GM"].squared_privacy_cost == attributes + 1
     assert found["optimal"].squared_privacy_cost <= attributes + 1
     for solution in found.values():
-        assert solution.noise.marginal_variances.max() == pytest.approx(1.0)
+        assert solution.noise.orbit_variances.max() == pytest.approx(1.0)
         assert solution.squared_privacy_cost >= found["optimal"].lower_bound * (1 - 1e-12)
     assert found["SM-II"].gap <= 1e-3
 

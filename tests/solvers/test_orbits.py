@@ -1,5 +1,6 @@
 """Census workloads on orbits: the query matrix confirms every number on small domains."""
 
+import pickle
 from itertools import chain, combinations
 
 import numpy as np
@@ -11,9 +12,8 @@ import solvers
 import workloads
 from solvers import certificate, hierarchy
 from solvers.factorisation import Factorisation
-from solvers.marginals.noise import MarginalsNoise
 from solvers.mechanisms.wm import haar
-from solvers.orbits import orbits
+from solvers.orbits import SingleOrbit, orbits
 from solvers.orbits.noise import OrbitsNoise
 from solvers.problem import as_problem
 from solvers.strategy import from_strategy
@@ -352,7 +352,7 @@ def test_products_of_identities_and_totals_are_marginals():
     marginals = workloads.make("marginals", attributes=3, values=[3, 4, 2], subsets=[[0], [1, 2]])
     for mechanism in ("optimal", "CA", "IP"):
         ours, theirs = (solvers.solve(mechanism, w, 2.0) for w in (union, marginals))
-        assert isinstance(ours.noise, MarginalsNoise)
+        assert isinstance(ours.noise.orbits, SingleOrbit)
         assert ours.squared_privacy_cost == theirs.squared_privacy_cost
         np.testing.assert_array_equal(ours.query_variances, theirs.query_variances)
 
@@ -413,3 +413,34 @@ def test_what_is_written_out_has_the_stated_cost_and_variances(mechanism, kept):
     np.testing.assert_allclose(profile, found.privacy_profile, rtol=1e-9)
     variances = np.einsum("ij,jk,ik->i", left, found.covariance, left)
     np.testing.assert_allclose(variances, found.query_variances, rtol=1e-9)
+
+
+@pytest.mark.parametrize("mechanism", ["HM", "IP", "GM", "CA"])
+def test_solutions_travel_between_processes(mechanism):
+    found = solvers.solve(mechanism, prefixes(4, [2, 3], [(), (0,)]))
+    copy = pickle.loads(pickle.dumps(found))
+    assert copy.squared_privacy_cost == found.squared_privacy_cost
+    np.testing.assert_array_equal(copy.covariance, found.covariance)
+
+
+def test_a_profile_bound_on_marginals_is_that_of_every_cell():
+    workload = workloads.make("marginals", attributes=2, values=[3, 2])
+    targets = np.repeat([1.0, 2.0, 5.0], workload.group_sizes)
+    plain = solvers.solve("optimal", workload, targets, tol=1e-9)
+    bounded = solvers.solve("optimal", workload, targets, tol=1e-9, profile_bounds=np.full(6, 4.0))
+    assert isinstance(bounded.noise.orbits, SingleOrbit)
+    assert bounded.squared_privacy_cost == pytest.approx(plain.squared_privacy_cost, rel=1e-9)
+    assert bounded.notes["objective"] == pytest.approx(plain.squared_privacy_cost / 4, rel=1e-9)
+    left, right = (one.representation @ one.basis for one in (bounded, plain))
+    np.testing.assert_allclose(left, right, atol=1e-12)
+    np.testing.assert_allclose(errors_covariance(bounded), errors_covariance(plain), rtol=1e-6)
+
+
+def test_fisher_information_of_rank_deficient_queries_has_a_pseudo_inverse():
+    """Marginals with a target of its own: two orbits of cells, and W of rank below d."""
+    workload = workloads.make("marginals", attributes=2, values=[3, 4], orders=[1])
+    targets = np.ones(workload.m)
+    targets[0] = 2.0
+    found, dense = (solvers.solve("fisher", one, targets) for one in (workload, workload.dense))
+    assert isinstance(found.noise, OrbitsNoise)
+    assert found.measures == pytest.approx(dense.measures, rel=1e-6)

@@ -18,10 +18,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from solvers.errors import NotApplicableError
 from workloads.operators import Array, Marginals
 
 Index = NDArray[np.int64]
+Blocks = tuple[tuple[int, ...], ...]
 
 LARGEST_CLOSURE = 40_000_000
 """Most pairs of a marginal and a subset of it that are listed."""
@@ -60,24 +60,9 @@ class Closure:
 
 
 def closure(operator: Marginals) -> Closure:
-    """The downward closure of the operator's marginals.
-
-    Raises
-    ------
-    NotApplicableError
-        If the marginals have more than `LARGEST_CLOSURE` subsets, counted for each.
-    """
-    blocks = _blocks(operator)
+    """The downward closure of the operator's marginals, at most `LARGEST_CLOSURE` pairs of them."""
+    blocks, marginals = _in_blocks(operator)
     sizes = tuple(prod(operator.sizes[i] for i in block) for block in blocks)
-    first = {block[0]: position for position, block in enumerate(blocks)}
-    marginals = [tuple(first[i] for i in subset if i in first) for subset in operator.subsets]
-    pairs = sum(2 ** len(marginal) for marginal in marginals)
-    if pairs > LARGEST_CLOSURE:
-        raise NotApplicableError(
-            f"the {len(marginals)} marginals, up to {max(map(len, marginals))} attributes each, "
-            f"have {pairs} subsets of attributes, more than the limit of {LARGEST_CLOSURE}; ask "
-            "for fewer marginals or for lower orders"
-        )
     owners, listed = _subsets_of(marginals)
     members, ids = _distinct(listed, len(blocks))
     incidence = sp.csr_array(
@@ -88,7 +73,23 @@ def closure(operator: Marginals) -> Closure:
     return Closure(blocks, sizes, members, incidence, ranks[members].sum(axis=1), log_sizes)
 
 
-def _blocks(operator: Marginals) -> tuple[tuple[int, ...], ...]:
+def pair_count(operator: Marginals) -> int:
+    """Number of pairs of a marginal and a subset of it; at most that if it is small anyway."""
+    orders = np.bincount(np.fromiter(map(len, operator.subsets), dtype=np.int64))
+    most = sum(int(count) << order for order, count in enumerate(orders))
+    if most <= LARGEST_CLOSURE:
+        return most
+    return sum(1 << len(marginal) for marginal in _in_blocks(operator)[1])
+
+
+def _in_blocks(operator: Marginals) -> tuple[Blocks, list[tuple[int, ...]]]:
+    """The attributes that are made one, and the marginals in terms of them."""
+    blocks = _blocks(operator)
+    first = {block[0]: position for position, block in enumerate(blocks)}
+    return blocks, [tuple(first[i] for i in subset if i in first) for subset in operator.subsets]
+
+
+def _blocks(operator: Marginals) -> Blocks:
     """Attributes of more than one value, those in the same marginals together."""
     found: dict[int, list[int]] = {}
     for position, subset in enumerate(operator.subsets):
