@@ -15,7 +15,7 @@ import scipy.sparse as sp
 
 from solvers.budget import GaussianBudget
 from solvers.neighbours import ADD_REMOVE, Neighbours
-from solvers.release import gaussian_record
+from solvers.release import gaussian_arrays, gaussian_record
 from workloads.operators import Array, Explicit, Indices, Matrix, QueryOperator, Scaled
 from workloads.operators.blas import product
 
@@ -262,11 +262,7 @@ class Factorisation:
 
     def arrays(self) -> dict[str, Array]:
         """Variances, profile and covariance."""
-        return {
-            "query_variances": self.query_variances,
-            "privacy_profile": self.privacy_profile,
-            "covariance": self.coordinates.covariance,
-        }
+        return gaussian_arrays(self)
 
 
 def _near(found: Array, expected: Array) -> bool:

@@ -2,7 +2,7 @@
 
 A solution holds one `Release`. The kinds: a Gaussian mechanism as a factorisation
 (`solvers.factorisation`), noise on each block of a workload on orbits (`solvers.orbits.noise`),
-a Kronecker product of such noises (`solvers.products`), independent numbers that need not be
+a Kronecker product of such noises (`solvers.product_noise`), independent numbers that need not be
 Gaussian (`solvers.independent`), errors measured on data (`solvers.measured`), and a noise matrix
 on a query graph (`solvers.graph.noise_matrix`).
 """
@@ -13,7 +13,13 @@ from typing import Any, Protocol
 import numpy as np
 
 from solvers.budget import BudgetCurve
+from solvers.errors import NotApplicableError
+from solvers.problem import readable
 from workloads.operators import Array, Matrix
+from workloads.workload import LARGEST_LISTED
+
+LARGEST_EXPANDED = 4096
+"""Most cells and queries of a mechanism on orbits or on a product that is written out."""
 
 
 class Coordinates(Protocol):
@@ -97,6 +103,30 @@ class GaussianRelease(Release, Protocol):
     def fisher_information(self) -> float:
         """Trace of the Fisher information about x when the targets are just met."""
         ...
+
+
+def refuse_unlisted(queries: int) -> None:
+    """Refuse to draw the error of every query where they are too many to be listed.
+
+    Raises
+    ------
+    NotApplicableError
+        If they are.
+    """
+    if queries > LARGEST_LISTED:
+        raise NotApplicableError(
+            f"simulate: {readable(queries)} queries are too many to draw the error of each (at "
+            f"most {LARGEST_LISTED}); leave simulate out, or ask for fewer queries"
+        )
+
+
+def gaussian_arrays(noise: GaussianRelease, *, written_out: bool = True) -> dict[str, Array]:
+    """Variances and profile by variable name; the covariance where it is written out."""
+    profile = noise.privacy_profile
+    assert profile is not None
+    arrays = {"query_variances": noise.query_variances, "privacy_profile": profile}
+    coordinates = noise.coordinates if written_out else None
+    return arrays | ({} if coordinates is None else {"covariance": coordinates.covariance})
 
 
 def gaussian_record(noise: GaussianRelease) -> dict[str, Any]:

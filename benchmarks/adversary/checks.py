@@ -16,7 +16,7 @@ import solvers
 from benchmarks.adversary.problems import Array, Case
 from solvers import Solution
 from solvers.factorisation import Factorisation, dense
-from solvers.products.noise import ProductNoise
+from solvers.product_noise import ProductNoise
 
 ROUNDING = 1e-8
 """How far a cost may lie below a proven bound: what singular values of Gram matrices allow."""

@@ -43,8 +43,6 @@ class Closure:
         1 where the marginal contains the subset.
     log_ranks : numpy.ndarray, shape (number of subsets,)
         Natural logarithms of w_S.
-    log_sizes : numpy.ndarray, shape (number of marginals,)
-        Natural logarithms of the number of queries of each marginal.
     """
 
     blocks: tuple[tuple[int, ...], ...]
@@ -52,7 +50,6 @@ class Closure:
     members: Index
     incidence: sp.csr_array
     log_ranks: Array
-    log_sizes: Array
 
     def subset(self, index: int) -> tuple[int, ...]:
         """The blocks of one subset."""
@@ -69,8 +66,7 @@ def closure(operator: Marginals) -> Closure:
         (np.ones(ids.size), (owners, ids)), shape=(len(marginals), len(members))
     )
     ranks = np.append([log(size - 1) for size in sizes], 0.0)
-    log_sizes = np.array([log(size) for size in operator.marginal_sizes])
-    return Closure(blocks, sizes, members, incidence, ranks[members].sum(axis=1), log_sizes)
+    return Closure(blocks, sizes, members, incidence, ranks[members].sum(axis=1))
 
 
 def pair_count(operator: Marginals) -> int:

@@ -16,13 +16,15 @@ from solvers.orbits.drawing import AnyOrbits, AnyPart, draw_errors
 from solvers.orbits.single import SubsetNoise
 from solvers.orbits.structure import INDICATORS, Choice, Span
 from solvers.problem import readable
-from solvers.release import Coordinates, gaussian_record
+from solvers.release import (
+    LARGEST_EXPANDED,
+    Coordinates,
+    gaussian_arrays,
+    gaussian_record,
+    refuse_unlisted,
+)
 from solvers.verified import scale_of
 from workloads.operators import Array, Indices, Matrix
-from workloads.workload import LARGEST_LISTED
-
-LARGEST_EXPANDED = 4096
-"""Most cells and queries of a mechanism that is written out as B, L and Σ."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,11 +127,7 @@ class OrbitsNoise:
             If the queries are too many to be listed.
         """
         workload = self.orbits.problem.workload
-        if not workload.listed:
-            raise NotApplicableError(
-                f"simulate: {readable(workload.m)} queries are too many to draw the error of each "
-                f"(at most {LARGEST_LISTED}); leave simulate out, or ask for fewer queries"
-            )
+        refuse_unlisted(workload.m)
         if self.query_deviation is not None:
             return rng.normal(scale=self.query_deviation, size=(n, workload.m))
         return draw_errors(self.orbits, self.parts, n, rng)
@@ -140,11 +138,7 @@ class OrbitsNoise:
 
     def arrays(self) -> dict[str, Array]:
         """Variances and profile; the covariance only where it fits."""
-        arrays = {
-            "query_variances": self.query_variances,
-            "privacy_profile": self.privacy_profile,
-        }
-        return arrays | ({"covariance": self.coordinates.covariance} if self._fits else {})
+        return gaussian_arrays(self, written_out=self._fits)
 
     def met(self, mechanism: str) -> "OrbitsNoise":
         """The same noise, scaled so that the targets are just met.

@@ -169,8 +169,6 @@ class SingleOrbit:
     @cached_property
     def log_copies(self) -> Array:
         """Natural logarithms of N_T, the number of queries of each marginal."""
-        if "closure" in self.__dict__:
-            return self.closure.log_sizes
         return np.array([log(size) for size in self.operator.marginal_sizes])
 
     @property
@@ -215,7 +213,7 @@ class SingleOrbit:
         """A."""
         known = self.closure
         incidence = known.incidence
-        scale = np.log(self.targets) + 2 * known.log_sizes + 2 * log(self.divisor)
+        scale = np.log(self.targets) + 2 * self.log_copies + 2 * log(self.divisor)
         logs = 2 * known.log_ranks[incidence.indices] - np.repeat(scale, np.diff(incidence.indptr))
         data = np.exp(np.maximum(logs, _SMALLEST_LOG))
         matrix = sp.csr_array((data, incidence.indices, incidence.indptr), shape=incidence.shape)
@@ -225,7 +223,7 @@ class SingleOrbit:
     def blocks(self) -> ScalarClasses:
         """A, and what is alike in it."""
         known = self.closure
-        row_keys = np.column_stack([np.log(self.targets), known.log_sizes])
+        row_keys = np.column_stack([np.log(self.targets), self.log_copies])
         return collapse(self.matrix, row_keys, known.log_ranks[:, None])
 
     def optimum(
@@ -325,7 +323,8 @@ class SingleOrbit:
             rows = by_subset.indices[by_subset.indptr[at] : by_subset.indptr[at + 1]]
             queries = np.exp(log_rank - self.log_copies[rows])[:, None] / self.divisor
             span = self._span(rows, [known.blocks[block] for block in known.subset(at)], queries)
-            deviation, unit = exp((log_variance - log_rank) / 2), exp((log_rank - log(d)) / 2)
+            deviation = exp((log_variance - log_rank) / 2)
+            unit = exp(max(log_rank - log(d), _SMALLEST_LOG) / 2)
             basis, root = np.array([[unit]]), np.array([[unit * deviation]])
             own = InBasis(Explicit(basis), Explicit(queries / unit), root)
             right = np.array([[1 / deviation]])

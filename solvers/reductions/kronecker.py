@@ -1,4 +1,4 @@
-"""Kronecker products with equal targets, solved factor by factor (`solvers.products`).
+"""Kronecker products with equal targets, solved factor by factor (`solvers.product_noise`).
 
 It takes the mechanisms that declare that they are products: `Multiplicative` among their ``forms``.
 """
@@ -13,12 +13,13 @@ from solvers import reduction
 from solvers.dual import Weights
 from solvers.factorisation import Factorisation
 from solvers.mechanism import Mechanism, Work
-from solvers.products.noise import ProductNoise, kron
-from solvers.products.structure import Product, product
+from solvers.orbits import single_orbit
+from solvers.problem import Problem, as_problem
+from solvers.product_noise import ProductNoise, kron
 from solvers.reduction import Obstacle, Options, Reduction
 from solvers.solution import Solution
 from solvers.stopping import Deadline
-from workloads import Workload
+from workloads import Workload, from_matrix
 from workloads.operators import Kronecker
 from workloads.workload import LARGEST_LISTED
 
@@ -34,6 +35,36 @@ class Multiplicative:
     """
 
 
+@dataclass(frozen=True, eq=False)
+class _Product:
+    """A single Kronecker product with equal targets.
+
+    Attributes
+    ----------
+    problem : Problem
+        The whole.
+    parts : tuple of Problem
+        Its factors, each with unit targets.
+    target : float
+        The variance bound of every query.
+    """
+
+    problem: Problem
+    parts: tuple[Problem, ...]
+    target: float
+
+
+def _product(problem: Problem) -> _Product | None:
+    """The factors of a problem; None if it is a marginal, or no product with equal targets."""
+    operator, targets = problem.workload.operator, problem.targets
+    if not isinstance(operator, Kronecker) or len(operator.terms) > 1 or single_orbit(problem):
+        return None
+    if not np.all(targets == targets[0]):
+        return None
+    parts = tuple(as_problem(from_matrix(part, name="factor")) for part in operator.terms[0])
+    return _Product(problem, parts, float(targets[0]))
+
+
 def _obstacle(mechanism: Mechanism, options: Options) -> Obstacle | None:
     if mechanism.form(Multiplicative) is None:
         return Obstacle("on a product it is not the product of itself on the factors")
@@ -43,7 +74,7 @@ def _obstacle(mechanism: Mechanism, options: Options) -> Obstacle | None:
     return Obstacle(f"option {changed!r} needs the query matrix; leave it at its default")
 
 
-def _solve(mechanism: Mechanism, smaller: Product, options: Options) -> Solution:
+def _solve(mechanism: Mechanism, smaller: _Product, options: Options) -> Solution:
     parts = smaller.parts
     given = {name: value for name, value in options.items() if name != "start"}
     if "tol" in given:
@@ -83,7 +114,7 @@ def _weights(weights: Sequence[Weights | None]) -> Weights | None:
 
 
 def _lower_bound(
-    smaller: Product, tol: float, max_iterations: int, time_limit: float | None
+    smaller: _Product, tol: float, max_iterations: int, time_limit: float | None
 ) -> float:
     deadline, share = Deadline.after(time_limit), tol / len(smaller.parts)
     bounds = (
@@ -106,5 +137,5 @@ def _work(mechanism: Mechanism, workload: Workload, options: Options) -> Work | 
 
 
 REDUCTION = Reduction(
-    "Kronecker product, factor by factor", 20, product, _obstacle, _solve, _lower_bound, _work
+    "Kronecker product, factor by factor", 20, _product, _obstacle, _solve, _lower_bound, _work
 )

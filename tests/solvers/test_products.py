@@ -10,7 +10,7 @@ import workloads
 from solvers import NotApplicableError, certificate
 from solvers.factorisation import Factorisation
 from solvers.problem import as_problem
-from solvers.products.noise import ProductNoise
+from solvers.product_noise import ProductNoise
 from workloads import Workload
 from workloads.operators import Kronecker
 

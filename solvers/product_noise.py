@@ -1,4 +1,13 @@
-"""The noise of a Kronecker product: one Gaussian mechanism for each factor."""
+"""Kronecker products with equal targets: solved factor by factor, exactly.
+
+The optimum of Problem 1 is γ₂(A)² and the nuclear norm is multiplicative, so for
+W = W1 ⊗ ... ⊗ Wn with equal targets the products of the factors' dual weights prove what the
+product of their covariances reaches: γ₂(A1 ⊗ A2) = γ₂(A1) γ₂(A2) (Lee, Shraibman and Špalek
+2008, theorem 17). The same argument holds for the least total error at equal weights. GM,
+IP and the covariance of least Fisher information are products by definition.
+
+Unions of several products have no such structure.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,13 +21,14 @@ import scipy.sparse as sp
 from solvers.budget import GaussianBudget
 from solvers.errors import NotApplicableError
 from solvers.factorisation import Factorisation
-from solvers.problem import readable
-from solvers.release import gaussian_record
+from solvers.release import (
+    LARGEST_EXPANDED,
+    gaussian_arrays,
+    gaussian_record,
+    refuse_unlisted,
+)
 from workloads.operators import LARGEST_MATRIX_BYTES, Array, Kronecker, Matrix
 from workloads.workload import LARGEST_LISTED
-
-LARGEST_EXPANDED = 4096
-"""Largest rank of a mechanism whose covariance a sweep keeps."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,11 +95,7 @@ class ProductNoise:
         NotApplicableError
             If the queries are too many to be listed.
         """
-        if self._queries > LARGEST_LISTED:
-            raise NotApplicableError(
-                f"simulate: {readable(self._queries)} queries are too many to draw the error of "
-                f"each (at most {LARGEST_LISTED}); leave simulate out, or ask for fewer queries"
-            )
+        refuse_unlisted(self._queries)
         left = Kronecker((tuple(part.left for part in self.parts),))
         numbers = rng.standard_normal((n, left.shape[1]))
         errors: Array = self.target**0.5 * left.apply(numbers.T).T
@@ -101,12 +107,8 @@ class ProductNoise:
 
     def arrays(self) -> dict[str, Array]:
         """Variances and profile; the covariance only where it fits."""
-        arrays = {
-            "query_variances": self.query_variances,
-            "privacy_profile": self.privacy_profile,
-        }
-        fits = prod(part.strategy.shape[0] for part in self.parts) <= LARGEST_EXPANDED
-        return arrays | ({"covariance": self.coordinates.covariance} if fits else {})
+        rank = prod(part.strategy.shape[0] for part in self.parts)
+        return gaussian_arrays(self, written_out=rank <= LARGEST_EXPANDED)
 
     @property
     def _queries(self) -> int:
