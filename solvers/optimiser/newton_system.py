@@ -93,14 +93,18 @@ class BlockVectors:
     def add_explicit(self, total: Single, chosen: Rows, count: int) -> None:
         """Add the lower triangle of K, but for the signs, at some of the ``count`` weights."""
         at, rows = self._chosen(chosen, count)
+        own = (
+            total
+            if isinstance(at, slice)
+            else np.zeros((len(rows), len(rows)), np.float32, order="F")
+        )
         for damped in self.damping:
             first = np.count_nonzero(damped == 0)
             gram = lower_gram(rows[:, first:] * np.sqrt(damped[first:], dtype=np.float32))
             gram *= gram
-            if isinstance(at, slice):
-                total += gram
-            else:
-                total[np.ix_(at, at)] += gram
+            own += gram
+        if not isinstance(at, slice):
+            total[np.ix_(at, at)] += own
 
     def _chosen(self, chosen: Rows, count: int) -> tuple[Rows, Single]:
         """Which of the chosen weights this block has, and their rows."""
