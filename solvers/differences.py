@@ -63,7 +63,7 @@ class DifferencesOptimum:
     lower: float
     upper: float
     weights: Weights
-    last: DualResult
+    last: DualResult[BlocksPoint]
     pairs: int
     rounds: int
     iterations: int
