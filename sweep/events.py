@@ -1,7 +1,8 @@
-"""Events of a run, sent to listeners: the progress bar, the history, tests."""
+"""Events of a run, sent to listeners: the progress bar, the store's log, tests."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any, get_args
 
 
 @dataclass(frozen=True)
@@ -64,10 +65,13 @@ class ClusterReady:
     ----------
     workers, threads : int
         Number of workers, and of their threads together.
+    dashboard : str
+        Address of the scheduler's dashboard; empty if it has none.
     """
 
     workers: int
     threads: int
+    dashboard: str = ""
 
 
 @dataclass(frozen=True)
@@ -127,11 +131,60 @@ class CellsDone:
     statuses : Mapping[str, int]
         Number of its cells by status.
     share : float
-        Its fraction of the run's work, by expected time, from 0 to 1.
+        Its fraction of the run's work, by planned time, from 0 to 1.
+    task : str
+        Its name, which is that of its journal segment, too.
     """
 
     statuses: Mapping[str, int]
     share: float
+    task: str = ""
+
+
+@dataclass(frozen=True)
+class Progressed:
+    """How far a run is, about once a second; also kept in the store, for others to see.
+
+    Attributes
+    ----------
+    began : float
+        When the run began, in seconds since 1970, UTC.
+    seconds : float
+        For how long it has been running.
+    workers, threads : int
+        Number of workers, and of their threads together.
+    cells : int
+        Number of cells to be solved in this run.
+    statuses : Mapping[str, int]
+        Number of those that are done, by status.
+    rate : float
+        Cells done per second, lately.
+    share : float
+        How much of the work is done, from 0 to 1, by what it took and is expected to take.
+    left_s : tuple of float, optional
+        Seconds expected to be left, and between which bounds in four of five runs; None while
+        there are no workers.
+    core_s, core_left_s : float
+        Core seconds that the run's tasks have taken, and those expected to be left.
+    failures : Mapping[str, int]
+        Number of cells that failed, timed out or were lost, by reason; the most frequent ones.
+    slowest : tuple of (str, float)
+        The cells that took longest, and their seconds.
+    """
+
+    began: float
+    seconds: float
+    workers: int
+    threads: int
+    cells: int
+    statuses: Mapping[str, int]
+    rate: float
+    share: float
+    left_s: tuple[float, float, float] | None
+    core_s: float
+    core_left_s: float
+    failures: Mapping[str, int]
+    slowest: tuple[tuple[str, float], ...]
 
 
 @dataclass(frozen=True)
@@ -224,6 +277,7 @@ Event = (
     | SchedulerLost
     | WorkersMissing
     | CellsDone
+    | Progressed
     | TaskRetried
     | CellsAwaited
     | DatasetWritten
@@ -232,6 +286,22 @@ Event = (
     | RunEnded
 )
 Listener = Callable[[Event], None]
+
+
+_KINDS: Mapping[str, type[Any]] = {kind.__name__: kind for kind in get_args(Event)}
+
+
+def from_json(content: Mapping[str, Any]) -> Event | None:
+    """The event of a line of a store's log; None if this version does not know it."""
+    kind = _KINDS.get(content.get("event", ""))
+    if kind is None:
+        return None
+    known = {name: content[name] for name in content.keys() & kind.__dataclass_fields__.keys()}
+    try:
+        event: Event = kind(**known)
+    except TypeError:
+        return None
+    return event
 
 
 def ignore(event: Event) -> None:

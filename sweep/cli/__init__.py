@@ -3,14 +3,15 @@
 In: words from a terminal. Out: calls of the rooms before, a sentence for every error, an exit code.
 """
 
-from sweep.cli import judgements, looks, plans, runs, upkeep
+from sweep.cli import judgements, looks, plans, runs, upkeep, watching
 from sweep.cli.app import app
 
 _COMMANDS = (
     plans.list_,
     plans.plan,
     runs.run,
-    looks.status,
+    watching.status,
+    watching.logs,
     runs.rerun,
     looks.show,
     looks.plot,

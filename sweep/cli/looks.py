@@ -1,4 +1,4 @@
-"""Commands that show what a store holds: ``status``, ``show``, ``plot`` and ``report``."""
+"""Commands that show what a store holds: ``show``, ``plot`` and ``report``."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,33 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from sweep.cli.endings import sentences
-from sweep.cli.options import AsJson, StoreFolder, WhereOption
+from sweep.cli.options import StoreFolder, WhereOption
 from sweep.cli.printing import show_tables
-
-
-def status(
-    store: StoreFolder,
-    errors: Annotated[
-        bool, typer.Option("--errors", help="Show all errors, with tracebacks.")
-    ] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Show the state of a store: from any terminal, even while it is being filled.
-
-    Example: sweep status results/vldb-table5 --errors
-    """
-    with sentences():
-        from sweep.report.terminal import machine, screen
-        from sweep.runner.status import status as status_of
-
-        found = status_of(store)
-        if as_json:
-            typer.echo(machine.state(found))
-            return
-        console = screen.console()
-        console.print(screen.store_status(found))
-        for line in screen.troubles(found.troubles, traces=errors):
-            console.print(line)
 
 
 def show(

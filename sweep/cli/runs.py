@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from sweep.cli.endings import RESUME, TROUBLED, complain, sentences
+from sweep.cli import endings
+from sweep.cli.endings import RESUME, TROUBLED, complain
 from sweep.cli.inputs import cluster_of, default_store, import_from_here
 from sweep.cli.options import (
     AllowCode,
@@ -36,7 +37,7 @@ def run(
 
     Example: sweep run vldb-table5 --set d=64,128 --store results/small
     """
-    with sentences(RESUME):
+    with endings.sentences(RESUME):
         from sweep.experiment.loading import load_experiment
         from sweep.runner import commands
 
@@ -89,7 +90,7 @@ def rerun(
 
     Example: sweep rerun results/vldb-table5 --where "mechanism == 'CA' and d > 256"
     """
-    with sentences(RESUME):
+    with endings.sentences(RESUME):
         from sweep.errors import SweepError
         from sweep.runner import commands
         from sweep.runner.selection import STALE
@@ -120,7 +121,7 @@ def _watch(folder: str, work: Any) -> None:
     from sweep.errors import DatasetError
     from sweep.events import Event, RunEnded, to_all
     from sweep.plan.stored import experiment_of
-    from sweep.report.terminal import screen
+    from sweep.report.terminal import screen, sentences
     from sweep.report.terminal.progress import ProgressBar
     from sweep.store.folder import open_
 
@@ -142,7 +143,7 @@ def _watch(folder: str, work: Any) -> None:
     if unwritten is None:
         show_tables(experiment_of(store), dataset, console)
     last = ended[-1]
-    console.print(f"{screen.counts(last.statuses)} in {screen.duration(last.seconds)}")
+    console.print(f"{sentences.counts(last.statuses)} in {screen.duration(last.seconds)}")
     if unwritten is None:
         console.print(f"dataset: {store.results}", markup=False)
     else:
@@ -165,12 +166,10 @@ def _watch(folder: str, work: Any) -> None:
 
 def _note_closed(folder: str) -> None:
     """Say where it may be read that nobody reads the output any more."""
-    from sweep.errors import StoreError
     from sweep.events import OutputClosed
-    from sweep.runner import history
+    from sweep.runner.log import Log
     from sweep.store.location import located
 
     with suppress(OSError):
         complain("the output was closed; the sweep goes on without it, and Ctrl-C ends it")
-    with suppress(StoreError):
-        history.recorder(located(folder))(OutputClosed())
+    Log(located(folder))(OutputClosed())

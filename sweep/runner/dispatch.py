@@ -39,7 +39,7 @@ _WORKER_DIED = (
 )
 
 Tick = Callable[[], None]
-Accept = Callable[[TaskOutcome], None]
+Accept = Callable[[Task, TaskOutcome], None]
 Regain = Callable[[Any], Any]
 
 
@@ -67,7 +67,7 @@ def execute(
     view : StoreView
         The part of the store that workers see.
     accept : callable
-        Called with every task's outcome.
+        Called with every task and its outcome.
     tick : callable
         Called at least every few seconds; an error that it raises ends the execution.
     listen : Listener
@@ -369,9 +369,9 @@ class _Execution:
             self._flight.relaunch(task)
 
     def _settle(self, task: Task, done: TaskOutcome) -> None:
-        self._accept(done)
+        self._accept(task, done)
         statuses = Counter(r.status.label for r in done.records if isinstance(r, CellRecord))
-        self._listen(CellsDone(dict(statuses), task.seconds / self._total))
+        self._listen(CellsDone(dict(statuses), task.seconds / self._total, task.name))
 
     def _give_up(self, task: Task, reason: str) -> None:
         self._settle(task, _lost(task, reason, self._suspects.deaths(task)))

@@ -13,7 +13,8 @@ from sweep.grid.cells import Cell
 from sweep.plan import tasks
 from sweep.plan.costs import Costs
 from sweep.plan.stored import StoredExperiment
-from sweep.runner import history
+from sweep.runner.log import Log
+from sweep.runner.meter import Meter
 from sweep.store import journal, versions
 from sweep.store.folder import explained
 from sweep.store.journal import Journal
@@ -198,21 +199,38 @@ class Session:
                 self.tell,
             )
 
+            meter = Meter(planned, self._name, self.tell)
+
             def tick() -> None:
                 self.tick()
                 workforce.look()
+                meter.look(workforce.threads)
+
+            def accept(task: tasks.Task, done: "TaskOutcome") -> None:
+                self.accept(done)
+                meter.take(task, done)
 
             def regain(lost: Any) -> Any:
                 found = line.regained(lost, spec, stack, self.tick, self.tell)
                 workforce.follow(found)
                 return found
 
-            dispatch.execute(ready, planned, view, self.accept, tick, self.tell, regain)
+            try:
+                dispatch.execute(ready, planned, view, accept, tick, self.tell, regain)
+            finally:
+                meter.tell()
+
+    def _name(self, cell: str) -> str:
+        """A cell's labels, for people."""
+        labels = ", ".join(
+            f"{axis}={label}" for axis, label in self.stored.cells[cell].coords.items()
+        )
+        return labels or cell
 
 
 @contextmanager
 def recorded(stored: StoredExperiment, listen: events.Listener) -> Iterator[Session]:
-    """A session in the locked store; at its end dataset and history are up to date.
+    """A session in the locked store; at its end dataset and log are up to date.
 
     Raises
     ------
@@ -223,7 +241,7 @@ def recorded(stored: StoredExperiment, listen: events.Listener) -> Iterator[Sess
     with store.locked() as check_lock:
         stored.check_kinship()
         store.describe(stored.experiment.text, stored.cells)
-        tell = events.to_all(history.recorder(store.path), listen)
+        tell = events.to_all(Log(store.path), listen)
         session = Session(stored, tell, check_lock)
         interrupted = False
         try:

@@ -1,22 +1,23 @@
 """The state of a store, read from its journal: from any terminal, while a run goes on."""
 
-import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 from sweep.errors import SweepError, UnknownNameError
+from sweep.events import Progressed
 from sweep.experiment.canonical import Scalar
 from sweep.grid.cells import Grid
 from sweep.plan.stored import counted, of_store, troubled
-from sweep.runner import history
+from sweep.runner import log
 from sweep.store import code
 from sweep.store.folder import open_
 from sweep.store.journal import Journal
 from sweep.store.ledger import Ledger
 from sweep.store.location import Location
-from sweep.store.records import CellRecord
+from sweep.store.records import CellRecord, Status
+
+_WELL = (Status.ABSENT, Status.OK, Status.NOT_APPLICABLE)
 
 
 @dataclass(frozen=True)
@@ -56,8 +57,10 @@ class StoreStatus:
         The process that runs a sweep in it now, as "process 123 on HOST"; None if there is none.
     running_s : float or None
         Seconds since that run started.
-    done_since : int
-        Number of cells that the last run has finished so far.
+    progress : Progressed, optional
+        The latest figures of the run in progress, or else of the last one that solved anything.
+    progress_age_s : float
+        Seconds since they were written.
     troubles : tuple of Trouble
         The failed, timed-out and lost cells.
     bound_errors : tuple of str
@@ -82,7 +85,8 @@ class StoreStatus:
     groups: Mapping[str, Mapping[str, int]]
     user: str | None
     running_s: float | None
-    done_since: int
+    progress: Progressed | None
+    progress_age_s: float
     troubles: tuple[Trouble, ...]
     bound_errors: tuple[str, ...]
     of_other_code: int
@@ -90,6 +94,12 @@ class StoreStatus:
     damage: str | None
     damaged_segments: tuple[str, ...]
     obstacle: str | None
+
+    @property
+    def well(self) -> bool:
+        """Whether every cell is done, none is troubled, and nothing is damaged."""
+        done = all(Status[name.upper()] in _WELL for name in self.totals)
+        return done and self.damage is None and not self.damaged_segments
 
 
 def status(store: str | Location) -> StoreStatus:
@@ -103,7 +113,8 @@ def status(store: str | Location) -> StoreStatus:
     found = open_(store)
     journal = Journal(found.journal)
     ledger = journal.refresh()
-    user, began, known = found.user, _last_start(found.path), found.cells
+    user, began, known = found.user, log.last_start(found.path), found.cells
+    written, progress = _latest(found.path, began if user else None)
     grids: Sequence[Grid] = ()
     obstacle = None
     try:
@@ -122,7 +133,8 @@ def status(store: str | Location) -> StoreStatus:
         groups={grid.group: counted(grid.cells.ids, ledger) for grid in grids},
         user=user,
         running_s=time.time() - began if user and began else None,
-        done_since=ledger.started_since(began or 0.0),
+        progress=progress,
+        progress_age_s=time.time() - written,
         troubles=_unplaced(known, ledger) if obstacle else _troubles(grids, ledger),
         bound_errors=tuple(sorted({one.error for one in ledger.bound_errors.values()})),
         of_other_code=other,
@@ -131,6 +143,29 @@ def status(store: str | Location) -> StoreStatus:
         damaged_segments=tuple(journal.damaged.values()),
         obstacle=obstacle,
     )
+
+
+def glance(found: StoreStatus) -> StoreStatus:
+    """The state with what changes from second to second looked up again, and nothing else."""
+    store = open_(found.store)
+    user, began = store.user, log.last_start(found.store)
+    written, progress = _latest(found.store, began if user else None)
+    now = time.time()
+    return replace(
+        found,
+        user=user,
+        running_s=now - began if user and began else None,
+        progress=progress,
+        progress_age_s=now - written,
+    )
+
+
+def _latest(store: Location, began: float | None) -> tuple[float, Progressed | None]:
+    """The latest figures of a run that began then, or of any, and when they were written."""
+    found = log.progress(store)
+    if found is None or found[0] < (began or 0.0):
+        return 0.0, None
+    return found
 
 
 def _troubles(grids: Sequence[Grid], ledger: Ledger) -> tuple[Trouble, ...]:
@@ -148,17 +183,3 @@ def _unplaced(cells: Iterable[str], ledger: Ledger) -> tuple[Trouble, ...]:
         for cell in sorted(cells)
         if ledger.status(cell).troubled
     )
-
-
-def _last_start(store: Location) -> float | None:
-    path = store / history.NAME
-    if not path.exists():
-        return None
-    lines: list[dict[str, Any]] = []
-    for text in path.read_text(encoding="utf-8").splitlines():
-        try:
-            lines.append(json.loads(text))
-        except ValueError:
-            continue
-    starts = [line["time"] for line in lines if line.get("event") == "RunStarted"]
-    return float(starts[-1]) if starts else None

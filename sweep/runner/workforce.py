@@ -36,6 +36,11 @@ class Workforce:
         Seconds without any worker after which the run ends.
     listen : Listener
         Called with an event when there are no workers, and when there are some again.
+
+    Attributes
+    ----------
+    threads : tuple of int
+        Number of threads of every worker when it was last looked.
     """
 
     def __init__(
@@ -47,6 +52,7 @@ class Workforce:
         self._missing_since: float | None = None
         self._ready = False
         self._told: tuple[float, str] | None = None
+        self.threads: tuple[int, ...] = ()
 
     def look(self) -> None:
         """Check on the workers if it is time; returns within seconds.
@@ -63,6 +69,7 @@ class Workforce:
         if self._started is not None:
             self._started.hold(now)
         threads = self._threads()
+        self.threads = tuple(threads or ())
         if threads:
             self._present(threads)
         elif threads is not None:
@@ -75,7 +82,8 @@ class Workforce:
 
     def _present(self, threads: Sequence[int]) -> None:
         if not self._ready:
-            self._listen(ClusterReady(len(threads), sum(threads)))
+            dashboard = self._client.dashboard_link if self._started is not None else ""
+            self._listen(ClusterReady(len(threads), sum(threads), dashboard or ""))
         self._ready, self._missing_since, self._told = True, None, None
 
     def _missing(self, now: float) -> None:

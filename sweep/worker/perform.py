@@ -1,5 +1,6 @@
 """One task on a worker: its items done, their records written to the journal."""
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain
@@ -32,11 +33,14 @@ class TaskOutcome:
         A record for every cell and bound of the task.
     written : bool
         Whether the worker has written them to the journal; if not, the driver has to.
+    seconds : float
+        What it took on the worker, besides the queue; 0 if that is not known.
     """
 
     name: str
     records: tuple[Record, ...]
     written: bool
+    seconds: float = 0.0
 
 
 def perform(task: Task, view: StoreView, built: Mapping[str, Built]) -> TaskOutcome:
@@ -66,6 +70,7 @@ def perform(task: Task, view: StoreView, built: Mapping[str, Built]) -> TaskOutc
         refusal = BuildFailure(Status.FAILED, difference, "")
         refusals = (outcomes(item, refusal, view, {}) for item in task.items)
         return TaskOutcome(task.name, tuple(chain.from_iterable(refusals)), written=False)
+    started = time.perf_counter()
     known: dict[str, Built] = dict(built)
     weights: dict[str, Any] = {}
     mechanism.add(dict(view.mechanisms))
@@ -82,7 +87,7 @@ def perform(task: Task, view: StoreView, built: Mapping[str, Built]) -> TaskOutc
                     known[item.workload_key] = build(item.workload, view.code)
             with watched(item, records):
                 records.add(outcomes(item, known[item.workload_key], view, weights))
-    return TaskOutcome(task.name, *records.finish())
+    return TaskOutcome(task.name, *records.finish(), time.perf_counter() - started)
 
 
 def done_before(task: Task, view: StoreView) -> TaskOutcome | None:

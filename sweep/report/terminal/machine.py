@@ -2,12 +2,15 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
 from sweep.report.terminal.catalog import Entry
+from sweep.report.terminal.sentences import reasons
 from sweep.runner.status import StoreStatus, Trouble
+from sweep.runner.stories import CellStory
+from sweep.store.records import to_json
 
 
 def listings(found: Mapping[str, tuple[Entry, ...]]) -> str:
@@ -15,8 +18,8 @@ def listings(found: Mapping[str, tuple[Entry, ...]]) -> str:
     return _json({listing: [asdict(one) for one in entries] for listing, entries in found.items()})
 
 
-def state(found: StoreStatus) -> str:
-    """The state of a store, with every troubled cell."""
+def state(found: StoreStatus, indent: int | None = 2) -> str:
+    """The state of a store, with every troubled cell; in one line if there is no indent."""
     return _json(
         {
             "store": str(found.store),
@@ -26,14 +29,52 @@ def state(found: StoreStatus) -> str:
             "groups": {group: dict(counts) for group, counts in found.groups.items()},
             "running": found.user,
             "running_s": found.running_s,
-            "cells_of_last_run": found.done_since,
+            "progress": None if found.progress is None else _progress(found),
+            "failures": dict(reasons(found.troubles)),
             "cells_of_other_code": found.of_other_code,
             "dataset": str(found.results) if found.results else None,
             "damage": [one for one in (found.damage, *found.damaged_segments) if one],
             "obstacle": found.obstacle,
             "certificate_errors": list(found.bound_errors),
             "troubles": [_trouble(one) for one in found.troubles],
-        }
+        },
+        indent,
+    )
+
+
+def _progress(found: StoreStatus) -> dict[str, Any]:
+    """The figures of the run, the time left as three numbers."""
+    figures = asdict(found.progress) if found.progress else {}
+    bounds = figures.pop("left_s") or (None, None, None)
+    slowest = [{"cell": cell, "seconds": seconds} for cell, seconds in figures.pop("slowest")]
+    expected, least, most = bounds
+    return {
+        **figures,
+        "left_s": expected,
+        "left_s_at_least": least,
+        "left_s_at_most": most,
+        "slowest": slowest,
+        "age_s": found.progress_age_s,
+    }
+
+
+def events(lines: Iterable[Mapping[str, Any]]) -> str:
+    """Lines of a store's log."""
+    return _json(list(lines))
+
+
+def stories(found: Iterable[CellStory]) -> str:
+    """What happened to some cells."""
+    return _json(
+        [
+            {
+                "cell": one.cell,
+                "group": one.group,
+                "coordinates": dict(one.coords),
+                "records": [{"segment": name, **to_json(record)} for name, record in one.records],
+            }
+            for one in found
+        ]
     )
 
 
@@ -51,8 +92,8 @@ def _trouble(one: Trouble) -> dict[str, Any]:
     }
 
 
-def _json(content: Any) -> str:
-    return json.dumps(_finite(content), indent=2, allow_nan=False)
+def _json(content: Any, indent: int | None = 2) -> str:
+    return json.dumps(_finite(content), indent=indent, allow_nan=False)
 
 
 def _finite(content: Any) -> Any:

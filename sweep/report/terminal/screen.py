@@ -3,7 +3,9 @@
 import math
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from textwrap import indent
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -12,17 +14,24 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from sweep import events
 from sweep.plan.dry_run import Plan
 from sweep.report.advice.advising import Section
+from sweep.report.terminal import sentences
 from sweep.report.terminal.catalog import Entry
+from sweep.report.terminal.sentences import counts, reasons
 from sweep.runner.status import StoreStatus, Trouble
+from sweep.runner.stories import CellStory
 from sweep.store.location import Location
-from sweep.store.records import Status
+from sweep.store.records import ForgottenRecord, Status
 
 BROKEN_PIPE = 128 + 13
 _PIPE_WIDTH = 160
 _SHOWN_TROUBLES = 5
 _LONGEST_SENTENCE = 4000
+_SHOWN_REASONS = 5
+_OLD_SECONDS = 60.0
+_LONG_SECONDS = 600.0
 
 
 class Terminal(Console):
@@ -138,11 +147,10 @@ def store_status(found: StoreStatus) -> Table:
     total = sum(found.totals.values())
     finished = sum(n for name, n in found.totals.items() if Status[name.upper()].final)
     table.add_row("experiment", escape(found.experiment))
-    if found.user:
-        since = f" for {duration(found.running_s)}" if found.running_s is not None else ""
-        table.add_row("running", f"{found.user}{since}, {found.done_since:,} cells in this run")
-    else:
-        table.add_row("running", "no")
+    since = f" for {duration(found.running_s)}" if found.running_s is not None else ""
+    table.add_row("running", f"{found.user}{since}" if found.user else "no")
+    for name, value in _figures(found):
+        table.add_row(name, value)
     table.add_row("finished", f"{finished:,} of {total:,} cells ({finished / max(total, 1):.0%})")
     for group, statuses in found.groups.items():
         table.add_row(f"group {escape(group)}", counts(statuses))
@@ -151,6 +159,8 @@ def store_status(found: StoreStatus) -> Table:
         table.add_row("damaged", escape(f"{found.damage}; 'sweep run' derives the dataset again"))
     for said in found.damaged_segments:
         table.add_row("damaged", escape(said))
+    for reason, cells in reasons(found.troubles)[:_SHOWN_REASONS]:
+        table.add_row("troubled", escape(f"{cells:,} {reason}"))
     if found.of_other_code:
         table.add_row("other code", escape(other_code(found.of_other_code, total, found.store)))
     if found.obstacle:
@@ -158,6 +168,32 @@ def store_status(found: StoreStatus) -> Table:
     for error in found.bound_errors:
         table.add_row("no certificate", escape(error))
     return table
+
+
+def _figures(found: StoreStatus) -> Iterator[tuple[str, str]]:
+    """How far the run in progress is; of one that has ended, what it took."""
+    progress = found.progress
+    if progress is None:
+        return
+    if found.user:
+        yield "this run", escape(sentences.done(progress))
+        yield "workers", f"{progress.workers:,} with {progress.threads:,} threads"
+        yield "rate", f"{sentences.rate(progress)}, {progress.share:.0%} of the work"
+        yield "time", f"{sentences.hours(progress.seconds)} so far, {sentences.left(progress)}"
+        core_left = sentences.core_hours(progress.core_left_s)
+        yield "core-hours", f"{sentences.core_hours(progress.core_s)} spent, {core_left} left"
+        if found.progress_age_s > _OLD_SECONDS:
+            yield "as of", f"{duration(found.progress_age_s)} ago"
+    else:
+        took = sentences.hours(progress.seconds)
+        yield "last run", f"{took}, {sentences.core_hours(progress.core_s)} core-hours"
+    for cell, seconds in progress.slowest:
+        yield "slowest", escape(f"{precise(seconds)}  {cell}")
+
+
+def precise(seconds: float) -> str:
+    """Seconds, or hours and minutes if they are many."""
+    return f"{seconds:.3g} s" if seconds < _LONG_SECONDS else sentences.hours(seconds)
 
 
 def troubles(found: Iterable[Trouble], *, traces: bool) -> list[RenderableType]:
@@ -175,6 +211,39 @@ def troubles(found: Iterable[Trouble], *, traces: bool) -> list[RenderableType]:
     if len(listed) > len(shown):
         lines.append(f"... and {len(listed) - len(shown)} more; --errors shows them all")
     return lines
+
+
+def logged(lines: Iterable[Mapping[str, Any]]) -> Iterator[Text]:
+    """One line for every event of a store's log that is known here, with its time in UTC."""
+    for line in lines:
+        event = events.from_json(line)
+        if event is not None:
+            yield Text(f"{moment(line['time'])}  {sentences.said(event)}")
+
+
+def story(one: CellStory) -> Iterator[Text]:
+    """What happened to a cell: its attempts with their whole tracebacks."""
+    labels = ", ".join(f"{name}={label}" for name, label in one.coords.items())
+    yield Text(f"cell {one.cell}  {one.group} ({labels})" if one.group else f"cell {one.cell}")
+    if not one.records:
+        yield Text("  pending: nothing is recorded of it")
+    for segment, record in one.records:
+        if isinstance(record, ForgottenRecord):
+            yield Text(f"  forgotten [{segment}]")
+            continue
+        took = "" if record.runtime_s is None else f" in {precise(record.runtime_s)}"
+        when = f"{moment(record.started)}  " if record.started else ""
+        where = f" on {record.host}" if record.host else ""
+        state = record.status.label.replace("_", " ")
+        yield Text(f"  {when}attempt {record.attempt}{where}: {state}{took} [{segment}]")
+        said = record.traceback.rstrip() or record.error
+        if said:
+            yield Text(indent(said, "    "))
+
+
+def moment(seconds: float) -> str:
+    """A time in seconds since 1970 as UTC date and time."""
+    return time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(seconds))
 
 
 def advice(parts: Iterable[Section]) -> Iterator[RenderableType]:
@@ -196,12 +265,6 @@ def other_code(cells: int, total: int, store: str | Location) -> str:
         f"{cells:,} of {total:,} cells were solved by other code; 'sweep rerun {store} --stale' "
         "solves them again"
     )
-
-
-def counts(statuses: Mapping[str, int]) -> str:
-    """``12 ok, 1 failed``, in the order of `Status`."""
-    named = ((status.label, statuses.get(status.label, 0)) for status in Status)
-    return ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in named if count)
 
 
 def duration(seconds: float) -> str:

@@ -1,0 +1,157 @@
+"""The events of a run in sentences, and its figures in words."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from sweep.events import (
+    CellsAwaited,
+    CellsDone,
+    ClusterExposed,
+    ClusterReady,
+    DatasetNotWritten,
+    DatasetWritten,
+    Event,
+    OutputClosed,
+    Progressed,
+    RunEnded,
+    RunStarted,
+    SchedulerLost,
+    SegmentSetAside,
+    TaskRetried,
+    WorkersMissing,
+)
+from sweep.runner.meter import reason
+from sweep.runner.status import Trouble
+from sweep.store.records import Status
+
+_SECONDS_IN_WORDS = 60.0
+
+
+def said(event: Event) -> str:
+    """What an event says."""
+    match event:
+        case RunStarted():
+            return _started(event)
+        case SegmentSetAside(path=path, said=said):
+            return f"{said}; it is {path!r} now"
+        case ClusterReady(workers=workers, threads=threads, dashboard=dashboard):
+            return f"{workers} workers with {threads} threads" + (
+                f"; dashboard: {dashboard}" if dashboard else ""
+            )
+        case SchedulerLost(address=address, patience=patience):
+            return (
+                f"scheduler {address} is gone: waiting for one there (the run ends after "
+                f"{patience:g} s without)"
+            )
+        case WorkersMissing():
+            return _missing(event)
+        case DatasetNotWritten(said=said) | ClusterExposed(said=said):
+            return f"warning: {said}"
+        case TaskRetried(cells=cells):
+            return f"a worker was lost: {cells} cells are retried"
+        case CellsAwaited(cells=cells):
+            return f"{cells} cells are still with workers of an earlier run: waiting for these"
+        case CellsDone(statuses=statuses, task=task):
+            return f"task {task}: {counts(statuses) or 'a certificate'}"
+        case DatasetWritten(path=path, seconds=seconds):
+            return f"dataset written in {seconds:.1f} s: {path}"
+        case OutputClosed():
+            return "the output was closed; the run goes on without it"
+        case RunEnded(statuses=statuses, seconds=seconds, interrupted=interrupted):
+            how = "interrupted" if interrupted else "ended"
+            return f"run {how} after {hours(seconds)}: {counts(statuses)}"
+        case Progressed():
+            return figures(event)
+
+
+def remarks(event: RunStarted) -> list[str]:
+    """What else is to be said of a run that starts."""
+    found = []
+    if event.deadly:
+        found.append(
+            f"{event.deadly} cells stay lost: each killed its worker three times or more; "
+            f"'sweep rerun {event.store}' tries them again"
+        )
+    if event.hidden:
+        found.append(
+            f"{event.hidden} cells of earlier runs are not in the experiment any more: they are "
+            "kept, and shown again once their values are back (for instance by --set d=4,8); "
+            f"'sweep forget {event.store} --hidden' drops them"
+        )
+    return found
+
+
+def figures(progress: Progressed) -> str:
+    """How far a run is, in one line."""
+    parts = [f"{progress.share:.0%} of the work", done(progress)]
+    if progress.rate:
+        parts.append(rate(progress))
+    parts.append(left(progress))
+    return ", ".join(parts)
+
+
+def done(progress: Progressed) -> str:
+    """``12 of 20 cells, 1 failed``."""
+    troubles = {name: n for name, n in progress.statuses.items() if name != "ok"}
+    more = f", {counts(troubles)}" if troubles else ""
+    return f"{sum(progress.statuses.values()):,} of {progress.cells:,} cells{more}"
+
+
+def rate(progress: Progressed) -> str:
+    """Cells per second, or per minute or hour if they are few."""
+    for unit, length in (("s", 1.0), ("min", 60.0), ("h", 3600.0)):
+        if progress.rate * length >= 1.0 or unit == "h":
+            return f"{progress.rate * length:.3g} cells/{unit}"
+    raise AssertionError
+
+
+def left(progress: Progressed) -> str:
+    """``1:23 left (1:05 to 1:47)``, in hours and minutes."""
+    if progress.left_s is None:
+        return "no workers"
+    expected, least, most = progress.left_s
+    if most < _SECONDS_IN_WORDS:
+        return "less than a minute left" if expected else "nothing left"
+    bounds = hours(least), hours(most)
+    return f"{hours(expected)} left" + (
+        f" ({bounds[0]} to {bounds[1]})" if bounds[0] != bounds[1] else ""
+    )
+
+
+def hours(seconds: float) -> str:
+    """``h:mm``, to the nearest minute."""
+    minutes = round(seconds / 60.0)
+    return f"{minutes // 60}:{minutes % 60:02d}"
+
+
+def core_hours(seconds: float) -> str:
+    """Core seconds as core-hours."""
+    return f"{seconds / 3600.0:.3g}"
+
+
+def counts(statuses: Mapping[str, int]) -> str:
+    """``12 ok, 1 failed``, in the order of `Status`."""
+    named = ((status.label, statuses.get(status.label, 0)) for status in Status)
+    return ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in named if count)
+
+
+def reasons(troubles: Iterable[Trouble]) -> list[tuple[str, int]]:
+    """Why cells failed, timed out or were lost, and how many; the most frequent reason first."""
+    found = Counter(reason(one.record) for one in troubles)
+    return found.most_common()
+
+
+def _started(event: RunStarted) -> str:
+    if not event.todo:
+        return f"{event.experiment}: all {event.cells} cells are in the store already"
+    stored = event.cells - event.todo
+    already = f", {stored} are in the store already" if stored else ""
+    shared = f", {event.reused} follow from earlier solves" if event.reused else ""
+    return f"{event.experiment}: {event.cells} cells{already}, {event.todo} to do{shared}"
+
+
+def _missing(event: WorkersMissing) -> str:
+    since = f" for {event.seconds:.0f} s" if event.seconds >= 1 else ""
+    return (
+        f"no workers{since}: {event.message} (the run ends after {event.patience:g} s without any)"
+    )

@@ -1,0 +1,118 @@
+"""A store's log: what happened in its runs and when, and how far the one in progress is.
+
+Files beside the journal for whoever looks: nothing is derived from them, and a store that does not
+take them ends no run. ``runs.jsonl`` has a line for every event; once it is large it becomes
+``runs.1.jsonl`` in place of the one before. ``progress.json`` has the latest figures of the run.
+"""
+
+import json
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from sweep import events
+from sweep.events import CellsDone, Event, Progressed, RunEnded, TaskRetried
+from sweep.store import disk
+from sweep.store.location import Location
+
+NAME, OLDER, PROGRESS = "runs.jsonl", "runs.1.jsonl", "progress.json"
+_LARGEST_BYTES = {True: 2**21, False: 2**18}
+"""Of ``runs.jsonl``, on a disk (True) and in an object store (False)."""
+_SECONDS = {True: 2.0, False: 10.0}
+"""Between two times that something is written; an object is written whole each time."""
+_MOST_WAITING = 10_000
+_FREQUENT = CellsDone | TaskRetried
+
+
+class Log:
+    """Writes every event that it hears into a store, as far as the store takes it.
+
+    Parameters
+    ----------
+    store : Path or ObjectPath
+        The store's folder.
+    """
+
+    def __init__(self, store: Location) -> None:
+        self._store = store
+        self._on_disk = isinstance(store, Path)
+        self._waiting: deque[str] = deque(maxlen=_MOST_WAITING)
+        self._latest: Progressed | None = None
+        self._next = self._next_progress = 0.0
+
+    def __call__(self, event: Event) -> None:
+        """Hear an event."""
+        now = time.monotonic()
+        if isinstance(event, Progressed):
+            self._latest = event
+            if now >= self._next_progress:
+                self._next_progress = now + _SECONDS[self._on_disk]
+                self._write_progress()
+            return
+        if isinstance(event, RunEnded):
+            self._write_progress()
+        self._waiting.append(_line(event))
+        if now >= self._next or not isinstance(event, _FREQUENT):
+            self._next = now + _SECONDS[self._on_disk]
+            self._write()
+
+    def _write_progress(self) -> None:
+        if self._latest is not None:
+            with suppress(OSError):
+                disk.write(self._store / PROGRESS, _line(self._latest))
+
+    def _write(self) -> None:
+        file = self._store / NAME
+        with suppress(OSError):
+            if _size(file) >= _LARGEST_BYTES[self._on_disk]:
+                disk.rename(file, self._store / OLDER)
+            disk.append(file, "".join(self._waiting))
+            self._waiting.clear()
+
+
+def lines(store: Location) -> Iterator[dict[str, Any]]:
+    """What a store's log holds, oldest first: events with their ``time``; torn lines left out."""
+    for name in (OLDER, NAME):
+        with suppress(OSError):
+            for text in (store / name).read_text(encoding="utf-8").splitlines():
+                with suppress(ValueError):
+                    line = json.loads(text)
+                    if isinstance(line, dict) and "event" in line and "time" in line:
+                        yield line
+
+
+def last_start(store: Location) -> float | None:
+    """When the last run started, in seconds since 1970, UTC; None if no run is in the log."""
+    for name in (NAME, OLDER):
+        with suppress(OSError):
+            for text in reversed((store / name).read_text(encoding="utf-8").splitlines()):
+                if '"RunStarted"' in text:
+                    with suppress(ValueError, KeyError, TypeError):
+                        return float(json.loads(text)["time"])
+    return None
+
+
+def progress(store: Location) -> tuple[float, Progressed] | None:
+    """The latest figures of the last run and when they were written; None if there are none."""
+    try:
+        content = json.loads((store / PROGRESS).read_text(encoding="utf-8"))
+        found = events.from_json(content)
+        return (float(content["time"]), found) if isinstance(found, Progressed) else None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _line(event: Event) -> str:
+    said = {"event": type(event).__name__, "time": time.time(), **asdict(event)}
+    return json.dumps(said, default=str) + "\n"
+
+
+def _size(file: Location) -> int:
+    try:
+        return file.stat().st_size if isinstance(file, Path) else len(file.read_bytes())
+    except FileNotFoundError:
+        return 0

@@ -1,0 +1,100 @@
+"""What happened to single cells: every attempt that the journal has, with whole tracebacks."""
+
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+from sweep.errors import DamagedSegmentError, SweepError, UnknownNameError
+from sweep.experiment.canonical import Scalar
+from sweep.plan.stored import of_store
+from sweep.runner.selection import selected
+from sweep.store import disk, journal
+from sweep.store.folder import open_
+from sweep.store.journal import Journal
+from sweep.store.location import Location
+from sweep.store.records import CellRecord, ForgottenRecord
+
+
+@dataclass(frozen=True)
+class CellStory:
+    """One cell, and what was recorded of it.
+
+    Attributes
+    ----------
+    cell : str
+        Its id.
+    group : str
+        The group that it belongs to; empty if the experiment cannot be laid out here.
+    coords : Mapping[str, Scalar]
+        Its label along every axis.
+    records : tuple of (str, CellRecord or ForgottenRecord)
+        Its records, oldest first, each with the name of its journal segment.
+    """
+
+    cell: str
+    group: str
+    coords: Mapping[str, Scalar]
+    records: tuple[tuple[str, CellRecord | ForgottenRecord], ...]
+
+
+def of_cells(store: str | Location, beginning: str) -> tuple[CellStory, ...]:
+    """The stories of the cells whose id begins so.
+
+    Raises
+    ------
+    SweepError
+        If there is none, or the folder is not a store.
+    """
+    found = open_(store)
+    chosen = sorted(cell for cell in found.cells if cell.startswith(beginning))
+    if not chosen:
+        raise SweepError(
+            f"no cell of store {str(found.path)!r} has an id that begins with {beginning!r}; "
+            "'sweep status --json' and the dataset's variable 'cell' have the ids"
+        )
+    return _told(store, chosen)
+
+
+def where(store: str | Location, condition: str) -> tuple[CellStory, ...]:
+    """The stories of the cells for which a condition holds, as `sweep.rerun` selects them.
+
+    Raises
+    ------
+    SweepError
+        If the condition is not valid or holds for no cell, or the folder is not a store.
+    """
+    stored = of_store(store)
+    ledger = Journal(stored.store.journal).refresh()
+    return _told(store, [cell.id for cell in selected(stored, ledger, condition)])
+
+
+def _told(store: str | Location, chosen: Collection[str]) -> tuple[CellStory, ...]:
+    records = _records(open_(store).journal, frozenset(chosen))
+    places = _places(store)
+    return tuple(CellStory(cell, *places.get(cell, ("", {})), records[cell]) for cell in chosen)
+
+
+def _places(store: str | Location) -> Mapping[str, tuple[str, Mapping[str, Scalar]]]:
+    """Group and labels of every cell; none if a mechanism or a file is not known here."""
+    try:
+        grids = of_store(store).grids
+    except (SweepError, UnknownNameError):
+        return {}
+    return {cell.id: (grid.group, cell.coords) for grid in grids for cell in grid.cells}
+
+
+def _records(
+    folder: Location, cells: frozenset[str]
+) -> dict[str, tuple[tuple[str, CellRecord | ForgottenRecord], ...]]:
+    found: dict[str, list[tuple[str, CellRecord | ForgottenRecord]]] = {cell: [] for cell in cells}
+    for name in disk.names(folder):
+        if not name.endswith(journal.SUFFIX):
+            continue
+        with suppress(DamagedSegmentError):
+            for record in journal.read_segment(folder / name):
+                if not isinstance(record, CellRecord | ForgottenRecord) or record.cell not in cells:
+                    continue
+                kept = found[record.cell]
+                if all(record != one for _, one in kept):
+                    kept.append((name.removesuffix(journal.SUFFIX), record))
+    return {cell: tuple(kept) for cell, kept in found.items()}
