@@ -42,6 +42,7 @@ class Meter:
         items = [item for task in planned for item in task.items]
         self._forecast = Forecast((_kind(item), item.seconds) for item in items)
         self._cells = sum(len(item.cells) for item in items if isinstance(item, Solve))
+        self._first = [task.seconds for task in planned]
         self._items_left = len(items)
         self._tasks_left = len(planned)
         self._statuses: Counter[str] = Counter()
@@ -101,8 +102,9 @@ class Meter:
         self._next = now + _SECONDS
         left = self._forecast.left
         running = self._in_flight(now)
-        core_left = max(left.core_s - running, (1.0 - _MOST_IN_FLIGHT) * left.core_s)
-        spent = self._core_s + min(running, _MOST_IN_FLIGHT * left.core_s)
+        expected = left.core_s * self._overdue(running)
+        core_left = max(expected - running, (1.0 - _MOST_IN_FLIGHT) * expected)
+        spent = self._core_s + min(running, _MOST_IN_FLIGHT * expected)
         self._listen(
             Progressed(
                 began=self._began,
@@ -144,6 +146,12 @@ class Meter:
         """
         running = sorted(self._busy_since)[: self._tasks_left]
         return sum(now - since for since in running)
+
+    def _overdue(self, running: float) -> float:
+        """How much longer than planned the first tasks have taken already, if none has ended."""
+        if self._core_s or not self._busy_since:
+            return 1.0
+        return max(running / (sum(self._first[: len(self._busy_since)]) or 1.0), 1.0)
 
     def _rate(self, now: float) -> float:
         (since, _), *later = self._recent
