@@ -10,6 +10,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from sweep.errors import StoreError
+from sweep.store import credentials
 
 _RETRIES = {"max_retries": 5, "retry_timeout": timedelta(seconds=60)}
 
@@ -250,7 +251,9 @@ def _sentence(error: Exception) -> str:
 @cache
 def _client(address: str) -> Any:
     from_url = _obstore().store.from_url
-    return from_url(address, retry_config=_RETRIES)
+    credentials.check(address)
+    more = credentials.of_profile() if address.startswith("s3:") else {}
+    return from_url(address, retry_config=_RETRIES, **more)
 
 
 @cache
