@@ -153,6 +153,8 @@ class Progressed:
         For how long it has been running.
     workers, threads : int
         Number of workers, and of their threads together.
+    running : int
+        Number of tasks that they are at.
     cells : int
         Number of cells to be solved in this run.
     statuses : Mapping[str, int]
@@ -176,6 +178,7 @@ class Progressed:
     seconds: float
     workers: int
     threads: int
+    running: int
     cells: int
     statuses: Mapping[str, int]
     rate: float

@@ -48,6 +48,14 @@ PatienceOption = Annotated[
         help="How long to wait while the cluster has no workers. [600]",
     ),
 ]
+PrometheusOption = Annotated[
+    str | None,
+    typer.Option(
+        "--prometheus",
+        metavar="PORT",
+        help="Serve the run's figures to Prometheus at this port of 127.0.0.1, or at HOST:PORT.",
+    ),
+]
 SetOption = Annotated[
     list[str] | None,
     typer.Option(

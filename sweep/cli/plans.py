@@ -5,8 +5,15 @@ from typing import Annotated
 import typer
 
 from sweep.cli.endings import sentences
-from sweep.cli.inputs import default_store, import_from_here
-from sweep.cli.options import AllowCode, AsJson, ExperimentName, SetOption, StoreOption
+from sweep.cli.inputs import cluster_of, default_store, import_from_here
+from sweep.cli.options import (
+    AllowCode,
+    AsJson,
+    ClusterOption,
+    ExperimentName,
+    SetOption,
+    StoreOption,
+)
 
 
 def list_(
@@ -44,6 +51,7 @@ def plan(
     experiment: ExperimentName,
     store: StoreOption = None,
     set_: SetOption = None,
+    cluster: ClusterOption = None,
     allow_code: AllowCode = False,
 ) -> None:
     """Show what a run would do, without doing it.
@@ -53,13 +61,19 @@ def plan(
     Example: sweep plan vldb-table5 --set d=64,128
     """
     with sentences():
+        from rich.markup import escape
+
         from sweep.experiment.loading import load_experiment
         from sweep.plan import dry_run
         from sweep.report.terminal import screen
+        from sweep.runner.size import planned_threads
 
         loaded = load_experiment(experiment, set_ or ())
         folder = store or default_store(loaded.name)
         if allow_code:
             import_from_here()
-        planned = dry_run.plan(loaded, folder, allow_code=allow_code)
-        screen.console().print(screen.planned(planned, f"({folder})"))
+        spec = cluster_of(cluster)
+        workers = planned_threads(spec) if spec else None
+        planned = dry_run.plan(loaded, folder, allow_code=allow_code, workers=workers)
+        machines = f"of {cluster}, as fast as this machine" if cluster else "on this machine"
+        screen.console().print(screen.planned(planned, f"({folder})", escape(machines)))

@@ -15,6 +15,7 @@ from sweep.cli.options import (
     ClusterOption,
     ExperimentName,
     PatienceOption,
+    PrometheusOption,
     SetOption,
     StoreFolder,
     StoreOption,
@@ -30,6 +31,7 @@ def run(
     allow_code: AllowCode = False,
     allow_mixed: AllowMixed = False,
     patience: PatienceOption = None,
+    prometheus: PrometheusOption = None,
 ) -> None:
     """Solve the cells that the store does not hold yet, and show the tables.
 
@@ -53,6 +55,7 @@ def run(
                 folder,
                 cluster=spec,
                 patience=patience,
+                prometheus=prometheus,
                 allow_code=allow_code,
                 allow_mixed=allow_mixed,
                 listen=tell,
@@ -83,6 +86,7 @@ def rerun(
     allow_code: AllowCode = False,
     allow_mixed: AllowMixed = False,
     patience: PatienceOption = None,
+    prometheus: PrometheusOption = None,
 ) -> None:
     """Solve some cells again: by default the failed, timed-out and lost cells.
 
@@ -109,6 +113,7 @@ def rerun(
                 time_limit=time_limit,
                 cluster=spec,
                 patience=patience,
+                prometheus=prometheus,
                 allow_code=allow_code,
                 allow_mixed=allow_mixed,
                 listen=tell,

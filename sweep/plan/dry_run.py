@@ -50,9 +50,9 @@ class Plan:
     worker_bytes : float
         Memory that the most demanding solve needs; infinite if it does not fit a float.
     seconds : float
-        Expected duration with one worker for every processor of this machine.
+        Expected duration with so many workers, each as fast as a processor of this machine.
     workers : int
-        Number of processors of this machine.
+        Number of tasks that are done at once.
     without_reference : tuple of str
         Groups that do not solve the reference mechanism: they get no variance ratios.
     neighbours : str
@@ -76,7 +76,11 @@ class Plan:
 
 
 def plan(
-    experiment: Experiment, store: str | Location | None = None, *, allow_code: bool = False
+    experiment: Experiment,
+    store: str | Location | None = None,
+    *,
+    allow_code: bool = False,
+    workers: int | None = None,
 ) -> Plan:
     """Plan an experiment without running any of it.
 
@@ -88,6 +92,8 @@ def plan(
         The store that it would be run in; it need not exist.
     allow_code : bool
         Whether functions that the experiment names may be called.
+    workers : int, optional
+        Number of tasks that are done at once; by default one for every processor of this machine.
 
     Returns
     -------
@@ -112,7 +118,7 @@ def plan(
     planned = tasks.tasks(tasks.Items.joined(solves, tasks.Items.of(bounds)), "plan")
     firsts = [family.first for family in cells.used]
     largest, size = _largest([cell.workload for cell in firsts], costs)
-    workers = os.cpu_count() or 1
+    at_once = workers or os.cpu_count() or 1
     open_ = [family.first for family in left.used]
     needed = (costs.work(one.solved_mechanism, one.workload, one.neighbours).bytes for one in open_)
     return Plan(
@@ -126,8 +132,8 @@ def plan(
         largest_shape=size,
         built=8 * size[0] * size[1] <= LARGEST_MATRIX_BYTES,
         worker_bytes=max(needed, default=0.0),
-        seconds=_duration(planned.seconds, workers),
-        workers=workers,
+        seconds=_duration(planned.seconds, at_once),
+        workers=at_once,
         without_reference=tuple(
             grid.group for grid in grids if not _solves_reference(grid, experiment.reference)
         ),

@@ -11,7 +11,7 @@ from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from sweep.errors import ClusterError
 from sweep.experiment import document
@@ -77,6 +77,8 @@ class ClusterSpec(BaseModel):
         Whether a cluster may do without, whoever can reach it.
     allow_mixed : bool
         Whether its workers may have other versions of Python and of libraries than the command.
+    prometheus : str, optional
+        Port, or host and port, at which the run's figures are served.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -93,6 +95,12 @@ class ClusterSpec(BaseModel):
     security: KeyFiles | None = None
     insecure: bool = False
     allow_mixed: bool = False
+    prometheus: str | None = None
+
+    @field_validator("prometheus", mode="before")
+    @classmethod
+    def _as_text(cls, written: object) -> object:
+        return str(written) if isinstance(written, int) else written
 
     @model_validator(mode="after")
     def _one_way(self) -> "ClusterSpec":
@@ -159,7 +167,8 @@ def load(path: Path) -> ClusterSpec:
         raise ClusterError(
             f"cluster file {str(path)!r}{', key ' + repr(where) if where else ''}: "
             f"{first['msg'].removeprefix('Value error, ')}; the form is version, module, class, "
-            "args, kwargs, or address; and scale, adapt, patience, security, insecure, allow_mixed"
+            "args, kwargs, or address; and scale, adapt, patience, security, insecure, "
+            "allow_mixed, prometheus"
         ) from error
     except (YAMLError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)
@@ -168,8 +177,14 @@ def load(path: Path) -> ClusterSpec:
         raise ClusterError(f"cluster file {str(path)!r}{line} is not valid YAML: {said}") from error
 
 
-def asked(spec: ClusterSpec | None, patience: float | None, *, allow_mixed: bool) -> ClusterSpec:
-    """The specification, or the default one, with another patience and mixed versions if asked.
+def asked(
+    spec: ClusterSpec | None,
+    patience: float | None,
+    *,
+    allow_mixed: bool,
+    prometheus: str | None = None,
+) -> ClusterSpec:
+    """The specification, or the default one, with what else was asked for.
 
     Raises
     ------
@@ -179,6 +194,8 @@ def asked(spec: ClusterSpec | None, patience: float | None, *, allow_mixed: bool
     given = spec or LOCAL
     if allow_mixed:
         given = given.model_copy(update={"allow_mixed": True})
+    if prometheus is not None:
+        given = given.model_copy(update={"prometheus": prometheus})
     if patience is None:
         return given
     if not patience >= 0:

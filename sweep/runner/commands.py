@@ -14,6 +14,7 @@ from sweep.experiment.loading import load_experiment
 from sweep.experiment.schema import Experiment
 from sweep.grid.expansion import expand, refuse_code
 from sweep.plan.stored import StoredExperiment, of_store, unfinished
+from sweep.runner import metrics
 from sweep.runner.session import recorded
 from sweep.store.folder import create
 
@@ -32,6 +33,7 @@ def run(
     allow_code: bool = False,
     allow_mixed: bool = False,
     patience: float | None = None,
+    prometheus: str | None = None,
     mechanisms: Mapping[str, Callable[..., Any]] | None = None,
     listen: events.Listener = events.ignore,
 ) -> "xr.Dataset | xr.DataTree":
@@ -55,6 +57,8 @@ def run(
         Whether workers may have other versions of Python and of libraries than this process.
     patience : float, optional
         Seconds to wait while the cluster has no workers, instead of the cluster's own (600).
+    prometheus : str, optional
+        Port of this machine, or ``HOST:PORT``, at which Prometheus finds the run's figures.
     mechanisms : Mapping[str, callable], optional
         Functions ``f(problem, *, option=default, ...)`` that are mechanisms of these names in the
         experiment; they return a strategy matrix or a `solvers.Solution`, which is verified. The
@@ -84,12 +88,12 @@ def run(
     """
     from sweep.runner.clusters import asked
 
-    spec = asked(cluster, patience, allow_mixed=allow_mixed)
-    with mechanism.added(mechanisms or {}):
+    spec = asked(cluster, patience, allow_mixed=allow_mixed, prometheus=prometheus)
+    with mechanism.added(mechanisms or {}), metrics.served(spec.prometheus) as measured:
         loaded = experiment if isinstance(experiment, Experiment) else load_experiment(experiment)
         grids = expand(loaded, allow_code=allow_code)
         stored = StoredExperiment(loaded, grids, create(store, loaded.name))
-        with recorded(stored, listen) as session:
+        with recorded(stored, events.to_all(measured, listen)) as session:
             session.mechanisms = mechanisms or {}
             todo = unfinished(stored.cells.columns, session.ledger)
             session.reuse(todo)
@@ -113,6 +117,7 @@ def rerun(
     allow_code: bool = False,
     allow_mixed: bool = False,
     patience: float | None = None,
+    prometheus: str | None = None,
     mechanisms: Mapping[str, Callable[..., Any]] | None = None,
     listen: events.Listener = events.ignore,
 ) -> "xr.Dataset | xr.DataTree":
@@ -130,7 +135,7 @@ def rerun(
         (``'current'``). A cell that was ``ok`` keeps its result if it now fails.
     time_limit : float, optional
         Seconds for one solve, instead of the experiment's.
-    client, cluster, patience, mechanisms, allow_code, allow_mixed, listen
+    client, cluster, patience, prometheus, mechanisms, allow_code, allow_mixed, listen
         As for `run`.
 
     Returns
@@ -147,8 +152,8 @@ def rerun(
     from sweep.runner.clusters import asked
     from sweep.runner.selection import selected
 
-    spec = asked(cluster, patience, allow_mixed=allow_mixed)
-    with mechanism.added(mechanisms or {}):
+    spec = asked(cluster, patience, allow_mixed=allow_mixed, prometheus=prometheus)
+    with mechanism.added(mechanisms or {}), metrics.served(spec.prometheus) as measured:
         stored = of_store(store)
         if not allow_code:
             refuse_code(stored.experiment)
@@ -159,7 +164,7 @@ def rerun(
                 )
             longer = stored.experiment.model_copy(update={"time_limit": time_limit})
             stored = replace(stored, experiment=longer)
-        with recorded(stored, listen) as session:
+        with recorded(stored, events.to_all(measured, listen)) as session:
             session.mechanisms = mechanisms or {}
             chosen = selected(stored, session.ledger, where)
             for cell in chosen:

@@ -111,6 +111,7 @@ class Meter:
                 seconds=now - self._started,
                 workers=len(self._threads),
                 threads=sum(self._threads),
+                running=min(sum(self._threads), self._tasks_left),
                 cells=self._cells,
                 statuses=dict(self._statuses),
                 rate=self._rate(now),

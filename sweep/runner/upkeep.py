@@ -1,5 +1,6 @@
 """Upkeep of stores: merge several, forget cells, make one segment of many, pack for sending."""
 
+import io
 import tarfile
 import uuid
 from collections.abc import Sequence
@@ -13,9 +14,11 @@ from sweep.plan.stored import StoredExperiment, of_store
 from sweep.runner.selection import selected
 from sweep.runner.session import recorded
 from sweep.store import disk
-from sweep.store.folder import create, explained, open_
+from sweep.store.folder import POINTER, RESULTS, Store, create, explained, open_
 from sweep.store.journal import COMPACT, Journal, write_segment
 from sweep.store.location import Location, located
+from sweep.store.lock import LEASE
+from sweep.store.objects import ObjectPath
 from sweep.store.records import ForgottenRecord
 
 
@@ -141,7 +144,7 @@ def pack(store: str | Path, file: Path) -> int:
     Parameters
     ----------
     store : str or Path
-        The store, on a disk.
+        The store, on a disk or in an object store; it is a store on a disk once unpacked.
     file : Path
         The file to write: ``NAME.tar``, or ``NAME.tar.gz`` to compress it.
 
@@ -155,14 +158,9 @@ def pack(store: str | Path, file: Path) -> int:
     SweepError
         If the file is there already, or has another suffix.
     StoreError
-        If it is no store, not on a disk, in use, or the file cannot be written.
+        If it is no store, in use, or the file cannot be written.
     """
     found = open_(store)
-    if not isinstance(found.path, Path):
-        raise StoreError(
-            f"store {str(found.path)!r} is not on a disk; 'sweep merge {found.path} --into DIR' "
-            "brings it there"
-        )
     if not file.name.endswith((".tar", ".tar.gz")):
         raise SweepError(f"file {str(file)!r} has another suffix; expected .tar or .tar.gz")
     if file.exists():
@@ -172,7 +170,10 @@ def pack(store: str | Path, file: Path) -> int:
     with found.locked(), explained(file):
         try:
             with tarfile.open(partial, "w:gz" if file.suffix == ".gz" else "w") as archive:
-                archive.add(found.path, name, filter=_without_locks)
+                if isinstance(found.path, Path):
+                    archive.add(found.path, name, filter=_without_locks)
+                else:
+                    _add_objects(archive, found, found.path, name)
             disk.rename(partial, file)
         finally:
             partial.unlink(missing_ok=True)
@@ -214,6 +215,22 @@ def _copy_arrays(source: Location, target: Location) -> None:
             path = path / part
         if not path.exists():
             disk.put(path, file.read_bytes())
+
+
+def _add_objects(archive: tarfile.TarFile, store: Store, place: ObjectPath, name: str) -> None:
+    """Add a store of an object store as the folder that it would be on a disk."""
+    for path in place.files():
+        inside = path.relative_to(place)
+        if str(inside) in (LEASE, POINTER):
+            continue
+        content = path.read_bytes()
+        member = tarfile.TarInfo(f"{name}/{inside}")
+        member.size, member.mtime = len(content), path.tagged()[1].timestamp()
+        archive.addfile(member, io.BytesIO(content))
+    if store.results.exists():
+        link = tarfile.TarInfo(f"{name}/{RESULTS}")
+        link.type, link.linkname = tarfile.SYMTYPE, str(store.results)[len(str(place)) + 1 :]
+        archive.addfile(link)
 
 
 def _without_locks(member: tarfile.TarInfo) -> tarfile.TarInfo | None:

@@ -21,7 +21,8 @@ from sweep.store import disk, lock, manifest, object_lease
 from sweep.store.location import Location, located
 
 RESULTS = "results.zarr"
-_POINTER = "results.json"
+POINTER = "results.json"
+"""In an object store, the object that names the current version of the dataset."""
 _VERSIONS = ".results"
 _FORMAT = 2
 _CALLED_METHOD = 1
@@ -67,7 +68,7 @@ class Store:
         if isinstance(self.path, Path):
             return self.path / RESULTS
         try:
-            version = json.loads((self.path / _POINTER).read_text())["version"]
+            version = json.loads((self.path / POINTER).read_text())["version"]
         except FileNotFoundError:
             return self.path / RESULTS
         return self.path / _VERSIONS / str(version)
@@ -160,7 +161,7 @@ class Store:
 
     def _point_to(self, version: str) -> None:
         if not isinstance(self.path, Path):
-            disk.write(self.path / _POINTER, json.dumps({"version": version}))
+            disk.write(self.path / POINTER, json.dumps({"version": version}))
             return
         link = self.path / f".{RESULTS}-{uuid.uuid4().hex}"
         try:

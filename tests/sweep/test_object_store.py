@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import tarfile
 import time
 import urllib.request
 from datetime import UTC, datetime
@@ -15,6 +16,7 @@ from distributed import LocalCluster
 
 import sweep
 from sweep.errors import StoreError
+from sweep.runner import log, upkeep
 from sweep.store import folder, holder, object_lease
 from sweep.store.journal import Journal
 from sweep.store.location import located
@@ -180,6 +182,34 @@ def test_a_changed_chunk_is_noticed_and_derived_again(address, small, workers):
         sweep.open(address)
     again = sweep.run(small(), address, workers)
     assert again.squared_privacy_cost.equals(first.squared_privacy_cost)
+
+
+def test_a_store_is_packed_into_a_file_that_unpacks_to_a_folder(address, small, tmp_path, workers):
+    first = sweep.run(small(more="keep: [query_variances]"), address, workers)
+    with pytest.raises(StoreError, match="in use by process"), folder.open_(address).locked():
+        upkeep.pack(address, tmp_path / "ours.tar")
+    assert (
+        upkeep.pack(address, tmp_path / "ours.tar.gz") == (tmp_path / "ours.tar.gz").stat().st_size
+    )
+    with tarfile.open(tmp_path / "ours.tar.gz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    assert sweep.open(tmp_path / "ours").identical(first)
+    one = first.solve.values.flat[0]
+    kept = sweep.arrays(tmp_path / "ours", one)
+    assert kept.query_variances.equals(sweep.arrays(address, one).query_variances)
+    heard = []
+    sweep.run(
+        small(more="keep: [query_variances]"), tmp_path / "ours", "nobody", listen=heard.append
+    )
+    assert heard[0].todo == 0
+
+
+def test_the_log_and_the_figures_are_there_too(address, small, workers, command):
+    sweep.run(small(), address, workers)
+    place = located(address)
+    assert log.progress(place)[1].statuses == {"ok": 4}
+    assert [line["event"] for line in log.lines(place)][-1] == "RunEnded"
+    assert "run ended" in command("logs", address).output
 
 
 def test_a_damaged_segment_is_set_aside(address, small, workers):

@@ -1,8 +1,11 @@
 import pytest
+from distributed import Client, LocalCluster
 
 import sweep
-from sweep.errors import StoreError
+from sweep.errors import ClusterError, StoreError
 from sweep.plan.dry_run import plan, seconds_per_flop
+from sweep.runner import clusters
+from sweep.runner.size import planned_threads
 
 
 def test_a_plan_counts_what_is_to_be_done(small):
@@ -51,3 +54,46 @@ def test_a_plan_of_a_folder_that_is_no_store(small, tmp_path):
 
 def test_the_calibration_is_a_speed_that_computers_have():
     assert 1e-13 < seconds_per_flop() < 1e-7
+
+
+@pytest.mark.parametrize(
+    ("written", "threads"),
+    [
+        ("class: LocalCluster\nkwargs: {n_workers: 3, threads_per_worker: 2}", 6),
+        ("class: SLURMCluster\nkwargs: {cores: 8, processes: 8, n_workers: 16}", 16),
+        ("class: SLURMCluster\nkwargs: {cores: 8, processes: 2, jobs: 3}", 24),
+        ("class: SLURMCluster\nkwargs: {cores: 8, processes: 4}\nscale: 10", 20),
+        ("class: KubeCluster\nadapt: {minimum: 0, maximum: 7}", 7),
+        ("class: SSHCluster\nkwargs: {hosts: [a, a, b], worker_options: {nthreads: 4}}", 8),
+    ],
+)
+def test_the_workers_of_a_cluster_are_known_before_it_is_started(tmp_path, written, threads):
+    file = tmp_path / "cluster.yaml"
+    file.write_text(f"module: any\n{written}\n")
+    assert planned_threads(clusters.load(file)) == threads
+
+
+def test_a_running_scheduler_is_asked_for_its_workers(client):
+    spec = clusters.ClusterSpec(address=client.scheduler.address, insecure=True)
+    with Client(LocalCluster(**{**clusters.LOCAL.kwargs, "n_workers": 0})) as none:
+        empty = clusters.ClusterSpec(address=none.scheduler.address, insecure=True)
+        with pytest.raises(ClusterError, match="has no workers"):
+            planned_threads(empty)
+    assert planned_threads(spec) == 2
+
+
+def test_a_plan_says_how_long_it_takes_on_a_cluster(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "c.yaml").write_text("module: m\nclass: C\nkwargs: {n_workers: 200}\n")
+    words = ("plan", "vldb-table5", "--set", "d=512", "--cluster", "c.yaml")
+    said = command(*words).output
+    assert "with 200 workers of c.yaml, as fast as this machine" in said
+    (tmp_path / "c.yaml").write_text("module: m\nclass: C\n")
+    refused = command(*words)
+    assert refused.exit_code == 2
+    assert "does not say how many workers m.C is to have" in refused.stderr
+
+
+def test_more_workers_make_a_plan_shorter(small):
+    many = small("[64, 96, 128]", "[IP, CA, optimal]")
+    assert plan(many, workers=1).seconds > plan(many, workers=3).seconds

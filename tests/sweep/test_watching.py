@@ -2,9 +2,11 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
@@ -14,7 +16,7 @@ from faults import Fault, injected
 
 import sweep
 from sweep import events
-from sweep.errors import StoreError
+from sweep.errors import ClusterError, StoreError
 from sweep.plan.tasks import CellTask, Solve, Task
 from sweep.report.terminal import sentences
 from sweep.runner import log, meter
@@ -124,7 +126,7 @@ def test_figures_say_what_failed_and_what_is_slow(clock):
         measured.take(task, ended(task, float(number), status, error))
     measured.look([2, 1])
     last = heard[-1]
-    assert (last.workers, last.threads, last.cells) == (2, 3, 8)
+    assert (last.workers, last.threads, last.running, last.cells) == (2, 3, 1, 8)
     assert last.statuses == {"ok": 4, "failed": 3}
     assert last.failures == {"failed: no luck": 3}
     assert last.slowest[0] == ("named c-6", 6.0)
@@ -135,7 +137,7 @@ def test_figures_say_what_failed_and_what_is_slow(clock):
 
 def test_hours_are_written_as_hours():
     progress = events.Progressed(
-        0.0, 60.0, 4, 4, 20, {"ok": 9, "failed": 1}, 0.01, 0.5,
+        0.0, 60.0, 4, 4, 4, 20, {"ok": 9, "failed": 1}, 0.01, 0.5,
         (5000.0, 4000.0, 7000.0), 100.0, 200.0, {}, (),
     )  # fmt: skip
     said = sentences.figures(progress)
@@ -282,3 +284,47 @@ def test_a_store_that_is_none_cannot_be_watched(command, tmp_path):
     assert found.exit_code == 2
     with pytest.raises(StoreError):
         sweep.open(tmp_path)
+
+
+def test_prometheus_finds_the_figures_at_the_port_that_was_asked_for(client, small, tmp_path):
+    port = free_port()
+    scraped = []
+
+    def scrape(event):
+        if isinstance(event, events.Progressed):
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+                scraped.append(answer.read().decode())
+
+    sweep.run(small(), tmp_path / "s", client, prometheus=str(port), listen=scrape)
+    sweep.run(small("[2, 4, 8]"), tmp_path / "s", client, prometheus=f"localhost:{port}")
+    last = scraped[-1].splitlines()
+    assert 'sweep_cells{status="ok"} 4.0' in last
+    assert {line.split("{")[0].split()[0] for line in last if not line.startswith("#")} == {
+        "sweep_cells",
+        "sweep_tasks_running",
+        "sweep_workers",
+        "sweep_threads",
+        "sweep_cells_per_second",
+        "sweep_seconds_left",
+        "sweep_core_seconds_spent",
+        "sweep_core_seconds_left",
+    }
+    with pytest.raises(OSError, match="refused"), socket.create_connection(("127.0.0.1", port), 1):
+        pass
+
+
+def free_port():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return taken.getsockname()[1]
+
+
+def test_a_port_that_cannot_be_served_is_a_sentence(tmp_path, small, monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        for where, said in [(str(port), "give another port"), ("many", "expected PORT or HOST")]:
+            with pytest.raises(ClusterError, match=said):
+                sweep.run(small(), tmp_path / "s", "nobody", prometheus=where)
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+    with pytest.raises(ClusterError, match=r"install fitness-sweep\[prometheus\]"):
+        sweep.run(small(), tmp_path / "s", "nobody", prometheus="9100")

@@ -111,8 +111,8 @@ def entries(kind: str, listed: Iterable[Entry]) -> Table:
     return table
 
 
-def planned(plan: Plan, where: str) -> Table:
-    """A plan as a table of facts."""
+def planned(plan: Plan, where: str, machines: str) -> Table:
+    """A plan as a table of facts; where the store is, and what machines it is timed for."""
     table = _facts()
     for group, axes in plan.groups.items():
         product = " x ".join(f"{length} {name}" for name, length in axes.items())
@@ -136,7 +136,7 @@ def planned(plan: Plan, where: str) -> Table:
     table.add_row("memory of one worker", f"about {size_of(plan.worker_bytes)} besides Python")
     table.add_row(
         "estimated time",
-        f"about {duration(plan.seconds)} [dim]with {plan.workers} workers on this machine",
+        f"about {duration(plan.seconds)} [dim]with {plan.workers} workers {machines}",
     )
     return table
 
