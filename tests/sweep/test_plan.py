@@ -1,5 +1,5 @@
 import pytest
-from distributed import Client, LocalCluster
+from distributed import LocalCluster
 
 import sweep
 from sweep.errors import ClusterError, StoreError
@@ -75,8 +75,8 @@ def test_the_workers_of_a_cluster_are_known_before_it_is_started(tmp_path, writt
 
 def test_a_running_scheduler_is_asked_for_its_workers(client):
     spec = clusters.ClusterSpec(address=client.scheduler.address, insecure=True)
-    with Client(LocalCluster(**{**clusters.LOCAL.kwargs, "n_workers": 0})) as none:
-        empty = clusters.ClusterSpec(address=none.scheduler.address, insecure=True)
+    with LocalCluster(**{**clusters.LOCAL.kwargs, "n_workers": 0}) as none:
+        empty = clusters.ClusterSpec(address=none.scheduler_address, insecure=True)
         with pytest.raises(ClusterError, match="has no workers"):
             planned_threads(empty)
     assert planned_threads(spec) == 2
