@@ -29,6 +29,7 @@ def state(found: StoreStatus, indent: int | None = 2) -> str:
             "groups": {group: dict(counts) for group, counts in found.groups.items()},
             "running": found.user,
             "running_s": found.running_s,
+            "cells_of_last_run": sum(found.progress.statuses.values()) if found.progress else 0,
             "progress": None if found.progress is None else _progress(found),
             "failures": dict(reasons(found.troubles)),
             "cells_of_other_code": found.of_other_code,
