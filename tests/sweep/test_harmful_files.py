@@ -215,6 +215,8 @@ def test_what_is_shown_commands_no_terminal(tmp_path, monkeypatch, command, on_t
         (("plan", "y.yaml"), 2),
         (("run", "x.yaml"), 0),
         (("status", "results/x", "--errors"), 0),
+        (("logs", "results/x"), 0),
+        (("logs", "results/x", "--where", "d > 0"), 0),
         (("show", "results/x"), 0),
         (("rerun", "results/x", "--where", ESCAPES), 2),
         (("--debug", "rerun", "results/x", "--where", ESCAPES), 2),

@@ -34,7 +34,7 @@ def test_a_damaged_chunk(client, small, tmp_path, command, harm, said):
     harm(chunk)
     assert said in status.status(store).damage
     shown = command("status", store)
-    assert shown.exit_code == 0
+    assert shown.exit_code == 1
     assert "'sweep run' derives the dataset again" in shown.output
     with pytest.raises(StoreError, match="damaged: file 'squared_privacy_cost/"):
         sweep.open(store)

@@ -46,7 +46,8 @@ def test_a_sweep_goes_on_and_says_so(tmp_path):
     assert (sweep.open(tmp_path / "s").status == Status.OK).all()
     lines = (tmp_path / "s" / "runs.jsonl").read_text().splitlines()
     told = [json.loads(line)["event"] for line in lines]
-    assert told == ["RunStarted", "OutputClosed", "RunEnded"]
+    about = {"RunStarted", "OutputClosed", "RunEnded"}
+    assert [name for name in told if name in about] == ["RunStarted", "OutputClosed", "RunEnded"]
 
 
 def test_a_command_that_only_prints_ends_as_other_tools_do(tmp_path):
