@@ -122,6 +122,13 @@ class Bound:
 
 
 Item = Solve | Bound
+
+
+def kind(item: Item) -> str:
+    """Items of one kind take alike more or less than planned: the mechanism, or ``certificate``."""
+    return item.mechanism.name if isinstance(item, Solve) else "certificate"
+
+
 _Item = TypeVar("_Item", bound=Item, covariant=True)
 
 
@@ -194,6 +201,8 @@ class Items(Sequence[_Item]):
         Expected duration of each.
     workload_keys : sequence of str
         The key of each one's workload.
+    kinds : sequence of str
+        The `kind` of each.
     chains : sequence of str, optional
         The chain of each; None if there are no chains.
     """
@@ -202,11 +211,13 @@ class Items(Sequence[_Item]):
         self,
         seconds: ArrayLike,
         workload_keys: Sequence[str],
+        kinds: Sequence[str],
         make: Callable[[int], _Item],
         chains: Sequence[str] | None = None,
     ) -> None:
         self.seconds = np.asarray(seconds, dtype=np.float64)
-        self.workload_keys, self.chains, self._make = workload_keys, chains, make
+        self.workload_keys, self.kinds = workload_keys, kinds
+        self.chains, self._make = chains, make
 
     @classmethod
     def of(cls, items: "Sequence[_Item]") -> "Items[_Item]":
@@ -215,7 +226,8 @@ class Items(Sequence[_Item]):
             return items
         chains = [item.chain if isinstance(item, Solve) else "" for item in items]
         keys = [item.workload_key for item in items]
-        return cls([item.seconds for item in items], keys, items.__getitem__, chains)
+        seconds = [item.seconds for item in items]
+        return cls(seconds, keys, [kind(item) for item in items], items.__getitem__, chains)
 
     @classmethod
     def joined(cls, first: "Items[_Item]", second: "Items[_Item]") -> "Items[_Item]":
@@ -225,6 +237,7 @@ class Items(Sequence[_Item]):
         return cls(
             np.concatenate([first.seconds, second.seconds]),
             [*first.workload_keys, *second.workload_keys],
+            [*first.kinds, *second.kinds],
             lambda number: first[number] if number < count else second[number - count],
             chains if first.chains or second.chains else None,
         )
@@ -264,6 +277,16 @@ class Tasks(Sequence[Task]):
     def seconds(self) -> list[float]:
         """Expected duration of each."""
         return [float(self._items.seconds[block].sum()) for block in self._blocks]
+
+    @property
+    def items(self) -> int:
+        """Number of all items."""
+        return len(self._items)
+
+    @property
+    def kinds(self) -> Iterator[tuple[str, float]]:
+        """Kind and expected duration of every item."""
+        return zip(self._items.kinds, self._items.seconds.tolist(), strict=True)
 
     def __len__(self) -> int:
         return len(self._blocks)
@@ -350,7 +373,9 @@ def solves(
         )
 
     seconds = firsts.by_family(lambda cell: _seconds(cell.solved_mechanism, cell, costs))
-    return Items(seconds, firsts.workload_keys, made, chains)
+    names = [family.first.solved_mechanism.name for family in firsts.families]
+    kinds = [names[family] for family in firsts.family.tolist()]
+    return Items(seconds, firsts.workload_keys, kinds, made, chains)
 
 
 def bounds(cells: Iterable[Cell], ledger: Ledger, costs: Costs) -> list[Bound]:

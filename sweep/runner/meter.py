@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sweep.events import Listener, Progressed
 from sweep.plan.forecast import Forecast
-from sweep.plan.tasks import Item, Solve, Task
+from sweep.plan.tasks import Item, Solve, Task, Tasks, kind
 from sweep.store.records import BoundRecord, CellRecord
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _SECONDS = 1.0
 _RECENT_TASKS = 100
 _SHOWN = 5
+_MOST_THREADS = 10_000
 _LONGEST_REASON = 120
 _MOST_IN_FLIGHT = 0.9
 """Of what is expected to be left; a solve that takes longer than expected is not over for that."""
@@ -27,8 +28,10 @@ class Meter:
 
     Parameters
     ----------
-    planned : sequence of Task
+    planned : Tasks
         Its tasks.
+    cells : int
+        Number of the cells that they solve.
     name : callable
         What to call a cell, given its id.
     listen : Listener
@@ -36,15 +39,12 @@ class Meter:
     """
 
     def __init__(
-        self, planned: Sequence[Task], name: Callable[[str], str], listen: Listener
+        self, planned: Tasks, cells: int, name: Callable[[str], str], listen: Listener
     ) -> None:
         self._name, self._listen = name, listen
-        items = [item for task in planned for item in task.items]
-        self._forecast = Forecast((_kind(item), item.seconds) for item in items)
-        self._cells = sum(len(item.cells) for item in items if isinstance(item, Solve))
-        self._first = [task.seconds for task in planned]
-        self._items_left = len(items)
-        self._tasks_left = len(planned)
+        self._forecast = Forecast(planned.kinds)
+        self._cells, self._first = cells, planned.seconds[:_MOST_THREADS]
+        self._items_left, self._tasks_left = planned.items, len(planned)
         self._statuses: Counter[str] = Counter()
         self._failures: Counter[str] = Counter()
         self._slowest: list[tuple[float, str]] = []
@@ -67,7 +67,7 @@ class Meter:
             runtime = runtimes.get(_key(item))
             share = runtime / solving if runtime and solving else None
             took = None if share is None else share * seconds
-            self._forecast.done(_kind(item), 1, item.seconds, took)
+            self._forecast.done(kind(item), 1, item.seconds, took)
             if isinstance(item, Solve) and runtime is not None:
                 heapq.heappush(self._slowest, (runtime, item.cells[0].id))
                 if len(self._slowest) > _SHOWN:
@@ -157,10 +157,6 @@ class Meter:
     def _rate(self, now: float) -> float:
         (since, _), *later = self._recent
         return sum(cells for _, cells in later) / (now - since) if now > since else 0.0
-
-
-def _kind(item: Item) -> str:
-    return item.mechanism.name if isinstance(item, Solve) else "certificate"
 
 
 def _key(item: Item) -> str:

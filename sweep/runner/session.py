@@ -101,7 +101,7 @@ class Session:
         )
         self.publish()
         if planned:
-            self._execute(planned, client, cluster)
+            self._execute(planned, len(cells), client, cluster)
 
     def publish(self) -> None:
         """Derive the dataset from the journal, unless the one on disk is up to date and sound.
@@ -172,7 +172,7 @@ class Session:
         )
         return build.Derivation(self.stored.grids, terms)
 
-    def _execute(self, planned: Sequence[tasks.Task], client: Any, spec: "ClusterSpec") -> None:
+    def _execute(self, planned: tasks.Tasks, cells: int, client: Any, spec: "ClusterSpec") -> None:
         from sweep.runner import dispatch, line, security
         from sweep.runner.workforce import StartedCluster, Workforce
         from sweep.store.view import StoreView
@@ -199,7 +199,7 @@ class Session:
                 self.tell,
             )
 
-            meter = Meter(planned, self._name, self.tell)
+            meter = Meter(planned, cells, self._name, self.tell)
 
             def tick() -> None:
                 self.tick()

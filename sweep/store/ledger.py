@@ -152,10 +152,6 @@ class Ledger:
         names = self._columns.reported
         return [name for name in names if not np.isnan(self.numbers(name, rows)).all()]
 
-    def started_since(self, when: float) -> int:
-        """How many cells were solved since then, in seconds since 1970."""
-        return int(np.count_nonzero(self.numbers("started", self._current) >= when))
-
     def tried(self, rows: Rows) -> NDArray[np.int32]:
         """Number of every row's attempt, 0 where there is none."""
         return self._columns.counts("attempt", rows, 0)

@@ -11,13 +11,14 @@ from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
 
+import numpy as np
 import pytest
 from faults import Fault, injected
 
 import sweep
 from sweep import events
 from sweep.errors import ClusterError, StoreError
-from sweep.plan.tasks import CellTask, Solve, Task
+from sweep.plan.tasks import CellTask, Items, Solve, Task, Tasks
 from sweep.report.terminal import sentences
 from sweep.runner import log, meter
 from sweep.runner.log import Log
@@ -71,10 +72,16 @@ def ended(task, seconds, status=Status.OK, error=""):
     return TaskOutcome(task.name, (record,), True, seconds)
 
 
+def metered(planned, name, heard):
+    items = Items.of([task.items[0] for task in planned])
+    one_by_one = Tasks(items, [np.array([number]) for number in range(len(items))], "t")
+    return Meter(one_by_one, len(items), name, heard.append)
+
+
 def simulated(clock, planned, took, threads):
     """The figures of a run on some threads, as they are told in mid-run and in the end."""
     heard = []
-    measured = Meter(planned, lambda cell: cell, heard.append)
+    measured = metered(planned, lambda cell: cell, heard)
     measured.look([1] * threads)
     queue = list(zip(planned, took, strict=True))
     running = []
@@ -115,7 +122,7 @@ def test_the_time_left_corrects_itself_by_what_was_measured(clock):
 def test_figures_say_what_failed_and_what_is_slow(clock):
     planned = [solve(number, 1.0) for number in range(8)]
     heard = []
-    measured = Meter(planned, lambda cell: f"named {cell}", heard.append)
+    measured = metered(planned, lambda cell: f"named {cell}", heard)
     assert heard == []
     measured.look([])
     assert heard[-1].left_s is None
