@@ -348,10 +348,8 @@ class _Execution:
 
     def _try_suspects(self) -> None:
         """Send suspects to workers that have nothing else; to others if nothing else is left."""
-        loads = self._flight.loads()
         busy = len(self._flight.tasks) > self._suspects.trials
-        idle = [worker for worker, load in loads.items() if load == 0 or not busy]
-        for task, worker in self._suspects.next_trials(idle):
+        for task, worker in self._suspects.next_trials(self._flight.loads(), busy=busy):
             self._relaunch(task, alone_on=worker)
 
     def _start_over(self) -> None:

@@ -1,10 +1,14 @@
 """Single items whose workers died: each tried on a worker of its own, several at a time."""
 
+import time
 from collections import Counter, deque
-from collections.abc import Collection
+from collections.abc import Mapping
 
 from sweep.plan.tasks import Solve, Task
 from sweep.store.ledger import DEADLY
+
+_SETTLED_SECONDS = 2.0
+"""Dask does not replace a worker that dies while its nanny is still busy starting it."""
 
 
 class Suspects:
@@ -14,6 +18,7 @@ class Suspects:
         self._waiting: deque[Task] = deque()
         self._trials: dict[str, str] = {}
         self._deaths: Counter[str] = Counter()
+        self._seen: dict[str, float] = {}
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
@@ -22,9 +27,25 @@ class Suspects:
         """Have every item of a task tried by itself."""
         self._waiting += task.alone() if len(task.items) > 1 else (task.again(),)
 
-    def next_trials(self, workers: Collection[str]) -> list[tuple[Task, str]]:
-        """Tasks to be sent now, each with its worker, one of those given."""
-        free = [one for one in workers if one not in self._trials.values()]
+    def next_trials(self, loads: Mapping[str, int], *, busy: bool) -> list[tuple[Task, str]]:
+        """Tasks to be sent now, each with its worker.
+
+        Parameters
+        ----------
+        loads : Mapping of str to int
+            How many tasks each worker has.
+        busy : bool
+            Whether the run has other tasks in flight: only idle workers will do then.
+        """
+        now, taken = time.monotonic(), self._trials.values()
+        self._seen = {one: self._seen.get(one, now) for one in loads}
+        free = [
+            one
+            for one, load in loads.items()
+            if one not in taken
+            and not (load and busy)
+            and now - self._seen[one] >= _SETTLED_SECONDS
+        ]
         found = [(self._waiting.popleft(), one) for one in free[: len(self._waiting)]]
         self._trials |= {task.name: worker for task, worker in found}
         return found

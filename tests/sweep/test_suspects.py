@@ -18,31 +18,46 @@ def task(name, *problems):
     return Task(name, tuple(Bound(problem, "key", prefix, uniform) for problem in problems))
 
 
-def test_each_item_has_a_worker_of_its_own_and_all_workers_have_one():
+@pytest.fixture
+def settled(monkeypatch):
+    """Workers are known for long enough."""
+    monkeypatch.setattr("sweep.runner.suspects._SETTLED_SECONDS", 0.0)
+
+
+def test_each_item_has_a_worker_of_its_own_and_all_workers_have_one(settled):
     suspects = Suspects()
     suspects.add(task("many", "p", "q", "r"))
     suspects.add(task("one", "s"))
-    first = suspects.next_trials(["a", "b", "c"])
+    first = suspects.next_trials({"a": 0, "b": 0, "c": 0}, busy=True)
     assert [worker for _, worker in first] == ["a", "b", "c"]
     assert [[item.problem for item in one.items] for one, _ in first] == [["p"], ["q"], ["r"]]
-    assert not suspects.next_trials(["a", "b", "c"])
+    assert not suspects.next_trials({"a": 0, "b": 0, "c": 0}, busy=True)
     assert not suspects.over(first[1][0], 0)
-    (second,) = suspects.next_trials(["a", "b", "c"])
+    (second,) = suspects.next_trials({"a": 0, "b": 0, "c": 0}, busy=True)
     assert (second[0].items[0].problem, second[1]) == ("s", "b")
     assert not suspects
 
 
-def test_only_what_dies_alone_is_given_up():
+def test_only_what_dies_alone_is_given_up(settled):
     suspects = Suspects()
     suspects.add(task("many", "p", "q"))
-    ((killer, _), (innocent, _)) = suspects.next_trials(["a", "b"])
+    ((killer, _), (innocent, _)) = suspects.next_trials({"a": 0, "b": 0}, busy=True)
     assert not suspects.over(innocent, 0)
     for _ in range(DEADLY - 1):
         assert not suspects.over(killer, 1)
         suspects.add(killer)
-        ((killer, _),) = suspects.next_trials(["c"])
+        ((killer, _),) = suspects.next_trials({"c": 0}, busy=True)
     assert suspects.over(killer, 1)
     assert (suspects.deaths(killer), suspects.deaths(innocent)) == (DEADLY, 0)
+
+
+def test_a_worker_that_has_just_come_or_has_other_work_is_left_alone(monkeypatch):
+    suspects = Suspects()
+    suspects.add(task("one", "p"))
+    assert not suspects.next_trials({"new": 0}, busy=False)
+    monkeypatch.setattr("sweep.runner.suspects._SETTLED_SECONDS", 0.0)
+    assert not suspects.next_trials({"new": 1}, busy=True)
+    assert suspects.next_trials({"new": 1}, busy=False)
 
 
 @pytest.mark.slow
