@@ -74,14 +74,19 @@ def _replaced(examined: Examined, case: Case) -> None:
     neighbours = relations.relation(case)
     if neighbours is None:
         return
-    solve = partial(_attempt, examined, workload=case.workload, targets=case.targets, options={})
-    tried = {name: solve(name, neighbours=neighbours) for name in relations.MECHANISMS}
-    found = {name: solution for name, solution in tried.items() if solution is not None}
+    tried = {
+        checks.written(name, options): _attempt(
+            examined, name, case.workload, case.targets, options, neighbours
+        )
+        for name, options in relations.SOLVES
+    }
+    found = {of: solution for of, solution in tried.items() if solution is not None}
     moves = relations.differences(neighbours, case.workload.d)
     _check(examined, "replace-one", lambda: relations.of_replaced(case, moves, found))
-    for name in found.keys() & PURE:
-        moved, of = case.matrix @ moves, f"{name} under {found[name].neighbours}"
-        _check(examined, name, partial(pure.of_pure, case, found[name], moved, of))
+    for of, solution in found.items():
+        if solution.mechanism in PURE:
+            moved, said = case.matrix @ moves, f"{of} under {solution.neighbours}"
+            _check(examined, of, partial(pure.of_pure, case, solution, moved, said))
 
 
 def _attempt(

@@ -4,7 +4,7 @@ The matrix of differences e_i - e_j is written out, one column for each pair; co
 Clarabel's optimum are those of its columns.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -23,7 +23,13 @@ from benchmarks.adversary.problems import Array, Case
 from solvers import Solution
 from workloads import from_matrix
 
-MECHANISMS = ("optimal", "IP", "GM", "CA", "SM-II", "HM", "laplace", "geometric")
+SOLVES: tuple[tuple[str, Mapping[str, Any]], ...] = (
+    *((name, {}) for name in ("optimal", "IP", "GM", "CA", "SM-II", "HM", "laplace", "geometric")),
+    ("optimal", {"refined": True}),
+    ("optimal", {"total_error_weight": 1.0}),
+)
+"""Mechanisms and their options."""
+
 _MOST_PAIRS = 60
 _LARGEST_PROGRAMME = 22
 
@@ -56,13 +62,16 @@ def differences(neighbours: Any, d: int) -> Array:
 
 
 def of_replaced(case: Case, moves: Array, found: dict[str, Solution]) -> Iterator[Measured]:
-    """Costs over all pairs, targets, unbiasedness, bounds and Clarabel's optimum."""
+    """Costs over all pairs, targets, unbiasedness, bounds and Clarabel's optimum.
+
+    ``found`` is by the solve as it is written.
+    """
     gaussian = {name: one for name, one in found.items() if one.noise.gaussian}
     for name, solution in gaussian.items():
         yield from _of_solution(case, solution, moves, f"{name} under {solution.neighbours}")
-    if "optimal" not in gaussian:
+    if "optimal()" not in gaussian:
         return
-    optimum = gaussian["optimal"]
+    optimum = gaussian["optimal()"]
     if optimum.weights is not None:
         replaced = replace(case, workload=from_matrix(case.matrix @ moves))
         proven = proven_bound(replaced, optimum.weights.p, optimum.weights.q)

@@ -162,13 +162,13 @@ def test_an_epsilon_of_too_few_moves_is_found(mechanism):
 
 def test_a_cost_that_is_not_over_all_pairs_is_found():
     moves = relations.differences("replace-one", 3)
-    found = {"optimal": solution(neighbours="replace-one")}
+    found = {"optimal()": solution(neighbours="replace-one")}
     assert wrong(relations.of_replaced(CASE, moves, found)) == set()
-    forgotten = {"optimal": replace(found["optimal"], noise=solution("IP").noise)}
+    forgotten = {"optimal()": replace(found["optimal()"], noise=solution("IP").noise)}
     said = wrong(relations.of_replaced(CASE, moves, forgotten))
     assert "replace-one: stated privacy cost off" in said
     dear = solution("IP", neighbours="replace-one")
-    praised = {"optimal": replace(dear, known_lower_bound=dear.squared_privacy_cost)}
+    praised = {"optimal()": replace(dear, known_lower_bound=dear.squared_privacy_cost)}
     said = wrong(relations.of_replaced(CASE, moves, praised))
     assert said == {"replace-one: optimum off Clarabel's"}
 
