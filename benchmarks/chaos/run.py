@@ -149,7 +149,6 @@ class Chaos:
         own = self.chance.random() < 0.2
         words = ["--cluster", "own.yaml" if own else "lasting.yaml"]
         if self._is_complete():
-            # the troubled cells, or if there are none the few of one replicate once more
             words = ["rerun", "store", *words]
         else:
             words = ["run", "chaos.yaml", "--store", "store", *words]
@@ -174,12 +173,14 @@ class Chaos:
         return sum(record.status.final for record in ledger.cells.values())
 
     def _strike(self) -> int:
-        """Let the next fault happen that can; each kind once before any comes again."""
+        """Let the next fault happen that can; each kind once before any comes again, if it can."""
         if not self._queue:
             self._queue = self.chance.sample(havoc.KINDS, len(havoc.KINDS))
-        for kind in list(self._queue):
+        others = self.chance.sample(havoc.KINDS, len(havoc.KINDS))
+        for kind in [*self._queue, *others]:
             if self.havoc.strike(kind):
-                self._queue.remove(kind)
+                if kind in self._queue:
+                    self._queue.remove(kind)
                 self.figures.struck[kind] += 1
                 self.say(f"{time.monotonic() - self._began:6.1f} s: {kind}")
                 return 1

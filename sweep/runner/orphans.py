@@ -6,7 +6,7 @@ before they have ended, and then only what they have not recorded.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -52,7 +52,7 @@ class Orphans:
         """What of the tasks can be sent at once; the rest waits for what workers still do."""
         self._found = [
             _Orphan(name, worker, about)
-            for worker, answer in self._answers(client).items()
+            for worker, answer in self._answers(client, None).items()
             if isinstance(answer, dict)
             for name, about in answer.items()
         ]
@@ -71,7 +71,7 @@ class Orphans:
         if not self._waiting or now < self._next_look:
             return []
         self._next_look = now + _LOOK_SECONDS
-        found = self._answers(client)
+        found = self._answers(client, {orphan.worker for orphan in self._found})
         left = {orphan.name for orphan in self._found if _goes_on(orphan, found)}
         ready = [task for task, names in self._waiting if not names & left]
         self._waiting = [(task, names) for task, names in self._waiting if names & left]
@@ -100,10 +100,10 @@ class Orphans:
     def _doing(self, about: frozenset[Identity]) -> frozenset[str]:
         return frozenset(orphan.name for orphan in self._found if about & orphan.about)
 
-    def _answers(self, client: Any) -> dict[str, Any]:
-        """The answer of every worker; of those that were known an error if none can be had."""
+    def _answers(self, client: Any, workers: Collection[str] | None) -> dict[str, Any]:
+        """The answers of workers; of those that were known an error if none can be had."""
         try:
-            return answers(client, running, self._store)
+            return answers(client, running, self._store, workers=workers)
         except Exception as error:
             return dict.fromkeys((orphan.worker for orphan in self._found), error)
 

@@ -1,13 +1,15 @@
 """Questions to all workers of a cluster; one that is stopped or dying keeps no driver waiting."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 _SECONDS = 10.0
 
 
-def answers(client: Any, ask: Callable[..., Any], *about: Any) -> dict[str, Any]:
+def answers(
+    client: Any, ask: Callable[..., Any], *about: Any, workers: Collection[str] | None = None
+) -> dict[str, Any]:
     """What a function returns in the process of every worker, by the worker's address.
 
     Parameters
@@ -18,6 +20,8 @@ def answers(client: Any, ask: Callable[..., Any], *about: Any) -> dict[str, Any]
         Called with ``about`` in every worker's event loop, also while the worker is solving.
     *about
         Its arguments.
+    workers : collection of str, optional
+        The addresses to ask, as far as they are there; all by default.
 
     Returns
     -------
@@ -34,7 +38,8 @@ def answers(client: Any, ask: Callable[..., Any], *about: Any) -> dict[str, Any]
             return error
 
     async def all_answers() -> dict[str, Any]:
-        addresses = list(await client.scheduler.ncores())
+        present = await client.scheduler.ncores()
+        addresses = [one for one in present if workers is None or one in workers]
         return dict(zip(addresses, await asyncio.gather(*map(answer, addresses)), strict=True))
 
     found: dict[str, Any] = client.sync(all_answers)

@@ -16,7 +16,6 @@ def test_a_copy_is_read_and_grows(client, small, tmp_path, records, follow):
     shutil.rmtree(tmp_path / "s")
     assert os.path.islink(tmp_path / "copy" / "results.zarr") is not follow
     assert sweep.open(tmp_path / "copy").load().equals(before)
-    for d, cells in (("[2, 4]", 4), ("[2, 4, 8]", 6)):
-        grown = sweep.run(small(d), tmp_path / "copy", client)
-        assert (grown.status == Status.OK).all()
-        assert grown.status.size == cells == len(records(tmp_path / "copy"))
+    grown = sweep.run(small("[2, 4]"), tmp_path / "copy", client)
+    assert (grown.status == Status.OK).all()
+    assert grown.status.size == 4 == len(records(tmp_path / "copy"))
