@@ -246,6 +246,22 @@ class DatasetNotWritten:
 
 
 @dataclass(frozen=True)
+class StoreNotShared:
+    """A worker does not write to the disk that the store is on; the command writes for it.
+
+    Attributes
+    ----------
+    hosts : str
+        The machines of the first such worker.
+    store : str
+        The store's folder.
+    """
+
+    hosts: str
+    store: str
+
+
+@dataclass(frozen=True)
 class OutputClosed:
     """Nobody reads any more what the command prints; the run goes on."""
 
@@ -285,6 +301,7 @@ Event = (
     | CellsAwaited
     | DatasetWritten
     | DatasetNotWritten
+    | StoreNotShared
     | OutputClosed
     | RunEnded
 )

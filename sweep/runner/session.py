@@ -20,7 +20,8 @@ from sweep.store.folder import explained
 from sweep.store.journal import Journal
 from sweep.store.ledger import Ledger
 from sweep.store.lock import Check
-from sweep.store.records import Record
+from sweep.store.objects import ObjectPath
+from sweep.store.records import CellRecord, Record
 
 if TYPE_CHECKING:
     from sweep.runner.clusters import ClusterSpec
@@ -52,6 +53,7 @@ class Session:
         self.run = _run_name(self.journal.names, stored.store.identity)
         self._next_flush = 0.0
         self.unwritten: DatasetError | None = None
+        self._told_apart = False
         self.deadly = 0
         self.mechanisms: Mapping[str, Callable[..., Any]] = {}
 
@@ -133,11 +135,25 @@ class Session:
         self.tell(events.DatasetWritten(str(path), seconds))
 
     def accept(self, done: "TaskOutcome") -> None:
-        """Take in a task's outcome; write it to the journal if its worker could not."""
-        if done.written:
+        """Take in a task's outcome; write it to the journal if its worker could not.
+
+        A worker may also have written it to a copy of the store, on a disk of its own.
+        """
+        elsewhere = done.written and not self._holds(done.name)
+        if (elsewhere or done.apart) and not self._told_apart:
+            self._told_apart = True
+            hosts = {record.host for record in done.records if isinstance(record, CellRecord)}
+            store = str(self.stored.store.path)
+            self.tell(events.StoreNotShared(", ".join(sorted(filter(None, hosts))), store))
+        if done.written and not elsewhere:
             self.journal.take(done.name, done.records)
         elif done.records:
             self.write(done.name, done.records)
+
+    def _holds(self, segment: str) -> bool:
+        """Whether the journal has it: all that see an address in an object store see the same."""
+        folder = self.stored.store.journal
+        return isinstance(folder, ObjectPath) or (folder / f"{segment}{journal.SUFFIX}").exists()
 
     def tick(self) -> None:
         """Publish the dataset if enough time has passed since the last one.

@@ -35,12 +35,15 @@ class TaskOutcome:
         Whether the worker has written them to the journal; if not, the driver has to.
     seconds : float
         What it took on the worker, besides the queue; 0 if that is not known.
+    apart : bool
+        Whether the worker does not see the store.
     """
 
     name: str
     records: tuple[Record, ...]
     written: bool
     seconds: float = 0.0
+    apart: bool = False
 
 
 def perform(task: Task, view: StoreView, built: Mapping[str, Built]) -> TaskOutcome:
@@ -87,7 +90,9 @@ def perform(task: Task, view: StoreView, built: Mapping[str, Built]) -> TaskOutc
                     known[item.workload_key] = build(item.workload, view.code)
             with watched(item, records):
                 records.add(outcomes(item, known[item.workload_key], view, weights))
-    return TaskOutcome(task.name, *records.finish(), time.perf_counter() - started)
+    written = records.finish()
+    seconds = time.perf_counter() - started
+    return TaskOutcome(task.name, *written, seconds, apart=not records.reachable)
 
 
 def done_before(task: Task, view: StoreView) -> TaskOutcome | None:

@@ -13,7 +13,7 @@ from getpass import getuser
 from pathlib import Path
 
 DAEMONS = ("munged", "slurmctld", "slurmd", "sbatch", "scancel", "squeue")
-_SECONDS = 30.0
+_SECONDS = 60.0
 _CONFIGURATION = """\
 ClusterName=sweep
 SlurmctldHost={host}(127.0.0.1)

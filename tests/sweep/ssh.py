@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from getpass import getuser
 from pathlib import Path
 
-_SECONDS = 15.0
+_SECONDS = 60.0
 _SEPARATION = Path("/run/sshd")
 _CONFIGURATION = """\
 Port {port}

@@ -75,8 +75,8 @@ def jobs_of(folder):
 def test_the_recipe_runs_as_it_is_printed(page, tmp_path, records):
     (tmp_path / "cluster.yaml").write_text(recipes.printed(page, "SLURMCluster"))
     experiment(tmp_path / "x.yaml", 40)
-    command = began(tmp_path, "--cluster", "cluster.yaml", "--patience", "120")
-    output, errors = command.communicate(timeout=200)
+    command = began(tmp_path, "--cluster", "cluster.yaml", "--patience", "300")
+    output, errors = command.communicate(timeout=400)
     assert (command.returncode, errors) == (0, ""), output + errors
     every_cell_is_there_once(records, tmp_path / "s", 40)
     assert "asks for no key" not in output
@@ -124,7 +124,7 @@ def test_a_partition_that_is_not_there_is_told_in_slurms_words(tmp_path):
     recipes.with_kwargs(text, tmp_path / "cluster.yaml", queue="nowhere")
     experiment(tmp_path / "x.yaml", 2)
     command = began(tmp_path, "--cluster", "cluster.yaml", "--patience", "3")
-    _, errors = command.communicate(timeout=60)
+    _, errors = command.communicate(timeout=120)
     assert command.returncode == 1
     assert re.fullmatch(
         r"error: the cluster has had no workers for \d+ s \(SLURMCluster: .*invalid partition "

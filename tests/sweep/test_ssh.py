@@ -19,7 +19,7 @@ from sweep.store.records import Status
 
 pytestmark = pytest.mark.slow
 PAGE = "docs/how-to/ssh.md"
-SECONDS = 90.0
+SECONDS = 300.0
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from sweep.events import (
     RunStarted,
     SchedulerLost,
     SegmentSetAside,
+    StoreNotShared,
     TaskRetried,
     WorkersMissing,
 )
@@ -96,6 +97,8 @@ class ProgressBar:
                 if time.monotonic() >= self._next_retried:
                     self._tell_retried()
             case SegmentSetAside() | DatasetNotWritten() | ClusterExposed() | CellsAwaited():
+                self._say(event)
+            case StoreNotShared():
                 self._say(event)
             case RunEnded():
                 self._tell_retried()

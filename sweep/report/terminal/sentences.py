@@ -17,6 +17,7 @@ from sweep.events import (
     RunStarted,
     SchedulerLost,
     SegmentSetAside,
+    StoreNotShared,
     TaskRetried,
     WorkersMissing,
 )
@@ -47,6 +48,13 @@ def said(event: Event) -> str:
             return _missing(event)
         case DatasetNotWritten(said=said) | ClusterExposed(said=said):
             return f"warning: {said}"
+        case StoreNotShared(hosts=hosts, store=store):
+            return (
+                f"warning: a worker on {hosts or 'another machine'} does not share the disk of "
+                f"store {store!r}: this command writes its results; killed, it loses those in "
+                "flight, time limits are not enforced from outside, and cells whose arrays are "
+                "kept fail"
+            )
         case TaskRetried(cells=cells):
             return f"a worker was lost: {cells} cells are retried"
         case CellsAwaited(cells=cells):

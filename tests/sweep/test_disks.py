@@ -1,0 +1,47 @@
+"""Workers that write to another disk than the command's store: nothing is lost, and it is said."""
+
+import shutil
+from collections import Counter
+from contextlib import suppress
+from dataclasses import replace
+
+import pytest
+
+import sweep
+from sweep import events
+from sweep.report.terminal import sentences
+from sweep.runner import dispatch
+from sweep.store.records import Status
+from sweep.worker.perform import perform
+
+
+def without_the_store(task, place, built):
+    return perform(task, replace(place, store=f"{place.store}-elsewhere"), built)
+
+
+def with_a_copy_of_the_store(task, place, built):
+    copy = f"{place.store}-copy"
+    with suppress(FileExistsError):
+        shutil.copytree(place.store, copy, symlinks=True)
+    return perform(task, replace(place, store=copy), built)
+
+
+@pytest.mark.parametrize("elsewhere", [without_the_store, with_a_copy_of_the_store])
+def test_what_is_written_elsewhere_is_written_here_too(
+    client, small, tmp_path, records, monkeypatch, elsewhere
+):
+    monkeypatch.setattr(dispatch, "perform", elsewhere)
+    heard = []
+    dataset = sweep.run(small(), tmp_path / "s", client, listen=heard.append)
+    assert (dataset.status == Status.OK).all()
+    assert set(Counter(record.cell for record in records(tmp_path / "s")).values()) == {1}
+    (told,) = (event for event in heard if isinstance(event, events.StoreNotShared))
+    assert told.store == str(tmp_path / "s")
+    assert "does not share the disk of store" in sentences.said(told)
+    assert "StoreNotShared" in (tmp_path / "s" / "runs.jsonl").read_text()
+
+
+def test_nothing_is_said_of_a_disk_that_is_shared(client, small, tmp_path):
+    heard = []
+    sweep.run(small(), tmp_path / "s", client, listen=heard.append)
+    assert not any(isinstance(event, events.StoreNotShared) for event in heard)
