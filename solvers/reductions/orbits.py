@@ -6,6 +6,7 @@ It takes the mechanisms that declare what they are there: `OnOrbits` among their
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -65,7 +66,7 @@ class OnOrbits:
     hindrance: Callable[[AnyOrbits, Options], str] = _none
     flops_per_pair: float = 3e3
 
-    @property
+    @cached_property
     def options(self) -> frozenset[str]:
         """The options that it takes."""
         parameters = inspect.signature(self.solve).parameters.values()
