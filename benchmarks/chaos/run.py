@@ -118,7 +118,7 @@ class Chaos:
     def _disturbed(self) -> None:
         struck, next_strike, next_start = 0, 0.0, 0.0
         last, heard = self._progress(), time.monotonic()
-        self.house.driver = None
+        self.house.driver = last_look = None
         while True:
             self.house.keep()
             self.havoc.undo()
@@ -126,10 +126,11 @@ class Chaos:
             if driver is not None and driver.ended() is not None:
                 self._note_end(driver)
                 self.house.driver, next_start = None, now + 0.5
-                if driver.ended() == 0 and struck >= self.faults:
+                if driver.ended() == 0 and struck >= self.faults and driver is last_look:
                     return
             elif driver is None and now >= next_start:
                 self.house.driver = self._next_command()
+                last_look = self.house.driver if struck >= self.faults else None
             done = self._progress()
             if done != last:
                 last, heard = done, now

@@ -23,7 +23,7 @@ PATIENCE = 600.0
 ALLOWED_FAILURES = 1
 """Dask's ``allowed-failures``: it gives a task up once more workers than this have died of it."""
 CONNECT_SECONDS = 20.0
-_TALKATIVE = ("distributed", "tornado.application", "asyncio")
+_TALKATIVE = ("distributed", "distributed.client", "tornado.application", "asyncio")
 _SHARED = "shared_temp_directory"
 _START_HINT = (
     "check cluster.yaml; a script (not a notebook) has to call sweep.run under "

@@ -15,7 +15,7 @@ import socket
 import threading
 import uuid
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sweep.errors import DamagedSegmentError, StoreError
@@ -152,7 +152,7 @@ class Journal:
         self.damaged: dict[str, str] = {}
         self._seen: set[str] = set()
         self._replaced: set[str] = set()
-        self._indexed: frozenset[str] = frozenset()
+        self._indexed: Mapping[str, str] = {}
         self._index = folder.parent / index.NAME
         self._look_up()
 
@@ -168,23 +168,29 @@ class Journal:
         if all(now.get(name) == stamp for name, stamp in found.segments.items()):
             self.ledger = found.ledger
             self._seen, self._replaced = set(found.segments), set(found.replaced)
-            self._indexed = frozenset(self._seen)
+            self._indexed = found.segments
 
     def write_index(self) -> None:
         """Write the index of the segments taken in, unless it is there or would say more.
+
+        A segment that has changed since it was taken in keeps the index from being written, so
+        that the next command reads the journal and finds it.
 
         Raises
         ------
         OSError
             If that is not possible.
         """
-        if self._seen == self._indexed or self.ledger.altered:
+        if self._seen == self._indexed.keys() or self.ledger.altered:
             return
         now = disk.stamps(self.folder)
-        if self._seen <= now.keys():
-            segments = {name: now[name] for name in self._seen}
+        if not self._seen <= now.keys():
+            return
+        segments = {name: now[name] for name in self._seen}
+        unproven = (name for name in segments if segments[name] != self._indexed.get(name))
+        if all(_is_sound(self.folder / name) for name in unproven):
             index.write(self._index, index.Index(self.ledger, segments, frozenset(self._replaced)))
-            self._indexed = frozenset(self._seen)
+            self._indexed = segments
 
     def refresh(self) -> Ledger:
         """Take in the segments that are new since the last call."""
@@ -288,6 +294,15 @@ class Journal:
     def state(self) -> str:
         """Number and checksum of the names of the segments taken in."""
         return f"{len(self._seen)}:{zlib.crc32(' '.join(sorted(self._seen)).encode()):08x}"
+
+
+def _is_sound(segment: Location) -> bool:
+    """Whether a segment is as it was written, by its checksum."""
+    try:
+        _checked(segment.read_bytes())
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+    return True
 
 
 def _checked(content: bytes) -> bytes:
