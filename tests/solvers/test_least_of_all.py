@@ -8,7 +8,19 @@ from hypothesis import strategies as st
 
 import solvers
 
-OTHERS = ("AM", "ESM", "fisher", "GM", "HM", "IP", "LRM", "optimal", "SM-II", "WM")
+OTHERS = (
+    "AM",
+    "ESM",
+    "fisher",
+    "GM",
+    "HM",
+    "IP",
+    "LRM",
+    "optimal",
+    "ResidualPlanner+",
+    "SM-II",
+    "WM",
+)
 
 
 @pytest.mark.parametrize("mechanism", OTHERS)

@@ -1,0 +1,250 @@
+"""ResidualPlanner+: ResidualPlanner with prefixes, ranges or any queries of ordered attributes.
+
+He, Xiao, Toksoz, Ding, Zhang and Kifer (arXiv 2305.08175v5). Every attribute has one matrix of
+queries W_i, a table keeps W_i or the total of each, and a set S of attributes has one base
+mechanism: for an attribute in S a strategy for W_i without its total, R_i (R_i 1 = 0), for any
+other the total itself, and independent noise of variance σ_S² on their Kronecker product. With
+G_i = R_iᵀ R_i, what it adds to the privacy cost and to the total variance are products too:
+
+    p_S = prod over S of max diag(G_i)
+    V_S = sum over the tables that keep S of
+              prod over S of tr(W_i G_i⁺ W_iᵀ) * prod over the rest of ‖W_i 1‖² / n_i²,
+
+and σ_S² ~ sqrt(p_S / V_S) has the least total variance, (sum of sqrt(p_S V_S))². On a categorical
+attribute, whose W_i is the identity, R_i is I - J/n, and all this is ResidualPlanner. On the others
+R_i is the least-total-variance strategy of W_i (I - J/n) together with the total, its total taken
+out again. That strategy is our reading: of several natural ones it alone gives what the authors'
+public code gives (docs/marginals.md). It is not optimal on ordered attributes: `CA` is.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from itertools import chain, combinations
+from math import prod, sqrt
+
+import numpy as np
+import scipy.linalg as sla
+
+from solvers.errors import NotApplicableError
+from solvers.factorisation import Factorisation, dense
+from solvers.mechanism import Mechanism, Work, find
+from solvers.orbits import Orbits
+from solvers.orbits import orbits as orbits_of
+from solvers.orbits.noise import OrbitsNoise
+from solvers.orbits.structure import INDICATORS, Part
+from solvers.orbits.symmetry import Attribute
+from solvers.problem import Problem, as_problem
+from solvers.reductions.orbits import OnOrbits
+from solvers.solution import Solution
+from solvers.strategy import compact, from_strategy
+from solvers.verified import unscaled
+from workloads.operators import Array, Explicit, Matrix, cumulative
+
+NAME = "ResidualPlanner+"
+
+Subset = frozenset[int]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """What an attribute in a base mechanism, and outside of it, costs and adds.
+
+    Attributes
+    ----------
+    cost : float
+        Largest diagonal entry of G_i.
+    variance : float
+        ``tr(W_i G_i⁺ W_iᵀ)``; 0 where the queries say no more than the total.
+    of_total : float
+        ``‖W_i 1‖² / n²``.
+    """
+
+    cost: float
+    variance: float
+    of_total: float
+
+
+Pair = tuple[Array, Array]
+"""Rows of full rank, and their pseudo-inverse."""
+
+
+def residual(gram: Array) -> Pair:
+    """R_i of an attribute whose queries have this Gram matrix; k rows of n values."""
+    n = len(gram)
+    centre = np.eye(n) - 1 / n
+    values, vectors = np.linalg.eigh(centre @ gram @ centre + 1)
+    root = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T
+    found = find("CA").solver("matrix")(as_problem(root))
+    strategy = dense(found.noise.right)
+    centred = strategy @ centre
+    if np.linalg.norm(centred) <= n * np.finfo(float).eps * np.linalg.norm(strategy):
+        return np.empty((0, n)), np.empty((n, 0))
+    singular, rows = compact(centred)
+    return singular[:, None] * rows, rows.T / singular
+
+
+def ordered_axis(gram: Array, own: Pair) -> Axis:
+    """The numbers of an attribute with this residual strategy."""
+    rows, inverse = own
+    return Axis(
+        float(np.square(rows).sum(axis=0).max(initial=0.0)),
+        float(np.sum(inverse * (gram @ inverse))),
+        float(gram.sum()) / len(gram) ** 2,
+    )
+
+
+def categorical_axis(n: int) -> Axis:
+    """Those of an attribute whose queries are its n values."""
+    return Axis((n - 1) / n, n - 1.0, 1 / n)
+
+
+def scales(axes: Sequence[Axis], tables: Iterable[Subset]) -> dict[Subset, float]:
+    """σ_S² of the least total variance, up to scale, for every S that some table contains.
+
+    Parameters
+    ----------
+    axes : sequence of Axis
+        Of every attribute.
+    tables : iterable of frozenset of int
+        The attributes that each table keeps.
+    """
+    added: dict[Subset, float] = {}
+    for table in tables:
+        for chosen in _subsets(i for i in table if axes[i].variance > 0):
+            rest = prod(axes[i].of_total for i in table - chosen)
+            own = prod(axes[i].variance for i in chosen)
+            added[chosen] = added.get(chosen, 0.0) + own * rest
+    return {
+        chosen: sqrt(prod(axes[i].cost for i in chosen) / variance)
+        for chosen, variance in added.items()
+    }
+
+
+def _subsets(items: Iterable[int]) -> Iterator[Subset]:
+    listed = sorted(items)
+    sizes = range(len(listed) + 1)
+    return map(frozenset, chain.from_iterable(combinations(listed, size) for size in sizes))
+
+
+def solve(problem: Problem) -> Solution:
+    """All cells as the values of one ordered attribute, unless the queries are products.
+
+    Parameters
+    ----------
+    problem : Problem
+        The workload and its targets; these only scale the answer.
+
+    Returns
+    -------
+    Solution
+
+    Raises
+    ------
+    NotApplicableError
+        If tables ask different matrices of one attribute.
+    """
+    found = orbits_of(problem)
+    if found is not None:
+        return on_orbits(found)
+    gram = problem.workload.operator.gram()
+    own = residual(gram)
+    sigmas = scales([ordered_axis(gram, own)], [frozenset({0})])
+    total = np.ones((1, len(gram)))
+    rows = [(own[0] if chosen else total) / sqrt(s) for chosen, s in sigmas.items()]
+    return from_strategy(NAME, problem, np.vstack(rows))
+
+
+def on_orbits(orbits: Orbits) -> Solution:
+    """The same with every ordered attribute and every categorical one on its own."""
+    _check_one_matrix_each(orbits)
+    grams = {axis: _gram(orbits, axis) for axis in orbits.ordered_axes}
+    own = {axis: residual(gram) for axis, gram in grams.items()}
+    axes = [
+        ordered_axis(grams[i], own[i]) if i in own else categorical_axis(attribute.of.size)
+        for i, attribute in enumerate(orbits.attributes)
+    ]
+    sigmas = scales(axes, (frozenset(group.axes) for group in orbits.products.groups))
+    parts = tuple(_factorised(orbits, part, own, sigmas) for part in orbits.parts)
+    noise = OrbitsNoise(orbits, parts).met(NAME)
+    return Solution(NAME, orbits.problem, noise, notes={"base_mechanisms": len(sigmas)})
+
+
+def _gram(orbits: Orbits, axis: int) -> Array:
+    matrix = next(g.matrices[axis] for g in orbits.products.groups if axis in g.matrices)
+    return (cumulative(matrix) or Explicit(matrix)).gram()
+
+
+def _factorised(
+    orbits: Orbits, part: Part, own: Mapping[int, Pair], sigmas: Mapping[Subset, float]
+) -> Factorisation:
+    """What all base mechanisms are on the part's indicators or contrasts.
+
+    Measured in different base mechanisms are orthogonal functions of the cells, so pseudo-inverses
+    side by side are that of all of them. Choices that are one part have equal noise: any will do.
+    """
+    choice = part.components[0].choice
+    rows, inverses = [], []
+    for chosen, variance in sigmas.items():
+        factors = [
+            _factor(attribute, k, i in chosen, own.get(i))
+            for i, (attribute, k) in enumerate(zip(orbits.attributes, choice, strict=True))
+        ]
+        right, inverse = (reduce(np.kron, one) for one in zip(*factors, strict=True))
+        rows.append(right / sqrt(variance))
+        inverses.append(inverse * sqrt(variance))
+    roots = np.sqrt(part.rank / orbits.cells[part.columns])
+    right = np.vstack(rows) * roots
+    inverse = np.hstack(inverses) / roots[:, None]
+    queries = Explicit(part.problem.workload.operator.apply(inverse))
+    return unscaled(NAME, part.problem, right, inverse, Explicit(right), queries)
+
+
+def _factor(attribute: Attribute, k: int, in_base: bool, own: Pair | None) -> Pair:
+    """An attribute's rows in a base mechanism, over its normalised indicators or a contrast."""
+    if k != INDICATORS:
+        seen = np.ones((int(in_base), 1))
+        return seen, seen.T
+    if own is not None and in_base:
+        return own
+    total = np.sqrt(attribute.sizes)[None, :]
+    if not in_base:
+        return total, total.T / attribute.of.size
+    rest = sla.null_space(total).T
+    return rest, rest.T
+
+
+def _check_one_matrix_each(orbits: Orbits) -> None:
+    for axis in orbits.ordered_axes:
+        tables = [group for group in orbits.products.groups if axis in group.axes]
+        first, *others = (group.matrices.get(axis) for group in tables)
+        if not all(_equal(first, other) for other in others):
+            raise NotApplicableError(
+                f"{NAME}: it has one matrix of queries for each attribute, and the tables ask "
+                f"different ones of attribute {axis}, counted from 0 (such as prefixes in one and "
+                "values in another); ask the same of it in all tables"
+            )
+
+
+def _equal(one: Matrix | None, other: Matrix | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return one is other or np.array_equal(dense(one), dense(other))
+
+
+def work(m: int, d: int) -> Work:
+    """One solve of CA over the cells, as if all of them were one attribute, and a product."""
+    flops = 3e8 + 250.0 * d**3 + 8.0 * m * d**2
+    return Work(flops=flops, bytes=100.0 * d * d + 40.0 * m * d)
+
+
+MECHANISMS = (
+    Mechanism(
+        NAME,
+        "ResidualPlanner with prefixes, ranges or any queries of ordered attributes",
+        solve,
+        source="He, Xiao, Toksoz, Ding, Zhang and Kifer, arXiv 2305.08175v5",
+        work=work,
+        forms=(OnOrbits(on_orbits),),
+    ),
+)

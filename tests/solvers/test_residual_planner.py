@@ -1,0 +1,190 @@
+"""ResidualPlanner against CA, `optimal` and its paper's own program; ResidualPlanner+ literally."""
+
+from functools import reduce
+from itertools import chain, combinations
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from marginal_problems import make, problems
+
+import solvers
+import workloads
+from solvers.marginals.noise import MarginalsNoise
+
+TABLES = [["age"], ["age", "sex"], ["race"], ["age", "sex", "race"]]
+
+
+def total_at_unit_cost(solution):
+    return solution.squared_privacy_cost * solution.total_variance
+
+
+def census(age=6, sex=2, race=3, tables=TABLES, **ordered):
+    attributes = {"age": age, "sex": sex, "race": race}
+    ordered = ordered or {"prefixes": ["age"]}
+    return workloads.make("census", attributes=attributes, tables=tables, **ordered)
+
+
+def subsets(items):
+    return chain.from_iterable(combinations(items, size) for size in range(len(items) + 1))
+
+
+@settings(max_examples=40)
+@given(problems())
+def test_the_least_total_variance_is_that_of_the_query_matrix(problem):
+    ours = solvers.solve("ResidualPlanner", problem.workload, problem.targets)
+    assert isinstance(ours.noise, MarginalsNoise)
+    matrix = solvers.solve("CA", problem.workload.dense, problem.targets, tol=1e-12)
+    assert total_at_unit_cost(ours) == pytest.approx(total_at_unit_cost(matrix), rel=1e-9)
+    np.testing.assert_allclose(ours.query_variances, matrix.query_variances, rtol=2e-5)
+
+
+@pytest.mark.parametrize("mechanism", ["ResidualPlanner", "ResidualPlanner+"])
+@pytest.mark.parametrize("sizes", [[16, 16, 16], [2, 3, 4, 5], [40, 7]])
+def test_the_optimum_on_marginals(mechanism, sizes):
+    workload = workloads.make(
+        "marginals", attributes=len(sizes), values=sizes, orders=[1, 2][: len(sizes) - 1]
+    )
+    ours, least = solvers.solve(mechanism, workload), solvers.solve("CA", workload)
+    assert total_at_unit_cost(ours) == pytest.approx(total_at_unit_cost(least), rel=1e-9)
+    assert ours.squared_privacy_cost == pytest.approx(least.squared_privacy_cost, rel=1e-9)
+    variances = ours.noise.query_variances
+    np.testing.assert_allclose(variances, least.noise.query_variances, rtol=1e-9)
+
+
+def test_a_domain_of_any_size():
+    workload = workloads.make("marginals", attributes=40, values=10**9, orders=[1, 2])
+    ours, least = (solvers.solve(name, workload) for name in ("ResidualPlanner", "CA"))
+    assert ours.squared_privacy_cost == pytest.approx(least.squared_privacy_cost, rel=1e-9)
+
+
+def program_of_the_paper(sizes, marginals, targets):
+    """The least privacy cost in σ_S², by Clarabel: Theorems on cost and variance, then a SOCP."""
+    closed = sorted({part for marginal in marginals for part in subsets(marginal)})
+    costs = np.array([np.prod([(sizes[i] - 1) / sizes[i] for i in part]) for part in closed])
+    rows = [
+        [
+            np.prod([(sizes[i] - 1) / sizes[i] for i in part])
+            / np.prod([float(sizes[i]) ** 2 for i in marginal if i not in part])
+            if set(part) <= set(marginal)
+            else 0.0
+            for part in closed
+        ]
+        for marginal in marginals
+    ]
+    sigma = cp.Variable(len(closed), pos=True)
+    cost = cp.Minimize(cp.sum(cp.multiply(costs, cp.inv_pos(sigma))))
+    return cp.Problem(cost, [np.array(rows) @ sigma <= targets]).solve(solver="CLARABEL")
+
+
+def test_the_least_largest_variance_is_fitness_for_use():
+    sizes, marginals, targets = [3, 4, 2], [(0, 1), (1, 2), (0,)], [1.0, 4.0, 0.3]
+    problem = make(sizes, [list(one) for one in marginals], targets)
+    options = {"objective": "max-variance", "tol": 1e-9}
+    ours = solvers.solve("ResidualPlanner", problem.workload, problem.targets, **options)
+    matrix = solvers.solve("optimal", problem.workload.dense, problem.targets, tol=1e-9)
+    assert ours.converged
+    assert ours.squared_privacy_cost == pytest.approx(matrix.squared_privacy_cost, rel=2e-9)
+    theirs = program_of_the_paper(sizes, marginals, targets)
+    assert ours.squared_privacy_cost == pytest.approx(theirs, rel=1e-6)
+    total = solvers.solve("ResidualPlanner", problem.workload, problem.targets)
+    assert total.squared_privacy_cost > 1.05 * ours.squared_privacy_cost
+
+
+@pytest.mark.parametrize(
+    ("workload", "published", "within"),
+    [
+        (workloads.make("prefix", d=64), 318.29, 0.005),
+        (census(30, 2, 32, TABLES[:2] + TABLES[3:]), 11282.9, 0.15),
+        (census(116, 2, 63, TABLES[:2] + TABLES[3:]), 113718.8, 0.15),
+    ],
+)
+def test_the_authors_code_gives_the_same_total_variance(workload, published, within):
+    assert total_at_unit_cost(solvers.solve("ResidualPlanner+", workload)) == pytest.approx(
+        published, abs=within
+    )
+
+
+def literal_total(workload, matrices, kept):
+    """Every base mechanism written out; the least total variance of their combination."""
+    sizes = [matrix.shape[1] for matrix in matrices]
+    residuals = []
+    for matrix, n in zip(matrices, sizes, strict=True):
+        centre = np.eye(n) - 1 / n
+        best = solvers.solve("CA", np.vstack([matrix @ centre, np.ones(n)]))
+        singular, rows = np.linalg.svd(best.noise.right @ centre)[1:]
+        residuals.append((singular[:, None] * rows)[: n - 1])
+    queries, root = workload.dense, 0.0
+    for part in {part for table in kept for part in subsets(table)}:
+        factors = [residuals[i] if i in part else np.ones((1, n)) for i, n in enumerate(sizes)]
+        base = reduce(np.kron, factors)
+        own = queries @ np.linalg.pinv(base)
+        root += np.sqrt(np.square(base).sum(axis=0).max() * np.square(own).sum())
+    return root**2
+
+
+@pytest.mark.parametrize(
+    "ordered", [{"prefixes": ["age"]}, {"ranges": ["age"], "prefixes": ["race"]}]
+)
+def test_base_mechanisms_written_out_have_the_same_total(ordered):
+    matrices = {
+        "age": np.tri(6)
+        if "age" in ordered["prefixes"]
+        else workloads.make("all-range", d=6).dense,
+        "race": np.tri(3) if "race" in ordered["prefixes"] else np.eye(3),
+    }
+    workload = census(**ordered)
+    expected = literal_total(
+        workload, [matrices["age"], np.eye(2), matrices["race"]], [(0,), (0, 1), (2,), (0, 1, 2)]
+    )
+    found = solvers.solve("ResidualPlanner+", workload)
+    assert total_at_unit_cost(found) == pytest.approx(expected, rel=1e-9)
+    assert total_at_unit_cost(found) > 1.01 * total_at_unit_cost(solvers.solve("CA", workload))
+
+
+def test_targets_of_single_values_only_scale_the_noise():
+    workload = census()
+    targets = np.ones(workload.m)
+    targets[[7, -1]] = 0.5, 0.3
+    plain, apart = (solvers.solve("ResidualPlanner+", workload, t) for t in (None, targets))
+    assert apart.noise.orbits.cells.size > plain.noise.orbits.cells.size
+    factor = (plain.query_variances / targets).max()
+    np.testing.assert_allclose(apart.query_variances, plain.query_variances / factor, rtol=1e-9)
+    np.testing.assert_allclose(apart.privacy_profile, plain.privacy_profile * factor, rtol=1e-9)
+
+
+def test_its_noise_is_what_it_says():
+    workload = census()
+    found = solvers.solve("ResidualPlanner+", workload)
+    left = np.asarray(found.representation)
+    np.testing.assert_allclose(left @ found.basis, workload.dense, atol=1e-12)
+    errors = left @ found.covariance @ left.T
+    np.testing.assert_allclose(np.diag(errors), found.query_variances, rtol=1e-10)
+    drawn = found.draw(4000, np.random.default_rng(0))
+    ratios = np.square(drawn).mean(axis=0) / found.query_variances
+    assert np.all(np.abs(ratios - 1) < 6 * np.sqrt(2 / 4000))
+
+
+@pytest.mark.parametrize(
+    ("ask", "sentence"),
+    [
+        (lambda: solvers.solve("ResidualPlanner", census()), "take ResidualPlanner.$"),
+        (
+            lambda: solvers.solve("ResidualPlanner", census(prefixes=[]), objective="least"),
+            "expected total-variance or max-variance",
+        ),
+        (
+            lambda: solvers.solve(
+                "ResidualPlanner+",
+                workloads.make(
+                    "kronecker", terms=[["prefix:4", "total:3"], ["identity:4", "identity:3"]]
+                ),
+            ),
+            "different ones of attribute 0",
+        ),
+    ],
+)
+def test_what_it_does_not_take_is_said(ask, sentence):
+    with pytest.raises(solvers.SolverError, match=sentence):
+        ask()
