@@ -310,8 +310,11 @@ class Solution:
         known = self.known_lower_bound
         return {"lower_bound": float("nan") if known is None else known}
 
-    def _size(self) -> dict[str, int]:
-        return {"query_count": self.problem.workload.m} if isinstance(self.problem, Problem) else {}
+    def _size(self) -> dict[str, float]:
+        if not isinstance(self.problem, Problem):
+            return {}
+        m, d = self.problem.workload.shape
+        return {"query_count": _number(m), "domain_size": _number(d)}
 
     @property
     def _coordinates(self) -> Coordinates:
@@ -369,6 +372,14 @@ _SHOWN = (
     "max_variance",
 )
 """Which numbers of a record `repr` shows, as far as it has them."""
+
+
+def _number(count: int) -> float:
+    """As a float; infinite where it is beyond them."""
+    try:
+        return float(count)
+    except OverflowError:
+        return float("inf")
 
 
 def _refuse(trouble: str | None) -> None:

@@ -36,6 +36,7 @@ MEANINGS: Mapping[str, tuple[str, str]] = {
     ),
     "buckets": ("mean number of buckets of the data-dependent partition", "1"),
     "query_count": ("number of queries", "1"),
+    "domain_size": ("number of domain cells", "1"),
     "pure_epsilon": (
         "least epsilon at which all targets are met with a delta of zero, by plain composition",
         "1",

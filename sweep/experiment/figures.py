@@ -6,16 +6,19 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from sweep.experiment.blocks import always_many
 
+SIZES = ("domain_size", "query_count")
+"""The variables that may be the horizontal axis of a figure, beside the coordinates."""
+
 
 class Figure(BaseModel):
-    """A figure of an experiment: one variable over one coordinate.
+    """A figure of an experiment: one variable over one coordinate, or over one of `SIZES`.
 
     Attributes
     ----------
     variable : str
         The variable of the dataset on the vertical axis.
     x : str
-        The coordinate on the horizontal axis.
+        The coordinate on the horizontal axis, or one of `SIZES`.
     name : str
         By which ``sweep plot`` draws it; by default ``figure-1``, ``figure-2`` and so on.
     title : str

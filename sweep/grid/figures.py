@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from sweep.errors import SweepError
-from sweep.experiment.figures import Figure
+from sweep.experiment.figures import SIZES, Figure
 from sweep.experiment.schema import Experiment
 from sweep.grid import conditions
 from sweep.grid.cells import Grid
@@ -30,7 +30,7 @@ def check_figures(experiment: Experiment, grids: Sequence[Grid]) -> None:
         known = _coordinates(_of_group(experiment, figure, grids, at))
         for key in ("x", "hue", "panels"):
             name = getattr(figure, key)
-            if name is not None and name not in known:
+            if name is not None and name not in known and not (key == "x" and name in SIZES):
                 raise experiment.origin.error(
                     (*path, key), f"there is no coordinate {name!r}; {nearest(name, known)}"
                 )

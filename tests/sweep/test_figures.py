@@ -39,7 +39,32 @@ def test_points_without_a_number_are_left_out_and_counted():
     data = dataset({"d": [4, 8], "mechanism": ["CA", "IP"]}, {"variance_ratio": 1.0}, states)
     picture = of_figure(data, OVER_D, "f")
     assert picture.panels[0].lines[1].x == (4,)
-    assert picture.notes == ("1 of 4 points have no number.",)
+    assert picture.notes == ("1 of 4 points have no number: IP failed at 8.",)
+    assert [line.end for line in picture.panels[0].lines] == ["", "failed"]
+    svg = drawing.written(picture, "svg", {}).decode()
+    assert "IP: failed" in svg
+
+
+def sizes(values):
+    """Two mechanisms over problems of several sizes, of which the second stops at the last."""
+    stopped = int(Status.NOT_APPLICABLE)
+    return dataset(
+        {"attributes": ["a=1", "a=9"], "mechanism": ["CA", "IP"]},
+        {"variance_ratio": np.arange(4.0).reshape(2, 2), "domain_size": np.array(values)},
+        [[OK, OK], [OK, stopped]],
+    )
+
+
+def test_the_size_of_the_problems_is_an_axis_where_it_follows_one():
+    over = Figure(variable="variance_ratio", x="domain_size")
+    (panel,) = of_figure(sizes([[2.0, 2.0], [50.0, np.nan]]), over, "f").panels
+    assert [(line.x, line.y, line.end) for line in panel.lines] == [
+        ((2, 50), (0, 2), ""),
+        ((2,), (1,), "not applicable"),
+    ]
+    assert panel.x.label == "domain size"
+    with pytest.raises(SweepError, match="differs along several axes"):
+        of_figure(sizes([[2.0, 3.0], [50.0, np.nan]]), over, "f")
 
 
 def test_what_varies_besides_is_named_with_the_line_or_has_panels():

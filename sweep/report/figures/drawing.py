@@ -225,6 +225,11 @@ def _draw_lines(panel: Lines, axes: "Axes") -> None:
             markerfacecolor=hollow,
         )  # fmt: skip
         _draw_range(line.x, line.low, line.high, colour, axes, many)
+        if line.end:
+            axes.annotate(
+                f"{line.label}: {line.end}", (line.x[-1], line.y[-1]), xytext=(6, -2),
+                textcoords="offset points", color=colour, fontsize=7,
+            )  # fmt: skip
     values = sorted({x for line in panel.lines for x in line.x})
     if panel.x.log and len(values) <= _FEW_VALUES and not panel.diagonal:
         axes.set_xscale("log")

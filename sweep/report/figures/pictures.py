@@ -9,7 +9,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sweep.errors import SweepError
-from sweep.experiment.figures import Figure
+from sweep.experiment.figures import SIZES, Figure
 from sweep.report.numbers import frames, layout
 from sweep.report.numbers.comparison import meaning
 
@@ -52,6 +52,8 @@ class Line:
         Which of the styles; the same in every panel.
     dots : bool
         Whether the points are not joined.
+    end : str
+        Why it ends before the axis does: the state of its next point; empty if it does not.
     """
 
     label: str
@@ -61,6 +63,7 @@ class Line:
     high: tuple[float, ...]
     style: int
     dots: bool = False
+    end: str = ""
 
 
 @dataclass(frozen=True)
@@ -135,7 +138,7 @@ class Picture:
 
 
 def of_figure(data: xr.Dataset, figure: Figure, name: str) -> Picture:
-    """The picture of one variable over one coordinate.
+    """The picture of one variable over one coordinate, or over the size of the problems.
 
     Coordinates that vary beside those of the figure are named with the lines.
 
@@ -144,6 +147,7 @@ def of_figure(data: xr.Dataset, figure: Figure, name: str) -> Picture:
     SweepError
         If there is no such variable or coordinate, no such cell, no number, or too much to show.
     """
+    data = _with_coordinate(data, figure.x) if figure.x in SIZES else data
     cells = frames.where(frames.long(data, figure.variable), figure.where)
     asked = tuple(one for one in (figure.panels, figure.hue) if one)
     by = layout.rows_of(data, cells, asked, figure.x)
@@ -158,11 +162,11 @@ def of_figure(data: xr.Dataset, figure: Figure, name: str) -> Picture:
     styles = {label: at for at, label in enumerate(dict.fromkeys(labels_of(known, rest)))}
     panels = tuple(
         Lines(title, _lines(part, rest, figure.x, ticks, styles), x, y)
-        for title, part in _parts(known, figure.panels)
+        for title, part in _parts(entries, figure.panels)
+        if part["mean"].notna().any()
     )
     check_size(name, panels)
-    missing = len(entries) - len(known)
-    notes = [f"{missing} of {len(entries)} points have no number."] if missing else []
+    notes = _missing(entries, rest, figure.x)
     if (known["cells"] > 1).any():
         notes.append("Means over the replicates; the bars reach from the smallest to the largest.")
     reference = str(data.attrs.get("reference", "the reference mechanism"))
@@ -228,15 +232,54 @@ def _lines(
 ) -> tuple[Line, ...]:
     names = pd.Series(labels_of(part, by), index=part.index)
     made = []
-    for label, one in part.groupby(names, sort=False):
+    for label, whole in part.groupby(names, sort=False):
+        one = whole[whole["mean"].notna()]
+        if one.empty:
+            continue
         at = one[x].map(lambda value: ticks.index(layout.label(value))) if ticks else one[x]
         order = np.argsort(at.to_numpy(dtype=np.float64), kind="stable")
         x_, y, low, high = (
             tuple(column.to_numpy(dtype=np.float64)[order].tolist())
             for column in (at, one["mean"], one["minimum"], one["maximum"])
         )
-        made.append(Line(str(label), x_, y, low, high, styles[str(label)], bool(ticks)))
+        later = whole[whole["mean"].isna() & (whole[x] > one[x].max())] if not ticks else one[:0]
+        end = str(later.sort_values(x)["state"].iloc[0]).replace("_", " ") if len(later) else ""
+        made.append(Line(str(label), x_, y, low, high, styles[str(label)], bool(ticks), end))
     return tuple(made)
+
+
+def _missing(entries: pd.DataFrame, by: Sequence[str], x: str) -> list[str]:
+    """A sentence on the points that have no number, and why; none if all have one."""
+    missing = entries[entries["mean"].isna()]
+    if missing.empty:
+        return []
+    names = pd.Series(labels_of(entries, by), index=entries.index)[missing.index]
+    whys = names + " " + missing["state"].str.replace("_", " ")
+    reasons = [
+        f"{why} at {', '.join(map(layout.label, one[x]))}".strip()
+        for why, one in missing.groupby(whys, sort=False)
+    ]
+    return [f"{len(missing)} of {len(entries)} points have no number: {'; '.join(reasons)}."]
+
+
+def _with_coordinate(data: xr.Dataset, name: str) -> xr.Dataset:
+    """The dataset with a variable as a coordinate of the one axis that it follows.
+
+    Raises
+    ------
+    SweepError
+        If there is no such variable, or it follows several axes.
+    """
+    frames.check_variable(data, name)
+    dims = [*(str(dim) for dim in data[name].dims if dim != "mechanism"), "mechanism"]
+    for dim in dims:
+        others = [other for other in data[name].dims if other != dim]
+        low = data[name].min(others, keep_attrs=True)
+        if bool((low == data[name].max(others)).where(low.notnull(), True).all()):
+            return data.drop_vars(name).assign_coords({name: low})
+    raise SweepError(
+        f"{name!r} differs along several axes; choose cells with --where, so that one is left"
+    )
 
 
 def _ticks(column: pd.Series) -> tuple[str, ...]:
