@@ -21,7 +21,7 @@ import workloads
 from solvers.orbits import single_orbit
 from solvers.problem import as_problem
 from sweep.cli import app
-from sweep.dataset import variables
+from sweep.experiment import meanings
 from sweep.experiment.loading import experiments
 from sweep.grid.expansion import expand
 from sweep.runner import clusters
@@ -264,7 +264,7 @@ def test_every_name_that_an_experiment_takes_has_its_line(known):
 
 
 def test_every_variable_is_described():
-    missing = variables.MEANINGS.keys() - written_names(ROOT / "docs" / "dataset.md")
+    missing = meanings.MEANINGS.keys() - written_names(ROOT / "docs" / "dataset.md")
     assert missing == set()
 
 
@@ -276,9 +276,9 @@ def test_a_mechanism_a_workload_a_reduction_and_a_variable_are_one_place_each(tm
     for module in blocks(page, "python"):
         if module.startswith("# "):
             (tmp_path / module.partition("\n")[0].removeprefix("# ")).write_text(module)
-    meanings = tmp_path / "sweep" / "dataset" / "variables.py"
+    meanings_file = tmp_path / "sweep" / "experiment" / "meanings.py"
     ours = '    "largest_entry": ("largest entry of the query matrix", "records"),\n'
-    meanings.write_text(meanings.read_text().replace("\n}\n", f"\n{ours}}}\n", 1))
+    meanings_file.write_text(meanings_file.read_text().replace("\n}\n", f"\n{ours}}}\n", 1))
     (tmp_path / "mine.yaml").write_text(blocks(page, "yaml")[0] + SINGLE_QUERY_AND_MARGINALS)
     (tmp_path / "cluster.yaml").write_text(ONE_THREAD)
 

@@ -7,7 +7,7 @@ from workloads.errors import TargetsError, WorkloadError
 from workloads.family import Family, all_families, make
 from workloads.graphs import QueryGraph
 from workloads.queries import Domain, domain_of, from_queries, read_queries
-from workloads.workload import Workload, from_matrix
+from workloads.workload import Workload, from_factors, from_matrix
 
 __all__ = [
     "Domain",
@@ -18,6 +18,7 @@ __all__ = [
     "WorkloadError",
     "domain_of",
     "families",
+    "from_factors",
     "from_matrix",
     "from_queries",
     "make",

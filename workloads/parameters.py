@@ -107,13 +107,13 @@ def describe(expected: Any) -> str:
     if origin is list:
         return f"a list of {_plural(describe(inner[0]))}"
     if origin is dict:
-        return "a mapping of names to values"
+        return f"a mapping of names to {_plural(describe(inner[1])).removeprefix('any ')}"
     return "nothing (null)" if expected in (None, type(None)) else "any value"
 
 
 def _plural(thing: str) -> str:
-    head, of, rest = thing.removeprefix("a ").partition(" of ")
-    return f"{head}s{of}{rest}"
+    parts = (one.removeprefix("a ").partition(" of ") for one in thing.split(" or "))
+    return " or ".join(f"{head}s{of}{rest}" for head, of, rest in parts)
 
 
 def regular(path: str, most: int = LARGEST_FILE_BYTES) -> Path:

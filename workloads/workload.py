@@ -1,6 +1,6 @@
 """The workload: a query matrix with its name, its parameters and its groups of queries."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -15,6 +15,7 @@ from workloads.operators import (
     LARGEST_MATRIX_BYTES,
     Array,
     Explicit,
+    Kronecker,
     Matrix,
     QueryOperator,
     refuse_above_limit,
@@ -25,6 +26,7 @@ __all__ = [
     "LARGEST_MATRIX_BYTES",
     "Stated",
     "Workload",
+    "from_factors",
     "from_matrix",
     "in_blocks",
 ]
@@ -236,6 +238,61 @@ def from_matrix(matrix: ArrayLike | sp.sparray | sp.spmatrix, name: str = "matri
     if not np.any(values):
         raise WorkloadError(f"workload {name!r} has only zero entries: it asks nothing")
     return Workload(name, Explicit(held))
+
+
+def from_factors(
+    terms: Sequence[Sequence[ArrayLike | sp.sparray | sp.spmatrix]],
+    name: str = "products",
+    names: Sequence[str] | None = None,
+) -> Workload:
+    """A workload of Kronecker products, one below another, never written out.
+
+    Parameters
+    ----------
+    terms : sequence of sequences of array_like or scipy.sparse matrix
+        The factors of each product, one for each attribute, in the order of the cells: the
+        identity keeps its values apart, a row of ones sums over them, any other matrix asks its
+        rows of an ordered attribute.
+    name : str
+        Its name in messages and results.
+    names : sequence of str, optional
+        Of the products, each a group of queries; ``"1"``, ``"2"`` and so on if not given.
+
+    Returns
+    -------
+    Workload
+        Solved by its structure, whatever the size of the domain.
+
+    Raises
+    ------
+    WorkloadError
+        If there is no product, a factor is no matrix (see `from_matrix`), or two products are
+        over different attributes.
+    """
+    known: dict[int, Matrix] = {}
+    for at, term in enumerate(terms, 1):
+        for axis, factor in enumerate(term):
+            title = f"{name}, factor {axis + 1} of product {at}"
+            known.setdefault(id(factor), _held(factor, title))
+    made = tuple(tuple(known[id(factor)] for factor in term) for term in terms)
+    sizes = [tuple(int(factor.shape[1]) for factor in term) for term in made]
+    if not all(sizes) or not sizes:
+        raise WorkloadError(f"workload {name!r}: no product, or one without factors")
+    for at, size in enumerate(sizes, 1):
+        if size != sizes[0]:
+            raise WorkloadError(
+                f"workload {name!r}: product {at} is over attributes of {size} values, the first "
+                f"over {sizes[0]}; expected the same for all"
+            )
+    operator = Kronecker(made)
+    titles = names or [str(at) for at in range(1, len(made) + 1)]
+    return in_blocks(name, operator, titles, operator.term_sizes)
+
+
+def _held(factor: ArrayLike | sp.sparray | sp.spmatrix, title: str) -> Matrix:
+    operator = from_matrix(factor, title).operator
+    assert isinstance(operator, Explicit)
+    return operator.array
 
 
 def _as_csr(matrix: Any) -> tuple[sp.csr_array, Array]:

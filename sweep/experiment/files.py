@@ -20,22 +20,25 @@ class File(str):
     Attributes
     ----------
     path : str
-        The file's path, relative to the folder in which the command runs.
+        The file's path from the root.
     sha256 : str
         Hash of the content when the experiment was loaded, 64 hexadecimal digits.
+    rooted : str
+        The parameter with this path in place of the one written: for readers in other folders.
     """
 
     path: str
     sha256: str
+    rooted: str
 
-    def __new__(cls, written: str, path: str, sha256: str) -> "File":
-        """The text ``written``, remembering ``path`` and ``sha256``."""
+    def __new__(cls, written: str, path: str, sha256: str, rooted: str) -> "File":
+        """The text ``written``, remembering the rest."""
         made = super().__new__(cls, written)
-        made.path, made.sha256 = path, sha256
+        made.path, made.sha256, made.rooted = path, sha256, rooted
         return made
 
-    def __reduce__(self) -> tuple[type["File"], tuple[str, str, str]]:
-        return File, (str(self), self.path, self.sha256)
+    def __reduce__(self) -> tuple[type["File"], tuple[str, str, str, str]]:
+        return File, (str(self), self.path, self.sha256, self.rooted)
 
 
 def located(value: str, expected: tuple[Any, ...]) -> str:
@@ -52,7 +55,9 @@ def located(value: str, expected: tuple[Any, ...]) -> str:
     if path is None:
         return value
     try:
-        return File(value, path, _hashed(path))
+        whole = os.path.abspath(Path(path).expanduser())
+        rooted = value.removesuffix(path) + whole if value.endswith(path) else value
+        return File(value, whole, _hashed(whole), rooted)
     except (OSError, ValueError, RuntimeError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise WorkloadError(
@@ -86,27 +91,33 @@ def identity(value: Any) -> Any:
     return value
 
 
-def check_unchanged(params: Mapping[str, Any]) -> None:
-    """Refuse a file whose content here differs from that at the start of the sweep.
+def at_hand(params: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters for code that may run in another folder than the command.
+
+    Files are named from the root where they are there, and else as written.
 
     Raises
     ------
     WorkloadError
-        If its hash differs. A file that cannot be read is left to the code that reads it, which
-        has the better message.
+        If a file's content differs from that at the start of the sweep. One that cannot be read is
+        left to the code that reads it, which has the better message.
     """
-    for file in params.values():
-        if not isinstance(file, File):
-            continue
-        try:
-            unchanged = _hashed(file.path) == file.sha256
-        except OSError:
-            continue
-        if not unchanged:
-            raise WorkloadError(
-                f"file {file.path!r} has changed since the sweep began; give every worker the same "
-                "file and run the experiment again"
-            )
+    return {name: _at_hand(one) if isinstance(one, File) else one for name, one in params.items()}
+
+
+def _at_hand(file: File) -> str:
+    there = os.path.exists(file.path)
+    known = file.path if there else str(file).removeprefix(file.rooted.removesuffix(file.path))
+    try:
+        unchanged = _hashed(known) == file.sha256
+    except OSError:
+        return file
+    if not unchanged:
+        raise WorkloadError(
+            f"file {known!r} has changed since the sweep began; give every worker the same "
+            "file and run the experiment again"
+        )
+    return file.rooted if there else file
 
 
 def _path(value: str, expected: tuple[Any, ...]) -> str | None:

@@ -10,6 +10,7 @@ from solvers.neighbours import as_neighbours
 from sweep.experiment.blocks import Block, WrittenTargets
 from sweep.experiment.canonical import Scalar
 from sweep.experiment.document import KeyPath, Origin
+from sweep.experiment.meanings import is_reserved
 from sweep.grid.mechanisms import available, mechanism_signature
 from sweep.grid.parameters import (
     Signature,
@@ -116,6 +117,12 @@ def block_axes(block: Block, origin: Origin, path: KeyPath) -> BlockAxes:
     axes: dict[str, BlockAxis] = {}
 
     def add(part: str, name: str, parameter: WrittenParameter) -> None:
+        if is_reserved(name):
+            raise origin.error(
+                parameter.path,
+                f"{name!r} is a parameter of the {part} here and the name of something else in the "
+                "dataset; call the parameter otherwise",
+            )
         taken = name in axes or any(name in source.labels for source in sources)
         coordinate = f"{part}_{name}" if taken else name
         settings = tuple(

@@ -61,8 +61,7 @@ def build(spec: WorkloadSpec, required: str) -> Built:
     if difference:
         return BuildFailure(Status.FAILED, difference, "")
     try:
-        files.check_unchanged(spec.params)
-        made = workloads.make(spec.name, **spec.params)
+        made = workloads.make(spec.name, **files.at_hand(spec.params))
         if isinstance(made, workloads.Workload) and made.m * made.d <= _SMALL_ENTRIES:
             _ = made.matrix
     except BaseException as error:
@@ -149,12 +148,11 @@ def _solved(
 
 def run_solver(item: Solve, built: Built, targets: Any, start: Weights | None = None) -> Solution:
     """Solve; the time limit is passed to mechanisms that take one."""
-    files.check_unchanged(item.mechanism.options)
     chosen = item.mechanism
     trouble = code.solve_difference(item.code, item.workload.name, chosen.name, chosen.options)
     if trouble:
         raise StoreError(trouble)
-    options = dict(item.mechanism.options)
+    options = files.at_hand(item.mechanism.options)
     if item.time_limit is not None and takes_time_limit(item.mechanism.name):
         options["time_limit"] = item.time_limit
     if start is not None:
@@ -163,8 +161,7 @@ def run_solver(item: Solve, built: Built, targets: Any, start: Weights | None = 
 
 
 def _targets(spec: Spec, built: Built) -> Any:
-    files.check_unchanged(spec.params)
-    return workloads.targets.make(spec.name, built, **spec.params)
+    return workloads.targets.make(spec.name, built, **files.at_hand(spec.params))
 
 
 def _labels(built: Built) -> tuple[str, ...]:

@@ -1,13 +1,13 @@
 """An experiment on somebody's own queries: their names, their targets, their files' content."""
 
-import os
-
 import pytest
 
 import sweep
 from sweep.errors import ExperimentError, StoreError
 from sweep.experiment.loading import parse_experiment
 from sweep.grid.expansion import expand
+from sweep.store import code
+from sweep.worker import solve
 
 TEXT = """\
 keep: [query_variances]
@@ -18,17 +18,17 @@ blocks:
 """
 
 
+def write_files(folder):
+    (folder / "mine.csv").write_text("label,age,variance\nall,,3\neach,*,2\n")
+    (folder / "domain.yaml").write_text("age: 0..3\n")
+
+
 @pytest.fixture
-def files(tmp_path, monkeypatch, client):
-    """Files of the user's in the folder in which the command and the workers are."""
-    before = client.run(os.getcwd)
-    client.run(os.chdir, str(tmp_path))
+def files(tmp_path, monkeypatch):
+    """Files of the user's in the folder in which the command is; the workers are elsewhere."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "mine.csv").write_text("label,age,variance\nall,,3\neach,*,2\n")
-    (tmp_path / "domain.yaml").write_text("age: 0..3\n")
-    yield tmp_path
-    for worker, folder in before.items():
-        client.run(os.chdir, folder, workers=[worker])
+    write_files(tmp_path)
+    return tmp_path
 
 
 def test_names_and_targets_come_with_the_queries(files, client):
@@ -38,6 +38,23 @@ def test_names_and_targets_come_with_the_queries(files, client):
     kept = sweep.arrays("s", str(data.solve.sel(mechanism="optimal").values))
     assert kept["query"].values.tolist() == ["all", *(f"each: age={n}" for n in range(4))]
     assert float(kept.query_variances.sel(query="all")) <= 3 * (1 + 1e-9)
+
+
+def test_workers_that_have_the_files_in_a_folder_of_their_own_read_those(
+    files, monkeypatch, tmp_path_factory
+):
+    grids = expand(parse_experiment(TEXT, "mine.yaml"))
+    (cell, *_) = (cell for grid in grids for cell in grid.cells)
+    for name in ("mine.csv", "domain.yaml"):
+        (files / name).unlink()
+    gone = solve.build(cell.workload, code.digest())
+    assert "'mine.csv' cannot be read" in gone.error
+    other = tmp_path_factory.mktemp("other")
+    write_files(other)
+    monkeypatch.chdir(other)
+    assert solve.build(cell.workload, code.digest()).m == 5
+    (other / "mine.csv").write_text("label,age,variance\nall,,4\n")
+    assert "has changed since the sweep began" in solve.build(cell.workload, code.digest()).error
 
 
 def test_the_content_of_the_files_identifies_the_cells(files, client):

@@ -98,8 +98,9 @@ def test_a_store_of_other_content_is_refused(tmp_path, client):
 
 
 def test_a_file_travels_to_the_workers():
-    file = pickle.loads(pickle.dumps(File("file:p.npy", "p.npy", "0" * 64)))
-    assert (file, file.path, file.sha256) == ("file:p.npy", "p.npy", "0" * 64)
+    content = "file:p.npy", "/of/mine/p.npy", "0" * 64, "file:/of/mine/p.npy"
+    file = pickle.loads(pickle.dumps(File(*content)))
+    assert (file, file.path, file.sha256, file.rooted) == content
 
 
 def test_a_file_that_is_gone_is_left_to_what_reads_it(tmp_path):

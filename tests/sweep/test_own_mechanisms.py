@@ -3,6 +3,7 @@
 import json
 import shutil
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -195,6 +196,23 @@ def test_other_packages_add_mechanisms_and_workloads(packages, command):
     assert (after.of_solve("prefix", "IP", {}), after.of_bound("prefix")) == ours
     assert after.of_solve("prefix", "plus", {}) != theirs[0]
     assert after.of_bound("ones") != theirs[1]
+
+
+@pytest.mark.parametrize("name", ["status", "cell", "runtime_s", "group", "targets", "replicate"])
+def test_a_parameter_named_like_something_of_the_dataset_is_refused(
+    packages, command, monkeypatch, name
+):
+    monkeypatch.chdir(packages)
+    module = GOOD.replace("def ones(d: int):", f"def ones(d: int, {name}: int = 1):")
+    plug_in(packages, "good", "[fitness_sweep.workloads]\nones = good:FAMILY\n", module)
+    workload = f"{{name: ones, d: 3, {name}: [1, 2]}}"
+    Path("e.yaml").write_text(f"blocks:\n  - workload: {workload}\n    mechanism: IP\n")
+    for asked in ("plan", "run"):
+        found = command(asked, "e.yaml")
+        assert found.exit_code == 2
+        said = " ".join(found.output.split())
+        assert f"e.yaml, line 2, blocks[0].workload.{name}: {name!r} is a parameter of" in said
+    assert not Path("results").exists()
 
 
 @pytest.mark.parametrize(

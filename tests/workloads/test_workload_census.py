@@ -50,8 +50,12 @@ def test_tables_with_ranges():
         ({"tables": [["age"]], "prefixes": ["age"], "ranges": ["age"]}, "in prefixes and in rang"),
         ({"tables": [["age", "sex"], ["sex", "age"]]}, "the table .'age', 'sex'. is asked for twi"),
         ({"tables": []}, "it needs attributes such as"),
-        ({"tables": [["age"]], "attributes": {"age": 2.5}}, "a mapping of names"),
-        ({"tables": [["age"]], "attributes": {"age": 0}}, "age|identity"),
+        ({"tables": [["age"]], "attributes": {"age": 2.5}}, "a mapping of names to whole numbers"),
+        (
+            {"tables": [["age"]], "attributes": {"age": 0}},
+            "values of .age. is 0; expected at least 1",
+        ),
+        ({"tables": [["age", "age"]]}, "names an attribute twice"),
     ],
 )
 def test_what_is_wrong_with_a_census_is_said(params, sentence):

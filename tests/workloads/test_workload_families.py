@@ -156,6 +156,45 @@ def test_age_pyramid(voting_age, m, voting):
     np.testing.assert_array_equal(workload.groups == 0, special)
 
 
+def test_marginals_of_ordered_attributes_by_numpy():
+    workload = make("marginals", attributes=2, values=[3, 2], orders=[1, 2], ranges=[0])
+    ranges = make("all-range", d=3).dense
+    rows = [
+        np.kron(ranges, [[1, 1]]),
+        np.kron(np.ones((1, 3)), np.eye(2)),
+        np.kron(ranges, np.eye(2)),
+    ]
+    np.testing.assert_array_equal(workload.dense, np.vstack(rows))
+    assert workload.group_names == ("0", "1", "0,1")
+
+
+def test_factors_of_ones_own_are_a_union_of_products():
+    matrix, sums = [[1, 1, 0], [0, 1, 1]], sp.csr_matrix(np.ones((1, 4)))
+    workload = workloads.from_factors([(matrix, sums), (matrix, sp.eye(4, format="coo"))])
+    expected = np.vstack([np.kron(matrix, np.ones((1, 4))), np.kron(matrix, np.eye(4))])
+    np.testing.assert_array_equal(workload.dense, expected)
+    assert workload.group_names == ("1", "2")
+    asked = make("kronecker", terms=[[matrix, "total:4"], [matrix, "identity:4"]])
+    np.testing.assert_array_equal(asked.dense, expected)
+    assert asked.group_names[0] == "2 by 3 matrix x total:4"
+
+
+@pytest.mark.parametrize(
+    ("terms", "sentence"),
+    [
+        ([], "no product"),
+        ([()], "no product, or one without factors"),
+        ([(np.eye(2), np.eye(3)), (np.eye(2),)], r"product 2 is over attributes of \(2,\)"),
+        ([(np.eye(2), np.eye(3)), (np.eye(3), np.eye(2))], r"of \(3, 2\) values, the first over"),
+        ([(np.eye(2), [[np.nan, 1]])], "factor 2 of product 1' has a NaN"),
+        ([(np.eye(2), [1, 2])], r"factor 2 of product 1' has shape \(2,\)"),
+    ],
+)
+def test_what_is_wrong_with_factors_is_said(terms, sentence):
+    with pytest.raises(WorkloadError, match=sentence):
+        workloads.from_factors(terms)
+
+
 def test_kronecker_by_numpy():
     workload = make("kronecker", terms=[["identity:2", "total:3"], ["prefix:2", "all-range:3"]])
     ranges = [[1, 0, 0], [1, 1, 0], [1, 1, 1], [0, 1, 0], [0, 1, 1], [0, 0, 1]]
@@ -240,7 +279,18 @@ def test_entry_points(tmp_path, monkeypatch):
         ("prefix", {"d": 0}, "workload 'prefix': d is 0; expected at least 1"),
         ("prefix", {"d": 4.5}, "parameter 'd' is 4.5; expected a whole number"),
         ("prefix", {"d": True}, "parameter 'd' is True; expected a whole number"),
-        ("kronecker", {"terms": ["prefix:3"]}, "expected a list of lists of texts"),
+        (
+            "kronecker",
+            {"terms": ["prefix:3"]},
+            "expected a list of lists of texts or lists of lists",
+        ),
+        ("kronecker", {"terms": [[[[1.0], [1.0, 2.0]]]]}, "kronecker, a factor.* is not a matrix"),
+        (
+            "marginals",
+            {"ranges": [3]},
+            "attribute 3 in prefixes or ranges; expected different ones",
+        ),
+        ("marginals", {"ranges": [0], "prefixes": [0]}, "attribute 0 in prefixes or ranges"),
         ("age", {"voting_age": 1}, "parameter 'voting_age' is 1; expected true or false"),
         ("range", {"d": 4, "m": 0}, "m is 0; expected at least 1"),
         ("range", {"d": 4, "seed": -1}, "seed is -1; expected at least 0"),

@@ -3,10 +3,9 @@
 from collections.abc import Mapping
 
 from workloads.errors import WorkloadError
-from workloads.families.kronecker import factor
+from workloads.families.kronecker import tables as products
 from workloads.family import Family
-from workloads.operators import Kronecker
-from workloads.parameters import nearest
+from workloads.parameters import check_size, nearest
 from workloads.workload import Workload, in_blocks
 
 
@@ -49,20 +48,23 @@ def build(
                     "prefixes: all ranges contain all prefixes"
                 )
             kinds[name] = kind
-    kept = {name: factor("census", kinds[name], size) for name, size in attributes.items()}
-    summed = {name: factor("census", "total", size) for name, size in attributes.items()}
+    for name, size in attributes.items():
+        check_size(f"workload 'census': number of values of {name!r}", size)
     for table in tables:
         for name in table:
             _check_name(name, attributes)
+        if len(set(table)) < len(table):
+            raise WorkloadError(f"workload 'census': the table {table} names an attribute twice")
     ordered = [tuple(name for name in attributes if name in table) for table in tables]
     repeated = next((table for table in ordered if ordered.count(table) > 1), None)
     if repeated is not None:
         raise WorkloadError(f"workload 'census': the table {list(repeated)} is asked for twice")
-    operator = Kronecker(
-        tuple(
-            tuple((kept if name in table else summed)[name] for name in attributes)
-            for table in ordered
-        )
+    places = {name: at for at, name in enumerate(attributes)}
+    operator = products(
+        "census",
+        list(attributes.values()),
+        list(kinds.values()),
+        ([places[name] for name in table] for table in ordered),
     )
     titles = (",".join(table) or "total" for table in ordered)
     return in_blocks("census", operator, titles, operator.term_sizes)

@@ -1,6 +1,6 @@
 """Unions of Kronecker products of named one-dimensional workloads."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 import scipy.sparse as sp
@@ -10,17 +10,20 @@ from workloads.family import Family
 from workloads.operators import Kronecker, Matrix, refuse_above_limit
 from workloads.parameters import check_size, nearest
 from workloads.ranges import differences
-from workloads.workload import Workload, in_blocks
+from workloads.workload import Workload, from_matrix, in_blocks
+
+Spec = str | list[list[float]]
 
 
-def build(terms: list[list[str]]) -> Workload:
+def build(terms: list[list[str | list[list[float]]]]) -> Workload:
     """The terms one below another, each the Kronecker product of its factors.
 
     Parameters
     ----------
-    terms : list of list of str
+    terms : list of list of str, or of matrices
         Factors ``"kind:size"``, one for each attribute; kinds are identity, total, prefix
-        and all-range. ``[["identity:4", "total:8"], ["prefix:4", "identity:8"]]`` asks for
+        and all-range. A matrix of your own is the list of its rows.
+        ``[["identity:4", "total:8"], ["prefix:4", "identity:8"]]`` asks for
         the first attribute's marginal and for prefixes of the first within each value of
         the second.
 
@@ -34,20 +37,27 @@ def build(terms: list[list[str]]) -> Workload:
             "workload 'kronecker': terms is empty or has an empty term; expected lists such as "
             "['identity:4', 'prefix:8']"
         )
-    made = {spec: _factor(spec) for term in terms for spec in term}
-    operator = Kronecker(tuple(tuple(made[spec] for spec in term) for term in terms))
+    made = {str(spec): _factor(spec) for term in terms for spec in term}
+    operator = Kronecker(tuple(tuple(made[str(spec)] for spec in term) for term in terms))
     domains = [tuple(int(f.shape[1]) for f in term) for term in operator.terms]
     for term, domain in zip(terms, domains, strict=True):
         if domain != domains[0]:
             raise WorkloadError(
-                f"workload 'kronecker': term {term} is over a domain of {domain} values, the first "
-                f"term over {domains[0]}; all terms need the same attributes"
+                f"workload 'kronecker': term {_title(term)!r} is over a domain of {domain} values, "
+                f"the first term over {domains[0]}; all terms need the same attributes"
             )
-    names = (" x ".join(term) for term in terms)
-    return in_blocks("kronecker", operator, names, operator.term_sizes)
+    return in_blocks("kronecker", operator, map(_title, terms), operator.term_sizes)
 
 
-def _factor(spec: str) -> Matrix:
+def _title(term: Sequence[Spec]) -> str:
+    return " x ".join(
+        one if isinstance(one, str) else f"{len(one)} by {len(one[0])} matrix" for one in term
+    )
+
+
+def _factor(spec: Spec) -> Matrix:
+    if not isinstance(spec, str):
+        return from_matrix(spec, "kronecker, a factor").matrix
     kind, _, size = spec.partition(":")
     if kind not in KINDS:
         raise WorkloadError(
@@ -75,6 +85,33 @@ def factor(workload: str, kind: str, size: int) -> Matrix:
             entries, f"workload {workload!r}: factor '{kind}:{size}'", "lower its size"
         )
     return KINDS[kind](size)
+
+
+def tables(
+    workload: str, sizes: Sequence[int], kinds: Sequence[str], kept: Iterable[Iterable[int]]
+) -> Kronecker:
+    """For each set of attributes that is kept the product of their kinds, the others summed out.
+
+    Parameters
+    ----------
+    workload : str
+        Whose it is, for messages.
+    sizes : sequence of int
+        Number of values of each attribute.
+    kinds : sequence of str
+        Of `KINDS`: what a table that keeps the attribute asks of it.
+    kept : iterable of iterables of int
+        The attributes of each table, from 0.
+    """
+    asked = [factor(workload, kind, size) for kind, size in zip(kinds, sizes, strict=True)]
+    summed = [factor(workload, "total", size) for size in sizes]
+    sets = [frozenset(table) for table in kept]
+    return Kronecker(
+        tuple(
+            tuple((asked if at in table else summed)[at] for at in range(len(sizes)))
+            for table in sets
+        )
+    )
 
 
 def _identity(size: int) -> Matrix:

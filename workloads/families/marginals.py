@@ -4,6 +4,7 @@ from itertools import combinations
 from math import comb
 
 from workloads.errors import WorkloadError
+from workloads.families.kronecker import tables
 from workloads.family import Family
 from workloads.operators import Marginals
 from workloads.parameters import LARGEST_SIZE, check_size
@@ -18,6 +19,8 @@ def build(
     orders: list[int] = _ORDERS,
     containing: int | None = None,
     subsets: list[list[int]] | None = None,
+    prefixes: list[int] | None = None,
+    ranges: list[int] | None = None,
 ) -> Workload:
     """All marginals of the given orders, one group for each, named by its attributes.
 
@@ -35,11 +38,15 @@ def build(
         ``orders=[2], containing=0``.
     subsets : list of list of int, optional
         These marginals instead of all of some orders; attributes counted from 0.
+    prefixes, ranges : list of int, optional
+        Ordered attributes, counted from 0: marginals with them count all prefixes, or all
+        ranges, of their values instead of the values.
 
     Returns
     -------
     Workload
-        Of any domain size; ``operator`` is a `Marginals`.
+        Of any domain size; ``operator`` is a `Marginals`, or a `Kronecker` where some attribute
+        is ordered.
     """
     check_size("workload 'marginals': attributes", attributes)
     sizes = tuple(values) if isinstance(values, list | tuple) else (values,) * attributes
@@ -56,9 +63,25 @@ def build(
                 f"to {attributes - 1}"
             )
         chosen = tuple(subset for subset in chosen if containing in subset)
-    operator = Marginals(sizes, chosen)
     names = (",".join(map(str, subset)) or "total" for subset in chosen)
-    return in_blocks("marginals", operator, names, operator.marginal_sizes)
+    plain = Marginals(sizes, chosen)
+    if not prefixes and not ranges:
+        return in_blocks("marginals", plain, names, plain.marginal_sizes)
+    ordered = tables("marginals", sizes, _kinds(attributes, prefixes or [], ranges or []), chosen)
+    return in_blocks("marginals", ordered, names, ordered.term_sizes)
+
+
+def _kinds(attributes: int, prefixes: list[int], ranges: list[int]) -> list[str]:
+    kinds = ["identity"] * attributes
+    for kind, listed in (("prefix", prefixes), ("all-range", ranges)):
+        for at in listed:
+            if not 0 <= at < attributes or kinds[at] != "identity":
+                raise WorkloadError(
+                    f"workload 'marginals': attribute {at} in prefixes or ranges; expected "
+                    f"different ones from 0 to {attributes - 1}"
+                )
+            kinds[at] = kind
+    return kinds
 
 
 def _of_orders(attributes: int, orders: list[int]) -> tuple[tuple[int, ...], ...]:
