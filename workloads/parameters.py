@@ -107,13 +107,19 @@ def describe(expected: Any) -> str:
     if origin is list:
         return f"a list of {_plural(describe(inner[0]))}"
     if origin is dict:
-        return f"a mapping of names to {_plural(describe(inner[1])).removeprefix('any ')}"
+        return f"a mapping of names to {_plural(describe(inner[1]))}"
     return "nothing (null)" if expected in (None, type(None)) else "any value"
 
 
-def _plural(thing: str) -> str:
-    parts = (one.removeprefix("a ").partition(" of ") for one in thing.split(" or "))
-    return " or ".join(f"{head}s{of}{rest}" for head, of, rest in parts)
+def _plural(things: str) -> str:
+    return " or ".join(map(_one_plural, things.split(" or ")))
+
+
+def _one_plural(thing: str) -> str:
+    if not thing.startswith(("a ", "the ")):
+        return thing
+    head, of, rest = thing.removeprefix("a ").partition(" of ")
+    return f"{head}s{of}{rest}"
 
 
 def regular(path: str, most: int = LARGEST_FILE_BYTES) -> Path:
