@@ -20,16 +20,18 @@ from math import log
 import numpy as np
 
 from solvers.errors import NotApplicableError, OptionError
-from solvers.marginals.closure import Closure
-from solvers.marginals.noise import MarginalsNoise
-from solvers.marginals.optimum import minimise
-from solvers.marginals.solutions import certified, subset_noise
-from solvers.marginals.structure import Structure
 from solvers.mechanism import Mechanism
+from solvers.orbits import AnyOrbits
+from solvers.orbits.closure import Closure
+from solvers.orbits.noise import OrbitsNoise
+from solvers.orbits.single import SingleOrbit
+from solvers.orbits.solutions import from_dual, inner_noise
 from solvers.problem import Problem
-from solvers.reductions.marginals import OnMarginals
+from solvers.reductions.orbits import OnOrbits
 from solvers.solution import Solution
 from workloads.operators import Array
+
+NAME = "ResidualPlanner"
 
 OBJECTIVES = ("total-variance", "max-variance")
 
@@ -42,7 +44,7 @@ def solve(
     max_iterations: int = 100,
     time_limit: float | None = None,
 ) -> Solution:
-    """It takes marginals alone; on them `on_marginals` is called.
+    """It takes marginals alone; on them `on_orbits` is called.
 
     Parameters
     ----------
@@ -62,15 +64,11 @@ def solve(
     NotApplicableError
         Always.
     """
-    raise NotApplicableError(
-        f"ResidualPlanner on {problem.size}: it plans marginals with one target for each (the "
-        "workloads marginals, or census without ordered attributes); with prefixes or ranges, or "
-        "targets that differ within a marginal, take ResidualPlanner+"
-    )
+    raise _refusal(problem)
 
 
-def on_marginals(
-    structure: Structure,
+def on_orbits(
+    orbits: AnyOrbits,
     *,
     objective: str,
     tol: float,
@@ -83,49 +81,60 @@ def on_marginals(
     ------
     OptionError
         If there is no such objective.
-    SolveFailedError
-        If the variances of all subsets do not confirm the optimum of the largest one.
+    NotApplicableError
+        If the queries are no marginals with one target for each.
     """
     if objective not in OBJECTIVES:
-        raise OptionError(
-            f"ResidualPlanner: objective {objective!r}; expected {' or '.join(OBJECTIVES)}"
-        )
+        raise OptionError(f"{NAME}: objective {objective!r}; expected {' or '.join(OBJECTIVES)}")
+    if not isinstance(orbits, SingleOrbit):
+        raise _refusal(orbits.problem)
     if objective == "total-variance":
-        logs = _least_total_variance(structure.closure) - _privacy_costs(structure.closure)
-        noise = MarginalsNoise(structure, subset_noise(structure, np.exp(logs - logs.max())))
-        return Solution("ResidualPlanner", structure.problem, noise)
-    found = minimise(
-        structure.collapsed.program,
-        tol=tol,
-        max_iterations=max_iterations,
-        time_limit=time_limit,
+        return Solution(NAME, orbits.problem, least_total_variance(NAME, orbits))
+    result = orbits.optimum(tol=tol, max_iterations=max_iterations, time_limit=time_limit)
+    noise = inner_noise(NAME, orbits, result.best)
+    return from_dual(
+        NAME,
+        orbits,
+        noise,
+        result,
+        lambda found: found.squared_privacy_cost,
+        tol,
+        known_lower_bound=result.lower,
     )
-    return certified("ResidualPlanner", structure, structure.collapsed, found, 0.0, {})
 
 
-def _privacy_costs(closure: Closure) -> Array:
-    """Logarithms of w_S / N_S: what the base mechanism of each subset costs at σ_S = 1."""
-    return closure.log_ranks - _log_sizes(closure)
+def least_total_variance(mechanism: str, orbits: SingleOrbit) -> OrbitsNoise:
+    """The noise of the least total variance of marginals, their targets just met."""
+    known = orbits.closure
+    shared = known.incidence.T @ np.exp(orbits.log_copies.min() - orbits.log_copies)
+    log_sizes = _log_sizes(known)
+    log_costs = known.log_ranks - log_sizes
+    logs = -log_sizes - np.log(shared) / 2 - log_costs
+    (part,) = orbits.parts
+    found = part.inner(mechanism, np.ones(1), np.exp(logs - logs.max()))
+    return OrbitsNoise(orbits, (found,)).met(mechanism)
 
 
-def _least_total_variance(closure: Closure) -> Array:
-    """Logarithms of the σ_S² of the least total variance, up to scale."""
-    shared = closure.incidence.T @ np.exp(closure.log_sizes.min() - closure.log_sizes)
-    return np.asarray(-_log_sizes(closure) - np.log(shared) / 2)
+def _log_sizes(known: Closure) -> Array:
+    """Natural logarithms of the N_S."""
+    logs = np.array([*map(log, known.block_sizes), 0.0])
+    return np.asarray(logs[known.members].sum(axis=1))
 
 
-def _log_sizes(closure: Closure) -> Array:
-    """Logarithms of the N_S."""
-    logs = np.array([*map(log, closure.block_sizes), 0.0])
-    return np.asarray(logs[closure.members].sum(axis=1))
+def _refusal(problem: Problem) -> NotApplicableError:
+    return NotApplicableError(
+        f"{NAME} on {problem.size}: it plans marginals with one target for each (the workloads "
+        "marginals, or census without ordered attributes); with prefixes or ranges, or targets "
+        "that differ within a marginal, take ResidualPlanner+"
+    )
 
 
 MECHANISMS = (
     Mechanism(
-        "ResidualPlanner",
+        NAME,
         "residuals of marginals with the best noise for their total or their largest variance",
         solve,
         source="Xiao, He, Zhang and Kifer, NeurIPS 2023",
-        forms=(OnMarginals(on_marginals),),
+        forms=(OnOrbits(on_orbits),),
     ),
 )

@@ -29,9 +29,11 @@ import scipy.linalg as sla
 from solvers.errors import NotApplicableError
 from solvers.factorisation import Factorisation, dense
 from solvers.mechanism import Mechanism, Work, find
-from solvers.orbits import Orbits
+from solvers.mechanisms.residual_planner import least_total_variance
+from solvers.orbits import AnyOrbits, Orbits
 from solvers.orbits import orbits as orbits_of
 from solvers.orbits.noise import OrbitsNoise
+from solvers.orbits.single import SingleOrbit
 from solvers.orbits.structure import INDICATORS, Part
 from solvers.orbits.symmetry import Attribute
 from solvers.problem import Problem, as_problem
@@ -155,8 +157,16 @@ def solve(problem: Problem) -> Solution:
     return from_strategy(NAME, problem, np.vstack(rows))
 
 
-def on_orbits(orbits: Orbits) -> Solution:
-    """The same with every ordered attribute and every categorical one on its own."""
+def on_orbits(orbits: AnyOrbits) -> Solution:
+    """The same with every ordered attribute and every categorical one on its own.
+
+    Raises
+    ------
+    NotApplicableError
+        If tables ask different matrices of one attribute.
+    """
+    if isinstance(orbits, SingleOrbit):
+        return Solution(NAME, orbits.problem, least_total_variance(NAME, orbits))
     _check_one_matrix_each(orbits)
     grams = {axis: _gram(orbits, axis) for axis in orbits.ordered_axes}
     own = {axis: residual(gram) for axis, gram in grams.items()}

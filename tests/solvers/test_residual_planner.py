@@ -11,7 +11,7 @@ from marginal_problems import make, problems
 
 import solvers
 import workloads
-from solvers.marginals.noise import MarginalsNoise
+from solvers.orbits import SingleOrbit
 
 TABLES = [["age"], ["age", "sex"], ["race"], ["age", "sex", "race"]]
 
@@ -34,7 +34,7 @@ def subsets(items):
 @given(problems())
 def test_the_least_total_variance_is_that_of_the_query_matrix(problem):
     ours = solvers.solve("ResidualPlanner", problem.workload, problem.targets)
-    assert isinstance(ours.noise, MarginalsNoise)
+    assert isinstance(ours.noise.orbits, SingleOrbit)
     matrix = solvers.solve("CA", problem.workload.dense, problem.targets, tol=1e-12)
     assert total_at_unit_cost(ours) == pytest.approx(total_at_unit_cost(matrix), rel=1e-9)
     np.testing.assert_allclose(ours.query_variances, matrix.query_variances, rtol=2e-5)
