@@ -83,7 +83,8 @@ def _several(problem: Problem) -> Orbits | Obstacle | None:
         return None
     apart = _apart(found)
     if found.cells == problem.workload.d:
-        return None if apart is None else Obstacle(f"{apart}, so that no two cells are alike")
+        because = apart or "every attribute is ordered, or has one value"
+        return Obstacle(f"{because}, so that no two cells are alike")
     short = memory.trouble(8.0 * _MATRICES * found.cells**2)
     if short is not None:
         because = f" ({apart})" if apart else ""

@@ -444,3 +444,11 @@ def test_fisher_information_of_rank_deficient_queries_has_a_pseudo_inverse():
     found, dense = (solvers.solve("fisher", one, targets) for one in (workload, workload.dense))
     assert isinstance(found.noise, OrbitsNoise)
     assert found.measures == pytest.approx(dense.measures, rel=1e-6)
+
+
+def test_ordered_attributes_alone_that_no_matrix_holds_are_refused_in_a_sentence():
+    workload = workloads.make(
+        "kronecker", terms=[["prefix:5000", "prefix:5000"], ["prefix:5000", "total:5000"]]
+    )
+    with pytest.raises(solvers.NotApplicableError, match="every attribute is ordered, or has one"):
+        solvers.solve("optimal", workload)
