@@ -43,7 +43,10 @@ def summary(cluster: Any, names: Iterable[Any], known: Mapping[str, str]) -> str
     """How many of their jobs are in which state, such as ``2 PENDING (Resources)``."""
     states = (known[job] for job in _jobs(cluster, names).values() if job in known)
     counted = ((state.partition(" "), n) for state, n in Counter(states).most_common())
-    return ", ".join(f"{n} {state} ({reason})" for (state, _, reason), n in counted)
+    return ", ".join(
+        f"{n} {state}" + (f" ({reason})" if reason not in ("", "None") else "")
+        for (state, _, reason), n in counted
+    )
 
 
 def _jobs(cluster: Any, names: Iterable[Any]) -> dict[Any, str]:

@@ -26,6 +26,7 @@ def test_jobs_that_wait_and_jobs_that_are_over(tmp_path, monkeypatch):
     assert known == {"7": "PENDING Resources", "8": "PENDING Resources", "5": "RUNNING None"}
     assert batch.over(cluster, cluster.workers, known) == [2]
     assert batch.summary(cluster, cluster.workers, known) == "2 PENDING (Resources)"
+    assert batch.summary(of_jobs("5", "7"), (0, 1), known) == "1 RUNNING, 1 PENDING (Resources)"
 
 
 def test_a_queue_that_does_not_answer_says_nothing_of_any_job(tmp_path, monkeypatch):

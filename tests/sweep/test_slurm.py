@@ -96,12 +96,12 @@ def test_jobs_that_end_are_replaced_until_all_is_done(number, kwargs, tmp_path, 
     replicates = 600 if by_lifetime else 800
     experiment(tmp_path / "x.yaml", replicates)
     if by_lifetime:
-        ends = ["--lifetime", "20s", "--lifetime-stagger", "4s"]
+        ends = ["--lifetime", "30s", "--lifetime-stagger", "4s"]
         cluster = with_slow_cells(tmp_path, worker_extra_args=ends, **kwargs)
         cluster.write_text(cluster.read_text() + "adapt: {minimum: 2, maximum: 2}\n")
     else:
         with_slow_cells(tmp_path, **kwargs)
-    command = began(tmp_path, "--cluster", "cluster.yaml", "--patience", "90")
+    command = began(tmp_path, "--cluster", "cluster.yaml", "--patience", "300")
     gap, last, cancelled = 0.0, time.monotonic(), False
     while command.poll() is None:
         running = slurm.jobs()
@@ -115,7 +115,7 @@ def test_jobs_that_end_are_replaced_until_all_is_done(number, kwargs, tmp_path, 
     output, errors = command.communicate(timeout=10)
     assert (command.returncode, errors) == (0, ""), output + errors
     every_cell_is_there_once(records, tmp_path / "s", replicates)
-    assert len(jobs_of(tmp_path)) >= 4
+    assert len(jobs_of(tmp_path)) >= (3 if by_lifetime else 4)
     assert gap < LONGEST_GAP_SECONDS
 
 
