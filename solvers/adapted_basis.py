@@ -21,7 +21,7 @@ import scipy.linalg as sla
 from solvers.factors import Factors
 from solvers.softmax import ChartModel, SoftMax
 from workloads.operators import Array, QueryOperator
-from workloads.operators.blas import product
+from workloads.operators.blas import product, whole
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,7 +180,7 @@ class AdaptedChart:
 
     def weighted(self, of_profile: Array, of_ratios: Array) -> Array:
         total = product(self.columns * of_profile, self.columns.T)
-        total += self.queries.gram(of_ratios)
+        total += whole(self.queries.gram(of_ratios))
         return total
 
     def ray(self, along: Array) -> Callable[[float], Iterate]:

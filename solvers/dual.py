@@ -33,7 +33,7 @@ from solvers.stopping import Deadline, Stopping
 from solvers.trace import Trace, traced
 from workloads.operators import Array
 
-_WARM_STEPS = 1
+_WARM_STEPS = 2
 _UNIFORM_SHARE = 0.03
 
 
@@ -241,7 +241,7 @@ def _simplices(blocks: MatrixBlocks) -> Program[BlocksPoint]:
 
 def _first_point(blocks: MatrixBlocks, start: Weights | None) -> BlocksPoint:
     if start is None:
-        return blocks.at(blocks.uniform)
+        return blocks.at(blocks.by_norms)
     sized = start.resized(blocks.cells, blocks.queries)
     near = np.concatenate([sized.p / sized.p.sum(), sized.q / sized.q.sum()])
     return blocks.at((1 - _UNIFORM_SHARE) * near + _UNIFORM_SHARE * blocks.uniform)

@@ -11,10 +11,13 @@ from numpy.typing import NDArray
 from solvers import memory
 from workloads import QueryGraph, Workload
 from workloads.operators import Array, Explicit, Matrix, OnCells, QueryOperator
+from workloads.operators.blas import lower_gram, product
 
 _WELL_CONDITIONED = 1e-10
 _FAR_APART = 1e3
 _NEGLIGIBLE = 1e-9
+NEARLY_FULL = 0.9
+"""From which rank on, over d, it pays to compute with all cells and leave the null space out."""
 _SQUARE_WORK = 5
 """What a solve by structure takes beside the forms, over d³, if a dense one takes m d²."""
 
@@ -39,6 +42,21 @@ class Factors:
         """The queries in the basis, dense, shape (m, k)."""
         matrix = self.operator.matrix()
         return np.asarray(matrix.todense()) if sp.issparse(matrix) else matrix
+
+    @cached_property
+    def whole(self) -> Array:
+        """A itself, dense, shape (m, d); exactly zero where no query sees a cell."""
+        return self.left if self.basis is None else product(self.left, self.basis)
+
+    @property
+    def squared_norms(self) -> tuple[Array, Array]:
+        """Squared norms of the columns of A, shape (d,), and of its rows, shape (m,)."""
+        if self.basis is None or not self.structured:
+            queries = self.operator if self.basis is None else Explicit(self.whole)
+            return queries.squared_column_norms(), queries.squared_row_norms()
+        squares = product(self.operator.gram(), self.basis)
+        columns: Array = np.einsum("kd,kd->d", self.basis, squares)
+        return columns, self.operator.quadratic_forms(product(self.basis, self.basis.T))
 
     @property
     def structured(self) -> bool:
@@ -147,10 +165,50 @@ def factorise(scaled: Matrix) -> Factors:
 
 def _row_space(matrix: Array) -> Array:
     """An orthonormal basis of it, up to rounding; exactly zero where the matrix is."""
-    _, singular, right = sla.svd(matrix, full_matrices=False, check_finite=False)
-    threshold = 10 * max(matrix.shape) * np.finfo(float).eps * singular[0]
-    rows: Array = right[: int(np.sum(singular > threshold))]
+    threshold = 10 * max(matrix.shape) * np.finfo(float).eps
+    rows = _clear_row_space(matrix, threshold)
+    if rows is None:
+        _, singular, right = sla.svd(matrix, full_matrices=False, check_finite=False)
+        rows = right[: int(np.sum(singular > threshold * singular[0]))]
     return np.where(np.any(matrix, axis=0), rows, 0.0)
+
+
+def _clear_row_space(matrix: Array, threshold: float) -> Array | None:
+    """The row space by the Gram matrix; None where it is not clear which directions are null."""
+    d = matrix.shape[1]
+    squares, vectors = sla.eigh(lower_gram(matrix.T), driver="evd", check_finite=False)
+    count = int(np.sum(squares <= _WELL_CONDITIONED * squares[-1]))
+    if not 0 < count <= (1 - NEARLY_FULL) * d:
+        return None
+    null, rows = parted(matrix, squares, vectors, count)
+    if np.linalg.norm(product(matrix, null)) > threshold * np.sqrt(squares[-1]):
+        return None
+    return rows.T
+
+
+def parted(matrix: Array, squares: Array, vectors: Array, count: int) -> tuple[Array, Array]:
+    """The null space of a matrix and the space of its rows, parted by a step of Newton's method.
+
+    The eigenvectors of a Gram matrix have them mixed by the rounding error over the least
+    eigenvalue of the rows; afterwards by the square of that.
+
+    Parameters
+    ----------
+    matrix : numpy.ndarray, shape (m, d)
+    squares, vectors : numpy.ndarray, shapes (d,) and (d, d)
+        The eigenvalues, ascending, and eigenvectors of ``matrix.T @ matrix``.
+    count : int
+        The dimension of the null space, well parted from the other eigenvalues.
+
+    Returns
+    -------
+    tuple of numpy.ndarray
+        Orthonormal columns, shapes (d, count) and (d, d - count).
+    """
+    null, rows = vectors[:, :count], vectors[:, count:]
+    image = product(matrix.T, product(matrix, null))
+    mixed = product(rows.T, image) / squares[count:, None]
+    return null - product(rows, mixed), rows + product(null, mixed.T)
 
 
 def _in_units_of_columns(matrix: Array, unit: Array, columns: Array) -> Factors:

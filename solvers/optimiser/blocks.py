@@ -21,6 +21,8 @@ from solvers.optimiser.singular_vectors import Rows
 from solvers.optimiser.spectrum import Spectrum, spectrum
 from workloads.operators import Array
 
+_EQUAL_SHARE = 0.1
+
 
 @dataclass(frozen=True, eq=False)
 class Block:
@@ -76,6 +78,15 @@ class MatrixBlocks:
     def uniform(self) -> Array:
         """Equal weights, each group of sum one, shape (n,)."""
         return np.repeat(1 / np.array(self._sizes), self._sizes)
+
+    @property
+    def by_norms(self) -> Array:
+        """Weights by the squared norms of columns and rows, none far below the mean, shape (n,)."""
+        norms = [block.factors.squared_norms for block in self.blocks]
+        columns = self.column_sums([of_columns for of_columns, _ in norms])
+        rows = self.row_sums([of_rows for _, of_rows in norms])
+        shares = [columns / columns.sum()] + [rows / rows.sum()] * self.free_queries
+        return (1 - _EQUAL_SHARE) * np.concatenate(shares) + _EQUAL_SHARE * self.uniform
 
     @property
     def _sizes(self) -> list[int]:

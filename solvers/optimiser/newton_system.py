@@ -32,6 +32,7 @@ LARGEST_EXPLICIT = 20_000
 _HEAVY_PER_RANK = 4
 _HEAVY_AT_LEAST = 500
 _NODE_SPACING = 2.0
+_FIRST_NODE = 0.5
 _SMALLEST_RELATIVE = 1e-9
 _MOST_DECAY = 5.0
 _RIDGES = (1e-7, 1e-5, 1e-3)
@@ -66,23 +67,26 @@ class BlockVectors:
     def damping(self) -> list[Array]:
         """Vectors w, (k,), the sum of whose outer products is T, to some per cent.
 
-        Zero where they have decayed, and ascending: the small numbers instead would make
-        products in single precision denormal, which processors take fifty times longer for.
+        The trapezoidal rule, the integral below its first node added to that one. Zero where
+        they have decayed, and ascending: the small numbers instead would make products in
+        single precision denormal, which processors take fifty times longer for.
         """
         inverse = 1 / np.maximum(self.singular, _SMALLEST_RELATIVE * self.singular[-1])
         nodes = np.arange(
-            -np.log(2 * inverse[0]) - 2.5,
+            -np.log(2 * inverse[0]) - _FIRST_NODE,
             -np.log(2 * inverse[-1]) + 1.6 + _NODE_SPACING,
             _NODE_SPACING,
         )
         decays = np.multiply.outer(np.exp(nodes), inverse)
         damped = np.where(decays < _MOST_DECAY, np.exp(-decays), 0.0)
-        return list(np.sqrt(_NODE_SPACING * np.exp(nodes))[:, None] * damped)
+        lengths = _NODE_SPACING * np.exp(nodes)
+        lengths[0] /= -np.expm1(-_NODE_SPACING)
+        return list(np.sqrt(lengths)[:, None] * damped)
 
     def add_product(self, total: Array, z: Array) -> None:
         """Add this block's K, but for the signs, times z."""
         change = self.vectors.gram(z[self.weights])
-        change *= self.kernel
+        change *= self.kernel.T  # symmetric, and in the order of the Gram matrix
         total[self.weights] += self.vectors.forms(change)
 
     def add_diagonal(self, total: Array) -> None:

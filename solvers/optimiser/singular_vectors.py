@@ -3,6 +3,8 @@
 At query weights q, ``X = diag(q)^1/2 @ left @ factor`` with a k x k matrix ``factor``. Where
 the queries have structure, whatever is needed of X comes from their Gram matrix and their
 quadratic forms, and X itself, m x k, is never formed.
+
+Symmetric k x k matrices are given by their lower triangle; what stands above it is not read.
 """
 
 from dataclasses import dataclass
@@ -12,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workloads.operators import Array, Indices, QueryOperator
-from workloads.operators.blas import Real, product
+from workloads.operators.blas import Real, lower_gram, product, times_lower, whole
 
 Single = NDArray[np.float32]
 Rows = slice | Indices
@@ -27,7 +29,7 @@ class SingularVectors(Protocol):
         ...
 
     def gram(self, weights: Array) -> Array | Single:
-        """``F.T @ diag(weights) @ F``, shape (k, k)."""
+        """``F.T @ diag(weights) @ F``, shape (k, k), its lower triangle."""
         ...
 
     def forms(self, symmetric: Array | Single) -> Array:
@@ -60,15 +62,22 @@ class DenseVectors(Generic[Real]):
         return len(self.matrix)
 
     def gram(self, weights: Array) -> NDArray[Real]:
-        """``F.T @ diag(weights) @ F``, shape (k, k)."""
-        weighted = self.matrix * self._cast(weights)[:, None]
-        return product(self.matrix.T, weighted)
+        """``F.T @ diag(weights) @ F``, shape (k, k), its lower triangle."""
+        return self._gram(weights, weights > 0) - self._gram(-weights, weights < 0)
+
+    def _gram(self, weights: Array, at: NDArray[np.bool_]) -> NDArray[Real]:
+        """That of some rows, of positive weights."""
+        rows = self.matrix[at]
+        rows *= self._cast(np.sqrt(weights[at]))[:, None]
+        return lower_gram(rows.T)
 
     def forms(self, symmetric: Array | Single) -> Array:
         """``diag(F @ symmetric @ F.T)``, shape (n,)."""
-        moved = product(self.matrix, self._cast(symmetric))
-        forms: NDArray[Real] = np.einsum("ij,ij->i", moved, self.matrix)
-        return forms.astype(np.float64, copy=False)
+        lower = np.tril(self._cast(symmetric))
+        lower[np.diag_indices_from(lower)] /= 2
+        moved = times_lower(self.matrix, lower)
+        halves: NDArray[Real] = np.einsum("ij,ij->i", moved, self.matrix)
+        return 2 * halves.astype(np.float64, copy=False)
 
     def squares(self, weights: Array) -> Array:
         """``F**2 @ weights``, shape (n,)."""
@@ -112,7 +121,7 @@ class StructuredVectors:
 
     def forms(self, symmetric: Array | Single) -> Array:
         """``diag(X @ symmetric @ X.T)``, shape (m,)."""
-        double = symmetric.astype(np.float64, copy=False)
+        double = whole(symmetric.astype(np.float64, copy=False))
         inner = product(self.factor, product(double, self.factor.T))
         return self.q * self.operator.quadratic_forms(inner)
 

@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 import scipy.linalg as sla
 
-from solvers.factors import Factors
+from solvers.factors import NEARLY_FULL, Factors, parted
 from solvers.optimiser.singular_vectors import (
     DenseVectors,
     SingularVectors,
@@ -28,6 +28,7 @@ from workloads.operators import Array
 from workloads.operators.blas import lower_gram, product
 
 _SAFE_SQUARED_RATIO = 1e-13
+_CLEAR_OF_NULL_SPACE = 1e-10
 RELATIVELY_EXACT = 1e-7
 """Least ratio of squared singular values at which a Gram matrix has each of them to 1e-9."""
 
@@ -42,11 +43,11 @@ class Spectrum:
         λ, in ascending order.
     columns : numpy.ndarray, shape (d, k)
         Z, with orthonormal columns.
-    half : numpy.ndarray of shape (m, k), or StructuredVectors
+    half : numpy.ndarray of shape (m, k) or (m, d), or StructuredVectors
         ``diag(q)^1/2 @ left @ root``, which ``rotation / λ`` makes X; or X itself by structure.
-    rotation : numpy.ndarray, shape (k, k)
-        The eigenvectors of ``half.T @ half``.
-    root : numpy.ndarray, shape (k, k), or (k,) where diagonal
+    rotation : numpy.ndarray, shape (k, k) or (d, k)
+        The eigenvectors of ``half.T @ half``, those of its null space left out.
+    root : numpy.ndarray, shape (k, k) or (k, d), or (k,) where diagonal
         A square root of ``basis @ diag(p) @ basis.T``.
     """
 
@@ -111,7 +112,12 @@ def spectrum(factors: Factors, p: Array, q: Array, safe: float = _SAFE_SQUARED_R
     -------
     Spectrum
     """
-    found = _from_gram(factors, p, q, safe) if factors.structured else None
+    if factors.structured:
+        found = _from_gram(factors, p, q, safe)
+    elif factors.basis is not None and factors.rank >= NEARLY_FULL * factors.cells:
+        found = _beside_null_space(factors, factors.basis, p, q, safe)
+    else:
+        found = None
     return _from_matrix(factors, p, q, safe) if found is None else found
 
 
@@ -134,6 +140,23 @@ def _from_gram(factors: Factors, p: Array, q: Array, safe: float) -> Spectrum | 
     queries = StructuredVectors(factors.operator, q, turned / singular)
     columns = rotation if orthonormal is None else product(orthonormal, rotation)
     return Spectrum(singular, columns, queries, rotation, root)
+
+
+def _beside_null_space(
+    factors: Factors, basis: Array, p: Array, q: Array, safe: float
+) -> Spectrum | None:
+    """By the Gram matrix of all cells less its null space; None where that is not clear."""
+    roots = np.sqrt(p)
+    half = np.sqrt(q)[:, None] * factors.whole
+    half *= roots
+    gram = lower_gram(half.T)
+    squares, vectors = sla.eigh(gram, driver="evd", overwrite_a=True, check_finite=False)
+    null = factors.cells - factors.rank
+    if not squares[null] > max(safe, _CLEAR_OF_NULL_SPACE) * squares[-1]:
+        return None
+    _, columns = parted(half, squares, vectors, null)
+    columns[~np.any(basis, axis=0)] = 0.0
+    return Spectrum(np.sqrt(squares[null:]), columns, half, columns, basis * roots)
 
 
 def _from_matrix(factors: Factors, p: Array, q: Array, safe: float) -> Spectrum:

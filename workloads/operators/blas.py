@@ -29,6 +29,15 @@ def product(left: NDArray[Real], right: NDArray[Real]) -> NDArray[Real]:
     return turned.T
 
 
+def times_lower(left: NDArray[Real], lower: NDArray[Real]) -> NDArray[Real]:
+    """``left @ lower`` for a square lower triangular matrix, in half a product's time."""
+    trmm = get_blas_funcs("trmm", (left, lower))
+    turned, transposed = _transposed(lower)
+    b = np.ascontiguousarray(left).T
+    moved: NDArray[Real] = trmm(1.0, turned, b, side=0, lower=transposed, trans_a=transposed)
+    return moved.T
+
+
 def lower_gram(rows: NDArray[Real]) -> NDArray[Real]:
     """The lower triangle of ``rows @ rows.T``, in Fortran order; zeros above."""
     if rows.size == 0:  # the BLAS takes no matrix without entries
@@ -37,6 +46,11 @@ def lower_gram(rows: NDArray[Real]) -> NDArray[Real]:
     turned, transpose = _transposed(rows)
     gram: NDArray[Real] = syrk(1.0, turned, trans=1 - transpose, lower=1)
     return gram
+
+
+def whole(lower: NDArray[Real]) -> NDArray[Real]:
+    """The symmetric matrix that has this lower triangle."""
+    return np.tril(lower) + np.tril(lower, -1).T
 
 
 def inner(left: NDArray[Real], right: NDArray[Real]) -> float:
