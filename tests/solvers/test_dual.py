@@ -8,11 +8,13 @@ from hypothesis import strategies as st
 import solvers
 import workloads
 from solvers import certificate, dual
-from solvers.factors import factorise
+from solvers.factors import NEARLY_FULL, Factors, factorise
 from solvers.optimiser.blocks import one_block
 from solvers.optimiser.newton_system import BlockVectors, PreconditionedSystem
+from solvers.optimiser.singular_vectors import DenseVectors
 from solvers.optimiser.spectrum import spectrum
 from solvers.problem import as_problem
+from workloads.operators import OnCells
 
 ALL = slice(None)
 
@@ -53,7 +55,10 @@ def relative_hessian(matrix, p, q, step=1e-4):
     return hessian - np.diag(gradient)
 
 
-@pytest.mark.parametrize(("m", "d", "rank"), [(7, 5, None), (3, 6, None), (8, 6, 3), (5, 5, None)])
+@pytest.mark.parametrize(
+    ("m", "d", "rank"),
+    [(7, 5, None), (3, 6, None), (8, 6, 3), (5, 5, None), (30, 24, 23), (26, 24, 22)],
+)
 def test_a_spectrum_is_a_singular_value_decomposition(m, d, rank):
     matrix = some_matrix(3, m, d, rank)
     p, q = some_weights(3, d, m)
@@ -65,6 +70,52 @@ def test_a_spectrum_is_a_singular_value_decomposition(m, d, rank):
     np.testing.assert_allclose(rows.T @ rows, np.eye(factors.rank), atol=1e-8)
     np.testing.assert_allclose(found.columns.T @ found.columns, np.eye(factors.rank), atol=1e-8)
     assert found.nuclear_norm == pytest.approx(nuclear_norm(matrix, p, q), rel=1e-10)
+
+
+def test_beside_a_null_space_small_singular_values_keep_their_digits():
+    """Of nearly full rank all cells are computed with, down to weights of 1e-3 of the others."""
+    matrix = some_matrix(4, 40, 30)
+    matrix[:, 8] = matrix[:, 9]
+    matrix[:, 7] = 0.0
+    p, q = some_weights(4, 30, 40)
+    p[:5] *= 1e-3
+    factors = factorise(matrix)
+    assert factors.rank == 28 >= NEARLY_FULL * factors.cells
+    found = spectrum(factors, p, q)
+    expected = np.linalg.svd(np.sqrt(q)[:, None] * matrix * np.sqrt(p), compute_uv=False)
+    np.testing.assert_allclose(found.singular[::-1], expected[: factors.rank], rtol=1e-9)
+    assert not found.columns[7].any()
+    sigma = found.covariance()
+    gram = factors.left.T @ (q[:, None] * factors.left)
+    h = (factors.basis * p) @ factors.basis.T
+    np.testing.assert_allclose(sigma @ gram @ sigma, h, atol=1e-9 * np.abs(h).max())
+
+
+@pytest.mark.parametrize(("m", "d", "rank"), [(7, 5, None), (3, 6, None), (30, 24, 23)])
+def test_the_start_knows_the_norms_of_columns_and_rows(m, d, rank):
+    matrix = some_matrix(6, m, d, rank)
+    columns, rows = factorise(matrix).squared_norms
+    np.testing.assert_allclose(columns, np.square(matrix).sum(axis=0))
+    np.testing.assert_allclose(rows, np.square(matrix).sum(axis=1))
+
+
+def test_norms_of_a_structured_workload_with_an_empty_cell():
+    operator = OnCells(workloads.make("all-range", d=12).operator, np.arange(1, 12))
+    basis = np.eye(12)[1:]
+    columns, rows = Factors(operator, basis).squared_norms
+    matrix = np.asarray(operator.matrix()) @ basis
+    np.testing.assert_allclose(columns, np.square(matrix).sum(axis=0))
+    np.testing.assert_allclose(rows, np.square(matrix).sum(axis=1))
+
+
+def test_grams_and_forms_by_the_lower_triangle():
+    rng = np.random.default_rng(8)
+    matrix, weights = rng.standard_normal((9, 4)), rng.standard_normal(9)
+    vectors = DenseVectors(matrix)
+    expected = matrix.T @ (weights[:, None] * matrix)
+    np.testing.assert_allclose(np.tril(vectors.gram(weights)), np.tril(expected), atol=1e-13)
+    forms = np.einsum("ij,jk,ik->i", matrix, expected, matrix)
+    np.testing.assert_allclose(vectors.forms(np.tril(expected)), forms, atol=1e-12)
 
 
 def test_the_inner_solution_is_the_geometric_mean_and_its_profile_the_gradient():

@@ -97,7 +97,8 @@ def test_singular_vectors_are_those_of_the_matrix(seed):
     signs = np.sign(np.sum(here.spectrum.columns * there.spectrum.columns, axis=0))
     turned = signs[:, None] * signs
     scale = np.abs(weights).max()
-    np.testing.assert_allclose(mine.gram(weights) * turned, theirs.gram(weights), atol=1e-4 * scale)
+    grams = (np.tril(mine.gram(weights) * turned), np.tril(theirs.gram(weights)))
+    np.testing.assert_allclose(*grams, atol=1e-4 * scale)
     half = rng.standard_normal((8, 8))
     np.testing.assert_allclose(
         mine.forms((half + half.T) * turned), theirs.forms(half + half.T), atol=1e-4
@@ -155,7 +156,8 @@ def test_cells_that_no_query_sees_keep_the_structure(mechanism):
     differences = sp.csr_array(matrix - np.hstack([matrix[:, 1:], np.zeros((len(matrix), 1))]))
     workload = Workload("holed", Cumulative(differences))
     targets = some_targets(workload)
-    found, dense = (solvers.solve(mechanism, one, targets) for one in (workload, matrix))
+    finer = {"tol": 1e-8} if mechanism == "optimal" else {}
+    found, dense = (solvers.solve(mechanism, one, targets, **finer) for one in (workload, matrix))
     assert found.problem.factors.structured
     assert found.problem.factors.rank == 23
     assert found.squared_privacy_cost == pytest.approx(dense.squared_privacy_cost, rel=1e-7)
