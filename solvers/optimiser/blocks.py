@@ -81,10 +81,10 @@ class MatrixBlocks:
 
     @property
     def by_norms(self) -> Array:
-        """Weights by the norms of columns and rows, none far below the mean, shape (n,)."""
+        """Weights by the squared norms of columns and rows, none far below the mean, shape (n,)."""
         norms = [block.factors.squared_norms for block in self.blocks]
-        columns = np.sqrt(self.column_sums([of_columns for of_columns, _ in norms]))
-        rows = np.sqrt(self.row_sums([of_rows for _, of_rows in norms]))
+        columns = self.column_sums([of_columns for of_columns, _ in norms])
+        rows = self.row_sums([of_rows for _, of_rows in norms])
         shares = [columns / columns.sum()] + [rows / rows.sum()] * self.free_queries
         return (1 - _EQUAL_SHARE) * np.concatenate(shares) + _EQUAL_SHARE * self.uniform
 
