@@ -1,14 +1,29 @@
-"""What the engine itself costs: the whole command on 10 000 trivial cells, first and again.
+"""What the engine itself costs, on trivial cells and on cells that sleep.
 
 ``python -m pytest benchmarks/bench_engine.py --benchmark-only``
 """
 
+import resource
 import subprocess
 import sys
+import time
 
+import numpy as np
 import pytest
+from distributed import Client, LocalCluster
+
+import sweep
 
 WORDS = ("run", "trivial", "--store", "store")
+MANY = """
+blocks:
+  - workload: {name: prefix, d: 4}
+    mechanism: %s
+    replicates: %d
+reference: %s
+"""
+SLEEP_SECONDS = 1.0
+CELLS_PER_WORKER = 20
 
 
 @pytest.fixture
@@ -33,3 +48,53 @@ def test_ten_thousand_trivial_cells(benchmark, command):
 def test_ten_thousand_trivial_cells_again(benchmark, command):
     command()
     benchmark.pedantic(command, rounds=3)
+
+
+@pytest.mark.parametrize("cells", [100_000, 1_000_000])
+def test_many_trivial_cells(benchmark, tmp_path, cells):
+    """Seconds and largest memory of each command; not of the workers, which are forked apart."""
+    (tmp_path / "many.yaml").write_text(MANY % ("IP", cells, "IP"))
+    run = ("run", "many.yaml", "--store", "store")
+
+    def all_commands():
+        for name, words in {
+            "plan": ("plan", "many.yaml"),
+            "run": run,
+            "run again": run,
+            "status": ("status", "store"),
+            "show": ("show", "store"),
+        }.items():
+            started = time.perf_counter()
+            subprocess.run(
+                [sys.executable, "-m", "sweep.cli", *words],
+                cwd=tmp_path,
+                check=True,
+                capture_output=True,
+            )
+            seconds = time.perf_counter() - started
+            largest = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+            benchmark.extra_info[name] = f"{seconds:.1f} s, at most {largest:.0f} MB until here"
+
+    benchmark.pedantic(all_commands, rounds=1)
+
+
+def asleep(problem):
+    """A mechanism that takes a second and no processor."""
+    time.sleep(SLEEP_SECONDS)
+    return np.eye(problem.workload.d)
+
+
+@pytest.mark.parametrize("workers", [1, 4, 16, 50])
+def test_cells_that_sleep_keep_all_workers_busy(benchmark, tmp_path, workers):
+    """The share of the workers' time in which they solve, from the first start to the last end."""
+    file = tmp_path / "asleep.yaml"
+    file.write_text(MANY % ("asleep", CELLS_PER_WORKER * workers, "asleep"))
+    cluster = LocalCluster(workers, threads_per_worker=1, processes=False, dashboard_address=None)
+    with cluster, Client(cluster) as client:
+        found = benchmark.pedantic(
+            lambda: sweep.run(file, tmp_path / "store", client, mechanisms={"asleep": asleep}),
+            rounds=1,
+        )
+    starts, solving = found.started.values.astype("int64") / 1e3, found.runtime_s.values
+    span = (starts + solving).max() - starts.min()
+    benchmark.extra_info["utilisation"] = round(solving.sum() / (workers * span), 3)

@@ -268,8 +268,10 @@ class Cells(Sequence[Cell]):
         return whole.take(list(whole.number.values()))
 
     def take(self, numbers: ArrayLike) -> "Cells":
-        """Some of them, by number or by a mask."""
+        """Some of them, by number or by a mask; themselves if a mask leaves none out."""
         chosen = np.asarray(numbers)
+        if chosen.dtype == bool and chosen.all():
+            return self
         if not chosen.size:
             chosen = chosen.astype(np.int64)
         return Cells(self.families, self.family[chosen], self.replicate[chosen])
@@ -315,7 +317,7 @@ class Cells(Sequence[Cell]):
     @property
     def used(self) -> list[Family]:
         """The families that it has cells of."""
-        return [self.families[number] for number in np.unique(self.family)]
+        return [self.families[number] for number in np.flatnonzero(np.bincount(self.family))]
 
     def by_family(self, value: Callable[[Cell], bool | float]) -> NDArray[Any]:
         """For every cell, what is the same in its family."""

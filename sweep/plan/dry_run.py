@@ -112,7 +112,7 @@ def plan(
     costs = Costs(experiment.time_limit)
     todo = unfinished(cells, ledger)
     reused = {record.cell for record in tasks.reusable(todo, ledger)}
-    left = todo.take([number for number, id_ in enumerate(todo.ids) if id_ not in reused])
+    left = todo.take(np.array([id_ not in reused for id_ in todo.ids], dtype=bool))
     solves = tasks.solves(left, ledger, costs, experiment.warm_start)
     bounds = tasks.bounds(cells, ledger, costs)
     planned = tasks.tasks(tasks.Items.joined(solves, tasks.Items.of(bounds)), "plan")

@@ -34,6 +34,7 @@ from sweep.store.records import CellRecord, Status
 
 LARGEST_BLOCK = 100
 LEAST_TASKS = 16
+TASKS_PER_THREAD = 16
 BLOCK_SECONDS = 0.5
 _OVERHEAD_SECONDS = 1e-3
 _LONGEST_SECONDS = 86400.0
@@ -336,7 +337,8 @@ def solves(
     key_of_cell = numbered(columns.solve_keys)
     order = np.argsort(key_of_cell, kind="stable")
     first = np.flatnonzero(np.diff(key_of_cell[order], prepend=-1))
-    firsts, ends = columns.take(order[first]), [*first[1:].tolist(), len(order)]
+    ends = [*first[1:].tolist(), len(order)]
+    firsts = columns if len(first) == len(columns) else columns.take(order[first])
     chains = None if along is None else [_chain(cell, along) for cell in firsts]
 
     @lru_cache(_KEPT_FAMILIES)
@@ -429,11 +431,12 @@ def reusable(cells: Iterable[Cell], ledger: Ledger) -> list[CellRecord]:
     ]
 
 
-def tasks(items: Sequence[Item], prefix: str) -> Tasks:
+def tasks(items: Sequence[Item], prefix: str, threads: int = 1) -> Tasks:
     """Cheap items in blocks that share workloads, expensive items alone, longest first.
 
-    Blocks are small enough that there are `LEAST_TASKS` of them: estimates err, and there are
-    several workers. A chain is one task, in its order.
+    Blocks are small enough that there are `TASKS_PER_THREAD` of them for each of the cluster's
+    threads, and `LEAST_TASKS`: estimates err, and functions of the user's have none. A chain is
+    one task, in its order.
     """
     columns = Items.of(items)
     numbers = np.arange(len(columns))
@@ -446,7 +449,8 @@ def tasks(items: Sequence[Item], prefix: str) -> Tasks:
     workload = numbered(columns.workload_keys)[numbers]
     single = numbers[np.argsort(workload, kind="stable")]
     cheap = columns.seconds[single] < BLOCK_SECONDS
-    length = min(LARGEST_BLOCK, math.ceil(len(columns) / LEAST_TASKS))
+    least = max(LEAST_TASKS, TASKS_PER_THREAD * threads)
+    length = min(LARGEST_BLOCK, math.ceil(len(columns) / least))
     blocks = [np.array(chain) for chain in chained.values()]
     blocks += np.split(single[~cheap], np.count_nonzero(~cheap)) if not cheap.all() else []
     blocks += _blocks(single[cheap], columns.seconds[single[cheap]].tolist(), length)

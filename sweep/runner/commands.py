@@ -100,7 +100,7 @@ def run(
             open_ = unfinished(todo, session.ledger)
             dead = np.array([session.ledger.is_deadly(cell) for cell in open_.ids], dtype=bool)
             session.deadly = int(dead.sum())
-            left = open_.take(np.flatnonzero(~dead))
+            left = open_.take(~dead)
             session.work(left, len(todo) - session.deadly, client, spec)
     from sweep.dataset.reading import open_dataset
 

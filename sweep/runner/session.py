@@ -86,7 +86,7 @@ class Session:
         costs = Costs(self.stored.experiment.time_limit)
         solves = tasks.solves(cells, self.ledger, costs, self.stored.experiment.warm_start)
         missing = tasks.bounds(self.stored.cells.columns, self.ledger, costs)
-        planned = tasks.tasks(tasks.Items.joined(solves, tasks.Items.of(missing)), self.run)
+        items = tasks.Items.joined(solves, tasks.Items.of(missing))
         self.tell(
             events.RunStarted(
                 experiment=self.stored.experiment.name,
@@ -96,14 +96,14 @@ class Session:
                 reused=todo - len(cells),
                 solves=len(solves),
                 bounds=len(missing),
-                tasks=len(planned),
+                tasks=len(tasks.tasks(items, self.run)),
                 deadly=self.deadly,
                 hidden=len(self.stored.hidden(self.ledger)),
             )
         )
         self.publish()
-        if planned:
-            self._execute(planned, len(cells), client, cluster)
+        if items:
+            self._execute(items, len(cells), client, cluster)
 
     def publish(self) -> None:
         """Derive the dataset from the journal, unless the one on disk is up to date and sound.
@@ -188,7 +188,13 @@ class Session:
         )
         return build.Derivation(self.stored.grids, terms)
 
-    def _execute(self, planned: tasks.Tasks, cells: int, client: Any, spec: "ClusterSpec") -> None:
+    def _execute(
+        self,
+        items: tasks.Items[tasks.Item],
+        cells: int,
+        client: Any,
+        spec: "ClusterSpec",
+    ) -> None:
         from sweep.runner import dispatch, line, security
         from sweep.runner.workforce import StartedCluster, Workforce
         from sweep.store.view import StoreView
@@ -215,6 +221,7 @@ class Session:
                 self.tell,
             )
 
+            planned = tasks.tasks(items, self.run, _threads(ready))
             meter = Meter(planned, cells, self._name, self.tell)
 
             def tick() -> None:
@@ -292,6 +299,14 @@ def _client(given: Any, spec: "ClusterSpec") -> Iterator[Any]:
         return
     with clusters.connected(spec) as client:
         yield client
+
+
+def _threads(client: Any) -> int:
+    """How many threads the cluster has now; 0 if it does not say."""
+    try:
+        return sum(client.nthreads().values())
+    except Exception:
+        return 0
 
 
 def _run_name(segments: Iterable[str], store: str) -> str:
