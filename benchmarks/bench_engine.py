@@ -50,7 +50,7 @@ def test_ten_thousand_trivial_cells_again(benchmark, command):
     benchmark.pedantic(command, rounds=3)
 
 
-@pytest.mark.parametrize("cells", [100_000, 1_000_000])
+@pytest.mark.parametrize("cells", [100_000, pytest.param(1_000_000, marks=pytest.mark.slow)])
 def test_many_trivial_cells(benchmark, tmp_path, cells):
     """Seconds and largest memory of each command; not of the workers, which are forked apart."""
     (tmp_path / "many.yaml").write_text(MANY % ("IP", cells, "IP"))

@@ -41,7 +41,7 @@ def show(
       sweep show results/vldb-table5 --rows d --value gap --where "mechanism != 'IP'"
     """
     with sentences():
-        from sweep.dataset.reading import open_dataset
+        from sweep.dataset.reading import LARGE_TEXTS, open_dataset
         from sweep.plan.stored import experiment_of
         from sweep.report.numbers import exports, formats
         from sweep.report.numbers.layout import SPREADS, Wanted
@@ -50,7 +50,8 @@ def show(
 
         _check_choice("--format", form, formats.FORMATS)
         _check_choice("--spread", spread or "error", SPREADS)
-        dataset = open_dataset(store)
+        asked = " ".join(filter(None, (value, rows, columns, where)))
+        dataset = open_dataset(store, [name for name in LARGE_TEXTS if name not in asked])
         experiment = experiment_of(open_(store))
         chosen = {
             "value": value,

@@ -123,6 +123,7 @@ def rerun(
 
 def _watch(folder: str, work: Any) -> None:
     """Run with a progress bar, then show the tables and the path of the dataset."""
+    from sweep.dataset.reading import LARGE_TEXTS, open_dataset
     from sweep.errors import DatasetError
     from sweep.events import Event, RunEnded, to_all
     from sweep.plan.stored import experiment_of
@@ -141,12 +142,12 @@ def _watch(folder: str, work: Any) -> None:
     unwritten: DatasetError | None = None
     with ProgressBar(console) as bar:
         try:
-            dataset = work(to_all(bar, remember))
+            work(to_all(bar, remember))
         except DatasetError as error:
             unwritten = error
     store = open_(folder)
     if unwritten is None:
-        show_tables(experiment_of(store), dataset, console)
+        show_tables(experiment_of(store), open_dataset(folder, LARGE_TEXTS), console)
     last = ended[-1]
     console.print(f"{sentences.counts(last.statuses)} in {screen.duration(last.seconds)}")
     if unwritten is None:

@@ -1,5 +1,7 @@
 """The newest dataset of a store, read as a whole."""
 
+from collections.abc import Collection
+
 import xarray as xr
 
 from sweep.errors import StoreError
@@ -7,8 +9,11 @@ from sweep.store import disk
 from sweep.store.folder import open_
 from sweep.store.location import Location
 
+LARGE_TEXTS = ("host", "error", "code", "versions", "cell", "solve")
+"""Variables that take most of a large dataset's memory, and that no table needs by itself."""
 
-def open_dataset(store: str | Location) -> xr.Dataset | xr.DataTree:
+
+def open_dataset(store: str | Location, without: Collection[str] = ()) -> xr.Dataset | xr.DataTree:
     """The current dataset of a store, in memory.
 
     Versions that are written later, perhaps with other dimensions, do not change it.
@@ -17,6 +22,8 @@ def open_dataset(store: str | Location) -> xr.Dataset | xr.DataTree:
     ----------
     store : str or Path
         The store's folder, or its address in an object store.
+    without : collection of str
+        Variables to leave out.
 
     Returns
     -------
@@ -37,10 +44,12 @@ def open_dataset(store: str | Location) -> xr.Dataset | xr.DataTree:
             f"the dataset of store {str(store)!r} is damaged: {damage}; the journal is not: "
             "'sweep run' derives the dataset from it again"
         )
-    return read(found.results)
+    return read(found.results, without)
 
 
-def read(path: Location) -> xr.Dataset | xr.DataTree:
-    """The dataset at that path, in memory."""
-    with xr.open_datatree(disk.zarr_store(path.resolve()), engine="zarr", chunks=None) as tree:
+def read(path: Location, without: Collection[str] = ()) -> xr.Dataset | xr.DataTree:
+    """The dataset at that path without some variables, in memory."""
+    with xr.open_datatree(
+        disk.zarr_store(path.resolve()), engine="zarr", chunks=None, drop_variables=list(without)
+    ) as tree:
         return tree.load() if tree.children else tree.to_dataset().load()

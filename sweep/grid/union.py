@@ -30,7 +30,7 @@ from workloads.parameters import shortened
 _T = TypeVar("_T")
 
 MOST_POINTS = limit("MOST_POINTS", 2_000_000)
-"""The most points of a block before its condition applies; a million need gigabytes."""
+"""The most points of a block before its condition applies."""
 
 _LAST = (REPLICATE, "mechanism")
 """The dimensions that come last."""

@@ -1,29 +1,37 @@
-"""`sweep.run` and `sweep.rerun` as notebooks call them: with a progress bar to look at."""
+"""`sweep.run` and `sweep.rerun` as Python calls them: they return the dataset.
+
+In a notebook with a progress bar to look at.
+"""
 
 from collections.abc import Callable
 from functools import wraps
 from importlib.util import find_spec
-from typing import ParamSpec, TypeVar
+from typing import ParamSpec
 
+import xarray as xr
 from rich.console import Console
 
+from sweep.dataset.reading import open_dataset
 from sweep.report.terminal.progress import ProgressBar
 from sweep.runner import commands
+from sweep.store.folder import Store
 
 P = ParamSpec("P")
-R = TypeVar("R")
 
 
-def watched(work: Callable[P, R]) -> Callable[P, R]:
-    """The function, which shows its progress in a notebook unless somebody else listens."""
+def watched(work: Callable[P, Store]) -> Callable[P, xr.Dataset | xr.DataTree]:
+    """The function with the dataset as its result, which shows its progress in a notebook.
+
+    Unless somebody else listens.
+    """
 
     @wraps(work)
-    def shown(*args: P.args, **kwargs: P.kwargs) -> R:
+    def shown(*args: P.args, **kwargs: P.kwargs) -> xr.Dataset | xr.DataTree:
         if "listen" in kwargs or not in_notebook():
-            return work(*args, **kwargs)
+            return open_dataset(work(*args, **kwargs).path)
         with ProgressBar(_console()) as bar:
             kwargs["listen"] = bar
-            return work(*args, **kwargs)
+            return open_dataset(work(*args, **kwargs).path)
 
     return shown
 

@@ -16,11 +16,9 @@ from sweep.grid.expansion import expand, refuse_code
 from sweep.plan.stored import StoredExperiment, of_store, unfinished
 from sweep.runner import metrics
 from sweep.runner.session import recorded
-from sweep.store.folder import create
+from sweep.store.folder import Store, create
 
 if TYPE_CHECKING:
-    import xarray as xr
-
     from sweep.runner.clusters import ClusterSpec
 
 
@@ -36,7 +34,7 @@ def run(
     prometheus: str | None = None,
     mechanisms: Mapping[str, Callable[..., Any]] | None = None,
     listen: events.Listener = events.ignore,
-) -> "xr.Dataset | xr.DataTree":
+) -> Store:
     """Solve the cells of an experiment that a store does not hold yet.
 
     Parameters
@@ -68,8 +66,9 @@ def run(
 
     Returns
     -------
-    xarray.Dataset or xarray.DataTree
-        The dataset; a tree with one node for each group if there are several.
+    Store
+        The store. `sweep.run` returns its dataset instead: an `xarray.Dataset`, or an
+        `xarray.DataTree` with one node for each group if there are several.
 
     Raises
     ------
@@ -102,9 +101,7 @@ def run(
             session.deadly = int(dead.sum())
             left = open_.take(~dead)
             session.work(left, len(todo) - session.deadly, client, spec)
-    from sweep.dataset.reading import open_dataset
-
-    return open_dataset(store)
+    return stored.store
 
 
 def rerun(
@@ -120,7 +117,7 @@ def rerun(
     prometheus: str | None = None,
     mechanisms: Mapping[str, Callable[..., Any]] | None = None,
     listen: events.Listener = events.ignore,
-) -> "xr.Dataset | xr.DataTree":
+) -> Store:
     """Solve some cells of a store again.
 
     Parameters
@@ -140,7 +137,8 @@ def rerun(
 
     Returns
     -------
-    xarray.Dataset or xarray.DataTree
+    Store
+        As for `run`.
 
     Raises
     ------
@@ -172,6 +170,4 @@ def rerun(
             for problem in stored.problems_renewed(chosen, session.ledger):
                 session.ledger.forget_bound(problem)
             session.work(chosen, len(chosen), client, spec)
-    from sweep.dataset.reading import open_dataset
-
-    return open_dataset(store)
+    return stored.store
