@@ -18,7 +18,7 @@ def test_nothing_is_lost_in_a_small_chaos(tmp_path):
     said = []
     folder = tmp_path / "chaos"
     folder.mkdir()
-    figures = chaos(cells=60, faults=8, seed=7, folder=folder, say=said.append)
+    figures = chaos(cells=60, faults=8, seed=1, folder=folder, say=said.append)
     assert figures.findings == [], "\n".join(said)
     assert figures.struck.total() == 8
 
