@@ -34,7 +34,7 @@ from solvers.trace import Trace, traced
 from workloads.operators import Array
 
 _WARM_STEPS = 2
-_UNIFORM_SHARE = 0.03
+_UNIFORM_SHARE = 0.01
 
 
 @dataclass(frozen=True, eq=False)
