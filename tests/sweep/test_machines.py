@@ -1,0 +1,128 @@
+"""Workers on machines of their own: one cut off and back, some without the shared disk."""
+
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from contextlib import ExitStack, contextmanager
+
+import machines
+import pytest
+import recipes
+from faults import search_path, slow_workers
+
+import sweep
+from sweep.runner import security
+from sweep.store.records import Status
+
+MISSING = machines.missing()
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
+SECONDS = 300.0
+CUT_SECONDS = 25.0
+QUICK = {
+    "DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP": "12s",
+    "DASK_DISTRIBUTED__LOGGING__DISTRIBUTED": "critical",
+}
+
+
+@contextmanager
+def scheduler(folder):
+    """The options with which workers find a scheduler that only they and we can use."""
+    with ExitStack() as stack:
+        keys = stack.enter_context(security.temporary_in_files(folder))
+        files = {"ca": keys.tls_ca_file, "cert": keys.tls_client_cert, "key": keys.tls_client_key}
+        tls = " ".join(
+            f"--tls-{name} {files[key]}"
+            for name, key in (("ca-file", "ca"), ("cert", "cert"), ("key", "key"))
+        )
+        place = folder / "scheduler.json"
+        options = f"--protocol tls --no-dashboard --scheduler-file {place} {tls}"
+        started(
+            stack,
+            f"{sys.executable} -m distributed.cli.dask_scheduler "
+            f"--host {machines.HOST} --port 0 {options}".split(),
+        )
+        address = recipes.scheduler_address(place, SECONDS)
+        named = ", ".join(f"{name}: {path}" for name, path in files.items())
+        (folder / "cluster.yaml").write_text(f"address: {address}\nsecurity: {{{named}}}\n")
+        yield stack, f"{address} --nthreads 1 --no-dashboard --death-timeout 300 {tls}"
+
+
+def started(stack, command):
+    process = subprocess.Popen(
+        command,
+        env={**os.environ, **QUICK, "PYTHONPATH": search_path()},
+        stderr=subprocess.DEVNULL,
+    )
+    stack.callback(process.wait)
+    stack.callback(process.terminate)
+
+
+def worker(options, before="true"):
+    return f"{before} && exec {sys.executable} -m distributed.cli.dask_worker {options}"
+
+
+def begun(folder, replicates, *words):
+    """The command, in that folder."""
+    (folder / "x.yaml").write_text(
+        "reference: IP\nblocks:\n  - {workload: {name: prefix, d: 4}, mechanism: IP, replicates: "
+        f"{replicates}}}\n"
+    )
+    command = [sys.executable, "-m", "sweep.cli", "run", "x.yaml", "--store", "disk/s", *words]
+    return subprocess.Popen(
+        command,
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def ended(command):
+    try:
+        output, errors = command.communicate(timeout=SECONDS)
+    finally:
+        command.kill()
+    assert (command.returncode, errors) == (0, ""), output + errors
+    return output
+
+
+def counted(records, store):
+    return Counter(record.cell for record in records(store) if record.status is Status.OK)
+
+
+def test_a_machine_that_is_cut_off_and_comes_back(tmp_path, records):
+    preload = slow_workers(tmp_path, 0.25)
+    with machines.joined(2) as (one, other), scheduler(tmp_path) as (stack, options):
+        for name in (one, other):
+            started(stack, machines.on(name, worker(f"{options} --preload {preload}")))
+        command = begun(tmp_path, 240, "--cluster", "cluster.yaml")
+        stack.callback(command.kill)
+        end = time.monotonic() + SECONDS
+        while not list((tmp_path / "disk" / "s" / "journal").glob("*")):
+            assert time.monotonic() < end
+            time.sleep(0.2)
+        machines.cut(other)
+        time.sleep(CUT_SECONDS)
+        machines.join(other)
+        ended(command)
+    assert len(counted(records, tmp_path / "disk" / "s")) == 240
+    assert (sweep.open(tmp_path / "disk" / "s").status == Status.OK).all()
+
+
+@pytest.mark.parametrize("copied", [False, True], ids=["no-store", "a-copy-of-the-store"])
+def test_machines_without_the_shared_disk(tmp_path, records, copied):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    ended(begun(tmp_path, 5))
+    fill = f"cp -r {disk} {tmp_path}/copy && mount -t tmpfs none {disk}"
+    if copied:
+        fill += f" && cp -r {tmp_path}/copy/s {disk}"
+    with machines.joined(1) as (one,), scheduler(tmp_path) as (stack, options):
+        started(stack, machines.on(one, worker(options, before=fill)))
+        output = ended(begun(tmp_path, 40, "--cluster", "cluster.yaml"))
+    assert output.count("does not share the disk of store") == 1
+    assert set(counted(records, disk / "s").values()) == {1}
+    assert len(counted(records, disk / "s")) == 40
+    assert (sweep.open(disk / "s").status == Status.OK).all()
