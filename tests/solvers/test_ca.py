@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 import solvers
 import workloads
+from benchmarks.adversary.problems import draw
 
 
 def total_error(solution, omega):
@@ -67,6 +68,18 @@ def test_weightings_are_ca_itself_at_uniform_targets():
         for name in ("CA", "wCA-I", "wCA-II")
     ]
     np.testing.assert_allclose(costs, costs[0], rtol=1e-7)
+
+
+@pytest.mark.parametrize("factor", [1.0, 7.3, 0.01])
+def test_the_gap_is_that_of_the_noise_handed_out(factor):
+    """Rows over twenty decades: the factors round by more than the dual's own gap says."""
+    case = draw(44000239)
+    plain = solvers.solve("CA", case.workload, case.targets)
+    scaled = solvers.solve("CA", workloads.from_matrix(case.matrix * factor), case.targets)
+    ones = np.ones(case.workload.m)
+    apart = total_error(scaled, ones) / (total_error(plain, ones) * factor**2) - 1
+    stated = plain.notes["total_error_gap"] + scaled.notes["total_error_gap"]
+    assert abs(apart) <= stated + 1e-9
 
 
 def test_coa_is_a_mechanism_of_its_own():
