@@ -89,7 +89,7 @@ def test_cells_that_sleep_keep_all_workers_busy(benchmark, tmp_path, workers):
     """The share of the workers' time in which they solve, from the first start to the last end."""
     file = tmp_path / "asleep.yaml"
     file.write_text(MANY % ("asleep", CELLS_PER_WORKER * workers, "asleep"))
-    cluster = LocalCluster(workers, threads_per_worker=1, dashboard_address=None)
+    cluster = LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None)
     with cluster, Client(cluster) as client:
         found = benchmark.pedantic(
             lambda: sweep.run(file, tmp_path / "store", client, mechanisms={"asleep": asleep}),

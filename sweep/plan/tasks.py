@@ -1,10 +1,9 @@
-"""From cells to tasks: every workload built once, every solve run once, cheap solves in blocks."""
+"""From cells to tasks: every solve run once, cheap solves in blocks."""
 
 import inspect
 import math
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from typing import Any, TypeVar, overload
@@ -172,11 +171,6 @@ class Task:
         bounds = (("", item.problem) for item in self.items if isinstance(item, Bound))
         solves = (item for item in self.items if isinstance(item, Solve))
         return frozenset([*bounds, *((cell.id, s.key) for s in solves for cell in s.cells)])
-
-    @property
-    def workloads(self) -> Mapping[str, WorkloadSpec]:
-        """The workloads that it needs, by key."""
-        return {item.workload_key: item.workload for item in self.items}
 
     def alone(self) -> "tuple[Task, ...]":
         """The same work, one item to a task."""
@@ -457,48 +451,6 @@ def tasks(items: Sequence[Item], prefix: str, threads: int = 1) -> Tasks:
     seconds = [columns.seconds[block].sum() for block in blocks]
     order = np.argsort(-np.array(seconds), kind="stable")
     return Tasks(columns, [blocks[number] for number in order.tolist()], prefix)
-
-
-@dataclass(frozen=True)
-class Shared:
-    """The workloads that more than one task needs; each is built by a separate task.
-
-    Not those of a user's function under a time limit: only within the tasks that need them is
-    their building watched.
-
-    Attributes
-    ----------
-    specs : Mapping[str, WorkloadSpec]
-        The workloads, by key.
-    uses : Mapping[str, int]
-        The number of tasks that need each of them.
-    seconds : float
-        Expected duration of all tasks together.
-    """
-
-    specs: Mapping[str, WorkloadSpec]
-    uses: Mapping[str, int]
-    seconds: float
-
-
-def shared_workloads(planned: Iterable[Task]) -> Shared:
-    """What tasks have in common."""
-    specs: dict[str, WorkloadSpec] = {}
-    uses: Counter[str] = Counter()
-    seconds = 0.0
-    for task in planned:
-        seconds += task.seconds
-        watched = {item.workload_key for item in task.items if item.time_limit is not None}
-        for key, spec in task.workloads.items():
-            if not (key in watched and _runs_code(spec)):
-                specs.setdefault(key, spec)
-                uses[key] += 1
-    several = {key: count for key, count in uses.items() if count > 1}
-    return Shared({key: specs[key] for key in several}, several, seconds)
-
-
-def _runs_code(spec: WorkloadSpec) -> bool:
-    return workloads.families()[spec.name].runs_code
 
 
 def _blocks(

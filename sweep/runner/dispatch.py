@@ -9,14 +9,13 @@ from contextlib import suppress
 from typing import Any
 
 from sweep.events import CellsDone, Listener, TaskRetried
-from sweep.plan.tasks import Bound, Solve, Task, shared_workloads
+from sweep.plan.tasks import Bound, Solve, Task, Tasks
 from sweep.runner.orphans import Orphans
 from sweep.runner.suspects import Suspects
 from sweep.store.ledger import DEADLY
 from sweep.store.records import BoundRecord, CellRecord, Record, Status
 from sweep.store.view import StoreView
 from sweep.worker.perform import TaskOutcome, done_before, perform
-from sweep.worker.solve import build
 
 _DROPPED = ("cancelled", "lost")
 _TICK_SECONDS = 0.5
@@ -28,7 +27,6 @@ _IN_FLIGHT_PER_THREAD = 20
 """Tasks on the cluster for each thread: enough work while the driver writes a dataset."""
 _SMALL_BYTES = 2**28
 """Expected memory below which any worker will do."""
-_MOST_BUILDS = 3
 _MOST_DROPS = 5
 _SCHEDULER_DROPPED = "the scheduler dropped it each time; run again to go on"
 _NOT_FETCHED = "its worker returned a result that cannot be read here; run again to go on"
@@ -45,7 +43,7 @@ Regain = Callable[[Any], Any]
 
 def execute(
     client: Any,
-    planned: Sequence[Task],
+    planned: Tasks,
     view: StoreView,
     accept: Accept,
     tick: Tick,
@@ -62,7 +60,7 @@ def execute(
     ----------
     client : distributed.Client
         The client of the cluster.
-    planned : sequence of Task
+    planned : Tasks
         The tasks, most urgent first; each is asked for when it is sent.
     view : StoreView
         The part of the store that workers see.
@@ -81,7 +79,7 @@ def execute(
     KeyboardInterrupt
         If the user interrupts it; no task is in flight then.
     """
-    flight = _Flight(client, planned, view)
+    flight = _Flight(client, view)
     orphans = Orphans(view.identity, listen)
     try:
         _Execution(flight, orphans, planned, accept, tick, listen, regain).perform()
@@ -93,17 +91,12 @@ def execute(
 class _Flight:
     """The tasks that are on the cluster now; errors of tasks are returned, never raised."""
 
-    def __init__(self, client: Any, planned: Sequence[Task], view: StoreView) -> None:
+    def __init__(self, client: Any, view: StoreView) -> None:
         self.client, self.view = client, view
         self.tasks: dict[str, Task] = {}
         self._futures: dict[str, Any] = {}
         self._fetches: Counter[str] = Counter()
         self._landed: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        shared = shared_workloads(planned)
-        self.seconds, self._specs, self._uses = shared.seconds, shared.specs, Counter(shared.uses)
-        self._workloads: dict[str, Any] = {}
-        self._builds: Counter[str] = Counter()
-        self._run = planned[0].name if planned else "none"
         self._placed: dict[str, frozenset[str]] = {}
         self._next_look = 0.0
         self._room, self._next_count = _LEAST_IN_FLIGHT, 0.0
@@ -119,12 +112,8 @@ class _Flight:
 
     def launch(self, task: Task, alone_on: str | None = None) -> None:
         """Send a task; to one worker only, if it has to be there alone."""
-        built = {key: self._workload(key) for key in task.workloads if key in self._specs}
-        shared = {key: workload for key, workload in built.items() if workload is not None}
-        about, where = (perform, task, self.view, shared), self._roomy(task)
-        if alone_on is not None:
-            where = [alone_on]
-        future = self._submit(*about, key=task.name, workers=where)
+        where = self._roomy(task) if alone_on is None else [alone_on]
+        future = self._submit(perform, task, self.view, key=task.name, workers=where)
         if where:
             self._placed[task.name] = frozenset(where)
         self.tasks[task.name], self._futures[task.name] = task, future
@@ -134,8 +123,6 @@ class _Flight:
     def move(self, client: Any) -> None:
         """Go on with another client, or with a scheduler that knows nothing of what was sent."""
         self.client = client
-        self._workloads.clear()
-        self._builds.clear()
 
     def _roomy(self, task: Task) -> list[str] | None:
         """The workers with enough memory for a task; None if all have it, or none has."""
@@ -189,10 +176,6 @@ class _Flight:
                 raise
             return None
 
-    def relaunch(self, task: Task, alone_on: str | None = None) -> None:
-        self._uses.update(task.workloads.keys())
-        self.launch(task, alone_on)
-
     def wait(self) -> list[Any]:
         """The futures that have ended since the last call; empty after half a second of none."""
         try:
@@ -221,7 +204,7 @@ class _Flight:
         return [(task, done_before(task, self.view)) for task in tasks]
 
     def cancel(self) -> None:
-        sent = [one for one in (*self._futures.values(), *self._workloads.values()) if one]
+        sent = [one for one in self._futures.values() if one]
         if self.client.status == "running":
             with suppress(Exception):
                 self.client.cancel(sent, force=True)
@@ -265,26 +248,10 @@ class _Flight:
 
     def _take(self, key: str) -> Task:
         del self._futures[key]
-        task = self.tasks.pop(key)
-        self._uses.subtract(task.workloads.keys())
-        for workload in task.workloads:
-            if self._uses[workload] <= 0:
-                self._workloads.pop(workload, None)
-        return task
+        return self.tasks.pop(key)
 
     def _watch(self, future: Any) -> None:
         future.add_done_callback(self._landed.put)
-
-    def _workload(self, key: str) -> Any:
-        """A workload on the cluster; rebuilt, a few times, if it was lost with its workers."""
-        built = self._workloads.get(key)
-        lost = built is not None and built.status in ("error", *_DROPPED)
-        if built is None or (lost and self._builds[key] < _MOST_BUILDS):
-            self._builds[key] += 1
-            name = f"{self._run}-workload-{key}-{self._builds[key]}"
-            built = self._submit(build, self._specs[key], self.view.code, key=name)
-            self._workloads[key] = built
-        return built
 
 
 class _Execution:
@@ -294,7 +261,7 @@ class _Execution:
         self,
         flight: _Flight,
         orphans: Orphans,
-        planned: Sequence[Task],
+        planned: Tasks,
         accept: Accept,
         tick: Tick,
         listen: Listener,
@@ -304,7 +271,7 @@ class _Execution:
         self._regain = regain
         self._planned = planned
         self._accept, self._tick, self._listen = accept, tick, listen
-        self._total = flight.seconds or 1.0
+        self._total = sum(planned.seconds) or 1.0
 
     def perform(self) -> None:
         ready, sent = self._orphans.sendable(self._flight.client, self._planned), 0
@@ -318,7 +285,7 @@ class _Execution:
                 self._start_over()
                 continue
             for task in self._orphans.released(self._flight.client):
-                self._flight.relaunch(task)
+                self._flight.launch(task)
             for task, deaths in self._flight.stranded():
                 self._stranded(task, deaths)
             for task, end in self._flight.land(landed):
@@ -332,7 +299,7 @@ class _Execution:
         if isinstance(end, TaskOutcome):
             self._settle(task, end if _belongs_to(task, end) else _lost(task, _UNEXPECTED))
         elif end == _SCHEDULER_DROPPED and len(task.earlier) < _MOST_DROPS:
-            self._flight.relaunch(task.again())
+            self._flight.launch(task.again())
         elif _is_loss(end) and not nothing_left and (_deaths(end) or not tried):
             self._suspects.add(task)
         else:
@@ -364,7 +331,7 @@ class _Execution:
             else:
                 self._settle(task, done)
         for task in self._orphans.sendable(self._flight.client, left):
-            self._flight.relaunch(task)
+            self._flight.launch(task)
 
     def _settle(self, task: Task, done: TaskOutcome) -> None:
         self._accept(task, done)
@@ -376,7 +343,7 @@ class _Execution:
 
     def _relaunch(self, task: Task, alone_on: str | None = None) -> None:
         self._listen(TaskRetried(len(task.cells)))
-        self._flight.relaunch(task, alone_on)
+        self._flight.launch(task, alone_on)
 
 
 async def _gathered(client: Any, futures: Sequence[Any]) -> dict[str, Any] | Exception:

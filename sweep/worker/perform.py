@@ -1,7 +1,6 @@
 """One task on a worker: its items done, their records written to the journal."""
 
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -15,9 +14,10 @@ from sweep.store import journal
 from sweep.store.records import Record, Status
 from sweep.store.view import StoreView
 from sweep.worker import agreement
+from sweep.worker.built import built
 from sweep.worker.recording import left_behind, recording
 from sweep.worker.running import noted
-from sweep.worker.solve import BuildFailure, Built, build, outcomes
+from sweep.worker.solve import BuildFailure, outcomes
 from sweep.worker.watchdog import watched
 
 
@@ -46,7 +46,7 @@ class TaskOutcome:
     apart: bool = False
 
 
-def perform(task: Task, view: StoreView, built: Mapping[str, Built]) -> TaskOutcome:
+def perform(task: Task, view: StoreView) -> TaskOutcome:
     """Do a task: every item solved, every outcome recorded, nothing raised.
 
     Parameters
@@ -55,8 +55,6 @@ def perform(task: Task, view: StoreView, built: Mapping[str, Built]) -> TaskOutc
         The task.
     view : StoreView
         The store to write to.
-    built : Mapping of str to workload
-        Workloads that were built by other tasks, by key; the others are built here.
 
     Returns
     -------
@@ -74,7 +72,6 @@ def perform(task: Task, view: StoreView, built: Mapping[str, Built]) -> TaskOutc
         refusals = (outcomes(item, refusal, view, {}) for item in task.items)
         return TaskOutcome(task.name, tuple(chain.from_iterable(refusals)), written=False)
     started = time.perf_counter()
-    known: dict[str, Built] = dict(built)
     weights: dict[str, Any] = {}
     mechanism.add(dict(view.mechanisms))
     with (
@@ -85,11 +82,10 @@ def perform(task: Task, view: StoreView, built: Mapping[str, Built]) -> TaskOutc
         for item in task.items:
             if records.is_done(item):
                 continue
-            if item.workload_key not in known:
-                with watched(item, records):
-                    known[item.workload_key] = build(item.workload, view.code)
             with watched(item, records):
-                records.add(outcomes(item, known[item.workload_key], view, weights))
+                workload = built(item.workload_key, item.workload, view.code)
+            with watched(item, records):
+                records.add(outcomes(item, workload, view, weights))
     written = records.finish()
     seconds = time.perf_counter() - started
     return TaskOutcome(task.name, *written, seconds, apart=not records.reachable)

@@ -162,7 +162,7 @@ def test_a_worker_that_joins_with_other_code_solves_nothing(tmp_path):
         tasks.Bound("p", "w", prefix, uniform),
     )
     place = StoreView(str(made.path), made.identity, code="that of the command")
-    done = perform.perform(tasks.Task("t", items), place, {})
+    done = perform.perform(tasks.Task("t", items), place)
     assert not done.written
     assert done.records[0].status.label == "failed"
     assert done.records[1].lower_bound is None

@@ -15,15 +15,15 @@ from sweep.store.records import Status
 from sweep.worker.perform import perform
 
 
-def without_the_store(task, place, built):
-    return perform(task, replace(place, store=f"{place.store}-elsewhere"), built)
+def without_the_store(task, place):
+    return perform(task, replace(place, store=f"{place.store}-elsewhere"))
 
 
-def with_a_copy_of_the_store(task, place, built):
+def with_a_copy_of_the_store(task, place):
     copy = f"{place.store}-copy"
     with suppress(FileExistsError):
         shutil.copytree(place.store, copy, symlinks=True)
-    return perform(task, replace(place, store=copy), built)
+    return perform(task, replace(place, store=copy))
 
 
 @pytest.mark.parametrize("elsewhere", [without_the_store, with_a_copy_of_the_store])

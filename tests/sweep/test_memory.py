@@ -2,12 +2,13 @@
 
 import time
 
+import numpy as np
 import pytest
 from distributed import Nanny, Scheduler, SpecCluster, get_worker
 
 from sweep import events
 from sweep.grid.cells import Spec, WorkloadSpec
-from sweep.plan.tasks import Bound, Task
+from sweep.plan.tasks import Bound, Items, Tasks
 from sweep.runner import dispatch
 from sweep.store.records import BoundRecord
 from sweep.store.view import StoreView
@@ -30,18 +31,22 @@ def unequal():
 def workers_of(client, monkeypatch, size, tick=lambda: None):
     """The names of the workers that ten tasks of a size were done by."""
 
-    def perform(task, view, built):
+    def perform(task, view):
         name = get_worker().name
         time.sleep(0.1)
         return TaskOutcome(task.name, (BoundRecord("p", error=name),), written=False)
 
     monkeypatch.setattr(dispatch, "perform", perform)
     bound = Bound("p", "key", WorkloadSpec("prefix", {"d": 2}), Spec("uniform"), bytes=size)
-    planned = [Task(f"size-{size}-{number}", (bound,)) for number in range(10)]
+    planned = Tasks(Items.of([bound] * 10), np.arange(10)[:, None], f"size-{size}")
     done = []
-    nothing = events.ignore
-    dispatch.execute(client, planned, StoreView("nowhere", ""), done.append, tick, nothing, nothing)
-    return {record.error for outcome in done for record in outcome.records}
+    view, nothing = StoreView("nowhere", ""), events.ignore
+
+    def accept(task, outcome):
+        done.extend(outcome.records)
+
+    dispatch.execute(client, planned, view, accept, tick, nothing, nothing)
+    return {record.error for record in done}
 
 
 def test_large_solves_go_where_there_is_memory(unequal, monkeypatch):

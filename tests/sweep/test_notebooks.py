@@ -13,6 +13,7 @@ from test_exports import REPLICATED, described
 import solvers
 from sweep.errors import SweepError
 from sweep.report import accessor, notebook
+from sweep.store.folder import Store
 
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "docs" / "notebooks").glob("*.ipynb"))
 
@@ -62,10 +63,16 @@ def test_a_solution_shows_itself_in_html():
     assert "on &#x27;matrix&#x27;" in shown
 
 
-def test_progress_is_shown_in_notebooks_alone(monkeypatch, capsys):
+def test_progress_is_shown_in_notebooks_alone(monkeypatch, tmp_path, capsys):
     heard = []
-    work = notebook.watched(lambda **options: heard.append(options))
-    work()
+    monkeypatch.setattr(notebook, "open_dataset", lambda path: path)
+
+    def store(**options):
+        heard.append(options)
+        return Store(tmp_path, "identity", "some")
+
+    work = notebook.watched(store)
+    assert work() == tmp_path
     monkeypatch.setattr(notebook, "in_notebook", lambda: True)
     work()
     work(listen=print)

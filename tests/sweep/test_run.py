@@ -354,9 +354,9 @@ def test_a_task_done_before_is_not_done_again(tmp_path, small):
     ledger = Ledger()
     task = tasks.Task("r000001", tuple(tasks.solves(cells, ledger, costs.Costs())))
     here = StoreView(str(place.path), place.identity)
-    first = perform.perform(task, here, {})
+    first = perform.perform(task, here)
     assert first.written
-    assert perform.perform(task, here, {}) == first
+    assert perform.perform(task, here) == replace(first, seconds=0.0)
 
 
 def many(number=8, **facts):
@@ -383,7 +383,7 @@ def test_what_was_done_a_little_before_a_worker_was_killed_is_not_done_again(
     assert Counter(r.cell for r in done.records) == {f"c{n}": 1 for n in range(8)}
     assert (tmp_path / "fault-0").stat().st_size == 8 + 1
     assert Counter(r.cell for r in records(made.path)) == {f"c{n}": 1 for n in range(8)}
-    assert perform.perform(task, place, {}).records == done.records
+    assert perform.perform(task, place).records == done.records
 
 
 def test_parts_of_a_task_that_killed_its_workers_do_not_do_its_work_again(
@@ -412,7 +412,7 @@ def test_a_worker_without_the_store_hands_its_records_over(tmp_path, small):
     place = folder.create(tmp_path / "s", "small")
     cells = tasks.distinct(expand(small())).values()
     items = tasks.bounds(cells, Ledger(), costs.Costs())
-    done = perform.perform(tasks.Task("r1", tuple(items)), StoreView(str(place.path), "else"), {})
+    done = perform.perform(tasks.Task("r1", tuple(items)), StoreView(str(place.path), "else"))
     assert not done.written
     assert all(isinstance(r, BoundRecord) and r.lower_bound > 1 for r in done.records)
     assert not list(place.journal.iterdir())
@@ -427,7 +427,7 @@ def test_arrays_that_cannot_be_kept_fail_their_cells_with_a_sentence(tmp_path, s
     cells = tasks.distinct(expand(small())).values()
     items = tasks.solves(cells, Ledger(), costs.Costs())
     elsewhere = StoreView(str(place.path), "else", keep=("covariance",))
-    done = perform.perform(tasks.Task("r1", tuple(items)), elsewhere, {})
+    done = perform.perform(tasks.Task("r1", tuple(items)), elsewhere)
     assert {record.status.label for record in done.records} == {"failed"}
     assert all("put the store on a disk" in record.error for record in done.records)
     assert not list((place.path / "arrays").iterdir())
@@ -441,7 +441,7 @@ def test_a_workload_that_cannot_be_built_fails_its_cells_only(tmp_path):
         "s2", "p2", "w2", WorkloadSpec("prefix", {"d": 4}), uniform, ip, (tasks.CellTask("c2"),)
     )
     bound = tasks.Bound("p1", "w1", nowhere, uniform)
-    done = perform.perform(tasks.Task("t", (lost, fine, bound)), StoreView(str(tmp_path), ""), {})
+    done = perform.perform(tasks.Task("t", (lost, fine, bound)), StoreView(str(tmp_path), ""))
     assert [r.status.label for r in done.records[:2]] == ["failed", "ok"]
     assert "gone.npy" in done.records[0].error
     assert done.records[2].lower_bound is None

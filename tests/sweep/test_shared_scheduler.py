@@ -58,14 +58,14 @@ def test_names_of_runs_sort_in_their_order(client, small, tmp_path):
     assert all(re.match(r"r\d{6}-[0-9a-f]{8}-[0-9a-f]{8}-\d{6}", name) for name in names)
 
 
-def strangers(task, place, built):
+def strangers(task, place):
     """Does the task, and hands it back with the cells of another store."""
-    done = perform(task, replace(place, identity="none"), built)
+    done = perform(task, replace(place, identity="none"))
     cells = [record for record in done.records if isinstance(record, CellRecord)]
     return TaskOutcome(task.name, tuple(replace(r, cell="elsewhere") for r in cells), written=False)
 
 
-def forgetful(task, place, built):
+def forgetful(task, place):
     """Hands back nothing of what it was asked for."""
     return TaskOutcome(task.name, (), written=False)
 

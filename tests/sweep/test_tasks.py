@@ -4,7 +4,6 @@ from dataclasses import replace
 import pytest
 
 from sweep.experiment.loading import parse_experiment
-from sweep.grid.cells import Spec, WorkloadSpec
 from sweep.grid.expansion import expand
 from sweep.plan import costs, tasks
 from sweep.store import code
@@ -79,7 +78,6 @@ def test_ten_thousand_replicates_share_one_workload_one_certificate_and_travel_i
     assert len(planned) <= 102
     assert max(len(task.items) for task in planned) <= tasks.LARGEST_BLOCK
     assert Counter(c.id for task in planned for c in task.cells) == dict.fromkeys(cells, 1)
-    assert len(tasks.shared_workloads(planned).specs) == 1
 
 
 def test_expensive_solves_travel_alone_and_first():
@@ -90,18 +88,6 @@ def test_expensive_solves_travel_alone_and_first():
     assert sum(len(task.items) for task in planned) == 6
     assert len(planned[0].items) == 1
     assert planned[0].items[0].mechanism.name == "optimal"
-    assert planned[0].items[0].workload_key in tasks.shared_workloads(planned).specs
-
-
-@pytest.mark.parametrize(("limit", "shared"), [(None, True), (5.0, False)])
-def test_a_function_under_a_time_limit_is_called_where_it_is_watched(limit, shared):
-    spec = WorkloadSpec("entry-point", {"function": "faults:drowsy"})
-    items = [
-        tasks.Bound(problem, "key", spec, Spec("uniform"), 10.0, limit) for problem in ("p", "q")
-    ]
-    planned = tasks.tasks(items, "r1")
-    assert len(planned) == 2
-    assert ("key" in tasks.shared_workloads(planned).specs) == shared
 
 
 def test_a_task_splits_into_the_same_work():
