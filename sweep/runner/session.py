@@ -1,5 +1,7 @@
 """One run in an open store: records go to the journal, and the dataset follows."""
 
+import signal
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -273,7 +275,7 @@ def recorded(stored: StoredExperiment, listen: events.Listener) -> Iterator[Sess
             interrupted = True
             raise
         finally:
-            with explained(store.path):
+            with _undisturbed(), explained(store.path):
                 session.refresh()
                 session.publish()
                 statuses = stored.statuses(session.ledger)
@@ -288,6 +290,21 @@ def recorded(stored: StoredExperiment, listen: events.Listener) -> Iterator[Sess
                 )
         if session.unwritten is not None:
             raise session.unwritten
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Ignore a second Ctrl-C: it would strike in the midst of the last dataset's threads."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler or signal.SIG_DFL)
 
 
 @contextmanager

@@ -1,3 +1,5 @@
+import os
+import signal
 import socket
 from collections import Counter
 from dataclasses import replace
@@ -452,3 +454,22 @@ def test_a_store_knows_its_experiment(client, small, tmp_path):
     found = of_store(tmp_path / "s")
     assert found.experiment.name == "small"
     assert {c.id for c in found.cells.values()} == set(found.store.cells)
+
+
+def test_a_second_interrupt_waits_for_the_last_dataset(client, small, tmp_path):
+    heard = []
+
+    def impatient(event):
+        interrupted = any(isinstance(one, events.CellsDone) for one in heard)
+        heard.append(event)
+        if isinstance(event, events.CellsDone):
+            raise KeyboardInterrupt
+        if interrupted and isinstance(event, events.DatasetWritten):
+            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with pytest.raises(KeyboardInterrupt):
+        sweep.run(small(), tmp_path / "s", client, listen=impatient)
+    assert isinstance(heard[-1], events.RunEnded)
+    assert heard[-1].interrupted
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
