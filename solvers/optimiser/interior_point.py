@@ -21,7 +21,6 @@ _SMALLEST_CENTRING = 1e-4
 _SMALLEST_STEP = 1e-4
 _LEAST_CENTRALITY = 0.01
 _REDUCTION = 0.003
-_FALLING = 0.25
 
 
 @dataclass(frozen=True)
@@ -33,19 +32,16 @@ class _StepLimits:
     to_boundary : float
         Share of the way to the boundary of the positive weights and slacks.
     off_centre : float
-        How many times the complementarity gap the certified gap may be before mu is kept, unless
-        it falls all the same: then tiny weights are off the central path.
-    close_to_boundary : float
-        Share of the way where mu is kept.
+        How many times the complementarity gap the certified gap may be before mu is kept: then
+        tiny weights are off the central path.
     """
 
     to_boundary: float
     off_centre: float
-    close_to_boundary: float
 
 
-_EXACT = _StepLimits(to_boundary=0.999, off_centre=1000.0, close_to_boundary=0.999)
-_INEXACT = _StepLimits(to_boundary=0.99, off_centre=20.0, close_to_boundary=0.95)
+_EXACT = _StepLimits(to_boundary=0.999, off_centre=1000.0)
+_INEXACT = _StepLimits(to_boundary=0.95, off_centre=4.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +120,6 @@ def maximise(
     at = _centred(program, start)
     lower, upper, proof, best = 0.0, np.inf, start, start
     factorisations, products, iterations = 1, 0, 0
-    gap = np.inf
     reached: list[float] = []
     proven: list[float] = []
     while True:
@@ -138,8 +133,7 @@ def maximise(
         stop = stopping.reason(lower, upper, iterations)
         if stop is not None:
             break
-        before, gap = gap, high / low - 1
-        step = _newton(program, at, gap, falling=gap <= _FALLING * before)
+        step = _newton(program, at, gap=high / low - 1)
         products += step.products
         moved, trials = _move(program, at, step)
         factorisations += trials
@@ -190,9 +184,7 @@ def _centred(program: Program[AnyPoint], point: AnyPoint) -> _Iterate[AnyPoint]:
     return _Iterate(point, np.maximum(slack, least), multipliers)
 
 
-def _newton(
-    program: Program[AnyPoint], at: _Iterate[AnyPoint], gap: float, *, falling: bool
-) -> _Step:
+def _newton(program: Program[AnyPoint], at: _Iterate[AnyPoint], gap: float) -> _Step:
     """Predictor and corrector for x * slack = mu, at a point of that certified gap."""
     x, slack = at.point.x, at.slack
     complementarity = x * slack
@@ -208,15 +200,13 @@ def _newton(
     ahead = float(np.mean(x * (1 + length * relative) * (slack + length * slack_step)))
     correction = np.clip(x * relative * slack_step, -10 * mu, 10 * mu)
 
-    allowed = limits.off_centre * float(x @ slack) / at.point.nuclear_norm
-    off_centre = gap > allowed and not falling
+    off_centre = gap > limits.off_centre * float(x @ slack) / at.point.nuclear_norm
     centring = 1.0 if off_centre else max((ahead / mu) ** 3, _SMALLEST_CENTRING)
 
     target = centring * mu - complementarity - correction
     relative, change = system.solve(mass + target, missing, _REDUCTION)
     slack_step = target / x - slack * relative
-    share = limits.close_to_boundary if off_centre else limits.to_boundary
-    longest = share * _longest(relative, slack_step / slack)
+    longest = limits.to_boundary * _longest(relative, slack_step / slack)
     return _Step(relative, slack_step, change, min(1.0, longest), system.products)
 
 

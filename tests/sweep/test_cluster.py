@@ -105,6 +105,7 @@ def test_a_scheduler_that_runs_is_used_and_left_running(client):
     assert client.submit(sum, [1, 2]).result() == 3
 
 
+@pytest.mark.slow
 def test_a_script_without_a_guard_is_told_what_to_write(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(

@@ -158,8 +158,10 @@ def test_a_worker_that_joins_with_other_code_solves_nothing(tmp_path):
     made = folder.create(tmp_path / "s", "small")
     prefix, uniform = WorkloadSpec("prefix", {"d": 4}), Spec("uniform", {"value": 1.0})
     items = (
-        tasks.Solve("s", "p", "w", prefix, uniform, MechanismSpec("IP"), (tasks.CellTask("c"),)),
-        tasks.Bound("p", "w", prefix, uniform),
+        tasks.Solve(
+            "s", "p", "prefix", prefix, uniform, MechanismSpec("IP"), (tasks.CellTask("c"),)
+        ),
+        tasks.Bound("p", "prefix", prefix, uniform),
     )
     place = StoreView(str(made.path), made.identity, code="that of the command")
     done = perform.perform(tasks.Task("t", items), place)

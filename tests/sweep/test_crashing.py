@@ -17,7 +17,7 @@ class UnsayableError(Exception):
 
 def swallowed(client, *arguments):
     """A future that has ended as this says: it is looked at as the engine does."""
-    flight = dispatch._Flight(client, (), None)
+    flight = dispatch._Flight(client, None)
     return flight._answer(*arguments)
 
 
@@ -42,7 +42,7 @@ def test_what_gathering_raises_stays_there(client, monkeypatch, error):
 
     future = client.submit(int, 3, pure=False)
     monkeypatch.setattr(client, "gather", gather)
-    assert dispatch._Flight(client, (), None)._fetch([future, future]) == {}
+    assert dispatch._Flight(client, None)._fetch([future, future]) == {}
     assert future.result() == 3
 
 

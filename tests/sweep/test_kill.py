@@ -108,6 +108,7 @@ def opens(store):
     return 1
 
 
+@pytest.mark.slow
 def test_killed_half_way_and_run_again_nothing_is_done_twice(
     command, first_cells, tmp_path, records
 ):
@@ -152,6 +153,7 @@ signal.signal(signal.SIGINT, lambda *_: sys.exit())
 """
 
 
+@pytest.mark.slow
 def test_ctrl_c_is_ours_whatever_the_clusters_module_does(command, first_cells, tmp_path):
     """As dask-jobqueue's, which ends the process without a word."""
     (tmp_path / "own_handler.py").write_text(MODULE_WITH_A_HANDLER)
@@ -215,7 +217,7 @@ def test_a_scheduler_that_does_not_come_back_leaves_the_rest_pending(scheduler, 
 
     def kill(event):
         heard.append(event)
-        if isinstance(event, events.CellsDone):
+        if isinstance(event, events.CellsDone) and event.statuses:
             process.kill()
 
     with pytest.raises(SchedulerLostError, match=r"is not back.*the rest is pending"):

@@ -85,6 +85,7 @@ def test_workers_write_their_results_there(address, small, workers):
     assert not StoreView(address, "another").reachable
 
 
+@pytest.mark.slow
 def test_arrays_are_kept_there(address, small, workers):
     found = sweep.run(small(more="keep: [query_variances]"), address, workers)
     one = found.solve.values.flat[0]
@@ -173,6 +174,7 @@ def test_a_reader_finds_the_old_dataset_or_the_new_one(address):
     assert versions == ["000003.json", "000003.zarr", "000004.json", "000004.zarr"]
 
 
+@pytest.mark.slow
 def test_a_changed_chunk_is_noticed_and_derived_again(address, small, workers):
     first = sweep.run(small(), address, workers)
     chunk = folder.open_(address).results / "squared_privacy_cost" / "0.0"
@@ -184,6 +186,7 @@ def test_a_changed_chunk_is_noticed_and_derived_again(address, small, workers):
     assert again.squared_privacy_cost.equals(first.squared_privacy_cost)
 
 
+@pytest.mark.slow
 def test_a_store_is_packed_into_a_file_that_unpacks_to_a_folder(address, small, tmp_path, workers):
     first = sweep.run(small(more="keep: [query_variances]"), address, workers)
     with pytest.raises(StoreError, match="in use by process"), folder.open_(address).locked():
@@ -212,6 +215,7 @@ def test_the_log_and_the_figures_are_there_too(address, small, workers, command)
     assert "run ended" in command("logs", address).output
 
 
+@pytest.mark.slow
 def test_a_damaged_segment_is_set_aside(address, small, workers):
     sweep.run(small(), address, workers)
     journal = folder.open_(address).journal

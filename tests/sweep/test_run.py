@@ -18,12 +18,11 @@ from sweep.grid.cells import MechanismSpec, Spec, WorkloadSpec
 from sweep.plan import tasks
 from sweep.plan.stored import of_store
 from sweep.runner.selection import selected
-from sweep.store import code
 from sweep.store.journal import Journal
 from sweep.store.ledger import Ledger
 from sweep.store.records import BoundRecord, Status
 from sweep.store.view import StoreView
-from sweep.worker import perform, solve
+from sweep.worker import perform
 
 
 def states(dataset):
@@ -37,7 +36,7 @@ def by_function(function, *mechanisms, arguments=None, limit=None):
         tasks.Solve(
             f"s-{mechanism}",
             "p",
-            "w",
+            f"{function} {arguments}",
             asked,
             Spec("uniform", {"value": 1.0}),
             MechanismSpec(mechanism),
@@ -145,15 +144,13 @@ def test_a_solver_that_ends_the_process_or_cannot_say_why_fails_its_cell_alone(
 @pytest.mark.parametrize("kind", RUDE)
 def test_a_workload_function_that_ends_the_process_fails_its_cells_alone(client, tmp_path, kind):
     rude = by_function("faults:broken", "IP", arguments={"kind": kind})
-    elsewhere = client.submit(solve.build, rude[0].workload, code.digest(), pure=False)
     fine = by_function("numpy:eye", "GM", arguments={"N": 2})
     task = tasks.Task("t", (*rude, replace(fine[0], workload_key="fine")))
-    for built in ({}, {"w": elsewhere}):
-        future = client.submit(perform.perform, task, StoreView("", ""), built, pure=False)
-        done = future.result(timeout=30)
-        assert [record.status.label for record in done.records] == ["failed", "ok"]
-        assert RUDE[kind] in done.records[0].error
-        assert "faults.py" in done.records[0].traceback
+    future = client.submit(perform.perform, task, StoreView("", ""), pure=False)
+    done = future.result(timeout=30)
+    assert [record.status.label for record in done.records] == ["failed", "ok"]
+    assert RUDE[kind] in done.records[0].error
+    assert "faults.py" in done.records[0].traceback
 
 
 def test_a_mechanism_that_does_not_apply_says_so(client, small, tmp_path):
@@ -207,6 +204,7 @@ def test_c_code_that_holds_the_interpreter_ends_with_its_worker(client, small, t
     assert Counter(Counter(r.cell for r in records(tmp_path / "s")).values()) == {1: 6}
 
 
+@pytest.mark.slow
 def test_the_watchdog_goes_by_a_mechanisms_own_time_limit(client, small, tmp_path):
     asked = "[IP, {name: CA, time_limit: 60}, {name: GD, time_limit: 0}]"
     experiment = small("[4]", asked, more="time_limit: 0.5")
@@ -224,9 +222,7 @@ def test_the_watchdog_covers_building_the_workload(client, tmp_path):
     arguments = {"folder": str(tmp_path), "seconds": 60.0}
     task = tasks.Task("t", by_function("faults:drowsy", "IP", "GM", arguments=arguments, limit=0.5))
     with injected(client, tmp_path, grace_s=1.0):
-        future = client.submit(
-            perform.perform, task, StoreView(str(place.path), place.identity), {}
-        )
+        future = client.submit(perform.perform, task, StoreView(str(place.path), place.identity))
         done = future.result(timeout=60)
     assert [record.status.label for record in done.records] == ["timeout", "ok"]
 
@@ -380,7 +376,7 @@ def test_what_was_done_a_little_before_a_worker_was_killed_is_not_done_again(
     place, task = StoreView(str(made.path), made.identity, interval=0.05), many(chain=chain)
     dies = [Fault(kind, "GM", first=5, times=1, seconds=1.5) for kind in ("sleep", "kill")]
     with injected(client, tmp_path, *dies):
-        done = client.submit(perform.perform, task, place, {}, pure=False).result(timeout=60)
+        done = client.submit(perform.perform, task, place, pure=False).result(timeout=60)
     assert done.written
     assert Counter(r.cell for r in done.records) == {f"c{n}": 1 for n in range(8)}
     assert (tmp_path / "fault-0").stat().st_size == 8 + 1
@@ -398,8 +394,8 @@ def test_parts_of_a_task_that_killed_its_workers_do_not_do_its_work_again(
     dies = [Fault(kind, "GM", first=5, times=2, seconds=1.5) for kind in ("sleep", "kill")]
     with injected(client, tmp_path, *dies):
         with pytest.raises(KilledWorker):
-            client.submit(perform.perform, task, place, {}, pure=False).result(timeout=60)
-        parts = client.map(perform.perform, task.alone(), view=place, built={}, pure=False)
+            client.submit(perform.perform, task, place, pure=False).result(timeout=60)
+        parts = client.map(perform.perform, task.alone(), view=place, pure=False)
         done = client.gather(parts)
     assert [[r.status.label for r in one.records] for one in done] == [["ok"]] * 8
     assert (tmp_path / "fault-0").stat().st_size == 8 + 2

@@ -60,6 +60,7 @@ def test_the_command_ends_with_one_sentence_and_exit_code_1(tmp_path):
     assert "no workers: scheduler tcp://127.0.0.1" in ran.stdout
 
 
+@pytest.mark.slow
 def test_workers_that_end_in_mid_run_are_asked_for_again(small, tmp_path, monkeypatch, records):
     preload = slow_workers(tmp_path, 0.15)
     monkeypatch.setenv("PYTHONPATH", search_path())
