@@ -72,7 +72,7 @@ Pair = tuple[Array, Array]
 
 
 def residual(gram: Array) -> Pair:
-    """R_i of an attribute whose queries have this Gram matrix; k rows of n values."""
+    """R_i of an attribute whose queries, of entries up to one, have this Gram matrix."""
     n = len(gram)
     centre = np.eye(n) - 1 / n
     values, vectors = np.linalg.eigh(centre @ gram @ centre + 1)
@@ -89,10 +89,13 @@ def residual(gram: Array) -> Pair:
 def ordered_axis(gram: Array, own: Pair) -> Axis:
     """The numbers of an attribute with this residual strategy."""
     rows, inverse = own
+    of_total = float(gram.sum())
+    if of_total <= len(gram) * np.finfo(float).eps * float(np.abs(gram).sum()):
+        of_total = 0.0
     return Axis(
         float(np.square(rows).sum(axis=0).max(initial=0.0)),
         float(np.sum(inverse * (gram @ inverse))),
-        float(gram.sum()) / len(gram) ** 2,
+        of_total / len(gram) ** 2,
     )
 
 
@@ -103,6 +106,8 @@ def categorical_axis(n: int) -> Axis:
 
 def scales(axes: Sequence[Axis], tables: Iterable[Subset]) -> dict[Subset, float]:
     """σ_S² of the least total variance, up to scale, for every S that some table contains.
+
+    Not those that no query needs, as where all queries are differences of cells.
 
     Parameters
     ----------
@@ -120,6 +125,7 @@ def scales(axes: Sequence[Axis], tables: Iterable[Subset]) -> dict[Subset, float
     return {
         chosen: sqrt(prod(axes[i].cost for i in chosen) / variance)
         for chosen, variance in added.items()
+        if variance > 0
     }
 
 
@@ -149,8 +155,9 @@ def solve(problem: Problem) -> Solution:
     found = orbits_of(problem)
     if found is not None:
         return on_orbits(found)
-    gram = problem.workload.operator.gram()
-    own = residual(gram)
+    operator = problem.workload.operator
+    gram = operator.gram()
+    own = residual(gram / _unit(operator.array if isinstance(operator, Explicit) else None))
     sigmas = scales([ordered_axis(gram, own)], [frozenset({0})])
     total = np.ones((1, len(gram)))
     rows = [(own[0] if chosen else total) / sqrt(s) for chosen, s in sigmas.items()]
@@ -168,8 +175,9 @@ def on_orbits(orbits: AnyOrbits) -> Solution:
     if isinstance(orbits, SingleOrbit):
         return Solution(NAME, orbits.problem, least_total_variance(NAME, orbits))
     _check_one_matrix_each(orbits)
-    grams = {axis: _gram(orbits, axis) for axis in orbits.ordered_axes}
-    own = {axis: residual(gram) for axis, gram in grams.items()}
+    matrices = {axis: _matrix(orbits, axis) for axis in orbits.ordered_axes}
+    grams = {i: (cumulative(one) or Explicit(one)).gram() for i, one in matrices.items()}
+    own = {axis: residual(gram / _unit(matrices[axis])) for axis, gram in grams.items()}
     axes = [
         ordered_axis(grams[i], own[i]) if i in own else categorical_axis(attribute.of.size)
         for i, attribute in enumerate(orbits.attributes)
@@ -180,9 +188,13 @@ def on_orbits(orbits: AnyOrbits) -> Solution:
     return Solution(NAME, orbits.problem, noise, notes={"base_mechanisms": len(sigmas)})
 
 
-def _gram(orbits: Orbits, axis: int) -> Array:
-    matrix = next(g.matrices[axis] for g in orbits.products.groups if axis in g.matrices)
-    return (cumulative(matrix) or Explicit(matrix)).gram()
+def _matrix(orbits: Orbits, axis: int) -> Matrix:
+    return next(g.matrices[axis] for g in orbits.products.groups if axis in g.matrices)
+
+
+def _unit(matrix: Matrix | None) -> float:
+    """Of a Gram matrix, so that no answer depends on the units of W; structured ones are of 0/1."""
+    return 1.0 if matrix is None else float(np.abs(dense(matrix)).max()) ** 2
 
 
 def _factorised(

@@ -11,6 +11,7 @@ from marginal_problems import make, problems
 
 import solvers
 import workloads
+from solvers.factorisation import dense
 from solvers.orbits import SingleOrbit
 
 TABLES = [["age"], ["age", "sex"], ["race"], ["age", "sex", "race"]]
@@ -141,6 +142,18 @@ def test_base_mechanisms_written_out_have_the_same_total(ordered):
     found = solvers.solve("ResidualPlanner+", workload)
     assert total_at_unit_cost(found) == pytest.approx(expected, rel=1e-9)
     assert total_at_unit_cost(found) > 1.01 * total_at_unit_cost(solvers.solve("CA", workload))
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.3, 1e-9, 1e9])
+def test_queries_that_are_differences_of_cells_need_no_total(scale):
+    """In any units of W; the total of the cells is not measured."""
+    differences = np.array([[1.0, -1.0, 0.0], [0.0, 2.0, -2.0]])
+    plain = solvers.solve("ResidualPlanner+", differences)
+    found = solvers.solve("ResidualPlanner+", scale * differences, scale**2)
+    assert found.squared_privacy_cost == pytest.approx(plain.squared_privacy_cost, rel=1e-9)
+    strategy = dense(plain.noise.right)
+    assert np.abs(strategy.sum(axis=1)).max() <= 1e-12 * np.abs(strategy).max()
+    assert plain.squared_privacy_cost >= solvers.solve("optimal", differences).lower_bound
 
 
 def test_targets_of_single_values_only_scale_the_noise():
