@@ -268,6 +268,7 @@ def test_every_variable_is_described():
     assert missing == set()
 
 
+@pytest.mark.slow
 def test_a_mechanism_a_workload_a_reduction_and_a_variable_are_one_place_each(tmp_path):
     """In a copy, with nothing but the modules of docs/mechanisms.md and one meaning added."""
     page = ROOT / "docs" / "mechanisms.md"

@@ -228,7 +228,8 @@ def test_a_scheduler_that_does_not_come_back_leaves_the_rest_pending(scheduler, 
     assert last.statuses["pending"] >= 100
 
 
-@pytest.mark.parametrize("closed", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("closed", [False, True])
 def test_a_scheduler_that_comes_back_is_gone_on_with(
     scheduler, tmp_path, records, monkeypatch, closed
 ):

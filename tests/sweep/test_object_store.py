@@ -207,6 +207,7 @@ def test_a_store_is_packed_into_a_file_that_unpacks_to_a_folder(address, small, 
     assert heard[0].todo == 0
 
 
+@pytest.mark.slow
 def test_the_log_and_the_figures_are_there_too(address, small, workers, command):
     sweep.run(small(), address, workers)
     place = located(address)

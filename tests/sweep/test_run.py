@@ -195,6 +195,7 @@ def test_a_solve_that_ignores_its_time_limit_ends_with_its_worker(client, small,
     assert "did not stop within 3.4 s" in "".join(dataset.error.values.ravel())
 
 
+@pytest.mark.slow
 def test_c_code_that_holds_the_interpreter_ends_with_its_worker(client, small, tmp_path, records):
     experiment = small("[2, 4]", "[IP, GM, CA]", more="time_limit: 0.2")
     with injected(client, tmp_path, Fault("hold", "GM", times=1), grace_s=3.0):
@@ -453,7 +454,7 @@ def test_a_store_knows_its_experiment(client, small, tmp_path):
 
 
 def test_a_second_interrupt_waits_for_the_last_dataset(client, small, tmp_path):
-    heard = []
+    heard, before = [], signal.getsignal(signal.SIGINT)
 
     def impatient(event):
         interrupted = any(isinstance(one, events.CellsDone) for one in heard)
@@ -468,4 +469,4 @@ def test_a_second_interrupt_waits_for_the_last_dataset(client, small, tmp_path):
         sweep.run(small(), tmp_path / "s", client, listen=impatient)
     assert isinstance(heard[-1], events.RunEnded)
     assert heard[-1].interrupted
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGINT) is before

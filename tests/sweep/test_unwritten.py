@@ -69,6 +69,7 @@ def test_an_error_of_the_run_is_not_hidden_behind_it(client, small, tmp_path, mo
         sweep.run(small(), tmp_path / "s", client, listen=interrupt)
 
 
+@pytest.mark.slow
 def test_the_command_says_so_and_ends_with_1(tmp_path):
     (tmp_path / "x.yaml").write_text(
         "reference: IP\nblocks: [{workload: {name: prefix, d: 4}, mechanism: IP}]\n"
