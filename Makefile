@@ -2,7 +2,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-slow explore adversary mutants chaos check docs lock bench calibrate clean
+.PHONY: demo test test-slow test-slurm explore adversary mutants chaos check docs lock bench calibrate clean
 
 MINUTES := 60
 COUNT := 100
@@ -22,6 +22,9 @@ test: check  ## lint, types and the default tests
 
 test-slow: .venv/dev  ## the tests that take minutes
 	OPENBLAS_NUM_THREADS=2 $(BIN)/python -m pytest -m slow
+
+test-slurm: .venv/dev  ## batch jobs of a real Slurm, ten minutes on a machine that does nothing else
+	OPENBLAS_NUM_THREADS=2 $(BIN)/python -m pytest -m slurm
 
 explore: .venv/dev  ## the property tests on examples that no run has seen
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m "hypothesis and not slow" --hypothesis-profile=explore

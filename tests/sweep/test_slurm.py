@@ -17,7 +17,7 @@ from sweep.store.records import Status
 
 pytest.importorskip("dask_jobqueue", reason="no dask-jobqueue (the extra jobqueue)")
 MISSING = slurm.missing()
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
+pytestmark = [pytest.mark.slurm, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
 PAGE = "docs/how-to/slurm.md"
 SECONDS_A_CELL = 0.25
 LONGEST_GAP_SECONDS = 60.0
