@@ -17,7 +17,7 @@ from sweep.worker import agreement
 from sweep.worker.built import built
 from sweep.worker.recording import left_behind, recording
 from sweep.worker.running import noted
-from sweep.worker.solve import BuildFailure, outcomes
+from sweep.worker.solve import BuildFailure, Built, outcomes
 from sweep.worker.watchdog import watched
 
 
@@ -72,6 +72,7 @@ def perform(task: Task, view: StoreView) -> TaskOutcome:
         refusals = (outcomes(item, refusal, view, {}) for item in task.items)
         return TaskOutcome(task.name, tuple(chain.from_iterable(refusals)), written=False)
     started = time.perf_counter()
+    known: dict[str, Built] = {}
     weights: dict[str, Any] = {}
     mechanism.add(dict(view.mechanisms))
     with (
@@ -82,10 +83,11 @@ def perform(task: Task, view: StoreView) -> TaskOutcome:
         for item in task.items:
             if records.is_done(item):
                 continue
+            if item.workload_key not in known:
+                with watched(item, records):
+                    known[item.workload_key] = built(item.workload_key, item.workload, view.code)
             with watched(item, records):
-                workload = built(item.workload_key, item.workload, view.code)
-            with watched(item, records):
-                records.add(outcomes(item, workload, view, weights))
+                records.add(outcomes(item, known[item.workload_key], view, weights))
     written = records.finish()
     seconds = time.perf_counter() - started
     return TaskOutcome(task.name, *written, seconds, apart=not records.reachable)

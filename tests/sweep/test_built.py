@@ -8,9 +8,13 @@ import pytest
 
 import sweep
 import workloads
-from sweep.grid.cells import WorkloadSpec
+from sweep.grid.cells import Spec, WorkloadSpec
+from sweep.plan.tasks import Bound, Task
 from sweep.store import code
+from sweep.store.records import Status
+from sweep.store.view import StoreView
 from sweep.worker import built as module
+from sweep.worker.perform import perform
 from sweep.worker.solve import BuildFailure
 
 EXPERIMENT = """
@@ -65,6 +69,20 @@ def test_what_could_not_be_built_is_tried_again():
     absent = WorkloadSpec("csv", {"queries": "absent.csv", "histogram": "absent.csv"})
     assert isinstance(module.built("absent", absent, code.digest()), BuildFailure)
     assert not any(key == "absent" for key, _ in module._kept)
+
+
+def test_a_task_tries_once_to_build_what_fails(monkeypatch):
+    tried = []
+
+    def fails(spec, required):
+        tried.append(spec)
+        return BuildFailure(Status.FAILED, "it fails", "")
+
+    monkeypatch.setattr(module, "build", fails)
+    bounds = [Bound(problem, "fails", PREFIX, Spec("uniform")) for problem in ("p", "q", "r")]
+    done = perform(Task("t", tuple(bounds)), StoreView("", ""))
+    assert [record.error for record in done.records] == ["it fails"] * 3
+    assert len(tried) == 1
 
 
 def test_one_workload_keeps_all_workers_busy(client, tmp_path):
