@@ -6,7 +6,7 @@ import pkgutil
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -102,7 +102,7 @@ class Mechanism:
         """The kinds of workload it takes: ``"matrix"``, ``"graph"`` or both, in this order."""
         return tuple(kind for kind, solve in self._solvers().items() if solve is not None)
 
-    @property
+    @cached_property
     def options(self) -> Mapping[str, inspect.Parameter]:
         """The options that it takes on any kind of workload, by name."""
         return {n: p for kind in reversed(self.asks) for n, p in self.options_on(kind).items()}
@@ -180,6 +180,11 @@ class Mechanism:
     def takes_start(self) -> bool:
         """Whether a solve can begin at the weights of a neighbour."""
         return "start" in self.options
+
+    @property
+    def takes_time_limit(self) -> bool:
+        """Whether a solve ends by itself, with its best answer, when its time is over."""
+        return "time_limit" in self.options
 
     def expected_work(
         self, m: int, d: int, options: Mapping[str, Any], form_work: int | None = None

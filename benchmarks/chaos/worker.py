@@ -11,7 +11,7 @@ import zlib
 from contextlib import contextmanager
 from pathlib import Path
 
-from sweep.plan.tasks import Solve
+from sweep.plan.items import Solve
 from sweep.worker import perform, solve, watchdog
 
 MINES, PAUSE, SLOW, BEGUN = "mines", "pause", "slow", "begun.jsonl"

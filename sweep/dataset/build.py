@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sweep.dataset import derivation, provenance, variables
 from sweep.dataset.positions import Column, Positions
-from sweep.grid.cells import Grid
+from sweep.grid.grids import Grid
 from sweep.store import disk
 from sweep.store.ledger import Ledger
 from sweep.store.location import Location

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 import solvers
 from sweep.experiment.canonical import Scalar
-from sweep.grid.cells import Cell, Grid, positions_of
+from sweep.grid.cell import Cell
+from sweep.grid.grids import Grid, positions_of
 from workloads.family import Kind
 
 Column = NDArray[Any]

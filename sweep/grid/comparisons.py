@@ -6,7 +6,7 @@ from sweep.experiment.canonical import Scalar
 from sweep.experiment.document import KeyPath
 from sweep.experiment.published import Claim, ComparisonTable
 from sweep.experiment.schema import Experiment
-from sweep.grid.cells import Grid
+from sweep.grid.grids import Grid
 from workloads.parameters import nearest
 
 Coordinates = Mapping[str, Collection[Scalar]]

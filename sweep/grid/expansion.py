@@ -14,11 +14,13 @@ from sweep.experiment.document import KeyPath, Origin
 from sweep.experiment.schema import Experiment
 from sweep.grid import conditions
 from sweep.grid.axes import BlockAxes, Setting, all_of, block_axes
-from sweep.grid.cells import REPLICATE, Grid, Spec, WorkloadSpec
 from sweep.grid.comparisons import check_comparisons
+from sweep.grid.family import REPLICATE
 from sweep.grid.figures import check_figures
+from sweep.grid.grids import Grid
 from sweep.grid.mechanisms import MechanismEntry, mechanisms
 from sweep.grid.parameters import reported
+from sweep.grid.specs import Spec, WorkloadSpec
 from sweep.grid.union import Point, Product, check_points, united
 from workloads.parameters import nearest
 

@@ -6,7 +6,7 @@ from sweep.errors import SweepError
 from sweep.experiment.figures import SIZES, Figure
 from sweep.experiment.schema import Experiment
 from sweep.grid import conditions
-from sweep.grid.cells import Grid
+from sweep.grid.grids import Grid
 from workloads.parameters import nearest
 
 _BUDGET = ("delta", "epsilon")

@@ -9,7 +9,6 @@ import solvers
 from solvers.mechanism import Mechanism
 from sweep.experiment.blocks import WrittenMechanism
 from sweep.experiment.document import KeyPath, Origin
-from sweep.grid.cells import MechanismSpec
 from sweep.grid.parameters import (
     Parameters,
     Signature,
@@ -19,6 +18,7 @@ from sweep.grid.parameters import (
     reported,
     written_parameters,
 )
+from sweep.grid.specs import MechanismSpec
 from sweep.grid.union import check_points
 from workloads.family import Kind
 

@@ -11,19 +11,12 @@ from numpy.typing import NDArray
 from solvers.neighbours import ADD_REMOVE, Neighbours
 from sweep.experiment.canonical import Scalar
 from sweep.experiment.document import KeyPath, Origin
-from sweep.grid.cells import (
-    REPLICATE,
-    Axis,
-    Cell,
-    Cells,
-    Family,
-    Grid,
-    MechanismSpec,
-    Spec,
-    WorkloadSpec,
-    positions_of,
-)
+from sweep.grid.cell import Cell
+from sweep.grid.cells import Cells
+from sweep.grid.family import REPLICATE, Family
+from sweep.grid.grids import Axis, Grid, positions_of
 from sweep.grid.parameters import label
+from sweep.grid.specs import MechanismSpec, Spec, WorkloadSpec
 from workloads.limits import limit, raised_by
 from workloads.parameters import shortened
 

@@ -9,12 +9,16 @@ import workloads
 from solvers import Work, memory
 from solvers.neighbours import ADD_REMOVE, Neighbours
 from sweep.experiment.canonical import digest
-from sweep.grid.cells import MechanismSpec, WorkloadSpec
+from sweep.grid.cell import Cell
+from sweep.grid.specs import MechanismSpec, WorkloadSpec
 from sweep.plan.calibration import calibration
 from workloads import QueryGraph, Workload
 
 SECONDS_PER_FLOP = 1e-10
 """One core of today: ten gigaflops. ``sweep plan`` measures that of its machine."""
+
+_OVERHEAD_SECONDS = 1e-3
+_LONGEST_SECONDS = 86400.0
 
 CERTIFIER = MechanismSpec("optimal")
 """The mechanism whose cost bounds that of a certificate."""
@@ -72,6 +76,29 @@ class Costs:
         if key not in self._works:
             self._works[key] = _work(mechanism, self._workload(key[1]), neighbours)
         return self._works[key]
+
+    def seconds(self, mechanism: MechanismSpec, cell: Cell) -> float:
+        """How long a mechanism is expected to take for a cell's problem."""
+        try:
+            flops = self.work(mechanism, cell.workload, cell.neighbours).flops
+        except workloads.WorkloadError:
+            return _LONGEST_SECONDS
+        seconds, limit = flops * SECONDS_PER_FLOP, self.limit(mechanism)
+        if limit is not None and solvers.all_mechanisms()[mechanism.name].takes_time_limit:
+            seconds = min(seconds, limit)
+        return min(_OVERHEAD_SECONDS + seconds, _LONGEST_SECONDS)
+
+    def bytes(self, mechanism: MechanismSpec, cell: Cell) -> float:
+        """The peak memory that a mechanism is expected to need for a cell's problem."""
+        try:
+            return self.work(mechanism, cell.workload, cell.neighbours).bytes
+        except workloads.WorkloadError:
+            return 0.0
+
+    def limit(self, mechanism: MechanismSpec) -> float | None:
+        """Seconds that a mechanism may take: its own limit, else the experiment's."""
+        own: float | None = mechanism.options.get("time_limit")
+        return self.time_limit if own is None else own
 
     def _key(self, spec: WorkloadSpec) -> str:
         params = {name: value for name, value in spec.params.items() if name != "seed"}

@@ -10,10 +10,12 @@ import numpy as np
 
 import workloads
 from sweep.experiment.schema import Experiment
-from sweep.grid.cells import Grid, WorkloadSpec
 from sweep.grid.expansion import expand
-from sweep.plan import tasks
+from sweep.grid.grids import Grid, distinct
+from sweep.grid.specs import WorkloadSpec
+from sweep.plan import bounds, solves, tasks
 from sweep.plan.costs import SECONDS_PER_FLOP, Costs
+from sweep.plan.items import Items
 from sweep.plan.stored import StoredExperiment, counted, unfinished
 from sweep.store import disk
 from sweep.store.folder import open_
@@ -107,15 +109,15 @@ def plan(
         If the folder exists but is not a store, or belongs to another experiment.
     """
     grids = expand(experiment, allow_code=allow_code)
-    cells = tasks.distinct(grids).columns
+    cells = distinct(grids).columns
     ledger = _ledger(experiment, grids, store)
     costs = Costs(experiment.time_limit)
     todo = unfinished(cells, ledger)
-    reused = {record.cell for record in tasks.reusable(todo, ledger)}
+    reused = {record.cell for record in solves.reusable(todo, ledger)}
     left = todo.take(np.array([id_ not in reused for id_ in todo.ids], dtype=bool))
-    solves = tasks.solves(left, ledger, costs, experiment.warm_start)
-    bounds = tasks.bounds(cells, ledger, costs)
-    planned = tasks.tasks(tasks.Items.joined(solves, tasks.Items.of(bounds)), "plan")
+    solving = solves.needed(left, ledger, costs, experiment.warm_start)
+    proving = bounds.missing(cells, ledger, costs)
+    planned = tasks.packed(Items.joined(solving, proving), "plan")
     firsts = [family.first for family in cells.used]
     largest, size = _largest([cell.workload for cell in firsts], costs)
     at_once = workers or os.cpu_count() or 1
@@ -125,8 +127,8 @@ def plan(
         groups={grid.group: {axis.name: len(axis.values) for axis in grid.axes} for grid in grids},
         cells=len(cells),
         statuses=counted(cells.ids, ledger),
-        solves=len(solves),
-        bounds=len(bounds),
+        solves=len(solving),
+        bounds=len(proving),
         tasks=len(planned),
         largest=largest,
         largest_shape=size,

@@ -11,10 +11,12 @@ import solvers
 from sweep.errors import StoreError, UnknownNameError
 from sweep.experiment.loading import parse_experiment
 from sweep.experiment.schema import Experiment
-from sweep.grid.cells import Cell, Cells, CellsById, Grid
+from sweep.grid.cell import Cell
+from sweep.grid.cells import Cells, CellsById
 from sweep.grid.expansion import lay_out
+from sweep.grid.grids import Grid, distinct
 from sweep.grid.mechanisms import available
-from sweep.plan import tasks
+from sweep.plan.solves import code_of
 from sweep.store import code
 from sweep.store.folder import Store, open_
 from sweep.store.ledger import Ledger
@@ -43,7 +45,7 @@ class StoredExperiment:
     @cached_property
     def cells(self) -> CellsById:
         """The cells of all grids, by id."""
-        return tasks.distinct(self.grids)
+        return distinct(self.grids)
 
     def statuses(self, ledger: Ledger) -> dict[str, int]:
         """Number of cells by status."""
@@ -138,7 +140,7 @@ def solved_by_other_code(cells: Cells, ledger: Ledger) -> NDArray[np.bool_]:
     codes, firsts = code.Codes(), [family.first for family in cells.families]
     return ledger.of_other_code(
         ledger.rows(cells.ids),
-        [tasks.code_of(cell, codes) for cell in firsts],
+        [code_of(cell, codes) for cell in firsts],
         [codes.of_bound(cell.workload.name) for cell in firsts],
         cells.family,
     )

@@ -9,7 +9,8 @@ from contextlib import suppress
 from typing import Any
 
 from sweep.events import CellsDone, Listener, TaskRetried
-from sweep.plan.tasks import Bound, Solve, Task, Tasks
+from sweep.plan.items import Bound, Solve
+from sweep.plan.tasks import Task, Tasks
 from sweep.runner.orphans import Orphans
 from sweep.runner.suspects import Suspects
 from sweep.store.ledger import DEADLY

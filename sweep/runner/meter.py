@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from sweep.events import Listener, Progressed
 from sweep.plan.forecast import Forecast
-from sweep.plan.tasks import Item, Solve, Task, Tasks, kind
+from sweep.plan.items import Item, Solve, kind
+from sweep.plan.tasks import Task, Tasks
 from sweep.store.records import BoundRecord, CellRecord
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ from sweep.dataset import build
 from sweep.dataset.positions import Positions
 from sweep.errors import SweepError
 from sweep.grid import conditions
-from sweep.grid.cells import Cell, Grid
+from sweep.grid.cell import Cell
+from sweep.grid.grids import Grid
 from sweep.plan.stored import StoredExperiment, solved_by_other_code, troubled
 from sweep.store.ledger import Ledger
 from sweep.store.records import Status

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from sweep import events
 from sweep.errors import DatasetError
-from sweep.grid.cells import Cell
-from sweep.plan import tasks
+from sweep.grid.cell import Cell
+from sweep.plan import bounds, solves, tasks
 from sweep.plan.costs import Costs
+from sweep.plan.items import Item, Items
 from sweep.plan.stored import StoredExperiment
 from sweep.runner.log import Log
 from sweep.runner.meter import Meter
@@ -79,16 +80,16 @@ class Session:
 
     def reuse(self, cells: Iterable[Cell]) -> None:
         """Record the cells whose solve is already in the journal."""
-        records = tasks.reusable(cells, self.ledger)
+        records = solves.reusable(cells, self.ledger)
         if records:
             self.write(f"{self.run}-reused", records)
 
     def work(self, cells: Sequence[Cell], todo: int, client: Any, cluster: "ClusterSpec") -> None:
         """Solve these cells and compute the certificates that are missing."""
         costs = Costs(self.stored.experiment.time_limit)
-        solves = tasks.solves(cells, self.ledger, costs, self.stored.experiment.warm_start)
-        missing = tasks.bounds(self.stored.cells.columns, self.ledger, costs)
-        items = tasks.Items.joined(solves, tasks.Items.of(missing))
+        solving = solves.needed(cells, self.ledger, costs, self.stored.experiment.warm_start)
+        proving = bounds.missing(self.stored.cells.columns, self.ledger, costs)
+        items = Items.joined(solving, proving)
         self.tell(
             events.RunStarted(
                 experiment=self.stored.experiment.name,
@@ -96,9 +97,9 @@ class Session:
                 cells=len(self.stored.cells),
                 todo=todo,
                 reused=todo - len(cells),
-                solves=len(solves),
-                bounds=len(missing),
-                tasks=len(tasks.tasks(items, self.run)),
+                solves=len(solving),
+                bounds=len(proving),
+                tasks=len(tasks.packed(items, self.run)),
                 deadly=self.deadly,
                 hidden=len(self.stored.hidden(self.ledger)),
             )
@@ -192,7 +193,7 @@ class Session:
 
     def _execute(
         self,
-        items: tasks.Items[tasks.Item],
+        items: Items[Item],
         cells: int,
         client: Any,
         spec: "ClusterSpec",
@@ -223,7 +224,7 @@ class Session:
                 self.tell,
             )
 
-            planned = tasks.tasks(items, self.run, _threads(ready))
+            planned = tasks.packed(items, self.run, _threads(ready))
             meter = Meter(planned, cells, self._name, self.tell)
 
             def tick() -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from sweep.errors import SweepError, UnknownNameError
 from sweep.events import Progressed
 from sweep.experiment.canonical import Scalar
-from sweep.grid.cells import Grid
+from sweep.grid.grids import Grid
 from sweep.plan.stored import counted, of_store, troubled
 from sweep.runner import log
 from sweep.store import code

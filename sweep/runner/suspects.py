@@ -4,7 +4,8 @@ import time
 from collections import Counter, deque
 from collections.abc import Mapping
 
-from sweep.plan.tasks import Solve, Task
+from sweep.plan.items import Solve
+from sweep.plan.tasks import Task
 from sweep.store.ledger import DEADLY
 
 _SETTLED_SECONDS = 2.0

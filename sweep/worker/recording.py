@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from sweep.errors import DamagedSegmentError
-from sweep.plan.tasks import Item, Solve, Task
+from sweep.plan.items import Item, Solve
+from sweep.plan.tasks import Task
 from sweep.store import disk, journal
 from sweep.store.location import Location
 from sweep.store.records import BoundRecord, Record

@@ -15,8 +15,8 @@ from solvers import NotApplicableError, Problem, Solution, certificate, simulate
 from solvers.dual import Weights
 from sweep.errors import StoreError
 from sweep.experiment import files
-from sweep.grid.cells import Spec, WorkloadSpec
-from sweep.plan.tasks import Bound, CellTask, Item, Solve, takes_time_limit
+from sweep.grid.specs import Spec, WorkloadSpec
+from sweep.plan.items import Bound, CellTask, Item, Solve
 from sweep.store import arrays, code, versions
 from sweep.store.records import BoundRecord, CellRecord, Record, Status
 from sweep.store.view import StoreView
@@ -153,7 +153,8 @@ def run_solver(item: Solve, built: Built, targets: Any, start: Weights | None = 
     if trouble:
         raise StoreError(trouble)
     options = files.at_hand(item.mechanism.options)
-    if item.time_limit is not None and takes_time_limit(item.mechanism.name):
+    limited = solvers.all_mechanisms()[item.mechanism.name].takes_time_limit
+    if limited and item.time_limit is not None:
         options["time_limit"] = item.time_limit
     if start is not None:
         options["start"] = start

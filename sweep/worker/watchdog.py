@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from sweep.plan.tasks import Item, Solve
+from sweep.plan.items import Item, Solve
 from sweep.store.journal import SUFFIX, segment_text
 from sweep.store.records import BoundRecord, CellRecord, Record, Status
 from sweep.worker.guard import Deadline, guard

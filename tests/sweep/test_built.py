@@ -8,8 +8,9 @@ import pytest
 
 import sweep
 import workloads
-from sweep.grid.cells import Spec, WorkloadSpec
-from sweep.plan.tasks import Bound, Task
+from sweep.grid.specs import Spec, WorkloadSpec
+from sweep.plan.items import Bound
+from sweep.plan.tasks import Task
 from sweep.store import code
 from sweep.store.records import Status
 from sweep.store.view import StoreView

@@ -16,8 +16,9 @@ import sweep
 import workloads
 from sweep import events
 from sweep.errors import ClusterError
-from sweep.grid.cells import MechanismSpec, Spec, WorkloadSpec
+from sweep.grid.specs import MechanismSpec, Spec, WorkloadSpec
 from sweep.plan import tasks
+from sweep.plan.items import Bound, CellTask, Solve
 from sweep.runner import status
 from sweep.runner.selection import STALE
 from sweep.store import code, folder, journal
@@ -158,10 +159,8 @@ def test_a_worker_that_joins_with_other_code_solves_nothing(tmp_path):
     made = folder.create(tmp_path / "s", "small")
     prefix, uniform = WorkloadSpec("prefix", {"d": 4}), Spec("uniform", {"value": 1.0})
     items = (
-        tasks.Solve(
-            "s", "p", "prefix", prefix, uniform, MechanismSpec("IP"), (tasks.CellTask("c"),)
-        ),
-        tasks.Bound("p", "prefix", prefix, uniform),
+        Solve("s", "p", "prefix", prefix, uniform, MechanismSpec("IP"), (CellTask("c"),)),
+        Bound("p", "prefix", prefix, uniform),
     )
     place = StoreView(str(made.path), made.identity, code="that of the command")
     done = perform.perform(tasks.Task("t", items), place)

@@ -9,7 +9,10 @@ from scipy.stats import norm
 
 from solvers import privacy
 from sweep.dataset import build, reading
-from sweep.grid.cells import Axis, Cell, Cells, Grid, MechanismSpec, Spec, WorkloadSpec
+from sweep.grid.cell import Cell
+from sweep.grid.cells import Cells
+from sweep.grid.grids import Axis, Grid
+from sweep.grid.specs import MechanismSpec, Spec, WorkloadSpec
 from sweep.store.ledger import Ledger
 from sweep.store.records import BoundRecord, CellRecord, Status
 

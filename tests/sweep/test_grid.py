@@ -11,8 +11,9 @@ from written import block, experiment
 
 import solvers
 import workloads
-from sweep.grid.cells import Cell, Grid
+from sweep.grid.cell import Cell
 from sweep.grid.expansion import expand
+from sweep.grid.grids import Grid
 
 
 def grids(*blocks: dict[str, Any], **others: Any) -> tuple[Grid, ...]:

@@ -7,8 +7,9 @@ import pytest
 from distributed import Nanny, Scheduler, SpecCluster, get_worker
 
 from sweep import events
-from sweep.grid.cells import Spec, WorkloadSpec
-from sweep.plan.tasks import Bound, Items, Tasks
+from sweep.grid.specs import Spec, WorkloadSpec
+from sweep.plan.items import Bound, Items
+from sweep.plan.tasks import Tasks
 from sweep.runner import dispatch
 from sweep.store.records import BoundRecord
 from sweep.store.view import StoreView

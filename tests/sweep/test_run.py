@@ -14,8 +14,10 @@ import sweep
 from solvers import privacy
 from sweep import events
 from sweep.errors import StoreError, SweepError
-from sweep.grid.cells import MechanismSpec, Spec, WorkloadSpec
-from sweep.plan import tasks
+from sweep.grid.grids import distinct
+from sweep.grid.specs import MechanismSpec, Spec, WorkloadSpec
+from sweep.plan import bounds, solves, tasks
+from sweep.plan.items import Bound, CellTask, Solve
 from sweep.plan.stored import of_store
 from sweep.runner.selection import selected
 from sweep.store.journal import Journal
@@ -33,14 +35,14 @@ def by_function(function, *mechanisms, arguments=None, limit=None):
     """Solves of one workload that a Python function returns, by several mechanisms."""
     asked = WorkloadSpec("entry-point", {"function": function, "arguments": arguments or {}})
     return tuple(
-        tasks.Solve(
+        Solve(
             f"s-{mechanism}",
             "p",
             f"{function} {arguments}",
             asked,
             Spec("uniform", {"value": 1.0}),
             MechanismSpec(mechanism),
-            (tasks.CellTask(f"c-{mechanism}"),),
+            (CellTask(f"c-{mechanism}"),),
             time_limit=limit,
         )
         for mechanism in mechanisms
@@ -349,9 +351,9 @@ def test_a_task_done_before_is_not_done_again(tmp_path, small):
     from sweep.store import folder
 
     place = folder.create(tmp_path / "s", "small")
-    cells = tasks.distinct(expand(small())).values()
+    cells = distinct(expand(small())).values()
     ledger = Ledger()
-    task = tasks.Task("r000001", tuple(tasks.solves(cells, ledger, costs.Costs())))
+    task = tasks.Task("r000001", tuple(solves.needed(cells, ledger, costs.Costs())))
     here = StoreView(str(place.path), place.identity)
     first = perform.perform(task, here)
     assert first.written
@@ -361,9 +363,7 @@ def test_a_task_done_before_is_not_done_again(tmp_path, small):
 def many(number=8, **facts):
     """Solves of GM, all in one task."""
     one = by_function("numpy:eye", "GM", arguments={"N": 2})[0]
-    items = (
-        replace(one, key=f"s{n}", cells=(tasks.CellTask(f"c{n}"),), **facts) for n in range(number)
-    )
+    items = (replace(one, key=f"s{n}", cells=(CellTask(f"c{n}"),), **facts) for n in range(number))
     return tasks.Task("r000001-000000", tuple(items))
 
 
@@ -409,8 +409,8 @@ def test_a_worker_without_the_store_hands_its_records_over(tmp_path, small):
     from sweep.store import folder
 
     place = folder.create(tmp_path / "s", "small")
-    cells = tasks.distinct(expand(small())).values()
-    items = tasks.bounds(cells, Ledger(), costs.Costs())
+    cells = distinct(expand(small())).values()
+    items = bounds.missing(cells, Ledger(), costs.Costs())
     done = perform.perform(tasks.Task("r1", tuple(items)), StoreView(str(place.path), "else"))
     assert not done.written
     assert all(isinstance(r, BoundRecord) and r.lower_bound > 1 for r in done.records)
@@ -423,8 +423,8 @@ def test_arrays_that_cannot_be_kept_fail_their_cells_with_a_sentence(tmp_path, s
     from sweep.store import folder
 
     place = folder.create(tmp_path / "s", "small")
-    cells = tasks.distinct(expand(small())).values()
-    items = tasks.solves(cells, Ledger(), costs.Costs())
+    cells = distinct(expand(small())).values()
+    items = solves.needed(cells, Ledger(), costs.Costs())
     elsewhere = StoreView(str(place.path), "else", keep=("covariance",))
     done = perform.perform(tasks.Task("r1", tuple(items)), elsewhere)
     assert {record.status.label for record in done.records} == {"failed"}
@@ -435,11 +435,9 @@ def test_arrays_that_cannot_be_kept_fail_their_cells_with_a_sentence(tmp_path, s
 def test_a_workload_that_cannot_be_built_fails_its_cells_only(tmp_path):
     nowhere = WorkloadSpec("file", {"path": str(tmp_path / "gone.npy")})
     uniform, ip = Spec("uniform", {"value": 1.0}), MechanismSpec("IP")
-    lost = tasks.Solve("s1", "p1", "w1", nowhere, uniform, ip, (tasks.CellTask("c1"),))
-    fine = tasks.Solve(
-        "s2", "p2", "w2", WorkloadSpec("prefix", {"d": 4}), uniform, ip, (tasks.CellTask("c2"),)
-    )
-    bound = tasks.Bound("p1", "w1", nowhere, uniform)
+    lost = Solve("s1", "p1", "w1", nowhere, uniform, ip, (CellTask("c1"),))
+    fine = Solve("s2", "p2", "w2", WorkloadSpec("prefix", {"d": 4}), uniform, ip, (CellTask("c2"),))
+    bound = Bound("p1", "w1", nowhere, uniform)
     done = perform.perform(tasks.Task("t", (lost, fine, bound)), StoreView(str(tmp_path), ""))
     assert [r.status.label for r in done.records[:2]] == ["failed", "ok"]
     assert "gone.npy" in done.records[0].error

@@ -8,8 +8,8 @@ import solvers
 from sweep.experiment import meanings
 from sweep.experiment.loading import experiments, load_experiment
 from sweep.experiment.schema import Experiment
-from sweep.grid.cells import Grid
 from sweep.grid.expansion import expand
+from sweep.grid.grids import Grid
 
 WANTED = {
     *(f"vldb-table{number}" for number in range(2, 12)),

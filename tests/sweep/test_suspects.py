@@ -5,8 +5,9 @@ from faults import Fault, preloaded, search_path
 
 import sweep
 from sweep import events
-from sweep.grid.cells import Spec, WorkloadSpec
-from sweep.plan.tasks import Bound, Task
+from sweep.grid.specs import Spec, WorkloadSpec
+from sweep.plan.items import Bound
+from sweep.plan.tasks import Task
 from sweep.runner import clusters
 from sweep.runner.suspects import Suspects
 from sweep.store.ledger import DEADLY

@@ -5,7 +5,8 @@ import pytest
 
 from sweep.experiment.loading import parse_experiment
 from sweep.grid.expansion import expand
-from sweep.plan import costs, tasks
+from sweep.grid.grids import distinct
+from sweep.plan import bounds, costs, solves, tasks
 from sweep.store import code
 from sweep.store.ledger import Ledger
 from sweep.store.records import BoundRecord, CellRecord, Status
@@ -19,61 +20,59 @@ def grids(blocks, reference="IP"):
 
 @pytest.fixture
 def uniform():
-    return tasks.distinct(
+    return distinct(
         grids("  - workload: {name: prefix, d: [4, 8]}\n    mechanism: [IP, CA, wCA-I, wCA-II]\n")
     )
 
 
 def test_a_solve_is_shared_by_the_mechanisms_that_are_the_same_with_equal_targets(uniform):
-    solves = tasks.solves(uniform.values(), Ledger(), COSTS)
-    served = Counter(solve.mechanism.name for solve in solves for _ in solve.cells)
-    assert len(solves) == 4
+    solving = solves.needed(uniform.values(), Ledger(), COSTS)
+    served = Counter(solve.mechanism.name for solve in solving for _ in solve.cells)
+    assert len(solving) == 4
     assert served == {"IP": 2, "CA": 6}
-    assert {cell.id for solve in solves for cell in solve.cells} == set(uniform)
+    assert {cell.id for solve in solving for cell in solve.cells} == set(uniform)
 
 
 def test_one_certificate_for_each_problem_that_no_mechanism_certifies(uniform):
-    bounds = tasks.bounds(uniform.values(), Ledger(), COSTS)
+    proving = bounds.missing(uniform.values(), Ledger(), COSTS)
     problems = {cell.problem_key for cell in uniform.values()}
-    assert {bound.problem for bound in bounds} == problems
-    assert len(bounds) == 2
+    assert {bound.problem for bound in proving} == problems
+    assert len(proving) == 2
 
     ledger = Ledger()
     first, second = sorted(problems)
     ledger.add([BoundRecord(first, 1.0), BoundRecord(second, None, error="too large")])
-    assert tasks.bounds(uniform.values(), ledger, COSTS) == []
+    assert bounds.missing(uniform.values(), ledger, COSTS) == []
 
 
 def test_no_certificate_where_the_optimum_is_asked_for_unless_it_failed():
-    cells = tasks.distinct(
-        grids("  - workload: {name: prefix, d: 4}\n    mechanism: [IP, optimal]\n")
-    )
-    assert tasks.bounds(cells.values(), Ledger(), COSTS) == []
+    cells = distinct(grids("  - workload: {name: prefix, d: 4}\n    mechanism: [IP, optimal]\n"))
+    assert bounds.missing(cells.values(), Ledger(), COSTS) == []
     optimal = next(c for c in cells.values() if c.mechanism.name == "optimal")
     ledger = Ledger()
     ledger.add([CellRecord(optimal.id, optimal.solve_key, optimal.problem_key, Status.FAILED)])
-    assert len(tasks.bounds(cells.values(), ledger, COSTS)) == 1
+    assert len(bounds.missing(cells.values(), ledger, COSTS)) == 1
 
 
 def test_a_hybrid_certifies_nothing_about_the_privacy_cost():
-    cells = tasks.distinct(
+    cells = distinct(
         grids(
             "  - workload: {name: prefix, d: 4}\n"
             "    mechanism: [IP, {name: optimal, total_error_weight: 0.1}]\n"
         )
     )
-    assert len(tasks.bounds(cells.values(), Ledger(), COSTS)) == 1
+    assert len(bounds.missing(cells.values(), Ledger(), COSTS)) == 1
 
 
 def test_ten_thousand_replicates_share_one_workload_one_certificate_and_travel_in_blocks():
-    cells = tasks.distinct(
+    cells = distinct(
         grids("  - {workload: {name: prefix, d: 4}, mechanism: IP, replicates: 10000}\n")
     )
     items = [
-        *tasks.solves(cells.values(), Ledger(), COSTS),
-        *tasks.bounds(cells.values(), Ledger(), COSTS),
+        *solves.needed(cells.values(), Ledger(), COSTS),
+        *bounds.missing(cells.values(), Ledger(), COSTS),
     ]
-    planned = tasks.tasks(items, "r1")
+    planned = tasks.packed(items, "r1")
     assert len(items) == 10_001
     assert len(planned) <= 102
     assert max(len(task.items) for task in planned) <= tasks.LARGEST_BLOCK
@@ -81,20 +80,18 @@ def test_ten_thousand_replicates_share_one_workload_one_certificate_and_travel_i
 
 
 def test_expensive_solves_travel_alone_and_first():
-    cells = tasks.distinct(
+    cells = distinct(
         grids("  - workload: {name: prefix, d: [4, 8, 1024]}\n    mechanism: [IP, optimal]\n")
     )
-    planned = tasks.tasks(tasks.solves(cells.values(), Ledger(), COSTS), "r1")
+    planned = tasks.packed(solves.needed(cells.values(), Ledger(), COSTS), "r1")
     assert sum(len(task.items) for task in planned) == 6
     assert len(planned[0].items) == 1
     assert planned[0].items[0].mechanism.name == "optimal"
 
 
 def test_a_task_splits_into_the_same_work():
-    cells = tasks.distinct(
-        grids("  - workload: {name: prefix, d: [2, 4]}\n    mechanism: [IP, GM]\n")
-    )
-    task = tasks.Task("r1", tuple(tasks.solves(cells.values(), Ledger(), COSTS)))
+    cells = distinct(grids("  - workload: {name: prefix, d: [2, 4]}\n    mechanism: [IP, GM]\n"))
+    task = tasks.Task("r1", tuple(solves.needed(cells.values(), Ledger(), COSTS)))
     parts = task.alone()
     assert [item for part in parts for item in part.items] == list(task.items)
     assert len({part.name for part in (*parts, task, parts[0].again())}) == 6
@@ -106,25 +103,25 @@ def test_a_cell_whose_solve_was_done_for_another_is_not_solved_again(uniform):
     done = CellRecord(ca.id, ca.solve_key, ca.problem_key, Status.OK, numbers={"squared": 2.0})
     ledger.add([replace(done, code=code.digest())])
     rest = [cell for cell in uniform.values() if cell.id != ca.id]
-    reused = tasks.reusable(rest, ledger)
+    reused = solves.reusable(rest, ledger)
     twins = {c.id for c in rest if c.solve_key == ca.solve_key}
     assert {record.cell for record in reused} == twins
     assert len(twins) == 2
     assert {record.numbers["squared"] for record in reused} == {2.0}
     ledger.add([replace(done, code="other code")])
-    assert tasks.reusable(rest, ledger) == []
+    assert solves.reusable(rest, ledger) == []
 
 
 def test_attempts_count_on(uniform):
     first = next(iter(uniform.values()))
     ledger = Ledger()
     ledger.add([CellRecord(first.id, first.solve_key, first.problem_key, Status.FAILED, attempt=2)])
-    solves = tasks.solves([first], ledger, COSTS)
-    assert [cell.attempt for cell in solves[0].cells] == [3]
+    solving = solves.needed([first], ledger, COSTS)
+    assert [cell.attempt for cell in solving[0].cells] == [3]
 
 
 def test_a_mechanisms_own_time_limit_comes_before_the_experiments_and_0_is_0():
-    cells = tasks.distinct(
+    cells = distinct(
         grids(
             "  - workload: {name: prefix, d: 1024}\n"
             "    mechanism: [IP, CA, "
@@ -132,11 +129,11 @@ def test_a_mechanisms_own_time_limit_comes_before_the_experiments_and_0_is_0():
         )
     ).values()
     limited = costs.Costs(time_limit=60.0)
-    solves = {one.mechanism.name: one for one in tasks.solves(cells, Ledger(), limited)}
-    limits = {name: one.time_limit for name, one in solves.items()}
+    found = {one.mechanism.name: one for one in solves.needed(cells, Ledger(), limited)}
+    limits = {name: one.time_limit for name, one in found.items()}
     assert limits == {"IP": 60.0, "CA": 60.0, "AM": 3600.0, "GD": 0.0}
-    assert {one.time_limit for one in tasks.bounds(cells, Ledger(), limited)} == {60.0}
-    assert solves["GD"].seconds < 0.01
-    free = {one.mechanism.name: one for one in tasks.solves(cells, Ledger(), COSTS)}
+    assert {one.time_limit for one in bounds.missing(cells, Ledger(), limited)} == {60.0}
+    assert found["GD"].seconds < 0.01
+    free = {one.mechanism.name: one for one in solves.needed(cells, Ledger(), COSTS)}
     assert free["CA"].time_limit is None
     assert free["GD"].seconds < 0.01 < free["CA"].seconds

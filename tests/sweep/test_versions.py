@@ -7,6 +7,7 @@ from faults import Fault, injected
 import sweep
 from sweep.errors import ClusterError
 from sweep.plan import tasks
+from sweep.plan.items import Bound
 from sweep.store import versions
 from sweep.store.view import StoreView
 from sweep.worker import perform
@@ -53,7 +54,7 @@ def test_a_mixture_is_refused_or_visible_in_every_cell(mixed, small, tmp_path):
 
 def test_a_worker_that_joins_later_solves_nothing(tmp_path):
     view = StoreView(str(tmp_path), "", versions=OTHER)
-    item = tasks.Bound("p", "w", None, None)
+    item = Bound("p", "w", None, None)
     (record,) = perform.perform(tasks.Task("t", (item,)), view).records
     assert record.lower_bound is None
     assert "--allow-mixed" in record.error

@@ -7,7 +7,8 @@ import sweep
 from sweep.errors import ExperimentError
 from sweep.experiment.loading import parse_experiment
 from sweep.grid.expansion import expand
-from sweep.plan import tasks
+from sweep.grid.grids import distinct
+from sweep.plan import solves, tasks
 from sweep.plan.costs import Costs
 from sweep.store.ledger import Ledger
 
@@ -35,9 +36,9 @@ def test_neighbours_begin_where_the_last_one_ended(client, tmp_path):
 
 
 def test_a_chain_is_one_task_in_its_order():
-    cells = tasks.distinct(expand(parsed(WARM)))
-    solves = tasks.solves(cells.values(), Ledger(), Costs(), "d")
-    planned = tasks.tasks(solves, "r1")
+    cells = distinct(expand(parsed(WARM)))
+    solving = solves.needed(cells.values(), Ledger(), Costs(), "d")
+    planned = tasks.packed(solving, "r1")
     chained = [task for task in planned if task.items[0].chain]
     assert len(chained) == 1
     assert [item.workload.params["d"] for item in chained[0].items] == [32, 64, 128]

@@ -18,7 +18,8 @@ from faults import Fault, injected
 import sweep
 from sweep import events
 from sweep.errors import ClusterError, StoreError
-from sweep.plan.tasks import CellTask, Items, Solve, Task, Tasks
+from sweep.plan.items import CellTask, Items, Solve
+from sweep.plan.tasks import Task, Tasks
 from sweep.report.terminal import sentences
 from sweep.runner import log, meter
 from sweep.runner.log import Log

@@ -1,0 +1,76 @@
+"""Grids: the cells of a group, and the axes that they lie on."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweep.experiment.canonical import Scalar
+from sweep.grid.cells import Cells, CellsById
+from sweep.grid.family import REPLICATE
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One dimension of a grid.
+
+    Attributes
+    ----------
+    name : str
+        The dimension's name, for instance ``d``.
+    values : tuple of Scalar
+        The labels along it, distinct, in order.
+    companions : Mapping[str, tuple of Scalar]
+        Further coordinates along it (zipped axes), each as long as ``values``.
+    """
+
+    name: str
+    values: tuple[Scalar, ...]
+    companions: Mapping[str, tuple[Scalar, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The cells of one group of an experiment, and the axes that they lie on.
+
+    Attributes
+    ----------
+    group : str
+        The group's name, which is also that of its node in the data tree.
+    axes : tuple of Axis
+        The dimensions, ``mechanism`` last.
+    scalars : Mapping[str, Scalar]
+        Coordinates without a dimension: the parameters that all cells share.
+    cells : Cells
+        Some or all points of the product of the axes.
+    """
+
+    group: str
+    axes: tuple[Axis, ...]
+    scalars: Mapping[str, Scalar]
+    cells: Cells
+
+    @property
+    def relations(self) -> str:
+        """Which databases are neighbours, in words; several where it is an axis."""
+        return "; ".join(dict.fromkeys(one.first.relation for one in self.cells.used))
+
+
+def positions_of(cells: Cells, axes: Sequence[Axis]) -> NDArray[np.int64]:
+    """The place of every cell on the axes, as if these were one."""
+    place = np.zeros(len(cells), dtype=np.int64)
+    for axis in axes:
+        index = {value: number for number, value in enumerate(axis.values)}
+        if axis.name == REPLICATE:
+            here = np.array([index.get(one, 0) for one in cells.replicate.tolist()])
+        else:
+            at = [index[family.first.coords[axis.name]] for family in cells.families]
+            here = np.array(at)[cells.family]
+        place = place * len(axis.values) + here
+    return place
+
+
+def distinct(grids: Iterable[Grid]) -> CellsById:
+    """The cells of all grids, by id; a cell that two grids share counts once."""
+    return CellsById(Cells.joined(grid.cells for grid in grids))

@@ -1,0 +1,53 @@
+"""The bounds that problems need: those that no solve brings."""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+import solvers
+from solvers.reductions.differences import OnDifferences
+from sweep.grid.cell import Cell
+from sweep.grid.cells import Cells, numbered
+from sweep.plan.costs import CERTIFIER, Costs
+from sweep.plan.items import Bound
+from sweep.store import code
+from sweep.store.ledger import Ledger
+from sweep.store.records import Status
+
+
+def missing(cells: Iterable[Cell], ledger: Ledger, costs: Costs) -> list[Bound]:
+    """The certificates that were not attempted yet and that no solve will bring.
+
+    A problem needs one if its workload is a query matrix and none of its mechanisms certifies
+    itself, or those that do have failed.
+    """
+    columns, codes = Cells.of(cells), code.Codes()
+    problem = numbered(columns.problem_keys)
+    hopeful = np.isin(ledger.statuses(ledger.rows(columns.ids)), [Status.PENDING, Status.OK])
+    brought = np.bincount(problem, hopeful & columns.by_family(_certifies)) > 0
+    _, first = np.unique(problem, return_index=True)
+    return [
+        Bound(
+            problem=key,
+            workload_key=cell.workload_key,
+            workload=cell.workload,
+            targets=cell.targets,
+            seconds=costs.seconds(CERTIFIER, cell),
+            time_limit=costs.limit(CERTIFIER),
+            bytes=costs.bytes(CERTIFIER, cell),
+            neighbours=cell.neighbours,
+            code=codes.of_bound(cell.workload.name),
+        )
+        for number in first[~brought].tolist()
+        for key in [columns.problem_keys[number]]
+        if key not in ledger.bounds and key not in ledger.bound_errors
+        for cell in [columns[number]]
+        if cell.workload.kind == "matrix"
+    ]
+
+
+def _certifies(cell: Cell) -> bool:
+    """Whether a solve of a cell proves a bound on its problem."""
+    mechanism = solvers.all_mechanisms()[cell.solved_mechanism.name]
+    concerned = cell.neighbours.add_remove or mechanism.form(OnDifferences) is not None
+    return concerned and mechanism.certifies(cell.solved_mechanism.options)

@@ -1,0 +1,118 @@
+"""The solves that cells need: every one once, for all the cells that it serves."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+import solvers
+from sweep.experiment.canonical import digest
+from sweep.grid.cell import Cell
+from sweep.grid.cells import Cells, numbered
+from sweep.plan.costs import Costs
+from sweep.plan.items import CellTask, Items, Solve
+from sweep.store import code
+from sweep.store.ledger import Ledger
+from sweep.store.records import CellRecord
+
+_KEPT_FAMILIES = 1024
+
+
+def needed(
+    cells: Iterable[Cell],
+    ledger: Ledger,
+    costs: Costs,
+    along: str | None = None,
+) -> Items[Solve]:
+    """One solve for every solve key.
+
+    Parameters
+    ----------
+    cells : iterable of Cell
+        Distinct cells.
+    ledger : Ledger
+        The number of earlier attempts of each cell.
+    costs : Costs
+        The expected duration of each solve.
+    along : str, optional
+        The axis along which solves are chained.
+
+    Returns
+    -------
+    sequence of Solve
+        In the order of the cells.
+    """
+    columns, codes = Cells.of(cells), code.Codes()
+    key_of_cell = numbered(columns.solve_keys)
+    order = np.argsort(key_of_cell, kind="stable")
+    first = np.flatnonzero(np.diff(key_of_cell[order], prepend=-1))
+    ends = [*first[1:].tolist(), len(order)]
+    firsts = columns if len(first) == len(columns) else columns.take(order[first])
+    chains = None if along is None else [_chain(cell, along) for cell in firsts]
+
+    @lru_cache(_KEPT_FAMILIES)
+    def shared(family: int) -> dict[str, Any]:
+        """What the solves of a family have in common."""
+        cell = firsts.families[family].first
+        return {
+            "mechanism": cell.solved_mechanism,
+            "seconds": costs.seconds(cell.solved_mechanism, cell),
+            "time_limit": costs.limit(cell.solved_mechanism),
+            "bytes": costs.bytes(cell.solved_mechanism, cell),
+            "neighbours": cell.neighbours,
+            "code": code_of(cell, codes),
+        }
+
+    def made(number: int) -> Solve:
+        cell, served = firsts[number], order[first[number] : ends[number]].tolist()
+        return Solve(
+            key=firsts.solve_keys[number],
+            problem=firsts.problem_keys[number],
+            workload_key=firsts.workload_keys[number],
+            workload=cell.workload,
+            targets=cell.targets,
+            cells=tuple(
+                CellTask(
+                    columns.ids[one],
+                    columns.families[columns.family[one]].first.simulate,
+                    ledger.attempts(columns.ids[one]) + 1,
+                )
+                for one in served
+            ),
+            chain="" if chains is None else chains[number],
+            **shared(int(firsts.family[number])),
+        )
+
+    seconds = firsts.by_family(lambda cell: costs.seconds(cell.solved_mechanism, cell))
+    names = [family.first.solved_mechanism.name for family in firsts.families]
+    kinds = [names[family] for family in firsts.family.tolist()]
+    return Items(seconds, firsts.workload_keys, kinds, made, chains)
+
+
+def reusable(cells: Iterable[Cell], ledger: Ledger) -> list[CellRecord]:
+    """Records for the cells whose solve the present code has already run for another cell."""
+    columns, codes, solved = Cells.of(cells), code.Codes(), ledger.solved
+    if not solved:
+        return []
+    return [
+        replace(solved[key], cell=cell.id)
+        for number, key in enumerate(columns.solve_keys)
+        if key in solved
+        for cell in [columns[number]]
+        if cell.simulate == 0 and solved[key].code == code_of(cell, codes)
+    ]
+
+
+def code_of(cell: Cell, codes: code.Codes) -> str:
+    """The hash of the code that solves a cell now."""
+    mechanism = cell.solved_mechanism
+    return codes.of_solve(cell.workload.name, mechanism.name, mechanism.options)
+
+
+def _chain(cell: Cell, along: str | None) -> str:
+    mechanism = solvers.all_mechanisms()[cell.solved_mechanism.name]
+    if along not in cell.coords or not mechanism.takes_start:
+        return ""
+    return digest([cell.group, {name: at for name, at in cell.coords.items() if name != along}])
