@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from solvers.budget import GaussianBudget
 from solvers.neighbours import ADD_REMOVE, Neighbours
 from solvers.release import gaussian_arrays, gaussian_record
-from workloads.operators import Array, Explicit, Indices, Matrix, QueryOperator, Scaled
+from workloads.operators import Array, Composed, Explicit, Matrix, QueryOperator, Scaled
 from workloads.operators.blas import product
 
 _HELD = 1e-10
@@ -42,43 +42,6 @@ class Decoder(Protocol):
     def matrix(self) -> Matrix:
         """L itself, dense or CSR."""
         ...
-
-
-@dataclass(frozen=True, eq=False)
-class Composed:
-    """``L = W @ inverse`` that keeps the structure of W.
-
-    Attributes
-    ----------
-    operator : QueryOperator
-        W, shape (m, d).
-    inverse : numpy.ndarray, shape (d, k)
-        The right inverse of the strategy.
-    """
-
-    operator: QueryOperator
-    inverse: Array
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(m, k)."""
-        return self.operator.shape[0], self.inverse.shape[1]
-
-    def apply(self, x: Array) -> Array:
-        """``L @ x``."""
-        return self.operator.apply(self.inverse @ x)
-
-    def squared_row_norms(self) -> Array:
-        """By the quadratic forms of W."""
-        return self.operator.quadratic_forms(product(self.inverse, self.inverse.T))
-
-    def rows(self, at: Indices) -> Array:
-        """The rows with these numbers."""
-        return product(self.operator.rows(at), self.inverse)
-
-    def matrix(self) -> Matrix:
-        """L, dense."""
-        return self.operator.apply(self.inverse)
 
 
 @dataclass(frozen=True, eq=False)
@@ -276,7 +239,7 @@ def _positive(values: Array) -> Array:
 
 def _divided(decoder: Decoder, scale: float) -> Decoder:
     if isinstance(decoder, Composed):
-        return Composed(decoder.operator, decoder.inverse / scale)
+        return Composed(decoder.operator, dense(decoder.columns) / scale)
     if isinstance(decoder, Explicit) or not isinstance(decoder, QueryOperator):
         return Explicit(dense(decoder.matrix()) / scale)
     return multiplied(decoder, 1 / scale)

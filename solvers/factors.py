@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from solvers import memory
 from workloads import QueryGraph, Workload
-from workloads.operators import Array, Explicit, Matrix, OnCells, QueryOperator
+from workloads.operators import Array, Composed, Explicit, Matrix, QueryOperator, Scaled, on_cells
 from workloads.operators.blas import lower_gram, product
 
 _WELL_CONDITIONED = 1e-10
@@ -88,17 +88,24 @@ def structured(operator: QueryOperator) -> Factors | None:
     """Factors that keep the structure of the scaled workload, where that pays.
 
     None where the structure saves nothing against the dense matrix, or where its rank is
-    not clearly the number of cells that some query sees.
+    not clear.
     """
     if not structure_pays(operator):
         return None
     seen = seen_cells(operator)
     if not seen.all():
         return _on_seen_cells(operator, seen)
-    norms = operator.squared_row_norms()
-    gram = operator.gram(np.where(norms > 0, 1 / np.where(norms > 0, norms, 1.0), 0.0))
-    clear = factor_if_well_conditioned(gram, _WELL_CONDITIONED) is not None
-    return Factors(operator, None) if clear else None
+    norms = np.sqrt(operator.squared_row_norms())
+    unit = Scaled(operator, np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0))
+    gram = unit.gram()
+    if factor_if_well_conditioned(gram, _WELL_CONDITIONED) is not None:
+        return Factors(operator, None)
+    columns = np.sqrt(gram.diagonal())
+    if columns.max() > _FAR_APART * columns.min():
+        return None
+    rows = _clear_row_space(unit, gram, least_rank=1)
+    found = None if rows is None else Composed(operator, rows.T)
+    return Factors(found, rows) if found is not None and structure_pays(found) else None
 
 
 def seen_cells(operator: QueryOperator) -> NDArray[np.bool_]:
@@ -114,8 +121,14 @@ def seen_cells(operator: QueryOperator) -> NDArray[np.bool_]:
 
 def _on_seen_cells(operator: QueryOperator, seen: NDArray[np.bool_]) -> Factors | None:
     """With a basis of the cells that some query sees: the others' columns are zero."""
-    found = structured(OnCells(operator, np.flatnonzero(seen)))
-    return None if found is None else Factors(found.operator, np.eye(seen.size)[seen])
+    found = structured(on_cells(operator, np.flatnonzero(seen)))
+    if found is None:
+        return None
+    if found.basis is None:
+        return Factors(found.operator, np.eye(seen.size)[seen])
+    basis = np.zeros((found.rank, seen.size))
+    basis[:, seen] = found.basis
+    return Factors(found.operator, basis)
 
 
 def structure_pays(operator: QueryOperator) -> bool:
@@ -165,25 +178,31 @@ def factorise(scaled: Matrix) -> Factors:
 
 def _row_space(matrix: Array) -> Array:
     """An orthonormal basis of it, up to rounding; exactly zero where the matrix is."""
-    threshold = 10 * max(matrix.shape) * np.finfo(float).eps
-    rows = _clear_row_space(matrix, threshold)
+    least = NEARLY_FULL * matrix.shape[1]
+    rows = None
+    if len(matrix) >= least:
+        rows = _clear_row_space(Explicit(matrix), lower_gram(matrix.T), least)
     if rows is None:
         _, singular, right = sla.svd(matrix, full_matrices=False, check_finite=False)
-        rows = right[: int(np.sum(singular > threshold * singular[0]))]
+        rows = right[: int(np.sum(singular > _rounding(matrix.shape) * singular[0]))]
     return np.where(np.any(matrix, axis=0), rows, 0.0)
 
 
-def _clear_row_space(matrix: Array, threshold: float) -> Array | None:
+def _clear_row_space(queries: QueryOperator, gram: Array, least_rank: float) -> Array | None:
     """The row space by the Gram matrix; None where it is not clear which directions are null."""
-    d = matrix.shape[1]
-    squares, vectors = sla.eigh(lower_gram(matrix.T), driver="evd", check_finite=False)
+    squares, vectors = sla.eigh(gram, driver="evd", check_finite=False)
     count = int(np.sum(squares <= _WELL_CONDITIONED * squares[-1]))
-    if not 0 < count <= (1 - NEARLY_FULL) * d:
+    if not 0 < count <= len(gram) - least_rank:
         return None
-    null, rows = parted(matrix, squares, vectors, count)
-    if np.linalg.norm(product(matrix, null)) > threshold * np.sqrt(squares[-1]):
+    image = queries.apply_transposed(queries.apply(vectors[:, :count]))
+    null, rows = _parted(image, squares, vectors)
+    if np.linalg.norm(queries.apply(null)) > _rounding(queries.shape) * np.sqrt(squares[-1]):
         return None
     return rows.T
+
+
+def _rounding(shape: tuple[int, ...]) -> float:
+    return float(10 * max(shape) * np.finfo(float).eps)
 
 
 def parted(matrix: Array, squares: Array, vectors: Array, count: int) -> tuple[Array, Array]:
@@ -205,8 +224,14 @@ def parted(matrix: Array, squares: Array, vectors: Array, count: int) -> tuple[A
     tuple of numpy.ndarray
         Orthonormal columns, shapes (d, count) and (d, d - count).
     """
+    null = vectors[:, :count]
+    return _parted(product(matrix.T, product(matrix, null)), squares, vectors)
+
+
+def _parted(image: Array, squares: Array, vectors: Array) -> tuple[Array, Array]:
+    """`parted`, from what the Gram matrix makes of the null space."""
+    count = image.shape[1]
     null, rows = vectors[:, :count], vectors[:, count:]
-    image = product(matrix.T, product(matrix, null))
     mixed = product(rows.T, image) / squares[count:, None]
     return null - product(rows, mixed), rows + product(null, mixed.T)
 

@@ -11,7 +11,7 @@ from solvers.factors import Factors, factorise, structured
 from solvers.neighbours import ADD_REMOVE, Neighbours
 from workloads import TargetsError, Workload, from_matrix
 from workloads.arrays import masked_count
-from workloads.operators import Array, Explicit, Marginals, Matrix, OnCells, QueryOperator, Scaled
+from workloads.operators import Array, Explicit, Marginals, Matrix, QueryOperator, Scaled
 from workloads.operators.scaled import scaled_rows
 
 _LARGEST_SCALE = 1e60
@@ -66,13 +66,13 @@ class Problem:
 
     @cached_property
     def queries(self) -> QueryOperator:
-        """L with ``L @ basis = W`` as an operator: W itself, on the cells seen, by structure."""
-        basis, operator = self.factors.basis, self.workload.operator
-        if self.factors.structured:
-            return (
-                operator if basis is None else OnCells(operator, np.flatnonzero(basis.any(axis=0)))
-            )
-        return Explicit(self.representation)
+        """L with ``L @ basis = W`` as an operator, by its structure where `factors` keeps it."""
+        found = self.factors
+        if not found.structured:
+            return Explicit(self.representation)
+        if found.basis is None:
+            return self.workload.operator
+        return Scaled(found.operator, np.sqrt(self.targets))
 
     @cached_property
     def representation(self) -> Array:

@@ -11,10 +11,10 @@ import scipy.linalg as sla
 import scipy.sparse as sp
 
 from solvers.errors import SolveFailedError
-from solvers.factorisation import Composed, Factorisation, InBasis, dense, identity
+from solvers.factorisation import Factorisation, InBasis, dense, identity
 from solvers.factors import seen_cells, structure_pays
 from solvers.problem import Problem
-from workloads.operators import Array, Explicit, Matrix, QueryOperator
+from workloads.operators import Array, Composed, Explicit, Matrix, QueryOperator
 from workloads.operators.blas import product
 
 LARGEST_RESIDUAL = 1e-12
@@ -77,15 +77,17 @@ def unscaled(
         If L B is not W to `LARGEST_RESIDUAL`, or the variances are not positive numbers.
     """
     operator = problem.workload.operator
+    own = InBasis(basis, queries, np.asarray(_times(basis.matrix(), inverse)))
     if structure_pays(operator) and _of_full_rank(operator, right):
         kept = _structured(mechanism, problem, right, inverse, basis, queries)
-        if kept is not None:
-            return kept
+    else:
+        kept = _structured_in_basis(problem, right, own)
+    if kept is not None:
+        return kept
     matrix = problem.workload.matrix
     left = np.asarray(_times(matrix, inverse))
     left, right = _checked(mechanism, matrix, left, right, lambda: inverse)
-    root = np.asarray(_times(basis.matrix(), inverse))
-    return Factorisation(Explicit(left), Explicit(right), InBasis(basis, queries, root))
+    return Factorisation(Explicit(left), Explicit(right), own)
 
 
 def from_root(
@@ -129,10 +131,13 @@ def unscaled_from_root(
     right = _solved(root, basis)
     if _is_identity(basis):
         return unscaled(mechanism, problem, right, root, identity(len(basis)), queries)
+    own = InBasis(Explicit(basis), queries, root)
+    kept = _structured_in_basis(problem, right, own)
+    if kept is not None:
+        return kept
     matrix = problem.workload.matrix
     left = np.asarray(_times(queries.matrix(), root))
     left, right = _checked(mechanism, matrix, left, right, lambda: _right_inverse(right))
-    own = InBasis(Explicit(basis), queries, root)
     return Factorisation(Explicit(left), Explicit(right), own)
 
 
@@ -232,6 +237,25 @@ def _structured(
         Explicit(right),
         InBasis(basis, queries, np.asarray(_times(basis.matrix(), inverse))),
     )
+
+
+def _structured_in_basis(problem: Problem, right: Array, own: InBasis) -> Factorisation | None:
+    """With L known by the structure of W in a basis; None where that does not pay or is inaccurate."""
+    if isinstance(own.root, float) or not structure_pays(own.queries):
+        return None
+    decoder = Composed(own.queries, own.root)
+    variances = decoder.squared_row_norms()
+    if not _agree(decoder, variances, problem):
+        return None
+    rows, columns = np.sqrt(variances), np.sqrt(np.square(right).sum(axis=0))
+    m, d = problem.workload.shape
+    for block in _blocks((d, m)):
+        own_columns = right[:, block]
+        whole = problem.workload.operator.apply(np.eye(d, own_columns.shape[1], -block.start))
+        missing = np.abs(whole - decoder.apply(own_columns))
+        if not _over(_over(missing, columns[block]).max(axis=1), rows).max() <= LARGEST_RESIDUAL:
+            return None
+    return Factorisation(decoder, Explicit(right), own)
 
 
 def _agree(decoder: Composed, variances: Array, problem: Problem) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 
 from solvers.checked import from_noise
 from solvers.dual import DualResult
-from solvers.factorisation import Composed, Factorisation, InBasis, dense, identity
+from solvers.factorisation import Factorisation, InBasis, dense, identity
 from solvers.optimiser import BlocksPoint, ScalarPoint
 from solvers.orbits.drawing import AnyOrbits, AnyPart
 from solvers.orbits.noise import Expanded, OrbitsNoise
@@ -18,7 +18,7 @@ from solvers.orbits.structure import Orbits
 from solvers.release import Coordinates
 from solvers.solution import Solution
 from solvers.verified import scale_of
-from workloads.operators import Array, Explicit
+from workloads.operators import Array, Composed, Explicit
 
 
 def inner_noise(mechanism: str, orbits: AnyOrbits, point: BlocksPoint | ScalarPoint) -> OrbitsNoise:

@@ -14,7 +14,7 @@ from solvers.optimiser.newton_system import BlockVectors, PreconditionedSystem
 from solvers.optimiser.singular_vectors import DenseVectors
 from solvers.optimiser.spectrum import spectrum
 from solvers.problem import as_problem
-from workloads.operators import OnCells
+from workloads.operators import on_cells
 
 ALL = slice(None)
 
@@ -100,7 +100,7 @@ def test_the_start_knows_the_norms_of_columns_and_rows(m, d, rank):
 
 
 def test_norms_of_a_structured_workload_with_an_empty_cell():
-    operator = OnCells(workloads.make("all-range", d=12).operator, np.arange(1, 12))
+    operator = on_cells(workloads.make("all-range", d=12).operator, np.arange(1, 12))
     basis = np.eye(12)[1:]
     columns, rows = Factors(operator, basis).squared_norms
     matrix = np.asarray(operator.matrix()) @ basis

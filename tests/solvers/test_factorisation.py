@@ -17,11 +17,12 @@ import solvers
 import workloads
 from solvers import SolveFailedError, dual, verified
 from solvers.checked import inner_factorisation
-from solvers.factorisation import Composed
 from solvers.optimiser.spectrum import spectrum
 from solvers.problem import as_problem
 from solvers.solution import from_covariance, from_root
 from solvers.verified import LARGEST_RESIDUAL, residual
+from workloads import Workload
+from workloads.operators import Composed, cumulative
 
 
 def dependent_columns(seed):
@@ -241,6 +242,29 @@ def test_a_structured_workload_keeps_its_structure(mechanism):
     np.testing.assert_allclose(np.square(left).sum(axis=1), found.query_variances, rtol=1e-11)
     dense = solvers.solve(mechanism, workload.dense)
     assert found.squared_privacy_cost == pytest.approx(dense.squared_privacy_cost, rel=1e-6)
+
+
+@pytest.mark.parametrize("mechanism", ["optimal", "CA", "SM-II"])
+@pytest.mark.parametrize("kind", ["equal cells", "equal cells and an empty one", "even lengths"])
+def test_a_structured_workload_of_less_than_full_rank_keeps_its_structure(mechanism, kind):
+    matrix = workloads.make("all-range", d=63 if kind == "even lengths" else 31).dense
+    if kind == "even lengths":
+        matrix = matrix[matrix.sum(axis=1) % 2 == 0]
+    else:
+        matrix = np.insert(matrix, 20, matrix[:, 20], axis=1)
+    if kind == "equal cells and an empty one":
+        matrix = np.insert(matrix, 5, 0.0, axis=1)
+    workload = Workload("ranges", cumulative(matrix))
+    targets = np.random.default_rng(0).integers(1, 11, workload.m).astype(float)
+    assert as_problem(workload).factors.structured
+    found = solvers.solve(mechanism, workload, targets)
+    assert isinstance(found.noise.decoder, Composed)
+    left, right = np.asarray(found.noise.left), np.asarray(found.noise.right)
+    assert residual(matrix, left, right) <= LARGEST_RESIDUAL
+    np.testing.assert_allclose(np.square(left).sum(axis=1), found.query_variances, rtol=1e-11)
+    dense = solvers.solve(mechanism, matrix, targets)
+    assert found.squared_privacy_cost == pytest.approx(dense.squared_privacy_cost, rel=1e-5)
+    assert found.lower_bound <= dense.squared_privacy_cost * (1 + 1e-12)
 
 
 def test_a_failure_of_linear_algebra_is_told_in_a_sentence(monkeypatch):

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from workloads import WorkloadError, make
-from workloads.operators import Cumulative, Explicit, OnCells, Stacked, cumulative
+from workloads.operators import Composed, Cumulative, Explicit, Stacked, cumulative, on_cells
 
 ATTRIBUTES = {"age": 4, "sex": 2, "race": 3}
 CELLS = list(product(range(4), range(2), range(3)))
@@ -63,7 +63,7 @@ def test_what_is_wrong_with_a_census_is_said(params, sentence):
         make("census", **{"attributes": ATTRIBUTES, **params})
 
 
-@pytest.mark.parametrize("kind", ["stacked", "on cells"])
+@pytest.mark.parametrize("kind", ["stacked", "on cells", "composed"])
 def test_operators_are_their_matrices(kind):
     rng = np.random.default_rng(0)
     ranges = make("all-range", d=6).operator
@@ -71,8 +71,11 @@ def test_operators_are_their_matrices(kind):
     if kind == "stacked":
         operator = Stacked((ranges, other))
         matrix = np.vstack([ranges.matrix(), other.array.toarray()])
+    elif kind == "composed":
+        columns = rng.normal(size=(6, 4))
+        operator, matrix = Composed(ranges, columns), ranges.matrix() @ columns
     else:
-        operator = OnCells(ranges, np.array([0, 2, 5]))
+        operator = on_cells(ranges, np.array([0, 2, 5]))
         matrix = ranges.matrix()[:, [0, 2, 5]]
     m, d = matrix.shape
     assert operator.shape == (m, d)

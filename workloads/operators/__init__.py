@@ -2,14 +2,15 @@
 
 All operators share one interface (`QueryOperator`). `Explicit` holds the matrix itself;
 `Cumulative`, `Kronecker` and `Marginals` compute with its structure; `Scaled` multiplies the
-queries of any of them by numbers, `Stacked` puts those of several one below another.
+queries of any of them by numbers, `Composed` takes them over combinations of the cells, `Stacked`
+puts those of several one below another.
 """
 
+from workloads.operators.composed import Composed, on_cells
 from workloads.operators.cumulative import Cumulative, cumulative
 from workloads.operators.explicit import Explicit
 from workloads.operators.kronecker import Kronecker
 from workloads.operators.marginals import Marginals
-from workloads.operators.on_cells import OnCells
 from workloads.operators.protocol import (
     LARGEST_MATRIX_BYTES,
     Array,
@@ -24,16 +25,17 @@ from workloads.operators.stacked import Stacked
 __all__ = [
     "LARGEST_MATRIX_BYTES",
     "Array",
+    "Composed",
     "Cumulative",
     "Explicit",
     "Indices",
     "Kronecker",
     "Marginals",
     "Matrix",
-    "OnCells",
     "QueryOperator",
     "Scaled",
     "Stacked",
     "cumulative",
+    "on_cells",
     "refuse_above_limit",
 ]
