@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from solvers import memory
+from solvers.unions import in_coordinates
 from workloads import QueryGraph, Workload
 from workloads.operators import Array, Composed, Explicit, Matrix, QueryOperator, Scaled, on_cells
 from workloads.operators.blas import lower_gram, product
@@ -90,6 +91,9 @@ def structured(operator: QueryOperator) -> Factors | None:
     None where the structure saves nothing against the dense matrix, or where its rank is
     not clear.
     """
+    union = in_coordinates(operator)
+    if union is not None:
+        return _of_union(operator, *union)
     if not structure_pays(operator):
         return None
     seen = seen_cells(operator)
@@ -117,6 +121,15 @@ def seen_cells(operator: QueryOperator) -> NDArray[np.bool_]:
         column[cell] = 1.0
         seen[cell] = operator.apply(column).any()
     return seen
+
+
+def _of_union(operator: QueryOperator, smaller: QueryOperator, rows: Array) -> Factors | None:
+    """With a basis of the coordinates that some product of a union sees."""
+    found = structured(smaller)
+    if found is None:
+        return None
+    basis = rows if found.basis is None else product(found.basis, rows)
+    return Factors(found.operator, np.where(seen_cells(operator), basis, 0.0))
 
 
 def _on_seen_cells(operator: QueryOperator, seen: NDArray[np.bool_]) -> Factors | None:

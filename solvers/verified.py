@@ -240,22 +240,17 @@ def _structured(
 
 
 def _structured_in_basis(problem: Problem, right: Array, own: InBasis) -> Factorisation | None:
-    """With L known by the structure of W in a basis; None where that does not pay or is inaccurate."""
+    """With L known by the structure that W has in a basis; None where that does not pay."""
     if isinstance(own.root, float) or not structure_pays(own.queries):
         return None
     decoder = Composed(own.queries, own.root)
-    variances = decoder.squared_row_norms()
-    if not _agree(decoder, variances, problem):
+    if not _agree(decoder, decoder.squared_row_norms(), problem):
         return None
-    rows, columns = np.sqrt(variances), np.sqrt(np.square(right).sum(axis=0))
-    m, d = problem.workload.shape
-    for block in _blocks((d, m)):
-        own_columns = right[:, block]
-        whole = problem.workload.operator.apply(np.eye(d, own_columns.shape[1], -block.start))
-        missing = np.abs(whole - decoder.apply(own_columns))
-        if not _over(_over(missing, columns[block]).max(axis=1), rows).max() <= LARGEST_RESIDUAL:
-            return None
-    return Factorisation(decoder, Explicit(right), own)
+    missing = residual(problem.workload.operator, decoder, right)
+    if _REFINED < missing < np.inf:
+        right = right - _solved(own.root, product(own.root, right) - own.basis)
+        missing = residual(problem.workload.operator, decoder, right)
+    return Factorisation(decoder, Explicit(right), own) if missing <= LARGEST_RESIDUAL else None
 
 
 def _agree(decoder: Composed, variances: Array, problem: Problem) -> bool:
@@ -269,7 +264,9 @@ def _agree(decoder: Composed, variances: Array, problem: Problem) -> bool:
     return bool(np.all(np.abs(variances[at] - expected) <= allowed))
 
 
-def residual(workload: Matrix, left: Matrix, right: Matrix) -> float:
+def residual(
+    workload: Matrix | QueryOperator, left: Matrix | QueryOperator, right: Matrix
+) -> float:
     """How far L B is from W, in units of the noise.
 
     The largest ``|W - L B|_ji`` over ``|L_j| |B_i|``: that product is the standard deviation of
@@ -277,11 +274,13 @@ def residual(workload: Matrix, left: Matrix, right: Matrix) -> float:
     error of the product ``L B`` over the machine epsilon. Neither the scale of a query nor that
     of a cell changes it.
     """
-    rows = np.sqrt(Explicit(left).squared_row_norms())
+    noise = left if isinstance(left, QueryOperator) else Explicit(left)
+    rows = np.sqrt(noise.squared_row_norms())
     columns = np.sqrt(Explicit(right).squared_column_norms())
     worst = 0.0
     for block in _blocks(workload.shape):
-        missing = np.abs(dense(workload[block]) - dense(_times(left[block], right)))
+        estimated = dense(_times(_rows(left, block), right))
+        missing = np.abs(dense(_rows(workload, block)) - estimated)
         largest = _over(missing, columns).max(axis=1)
         worst = float(np.maximum(worst, _over(largest, rows[block]).max()))
     return worst
@@ -301,6 +300,12 @@ def scale_of(mechanism: str, variances: Array, targets: Array) -> float:
             f"{mechanism}: the largest variance ratio is {ratio}; expected a positive number"
         )
     return float(np.sqrt(ratio))
+
+
+def _rows(queries: Matrix | QueryOperator, block: slice) -> Matrix:
+    if isinstance(queries, QueryOperator):
+        return queries.rows(np.arange(queries.shape[0])[block])
+    return queries[block]
 
 
 def _over(values: Array, units: Array) -> Array:
