@@ -22,8 +22,8 @@ blocks:
     replicates: %d
 reference: %s
 """
-SLEEP_SECONDS = 1.0
-CELLS_PER_WORKER = 20
+SLEEP_SECONDS = 20.0
+"""For which every worker's cells sleep in all."""
 
 
 @pytest.fixture
@@ -78,23 +78,34 @@ def test_many_trivial_cells(benchmark, tmp_path, cells):
     benchmark.pedantic(all_commands, rounds=1)
 
 
-def asleep(problem):
-    """A mechanism that takes a second and no processor."""
-    time.sleep(SLEEP_SECONDS)
-    return np.eye(problem.workload.d)
+def asleep(seconds):
+    """A mechanism that takes so many seconds and no processor."""
+
+    def solve(problem):
+        time.sleep(seconds)
+        return np.eye(problem.workload.d)
+
+    return solve
 
 
+@pytest.mark.parametrize("seconds", [1.0, 5.0])
 @pytest.mark.parametrize("workers", [1, 4, 16, 50])
-def test_cells_that_sleep_keep_all_workers_busy(benchmark, tmp_path, workers):
-    """The share of the workers' time in which they solve, from the first start to the last end."""
-    file = tmp_path / "asleep.yaml"
-    file.write_text(MANY % ("asleep", CELLS_PER_WORKER * workers, "asleep"))
+def test_cells_that_sleep_keep_all_workers_busy(benchmark, tmp_path, workers, seconds):
+    """The share of the workers' time in which they solve, from the first start to the last end.
+
+    An earlier sweep has them import what they need: fifty on one machine take minutes for that.
+    """
     cluster = LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None)
     with cluster, Client(cluster) as client:
-        found = benchmark.pedantic(
-            lambda: sweep.run(file, tmp_path / "store", client, mechanisms={"asleep": asleep}),
-            rounds=1,
-        )
+
+        def swept(name, cells, seconds):
+            file = tmp_path / f"{name}.yaml"
+            file.write_text(MANY % ("asleep", cells * workers, "asleep"))
+            return sweep.run(file, tmp_path / name, client, mechanisms={"asleep": asleep(seconds)})
+
+        swept("awake", 3, 1.0)
+        cells = round(SLEEP_SECONDS / seconds)
+        found = benchmark.pedantic(swept, ("asleep", cells, seconds), rounds=1)
     starts = (found.started.values - np.datetime64(0, "ms")) / np.timedelta64(1, "s")
     solving = found.runtime_s.values
     span = (starts + solving).max() - starts.min()

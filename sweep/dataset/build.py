@@ -17,7 +17,8 @@ from sweep.store.ledger import Ledger
 from sweep.store.location import Location
 from sweep.store.records import Status
 
-_LARGEST_CHUNK_BYTES = 2**26
+_LARGEST_CHUNK_BYTES = 2**24
+_SPELLED_AT_ONCE_BYTES = 2**22
 _TIME_ENCODING = {
     "units": "milliseconds since 1970-01-01",
     "dtype": "int64",
@@ -202,14 +203,14 @@ def _texts(
 
 
 def _spelled(width: int, numbers: NDArray[Any], values: Sequence[str]) -> Any:
-    """The texts at these places, "" for -1; of a large dataset one part is made at a time."""
+    """The texts at these places, "" for -1; those of a large dataset when they are written."""
     kind = np.dtype(f"<U{width}")
 
     def part(places: NDArray[Any]) -> NDArray[Any]:
         found = [values[at] if at >= 0 else "" for at in places.ravel().tolist()]
         return np.array(found, dtype=kind).reshape(places.shape)
 
-    if numbers.size * kind.itemsize <= _LARGEST_CHUNK_BYTES:
+    if numbers.size * kind.itemsize <= _SPELLED_AT_ONCE_BYTES:
         return part(numbers)
     import dask.array as da
 

@@ -26,6 +26,8 @@ _MOST_FETCHES = 20
 _LEAST_IN_FLIGHT = 64
 _IN_FLIGHT_PER_THREAD = 20
 """Tasks on the cluster for each thread: enough work while the driver writes a dataset."""
+_MOST_AT_ONCE = 16
+"""Outcomes in the driver's memory at a time, of up to a hundred cells each."""
 _SMALL_BYTES = 2**28
 """Expected memory below which any worker will do."""
 _MOST_DROPS = 5
@@ -178,12 +180,12 @@ class _Flight:
             return None
 
     def wait(self) -> list[Any]:
-        """The futures that have ended since the last call; empty after half a second of none."""
+        """Some of the futures that have ended; empty after half a second of none."""
         try:
             landed = [self._landed.get(timeout=_TICK_SECONDS)]
         except queue.Empty:
             return []
-        while not self._landed.empty():
+        while not self._landed.empty() and len(landed) < _MOST_AT_ONCE:
             landed.append(self._landed.get())
         return landed
 
