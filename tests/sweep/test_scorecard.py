@@ -12,6 +12,8 @@ import xarray as xr
 from sweep.errors import SweepError
 from sweep.experiment.loading import parse_experiment
 from sweep.experiment.published import ComparisonTable
+from sweep.grid.expansion import lay_out
+from sweep.report.judgement import coverage
 from sweep.report.judgement import reproduction_page as page
 from sweep.report.judgement import scorecard as cards
 from sweep.report.judgement.agreement import Agreement, Compared, compare
@@ -197,6 +199,38 @@ def test_a_scorecard_has_every_number_and_every_claim(scored: cards.Scorecard) -
     assert run.statuses == {"ok": 6}
     assert run.revision
     assert run.machine
+
+
+UNEVEN = """\
+title: Fewer seeds and mechanisms where it is large
+blocks:
+  - workload: {name: range, d: [4, 8, 16]}
+    mechanism: [IP, GM, CA]
+    where: "d < 16 or mechanism != 'GM'"
+    replicates: 3
+"""
+
+
+def test_what_is_left_out_within_the_sizes_is_said() -> None:
+    """GM has no cell at 16; CA was not run at 8, and all but one seed not at 8 and 16."""
+    (grid,) = lay_out(parse_experiment(UNEVEN, "uneven.yaml"))
+    states = np.full((3, 3, 3), OK)
+    states[1, 1:] = states[2, 1:] = states[:, 1, 2] = states[:, 2, 1] = int(Status.ABSENT)
+    coords = {"replicate": [0, 1, 2], "d": [4, 8, 16], "mechanism": ["IP", "GM", "CA"]}
+    data = dataset(coords, 1.0, states)
+    assert coverage.without(grid, data) == ["CA at d = 8"]
+    assert coverage.fewer_seeds(grid, data) == ["1 at d = 8, 16"]
+    run = cards.Run(
+        experiment="uneven",
+        title="",
+        source="",
+        sizes={"replicate": [0, 1, 2]},
+        without=("CA at d = 8",),
+        fewer_seeds=("1 at d = 8, 16",),
+        statuses={"ok": 14},
+    )
+    shown = page.markdown(cards.Scorecard(runs=(run,), numbers=(), claims=()))
+    assert "Run at: all sizes; without CA at d = 8; 3 seeds (1 at d = 8, 16)." in shown
 
 
 def test_it_is_read_back_as_it_was_written(scored: cards.Scorecard, tmp_path: Path) -> None:

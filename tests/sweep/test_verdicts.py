@@ -113,6 +113,16 @@ def test_a_claim_may_hold_for_some_of_the_seeds() -> None:
     assert (none.verdict, none.reason) == (Verdict.FAILS, "at all 2 points")
 
 
+def test_seeds_are_counted_at_each_point() -> None:
+    absent = int(Status.ABSENT)
+    states = [[[OK], [OK]], [[OK], [OK]], [[OK], [absent]]]
+    data = dataset(SEEDS, [[[1.1], [1.2]], [[1.6], [1.6]], [[1.3], [0.0]]], states)
+    found = verdict(data, most=1.5)
+    assert found.reason == (
+        "for 2 of 3 seeds; not at 2 of 2 points: d = 4 (1 of 3 seeds); d = 8 (1 of 2 seeds)"
+    )
+
+
 def test_no_seed_may_hold_it_though_no_point_contradicts_it_in_all() -> None:
     data = dataset(SEEDS, [[[1.1], [1.6]], [[1.7], [1.2]], [[1.1], [1.8]]])
     found = verdict(data, most=1.5)

@@ -16,6 +16,7 @@ from sweep.report.figures import drawing, gallery
 from sweep.report.numbers import exports, frames, layout
 from sweep.report.numbers.frames import Results
 from sweep.report.numbers.layout import Table
+from sweep.report.numbers.pivots import label_text
 from sweep.report.terminal import screen
 from sweep.runner.status import Trouble
 from sweep.runner.status import status as status_of
@@ -197,7 +198,7 @@ def _warnings(found: Any, results: Results) -> list[str]:
 
 
 def _told(one: Trouble) -> dict[str, str]:
-    where = ", ".join(f"{name} = {layout.label(value)}" for name, value in one.coords.items())
+    where = ", ".join(f"{name} = {label_text(value)}" for name, value in one.coords.items())
     return {
         "state": one.record.status.label.replace("_", " "),
         "where": f"{one.group}: {where}" if one.group else where,

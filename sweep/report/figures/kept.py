@@ -12,7 +12,8 @@ import workloads
 from sweep.errors import SweepError
 from sweep.plan.stored import of_store
 from sweep.report.figures.pictures import Axis, Field, Line, Lines, Picture, check_size
-from sweep.report.numbers import frames, layout
+from sweep.report.numbers import frames
+from sweep.report.numbers.pivots import label_text
 from sweep.store import arrays
 from sweep.store.location import Location
 
@@ -68,8 +69,8 @@ def _chosen(data: xr.Dataset, where: str | None) -> Iterator[tuple[str, str, str
         ok = ok[ok["replicate"] == ok["replicate"].min()]
     vary = [str(dim) for dim in dims if dim != "replicate" and ok[str(dim)].nunique() > 1]
     for row in ok.to_dict("records"):
-        named = [layout.label(row["mechanism"])]
-        named += [f"{one} = {layout.label(row[one])}" for one in vary if one != "mechanism"]
+        named = [label_text(row["mechanism"])]
+        named += [f"{one} = {label_text(row[one])}" for one in vary if one != "mechanism"]
         yield ", ".join(named), str(row["cell"]), str(row["solve"])
 
 

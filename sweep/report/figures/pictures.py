@@ -12,6 +12,7 @@ from sweep.errors import SweepError
 from sweep.experiment.figures import SIZES, Figure
 from sweep.report.numbers import frames, layout
 from sweep.report.numbers.comparison import meaning
+from sweep.report.numbers.pivots import label_text
 
 MOST_LINES = 20
 """The most lines of a panel."""
@@ -204,10 +205,10 @@ def labels_of(entries: pd.DataFrame, by: Sequence[str]) -> list[str]:
     return [
         ", ".join(
             [
-                layout.label(row[first])
+                label_text(row[first])
                 if first == "mechanism"
-                else f"{first} = {layout.label(row[first])}",
-                *(f"{one} = {layout.label(row[one])}" for one in several),
+                else f"{first} = {label_text(row[first])}",
+                *(f"{one} = {label_text(row[one])}" for one in several),
             ]
         )
         for row in entries[[first, *several]].to_dict("records")
@@ -218,7 +219,7 @@ def _parts(known: pd.DataFrame, panels: str | None) -> list[tuple[str, pd.DataFr
     if panels is None:
         return [("", known)]
     return [
-        (f"{panels} = {layout.label(label)}", part)
+        (f"{panels} = {label_text(label)}", part)
         for label, part in known.groupby(panels, sort=False)
     ]
 
@@ -236,7 +237,7 @@ def _lines(
         one = whole[whole["mean"].notna()]
         if one.empty:
             continue
-        at = one[x].map(lambda value: ticks.index(layout.label(value))) if ticks else one[x]
+        at = one[x].map(lambda value: ticks.index(label_text(value))) if ticks else one[x]
         order = np.argsort(at.to_numpy(dtype=np.float64), kind="stable")
         x_, y, low, high = (
             tuple(column.to_numpy(dtype=np.float64)[order].tolist())
@@ -256,7 +257,7 @@ def _missing(entries: pd.DataFrame, by: Sequence[str], x: str) -> list[str]:
     names = pd.Series(labels_of(entries, by), index=entries.index)[missing.index]
     whys = names + " " + missing["state"].str.replace("_", " ")
     reasons = [
-        f"{why} at {', '.join(map(layout.label, one[x]))}".strip()
+        f"{why} at {', '.join(map(label_text, one[x]))}".strip()
         for why, one in missing.groupby(whys, sort=False)
     ]
     return [f"{len(missing)} of {len(entries)} points have no number: {'; '.join(reasons)}."]
@@ -286,7 +287,7 @@ def _ticks(column: pd.Series) -> tuple[str, ...]:
     """The labels of an axis that is not numeric, in order; empty for numbers."""
     if pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column):
         return ()
-    return tuple(dict.fromkeys(map(layout.label, column)))
+    return tuple(dict.fromkeys(map(label_text, column)))
 
 
 def _named(data: xr.Dataset, name: str) -> str:

@@ -9,6 +9,7 @@ from sweep.experiment.canonical import Scalar
 from sweep.report.judgement.agreement import Agreement, percent
 from sweep.report.judgement.scorecard import ClaimRow, NumberRow, Run, Scorecard
 from sweep.report.judgement.verdicts import Verdict, stated_range
+from sweep.report.numbers.pivots import label_text
 
 _SECTION = re.compile(r"<!-- scorecard: (.+?) -->\n.*?<!-- end of scorecard -->\n", re.DOTALL)
 _SUMMARY = "summary"
@@ -129,9 +130,11 @@ def _sizes(run: Run) -> str:
         for name, count in run.statuses.items()
         if name not in ("ok", "not_applicable")
     ]
-    seeds = [f"{len(run.sizes['replicate'])} seeds"] if "replicate" in run.sizes else []
+    cut += [f"without {', '.join(run.without)}"] if run.without else []
+    fewer = f" ({', '.join(run.fewer_seeds)})" if run.fewer_seeds else ""
+    seeds = [f"{len(run.sizes['replicate'])} seeds{fewer}"] if "replicate" in run.sizes else []
     kept = [] if run.left_out else ["all sizes"]
-    return "; ".join([*cut, *kept, *seeds, *troubles])
+    return "; ".join([*kept, *cut, *seeds, *troubles])
 
 
 def _cut(axis: str, kept: Sequence[Scalar], gone: Sequence[Scalar]) -> str:
@@ -141,7 +144,7 @@ def _cut(axis: str, kept: Sequence[Scalar], gone: Sequence[Scalar]) -> str:
 
 
 def _listed(labels: Sequence[Scalar]) -> str:
-    shown = [_label(one) for one in labels]
+    shown = [label_text(one) for one in labels]
     return ", ".join(shown) if len(shown) < 5 else f"{shown[0]} … {shown[-1]}"
 
 
@@ -164,7 +167,7 @@ def _numbers(name: str, rows: Sequence[NumberRow]) -> str:
     columns = list(dict.fromkeys(_column(row) for row in rows))
     lines: dict[tuple[str, ...], dict[str, NumberRow]] = {}
     for row in rows:
-        lines.setdefault(tuple(_label(row.at[axis]) for axis in down), {})[_column(row)] = row
+        lines.setdefault(tuple(label_text(row.at[axis]) for axis in down), {})[_column(row)] = row
     body = [
         [*place, *(_cell(found[column]) if column in found else "" for column in columns)]
         for place, found in lines.items()
@@ -178,7 +181,7 @@ def _numbers(name: str, rows: Sequence[NumberRow]) -> str:
 
 
 def _column(row: NumberRow) -> str:
-    return _label(row.at.get("mechanism", row.variable))
+    return label_text(row.at.get("mechanism", row.variable))
 
 
 def _cell(row: NumberRow) -> str:
@@ -231,10 +234,6 @@ def _quantity(claim: ClaimRow) -> str:
 
 def _range(least: float | None, most: float | None) -> str:
     return stated_range(least, most).replace("<=", "≤").replace(">=", "≥").replace(" to ", "–")
-
-
-def _label(label: Scalar) -> str:
-    return f"{label:g}" if isinstance(label, float) else str(label)
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -18,6 +18,7 @@ from sweep.experiment.published import Claim, ComparisonTable
 from sweep.experiment.schema import Experiment
 from sweep.grid.comparisons import coordinates
 from sweep.grid.expansion import lay_out
+from sweep.report.judgement import coverage
 from sweep.report.judgement.agreement import Agreement, Compared, compare
 from sweep.report.judgement.verdicts import Judgement, Verdict, judge
 from sweep.report.numbers.pivots import groups_of, labels_of
@@ -40,6 +41,9 @@ class Run(_Row):
     sizes, left_out : Mapping[str, list of Scalar]
         The labels that were run, and those of the experiment that were not, along every axis that
         has more than one.
+    without, fewer_seeds : tuple of str
+        Of the labels that were run, those where a mechanism was not, and those with fewer seeds
+        than others; see `sweep.report.judgement.coverage`.
     statuses : Mapping[str, int]
         Number of cells by status.
     revision, machine, versions : str
@@ -51,6 +55,8 @@ class Run(_Row):
     source: str
     sizes: Mapping[str, list[Scalar]] = {}
     left_out: Mapping[str, list[Scalar]] = {}
+    without: tuple[str, ...] = ()
+    fewer_seeds: tuple[str, ...] = ()
     statuses: Mapping[str, int] = {}
     revision: str = ""
     machine: str = ""
@@ -268,9 +274,13 @@ def _run(
     sizes: dict[str, list[Scalar]] = {}
     left_out: dict[str, list[Scalar]] = {}
     statuses: Counter[str] = Counter()
+    without: list[str] = []
+    fewer: list[str] = []
     for grid in lay_out(experiment):
         data = groups.get(grid.group)
         if data is not None:
+            without += coverage.without(grid, data)
+            fewer += coverage.fewer_seeds(grid, data)
             states, counts = np.unique(data["status"].to_numpy(), return_counts=True)
             statuses.update(
                 {Status(s).label: int(n) for s, n in zip(states.tolist(), counts, strict=True)}
@@ -290,6 +300,8 @@ def _run(
         source=experiment.source,
         sizes=sizes if groups else {},
         left_out=left_out,
+        without=tuple(dict.fromkeys(without)),
+        fewer_seeds=tuple(dict.fromkeys(fewer)),
         statuses=dict(statuses),
         revision=str(attributes.get("git_revision", "")),
         machine=str(attributes.get("cpu_model", "")),

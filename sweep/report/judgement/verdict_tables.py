@@ -7,10 +7,10 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from sweep.experiment.canonical import Scalar
 from sweep.report.judgement.agreement import Agreement, percent
 from sweep.report.judgement.scorecard import NumberRow, Scorecard
 from sweep.report.judgement.verdicts import Verdict, stated_range
+from sweep.report.numbers.pivots import label_text
 
 _NUMBERS = {
     "agree": (Agreement.AGREES,),
@@ -84,11 +84,7 @@ def _differing(card: Scorecard) -> Table:
 
 
 def _at(row: NumberRow) -> str:
-    return ", ".join(f"{axis}={_label(label)}" for axis, label in row.at.items())
-
-
-def _label(label: Scalar) -> str:
-    return f"{label:g}" if isinstance(label, float) else str(label)
+    return ", ".join(f"{axis}={label_text(label)}" for axis, label in row.at.items())
 
 
 def _not_holding(card: Scorecard) -> Table:

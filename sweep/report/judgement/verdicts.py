@@ -11,7 +11,7 @@ import xarray as xr
 
 from sweep.experiment.canonical import Scalar
 from sweep.experiment.published import Claim
-from sweep.report.numbers.pivots import labels_of
+from sweep.report.numbers.pivots import label_text, labels_of, places_text
 from sweep.store.records import Status
 
 _NAMED_PLACES = 4
@@ -194,7 +194,7 @@ def _restricted(data: xr.Dataset, axis: str, labels: Sequence[Scalar]) -> xr.Dat
     known = labels_of(data, axis)
     present = [known.index(label) for label in labels if label in known]
     if not present:
-        raise _UnmeasuredError(f"{axis} = {', '.join(map(_text, labels))} was not run")
+        raise _UnmeasuredError(f"{places_text(axis, labels)} was not run")
     return data.isel({str(data[axis].dims[0]): present}) if data[axis].dims else data
 
 
@@ -204,14 +204,14 @@ def _without(data: xr.Dataset, claim: Claim) -> str:
         axis: [label for label in labels if label not in labels_of(data, axis)]
         for axis, labels in claim.at.items()
     }
-    listed = [f"{axis} = {', '.join(map(_text, names))}" for axis, names in gone.items() if names]
+    listed = [places_text(axis, names) for axis, names in gone.items() if names]
     return f"without {'; '.join(listed)}" if listed else ""
 
 
 def _growth(data: xr.Dataset, axis: str) -> xr.Dataset:
     """Every point over the one before along an axis, at the label of the later one."""
     if axis not in data.dims or data.sizes[axis] < 2:
-        shown = _text(labels_of(data, axis)[0]) if axis in data.coords else "nothing"
+        shown = label_text(labels_of(data, axis)[0]) if axis in data.coords else "nothing"
         raise _UnmeasuredError(f"of {axis} only {shown} was run")
     later = data.isel({axis: slice(1, None)})
     before = data.isel({axis: slice(None, -1)}).assign_coords({axis: later[axis]})
@@ -244,10 +244,11 @@ def _places(against: Sequence[_Number], known: Sequence[_Number]) -> str:
     total = len({_place(one, varying) for one in known})
     if len(against) == len(known):
         return f"at all {total} points" if total > 1 else ""
-    seeds = len({one.seed for one in known})
+    seeds = Counter(_place(one, varying) for one in known)
+    several = len({one.seed for one in known}) > 1
     found = Counter(_place(one, varying) for one in against)
     places = [
-        f"{place} ({count} of {seeds} seeds)" if seeds > 1 else place
+        f"{place} ({count} of {seeds[place]} seeds)" if several else place
         for place, count in found.items()
     ]
     shown = "; ".join(places[:_NAMED_PLACES])
@@ -265,9 +266,5 @@ def _varying(numbers: Iterable[_Number]) -> list[str]:
 
 def _place(number: _Number, names: Iterable[str]) -> str:
     mechanism = [str(number.place["mechanism"])] if "mechanism" in names else []
-    others = [f"{n} = {_text(number.place[n])}" for n in names if n != "mechanism"]
+    others = [f"{n} = {label_text(number.place[n])}" for n in names if n != "mechanism"]
     return ", ".join([*mechanism, *others])
-
-
-def _text(label: Scalar) -> str:
-    return f"{label:g}" if isinstance(label, float) else str(label)

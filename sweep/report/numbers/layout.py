@@ -12,7 +12,7 @@ import xarray as xr
 from sweep.errors import SweepError
 from sweep.experiment.published import ComparisonTable
 from sweep.report.numbers import frames
-from sweep.report.numbers.pivots import percent, significant
+from sweep.report.numbers.pivots import label_text, percent, significant
 from sweep.store.records import Status
 from workloads.parameters import nearest
 
@@ -237,11 +237,6 @@ def ratio(value: float) -> str:
     return NONE if math.isnan(value) else f"{value:.3f}"
 
 
-def label(value: Any) -> str:
-    """A label of a coordinate as a text."""
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
 def _frame(
     texts: Sequence[Sequence[str]],
     labels: Sequence[tuple[Any, ...]],
@@ -249,15 +244,15 @@ def _frame(
     across: Sequence[Any],
 ) -> pd.DataFrame:
     """The texts with their labels; rows without labels are numbered by nothing."""
-    listed = [tuple(map(label, one)) for one in labels]
+    listed = [tuple(map(label_text, one)) for one in labels]
     index = pd.MultiIndex.from_tuples(listed, names=list(rows)) if rows else pd.Index([""])
     if len(rows) == 1:
         index = pd.Index([text for (text,) in listed], name=rows[0])
-    return pd.DataFrame(list(texts), index=index, columns=[label(one) for one in across])
+    return pd.DataFrame(list(texts), index=index, columns=[label_text(one) for one in across])
 
 
 def _equations(name: str, labels: Sequence[Any]) -> list[str]:
-    return [f"{name} = {label(one)}" for one in labels]
+    return [f"{name} = {label_text(one)}" for one in labels]
 
 
 def _records(entries: pd.DataFrame) -> list[dict[str, Any]]:

@@ -1,6 +1,6 @@
 """One variable of a dataset, arranged by rows, mechanisms and replicates for tables."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -64,10 +64,7 @@ class Pivot:
         for index in product(*(range(len(labels)) for labels in self.rows.values())):
             yield (
                 index,
-                [
-                    f"{labels[at]:g}" if isinstance(labels[at], float) else str(labels[at])
-                    for labels, at in zip(self.rows.values(), index, strict=True)
-                ],
+                [label_text(one[at]) for one, at in zip(self.rows.values(), index, strict=True)],
             )
 
 
@@ -127,6 +124,16 @@ def located(data: xr.Dataset, at: Mapping[str, Scalar]) -> xr.Dataset | None:
 def labels_of(data: xr.Dataset, name: str) -> list[Any]:
     """The labels of a coordinate, one for a scalar."""
     return list(np.atleast_1d(data[name].to_numpy()).tolist())
+
+
+def label_text(label: Any) -> str:
+    """A label as it is shown."""
+    return f"{label:g}" if isinstance(label, float) else str(label)
+
+
+def places_text(axis: str, labels: Iterable[Scalar]) -> str:
+    """Some labels along an axis."""
+    return f"{axis} = {', '.join(map(label_text, labels))}"
 
 
 def significant(value: float) -> str:
