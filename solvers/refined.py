@@ -28,6 +28,9 @@ from workloads.operators import Array
 
 _LEVEL_ITERATIONS = 60
 _NEGLIGIBLE = 1e-9
+_LEEWAY = 1e-10
+"""Of its target, what a settled query may be over it: its part outside the span, which should be
+zero, is as large as the optimum is inexact, and would else bind like a query of its own."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,14 +129,13 @@ def _descend(
     ]
     still_open = blocks.column_sums([np.square(one).sum(axis=0) for one in inner])
     still_asked = blocks.row_sums([np.square(one).sum(axis=1) for one in free_rows])
-    open_columns, asked = (
-        still_open > _NEGLIGIBLE * lengths.max(),
-        still_asked > _NEGLIGIBLE * slack,
-    )
-    used_here = (used + blocks.column_sums(settled_columns))[open_columns]
-    slack_left = (slack - blocks.row_sums(settled_rows))[asked]
+    settled_profile = blocks.column_sums(settled_columns)
+    settled_variances = blocks.row_sums(settled_rows)
+    open_columns, asked = still_open > _NEGLIGIBLE * settled_profile, still_asked > 0
+    left_over = np.maximum(slack - settled_variances - still_asked, _LEEWAY * slack)
+    used_here, slack_left = (used + settled_profile)[open_columns], (still_asked + left_over)[asked]
     smaller, kept = _smaller(blocks, free_rows, inner, asked, open_columns)
-    if smaller is None or not np.all(slack_left > 0):
+    if smaller is None:
         return end
     below = _least_largest(smaller, used_here, slack_left, tol, deadline)
     lost = sum(len(inner[at]) - len(one) for at, one in zip(kept, below.columns, strict=True))
