@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from solvers import dual, verified
 from solvers.dual import DualResult, Weights
 from solvers.errors import NotApplicableError
-from solvers.factorisation import Factorisation
+from solvers.factorisation import Factorisation, dense
 from solvers.factors import Factors, factorise
 from solvers.neighbours import Pairs
 from solvers.optimiser import BlocksPoint
@@ -102,26 +102,28 @@ class Differences:
         max_iterations: int,
         time_limit: float | None,
         total_error_weight: float = 0.0,
+        bounds: Array | None = None,
     ) -> DifferencesOptimum:
         """The least Δ² over all pairs, or the least hybrid with total error, with its certificate.
 
-        As of `dual.hybrid`, whose objective is ``2 sqrt(Δ² (1 + weight * total variance))``.
+        As of `dual.hybrid`, whose objective is ``2 sqrt(Δ² (1 + weight * total variance))``. With
+        a bound for every pair, which takes all of them `at_once`, the cost of each is over its own.
         """
         deadline = Deadline.after(time_limit)
         factors = self._factors()
         basis, rows = factors.basis, factors.left
         assert basis is not None
-        neighbours, d = self.problem.neighbours, basis.shape[1]
-        small = self.at_once
         omega = total_error_weight * self.centred.targets[self._asked]
-        pairs = neighbours.all_pairs(d) if small else self._first_pairs(basis)
-        kept = pairs[: d - 1 if small else len(pairs)]
+        if self.at_once:
+            return self._of_all_pairs(factors, omega, bounds, tol, max_iterations, deadline)
+        neighbours, d = self.problem.neighbours, basis.shape[1]
+        kept = pairs = self._first_pairs(basis)
         lower, upper, best = 0.0, np.inf, np.eye(len(basis))
         start: Weights | None = None
         rounds = iterations = 0
         while True:
             gap = upper / lower - 1 if lower > 0 else np.inf
-            inner = tol / 4 if small else max(tol / 4, min(_FIRST_TOL, gap / 10))
+            inner = max(tol / 4, min(_FIRST_TOL, gap / 10))
             moved = basis[:, pairs[:, 0]] - basis[:, pairs[:, 1]]
             result = _dual(
                 Factors(factors.operator, moved),
@@ -166,6 +168,63 @@ class Differences:
             converged,
             timed_out=deadline.passed and not converged,
         )
+
+    def _of_all_pairs(
+        self,
+        factors: Factors,
+        omega: Array,
+        bounds: Array | None,
+        tol: float,
+        max_iterations: int,
+        deadline: Deadline,
+    ) -> DifferencesOptimum:
+        """As `optimum`, with a column for each pair, divided by the root of its bound."""
+        pairs = self._pairs
+        assert factors.basis is not None
+        moved = self._over_bounds(factors.basis, bounds)
+        result = _dual(
+            Factors(factors.operator, moved),
+            omega,
+            tol=tol / 4,
+            max_iterations=max_iterations,
+            time_limit=deadline.remaining,
+        )
+        root = _root(moved, result)
+        ratios = np.square(factors.left @ root).sum(axis=1)
+        farthest = float(np.square(sla.solve(root, moved)).sum(axis=0).max())
+        upper = float(ratios.max() + omega @ ratios) * farthest
+        converged = upper <= result.lower * (1 + tol)
+        return DifferencesOptimum(
+            root,
+            result.lower,
+            upper,
+            self._weights(result.proof.p, result.proof.q, pairs),
+            result,
+            len(pairs),
+            1,
+            result.iterations,
+            converged,
+            timed_out=deadline.passed and not converged,
+        )
+
+    def bounds_of_pairs(self, bounds: Array) -> Array:
+        """Of every pair the lesser of its cells' bounds: the record may be in either."""
+        return np.asarray(bounds[self._pairs].min(axis=1))
+
+    def largest_over_bounds(self, noise: Factorisation, bounds: Array) -> float:
+        """The largest squared privacy cost of any pair over its bound."""
+        moved = self._over_bounds(dense(noise.right), bounds)
+        return float(np.square(moved).sum(axis=0).max())
+
+    @property
+    def _pairs(self) -> Pairs:
+        return self.problem.neighbours.all_pairs(self.problem.workload.d)
+
+    def _over_bounds(self, columns: Array, bounds: Array | None) -> Array:
+        """The differences of columns over all pairs, over the roots of their bounds."""
+        first, second = self._pairs.T
+        moved: Array = columns[:, first] - columns[:, second]
+        return moved if bounds is None else moved / np.sqrt(bounds)
 
     def noise(self, mechanism: str, root: Array) -> Factorisation:
         """The mechanism of a root of a covariance, checked: ``L (B x + z)`` and the public part.

@@ -78,7 +78,7 @@ def _replaced(examined: Examined, case: Case) -> None:
         checks.written(name, options): _attempt(
             examined, name, case.workload, case.targets, options, neighbours
         )
-        for name, options in relations.SOLVES
+        for name, options in relations.solves(case)
     }
     found = {of: solution for of, solution in tried.items() if solution is not None}
     moves = relations.differences(neighbours, case.workload.d)

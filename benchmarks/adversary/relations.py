@@ -30,6 +30,13 @@ SOLVES: tuple[tuple[str, Mapping[str, Any]], ...] = (
 )
 """Mechanisms and their options."""
 
+
+def solves(case: Case) -> tuple[tuple[str, Mapping[str, Any]], ...]:
+    """These, and the optimum with a bound for each cell."""
+    rng = np.random.default_rng([case.seed, 4])
+    return *SOLVES, ("optimal", {"profile_bounds": 10 ** rng.uniform(-1, 1, case.workload.d)})
+
+
 _MOST_PAIRS = 60
 _LARGEST_PROGRAMME = 22
 

@@ -70,7 +70,8 @@ def solve(
         ``max(profile) + max(ratios) + θ sum(query_variances)``.
     profile_bounds : sequence of float, shape (d,), optional
         A personal bound α_i > 0 for every cell: ``max(profile / α)`` takes the place of
-        ``Δ² = max(profile)`` (Corollary 1 holds for every cell by itself).
+        ``Δ² = max(profile)`` (Corollary 1 holds for every cell by itself). Of two neighbours
+        under replace-one the lesser bound counts.
 
     Returns
     -------
@@ -135,12 +136,15 @@ def _objective(total_error_weight: float) -> Callable[[Solution], float]:
     """What a solution minimises: Δ², or the hybrid with total error."""
 
     def value(found: Solution) -> float:
-        if total_error_weight == 0:
-            return found.squared_privacy_cost
-        total = 1 + total_error_weight * found.total_variance
-        return 2 * float(np.sqrt(found.squared_privacy_cost * total))
+        return _weighed(total_error_weight, found.squared_privacy_cost, found.total_variance)
 
     return value
+
+
+def _weighed(total_error_weight: float, cost: float, total_variance: float) -> float:
+    if total_error_weight == 0:
+        return cost
+    return 2 * float(np.sqrt(cost * (1 + total_error_weight * total_variance)))
 
 
 def _check(start: dual.Weights | None, refined: bool, total_error_weight: float) -> None:
@@ -231,25 +235,24 @@ def on_differences(
     OptionError
         If an option is out of range, or ``refined`` is asked of the hybrid.
     NotApplicableError
-        If ``profile_bounds`` are given, which are of cells, or ``refined`` on too many pairs.
+        If ``refined`` or ``profile_bounds`` are asked on too many pairs.
     SolveFailedError
         If the factors do not give the workload.
     """
     _check(start, refined, total_error_weight)
-    relation = smaller.problem.neighbours.title
+    asked = {"refined": refined, "profile_bounds": profile_bounds is not None}
+    for option in (name for name, given in asked.items() if given and not smaller.at_once):
+        raise NotApplicableError(
+            f"optimal: option {option!r} under {smaller.problem.neighbours.title} on "
+            f"{smaller.problem.size}: too many pairs of neighbours to be solved for together; "
+            "leave it out"
+        )
+    bounds = None
     if profile_bounds is not None:
-        raise NotApplicableError(
-            f"optimal: option 'profile_bounds' under {relation}; bounds of cells are known for "
-            "add-remove neighbours, whose records are each in one cell: leave one of the two out"
-        )
-    if refined and not smaller.at_once:
-        raise NotApplicableError(
-            f"optimal: option 'refined' under {relation} on {smaller.problem.size}: too many pairs "
-            "of neighbours to be solved for together; leave it out"
-        )
+        bounds = smaller.bounds_of_pairs(_checked_bounds(smaller.problem, profile_bounds))
     deadline = Deadline.after(time_limit)
     inner = min(tol, _REFINED_TOL) if refined else tol
-    found = smaller.optimum(inner, max_iterations, time_limit, total_error_weight)
+    found = smaller.optimum(inner, max_iterations, time_limit, total_error_weight, bounds)
     root, converged, timed_out = found.root, found.converged, found.timed_out
     notes: dict[str, Any] = {
         "pairs": found.pairs,
@@ -260,22 +263,25 @@ def on_differences(
         level, last = _refine(found.last.best.blocks, found.last, tol, deadline)
         (root,), converged, timed_out = level.factors, last.converged, last.timed_out
         notes["levels"] = level.levels
+    plain = bounds is None and total_error_weight == 0
+    noise = smaller.noise("optimal", root)
     solution = Solution(
         "optimal",
         smaller.problem,
-        smaller.noise("optimal", root),
-        known_lower_bound=None if total_error_weight > 0 else found.lower,
+        noise,
+        known_lower_bound=found.lower if plain else None,
         iterations=found.iterations,
         timed_out=timed_out,
         weights=found.weights,
         notes=notes,
     )
-    objective = _objective(total_error_weight)(solution)
-    if total_error_weight > 0:
-        least = 2 * float(np.sqrt(found.lower))
+    cost = solution.squared_privacy_cost
+    if bounds is not None:
+        cost = smaller.largest_over_bounds(noise, bounds)
+    objective = _weighed(total_error_weight, cost, solution.total_variance)
+    least = found.lower if total_error_weight == 0 else 2 * float(np.sqrt(found.lower))
+    if not plain:
         notes |= {"objective": objective, "objective_gap": objective / least - 1}
-    else:
-        least = found.lower
     return replace(solution, converged=converged and objective <= least * (1 + tol))
 
 

@@ -326,9 +326,30 @@ def test_the_weights_of_pairs_and_queries_prove_the_bound(relation):
     assert norm.sum() ** 2 / (p.sum() * q.sum()) == pytest.approx(found.lower_bound, rel=1e-9)
 
 
-def test_bounds_of_cells_are_refused():
-    with pytest.raises(NotApplicableError, match="profile_bounds"):
-        solvers.solve("optimal", np.eye(3), neighbours="replace-one", profile_bounds=[1, 1, 2])
+@pytest.mark.parametrize("relation", RELATIONS, ids=str)
+@pytest.mark.parametrize("weight", [0.0, 0.5])
+def test_of_two_neighbours_the_lesser_bound_counts(relation, weight):
+    """Problem 1 of the differences under add-remove, with a bound for each, is the same."""
+    matrix, targets, bounds = matrices(5), np.linspace(0.5, 2, 5), np.array([1, 2, 4, 8, 3, 0.5])
+    pairs = pairs_of(relation, 6)
+    moved = np.column_stack([matrix[:, i] - matrix[:, j] for i, j in pairs])
+    own = [min(bounds[i], bounds[j]) for i, j in pairs]
+    options = {"total_error_weight": weight, "tol": 1e-8}
+    every = solvers.solve("optimal", moved, targets, profile_bounds=own, **options)
+    found = solvers.solve(
+        "optimal", matrix, targets, neighbours=relation, profile_bounds=bounds, **options
+    )
+    assert found.converged
+    assert found.notes["objective"] == pytest.approx(every.notes["objective"], rel=3e-8)
+    assert 0 <= found.notes["objective_gap"] <= 1e-8
+    assert np.all(found.query_variances <= targets * (1 + 1e-9))
+    plain = solvers.solve("optimal", matrix, targets, neighbours=relation)
+    assert found.squared_privacy_cost >= plain.lower_bound * (1 - 1e-9)
+
+
+def test_bounds_on_too_many_pairs_are_refused():
+    with pytest.raises(NotApplicableError, match=r"profile_bounds.*too many pairs"):
+        solvers.solve("optimal", np.eye(150), neighbours="replace-one", profile_bounds=[1] * 150)
 
 
 @pytest.mark.parametrize(
