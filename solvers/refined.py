@@ -28,7 +28,8 @@ from workloads.operators import Array
 
 _LEVEL_ITERATIONS = 60
 _NEGLIGIBLE = 1e-9
-_LEEWAY = 1e-10
+_UNSEEN = 1e-20
+_LEEWAY = 1e-8
 """Of its target, what a settled query may be over it: its part outside the span, which should be
 zero, is as large as the optimum is inexact, and would else bind like a query of its own."""
 
@@ -131,7 +132,8 @@ def _descend(
     still_asked = blocks.row_sums([np.square(one).sum(axis=1) for one in free_rows])
     settled_profile = blocks.column_sums(settled_columns)
     settled_variances = blocks.row_sums(settled_rows)
-    open_columns, asked = still_open > _NEGLIGIBLE * settled_profile, still_asked > 0
+    least = np.maximum(_NEGLIGIBLE * settled_profile, _UNSEEN * lengths.max())
+    open_columns, asked = still_open > least, still_asked > 0
     left_over = np.maximum(slack - settled_variances - still_asked, _LEEWAY * slack)
     used_here, slack_left = (used + settled_profile)[open_columns], (still_asked + left_over)[asked]
     smaller, kept = _smaller(blocks, free_rows, inner, asked, open_columns)

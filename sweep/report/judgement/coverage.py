@@ -5,7 +5,8 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sweep.experiment.canonical import Scalar
-from sweep.grid.cells import REPLICATE, Grid
+from sweep.grid.family import REPLICATE
+from sweep.grid.grids import Grid
 from sweep.report.numbers.pivots import labels_of, places_text
 from sweep.store.records import Status
 
