@@ -26,9 +26,13 @@ from solvers.optimiser import Block, BlocksPoint, MatrixBlocks, Program, maximis
 from solvers.stopping import Deadline, Stopping
 from workloads.operators import Array
 
+Split = tuple[Array, Array]
+"""Orthonormal columns that span the free and the settled directions of a block."""
+
 _LEVEL_ITERATIONS = 60
 _NEGLIGIBLE = 1e-9
 _UNSEEN = 1e-20
+_ROUNDING = 1e-14
 _LEEWAY = 1e-8
 """Of its target, what a settled query may be over it: its part outside the span, which should be
 zero, is as large as the optimum is inexact, and would else bind like a query of its own."""
@@ -117,52 +121,91 @@ def _descend(
     end = Refined(level.roots, 1, level.gap)
     if not any(free.shape[1] for free, _ in splits) or deadline.passed:
         return end
-    pairs = list(zip(level.roots, splits, strict=True))
-    rows = [b.factors.left @ root for b, root in zip(blocks.blocks, level.roots, strict=True)]
-    free_rows = [own @ free for own, (free, _) in zip(rows, splits, strict=True)]
-    inner = [free.T @ columns for (free, _), columns in zip(splits, level.columns, strict=True)]
-    settled_columns = [
-        np.square(settled.T @ columns).sum(axis=0)
-        for (_, settled), columns in zip(splits, level.columns, strict=True)
+    parts = _parts(blocks, level, splits)
+    seen = parts.open > np.maximum(_NEGLIGIBLE * parts.settled_profile, _UNSEEN * lengths.max())
+    splits = [
+        _leaving_unseen(split, inner[:, seen[block.columns]])
+        for block, split, inner in zip(blocks.blocks, splits, parts.inner, strict=True)
     ]
-    settled_rows = [
-        np.square(own @ settled).sum(axis=1) for own, (_, settled) in zip(rows, splits, strict=True)
-    ]
-    still_open = blocks.column_sums([np.square(one).sum(axis=0) for one in inner])
-    still_asked = blocks.row_sums([np.square(one).sum(axis=1) for one in free_rows])
-    settled_profile = blocks.column_sums(settled_columns)
-    settled_variances = blocks.row_sums(settled_rows)
-    least = np.maximum(_NEGLIGIBLE * settled_profile, _UNSEEN * lengths.max())
-    open_columns, asked = still_open > least, still_asked > 0
-    left_over = np.maximum(slack - settled_variances - still_asked, _LEEWAY * slack)
-    used_here, slack_left = (used + settled_profile)[open_columns], (still_asked + left_over)[asked]
-    smaller, kept = _smaller(blocks, free_rows, inner, asked, open_columns)
+    parts = _parts(blocks, level, splits)
+    asked = parts.asked > 0
+    left_over = np.maximum(slack - parts.settled_variances - parts.asked, _LEEWAY * slack)
+    used_here, slack_left = (used + parts.settled_profile)[seen], (parts.asked + left_over)[asked]
+    smaller, kept = _smaller(blocks, parts, asked, seen)
     if smaller is None:
         return end
     below = _least_largest(smaller, used_here, slack_left, tol, deadline)
-    lost = sum(len(inner[at]) - len(one) for at, one in zip(kept, below.columns, strict=True))
+    lost = sum(len(parts.inner[at]) - len(one) for at, one in zip(kept, below.columns, strict=True))
     if lost:
         raise sla.LinAlgError(f"{lost} directions are lost to rounding")
     rest = _descend(smaller, used_here, slack_left, below, tol, deadline)
     found = dict(zip(kept, rest.factors, strict=True))
     factors = tuple(
         np.hstack([root @ settled, root @ free @ found[at] if at in found else root @ free])
-        for at, (root, (free, settled)) in enumerate(pairs)
+        for at, (root, (free, settled)) in enumerate(zip(level.roots, splits, strict=True))
     )
     return Refined(factors, 1 + rest.levels, max(level.gap, rest.gap))
 
 
-def _split(directions: Array) -> tuple[Array, Array]:
+def _split(directions: Array, least: float = _NEGLIGIBLE) -> Split:
     """Orthonormal columns that span what the directions leave free, and what they settle."""
     eigenvalues, rotation = sla.eigh(directions @ directions.T, driver="evd")
-    count = int(np.sum(eigenvalues <= _NEGLIGIBLE * eigenvalues[-1]))
+    count = int(np.sum(eigenvalues <= least * eigenvalues[-1]))
     return rotation[:, :count], rotation[:, count:]
+
+
+def _leaving_unseen(split: Split, columns: Array) -> Split:
+    """With the free directions settled that none of the columns, given along the free, sees."""
+    free, settled = split
+    columns = columns[:, columns.any(axis=0)]
+    if not columns.size:
+        return split
+    unseen, seen = _split(columns / np.linalg.norm(columns, axis=0), _ROUNDING)
+    return free @ seen, np.hstack([settled, free @ unseen])
+
+
+@dataclass(frozen=True, eq=False)
+class _Parts:
+    """What is settled at a level, and what is free.
+
+    Attributes
+    ----------
+    rows, inner : list of numpy.ndarray
+        The queries and the columns of each block along its free directions.
+    settled_profile, open : numpy.ndarray, shape (d,)
+        Profile along the settled and along the free directions.
+    settled_variances, asked : numpy.ndarray, shape (m,)
+        Variances along these.
+    """
+
+    rows: list[Array]
+    inner: list[Array]
+    settled_profile: Array
+    open: Array
+    settled_variances: Array
+    asked: Array
+
+
+def _parts(blocks: MatrixBlocks, level: Level, splits: Sequence[Split]) -> _Parts:
+    own = [b.factors.left @ root for b, root in zip(blocks.blocks, level.roots, strict=True)]
+    every = list(zip(own, level.columns, splits, strict=True))
+    rows = [queries @ free for queries, _, (free, _) in every]
+    inner = [free.T @ columns for _, columns, (free, _) in every]
+    settled_rows = [queries @ settled for queries, _, (_, settled) in every]
+    settled_columns = [settled.T @ columns for _, columns, (_, settled) in every]
+    return _Parts(
+        rows,
+        inner,
+        blocks.column_sums([np.square(one).sum(axis=0) for one in settled_columns]),
+        blocks.column_sums([np.square(one).sum(axis=0) for one in inner]),
+        blocks.row_sums([np.square(one).sum(axis=1) for one in settled_rows]),
+        blocks.row_sums([np.square(one).sum(axis=1) for one in rows]),
+    )
 
 
 def _smaller(
     blocks: MatrixBlocks,
-    free_rows: Sequence[Array],
-    inner: Sequence[Array],
+    parts: _Parts,
     asked: NDArray[np.bool_],
     open_columns: NDArray[np.bool_],
 ) -> tuple[MatrixBlocks | None, list[int]]:
@@ -173,8 +216,8 @@ def _smaller(
         columns = np.arange(blocks.cells)[block.columns]
         rows = np.arange(blocks.queries)[block.rows]
         own_columns, own_rows = open_columns[columns], asked[rows]
-        if inner[at].size and own_columns.any() and own_rows.any():
-            part = dense(free_rows[at][own_rows], inner[at][:, own_columns])
+        if parts.inner[at].size and own_columns.any() and own_rows.any():
+            part = dense(parts.rows[at][own_rows], parts.inner[at][:, own_columns])
             found.append(Block(part, rows_now[rows[own_rows]], columns_now[columns[own_columns]]))
             kept.append(at)
     if not found:
