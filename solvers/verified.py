@@ -202,7 +202,9 @@ def _least_squares(left: Array, missing: Array) -> Array:
 def _solved(root: Array, basis: Array) -> Array:
     """``inv(root) @ basis``; by substitution where the root is a lower triangle."""
     if np.any(np.triu(root, 1)):
-        return np.asarray(sla.solve(root, basis, check_finite=False))
+        units = np.exp2(np.round(np.log2(np.linalg.norm(root, axis=0))))
+        solved = sla.solve(root / units, basis, check_finite=False)
+        return np.asarray(solved / units[:, None])
     return np.asarray(sla.solve_triangular(root, basis, lower=True, check_finite=False))
 
 
