@@ -2,15 +2,18 @@
 
 ``python -m benchmarks.adversary --minutes 60``. A finding is printed with the seed of its problem,
 which ``--case SEED`` examines again; the exit code is 1 if there was one. At the end: how many
-problems of which kind there were, and the worst of every number that was measured.
+problems of which kind there were, and the worst of every number that was measured. An interrupt
+ends it with these, too.
 """
 
 import argparse
 import math
 import secrets
+import signal
 import sys
 import time
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from threadpoolctl import threadpool_limits
@@ -87,7 +90,8 @@ def main() -> int:
     drawn = secrets.randbelow(10**6) * 10**6 if chosen.seed is None else chosen.seed
     first, last = (drawn, None) if chosen.case is None else (chosen.case, chosen.case)
     started, tally, seed = time.monotonic(), Tally(), first
-    with threadpool_limits(limits=1):
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with threadpool_limits(limits=1), suppress(KeyboardInterrupt):
         while time.monotonic() < started + 60 * chosen.minutes and (last is None or seed <= last):
             case = draw(seed)
             examined = examine(case)
