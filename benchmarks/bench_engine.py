@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 
+import dask
 import numpy as np
 import pytest
 from distributed import Client, LocalCluster
@@ -88,15 +89,25 @@ def asleep(seconds):
     return solve
 
 
+def awake():
+    """Import on a worker what its first task would import."""
+    import sweep.worker.perform  # noqa: F401
+
+
 @pytest.mark.parametrize("seconds", [1.0, 5.0])
 @pytest.mark.parametrize("workers", [1, 4, 16, 50])
 def test_cells_that_sleep_keep_all_workers_busy(benchmark, tmp_path, workers, seconds):
     """The share of the workers' time in which they solve, from the first start to the last end.
 
     An earlier sweep has them import what they need: fifty on one machine take minutes for that.
+    Dask's profiler is off, because that of fifty workers keeps two processors busy by itself.
     """
-    cluster = LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None)
-    with cluster, Client(cluster) as client:
+    with (
+        dask.config.set({"distributed.worker.profile.enabled": False}),
+        LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
+        client.run(awake)
 
         def swept(name, cells, seconds):
             file = tmp_path / f"{name}.yaml"
