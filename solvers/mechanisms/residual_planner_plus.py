@@ -76,7 +76,8 @@ def residual(gram: Array) -> Pair:
     n = len(gram)
     centre = np.eye(n) - 1 / n
     values, vectors = np.linalg.eigh(centre @ gram @ centre + 1)
-    root = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T
+    clear = values > np.finfo(float).eps ** 2 * values[-1]
+    root = np.sqrt(np.where(clear, values, 0.0))[:, None] * vectors.T
     found = find("CA").solver("matrix")(as_problem(root))
     strategy = dense(found.noise.right)
     centred = strategy @ centre
