@@ -3,6 +3,7 @@
 import importlib
 import inspect
 import logging
+import multiprocessing
 import signal
 import threading
 from collections.abc import Iterator
@@ -290,8 +291,27 @@ def _started(spec: ClusterSpec) -> Iterator[Any]:
         finally:
             for one in unstarted(cluster).values():
                 one.status = Status.failed  # what closing expects of it
+            begun = _pids(cluster)
             with suppress(Exception):
                 cluster.close(timeout=5)
+            _kill(begun)
+
+
+def _pids(cluster: Any) -> set[int | None]:
+    """The workers' processes of a cluster on this machine."""
+    workers = dict(getattr(cluster, "workers", {}))
+    return {getattr(one, "pid", None) for one in workers.values()}
+
+
+def _kill(pids: set[int | None]) -> None:
+    """Kill those processes that a closed cluster was still starting.
+
+    They would find gone what they were to inherit from this one, and print a traceback.
+    """
+    for process in multiprocessing.active_children():
+        if process.pid in pids:
+            process.kill()
+            process.join()
 
 
 def unstarted(cluster: Any) -> dict[Any, Any]:

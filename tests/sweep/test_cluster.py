@@ -1,5 +1,7 @@
+import multiprocessing
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -103,6 +105,31 @@ def test_a_scheduler_that_runs_is_used_and_left_running(client):
     with clusters.connected(spec) as other:
         assert len(other.nthreads()) == 2
     assert client.submit(sum, [1, 2]).result() == 3
+
+
+SLOW_TO_START = """
+import sys
+import time
+from pathlib import Path
+if "spawn_main" in str(sys.orig_argv) and Path(__file__).with_name("slow").exists():
+    time.sleep(60)
+"""
+
+
+@pytest.mark.slow
+def test_no_worker_goes_on_starting_when_its_cluster_is_closed(tmp_path, monkeypatch):
+    """It would find gone what it inherits, and print a traceback."""
+    (tmp_path / "sitecustomize.py").write_text(SLOW_TO_START)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    others = set(multiprocessing.active_children())
+    spec = clusters.LOCAL.model_copy(update={"kwargs": {**clusters.LOCAL.kwargs, "n_workers": 1}})
+    with clusters.connected(spec):
+        (tmp_path / "slow").touch()
+        (worker,) = set(multiprocessing.active_children()) - others
+        worker.kill()
+        while set(multiprocessing.active_children()) - others in ({worker}, set()):
+            time.sleep(0.1)
+    assert set(multiprocessing.active_children()) - others == set()
 
 
 @pytest.mark.slow
