@@ -10,7 +10,9 @@ For A = diag(c)^-1/2 W and f(p, q) = || diag(q)^1/2 A diag(p)^1/2 ||_*:
 Any weights give a lower bound, and the inner solution at any weights an upper bound.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Generic
 
 import numpy as np
@@ -29,6 +31,7 @@ from solvers.optimiser import (
 from solvers.optimiser.blocks import one_block
 from solvers.optimiser.program import AnyPoint, multiplicative_step
 from solvers.optimiser.scalar_classes import ScalarClasses
+from solvers.reflection import reflection
 from solvers.stopping import Deadline, Stopping
 from solvers.trace import Trace, traced
 from workloads.operators import Array
@@ -121,20 +124,19 @@ def optimum(
     """
     stopping = Stopping(tol, max_iterations, Deadline.after(time_limit))
     blocks = _blocks(whole)
-    progress = largest_norm(blocks, _first_point(blocks, start), stopping)
+    search = partial(largest_norm, stopping=stopping)
+    progress = _in_halves(blocks, _first_weights(blocks, start), _largest_entries, search)
     return _result(progress, extra_factorisations=1 + _WARM_STEPS)
 
 
-def largest_norm(
-    blocks: MatrixBlocks, start: BlocksPoint, stopping: Stopping
-) -> Progress[BlocksPoint]:
+def largest_norm(blocks: MatrixBlocks, start: Array, stopping: Stopping) -> Progress[BlocksPoint]:
     """The largest squared nuclear norm over both simplices: Problem 1 on one or more blocks.
 
     Parameters
     ----------
     blocks : MatrixBlocks
         Of the scaled workload, with free query weights.
-    start : BlocksPoint
+    start : numpy.ndarray, shape (n,)
         Positive weights.
     stopping : Stopping
         When to end.
@@ -144,7 +146,7 @@ def largest_norm(
     Progress
         Bounds on Δ².
     """
-    point = start
+    point = blocks.at(start)
     for _ in range(_WARM_STEPS):
         point = blocks.at(multiplicative_step(point, blocks.groups))
     return maximise(_simplices(blocks), point, _largest_entries, stopping)
@@ -183,8 +185,9 @@ def least_total_error(
     """
     stopping = Stopping(tol, max_iterations, Deadline.after(time_limit))
     blocks = replace(_blocks(whole), offset=weights / weights.sum(), free_queries=False)
-    point = blocks.at(blocks.uniform if start is None else start)
-    progress = maximise(_simplices(blocks), point, _total_error_bounds, stopping)
+    search = partial(_maximised, bounds=_total_error_bounds, stopping=stopping)
+    first = blocks.uniform if start is None else start
+    progress = _in_halves(blocks, first, _total_error_bounds, search)
     return _scaled(_result(progress, extra_factorisations=1), float(weights.sum()))
 
 
@@ -224,13 +227,40 @@ def hybrid(
     """
     stopping = Stopping(tol, max_iterations, Deadline.after(time_limit))
     blocks = replace(_blocks(whole), offset=weights)
-    point = _first_point(blocks, start)
-    progress = maximise(_simplices(blocks), point, _hybrid_bounds, stopping)
+    search = partial(_maximised, bounds=_hybrid_bounds, stopping=stopping)
+    progress = _in_halves(blocks, _first_weights(blocks, start), _hybrid_bounds, search)
     return _result(progress, extra_factorisations=1)
 
 
 def _blocks(whole: Factors | MatrixBlocks) -> MatrixBlocks:
     return whole if isinstance(whole, MatrixBlocks) else one_block(whole, np.zeros(whole.queries))
+
+
+def _in_halves(
+    blocks: MatrixBlocks,
+    first: Array,
+    bounds: Callable[[BlocksPoint], tuple[float, float]],
+    search: Callable[[MatrixBlocks, Array], Progress[BlocksPoint]],
+) -> Progress[BlocksPoint]:
+    """A search from some weights on, by halves where the cells in reverse order change nothing.
+
+    Its bounds are of the whole, at the weights found.
+    """
+    mirror = reflection(blocks)
+    if mirror is None:
+        return search(blocks, first)
+    found = search(mirror.folded, mirror.fold(first))
+    best, proof = (blocks.at(mirror.unfold(point.x)) for point in (found.best, found.proof))
+    return replace(found, lower=bounds(proof)[0], upper=bounds(best)[1], best=best, proof=proof)
+
+
+def _maximised(
+    blocks: MatrixBlocks,
+    start: Array,
+    bounds: Callable[[BlocksPoint], tuple[float, float]],
+    stopping: Stopping,
+) -> Progress[BlocksPoint]:
+    return maximise(_simplices(blocks), blocks.at(start), bounds, stopping)
 
 
 def _simplices(blocks: MatrixBlocks) -> Program[BlocksPoint]:
@@ -239,12 +269,12 @@ def _simplices(blocks: MatrixBlocks) -> Program[BlocksPoint]:
     return Program(blocks.at, np.zeros(len(groups)), groups)
 
 
-def _first_point(blocks: MatrixBlocks, start: Weights | None) -> BlocksPoint:
+def _first_weights(blocks: MatrixBlocks, start: Weights | None) -> Array:
     if start is None:
-        return blocks.at(blocks.by_norms)
+        return blocks.by_norms
     sized = start.resized(blocks.cells, blocks.queries)
     near = np.concatenate([sized.p / sized.p.sum(), sized.q / sized.q.sum()])
-    return blocks.at((1 - _UNIFORM_SHARE) * near + _UNIFORM_SHARE * blocks.uniform)
+    return (1 - _UNIFORM_SHARE) * near + _UNIFORM_SHARE * blocks.uniform
 
 
 def _resampled(values: Array, size: int) -> Array:
