@@ -90,6 +90,14 @@ def test_one_factor_read_from_ip_explains_a_row() -> None:
     assert found[2].difference == pytest.approx(5.9 / (3.99 * 1.1437) - 1)
 
 
+@pytest.mark.parametrize(("off", "gap"), [(0.995, 0.01), (1.005, 0.01)])
+def test_the_gap_widens_what_a_factor_explains(off: float, gap: float) -> None:
+    stated = [36.56, 13.93, 3.99, 1.0]
+    measured = [36.56 * 1.1437, 13.93 * 1.1437 * off, 5.9, 1.0]
+    assert verdicts(compared(measured, stated, gap=gap))[1] == "FACTOR"
+    assert verdicts(compared(measured, stated))[1] == "DIFFERS"
+
+
 def test_ip_alone_proves_no_factor() -> None:
     assert verdicts(compared([41.8, 3.0, 9.0, 1.0], [36.56, 13.93, 3.99, 1.0]))[:3] == (
         ["DIFFERS"] * 3

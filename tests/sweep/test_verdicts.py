@@ -11,7 +11,7 @@ from sweep.errors import ExperimentError
 from sweep.experiment.loading import parse_experiment
 from sweep.experiment.published import Claim
 from sweep.grid.expansion import expand
-from sweep.report.judgement.verdicts import Judgement, Verdict, judge
+from sweep.report.judgement.verdicts import Judgement, Verdict, judge, stated_range
 from sweep.store.records import Status
 
 OK, FAILED, PENDING = int(Status.OK), int(Status.FAILED), int(Status.PENDING)
@@ -97,6 +97,14 @@ def test_growth_is_each_number_over_the_one_before() -> None:
 def test_growth_of_an_order() -> None:
     found = verdict(MEASURED, at={"mechanism": "IP"}, over="CA", along="d", least=1)
     assert (found.verdict, found.least) == (Verdict.HOLDS, pytest.approx(1.0))
+
+
+@pytest.mark.parametrize(
+    ("ends", "said"),
+    [((None, 2.0), "<= 2"), ((1.0, None), ">= 1"), ((1.0, 2.0), "1 to 2"), ((1.0, 1.0), "1")],
+)
+def test_a_range_in_words(ends: tuple[float | None, float | None], said: str) -> None:
+    assert stated_range(*ends) == said
 
 
 SEEDS = {"replicate": [0, 1, 2], "d": [4, 8], "mechanism": ["CA"]}
