@@ -115,8 +115,8 @@ class Mechanism:
         NotApplicableError
             If it does not take that kind.
         """
-        parameters = inspect.signature(self.solver(kind)).parameters.values()
-        return {p.name: p for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}
+        self.solver(kind)
+        return self._keywords[kind]
 
     def solver(self, kind: Kind) -> Callable[..., Any]:
         """What solves that kind of workload.
@@ -174,7 +174,7 @@ class Mechanism:
     @property
     def uses_structure(self) -> bool:
         """Whether what it is expected to take depends on the structure of the queries."""
-        return "form_work" in inspect.signature(self.work).parameters
+        return "form_work" in self._matter_for_work
 
     @property
     def takes_start(self) -> bool:
@@ -205,8 +205,7 @@ class Mechanism:
         Work
         """
         known = options if form_work is None else {**options, "form_work": form_work}
-        matter = inspect.signature(self.work).parameters
-        return self.work(m, d, **{n: value for n, value in known.items() if n in matter})
+        return self.work(m, d, **{n: v for n, v in known.items() if n in self._matter_for_work})
 
     def resolve(
         self, preset: str | None, options: Mapping[str, Any], kind: Kind | None = None
@@ -248,8 +247,22 @@ class Mechanism:
         option_bounds.check(self.name, chosen, defaults)
         return chosen
 
+    @cached_property
+    def _keywords(self) -> dict[Kind, Mapping[str, inspect.Parameter]]:
+        """The options on each kind of workload that it takes, by name."""
+        return {kind: _keyword_only(solve) for kind, solve in self._solvers().items() if solve}
+
+    @cached_property
+    def _matter_for_work(self) -> frozenset[str]:
+        return frozenset(inspect.signature(self.work).parameters)
+
     def _solvers(self) -> dict[Kind, Callable[..., Any] | None]:
         return {"matrix": self.solve, "graph": self.solve_graph}
+
+
+def _keyword_only(solve: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    parameters = inspect.signature(solve).parameters.values()
+    return {p.name: p for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}
 
 
 def _alike(value: Any, default: Any) -> bool:

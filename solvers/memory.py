@@ -1,24 +1,83 @@
-"""How much memory there is, so that what does not fit is refused before it is built."""
+"""How much memory there is for a process, so that what does not fit is refused before it is built.
+
+What is installed, or what a container or a batch job may take of it; not what is free at the
+moment: a refusal is a result that is kept, and must not depend on what else was running.
+"""
 
 import os
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
 
 from workloads.operators import LARGEST_MATRIX_BYTES
 
+_GROUPS_OF_PROCESS = Path("/proc/self/cgroup")
+_GROUPS = Path("/sys/fs/cgroup")
 
-def installed() -> float:
-    """Bytes of memory of this machine; 8 GiB where it does not tell."""
+
+@cache
+def usable() -> float:
+    """Bytes of memory that this process may take; 8 GiB where the machine does not tell."""
+    try:
+        groups = _GROUPS_OF_PROCESS.read_text(encoding="utf-8")
+    except OSError:
+        groups = ""
+    return min([_installed(), *limits_of_groups(groups, _GROUPS)])
+
+
+def _installed() -> float:
     try:
         return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     except (AttributeError, ValueError, OSError):
         return float(LARGEST_MATRIX_BYTES)
 
 
+def limits_of_groups(groups: str, mounted: Path) -> Iterator[float]:
+    """The limits of a process's control groups, and of those that they are in, in bytes.
+
+    Parameters
+    ----------
+    groups : str
+        The lines ``number:controllers:path`` of ``/proc/self/cgroup``; no controllers in version 2.
+    mounted : Path
+        Where the groups are mounted, those of memory in ``memory`` in version 1.
+
+    Yields
+    ------
+    float
+    """
+    for line in groups.splitlines():
+        _, controllers, path = line.split(":", 2)
+        if not controllers:
+            root, name = mounted, "memory.max"
+        elif "memory" in controllers.split(","):
+            root, name = mounted / "memory", "memory.limit_in_bytes"
+        else:
+            continue
+        inner = root / path.lstrip("/")
+        for folder in (inner, *inner.parents):
+            if folder.is_relative_to(root):
+                yield from _limit(folder / name)
+
+
+def _limit(file: Path) -> Iterator[float]:
+    """The number in a file; nothing where there is none, as ``max`` or from inside a container."""
+    try:
+        text = file.read_text(encoding="utf-8").strip()
+    except OSError:
+        return
+    if text.isdigit():
+        yield float(text)
+
+
 def trouble(planned: float) -> str | None:
     """What is wrong with a plan to take so many bytes; None if they fit."""
-    most = installed()
+    most = usable()
     if planned <= most:
         return None
-    return f"about {readable_bytes(planned)} of memory, and this machine has {readable_bytes(most)}"
+    return (
+        f"about {readable_bytes(planned)} of memory, and there is room for {readable_bytes(most)}"
+    )
 
 
 def readable_bytes(count: float) -> str:

@@ -120,13 +120,13 @@ def by_group(workload: Workload, targets: Array) -> Array:
     TargetsError
         If the workload has no groups, or the targets of one group differ.
     """
-    count = len(_grouped(workload, "targets by group").group_names)
-    if workload.groups is None:
+    sizes = _grouped(workload, "targets by group").group_sizes
+    groups = workload.groups
+    if groups is None:
         return targets
-    lowest = np.full(count, np.inf)
-    highest = np.full(count, -np.inf)
-    np.minimum.at(lowest, workload.groups, targets)
-    np.maximum.at(highest, workload.groups, targets)
+    ordered = targets if np.all(groups[:-1] <= groups[1:]) else targets[np.argsort(groups)]
+    first = np.cumsum([0, *sizes[:-1]])
+    lowest, highest = np.minimum.reduceat(ordered, first), np.maximum.reduceat(ordered, first)
     uneven = np.flatnonzero(lowest < highest)
     if uneven.size:
         raise TargetsError(

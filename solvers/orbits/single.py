@@ -182,7 +182,7 @@ class SingleOrbit:
         """N_T over the largest of them."""
         return np.asarray(np.exp(self.log_copies - self.log_copies.max()))
 
-    @property
+    @cached_property
     def cells(self) -> Array:
         """The number of cells, shape (1,), infinite beyond floats."""
         with np.errstate(over="ignore"):

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from workloads import TargetsError, from_queries, make, targets
-from workloads.operators import Marginals
+from workloads import TargetsError, Workload, from_queries, make, targets
+from workloads.operators import Explicit, Marginals
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +52,14 @@ def test_random_by_group_is_constant_in_each_group_and_differs_between_them():
     assert np.all((of_groups >= 2) & (of_groups <= 3))
     with pytest.raises(TargetsError, match="random-by-group"):
         targets.make("random-by-group", make("prefix", d=4))
+
+
+def test_targets_of_groups_that_alternate():
+    of = {"groups": np.array([0, 1, 0, 1]), "group_names": ("old", "new"), "group_sizes": (2, 2)}
+    asked = Workload("mine", Explicit(np.eye(4)), **of)
+    np.testing.assert_array_equal(targets.by_group(asked, np.array([1.0, 2.0, 1.0, 2.0])), [1, 2])
+    with pytest.raises(TargetsError, match=r"group 'new' .* has targets from 2 to 5"):
+        targets.by_group(asked, np.array([1.0, 2.0, 1.0, 5.0]))
 
 
 def test_random_is_uniform_and_real(ranges):
