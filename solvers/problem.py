@@ -11,7 +11,7 @@ from solvers.factors import Factors, factorise, structured
 from solvers.neighbours import ADD_REMOVE, Neighbours
 from workloads import TargetsError, Workload, from_matrix
 from workloads.arrays import masked_count
-from workloads.operators import Array, Explicit, Marginals, Matrix, QueryOperator, Scaled
+from workloads.operators import Array, Explicit, Kronecker, Marginals, Matrix, QueryOperator, Scaled
 from workloads.operators.scaled import scaled_rows
 
 _LARGEST_SCALE = 1e60
@@ -26,8 +26,8 @@ class Problem:
     workload : Workload
         The m queries over d cells.
     targets : numpy.ndarray, shape (m,)
-        The variance bound c_j > 0 of each query; of each group where the workload is too
-        large to be listed.
+        The variance bound c_j > 0 of each query; of each group, or of each row of a group
+        whatever values it keeps apart, where the workload is too large to be listed.
     neighbours : Neighbours
         Which databases the mechanism must not tell apart.
     """
@@ -162,11 +162,12 @@ def check_targets(workload: Workload, targets: ArrayLike) -> Array:
         ) from error
     if values.ndim == 0:
         values = np.full(workload.target_count, float(values))
-    if values.shape != (workload.target_count,):
-        per = "query" if workload.listed else "group of queries"
+    expected = _counts(workload)
+    if values.shape not in {(count,) for count in expected}:
+        each = (f"each {what}, shape ({count},)" for count, what in expected.items())
         raise TargetsError(
             f"targets of shape {values.shape} for workload {workload.name!r}; expected one "
-            f"variance bound for each {per}, shape ({workload.target_count},)"
+            f"variance bound for {', or for '.join(each)}"
         )
     bad = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
     if bad.size:
@@ -177,6 +178,16 @@ def check_targets(workload: Workload, targets: ArrayLike) -> Array:
         )
     values.flags.writeable = False
     return values
+
+
+def _counts(workload: Workload) -> dict[int, str]:
+    """How many targets there may be, and of what there is one for each."""
+    if workload.listed:
+        return {workload.target_count: "query"}
+    found = {workload.target_count: "group of queries"}
+    if isinstance(workload.operator, Kronecker):
+        found.setdefault(workload.operator.rows_apart, "row of a group, in whatever copy")
+    return found
 
 
 def readable(count: int) -> str:

@@ -330,13 +330,21 @@ class Orbits:
     def per_query(self, values: Array) -> Array:
         """Of all queries, (m,), from those of their orbits.
 
-        The largest of each group where the queries are not listed.
+        Where the queries are not listed the largest for each target.
         """
         parts = np.split(values, np.cumsum(self.group_sizes)[:-1])
+        pairs = list(zip(self.products.groups, parts, strict=True))
         if not self.problem.workload.listed:
-            return np.array([part.max() for part in parts])
-        pairs = zip(self.products.groups, parts, strict=True)
+            if self.problem.targets.size == len(parts):
+                return np.array([part.max() for part in parts])
+            return np.concatenate([self._largest(group, part) for group, part in pairs])
         return np.concatenate([self._spread(group, part).ravel() for group, part in pairs])
+
+    def _largest(self, group: Group, values: Array) -> Array:
+        """Of every row of a group, of all orbits of the attributes that it keeps."""
+        kept = tuple(i for i, axis in enumerate(group.axes) if axis in group.kept)
+        largest: Array = values.reshape(self.group_shape(group)).max(axis=kept)
+        return largest.ravel()
 
     def _spread(self, group: Group, values: Array) -> Array:
         shape = self.group_shape(group)
@@ -514,9 +522,9 @@ def symmetry(problem: Problem) -> Symmetry | None:
 
 def _of_orbits(group: Group, attributes: Sequence[Attribute], targets: Array) -> Array:
     """One target for each orbit of a group's queries."""
-    if targets.size == 1:
+    if all(targets.shape[i] == 1 for i, axis in enumerate(group.axes) if axis in group.kept):
         shape = group.shape([attribute.sizes.size for attribute in attributes])
-        return np.full(prod(shape), targets.ravel()[0])
+        return np.broadcast_to(targets, shape).ravel()
     at = [
         attributes[axis].first if axis in group.kept else np.arange(targets.shape[i])
         for i, axis in enumerate(group.axes)

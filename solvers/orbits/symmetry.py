@@ -6,11 +6,10 @@ from functools import cached_property
 from math import prod
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from workloads import Workload
-from workloads.operators import Array, Kronecker, Marginals, Matrix, QueryOperator
+from workloads.operators import Array, Kronecker, Marginals, Matrix, QueryOperator, kind_of
 
 Index = NDArray[np.intp]
 
@@ -87,11 +86,12 @@ class Products:
 
     def targets(self, workload: Workload, targets: Array) -> list[Array]:
         """Those of each group, one axis for each attribute of `Group.axes`, or of length 1."""
-        if not workload.listed:
-            return [
-                np.full((1,) * len(g.axes), t) for g, t in zip(self.groups, targets, strict=True)
-            ]
-        shapes = [group.shape(self.sizes) for group in self.groups]
+        if workload.listed:
+            shapes = [group.shape(self.sizes) for group in self.groups]
+        elif targets.size == len(self.groups):
+            shapes = [(1,) * len(group.axes) for group in self.groups]
+        else:
+            shapes = [group.shape([1] * len(self.sizes)) for group in self.groups]
         ends = np.cumsum([prod(shape) for shape in shapes])[:-1]
         parts = np.split(targets, ends)
         return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
@@ -127,20 +127,8 @@ def products(operator: QueryOperator) -> Products | None:
     known: dict[int, str] = {}
     groups = []
     for term in operator.terms:
-        kinds = [known.setdefault(id(factor), _kind(factor)) for factor in term]
+        kinds = [known.setdefault(id(factor), kind_of(factor)) for factor in term]
         kept = frozenset(j for j, kind in enumerate(kinds) if kind == "identity")
         matrices = {j: term[j] for j, kind in enumerate(kinds) if kind == "matrix"}
         groups.append(Group(kept, matrices))
     return Products(tuple(int(factor.shape[1]) for factor in operator.terms[0]), tuple(groups))
-
-
-def _kind(factor: Matrix) -> str:
-    rows, columns = factor.shape
-    entries = factor.tocoo().data if sp.issparse(factor) else factor.ravel()
-    if rows == 1 and len(entries) == columns and np.all(entries == 1):
-        return "total"
-    if rows == columns and sp.issparse(factor) and factor.nnz == rows:
-        return "identity" if np.all(factor.diagonal() == 1) else "matrix"
-    if rows == columns and not sp.issparse(factor) and np.array_equal(factor, np.eye(rows)):
-        return "identity"
-    return "matrix"

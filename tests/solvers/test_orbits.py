@@ -160,6 +160,31 @@ def test_a_target_for_each_group_of_unlisted_queries():
     assert found.squared_privacy_cost != pytest.approx(listed.squared_privacy_cost, rel=1e-3)
 
 
+@pytest.mark.parametrize("mechanism", ["optimal", "CA", "GM"])
+def test_a_target_for_each_row_of_unlisted_queries(mechanism, monkeypatch):
+    rows = np.concatenate([np.linspace(1, 2, 8), np.linspace(20, 5, 8)])
+    listed = prefixes(8, [2, 5], [(), (1,)])
+    per_query = np.concatenate([rows[:8], np.repeat(rows[8:], 5)])
+    expected = solvers.solve(mechanism, listed, per_query)
+    of_rows = np.concatenate([expected.query_variances[:8], expected.query_variances[8::5]])
+    monkeypatch.setattr("workloads.workload.LARGEST_LISTED", 10)
+    unlisted = prefixes(8, [2, 5], [(), (1,)])
+    assert not unlisted.listed
+    found = solvers.solve(mechanism, unlisted, rows)
+    assert found.squared_privacy_cost == pytest.approx(expected.squared_privacy_cost, rel=1e-12)
+    np.testing.assert_allclose(found.query_variances, of_rows, rtol=1e-10)
+    assert np.all(found.query_variances <= rows * (1 + 1e-12))
+    assert found.at_budget(1.0, 1e-6).half_widths(0.95).shape == (16,)
+
+
+def test_targets_of_unlisted_queries_are_counted():
+    workload = prefixes(8, [2, 2_000_000], [(), (1,)])
+    assert solvers.solve("optimal", workload, np.linspace(1, 20, 16)).gap <= 1e-6
+    expected = r"each group of queries, shape \(2,\), or for each row of a group.*shape \(16,\)"
+    with pytest.raises(workloads.TargetsError, match=expected):
+        solvers.solve("optimal", workload, np.ones(3))
+
+
 def some_union(seed):
     """Two or three products over three small attributes, and targets by group, row or query."""
     rng = np.random.default_rng(seed)

@@ -9,7 +9,7 @@ puts those of several one below another.
 from workloads.operators.composed import Composed, on_cells
 from workloads.operators.cumulative import Cumulative, cumulative
 from workloads.operators.explicit import Explicit
-from workloads.operators.kronecker import Kronecker
+from workloads.operators.kronecker import Kronecker, kind_of
 from workloads.operators.marginals import Marginals
 from workloads.operators.protocol import (
     LARGEST_MATRIX_BYTES,
@@ -36,6 +36,7 @@ __all__ = [
     "Scaled",
     "Stacked",
     "cumulative",
+    "kind_of",
     "on_cells",
     "refuse_above_limit",
 ]

@@ -39,6 +39,12 @@ class Kronecker:
         return tuple(prod(int(factor.shape[0]) for factor in term) for term in self.terms)
 
     @property
+    def rows_apart(self) -> int:
+        """Number of queries, those counted once that differ in values kept apart alone."""
+        apart = ([f for f in term if kind_of(f) != "identity"] for term in self.terms)
+        return sum(prod(int(factor.shape[0]) for factor in factors) for factors in apart)
+
+    @property
     def form_work(self) -> int:
         """Operations, roughly, of one `gram` and one `quadratic_forms`."""
         return sum(_form_work(term) for term in self.terms)
@@ -104,6 +110,19 @@ class Kronecker:
 
     def _split(self, y: Array) -> list[Array]:
         return np.split(y, np.cumsum(self.term_sizes)[:-1])
+
+
+def kind_of(factor: Matrix) -> str:
+    """What a factor is: the ``identity``, the ``total`` or another ``matrix``."""
+    rows, columns = factor.shape
+    entries = factor.tocoo().data if sp.issparse(factor) else factor.ravel()
+    if rows == 1 and len(entries) == columns and np.all(entries == 1):
+        return "total"
+    if rows == columns and sp.issparse(factor) and factor.nnz == rows:
+        return "identity" if np.all(factor.diagonal() == 1) else "matrix"
+    if rows == columns and not sp.issparse(factor) and np.array_equal(factor, np.eye(rows)):
+        return "identity"
+    return "matrix"
 
 
 def _entries(factor: Matrix) -> int:
