@@ -10,6 +10,7 @@ from oracles import refined_order
 
 import solvers
 import workloads
+from benchmarks.adversary.problems import draw
 from solvers import OptionError, dual
 from solvers.problem import as_problem
 
@@ -236,3 +237,17 @@ def test_queries_far_below_their_targets_bound_the_levels_that_they_reach():
     found = solvers.solve("optimal", matrix, refined=True)
     assert found.converged
     np.testing.assert_allclose(found.privacy_profile, [4e12, 1e12, 1e12 + 1e6], rtol=1e-9)
+
+
+@pytest.mark.parametrize("seed", [45000310, 1010, 20130])
+def test_on_hard_problems_the_answer_is_the_same_in_any_order(seed):
+    """Rows or targets over decades; all three were refused before."""
+    case, rng = draw(seed), np.random.default_rng(seed)
+    rows, cells = (rng.permutation(size) for size in case.matrix.shape)
+    found = solvers.solve("optimal", case.matrix, case.targets, refined=True)
+    moved = case.matrix[rows][:, cells]
+    other = solvers.solve("optimal", moved, case.targets[rows], refined=True)
+    assert found.converged
+    assert other.converged
+    off = np.abs(found.privacy_profile[cells] - other.privacy_profile).max()
+    assert off <= 3e-5 * found.squared_privacy_cost
