@@ -17,7 +17,7 @@ from sweep.store.ledger import Ledger
 from sweep.store.location import Location
 from sweep.store.records import Status
 
-_LARGEST_CHUNK_BYTES = 2**24
+_LARGEST_CHUNK_BYTES = 2**23
 _SPELLED_AT_ONCE_BYTES = 2**22
 _TIME_ENCODING = {
     "units": "milliseconds since 1970-01-01",

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 import solvers
 from sweep.experiment.canonical import Scalar
 from sweep.grid.cell import Cell
+from sweep.grid.cells import numbered
 from sweep.grid.grids import Grid, positions_of
 from workloads.family import Kind
 
@@ -119,9 +120,9 @@ class Positions:
     @cached_property
     def _compared_by(self) -> NDArray[np.int64]:
         """Equal for cells that may be compared: of one problem and one replicate."""
-        known: dict[tuple[str, int], int] = {}
-        pairs = zip(self.problems, self.grid.cells.replicate.tolist(), strict=True)
-        return np.array([known.setdefault(pair, len(known)) for pair in pairs], dtype=np.int64)
+        replicates = self.grid.cells.replicate
+        pairs = numbered(self.problems) * (replicates.max(initial=0) + 1) + replicates
+        return np.unique(pairs, return_inverse=True)[1]
 
     def _partner(self, chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
         """For every cell, the number of the first chosen one that it is compared with, or -1."""
