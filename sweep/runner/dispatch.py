@@ -160,7 +160,7 @@ class _Flight:
     def _workers(self) -> dict[str, Any]:
         """What the scheduler knows of every worker, by address; empty if it does not answer."""
         try:
-            return dict(self.client.scheduler_info()["workers"])
+            return dict(self.client.scheduler_info(n_workers=-1)["workers"])
         except Exception:
             return {}
 
