@@ -24,7 +24,7 @@ from sweep.cli import app
 from sweep.experiment import meanings
 from sweep.experiment.loading import experiments
 from sweep.grid.expansion import expand
-from sweep.runner import clusters
+from sweep.runner import cluster_spec
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -119,7 +119,7 @@ def one_thread(tmp_path, monkeypatch):
     """In a folder of its own, with a cluster inside this process."""
     written = tmp_path / "one-thread.yaml"
     written.write_text(ONE_THREAD)
-    monkeypatch.setattr(clusters, "LOCAL", clusters.load(written))
+    monkeypatch.setattr(cluster_spec, "LOCAL", cluster_spec.load(written))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -186,7 +186,7 @@ def test_every_file_of_an_experiment_or_a_cluster_is_valid(tmp_path):
         if re.search("^blocks:", text, re.MULTILINE):
             assert expand(sweep.load_experiment(str(written)))
         elif re.search("^module:", text, re.MULTILINE):
-            assert clusters.load(written).module
+            assert cluster_spec.load(written).module
 
 
 def test_what_is_called_a_command_or_an_experiment_is_one():

@@ -6,17 +6,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from sweep.runner.clusters import ClusterSpec
+    from sweep.runner.cluster_spec import ClusterSpec
 
 
 def cluster_of(path: Path | None) -> "ClusterSpec | None":
     """The cluster of a ``--cluster`` file; None if there is none."""
-    from sweep.runner import clusters
-
     if path is None:
         return None
+    from sweep.runner import cluster_spec
+
     import_from_here()
-    return clusters.load(path)
+    return cluster_spec.load(path)
 
 
 def import_from_here() -> None:

@@ -47,6 +47,11 @@ class StoredExperiment:
         """The cells of all grids, by id."""
         return distinct(self.grids)
 
+    def label(self, cell: str) -> str:
+        """A cell's labels, for people, given its id."""
+        coords = self.cells[cell].coords
+        return ", ".join(f"{axis}={label}" for axis, label in coords.items()) or cell
+
     def statuses(self, ledger: Ledger) -> dict[str, int]:
         """Number of cells by status."""
         return counted(self.cells.columns.ids, ledger)

@@ -1,26 +1,18 @@
-"""The Dask cluster: a ``cluster.yaml`` in dask-ctl's form, checked, started and closed."""
+"""The Dask cluster: started or connected to, kept quiet, and closed."""
 
 import importlib
 import inspect
 import logging
 import multiprocessing
-import signal
-import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
-
 from sweep.errors import ClusterError
-from sweep.experiment import document
-from sweep.experiment.files import text_of
-from sweep.runner import security
-from sweep.runner.security import KeyFiles
+from sweep.runner import security, signals
+from sweep.runner.cluster_spec import ClusterSpec
 
-PATIENCE = 600.0
 ALLOWED_FAILURES = 1
 """Dask's ``allowed-failures``: it gives a task up once more workers than this have died of it."""
 CONNECT_SECONDS = 20.0
@@ -32,176 +24,6 @@ _START_HINT = (
 )
 _MEMORY_KEPT = {"MALLOC_TRIM_THRESHOLD_": 2**28, "MALLOC_MMAP_THRESHOLD_": 2**25}
 """For glibc in the workers: Dask makes it return memory at once, which can triple run times."""
-
-
-class Adapt(BaseModel):
-    """Between how many workers Dask may choose, by what there is to do."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    minimum: int = Field(default=0, ge=0)
-    maximum: int = Field(ge=1)
-
-    @model_validator(mode="after")
-    def _in_order(self) -> "Adapt":
-        if self.minimum > self.maximum:
-            raise ValueError("expected a minimum that is not above the maximum")
-        return self
-
-
-class ClusterSpec(BaseModel):
-    """How to get a cluster: a class with arguments, or the address of a scheduler.
-
-    Attributes
-    ----------
-    version : int
-        Version of dask-ctl's form: 1.
-    module : str
-        The module of the cluster class.
-    cls : str
-        The name of the class (key ``class``).
-    args : tuple
-        Positional arguments of the class.
-    kwargs : dict
-        Keyword arguments of the class.
-    address : str, optional
-        Address of a running scheduler, instead of a class and its arguments.
-    scale : int, optional
-        Number of workers to ask the cluster for, once it is there.
-    adapt : Adapt, optional
-        Between how many workers it may choose instead.
-    patience : float
-        Seconds that a run waits while there are no workers.
-    security : KeyFiles, optional
-        Keys for TLS; a LocalCluster without them gets a temporary one.
-    insecure : bool
-        Whether a cluster may do without, whoever can reach it.
-    allow_mixed : bool
-        Whether its workers may have other versions of Python and of libraries than the command.
-    prometheus : str, optional
-        Port, or host and port, at which the run's figures are served.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    version: int = Field(default=1, ge=1, le=1)
-    module: str = ""
-    cls: str = Field(default="", alias="class")
-    args: tuple[Any, ...] = ()
-    kwargs: dict[str, Any] = Field(default_factory=dict)
-    address: str | None = None
-    scale: int | None = Field(default=None, ge=0)
-    adapt: Adapt | None = None
-    patience: float = Field(default=PATIENCE, ge=0.0)
-    security: KeyFiles | None = None
-    insecure: bool = False
-    allow_mixed: bool = False
-    prometheus: str | None = None
-
-    @field_validator("prometheus", mode="before")
-    @classmethod
-    def _as_text(cls, written: object) -> object:
-        return str(written) if isinstance(written, int) else written
-
-    @model_validator(mode="after")
-    def _one_way(self) -> "ClusterSpec":
-        named = bool(self.module) and bool(self.cls)
-        if (self.address is None) is not named or (self.address and (self.args or self.kwargs)):
-            raise ValueError("expected either 'module' and 'class', or 'address' alone")
-        sizes = [size for size in (self.scale, self.adapt) if size is not None]
-        if len(sizes) > 1 or (sizes and self.address is not None):
-            raise ValueError("expected 'scale' or 'adapt', and neither with 'address'")
-        if self.security is not None and (self.insecure or "security" in self.kwargs):
-            raise ValueError("expected either 'security', or 'insecure', or a 'security' in kwargs")
-        return self
-
-
-LOCAL = ClusterSpec.model_validate(
-    {
-        "version": 1,
-        "module": "dask.distributed",
-        "class": "LocalCluster",
-        "args": [],
-        "kwargs": {
-            "n_workers": None,
-            "threads_per_worker": 1,
-            "processes": True,
-            "host": "127.0.0.1",
-            "dashboard_address": "127.0.0.1:0",
-            "silence_logs": logging.CRITICAL,
-        },
-    }
-)
-"""One process with one thread for every processor of this machine, on loopback."""
-
-
-def load(path: Path) -> ClusterSpec:
-    """Read and check a ``cluster.yaml``.
-
-    Parameters
-    ----------
-    path : Path
-        The file. It has to be trusted, since it names a class to be called.
-
-    Returns
-    -------
-    ClusterSpec
-
-    Raises
-    ------
-    ClusterError
-        If the file cannot be read or is not in dask-ctl's form.
-    """
-    from ruamel.yaml.error import YAMLError
-
-    try:
-        content = document.plain(text_of(path))
-        return ClusterSpec.model_validate(content)
-    except OSError as error:
-        raise ClusterError(
-            f"cluster file {str(path)!r} cannot be read: {error.strerror or error}; "
-            "give the path of a cluster.yaml"
-        ) from error
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise ClusterError(
-            f"cluster file {str(path)!r}{', key ' + repr(where) if where else ''}: "
-            f"{first['msg'].removeprefix('Value error, ')}; the form is version, module, class, "
-            "args, kwargs, or address; and scale, adapt, patience, security, insecure, "
-            "allow_mixed, prometheus"
-        ) from error
-    except (YAMLError, ValueError) as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f", line {mark.line + 1}" if mark is not None else ""
-        said = getattr(error, "problem", None) or str(error).splitlines()[0]
-        raise ClusterError(f"cluster file {str(path)!r}{line} is not valid YAML: {said}") from error
-
-
-def asked(
-    spec: ClusterSpec | None,
-    patience: float | None,
-    *,
-    allow_mixed: bool,
-    prometheus: str | None = None,
-) -> ClusterSpec:
-    """The specification, or the default one, with what else was asked for.
-
-    Raises
-    ------
-    ClusterError
-        If the patience is negative or not a number.
-    """
-    given = spec or LOCAL
-    if allow_mixed:
-        given = given.model_copy(update={"allow_mixed": True})
-    if prometheus is not None:
-        given = given.model_copy(update={"prometheus": prometheus})
-    if patience is None:
-        return given
-    if not patience >= 0:
-        raise ClusterError(f"patience is {patience}; expected a number of seconds, 0 or more")
-    return given.model_copy(update={"patience": patience})
 
 
 def cluster_class(spec: ClusterSpec) -> Any:
@@ -280,10 +102,10 @@ def _started(spec: ClusterSpec) -> Iterator[Any]:
     from distributed.core import Status
 
     with ExitStack() as stack:
-        with _handlers_kept():
+        with signals.handlers_kept():
             make = cluster_class(spec)
             what = f"cluster {spec.module}.{spec.cls} cannot be started"
-            with _explained(what, _START_HINT), _interrupts_held():
+            with _explained(what, _START_HINT), signals.interrupts_held():
                 keys = stack.enter_context(_keys(spec, make))
                 cluster = make(*spec.args, **{**spec.kwargs, **keys})
         try:
@@ -364,36 +186,6 @@ def _quiet() -> Iterator[None]:
     finally:
         for logger, level in zip(loggers, before, strict=True):
             logger.setLevel(level)
-
-
-@contextmanager
-def _handlers_kept() -> Iterator[None]:
-    """Keep the signal handlers: some cluster modules replace them when they are imported."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            if handler is not None:
-                signal.signal(number, handler)
-
-
-@contextmanager
-def _interrupts_held() -> Iterator[None]:
-    """Block Ctrl-C, and leave it blocked in every thread and process started meanwhile.
-
-    The terminal sends it to all processes, but only the driver should act on it: the driver ends
-    the workers.
-    """
-    resource_tracker.ensure_running()  # it unblocks the signal when it starts
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager

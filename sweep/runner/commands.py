@@ -19,7 +19,7 @@ from sweep.runner.session import recorded
 from sweep.store.folder import Store, create
 
 if TYPE_CHECKING:
-    from sweep.runner.clusters import ClusterSpec
+    from sweep.runner.cluster_spec import ClusterSpec
 
 
 def run(
@@ -85,7 +85,7 @@ def run(
     NoWorkersError
         If it has no workers for longer than ``patience``; the remaining cells stay pending.
     """
-    from sweep.runner.clusters import asked
+    from sweep.runner.cluster_spec import asked
 
     spec = asked(cluster, patience, allow_mixed=allow_mixed, prometheus=prometheus)
     with mechanism.added(mechanisms or {}), metrics.served(spec.prometheus) as measured:
@@ -93,14 +93,16 @@ def run(
         grids = expand(loaded, allow_code=allow_code)
         stored = StoredExperiment(loaded, grids, create(store, loaded.name))
         with recorded(stored, events.to_all(measured, listen)) as session:
-            session.mechanisms = mechanisms or {}
             todo = unfinished(stored.cells.columns, session.ledger)
             session.reuse(todo)
             open_ = unfinished(todo, session.ledger)
             dead = np.array([session.ledger.is_deadly(cell) for cell in open_.ids], dtype=bool)
-            session.deadly = int(dead.sum())
-            left = open_.take(~dead)
-            session.work(left, len(todo) - session.deadly, client, spec)
+            left, reused = open_.take(~dead), len(todo) - len(open_)
+            items = session.begin(left, reused, int(dead.sum()))
+            if items:
+                from sweep.runner import engine
+
+                engine.solve(session, items, len(left), client, spec, mechanisms or {})
     return stored.store
 
 
@@ -147,7 +149,7 @@ def rerun(
     ExperimentError, StoreError, DatasetError, ClusterError, SchedulerLostError, NoWorkersError
         As for `run`.
     """
-    from sweep.runner.clusters import asked
+    from sweep.runner.cluster_spec import asked
     from sweep.runner.selection import selected
 
     spec = asked(cluster, patience, allow_mixed=allow_mixed, prometheus=prometheus)
@@ -163,11 +165,14 @@ def rerun(
             longer = stored.experiment.model_copy(update={"time_limit": time_limit})
             stored = replace(stored, experiment=longer)
         with recorded(stored, events.to_all(measured, listen)) as session:
-            session.mechanisms = mechanisms or {}
             chosen = selected(stored, session.ledger, where)
             for cell in chosen:
                 session.ledger.forget_bound_error(cell.problem_key)
             for problem in stored.problems_renewed(chosen, session.ledger):
                 session.ledger.forget_bound(problem)
-            session.work(chosen, len(chosen), client, spec)
+            items = session.begin(chosen)
+            if items:
+                from sweep.runner import engine
+
+                engine.solve(session, items, len(chosen), client, spec, mechanisms or {})
     return stored.store

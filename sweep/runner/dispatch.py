@@ -1,59 +1,28 @@
 """Tasks sent to the cluster and taken back; those that it loses are retried, then ``lost``."""
 
-import asyncio
-import queue
-import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable
 from typing import Any
 
 from sweep.events import CellsDone, Listener, TaskRetried
-from sweep.plan.items import Bound, Solve
 from sweep.plan.tasks import Task, Tasks
+from sweep.runner import losses
+from sweep.runner.flight import End, Flight
 from sweep.runner.orphans import Orphans
 from sweep.runner.suspects import Suspects
-from sweep.store.ledger import DEADLY
-from sweep.store.records import BoundRecord, CellRecord, Record, Status
+from sweep.store.records import BoundRecord, CellRecord, Record
 from sweep.store.view import StoreView
-from sweep.worker.perform import TaskOutcome, done_before, perform
+from sweep.worker.perform import TaskOutcome
 
-_DROPPED = ("cancelled", "lost")
-_TICK_SECONDS = 0.5
-_FETCH_SECONDS = 5.0
-_LOOK_SECONDS = 1.0
-_MOST_FETCHES = 20
-_LEAST_IN_FLIGHT = 64
-_IN_FLIGHT_PER_THREAD = 20
-"""Tasks on the cluster for each thread: enough work while the driver writes a dataset."""
-_MOST_AT_ONCE = 16
-"""Outcomes in the driver's memory at a time, of up to a hundred cells each."""
-_SMALL_BYTES = 2**28
-"""Expected memory below which any worker will do."""
 _MOST_DROPS = 5
-_SCHEDULER_DROPPED = "the scheduler dropped it each time; run again to go on"
-_NOT_FETCHED = "its worker returned a result that cannot be read here; run again to go on"
-_UNEXPECTED = "the cluster returned results of something else; run again to go on"
-_WORKER_DIED = (
-    "its worker died each time (killed, crashed or out of memory); "
-    "'sweep plan' shows the memory that it needs"
-)
 
 Tick = Callable[[], None]
 Accept = Callable[[Task, TaskOutcome], None]
 Regain = Callable[[Any], Any]
 
 
-def execute(
-    client: Any,
-    planned: Tasks,
-    view: StoreView,
-    accept: Accept,
-    tick: Tick,
-    listen: Listener,
-    regain: Regain,
-) -> None:
-    """Run all tasks, of which the cluster holds only as many as keep it busy.
+class Dispatch:
+    """One pass of all tasks through the cluster, which holds only as many as keep it busy.
 
     A task that is lost with its workers is split, so that one cell does not take others down
     with it, and each of its items is tried on a worker of its own; one of which `DEADLY` workers
@@ -70,213 +39,45 @@ def execute(
     accept : callable
         Called with every task and its outcome.
     tick : callable
-        Called at least every few seconds; an error that it raises ends the execution.
+        Called at least every few seconds; an error that it raises ends the dispatch.
     listen : Listener
         Called with an event for every task that ends.
     regain : callable
         Gives a client that has lost its scheduler, or another one, once that is back; an error
-        that it raises ends the execution.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        If the user interrupts it; no task is in flight then.
+        that it raises ends the dispatch.
     """
-    flight = _Flight(client, view)
-    orphans = Orphans(view.identity, listen)
-    try:
-        _Execution(flight, orphans, planned, accept, tick, listen, regain).perform()
-    except BaseException:
-        flight.cancel()
-        raise
-
-
-class _Flight:
-    """The tasks that are on the cluster now; errors of tasks are returned, never raised."""
-
-    def __init__(self, client: Any, view: StoreView) -> None:
-        self.client, self.view = client, view
-        self.tasks: dict[str, Task] = {}
-        self._futures: dict[str, Any] = {}
-        self._fetches: Counter[str] = Counter()
-        self._landed: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._placed: dict[str, frozenset[str]] = {}
-        self._next_look = 0.0
-        self._room, self._next_count = _LEAST_IN_FLIGHT, 0.0
-
-    @property
-    def has_room(self) -> bool:
-        """Whether more tasks should be sent: as many as keep all threads busy, and no more."""
-        if time.monotonic() >= self._next_count:
-            threads = sum(int(has["nthreads"]) for has in self._workers().values())
-            self._room = max(_LEAST_IN_FLIGHT, _IN_FLIGHT_PER_THREAD * threads)
-            self._next_count = time.monotonic() + _LOOK_SECONDS
-        return len(self.tasks) < self._room
-
-    def launch(self, task: Task, alone_on: str | None = None) -> None:
-        """Send a task; to one worker only, if it has to be there alone."""
-        where = self._roomy(task) if alone_on is None else [alone_on]
-        future = self._submit(perform, task, self.view, key=task.name, workers=where)
-        if where:
-            self._placed[task.name] = frozenset(where)
-        self.tasks[task.name], self._futures[task.name] = task, future
-        if future is not None:
-            self._watch(future)
-
-    def move(self, client: Any) -> None:
-        """Go on with another client, or with a scheduler that knows nothing of what was sent."""
-        self.client = client
-
-    def _roomy(self, task: Task) -> list[str] | None:
-        """The workers with enough memory for a task; None if all have it, or none has."""
-        if task.bytes < _SMALL_BYTES:
-            return None
-        workers = self._workers()
-        roomy = [one for one, has in workers.items() if not 0 < has["memory_limit"] < task.bytes]
-        return roomy if 0 < len(roomy) < len(workers) else None
-
-    def stranded(self) -> list[tuple[Task, int]]:
-        """Take back the tasks whose workers, the only ones for them, are gone.
-
-        With each, how many workers have died of it, not counting those that ended orderly.
-        """
-        if not self._placed or time.monotonic() < self._next_look:
-            return []
-        self._next_look = time.monotonic() + _LOOK_SECONDS
-        present, placed = self.loads().keys(), self._placed
-        self._placed = {name: where for name, where in placed.items() if name in self.tasks}
-        gone = [name for name, where in self._placed.items() if not where & present]
-        if not present or not gone:
-            return []
-        deaths = self._answer(_suspicions, self.client, gone) or dict.fromkeys(gone, 1)
-        with suppress(Exception):
-            self.client.cancel([self._futures[name] for name in gone if self._futures[name]])
-        return [(self._take(name), deaths[name]) for name in gone]
-
-    def loads(self) -> dict[str, int]:
-        """How many tasks each worker has; empty if the scheduler does not answer."""
-        return self._answer(_loads, self.client) or {}
-
-    def _workers(self) -> dict[str, Any]:
-        """What the scheduler knows of every worker, by address; empty if it does not answer."""
-        try:
-            return dict(self.client.scheduler_info(n_workers=-1)["workers"])
-        except Exception:
-            return {}
-
-    def _submit(
-        self,
-        function: Callable[..., Any],
-        *about: Any,
-        key: str,
-        workers: list[str] | None = None,
-    ) -> Any:
-        """A future; none if the scheduler is gone: what was to be done is then still in flight."""
-        try:
-            return self.client.submit(function, *about, key=key, pure=False, workers=workers)
-        except Exception:
-            if self.client.status == "running":
-                raise
-            return None
-
-    def wait(self) -> list[Any]:
-        """Some of the futures that have ended; empty after half a second of none."""
-        try:
-            landed = [self._landed.get(timeout=_TICK_SECONDS)]
-        except queue.Empty:
-            return []
-        while not self._landed.empty() and len(landed) < _MOST_AT_ONCE:
-            landed.append(self._landed.get())
-        return landed
-
-    def land(self, landed: Iterable[Any]) -> list[tuple[Task, TaskOutcome | BaseException | str]]:
-        """The ends of tasks whose futures have ended: an outcome, an error, or a reason.
-
-        A future whose result was lost with its worker in the meantime stays in flight: the
-        scheduler has it computed again.
-        """
-        landed = [future for future in landed if future.key in self.tasks]
-        finished = [future for future in landed if future.status == "finished"]
-        fetched = self._fetch(finished)
-        ends = ((future, self._end(future, fetched)) for future in landed)
-        return [(self._take(future.key), end) for future, end in ends if end is not None]
-
-    def abandon(self) -> list[tuple[Task, TaskOutcome | None]]:
-        """Every task in flight, with its outcome where the journal has it."""
-        tasks = [self._take(key) for key in list(self._futures)]
-        return [(task, done_before(task, self.view)) for task in tasks]
-
-    def cancel(self) -> None:
-        sent = [one for one in self._futures.values() if one]
-        if self.client.status == "running":
-            with suppress(Exception):
-                self.client.cancel(sent, force=True)
-
-    def _end(
-        self, future: Any, fetched: dict[str, TaskOutcome]
-    ) -> TaskOutcome | BaseException | str | None:
-        status = future.status
-        done = fetched.get(future.key) or done_before(self.tasks[future.key], self.view)
-        if done is not None:
-            return done
-        if status in _DROPPED:
-            return _SCHEDULER_DROPPED
-        if status == "error":
-            error = self._answer(_error, future)
-            if isinstance(error, BaseException):
-                return error
-        self._fetches[future.key] += status == "finished"
-        if self._fetches[future.key] >= _MOST_FETCHES:
-            return _NOT_FETCHED
-        self._watch(future)
-        return None
-
-    def _fetch(self, futures: Sequence[Any]) -> dict[str, TaskOutcome]:
-        """The results that can be fetched; one by one if fetching them together fails."""
-        if not futures:
-            return {}
-        found = self._answer(_gathered, self.client, futures)
-        if isinstance(found, dict):
-            return {key: done for key, done in found.items() if isinstance(done, TaskOutcome)}
-        if found is None or len(futures) == 1:
-            return {}
-        return {key: done for one in futures for key, done in self._fetch([one]).items()}
-
-    def _answer(self, ask: Callable[..., Any], *about: Any) -> Any:
-        """The result of a coroutine; None if it takes too long or the scheduler is gone."""
-        try:
-            return self.client.sync(ask, *about, callback_timeout=_FETCH_SECONDS)
-        except Exception:
-            return None
-
-    def _take(self, key: str) -> Task:
-        del self._futures[key]
-        return self.tasks.pop(key)
-
-    def _watch(self, future: Any) -> None:
-        future.add_done_callback(self._landed.put)
-
-
-class _Execution:
-    """One pass of all tasks through the cluster, with what has to be tried again or waited for."""
 
     def __init__(
         self,
-        flight: _Flight,
-        orphans: Orphans,
+        client: Any,
         planned: Tasks,
+        view: StoreView,
         accept: Accept,
         tick: Tick,
         listen: Listener,
         regain: Regain,
     ) -> None:
-        self._flight, self._orphans, self._suspects = flight, orphans, Suspects()
-        self._regain = regain
-        self._planned = planned
-        self._accept, self._tick, self._listen = accept, tick, listen
-        self._total = sum(planned.seconds) or 1.0
+        self._flight, self._orphans = Flight(client, view), Orphans(view.identity, listen)
+        self._suspects = Suspects()
+        self._planned, self._total = planned, sum(planned.seconds) or 1.0
+        self._accept, self._tick = accept, tick
+        self._listen, self._regain = listen, regain
 
     def perform(self) -> None:
+        """Do all tasks.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            If the user interrupts it; no task is in flight then.
+        """
+        try:
+            self._perform()
+        except BaseException:
+            self._flight.cancel()
+            raise
+
+    def _perform(self) -> None:
         ready, sent = self._orphans.sendable(self._flight.client, self._planned), 0
         while self._flight.tasks or sent < len(ready) or self._orphans or self._suspects:
             while sent < len(ready) and self._flight.has_room:
@@ -296,23 +97,24 @@ class _Execution:
             if self._suspects:
                 self._try_suspects()
 
-    def _landed(self, task: Task, end: TaskOutcome | BaseException | str) -> None:
-        tried = self._suspects.on_trial(task)
-        nothing_left = self._suspects.over(task, _deaths(end)) if tried else False
+    def _landed(self, task: Task, end: End) -> None:
+        died, on_trial = losses.deaths(end), self._suspects.on_trial(task)
+        nothing_left = on_trial and self._suspects.over(task, died)
         if isinstance(end, TaskOutcome):
-            self._settle(task, end if _belongs_to(task, end) else _lost(task, _UNEXPECTED))
-        elif end == _SCHEDULER_DROPPED and len(task.earlier) < _MOST_DROPS:
+            ours = _belongs_to(task, end)
+            self._settle(task, end if ours else losses.outcome(task, losses.UNEXPECTED))
+        elif end == losses.DROPPED and len(task.earlier) < _MOST_DROPS:
             self._flight.launch(task.again())
-        elif _is_loss(end) and not nothing_left and (_deaths(end) or not tried):
+        elif losses.retriable(end) and not nothing_left and (died or not on_trial):
             self._suspects.add(task)
         else:
-            self._give_up(task, _reason(end))
+            self._give_up(task, losses.reason(end))
 
     def _stranded(self, task: Task, deaths: int) -> None:
         if not self._suspects.on_trial(task):
             self._relaunch(task.again())
         elif self._suspects.over(task, deaths):
-            self._give_up(task, _WORKER_DIED)
+            self._give_up(task, losses.WORKER_DIED)
         else:
             self._suspects.add(task)
 
@@ -342,54 +144,11 @@ class _Execution:
         self._listen(CellsDone(dict(statuses), task.seconds / self._total, task.name))
 
     def _give_up(self, task: Task, reason: str) -> None:
-        self._settle(task, _lost(task, reason, self._suspects.deaths(task)))
+        self._settle(task, losses.outcome(task, reason, self._suspects.deaths(task)))
 
     def _relaunch(self, task: Task, alone_on: str | None = None) -> None:
         self._listen(TaskRetried(len(task.cells)))
         self._flight.launch(task, alone_on)
-
-
-async def _gathered(client: Any, futures: Sequence[Any]) -> dict[str, Any] | Exception:
-    """The results by key, None for those that have none.
-
-    An error of a task is returned, never raised: SystemExit and KeyboardInterrupt would end
-    the event loop that this runs in.
-    """
-    try:
-        by_key = {future.key: future for future in futures}
-        return dict(await client.gather(by_key, errors="skip", asynchronous=True))
-    except asyncio.CancelledError:
-        raise
-    except BaseException as error:
-        return RuntimeError(type(error).__name__)
-
-
-async def _loads(client: Any) -> dict[str, int]:
-    tasks = await client.scheduler.processing(workers=None)
-    return {worker: len(keys) for worker, keys in tasks.items()}
-
-
-async def _suspicions(client: Any, keys: Sequence[str]) -> dict[str, int]:
-    """How many workers died while they had each of these tasks, as the scheduler counts."""
-    counted: dict[str, int] = await client.run_on_scheduler(_suspicious, keys)
-    return counted
-
-
-def _suspicious(keys: Sequence[str], dask_scheduler: Any) -> dict[str, int]:
-    known = dask_scheduler.tasks
-    return {key: known[key].suspicious if key in known else 1 for key in keys}
-
-
-def _deaths(end: object) -> int:
-    """How many workers a task has cost, if that is what has ended it."""
-    from distributed import KilledWorker
-
-    return end.allowed_failures + 1 if isinstance(end, KilledWorker) else 0
-
-
-async def _error(future: Any) -> BaseException | None:
-    """The error of a task; None if its future has left the state ``error`` meanwhile."""
-    return await future.exception(asynchronous=True) if future.status == "error" else None
 
 
 def _belongs_to(task: Task, done: TaskOutcome) -> bool:
@@ -402,52 +161,3 @@ def _result(record: Record) -> tuple[str, str]:
     if isinstance(record, CellRecord):
         return record.cell, record.solve
     return "", record.problem if isinstance(record, BoundRecord) else ""
-
-
-def _is_loss(end: BaseException | str) -> bool:
-    """Whether a retry may help: the failure is not one of the task's own code."""
-    from distributed import KilledWorker
-
-    lost = (str, KilledWorker, SystemExit, KeyboardInterrupt)
-    return isinstance(end, lost)
-
-
-def _reason(end: BaseException | str) -> str:
-    from distributed import KilledWorker
-
-    if isinstance(end, str):
-        return end
-    if isinstance(end, KilledWorker):
-        return _WORKER_DIED
-    return f"the cluster could not run it: {type(end).__name__}: {_first_line(end)}".rstrip(": ")
-
-
-def _first_line(error: BaseException) -> str:
-    try:
-        return next(iter(str(error).splitlines()), "")
-    except Exception:
-        return ""
-
-
-def _lost(task: Task, reason: str, deaths: int = 0) -> TaskOutcome:
-    """What is said of a task that was lost; nothing of its bounds, unless they are deadly."""
-    cells = (
-        CellRecord(
-            cell=cell.id,
-            solve=item.key,
-            problem=item.problem,
-            status=Status.LOST,
-            attempt=cell.attempt,
-            error=reason,
-            deaths=deaths,
-        )
-        for item in task.items
-        if isinstance(item, Solve)
-        for cell in item.cells
-    )
-    deadly = (
-        BoundRecord(item.problem, error=reason, code=item.code)
-        for item in task.items
-        if isinstance(item, Bound) and deaths >= DEADLY
-    )
-    return TaskOutcome(f"{task.name}-lost", (*cells, *deadly), written=False)

@@ -8,7 +8,7 @@ from typing import Any
 from sweep.errors import ClusterError, SchedulerLostError
 from sweep.events import Listener, SchedulerLost
 from sweep.runner import clusters
-from sweep.runner.clusters import ClusterSpec
+from sweep.runner.cluster_spec import ClusterSpec
 
 _PAUSE_SECONDS = 0.5
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from sweep.errors import ClusterError
 from sweep.runner import clusters
-from sweep.runner.clusters import ClusterSpec
+from sweep.runner.cluster_spec import ClusterSpec
 
 
 def planned_threads(spec: ClusterSpec) -> int:

@@ -13,7 +13,7 @@ from distributed import Nanny, SpecCluster
 from sweep.errors import NoWorkersError
 from sweep.events import ClusterReady, Listener, WorkersMissing
 from sweep.runner import batch, clusters
-from sweep.runner.clusters import Adapt
+from sweep.runner.cluster_spec import Adapt
 
 _LOOK_SECONDS = 1.0
 _ANSWER_SECONDS = 5.0

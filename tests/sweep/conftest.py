@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from sweep.cli import app
 from sweep.experiment.loading import parse_experiment
-from sweep.runner import clusters, session
+from sweep.runner import cluster_spec, clusters, engine
 from sweep.store import journal
 from sweep.store.records import CellRecord
 
@@ -28,7 +28,7 @@ class Pair:
     def client(self):
         if self._client is None or not self._whole():
             self.close()
-            two = LocalCluster(**{**clusters.LOCAL.kwargs, "n_workers": 2})
+            two = LocalCluster(**{**cluster_spec.LOCAL.kwargs, "n_workers": 2})
             self._client = self._open.enter_context(Client(self._open.enter_context(two)))
         return self._client
 
@@ -67,12 +67,12 @@ def command():
 @pytest.fixture
 def on_the_test_cluster(client, monkeypatch):
     """Runs that would start a cluster use the one of the tests."""
-    work = session.Session.work
+    solve = engine.solve
 
-    def work_here(self, cells, todo, given, spec):
-        work(self, cells, todo, client, spec)
+    def solve_here(session, items, cells, given, spec, mechanisms):
+        solve(session, items, cells, client, spec, mechanisms)
 
-    monkeypatch.setattr(session.Session, "work", work_here)
+    monkeypatch.setattr(engine, "solve", solve_here)
 
 
 @pytest.fixture

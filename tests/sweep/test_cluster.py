@@ -8,7 +8,7 @@ import pytest
 from distributed import LocalCluster
 
 from sweep.errors import ClusterError
-from sweep.runner import clusters
+from sweep.runner import cluster_spec, clusters
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -27,18 +27,18 @@ def written(tmp_path, text):
 
 
 def test_the_file_at_the_root_is_the_default():
-    assert clusters.load(ROOT / "cluster.yaml") == clusters.LOCAL
-    assert clusters.cluster_class(clusters.LOCAL) is LocalCluster
+    assert cluster_spec.load(ROOT / "cluster.yaml") == cluster_spec.LOCAL
+    assert clusters.cluster_class(cluster_spec.LOCAL) is LocalCluster
 
 
 def test_the_default_listens_on_this_machine_only():
-    kwargs = clusters.LOCAL.kwargs
+    kwargs = cluster_spec.LOCAL.kwargs
     assert kwargs["host"] == "127.0.0.1"
     assert kwargs["dashboard_address"].startswith("127.0.0.1:")
 
 
 def test_any_class_can_be_named(tmp_path):
-    spec = clusters.load(
+    spec = cluster_spec.load(
         written(
             tmp_path,
             "version: 1\nmodule: test_cluster\nclass: Pretended\nargs: [1]\nkwargs: {queue: q}\n",
@@ -57,7 +57,7 @@ def test_any_class_can_be_named(tmp_path):
     ("module", "cls"), [("dask_jobqueue_of_nobody", "SLURMCluster"), ("dask", "NoSuchCluster")]
 )
 def test_a_class_that_is_not_there_is_one_sentence(tmp_path, module, cls):
-    spec = clusters.load(written(tmp_path, f"module: {module}\nclass: {cls}\n"))
+    spec = cluster_spec.load(written(tmp_path, f"module: {module}\nclass: {cls}\n"))
     with pytest.raises(ClusterError, match=f"no cluster class '{cls}' in module '{module}'"):
         clusters.cluster_class(spec)
 
@@ -82,17 +82,17 @@ def test_a_class_that_is_not_there_is_one_sentence(tmp_path, module, cls):
 )
 def test_a_file_that_is_wrong_is_one_sentence(tmp_path, text, said):
     with pytest.raises(ClusterError, match=said) as caught:
-        clusters.load(written(tmp_path, text))
+        cluster_spec.load(written(tmp_path, text))
     assert "\n" not in str(caught.value)
 
 
 def test_a_file_that_is_not_there(tmp_path):
     with pytest.raises(ClusterError, match="cannot be read"):
-        clusters.load(tmp_path / "none.yaml")
+        cluster_spec.load(tmp_path / "none.yaml")
 
 
 def test_a_scheduler_that_does_not_answer():
-    spec = clusters.ClusterSpec(address="tcp://127.0.0.1:9")
+    spec = cluster_spec.ClusterSpec(address="tcp://127.0.0.1:9")
     with (
         pytest.raises(ClusterError, match="cannot be reached"),
         clusters.connected(spec, connect_seconds=1.0),
@@ -101,7 +101,7 @@ def test_a_scheduler_that_does_not_answer():
 
 
 def test_a_scheduler_that_runs_is_used_and_left_running(client):
-    spec = clusters.ClusterSpec(address=client.scheduler.address)
+    spec = cluster_spec.ClusterSpec(address=client.scheduler.address)
     with clusters.connected(spec) as other:
         assert len(other.nthreads()) == 2
     assert client.submit(sum, [1, 2]).result() == 3

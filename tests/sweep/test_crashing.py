@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from distributed import KilledWorker
 
-from sweep.runner import dispatch
+from sweep.runner import flight, losses
 
 
 class UnsayableError(Exception):
@@ -17,8 +17,8 @@ class UnsayableError(Exception):
 
 def swallowed(client, *arguments):
     """A future that has ended as this says: it is looked at as the engine does."""
-    flight = dispatch._Flight(client, None)
-    return flight._answer(*arguments)
+    made = flight.Flight(client, None)
+    return made._answer(*arguments)
 
 
 @pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), asyncio.CancelledError()])
@@ -29,8 +29,8 @@ def test_what_a_task_raised_is_looked_at_and_never_raised(client, error):
         async def exception(self, *, asynchronous):
             return error
 
-    assert swallowed(client, dispatch._error, Ended()) is error
-    assert dispatch._reason(error)
+    assert swallowed(client, flight._error, Ended()) is error
+    assert losses.reason(error)
 
 
 @pytest.mark.parametrize(
@@ -42,12 +42,12 @@ def test_what_gathering_raises_stays_there(client, monkeypatch, error):
 
     future = client.submit(int, 3, pure=False)
     monkeypatch.setattr(client, "gather", gather)
-    assert dispatch._Flight(client, None)._fetch([future, future]) == {}
+    assert flight.Flight(client, None)._fetch([future, future]) == {}
     assert future.result() == 3
 
 
 def test_the_reason_is_a_sentence_whatever_the_error():
-    assert dispatch._reason(UnsayableError()) == "the cluster could not run it: UnsayableError"
-    assert "SystemExit: 3" in dispatch._reason(SystemExit(3))
-    assert dispatch._is_loss(SystemExit(3))
-    assert not dispatch._is_loss(UnsayableError())
+    assert losses.reason(UnsayableError()) == "the cluster could not run it: UnsayableError"
+    assert "SystemExit: 3" in losses.reason(SystemExit(3))
+    assert losses.retriable(SystemExit(3))
+    assert not losses.retriable(UnsayableError())

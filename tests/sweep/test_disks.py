@@ -10,7 +10,7 @@ import pytest
 import sweep
 from sweep import events
 from sweep.report.terminal import sentences
-from sweep.runner import dispatch
+from sweep.runner import flight
 from sweep.store.records import Status
 from sweep.worker.perform import perform
 
@@ -30,7 +30,7 @@ def with_a_copy_of_the_store(task, place):
 def test_what_is_written_elsewhere_is_written_here_too(
     client, small, tmp_path, records, monkeypatch, elsewhere
 ):
-    monkeypatch.setattr(dispatch, "perform", elsewhere)
+    monkeypatch.setattr(flight, "perform", elsewhere)
     heard = []
     dataset = sweep.run(small(), tmp_path / "s", client, listen=heard.append)
     assert (dataset.status == Status.OK).all()

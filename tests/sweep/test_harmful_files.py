@@ -16,7 +16,7 @@ from sweep.grid import union
 from sweep.grid.conditions import parse
 from sweep.grid.expansion import expand
 from sweep.report.terminal import screen
-from sweep.runner import clusters
+from sweep.runner import cluster_spec
 from workloads import TargetsError, WorkloadError, limits
 
 SOUND = "reference: IP\nblocks:\n  - workload: {name: prefix, d: 4}\n    mechanism: [IP]\n"
@@ -70,7 +70,7 @@ def test_cluster_files_that_do_harm(tmp_path, text, said):
     path = tmp_path / "cluster.yaml"
     path.write_text(text)
     with pytest.raises(ClusterError, match=said):
-        clusters.load(path)
+        cluster_spec.load(path)
 
 
 @pytest.fixture(params=["device", "pipe", "folder"])
@@ -86,7 +86,7 @@ def test_what_is_no_regular_file(no_file, tmp_path):
     with pytest.raises(ExperimentError, match="it is not a regular file"):
         load_experiment(no_file)
     with pytest.raises(ClusterError, match="it is not a regular file"):
-        clusters.load(tmp_path.__class__(no_file))
+        cluster_spec.load(tmp_path.__class__(no_file))
     for name in ("file", "edge-list"):
         with pytest.raises(WorkloadError, match="it is not a regular file"):
             workloads.make(name, path=no_file)

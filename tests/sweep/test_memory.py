@@ -10,7 +10,7 @@ from sweep import events
 from sweep.grid.specs import Spec, WorkloadSpec
 from sweep.plan.items import Bound, Items
 from sweep.plan.tasks import Tasks
-from sweep.runner import dispatch
+from sweep.runner import dispatch, flight
 from sweep.store.records import BoundRecord
 from sweep.store.view import StoreView
 from sweep.worker.perform import TaskOutcome
@@ -37,7 +37,7 @@ def workers_of(client, monkeypatch, size, tick=lambda: None):
         time.sleep(0.1)
         return TaskOutcome(task.name, (BoundRecord("p", error=name),), written=False)
 
-    monkeypatch.setattr(dispatch, "perform", perform)
+    monkeypatch.setattr(flight, "perform", perform)
     bound = Bound("p", "key", WorkloadSpec("prefix", {"d": 2}), Spec("uniform"), bytes=size)
     planned = Tasks(Items.of([bound] * 10), np.arange(10)[:, None], f"size-{size}")
     done = []
@@ -46,7 +46,7 @@ def workers_of(client, monkeypatch, size, tick=lambda: None):
     def accept(task, outcome):
         done.extend(outcome.records)
 
-    dispatch.execute(client, planned, view, accept, tick, nothing, nothing)
+    dispatch.Dispatch(client, planned, view, accept, tick, nothing, nothing).perform()
     return {record.error for record in done}
 
 
@@ -65,7 +65,7 @@ def test_any_worker_does_what_all_or_none_have_memory_for(unequal, monkeypatch, 
 
 
 def test_other_workers_try_once_those_with_enough_memory_are_gone(unequal, monkeypatch):
-    monkeypatch.setattr(dispatch, "_LOOK_SECONDS", 0.2)
+    monkeypatch.setattr(flight, "_LOOK_SECONDS", 0.2)
     addresses = {w["name"]: address for address, w in unequal.scheduler_info()["workers"].items()}
     retire = iter([lambda: unequal.retire_workers([addresses["large"]])])
 

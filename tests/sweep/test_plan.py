@@ -4,7 +4,7 @@ from distributed import LocalCluster
 import sweep
 from sweep.errors import ClusterError, StoreError
 from sweep.plan.dry_run import plan, seconds_per_flop
-from sweep.runner import clusters
+from sweep.runner import cluster_spec
 from sweep.runner.size import planned_threads
 
 
@@ -70,13 +70,13 @@ def test_the_calibration_is_a_speed_that_computers_have():
 def test_the_workers_of_a_cluster_are_known_before_it_is_started(tmp_path, written, threads):
     file = tmp_path / "cluster.yaml"
     file.write_text(f"module: any\n{written}\n")
-    assert planned_threads(clusters.load(file)) == threads
+    assert planned_threads(cluster_spec.load(file)) == threads
 
 
 def test_a_running_scheduler_is_asked_for_its_workers(client):
-    spec = clusters.ClusterSpec(address=client.scheduler.address, insecure=True)
-    with LocalCluster(**{**clusters.LOCAL.kwargs, "n_workers": 0}) as none:
-        empty = clusters.ClusterSpec(address=none.scheduler_address, insecure=True)
+    spec = cluster_spec.ClusterSpec(address=client.scheduler.address, insecure=True)
+    with LocalCluster(**{**cluster_spec.LOCAL.kwargs, "n_workers": 0}) as none:
+        empty = cluster_spec.ClusterSpec(address=none.scheduler_address, insecure=True)
         with pytest.raises(ClusterError, match="has no workers"):
             planned_threads(empty)
     assert planned_threads(spec) == 2

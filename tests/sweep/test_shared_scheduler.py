@@ -13,7 +13,7 @@ from faults import Fault, injected
 import sweep
 from sweep import events
 from sweep.experiment.loading import parse_experiment
-from sweep.runner import dispatch
+from sweep.runner import flight
 from sweep.store.records import CellRecord, Status
 from sweep.worker.perform import TaskOutcome, perform
 
@@ -71,7 +71,7 @@ def forgetful(task, place):
 
 
 def test_results_that_were_not_asked_for_are_refused(client, tmp_path, records, monkeypatch):
-    monkeypatch.setattr(dispatch, "perform", strangers)
+    monkeypatch.setattr(flight, "perform", strangers)
     dataset = sweep.run(many(4), tmp_path / "s", client)
     assert (dataset.status == Status.LOST).all()
     (said,) = set(dataset.error.values.ravel())
@@ -89,7 +89,7 @@ def test_a_run_that_leaves_cells_pending_is_not_all_well(
     )
     monkeypatch.chdir(tmp_path)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(dispatch, "perform", forgetful)
+        patch.setattr(flight, "perform", forgetful)
         ran = command("run", "x.yaml", "--store", "s")
     assert ran.exit_code == 1, ran.output
     assert "2 cells are pending; 'sweep run' solves them" in ran.output

@@ -1,0 +1,102 @@
+"""Solves and bounds done on a cluster: one that is given, or one that is started for them."""
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from typing import Any
+
+from sweep.events import ClusterExposed
+from sweep.plan import tasks
+from sweep.plan.items import Item, Items
+from sweep.plan.tasks import Task
+from sweep.runner import clusters, line, security
+from sweep.runner.cluster_spec import ClusterSpec
+from sweep.runner.dispatch import Dispatch
+from sweep.runner.meter import Meter
+from sweep.runner.session import Session
+from sweep.runner.workforce import StartedCluster, Workforce
+from sweep.store import versions
+from sweep.store.view import StoreView
+from sweep.worker import agreement
+from sweep.worker.perform import TaskOutcome
+
+
+def solve(
+    session: Session,
+    items: Items[Item],
+    cells: int,
+    client: Any,
+    spec: ClusterSpec,
+    mechanisms: Mapping[str, Callable[..., Any]],
+) -> None:
+    """Do what a session has planned; every outcome goes to its journal.
+
+    Parameters
+    ----------
+    session : Session
+        The run.
+    items : Items
+        The solves and bounds.
+    cells : int
+        Number of the cells that they solve.
+    client : distributed.Client, optional
+        Client of the cluster to use; None to start one, or to connect to one.
+    spec : ClusterSpec
+        How to get that cluster, and what is asked of its workers.
+    mechanisms : Mapping[str, callable]
+        Mechanisms that workers know from this process alone.
+
+    Raises
+    ------
+    ClusterError, SchedulerLostError, NoWorkersError
+        As for `sweep.runner.commands.run`.
+    """
+    store = session.stored.store
+    view = StoreView(
+        str(store.path.resolve()),
+        store.identity,
+        session.stored.experiment.keep,
+        versions="" if spec.allow_mixed else versions.ours(),
+        mechanisms=tuple(mechanisms.items()),
+    )
+    with ExitStack() as stack:
+        ready = stack.enter_context(clusters.connected(spec)) if client is None else client
+        exposed = security.exposure(ready.scheduler.address) if client is None else ""
+        if exposed:
+            session.tell(ClusterExposed(exposed))
+        agreement.check_workers(ready, allow_mixed=spec.allow_mixed)
+        started = ready.cluster if client is None else None
+        workforce = Workforce(
+            ready,
+            None if started is None else StartedCluster(started, spec.adapt),
+            spec.patience,
+            session.tell,
+        )
+        planned = tasks.packed(items, session.run, _threads(ready))
+        meter = Meter(planned, cells, session.stored.label, session.tell)
+
+        def tick() -> None:
+            session.tick()
+            workforce.look()
+            meter.look(workforce.threads)
+
+        def accept(task: Task, done: TaskOutcome) -> None:
+            session.accept(done)
+            meter.take(task, done)
+
+        def regain(lost: Any) -> Any:
+            found = line.regained(lost, spec, stack, session.tick, session.tell)
+            workforce.follow(found)
+            return found
+
+        try:
+            Dispatch(ready, planned, view, accept, tick, session.tell, regain).perform()
+        finally:
+            meter.tell()
+
+
+def _threads(client: Any) -> int:
+    """How many threads the cluster has now; 0 if it does not say."""
+    try:
+        return sum(client.nthreads().values())
+    except Exception:
+        return 0

@@ -1,0 +1,67 @@
+"""Tasks that end without an outcome: whether another try may help, and what is said of them."""
+
+from distributed import KilledWorker
+
+from sweep.plan.items import Bound, Solve
+from sweep.plan.tasks import Task
+from sweep.store.ledger import DEADLY
+from sweep.store.records import BoundRecord, CellRecord, Status
+from sweep.worker.perform import TaskOutcome
+
+DROPPED = "the scheduler dropped it each time; run again to go on"
+NOT_FETCHED = "its worker returned a result that cannot be read here; run again to go on"
+UNEXPECTED = "the cluster returned results of something else; run again to go on"
+WORKER_DIED = (
+    "its worker died each time (killed, crashed or out of memory); "
+    "'sweep plan' shows the memory that it needs"
+)
+
+
+def retriable(end: BaseException | str) -> bool:
+    """Whether a retry may help: the failure is not one of the task's own code."""
+    return isinstance(end, str | KilledWorker | SystemExit | KeyboardInterrupt)
+
+
+def deaths(end: object) -> int:
+    """How many workers a task has cost, if that is what has ended it."""
+    return end.allowed_failures + 1 if isinstance(end, KilledWorker) else 0
+
+
+def reason(end: BaseException | str) -> str:
+    """Why a task ended so, in words."""
+    if isinstance(end, str):
+        return end
+    if isinstance(end, KilledWorker):
+        return WORKER_DIED
+    return f"the cluster could not run it: {type(end).__name__}: {_first_line(end)}".rstrip(": ")
+
+
+def _first_line(error: BaseException) -> str:
+    try:
+        return next(iter(str(error).splitlines()), "")
+    except Exception:
+        return ""
+
+
+def outcome(task: Task, said: str, deaths: int = 0) -> TaskOutcome:
+    """What is said of a task that was lost; nothing of its bounds, unless they are deadly."""
+    cells = (
+        CellRecord(
+            cell=cell.id,
+            solve=item.key,
+            problem=item.problem,
+            status=Status.LOST,
+            attempt=cell.attempt,
+            error=said,
+            deaths=deaths,
+        )
+        for item in task.items
+        if isinstance(item, Solve)
+        for cell in item.cells
+    )
+    deadly = (
+        BoundRecord(item.problem, error=said, code=item.code)
+        for item in task.items
+        if isinstance(item, Bound) and deaths >= DEADLY
+    )
+    return TaskOutcome(f"{task.name}-lost", (*cells, *deadly), written=False)
