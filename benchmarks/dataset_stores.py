@@ -96,10 +96,10 @@ def versioned(zarr_format: int) -> Way:
                 zarr_format=zarr_format,
             )
 
-        store(place).publish(put)
+        store(place).dataset.publish(put)
 
     def read(place: str) -> xr.Dataset:
-        path = open_(place).results.resolve()
+        path = open_(place).dataset.path.resolve()
         return xr.open_zarr(disk.zarr_store(path), chunks=None).load()
 
     return Way(f"versions, zarr {zarr_format}", write, read)

@@ -151,7 +151,7 @@ def _watch(folder: str, work: Any) -> None:
     last = ended[-1]
     console.print(f"{sentences.counts(last.statuses)} in {screen.duration(last.seconds)}")
     if unwritten is None:
-        console.print(f"dataset: {store.results}", markup=False)
+        console.print(f"dataset: {store.dataset.path}", markup=False)
     else:
         complain(f"warning: {unwritten}")
     if last.of_other_code:

@@ -36,15 +36,15 @@ def open_dataset(store: str | Location, without: Collection[str] = ()) -> xr.Dat
         If the folder is not a store, or its dataset is damaged or not written yet.
     """
     found = open_(store)
-    if not found.results.exists():
+    if not found.dataset.path.exists():
         raise StoreError(f"store {str(store)!r} has no dataset yet; 'sweep run' writes one")
-    damage = found.damage
+    damage = found.dataset.damage
     if damage is not None:
         raise StoreError(
             f"the dataset of store {str(store)!r} is damaged: {damage}; the journal is not: "
             "'sweep run' derives the dataset from it again"
         )
-    return read(found.results, without)
+    return read(found.dataset.path, without)
 
 
 def read(path: Location, without: Collection[str] = ()) -> xr.Dataset | xr.DataTree:

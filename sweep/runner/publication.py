@@ -34,7 +34,7 @@ class Publication:
 
     def __init__(self, stored: StoredExperiment, tell: Listener) -> None:
         self._stored, self._tell = stored, tell
-        self.damaged = stored.store.damage is not None
+        self.damaged = stored.store.dataset.damage is not None
         self.unwritten: DatasetError | None = None
         self._next = 0.0
 
@@ -48,7 +48,7 @@ class Publication:
 
         A disk that does not take it ends nothing: why is told, and noted in `unwritten`.
         """
-        store = self._stored.store
+        store = self._stored.store.dataset
         state = f"{self._stored.experiment.digest}:{journal.state}"
         if store.state == state and not self.damaged:
             return

@@ -16,10 +16,10 @@ from sweep.runner import signals
 from sweep.runner.log import Log
 from sweep.runner.publication import Publication
 from sweep.store import journal
-from sweep.store.folder import explained
+from sweep.store.disk_errors import explained
 from sweep.store.journal import Journal
+from sweep.store.lease import Check
 from sweep.store.ledger import Ledger
-from sweep.store.lock import Check
 from sweep.store.objects import ObjectPath
 from sweep.store.records import CellRecord, Record
 

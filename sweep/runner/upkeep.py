@@ -14,10 +14,12 @@ from sweep.plan.stored import StoredExperiment, of_store
 from sweep.runner.selection import selected
 from sweep.runner.session import recorded
 from sweep.store import disk
-from sweep.store.folder import POINTER, RESULTS, Store, create, explained, open_
+from sweep.store.dataset_folder import POINTER, RESULTS
+from sweep.store.disk_errors import explained
+from sweep.store.folder import Store, create, open_
 from sweep.store.journal import COMPACT, Journal, write_segment
+from sweep.store.lease import LEASE
 from sweep.store.location import Location, located
-from sweep.store.lock import LEASE
 from sweep.store.objects import ObjectPath
 from sweep.store.records import ForgottenRecord
 
@@ -227,9 +229,9 @@ def _add_objects(archive: tarfile.TarFile, store: Store, place: ObjectPath, name
         member = tarfile.TarInfo(f"{name}/{inside}")
         member.size, member.mtime = len(content), path.tagged()[1].timestamp()
         archive.addfile(member, io.BytesIO(content))
-    if store.results.exists():
+    if store.dataset.path.exists():
         link = tarfile.TarInfo(f"{name}/{RESULTS}")
-        link.type, link.linkname = tarfile.SYMTYPE, str(store.results)[len(str(place)) + 1 :]
+        link.type, link.linkname = tarfile.SYMTYPE, str(store.dataset.path)[len(str(place)) + 1 :]
         archive.addfile(link)
 
 

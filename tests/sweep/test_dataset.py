@@ -238,12 +238,12 @@ def test_what_was_opened_before_a_new_version_can_still_be_read(cells, tmp_path)
 
     laid = grid(*cells.values())
     place = folder.create(tmp_path / "s", "x")
-    place.publish(lambda path: build.write(derived(laid), path))
-    early = xr.open_zarr(place.results)
+    place.dataset.publish(lambda path: build.write(derived(laid), path))
+    early = xr.open_zarr(place.dataset.path)
     records = [ok(one, 2.0, 1.0, host="a-long-name", error="E") for one in cells.values()]
-    place.publish(lambda path: build.write(derived(laid, *records), path))
+    place.dataset.publish(lambda path: build.write(derived(laid, *records), path))
     assert set(early.load().host.values.ravel()) == {"a-long-name", ""}
-    xr.testing.assert_identical(xr.open_zarr(place.results).load(), early)
+    xr.testing.assert_identical(xr.open_zarr(place.dataset.path).load(), early)
 
 
 def test_several_grids_are_one_tree(cells, tmp_path):

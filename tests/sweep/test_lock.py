@@ -15,6 +15,8 @@ import sweep
 from sweep.errors import StoreError
 from sweep.events import ClusterReady
 from sweep.store import folder, holder, lock
+from sweep.store.file_lease import FileLease
+from sweep.store.lease import LEASE
 
 
 @pytest.fixture
@@ -75,7 +77,7 @@ def test_two_drivers_do_not_share_a_store(fresh, no_flock, caplog):
     assert fresh.user is None
     with fresh.locked():
         pass
-    assert not (fresh.path / lock.LEASE).exists()
+    assert not (fresh.path / LEASE).exists()
 
 
 def test_a_sweep_runs_without_flock(client, small, tmp_path, no_flock):
@@ -101,8 +103,8 @@ def test_who_has_flock_heeds_a_lease(fresh, other):
 
 @pytest.mark.parametrize(("seconds", "free"), [(60, False), (200, True)])
 def test_a_lease_from_afar_counts_while_it_is_touched(fresh, no_flock, other, seconds, free):
-    elsewhere(fresh.path / lock.LEASE)
-    aged(fresh.path / lock.LEASE, seconds)
+    elsewhere(fresh.path / LEASE)
+    aged(fresh.path / LEASE, seconds)
     if free:
         with fresh.locked():
             assert fresh.user.startswith(f"process {os.getpid()} on ")
@@ -113,20 +115,20 @@ def test_a_lease_from_afar_counts_while_it_is_touched(fresh, no_flock, other, se
 
 def test_a_lease_is_kept_alive(fresh, no_flock):
     with lock.held(fresh.path, beat_seconds=0.05):
-        aged(fresh.path / lock.LEASE, 200)
+        aged(fresh.path / LEASE, 200)
         time.sleep(0.5)
-        assert time.time() - (fresh.path / lock.LEASE).stat().st_mtime < 10
+        assert time.time() - (fresh.path / LEASE).stat().st_mtime < 10
 
 
 def test_a_lease_that_was_taken_over_is_told(fresh, no_flock):
     other = {"machine": "m", "process": 1, "began": "", "host": "far", "nonce": "n"}
     with lock.held(fresh.path, beat_seconds=0.05) as check:
         check()
-        (fresh.path / lock.LEASE).write_text(json.dumps(other))
+        (fresh.path / LEASE).write_text(json.dumps(other))
         time.sleep(0.5)
         with pytest.raises(StoreError, match="was taken over by process 1 on far"):
             check()
-    assert "far" in (fresh.path / lock.LEASE).read_text()
+    assert "far" in (fresh.path / LEASE).read_text()
 
 
 def test_a_run_whose_store_was_taken_over_ends(client, small, tmp_path, monkeypatch):
@@ -153,11 +155,10 @@ def test_a_run_whose_store_was_taken_over_ends(client, small, tmp_path, monkeypa
 
 
 def test_a_lease_that_somebody_quicker_took_stays(fresh):
-    lease = fresh.path / lock.LEASE
-    quicker = holder.ourselves()
-    lock._take(lease, quicker)
-    lock._set_aside(lease, None)
-    assert lock._read(lease) == quicker
+    lease, quicker = FileLease(fresh.path), holder.ourselves()
+    lease.take(quicker)
+    lease._set_aside(None)
+    assert lease.user() == str(quicker)
 
 
 def test_another_trouble_is_a_sentence(fresh, monkeypatch):

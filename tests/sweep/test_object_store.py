@@ -17,10 +17,10 @@ from distributed import LocalCluster
 import sweep
 from sweep.errors import StoreError
 from sweep.runner import log, upkeep
-from sweep.store import folder, holder, object_lease
+from sweep.store import folder, holder, lock, object_lease
 from sweep.store.journal import Journal
+from sweep.store.lease import LEASE
 from sweep.store.location import located
-from sweep.store.lock import LEASE
 from sweep.store.objects import ChangedError, ObjectPath
 from sweep.store.records import CellRecord, Status
 from sweep.store.view import StoreView
@@ -131,7 +131,7 @@ def test_a_lease_from_afar_counts_until_it_is_silent(address, monkeypatch):
 def test_a_lease_that_was_taken_over_is_told_and_left(address):
     place = folder.create(address, "mine").path
     other = json.dumps({**json.loads(holder.ourselves().text), "host": "far"})
-    with object_lease.held(place, beat_seconds=0.05) as check:
+    with lock.held(place, beat_seconds=0.05) as check:
         check()
         (place / LEASE).write_bytes(other.encode())
         with pytest.raises(StoreError, match=r"was taken over by process \d+ on far"):
@@ -167,9 +167,9 @@ def test_a_reader_finds_the_old_dataset_or_the_new_one(address):
         return put
 
     for number in range(4):
-        path = store.publish(write(number))
+        path = store.dataset.publish(write(number))
         assert int(xr.open_zarr(path.zarr(), consolidated=False).x) == number
-        assert store.damage is None
+        assert store.dataset.damage is None
     versions = (store.path / ".results").names()
     assert versions == ["000003.json", "000003.zarr", "000004.json", "000004.zarr"]
 
@@ -177,7 +177,7 @@ def test_a_reader_finds_the_old_dataset_or_the_new_one(address):
 @pytest.mark.slow
 def test_a_changed_chunk_is_noticed_and_derived_again(address, small, workers):
     first = sweep.run(small(), address, workers)
-    chunk = folder.open_(address).results / "squared_privacy_cost" / "0.0"
+    chunk = folder.open_(address).dataset.path / "squared_privacy_cost" / "0.0"
     assert chunk.is_file()
     chunk.write_bytes(b"?")
     with pytest.raises(StoreError, match=r"squared_privacy_cost/0\.0"):

@@ -19,7 +19,7 @@ def write_number(number):
 
 
 def value(found):
-    return int(xr.open_zarr(found.results, consolidated=False, chunks=None).x)
+    return int(xr.open_zarr(found.dataset.path, consolidated=False, chunks=None).x)
 
 
 def test_a_store_is_found_again(fresh):
@@ -74,7 +74,7 @@ def test_a_store_of_another_format_is_refused_with_what_to_do(fresh, number, rea
 
 def test_the_dataset_is_replaced_as_a_whole_and_one_old_version_stays(fresh):
     for number in range(5):
-        path = fresh.publish(write_number(number))
+        path = fresh.dataset.publish(write_number(number))
         assert value(fresh) == number
     assert path == fresh.path / "results.zarr"
     versions = sorted(p.name for p in (fresh.path / ".results").iterdir())
@@ -86,14 +86,14 @@ def test_the_dataset_is_replaced_as_a_whole_and_one_old_version_stays(fresh):
     [(errno.ENOSPC, "the disk is full"), (errno.EROFS, "the file system is read-only")],
 )
 def test_a_disk_that_takes_no_more_leaves_the_old_dataset(fresh, number, reason):
-    fresh.publish(write_number(1))
+    fresh.dataset.publish(write_number(1))
 
     def half(folder):
         write_number(2)(folder)
         raise OSError(number, "as the system says it")
 
     with pytest.raises(StoreError, match=reason):
-        fresh.publish(half)
+        fresh.dataset.publish(half)
     assert value(fresh) == 1
     assert [p.name for p in (fresh.path / ".results").glob("*.zarr")] == ["000001.zarr"]
 
@@ -118,7 +118,7 @@ def test_two_drivers_do_not_share_a_store(fresh):
 
 
 def test_what_a_killed_run_left_is_tidied(fresh):
-    fresh.publish(write_number(1))
+    fresh.dataset.publish(write_number(1))
     (fresh.journal / ".r000001-000000.host-1-1.partial").touch()
     unfinished = fresh.path / ".results" / "000002.zarr"
     unfinished.mkdir()

@@ -1,0 +1,167 @@
+"""The dataset of a store: versions of it, and a pointer to the newest.
+
+It is replaced by writing a new version beside the old one and having the pointer lead to it: on a
+disk a symbolic link, so that other programs find it too, in an object store an object with the
+version's name.
+"""
+
+import json
+import shutil
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from sweep.errors import DatasetError
+from sweep.store import disk, manifest
+from sweep.store.disk_errors import reason
+from sweep.store.location import Location
+
+RESULTS = "results.zarr"
+POINTER = "results.json"
+"""In an object store, the object that names the current version of the dataset."""
+_VERSIONS = ".results"
+
+
+@dataclass(frozen=True)
+class DatasetFolder:
+    """The dataset, in the folder of its store."""
+
+    store: Location
+
+    @property
+    def path(self) -> Location:
+        """The dataset: a symbolic link to its newest version, or that version itself."""
+        if isinstance(self.store, Path):
+            return self.store / RESULTS
+        try:
+            version = json.loads((self.store / POINTER).read_text())["version"]
+        except FileNotFoundError:
+            return self.store / RESULTS
+        return self.store / _VERSIONS / str(version)
+
+    @property
+    def state(self) -> str | None:
+        """The state of the journal that the dataset was derived from; None without a dataset."""
+        try:
+            content = json.loads((self.path / ".zmetadata").read_text(encoding="utf-8"))
+            return str(content["metadata"][".zattrs"]["journal_state"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    @property
+    def damage(self) -> str | None:
+        """How the dataset differs from what was written, in words; None if it does not."""
+        while (results := self.path).exists():
+            version = results.resolve()
+            found = manifest.damage(version)
+            if found is None or version == self.path.resolve():
+                return found
+        return None
+
+    def publish(self, write: Callable[[Location], None]) -> Location:
+        """Replace the dataset as a whole: readers see the old one or the new one.
+
+        Parameters
+        ----------
+        write : callable
+            Writes the new dataset into the folder that it is given.
+
+        Returns
+        -------
+        Path or ObjectPath
+            The dataset's path; on a disk the same for every version.
+
+        Raises
+        ------
+        DatasetError
+            If it cannot be written; the old dataset stays in place then.
+        """
+        versions = self.store / _VERSIONS
+        try:
+            if isinstance(versions, Path):
+                versions.mkdir(exist_ok=True)
+            old = _numbers(versions)
+            self._put_in_place(_next(versions), write)
+        except OSError as error:
+            raise DatasetError(
+                f"the dataset of store {str(self.store)!r} cannot be written: {reason(error)}; "
+                "what was solved is in the journal: make room, and 'sweep run' derives the "
+                "dataset from it"
+            ) from error
+        for number in old[:-1]:
+            _remove(versions / f"{number:06d}.zarr")
+        return self.path
+
+    def _put_in_place(self, fresh: Location, write: Callable[[Location], None]) -> None:
+        """Write a version of the dataset and point to it; or leave nothing of it."""
+        try:
+            write(fresh)
+            manifest.write(fresh)
+            self._point_to(fresh.name)
+        except OSError:
+            _remove(fresh)
+            raise
+
+    def _point_to(self, version: str) -> None:
+        if not isinstance(self.store, Path):
+            disk.write(self.store / POINTER, json.dumps({"version": version}))
+            return
+        link = self.store / f".{RESULTS}-{uuid.uuid4().hex}"
+        try:
+            link.symlink_to(Path(_VERSIONS) / version, target_is_directory=True)
+            disk.rename(link, self.store / RESULTS)
+        except OSError:
+            link.unlink(missing_ok=True)
+            raise
+
+    def tidy(self) -> None:
+        """Remove files that a killed run left half-written."""
+        if isinstance(self.store, Path):
+            _remove_partial(self.store)
+            self._link_again(self.store / RESULTS)
+        results = self.path
+        if results.exists():
+            current = results.resolve()
+            for version in (self.store / _VERSIONS).glob("*.zarr"):
+                if version.name > current.name:
+                    _remove(version)
+
+    def _link_again(self, results: Path) -> None:
+        """Make a link of the dataset again, if the store is a copy that followed the link."""
+        if results.is_dir() and not results.is_symlink():
+            with suppress(OSError):
+                versions = results.with_name(_VERSIONS)
+                versions.mkdir(exist_ok=True)
+                version = _next(versions)
+                disk.rename(results, version)
+                self._point_to(version.name)
+
+
+def _numbers(versions: Location) -> list[int]:
+    """The numbers of the dataset's versions, sorted."""
+    return sorted(int(p.stem) for p in versions.glob("*.zarr") if p.stem.isdigit())
+
+
+def _next(versions: Location) -> Location:
+    """Where the next version of the dataset belongs."""
+    return versions / f"{max(_numbers(versions), default=0) + 1:06d}.zarr"
+
+
+def _remove_partial(store: Path) -> None:
+    """Remove the temporary files that writers were killed over."""
+    for folder in (store, store / "journal", store / "arrays"):
+        for left in [*folder.glob(".*.partial"), *folder.glob(f".{RESULTS}-*")]:
+            if left.is_dir() and not left.is_symlink():
+                shutil.rmtree(left, ignore_errors=True)
+            else:
+                left.unlink(missing_ok=True)
+
+
+def _remove(version: Location) -> None:
+    """Remove a version of the dataset, as far as possible: leftovers do no harm."""
+    with suppress(OSError):
+        disk.remove(version)
+    with suppress(OSError):
+        manifest.beside(version).unlink(missing_ok=True)

@@ -1,0 +1,61 @@
+"""What a disk refuses, in one sentence."""
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sweep.errors import StoreError
+from sweep.store.location import Location
+
+_REASONS = {
+    errno.EROFS: "the file system is read-only",
+    errno.EACCES: "writing there is not permitted",
+    errno.EPERM: "writing there is not permitted",
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "the disk quota is used up",
+    errno.ENOTDIR: "a part of the path is a file",
+    errno.EEXIST: "a file of that name is in the way",
+}
+
+
+@contextmanager
+def explained(path: Location) -> Iterator[None]:
+    """Turn errors of the disk into one sentence.
+
+    Raises
+    ------
+    StoreError
+        In place of any other OSError.
+    """
+    try:
+        yield
+    except StoreError:
+        raise
+    except OSError as error:
+        raise StoreError(
+            f"store {str(path)!r} cannot be written: {reason(error)}; earlier results are "
+            "unharmed: make room or give another --store, and run again"
+        ) from error
+
+
+@contextmanager
+def readable(path: Location) -> Iterator[Location]:
+    """Turn errors in reading a file of a store into one sentence.
+
+    Raises
+    ------
+    StoreError
+        In place of an OSError, or if the file does not hold what it should.
+    """
+    try:
+        yield path
+    except (OSError, ValueError, TypeError) as error:
+        raise StoreError(
+            f"{str(path)!r} cannot be read ({error}); run the experiment again with this store "
+            "to rewrite it"
+        ) from error
+
+
+def reason(error: OSError) -> str:
+    """What the disk says, in words."""
+    return _REASONS.get(error.errno or 0, error.strerror or str(error))

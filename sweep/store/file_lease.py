@@ -1,0 +1,98 @@
+"""A lease on a disk that refuses flock: a file, touched again and again."""
+
+import os
+import time
+import uuid
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from sweep.store import holder
+from sweep.store.holder import Holder, in_use
+from sweep.store.lease import LEASE, living
+
+_ATTEMPTS = 5
+
+
+@dataclass(frozen=True)
+class FileLease:
+    """The lease on a folder."""
+
+    folder: Path
+
+    def take(self, own: Holder) -> None:
+        """Create it, or set aside one whose holder does not live, and create it then."""
+        for _ in range(_ATTEMPTS):
+            try:
+                with self._file.open("x", encoding="utf-8") as stream:
+                    stream.write(own.text)
+                    stream.flush()
+                    os.fsync(stream.fileno())
+                return
+            except FileExistsError:
+                found, other = _read(self._file), self.user()
+                if other is not None:
+                    raise in_use(self.folder, other) from None
+                self._set_aside(found)
+        raise in_use(self.folder, "other runs that are just starting")
+
+    def renew(self, own: Holder) -> bool:
+        """Touch it; false if another process has it now."""
+        if _read(self._file) == own:
+            os.utime(self._file)
+            return True
+        return not self._file.exists()
+
+    def give_back(self, own: Holder) -> None:
+        """Remove it, unless another process has it now."""
+        if _read(self._file) == own:
+            self._file.unlink(missing_ok=True)
+
+    def user(self) -> str | None:
+        """Its living holder, in words; None if there is none."""
+        try:
+            touched = self._file.stat().st_mtime
+        except FileNotFoundError:
+            return None
+        return living(_read(self._file), _now(self.folder) - touched)
+
+    def _set_aside(self, stale: Holder | None) -> None:
+        """Remove a stale lease, but not one that another process has put in its place."""
+        aside = _beside(self.folder)
+        try:
+            self._file.rename(aside)
+        except FileNotFoundError:
+            return
+        if _read(aside) != stale:
+            with suppress(FileExistsError):
+                os.link(aside, self._file)
+        aside.unlink(missing_ok=True)
+
+    @property
+    def _file(self) -> Path:
+        return self.folder / LEASE
+
+
+def _read(lease: Path) -> Holder | None:
+    """The holder of a lease; None if there is none, or it cannot be read."""
+    try:
+        return holder.read(lease.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+
+
+def _beside(folder: Path) -> Path:
+    return folder / f".{LEASE}-{uuid.uuid4().hex}.partial"
+
+
+def _now(folder: Path) -> float:
+    """The current time by the file system's clock, which may be that of a server."""
+    probe = _beside(folder)
+    try:
+        probe.touch()
+        return probe.stat().st_mtime
+    except OSError:
+        return time.time()
+    finally:
+        with suppress(OSError):
+            probe.unlink(missing_ok=True)

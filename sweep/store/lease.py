@@ -1,0 +1,83 @@
+"""A lease: what only one process can create, and then gives signs of life by.
+
+Another run that finds it silent for long, or left by a process of this machine that has ended,
+takes it over.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Protocol
+
+from sweep.store.holder import STALE_SECONDS, Holder, ourselves, taken_over
+from sweep.store.location import Location
+
+LEASE = "lease"
+
+Check = Callable[[], None]
+
+
+class Lease(Protocol):
+    """A lease on a store, on a disk or in an object store."""
+
+    def take(self, own: Holder) -> None:
+        """Create it, or replace one whose holder does not live; a StoreError if it does."""
+
+    def renew(self, own: Holder) -> bool:
+        """Give a sign of life; false if another process has it now."""
+        ...
+
+    def give_back(self, own: Holder) -> None:
+        """Remove it, unless another process has it now."""
+
+    def user(self) -> str | None:
+        """Its living holder, in words; None if there is none."""
+        ...
+
+
+@contextmanager
+def kept(folder: Location, lease: Lease, beat_seconds: float) -> Iterator[Check]:
+    """Hold a lease on a folder, with a sign of life every so many seconds.
+
+    Yields
+    ------
+    callable
+        Raises a StoreError once another run has taken it over.
+
+    Raises
+    ------
+    StoreError
+        If another run holds it.
+    OSError
+        If it cannot be written.
+    """
+    own = ourselves()
+    lease.take(own)
+    ended, lost = threading.Event(), threading.Event()
+
+    def keep() -> None:
+        while not lost.is_set() and not ended.wait(beat_seconds):
+            with suppress(OSError):
+                if not lease.renew(own):
+                    lost.set()
+
+    beat = threading.Thread(target=keep, daemon=True)
+    beat.start()
+
+    def check() -> None:
+        if lost.is_set():
+            raise taken_over(folder, lease.user())
+
+    try:
+        yield check
+    finally:
+        ended.set()
+        beat.join()
+        lease.give_back(own)
+
+
+def living(found: Holder | None, silent_s: float) -> str | None:
+    """The holder of a lease in words, or None if it does not live; it may be unreadable."""
+    if found is None:
+        return "another run" if silent_s < STALE_SECONDS else None
+    return str(found) if found.is_alive(silent_s) else None
