@@ -43,14 +43,9 @@ class RunStarted:
 
 @dataclass(frozen=True)
 class SegmentSetAside:
-    """A journal segment was damaged: it is kept, not read, and its cells are solved again.
+    """A damaged journal segment was moved to ``path``; ``said`` tells what was found.
 
-    Attributes
-    ----------
-    path : str
-        Where it is now.
-    said : str
-        What was found.
+    It is not read, and its cells are solved again.
     """
 
     path: str
@@ -76,27 +71,16 @@ class ClusterReady:
 
 @dataclass(frozen=True)
 class ClusterExposed:
-    """Others than the user can run code on the cluster.
-
-    Attributes
-    ----------
-    said : str
-        Who.
-    """
+    """Others than the user can run code on the cluster: ``said`` tells who."""
 
     said: str
 
 
 @dataclass(frozen=True)
 class SchedulerLost:
-    """The scheduler does not answer; what was sent to it is sent again once it does.
+    """The scheduler at ``address`` does not answer; the run ends after ``patience`` seconds.
 
-    Attributes
-    ----------
-    address : str
-        Where it was.
-    patience : float
-        After how many seconds the run ends.
+    What was sent to it is sent again once it does.
     """
 
     address: str
@@ -105,16 +89,9 @@ class SchedulerLost:
 
 @dataclass(frozen=True)
 class WorkersMissing:
-    """The cluster has no workers.
+    """The cluster has had no workers for ``seconds``; the run ends after ``patience``.
 
-    Attributes
-    ----------
-    seconds : float
-        Seconds since the last worker was seen.
-    patience : float
-        Seconds without workers after which the run ends.
-    message : str
-        A sentence on why there are none.
+    ``message`` is a sentence on why there are none.
     """
 
     seconds: float
@@ -192,41 +169,21 @@ class Progressed:
 
 @dataclass(frozen=True)
 class TaskRetried:
-    """A task was lost with its worker and is retried.
-
-    Attributes
-    ----------
-    cells : int
-        Number of its cells.
-    """
+    """A task of so many cells was lost with its worker and is retried."""
 
     cells: int
 
 
 @dataclass(frozen=True)
 class CellsAwaited:
-    """Workers still solve cells for a driver that is gone: these are not sent again meanwhile.
-
-    Attributes
-    ----------
-    cells : int
-        Number of these cells.
-    """
+    """Workers still solve so many cells for a driver that is gone: they are not sent again yet."""
 
     cells: int
 
 
 @dataclass(frozen=True)
 class DatasetWritten:
-    """The dataset on disk has been brought up to date.
-
-    Attributes
-    ----------
-    path : str
-        The dataset's folder.
-    seconds : float
-        Seconds that deriving and writing it took.
-    """
+    """The dataset at ``path`` has been brought up to date, which took so many seconds."""
 
     path: str
     seconds: float
@@ -234,28 +191,14 @@ class DatasetWritten:
 
 @dataclass(frozen=True)
 class DatasetNotWritten:
-    """The disk does not take the dataset; the journal goes on, and it is tried again.
-
-    Attributes
-    ----------
-    said : str
-        Why not.
-    """
+    """The disk does not take the dataset, for the reason ``said``; it is tried again."""
 
     said: str
 
 
 @dataclass(frozen=True)
 class StoreNotShared:
-    """A worker does not write to the disk that the store is on; the command writes for it.
-
-    Attributes
-    ----------
-    hosts : str
-        The machines of the first such worker.
-    store : str
-        The store's folder.
-    """
+    """Workers on ``hosts`` do not write to the disk of the store: the command writes for them."""
 
     hosts: str
     store: str
