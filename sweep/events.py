@@ -107,14 +107,11 @@ class CellsDone:
     ----------
     statuses : Mapping[str, int]
         Number of its cells by status.
-    share : float
-        Its fraction of the run's work, by planned time, from 0 to 1.
     task : str
         Its name, which is that of its journal segment, too.
     """
 
     statuses: Mapping[str, int]
-    share: float
     task: str = ""
 
 

@@ -59,8 +59,7 @@ class Dispatch:
     ) -> None:
         self._flight, self._orphans = Flight(client, view), Orphans(view.identity, listen)
         self._suspects = Suspects()
-        self._planned, self._total = planned, sum(planned.seconds) or 1.0
-        self._accept, self._tick = accept, tick
+        self._planned, self._accept, self._tick = planned, accept, tick
         self._listen, self._regain = listen, regain
 
     def perform(self) -> None:
@@ -141,7 +140,7 @@ class Dispatch:
     def _settle(self, task: Task, done: TaskOutcome) -> None:
         self._accept(task, done)
         statuses = Counter(r.status.label for r in done.records if isinstance(r, CellRecord))
-        self._listen(CellsDone(dict(statuses), task.seconds / self._total, task.name))
+        self._listen(CellsDone(dict(statuses), task.name))
 
     def _give_up(self, task: Task, reason: str) -> None:
         self._settle(task, losses.outcome(task, reason, self._suspects.deaths(task)))

@@ -1,18 +1,19 @@
 """What happened to single cells: every attempt that the journal has, with whole tracebacks."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
 from sweep.errors import DamagedSegmentError, SweepError, UnknownNameError
 from sweep.experiment.canonical import Scalar
+from sweep.grid.grids import Grid
 from sweep.plan.stored import of_store
 from sweep.runner.selection import selected
 from sweep.store import disk, journal
-from sweep.store.folder import open_
+from sweep.store.folder import Store, open_
 from sweep.store.journal import Journal
 from sweep.store.location import Location
-from sweep.store.records import CellRecord, ForgottenRecord
+from sweep.store.records import BoundRecord, CellRecord, ForgottenRecord
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,11 @@ def of_cells(store: str | Location, beginning: str) -> tuple[CellStory, ...]:
             f"no cell of store {str(found.path)!r} has an id that begins with {beginning!r}; "
             "'sweep status --json' and the dataset's variable 'cell' have the ids"
         )
-    return _told(store, chosen)
+    try:
+        grids = of_store(store).grids
+    except (SweepError, UnknownNameError):
+        grids = ()
+    return _told(found, chosen, grids)
 
 
 def where(store: str | Location, condition: str) -> tuple[CellStory, ...]:
@@ -65,34 +70,32 @@ def where(store: str | Location, condition: str) -> tuple[CellStory, ...]:
     """
     stored = of_store(store)
     ledger = Journal(stored.store.journal).refresh()
-    return _told(store, [cell.id for cell in selected(stored, ledger, condition)])
+    chosen = [cell.id for cell in selected(stored, ledger, condition)]
+    return _told(stored.store, chosen, stored.grids)
 
 
-def _told(store: str | Location, chosen: Collection[str]) -> tuple[CellStory, ...]:
-    records = _records(open_(store).journal, frozenset(chosen))
-    places = _places(store)
+def _told(store: Store, chosen: Sequence[str], grids: Iterable[Grid]) -> tuple[CellStory, ...]:
+    """The stories of these cells; without labels if a mechanism or a file is not known here."""
+    records = _records(store.journal, chosen)
+    places = {
+        cell: (grid.group, grid.cells[grid.cells.number[cell]].coords)
+        for grid in grids
+        for cell in chosen
+        if cell in grid.cells.number
+    }
     return tuple(CellStory(cell, *places.get(cell, ("", {})), records[cell]) for cell in chosen)
 
 
-def _places(store: str | Location) -> Mapping[str, tuple[str, Mapping[str, Scalar]]]:
-    """Group and labels of every cell; none if a mechanism or a file is not known here."""
-    try:
-        grids = of_store(store).grids
-    except (SweepError, UnknownNameError):
-        return {}
-    return {cell.id: (grid.group, cell.coords) for grid in grids for cell in grid.cells}
-
-
 def _records(
-    folder: Location, cells: frozenset[str]
+    folder: Location, cells: Iterable[str]
 ) -> dict[str, tuple[tuple[str, CellRecord | ForgottenRecord], ...]]:
     found: dict[str, list[tuple[str, CellRecord | ForgottenRecord]]] = {cell: [] for cell in cells}
     for name in disk.names(folder):
         if not name.endswith(journal.SUFFIX):
             continue
         with suppress(DamagedSegmentError):
-            for record in journal.read_segment(folder / name):
-                if not isinstance(record, CellRecord | ForgottenRecord) or record.cell not in cells:
+            for record in journal.read_segment(folder / name, found):
+                if isinstance(record, BoundRecord):
                     continue
                 kept = found[record.cell]
                 if all(record != one for _, one in kept):

@@ -11,11 +11,12 @@ they count no longer, whether they are still there or not.
 import json
 import math
 import os
+import re
 import socket
 import threading
 import uuid
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
 from sweep.errors import DamagedSegmentError, StoreError
@@ -29,6 +30,7 @@ DAMAGED = ".damaged"
 COMPACT = "-compact-"
 """Part of the name of every compact segment."""
 _HEAD = "segment"
+_CELL = re.compile(rb'"cell":\s*"([^"]+)"')
 
 
 class _ChecksumError(ValueError):
@@ -77,8 +79,15 @@ def segment_text(records: Iterable[Record], replaces: Iterable[str] = ()) -> str
     return json.dumps({key: value for key, value in facts.items() if value != []}) + "\n" + lines
 
 
-def read_segment(path: Location) -> list[Record]:
+def read_segment(path: Location, cells: Container[str] | None = None) -> list[Record]:
     """The records of one segment, in order.
+
+    Parameters
+    ----------
+    path : Path or ObjectPath
+        The segment's file.
+    cells : container of str, optional
+        Ids of the only cells whose records are wanted, which spares parsing all others.
 
     Raises
     ------
@@ -96,7 +105,10 @@ def read_segment(path: Location) -> list[Record]:
             "move it away: its cells are then solved again"
         ) from error
     try:
-        return [from_json(json.loads(line)) for line in _checked(content).splitlines()]
+        lines = _checked(content).splitlines()
+        if cells is not None:
+            lines = [line for line in lines if _cell_of(line) in cells]
+        return [from_json(json.loads(line)) for line in lines]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         said = str(error) if isinstance(error, _ChecksumError) else type(error).__name__
         raise DamagedSegmentError(
@@ -303,6 +315,12 @@ def _is_sound(segment: Location) -> bool:
     except (OSError, ValueError, KeyError, TypeError):
         return False
     return True
+
+
+def _cell_of(line: bytes) -> str | None:
+    """The cell that a record is about, which is the first thing that its line tells."""
+    found = _CELL.search(line)
+    return found[1].decode() if found else None
 
 
 def _checked(content: bytes) -> bytes:

@@ -158,7 +158,7 @@ def test_every_event_comes_back_from_the_log_with_its_time(tmp_path, clock):
     hear = Log(store)
     told = [
         events.RunStarted("x", "s", 3, 2, 0, 2, 0, 1),
-        events.CellsDone({"ok": 1}, 0.5, "t-1"),
+        events.CellsDone({"ok": 1}, "t-1"),
         events.TaskRetried(2),
         events.RunEnded({"ok": 3}, 1.5, False),
     ]
