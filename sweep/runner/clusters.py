@@ -4,6 +4,7 @@ import importlib
 import inspect
 import logging
 import multiprocessing
+import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -17,6 +18,8 @@ ALLOWED_FAILURES = 1
 """Dask's ``allowed-failures``: it gives a task up once more workers than this have died of it."""
 CONNECT_SECONDS = 20.0
 _TALKATIVE = ("distributed", "distributed.client", "tornado.application", "asyncio")
+_OTHER_PORT = r"Port \d+ is already in use"
+"""Of the dashboard, which then has another; its address is told."""
 _SHARED = "shared_temp_directory"
 _START_HINT = (
     "check cluster.yaml; a script (not a notebook) has to call sweep.run under "
@@ -105,8 +108,13 @@ def _started(spec: ClusterSpec) -> Iterator[Any]:
         with signals.handlers_kept():
             make = cluster_class(spec)
             what = f"cluster {spec.module}.{spec.cls} cannot be started"
-            with _explained(what, _START_HINT), signals.interrupts_held():
+            with (
+                _explained(what, _START_HINT),
+                signals.interrupts_held(),
+                warnings.catch_warnings(),
+            ):
                 keys = stack.enter_context(_keys(spec, make))
+                warnings.filterwarnings("ignore", _OTHER_PORT)
                 cluster = make(*spec.args, **{**spec.kwargs, **keys})
         try:
             yield cluster

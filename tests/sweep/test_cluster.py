@@ -1,4 +1,5 @@
 import multiprocessing
+import socket
 import subprocess
 import sys
 import time
@@ -130,6 +131,16 @@ def test_no_worker_goes_on_starting_when_its_cluster_is_closed(tmp_path, monkeyp
         while set(multiprocessing.active_children()) - others in ({worker}, set()):
             time.sleep(0.1)
     assert set(multiprocessing.active_children()) - others == set()
+
+
+def test_a_dashboard_whose_port_is_taken_gets_another_without_a_word(recwarn):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        kwargs = {**cluster_spec.LOCAL.kwargs, "n_workers": 0, "dashboard_address": address}
+        spec = cluster_spec.LOCAL.model_copy(update={"kwargs": kwargs})
+        with clusters.connected(spec) as client:
+            assert address not in client.dashboard_link
+    assert not [one for one in recwarn if "already in use" in str(one.message)]
 
 
 @pytest.mark.slow
