@@ -4,8 +4,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy import integrate, special
 
 from solvers.errors import OptionError
 
@@ -86,8 +86,8 @@ class CosineSquared:
         """Differential entropy in bits: ``log2(2 width / e)`` without tilt, else by quadrature."""
         if self.tilt == 0:
             return float(np.log2(2 * self.width / math.e))
-        terms, _ = integrate.quad(
-            lambda w: float(special.entr(self.density(w))), self.lower, self.upper, limit=200
+        terms, _ = scipy.integrate.quad(
+            lambda w: float(scipy.special.entr(self.density(w))), self.lower, self.upper, limit=200
         )
         return float(terms / np.log(2))
 

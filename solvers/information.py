@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from scipy import integrate, special
+import scipy
 
 from workloads.operators import Array
 
@@ -72,8 +72,8 @@ def mutual_information(
         support[0] - _DEVIATIONS * deviation, support[1] + _DEVIATIONS * deviation, _POINTS
     )
     kernel = np.exp(-np.square((y[:, None] - w) / deviation) / 2) / (deviation * (2 * np.pi) ** 0.5)
-    mixed = integrate.simpson(kernel * masses, x=w, axis=1)
-    return float(integrate.simpson(special.entr(mixed), x=y) / np.log(2)) - entropy
+    mixed = scipy.integrate.simpson(kernel * masses, x=w, axis=1)
+    return float(scipy.integrate.simpson(scipy.special.entr(mixed), x=y) / np.log(2)) - entropy
 
 
 def least_mutual_information(prior: Array, total: float) -> Array:

@@ -10,8 +10,8 @@ from numbers import Integral
 from typing import Any, Protocol
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import brentq
 
 from solvers.errors import OptionError
 
@@ -146,7 +146,7 @@ class TruncatedGeometric:
         while float(self.variance(lowest)) <= variance:
             lowest /= 2.0
         return float(
-            brentq(
+            scipy.optimize.brentq(
                 lambda eps: float(np.log(self.variance(eps) / variance)),
                 lowest,
                 2.0 * highest,

@@ -15,9 +15,8 @@ every a belongs to one Δ = a + sqrt(a² + 2ε), so that `privacy_cost` looks fo
 from collections.abc import Callable
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy import special
-from scipy.optimize import elementwise
 
 Float = NDArray[np.float64]
 
@@ -87,7 +86,7 @@ def epsilon(privacy_cost: ArrayLike, delta: ArrayLike) -> Float:
         _checked("privacy_cost", privacy_cost, nan=True), _checked_delta(delta)
     )
     needed = (cost < _ALL_SQUARE) & (cost > 0)
-    needed &= target < special.erf(np.where(needed, cost, 1.0) / np.sqrt(8.0))
+    needed &= target < scipy.special.erf(np.where(needed, cost, 1.0) / np.sqrt(8.0))
     with np.errstate(over="ignore"):
         found = np.where(cost < _ALL_SQUARE, 0.0, cost * (cost / 2))
     if np.any(needed):
@@ -119,12 +118,12 @@ def privacy_cost(epsilon: ArrayLike, delta: ArrayLike) -> Float:
         If ε is negative or δ outside (0, 1).
     """
     eps, target = np.broadcast_arrays(_checked("epsilon", epsilon), _checked_delta(delta))
-    at_zero = np.sqrt(8.0) * special.erfinv(target)
+    at_zero = np.sqrt(8.0) * scipy.special.erfinv(target)
     needed = (eps > 0) & np.isfinite(eps)
     found = np.where(np.isfinite(eps), at_zero, np.inf)
     if np.any(needed):
         budget, goal = eps[needed], target[needed]
-        lowest, highest = special.ndtri(goal), at_zero[needed] / 2
+        lowest, highest = scipy.special.ndtri(goal), at_zero[needed] / 2
         bracket = lowest - _SLACK * (1 + np.abs(lowest)), highest * (1 + _SLACK)
         found[needed] = _cost_at(_root(_excess_at_point, bracket, (budget, goal)), budget)
     return found[()]
@@ -133,6 +132,8 @@ def privacy_cost(epsilon: ArrayLike, delta: ArrayLike) -> Float:
 def _root(
     excess: Callable[..., Float], bracket: tuple[Float, Float], args: tuple[Float, Float]
 ) -> Float:
+    from scipy.optimize import elementwise
+
     found = elementwise.find_root(
         excess,
         bracket,
@@ -204,7 +205,7 @@ def _log_delta(point: Float, cost: Float) -> Float:
     tail = density + np.where(
         short, np.log(cost) + np.log(steep), np.log(np.where(short, 1.0, gap))
     )
-    body = special.ndtr(point) - np.exp(density) * _mills(cost - point)
+    body = scipy.special.ndtr(point) - np.exp(density) * _mills(cost - point)
     rising = ~short & (point > 0)
     log_delta: Float = np.where(rising, np.log(np.where(rising, body, 1.0)), tail)
     return log_delta
@@ -213,7 +214,7 @@ def _log_delta(point: Float, cost: Float) -> Float:
 def _complement(point: Float, cost: Float) -> Float:
     """1 - δ, for a positive point."""
     density = np.exp(-np.square(point) / 2 - _LOG_ROOT_TWO_PI)
-    rest: Float = special.ndtr(-point) + density * _mills(np.maximum(cost - point, 0.0))
+    rest: Float = scipy.special.ndtr(-point) + density * _mills(np.maximum(cost - point, 0.0))
     return rest
 
 
@@ -236,7 +237,7 @@ def _steepness(x: Float) -> Float:
 
 
 def _mills(x: Float) -> Float:
-    ratio: Float = np.sqrt(np.pi / 2) * special.erfcx(x / np.sqrt(2.0))
+    ratio: Float = np.sqrt(np.pi / 2) * scipy.special.erfcx(x / np.sqrt(2.0))
     return ratio
 
 

@@ -23,9 +23,8 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import fft
-from scipy.optimize import brentq
 
 Float = NDArray[np.float64]
 Column = tuple[tuple[int, int], ...]
@@ -166,7 +165,7 @@ def _step(moves: Moves, epsilon: float, delta: float) -> float:
             return float(np.exp(low))
     if excess(low) >= 0:
         return float(np.exp(safe))
-    found = float(brentq(excess, low, high, xtol=_ROOT_ERROR / 4, rtol=1e-15))
+    found = float(scipy.optimize.brentq(excess, low, high, xtol=_ROOT_ERROR / 4, rtol=1e-15))
     return float(np.exp(max(found - _ROOT_ERROR, safe)))
 
 
@@ -182,7 +181,7 @@ def _chernoff_step(moves: Moves, epsilon: float, delta: float, safe: float) -> f
         low, high = high, high + 0.5
         if high > safe + _FARTHEST_LEAP:
             break
-    return float(brentq(excess, low, high, xtol=1e-3)) - 1e-3 if low < high else safe
+    return float(scipy.optimize.brentq(excess, low, high, xtol=1e-3)) - 1e-3 if low < high else safe
 
 
 @lru_cache(maxsize=4096)
@@ -265,7 +264,7 @@ def _convolved(
 ) -> tuple[Float, float, float]:
     """Tilted probabilities of the sum, the log of their mass, and the error of their sums."""
     length = 1 + round(2 * _total(column) * loss / step)
-    size = fft.next_fast_len(length, real=True)
+    size = scipy.fft.next_fast_len(length, real=True)
     transform = np.ones(size // 2 + 1, dtype=np.complex128)
     log_mass, queries = 0.0, 0
     for shift, count in column:
@@ -275,9 +274,9 @@ def _convolved(
         weights = np.exp(tilted - largest)
         mass = float(weights.sum())
         log_mass += count * (largest + np.log(mass))
-        transform *= fft.rfft(weights / mass, size) ** count
+        transform *= scipy.fft.rfft(weights / mass, size) ** count
         queries += count
-    found = fft.irfft(transform, size)[:length]
+    found = scipy.fft.irfft(transform, size)[:length]
     error = _ROUNDING * np.sqrt(size) * (queries + 2) * np.log2(size + 1)
     return found, log_mass, float(error)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-from scipy import special
+import scipy
 
 from solvers.errors import NotApplicableError, OptionError
 from solvers.release import Release
@@ -84,7 +84,7 @@ class AtBudget:
                 f"confidence is {confidence!r}; expected a number between 0 and 1, such as 0.95"
             )
         self._refuse_unless_normal("confidence intervals")
-        quantile = float(special.ndtri(0.5 + confidence / 2))
+        quantile = float(scipy.special.ndtri(0.5 + confidence / 2))
         return np.asarray(quantile * np.sqrt(self.query_variances))
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:

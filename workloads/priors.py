@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
 from scipy.linalg import lapack
-from scipy.optimize import linprog
 
 from workloads.arrays import load
 from workloads.errors import WorkloadError
@@ -103,7 +103,7 @@ def solved(matrix: Array, vector: Array, sizes: Ends) -> Array | None:
 
 def _by_linear_programming(matrix: Array, vector: Array, sizes: Ends) -> Array | None:
     scale = float(vector.max())
-    found = linprog(sizes, A_eq=matrix, b_eq=vector / scale)
+    found = scipy.optimize.linprog(sizes, A_eq=matrix, b_eq=vector / scale)
     if found.x is None or found.status != 0:
         return None
     support = np.flatnonzero(found.x > _SUPPORT)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
-from scipy import special
+import scipy
 
 from workloads.operators import Array
 
@@ -148,7 +148,7 @@ class Answers:
 
     @property
     def _quantiles(self) -> Array:
-        return np.asarray(special.ndtri(0.5 + self.confidences / 2))
+        return np.asarray(scipy.special.ndtri(0.5 + self.confidences / 2))
 
 
 @dataclass(frozen=True)

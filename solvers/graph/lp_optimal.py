@@ -12,8 +12,8 @@ from and nearer to the output o must have ``Y[nearer, o] <= Y[further, o]``.
 from typing import Any
 
 import numpy as np
+import scipy
 import scipy.sparse as sp
-from scipy.optimize import linprog
 
 from solvers.errors import NotApplicableError, SolverError
 from solvers.graph import geometric, tight_constraints
@@ -89,7 +89,7 @@ def solve(
             f"{graph.n**2} variables; it applies up to {LARGEST} answers"
         )
     phi, probabilities = given(problem, epsilon, prior)
-    found = linprog(
+    found = scipy.optimize.linprog(
         options={
             "time_limit": np.inf if time_limit is None else float(time_limit),
             "primal_feasibility_tolerance": _TOLERANCE,

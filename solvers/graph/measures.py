@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import linprog
+import scipy
 
 from workloads import QueryGraph
 from workloads.operators import Array
@@ -73,7 +73,7 @@ def utility_bound(phi: Array, prior: Array) -> Bound:
         return Bound(min(simple, 1.0), regular=False)
     scale = float(prior.max())
     matrix, least = alike.reduced(phi), prior[alike.first] / scale
-    found = linprog(alike.sizes, A_ub=-matrix, b_ub=-least)
+    found = scipy.optimize.linprog(alike.sizes, A_ub=-matrix, b_ub=-least)
     if found.x is None:
         return Bound(min(simple, 1.0), regular=False)
     covered = found.x * max(float((least / (matrix @ found.x)).max()), 1.0)

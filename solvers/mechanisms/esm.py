@@ -27,8 +27,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 import scipy.linalg as sla
-from scipy.special import logsumexp, softmax
 
 from solvers.backtracking import sufficient_decrease
 from solvers.errors import OptionError
@@ -229,8 +229,8 @@ def _evaluate(program: Smoothed, Y: Array) -> Point | None:
 def _point(program: Smoothed, Y: Array, inverse: Array) -> Point:
     rows, squares = program.rows, np.square(program.singular)
     columns = np.einsum("ij,ij->j", rows, Y @ rows)
-    soft = program.mu * float(logsumexp(columns / program.mu))
-    shares = softmax(columns / program.mu)
+    soft = program.mu * float(scipy.special.logsumexp(columns / program.mu))
+    shares = scipy.special.softmax(columns / program.mu)
     error = float(np.diag(inverse) @ squares)
     gradient = error * (rows * shares) @ rows.T - soft * (inverse * squares) @ inverse
     return Point(

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from scipy import special
+import scipy
 
 from workloads.queries.table import Row
 
@@ -32,7 +32,7 @@ class Target:
 
 def quantile(confidence: float) -> float:
     """How many standard errors a margin of error is, of a normal error: 1.96 at 0.95."""
-    return float(special.ndtri(0.5 + confidence / 2))
+    return float(scipy.special.ndtri(0.5 + confidence / 2))
 
 
 def target(row: Row) -> Target:
