@@ -117,7 +117,10 @@ def located(data: xr.Dataset, at: Mapping[str, Scalar]) -> xr.Dataset | None:
         if name not in chosen.coords or value not in (labels := labels_of(chosen, name)):
             return None
         if chosen[name].dims:
-            chosen = chosen.isel({str(chosen[name].dims[0]): labels.index(value)})
+            along = str(chosen[name].dims[0])
+            # a label of an index would have xarray import dask.array, which takes longer
+            plain = chosen.drop_indexes(along, errors="ignore")
+            chosen = plain.isel({along: labels.index(value)})
     return chosen
 
 
