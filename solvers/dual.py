@@ -169,14 +169,10 @@ def least_total_error(
         Of the scaled workload A, or the blocks that it falls into.
     weights : numpy.ndarray, shape (m,)
         omega >= 0; the objective is ``sum(omega * variances / targets)``.
-    tol : float
-        Relative gap to reach.
     start : numpy.ndarray, shape (d,), optional
         Column weights of sum one to begin at; changes no result beyond the gap.
-    max_iterations : int
-        Newton steps at most.
-    time_limit : float, optional
-        In seconds.
+    tol, max_iterations, time_limit
+        As for `optimum`.
 
     Returns
     -------
@@ -211,14 +207,8 @@ def hybrid(
         Of the scaled workload A, or the blocks that it falls into.
     weights : numpy.ndarray, shape (m,)
         Of the variance ratios in the total; all zero gives Problem 1.
-    tol : float
-        Relative gap to reach.
-    start : Weights, optional
-        Of a neighbouring problem, of any size; changes no result beyond the gap.
-    max_iterations : int
-        Newton steps at most.
-    time_limit : float, optional
-        In seconds.
+    tol, start, max_iterations, time_limit
+        As for `optimum`.
 
     Returns
     -------

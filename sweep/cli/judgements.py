@@ -63,7 +63,7 @@ def advise(
 
         from rich.console import Console
 
-        from sweep.report.advice import advice_page, advising
+        from sweep.report.advice import advice_page, advising, sections
         from sweep.report.terminal import screen
 
         waiting = Console(stderr=True)
@@ -81,10 +81,10 @@ def advise(
         if output is not None:
             advice_page.write(found, queries.name, output)
         if json_:
-            typer.echo(json.dumps(advising.content(found), indent=2))
+            typer.echo(json.dumps(sections.content(found), indent=2))
             return
         console = screen.console()
-        for part in screen.advice(advising.sections(found)):
+        for part in screen.advice(sections.sections(found)):
             console.print(part)
         if output is not None:
             console.print(f"page: {output}", markup=False)

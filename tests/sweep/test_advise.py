@@ -10,7 +10,7 @@ import pytest
 import sweep
 from sweep.experiment.loading import parse_experiment
 from sweep.grid.expansion import expand
-from sweep.report.advice import advice_page, advising
+from sweep.report.advice import advice_page, sections
 
 DOCS = Path(__file__).parents[2] / "docs"
 EXAMPLES = DOCS / "examples"
@@ -91,7 +91,7 @@ def test_advice_without_a_certificate_says_so(advice):
     found = sweep.advise(
         {"age": ["*"], "margin": [3]}, {"age": "0..3"}, delta=1e-6, mechanisms=["IP"]
     )
-    said = " ".join(s for part in advising.sections(found) for s in part.sentences)
+    said = " ".join(s for part in sections.sections(found) for s in part.sentences)
     assert "is not known: no mechanism proved a bound" in said
     assert "Unknown: no mechanism that was run brought dual weights" in said
 

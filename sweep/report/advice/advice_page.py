@@ -7,7 +7,7 @@ import jinja2
 from solvers.advice import Advice
 from sweep.errors import SweepError
 from sweep.report.advice import advice_picture
-from sweep.report.advice.advising import sections
+from sweep.report.advice.sections import sections
 
 _ENVIRONMENT = jinja2.Environment(
     loader=jinja2.PackageLoader("sweep.report"),

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from sweep import events
 from sweep.plan.dry_run import Plan
-from sweep.report.advice.advising import Section
+from sweep.report.advice.sections import Section
 from sweep.report.terminal import sentences
 from sweep.report.terminal.catalog import Entry
 from sweep.report.terminal.sentences import counts, reasons

@@ -1,0 +1,283 @@
+"""An advice in sections of sentences and tables, and as JSON-like content."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from solvers.advice import Advice, Candidate
+
+_UNPRICED = (
+    "Unknown: no mechanism that was run brought dual weights that certify its answer; 'optimal' "
+    "does."
+)
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the advice: sentences, and a table below them.
+
+    Attributes
+    ----------
+    title : str
+        Its heading.
+    sentences : tuple of str
+        In plain words.
+    columns : tuple of str
+        Of the table; empty without one.
+    rows : tuple of tuple of str
+        Of the table.
+    """
+
+    title: str
+    sentences: tuple[str, ...]
+    columns: tuple[str, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+
+
+def sections(advice: Advice) -> tuple[Section, ...]:
+    """The advice in words and tables, in the order in which it is read."""
+    parts = (_short(advice), _mechanisms(advice), _prices(advice), _free(advice), _answers(advice))
+    return tuple(part for part in parts if part is not None)
+
+
+def content(advice: Advice) -> dict[str, Any]:
+    """The advice as JSON-like content; numbers that are none are null."""
+    answers = advice.answers
+    made: dict[str, Any] = _plain(
+        {
+            "queries": advice.queries,
+            "cells": advice.cells,
+            "delta": advice.delta,
+            "neighbours": advice.neighbours,
+            "lower_bound": advice.lower_bound,
+            "recommended": advice.recommended.mechanism,
+            "mechanisms": [
+                asdict(one) | {"privacy_cost": one.privacy_cost} for one in advice.candidates
+            ],
+            "prices": [asdict(one) for one in advice.prices],
+            "relaxation": advice.relaxation and asdict(advice.relaxation),
+            "free": [asdict(one) for one in advice.free],
+            "budget": advice.budget and asdict(advice.budget),
+            "answers": [
+                {
+                    "label": label,
+                    "target_variance": target,
+                    "variance": variance,
+                    "standard_error": error,
+                    "confidence": confidence,
+                    "margin": margin,
+                    "half_width": width,
+                }
+                for label, target, variance, error, confidence, margin, width in zip(
+                    answers.labels,
+                    answers.targets,
+                    answers.variances,
+                    answers.standard_errors,
+                    answers.confidences,
+                    answers.margins,
+                    answers.half_widths,
+                    strict=True,
+                )
+            ],
+        }
+    )
+    return made
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    if isinstance(value, float | np.floating):
+        return float(value) if np.isfinite(value) else None
+    return value
+
+
+def _short(advice: Advice) -> Section:
+    best = advice.recommended
+    over = f"over {_counted(advice.cells, 'cell')}"
+    met = f"All {advice.queries:,} targets {over} are met"
+    if advice.queries == 1:
+        met = f"The target {over} is met"
+    sentences = [
+        f"{met} at ε = {_number(best.epsilon)} with δ = {advice.delta:g} (privacy cost "
+        f"Δ = {_number(best.privacy_cost)}), by the mechanism '{best.mechanism}'.",
+        f"The guarantee hides {advice.neighbours}.",
+        _certified(best),
+    ]
+    exact = int((advice.answers.variances == 0).sum())
+    if exact:
+        sentences.append(
+            f"{_counted(exact, 'answer')} without any noise: to these neighbours such counts are "
+            "public."
+        )
+    if advice.pure is not None:
+        sentences.append(
+            f"'{advice.pure.mechanism}', whose noise is not Gaussian, needs only "
+            f"ε = {_number(advice.pure.epsilon)} at that δ, and ε = "
+            f"{_number(advice.pure.pure_epsilon)} without any."
+        )
+    if advice.budget is not None:
+        sentences.append(_allowed(advice))
+    return Section("In short", tuple(sentences))
+
+
+def _certified(best: Candidate) -> str:
+    if not np.isfinite(best.excess):
+        return "How far that is from the best possible is not known: no mechanism proved a bound."
+    return (
+        "It is certified that no Gaussian mechanism needs a smaller Δ² for these targets, up to "
+        f"{_percent(best.excess)}."
+    )
+
+
+def _allowed(advice: Advice) -> str:
+    assert advice.budget is not None
+    ratio = advice.budget.variance_ratio
+    start = f"At ε = {advice.budget.epsilon:g} "
+    if ratio <= 1:
+        return start + (
+            f"all targets are met with room to spare: every variance is {_number(ratio)} of the "
+            "one listed here."
+        )
+    return start + (
+        f"the targets cannot all be met: every variance would be {_number(ratio)} times, every "
+        f"margin of error {_number(ratio**0.5)} times the one listed here."
+    )
+
+
+def _mechanisms(advice: Advice) -> Section:
+    rows = tuple(
+        (
+            one.mechanism,
+            _number(one.epsilon),
+            _number(one.pure_epsilon) if np.isfinite(one.pure_epsilon) else "",
+            _number(one.privacy_cost),
+            _percent(one.excess),
+            one.reason or "with an answer",
+        )
+        for one in advice.candidates
+    )
+    return Section(
+        "What each mechanism needs",
+        (
+            f"ε at δ = {advice.delta:g}, ε at δ = 0 where the noise is not Gaussian, and Δ at "
+            "which all targets are met, and by how much Δ² exceeds the certified least that any "
+            "Gaussian mechanism needs.",
+        ),
+        ("mechanism", "ε", "ε at δ = 0", "Δ", "Δ² above least", "ended"),
+        rows,
+    )
+
+
+def _prices(advice: Advice) -> Section:
+    title = "What each target costs"
+    if not advice.prices:
+        return Section(title, (_UNPRICED,))
+    sentences = [
+        "A target's share is its elasticity: relax its variance by 1 % and Δ² falls by that share "
+        "of 1 %. All shares sum to 100 %."
+    ]
+    free = [one for one in advice.prices if one.free]
+    if free:
+        sentences.append(
+            f"{len(free)} of {_counted(len(advice.prices), 'target')} cost nothing: the others "
+            "already make their answers accurate enough."
+        )
+    relaxed = advice.relaxation
+    if relaxed is not None:
+        dearest = f"the {len(relaxed.labels)} dearest" if len(relaxed.labels) > 1 else "the dearest"
+        sentences.append(
+            f"Relaxing {dearest} ({', '.join(relaxed.labels)}) by "
+            f"{_percent(relaxed.factor - 1)} in variance ({_percent(relaxed.factor**0.5 - 1)} in "
+            f"margin) is predicted to save {_percent(1 - relaxed.predicted)} of Δ²; solved anew it "
+            f"saves {_percent(1 - relaxed.actual)}: ε falls from {_number(relaxed.epsilon_before)} "
+            f"to {_number(relaxed.epsilon_actual)} (predicted: "
+            f"{_number(relaxed.epsilon_predicted)})."
+        )
+    rows = tuple(
+        (one.label, f"{one.queries:,}", _number(one.target), _percent(one.elasticity))
+        for one in advice.prices
+    )
+    return Section(
+        title, tuple(sentences), ("target", "queries", "variance asked", "share of the cost"), rows
+    )
+
+
+def _free(advice: Advice) -> Section | None:
+    if not advice.free:
+        return None
+    return Section(
+        "What else comes free",
+        (
+            "These were not asked, and can be published beside at no privacy cost: computed from "
+            "the answers, or with new noise where some data are better protected than they need.",
+        ),
+        ("query", "standard error", "how"),
+        tuple(
+            (
+                one.label,
+                _number(one.standard_error),
+                "from the answers" if one.derived else "with new noise",
+            )
+            for one in advice.free
+        ),
+    )
+
+
+def _answers(advice: Advice) -> Section:
+    answers = advice.answers
+    scale = advice.budget.variance_ratio**0.5 if advice.budget else 1.0
+    at_budget = () if advice.budget is None else (f"± at ε = {advice.budget.epsilon:g}",)
+    rows = tuple(
+        (
+            label,
+            _number(error),
+            f"{confidence:.4g}",
+            f"± {_number(width)}",
+            f"± {_number(margin)}",
+            *(f"± {_number(scale * width)}" for _ in at_budget),
+        )
+        for label, error, confidence, width, margin in zip(
+            answers.labels,
+            answers.standard_errors,
+            answers.confidences,
+            answers.half_widths,
+            answers.margins,
+            strict=True,
+        )
+    )
+    return Section(
+        "How accurate every answer is",
+        (
+            f"By '{advice.recommended.mechanism}' at ε = {_number(advice.recommended.epsilon)}. "
+            "The true answer lies within ± of the published one with that confidence, each by "
+            "itself.",
+        ),
+        ("query", "standard error", "confidence", "interval", "asked for", *at_budget),
+        rows,
+    )
+
+
+def _number(value: float) -> str:
+    """Four digits, or as many as a whole number has."""
+    if np.isnan(value):
+        return ""
+    if np.isinf(value):
+        return "∞"
+    return f"{value:,.0f}" if abs(value) >= 1e4 else f"{value:.4g}"
+
+
+def _percent(share: float) -> str:
+    if np.isnan(share):
+        return ""
+    percent = 100 * share
+    if 0 < percent < 0.001:
+        return "less than 0.001 %"
+    return f"{percent:,.0f} %" if percent >= 1000 else f"{percent:.3g} %"
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'s' * (count != 1)}"
