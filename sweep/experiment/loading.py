@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 from sweep.errors import ExperimentError
 from sweep.experiment.blocks import Block
 from sweep.experiment.canonical import digest
+from sweep.experiment.complaints import complaint, worst
 from sweep.experiment.document import Document, KeyPath, read
 from sweep.experiment.figures import Figure
 from sweep.experiment.files import text_of
@@ -123,34 +124,16 @@ def _keys(path: KeyPath) -> tuple[str, ...]:
         "claims": Claim,
         "figures": Figure,
     }
-    model = models.get(path[0])
+    model = models.get(path[0]) if path else None
     fields = model.model_fields if model else {}
     return tuple(field.alias or name for name, field in fields.items())
 
 
 def _explained(error: ValidationError, document: Document) -> ExperimentError:
     """The first of pydantic's errors, as a sentence with file, line and key."""
-    found = error.errors(include_url=False)
-    first = next((one for one in found if one["type"] == "extra_forbidden"), found[0])
+    first = worst(error.errors(include_url=False))
     path = _real(first["loc"], document.plain())
-    said = first["msg"].removeprefix("Value error, ")
-    match first["type"]:
-        case "extra_forbidden":
-            message = f"no such key; {nearest(str(path[-1]), _keys(path))}"
-        case "missing":
-            message = f"needs {first['loc'][-1]!r}"
-        case "value_error":
-            message = said
-        case "too_short":
-            message = "is empty; expected at least one"
-        case "string_pattern_mismatch":
-            expected = "letters, digits, '.', '_' and '-'"
-            message = f"{first['input']!r} is not a valid name; expected {expected}"
-        case _:
-            message = f"{said[0].lower()}{said[1:]}, not {first['input']!r}".replace(
-                "input should be", "should be"
-            )
-    return document.origin.error(path, message)
+    return document.origin.error(path, complaint(first, _keys(path)))
 
 
 def _real(loc: Sequence[str | int], content: Any) -> KeyPath:

@@ -1,6 +1,7 @@
 """A ``cluster.yaml`` in dask-ctl's form, and what the command adds to it: how to get a cluster."""
 
 import logging
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from sweep.errors import ClusterError
 from sweep.experiment import document
+from sweep.experiment.complaints import complaint, worst
 from sweep.experiment.files import text_of
 from sweep.runner.security import KeyFiles
 
@@ -96,6 +98,12 @@ class ClusterSpec(BaseModel):
         return self
 
 
+_FORM = (
+    "; the form is version, module, class, args, kwargs, or address; and scale, adapt, patience, "
+    "security, insecure, allow_mixed, prometheus"
+)
+_PARTS: Mapping[str, type[BaseModel]] = {"adapt": Adapt, "security": KeyFiles}
+
 LOCAL = ClusterSpec.model_validate(
     {
         "version": 1,
@@ -143,13 +151,13 @@ def load(path: Path) -> ClusterSpec:
             "give the path of a cluster.yaml"
         ) from error
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
+        first = worst(error.errors(include_url=False))
         where = ".".join(str(part) for part in first["loc"])
+        keys = _PARTS.get(str(first["loc"][0]), ClusterSpec) if first["loc"][1:] else ClusterSpec
+        known = [field.alias or name for name, field in keys.model_fields.items()]
         raise ClusterError(
             f"cluster file {str(path)!r}{', key ' + repr(where) if where else ''}: "
-            f"{first['msg'].removeprefix('Value error, ')}; the form is version, module, class, "
-            "args, kwargs, or address; and scale, adapt, patience, security, insecure, "
-            "allow_mixed, prometheus"
+            f"{complaint(first, known)}{'' if where else _FORM}"
         ) from error
     except (YAMLError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)

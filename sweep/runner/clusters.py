@@ -102,6 +102,7 @@ def connected(spec: ClusterSpec, connect_seconds: float | None = None) -> Iterat
 @contextmanager
 def _started(spec: ClusterSpec) -> Iterator[Any]:
     """The cluster that a class makes, closed at the end."""
+    from distributed import LocalCluster
     from distributed.core import Status
 
     with ExitStack() as stack:
@@ -115,7 +116,10 @@ def _started(spec: ClusterSpec) -> Iterator[Any]:
             ):
                 keys = stack.enter_context(_keys(spec, make))
                 warnings.filterwarnings("ignore", _OTHER_PORT)
-                cluster = make(*spec.args, **{**spec.kwargs, **keys})
+                log = {"silence_logs": logging.CRITICAL} if make is LocalCluster else {}
+                cluster = make(*spec.args, **{**log, **spec.kwargs, **keys})
+                if not hasattr(cluster, "scheduler_address"):
+                    raise TypeError(f"what it makes is no cluster, but a {type(cluster).__name__}")
         try:
             yield cluster
         finally:
@@ -203,5 +207,8 @@ def _explained(what: str, hint: str = "check cluster.yaml") -> Iterator[None]:
     except ClusterError:
         raise
     except Exception as error:
-        lines = str(error).strip().splitlines() or [type(error).__name__]
+        first: BaseException = error
+        while first.__cause__ is not None:
+            first = first.__cause__
+        lines = str(first).strip().splitlines() or [type(first).__name__]
         raise ClusterError(f"{what}: {lines[0]}; {hint}") from error

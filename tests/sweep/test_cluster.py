@@ -75,10 +75,11 @@ def test_a_class_that_is_not_there_is_one_sentence(tmp_path, module, cls):
         ("module: a\nclass: b\nscale: 1\nadapt: {maximum: 1}\n", "expected 'scale' or 'adapt'"),
         ("module: a\n", "either 'module' and 'class', or 'address'"),
         ("class: b\n", "either 'module' and 'class', or 'address'"),
-        ("modul: a\nclass: b\n", "key 'modul'"),
-        ("- 1\n", "valid dictionary"),
+        ("modul: a\nclass: b\n", "key 'modul': no such key; did you mean 'module'"),
+        ("module: a\nclass: b\nadapt: {max: 2}\n", "'adapt.max': no such key; .* 'maximum'"),
+        ("- 1\n", "should be keys, each with a value"),
         ("module: [\n", "is not valid YAML"),
-        ("", "valid dictionary"),
+        ("", "should be keys, each with a value"),
     ],
 )
 def test_a_file_that_is_wrong_is_one_sentence(tmp_path, text, said):
@@ -90,6 +91,21 @@ def test_a_file_that_is_wrong_is_one_sentence(tmp_path, text, said):
 def test_a_file_that_is_not_there(tmp_path):
     with pytest.raises(ClusterError, match="cannot be read"):
         cluster_spec.load(tmp_path / "none.yaml")
+
+
+@pytest.mark.parametrize(
+    ("module", "cls", "kwargs", "said"),
+    [
+        ("os", "getcwd", {}, "what it makes is no cluster, but a str"),
+        ("dask.distributed", "LocalCluster", {"nworkers": 1}, "keyword argument 'nworkers'"),
+    ],
+)
+def test_what_cannot_be_started_is_one_sentence(module, cls, kwargs, said, capfd):
+    spec = cluster_spec.ClusterSpec(module=module, **{"class": cls}, kwargs=kwargs)
+    with pytest.raises(ClusterError, match=said) as caught, clusters.connected(spec):
+        pass
+    assert "\n" not in str(caught.value)
+    assert "Traceback" not in capfd.readouterr().err
 
 
 def test_a_scheduler_that_does_not_answer():
