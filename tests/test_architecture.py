@@ -1,6 +1,7 @@
 """Imports run one way: between the packages, and between the rooms of `sweep`."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,7 +9,18 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("workloads", "solvers", "sweep")
-ROOMS = ("experiment", "store", "grid", "plan", "worker", "dataset", "runner", "report", "cli")
+ROOMS = (
+    "experiment",
+    "store",
+    "grid",
+    "plan",
+    "worker",
+    "dataset",
+    "cluster",
+    "runner",
+    "report",
+    "cli",
+)
 """Each imports from those before it alone; `sweep.errors` and `sweep.events` from none."""
 
 
@@ -57,3 +69,11 @@ def test_every_room_says_what_comes_in_and_what_goes_out():
         text = ast.get_docstring(ast.parse((ROOT / "sweep" / room / "__init__.py").read_text()))
         assert "\nIn: " in text, room
         assert " Out: " in text, room
+
+
+@pytest.mark.parametrize("room", ["grid", "plan", "store", "cluster", "runner"])
+def test_every_module_of_a_large_room_is_on_the_map(room):
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    row = [line for line in text.splitlines() if line.startswith(f"| `{room}/` |")][-1]
+    modules = {path.stem for path in (ROOT / "sweep" / room).glob("*.py")} - {"__init__"}
+    assert modules == set(re.findall(r"`(\w+)`", row.partition("` |")[2]))

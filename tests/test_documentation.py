@@ -21,10 +21,10 @@ import workloads
 from solvers.orbits import single_orbit
 from solvers.problem import as_problem
 from sweep.cli import app
+from sweep.cluster import specification
 from sweep.experiment import meanings
 from sweep.experiment.loading import experiments
 from sweep.grid.expansion import expand
-from sweep.runner import cluster_spec
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -119,7 +119,7 @@ def one_thread(tmp_path, monkeypatch):
     """In a folder of its own, with a cluster inside this process."""
     written = tmp_path / "one-thread.yaml"
     written.write_text(ONE_THREAD)
-    monkeypatch.setattr(cluster_spec, "LOCAL", cluster_spec.load(written))
+    monkeypatch.setattr(specification, "LOCAL", specification.load(written))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -186,7 +186,7 @@ def test_every_file_of_an_experiment_or_a_cluster_is_valid(tmp_path):
         if re.search("^blocks:", text, re.MULTILINE):
             assert expand(sweep.load_experiment(str(written)))
         elif re.search("^module:", text, re.MULTILINE):
-            assert cluster_spec.load(written).module
+            assert specification.load(written).module
 
 
 def test_what_is_called_a_command_or_an_experiment_is_one():

@@ -6,17 +6,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from sweep.runner.cluster_spec import ClusterSpec
+    from sweep.cluster.specification import ClusterSpec
 
 
 def cluster_of(path: Path | None) -> "ClusterSpec | None":
     """The cluster of a ``--cluster`` file; None if there is none."""
     if path is None:
         return None
-    from sweep.runner import cluster_spec
+    from sweep.cluster import specification
 
     import_from_here()
-    return cluster_spec.load(path)
+    return specification.load(path)
 
 
 def import_from_here() -> None:

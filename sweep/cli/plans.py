@@ -63,10 +63,10 @@ def plan(
     with sentences():
         from rich.markup import escape
 
+        from sweep.cluster.size import planned_threads
         from sweep.experiment.loading import load_experiment
         from sweep.plan import dry_run
         from sweep.report.terminal import screen
-        from sweep.runner.size import planned_threads
 
         loaded = load_experiment(experiment, set_ or ())
         folder = store or default_store(loaded.name)

@@ -19,7 +19,7 @@ from sweep.runner.session import recorded
 from sweep.store.folder import Store, create
 
 if TYPE_CHECKING:
-    from sweep.runner.cluster_spec import ClusterSpec
+    from sweep.cluster.specification import ClusterSpec
 
 
 def run(
@@ -85,7 +85,7 @@ def run(
     NoWorkersError
         If it has no workers for longer than ``patience``; the remaining cells stay pending.
     """
-    from sweep.runner.cluster_spec import asked
+    from sweep.cluster.specification import asked
 
     spec = asked(cluster, patience, allow_mixed=allow_mixed, prometheus=prometheus)
     with mechanism.added(mechanisms or {}), metrics.served(spec.prometheus) as measured:
@@ -149,7 +149,7 @@ def rerun(
     ExperimentError, StoreError, DatasetError, ClusterError, SchedulerLostError, NoWorkersError
         As for `run`.
     """
-    from sweep.runner.cluster_spec import asked
+    from sweep.cluster.specification import asked
     from sweep.runner.selection import selected
 
     spec = asked(cluster, patience, allow_mixed=allow_mixed, prometheus=prometheus)

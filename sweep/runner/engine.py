@@ -4,16 +4,16 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from typing import Any
 
+from sweep.cluster import clusters, line, security
+from sweep.cluster.specification import ClusterSpec
+from sweep.cluster.workforce import StartedCluster, Workforce
 from sweep.events import ClusterExposed
 from sweep.plan import tasks
 from sweep.plan.items import Item, Items
 from sweep.plan.tasks import Task
-from sweep.runner import clusters, line, security
-from sweep.runner.cluster_spec import ClusterSpec
 from sweep.runner.dispatch import Dispatch
 from sweep.runner.meter import Meter
 from sweep.runner.session import Session
-from sweep.runner.workforce import StartedCluster, Workforce
 from sweep.store import versions
 from sweep.store.view import StoreView
 from sweep.worker import agreement

@@ -7,12 +7,12 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from sweep import events
+from sweep.cluster import signals
 from sweep.grid.cell import Cell
 from sweep.plan import bounds, solves, tasks
 from sweep.plan.costs import Costs
 from sweep.plan.items import Item, Items
 from sweep.plan.stored import StoredExperiment
-from sweep.runner import signals
 from sweep.runner.log import Log
 from sweep.runner.publication import Publication
 from sweep.store import journal

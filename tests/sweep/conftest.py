@@ -9,8 +9,9 @@ from distributed import Client, LocalCluster
 from typer.testing import CliRunner
 
 from sweep.cli import app
+from sweep.cluster import clusters, specification
 from sweep.experiment.loading import parse_experiment
-from sweep.runner import cluster_spec, clusters, engine
+from sweep.runner import engine
 from sweep.store import journal
 from sweep.store.records import CellRecord
 
@@ -28,7 +29,7 @@ class Pair:
     def client(self):
         if self._client is None or not self._whole():
             self.close()
-            two = LocalCluster(**{**cluster_spec.LOCAL.kwargs, "n_workers": 2})
+            two = LocalCluster(**{**specification.LOCAL.kwargs, "n_workers": 2})
             self._client = self._open.enter_context(Client(self._open.enter_context(two)))
         return self._client
 

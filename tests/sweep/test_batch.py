@@ -3,7 +3,7 @@
 import asyncio
 from types import SimpleNamespace
 
-from sweep.runner import batch
+from sweep.cluster import batch
 
 
 def of_jobs(*ids, config_name="slurm"):

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from distributed import LocalCluster
 
+from sweep.cluster import clusters, specification
 from sweep.errors import ClusterError
-from sweep.runner import cluster_spec, clusters
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -28,18 +28,18 @@ def written(tmp_path, text):
 
 
 def test_the_file_at_the_root_is_the_default():
-    assert cluster_spec.load(ROOT / "cluster.yaml") == cluster_spec.LOCAL
-    assert clusters.cluster_class(cluster_spec.LOCAL) is LocalCluster
+    assert specification.load(ROOT / "cluster.yaml") == specification.LOCAL
+    assert clusters.cluster_class(specification.LOCAL) is LocalCluster
 
 
 def test_the_default_listens_on_this_machine_only():
-    kwargs = cluster_spec.LOCAL.kwargs
+    kwargs = specification.LOCAL.kwargs
     assert kwargs["host"] == "127.0.0.1"
     assert kwargs["dashboard_address"].startswith("127.0.0.1:")
 
 
 def test_any_class_can_be_named(tmp_path):
-    spec = cluster_spec.load(
+    spec = specification.load(
         written(
             tmp_path,
             "version: 1\nmodule: test_cluster\nclass: Pretended\nargs: [1]\nkwargs: {queue: q}\n",
@@ -58,7 +58,7 @@ def test_any_class_can_be_named(tmp_path):
     ("module", "cls"), [("dask_jobqueue_of_nobody", "SLURMCluster"), ("dask", "NoSuchCluster")]
 )
 def test_a_class_that_is_not_there_is_one_sentence(tmp_path, module, cls):
-    spec = cluster_spec.load(written(tmp_path, f"module: {module}\nclass: {cls}\n"))
+    spec = specification.load(written(tmp_path, f"module: {module}\nclass: {cls}\n"))
     with pytest.raises(ClusterError, match=f"no cluster class '{cls}' in module '{module}'"):
         clusters.cluster_class(spec)
 
@@ -84,13 +84,13 @@ def test_a_class_that_is_not_there_is_one_sentence(tmp_path, module, cls):
 )
 def test_a_file_that_is_wrong_is_one_sentence(tmp_path, text, said):
     with pytest.raises(ClusterError, match=said) as caught:
-        cluster_spec.load(written(tmp_path, text))
+        specification.load(written(tmp_path, text))
     assert "\n" not in str(caught.value)
 
 
 def test_a_file_that_is_not_there(tmp_path):
     with pytest.raises(ClusterError, match="cannot be read"):
-        cluster_spec.load(tmp_path / "none.yaml")
+        specification.load(tmp_path / "none.yaml")
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_a_file_that_is_not_there(tmp_path):
     ],
 )
 def test_what_cannot_be_started_is_one_sentence(module, cls, kwargs, said, capfd):
-    spec = cluster_spec.ClusterSpec(module=module, **{"class": cls}, kwargs=kwargs)
+    spec = specification.ClusterSpec(module=module, **{"class": cls}, kwargs=kwargs)
     with pytest.raises(ClusterError, match=said) as caught, clusters.connected(spec):
         pass
     assert "\n" not in str(caught.value)
@@ -109,7 +109,7 @@ def test_what_cannot_be_started_is_one_sentence(module, cls, kwargs, said, capfd
 
 
 def test_a_scheduler_that_does_not_answer():
-    spec = cluster_spec.ClusterSpec(address="tcp://127.0.0.1:9")
+    spec = specification.ClusterSpec(address="tcp://127.0.0.1:9")
     with (
         pytest.raises(ClusterError, match="cannot be reached"),
         clusters.connected(spec, connect_seconds=1.0),
@@ -118,7 +118,7 @@ def test_a_scheduler_that_does_not_answer():
 
 
 def test_a_scheduler_that_runs_is_used_and_left_running(client):
-    spec = cluster_spec.ClusterSpec(address=client.scheduler.address)
+    spec = specification.ClusterSpec(address=client.scheduler.address)
     with clusters.connected(spec) as other:
         assert len(other.nthreads()) == 2
     assert client.submit(sum, [1, 2]).result() == 3
@@ -152,8 +152,8 @@ def test_no_worker_goes_on_starting_when_its_cluster_is_closed(tmp_path, monkeyp
 def test_a_dashboard_whose_port_is_taken_gets_another_without_a_word(recwarn):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        kwargs = {**cluster_spec.LOCAL.kwargs, "n_workers": 0, "dashboard_address": address}
-        spec = cluster_spec.LOCAL.model_copy(update={"kwargs": kwargs})
+        kwargs = {**specification.LOCAL.kwargs, "n_workers": 0, "dashboard_address": address}
+        spec = specification.LOCAL.model_copy(update={"kwargs": kwargs})
         with clusters.connected(spec) as client:
             assert address not in client.dashboard_link
     assert not [one for one in recwarn if "already in use" in str(one.message)]

@@ -9,7 +9,7 @@ import pytest
 from faults import Fault, preloaded, search_path
 
 import sweep
-from sweep.runner import cluster_spec
+from sweep.cluster import specification
 from sweep.store.records import CellRecord, Status
 from sweep.store.view import StoreView
 
@@ -41,7 +41,7 @@ def test_what_was_done_some_seconds_before_the_kill_is_not_done_again(
 ):
     monkeypatch.setenv("PYTHONPATH", search_path())
     preload = preloaded(tmp_path, Fault("sleep", mechanism, seconds=SECONDS))
-    kwargs = {**cluster_spec.LOCAL.kwargs, "n_workers": workers, "preload": [str(preload)]}
+    kwargs = {**specification.LOCAL.kwargs, "n_workers": workers, "preload": [str(preload)]}
     (tmp_path / "x.yaml").write_text(text)
     (tmp_path / "cluster.yaml").write_text(
         f"module: dask.distributed\nclass: LocalCluster\nkwargs: {kwargs}\n".replace("None", "null")
@@ -66,7 +66,7 @@ def test_what_was_done_some_seconds_before_the_kill_is_not_done_again(
     assert begun - kept <= workers * (in_memory + 2)
 
     preloaded(tmp_path, Fault("sleep", mechanism, seconds=0.0))
-    spec = cluster_spec.load(tmp_path / "cluster.yaml")
+    spec = specification.load(tmp_path / "cluster.yaml")
     dataset = sweep.run(tmp_path / "x.yaml", tmp_path / "s", cluster=spec)
     assert (dataset.status == Status.OK).all()
     assert counted.stat().st_size == dataset.status.size + begun - kept

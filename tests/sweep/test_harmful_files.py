@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 import workloads
+from sweep.cluster import specification
 from sweep.errors import ClusterError, ExperimentError, SweepError
 from sweep.experiment.loading import load_experiment, parse_experiment
 from sweep.grid import union
 from sweep.grid.conditions import parse
 from sweep.grid.expansion import expand
 from sweep.report.terminal import screen
-from sweep.runner import cluster_spec
 from workloads import TargetsError, WorkloadError, limits
 
 SOUND = "reference: IP\nblocks:\n  - workload: {name: prefix, d: 4}\n    mechanism: [IP]\n"
@@ -70,7 +70,7 @@ def test_cluster_files_that_do_harm(tmp_path, text, said):
     path = tmp_path / "cluster.yaml"
     path.write_text(text)
     with pytest.raises(ClusterError, match=said):
-        cluster_spec.load(path)
+        specification.load(path)
 
 
 @pytest.fixture(params=["device", "pipe", "folder"])
@@ -86,7 +86,7 @@ def test_what_is_no_regular_file(no_file, tmp_path):
     with pytest.raises(ExperimentError, match="it is not a regular file"):
         load_experiment(no_file)
     with pytest.raises(ClusterError, match="it is not a regular file"):
-        cluster_spec.load(tmp_path.__class__(no_file))
+        specification.load(tmp_path.__class__(no_file))
     for name in ("file", "edge-list"):
         with pytest.raises(WorkloadError, match="it is not a regular file"):
             workloads.make(name, path=no_file)

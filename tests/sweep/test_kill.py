@@ -16,8 +16,8 @@ from faults import search_path, slow_workers
 
 import sweep
 from sweep import events
+from sweep.cluster import clusters, specification
 from sweep.errors import SchedulerLostError
-from sweep.runner import cluster_spec, clusters
 from sweep.store.records import Status
 
 REPLICATES = 300
@@ -213,7 +213,7 @@ def scheduler(tmp_path):
 
 def test_a_scheduler_that_does_not_come_back_leaves_the_rest_pending(scheduler, tmp_path):
     process, heard = scheduler(), []
-    spec = cluster_spec.ClusterSpec(address=process.stdout.readline().strip(), patience=2)
+    spec = specification.ClusterSpec(address=process.stdout.readline().strip(), patience=2)
 
     def kill(event):
         heard.append(event)
@@ -236,7 +236,7 @@ def test_a_scheduler_that_comes_back_is_gone_on_with(
     """By the client that lost it, or by another one when that has given up."""
     monkeypatch.setattr(clusters, "CONNECT_SECONDS", 2 if closed else 30)
     running = [scheduler()]
-    spec = cluster_spec.ClusterSpec(address=running[0].stdout.readline().strip(), patience=60)
+    spec = specification.ClusterSpec(address=running[0].stdout.readline().strip(), patience=60)
 
     def replace(event):
         if isinstance(event, events.CellsDone) and len(running) == 1:

@@ -14,7 +14,7 @@ import pytest
 import recipes
 from ruamel.yaml import YAML
 
-from sweep.runner import cluster_spec, clusters
+from sweep.cluster import clusters, specification
 
 PAGE = "docs/how-to/kubernetes.md"
 
@@ -69,7 +69,7 @@ def test_the_cluster_is_one_that_the_operator_accepts(tmp_path):
     kubernetes = pytest.importorskip("dask_kubernetes.operator")
     validator = pytest.importorskip("jsonschema").Draft202012Validator
     (tmp_path / "cluster.yaml").write_text(recipes.printed(PAGE, "KubeCluster"))
-    spec = cluster_spec.load(tmp_path / "cluster.yaml")
+    spec = specification.load(tmp_path / "cluster.yaml")
     make = clusters.cluster_class(spec)
     assert make is kubernetes.KubeCluster
     inspect.signature(make).bind(*spec.args, **spec.kwargs)

@@ -13,7 +13,7 @@ import recipes
 from faults import search_path, slow_workers
 
 import sweep
-from sweep.runner import security
+from sweep.cluster import security
 from sweep.store.records import Status
 
 MISSING = machines.missing()

@@ -13,7 +13,7 @@ from faults import Fault, preloaded, search_path
 
 import sweep
 from sweep import events
-from sweep.runner import cluster_spec
+from sweep.cluster import specification
 from sweep.store.records import Status
 
 CELLS = 24
@@ -37,7 +37,7 @@ def lasting(gate, tmp_path, monkeypatch):
     """A cluster that no driver ends."""
     preload = preloaded(tmp_path, Fault("wait", "IP", until=str(gate)))
     monkeypatch.setenv("PYTHONPATH", search_path())
-    kwargs = {**cluster_spec.LOCAL.kwargs, "n_workers": 2, "preload": [str(preload)]}
+    kwargs = {**specification.LOCAL.kwargs, "n_workers": 2, "preload": [str(preload)]}
     with LocalCluster(**kwargs) as cluster:
         yield cluster
 
@@ -66,7 +66,7 @@ def test_a_driver_that_is_killed_leaves_its_tasks_to_the_next_one(lasting, gate,
         if isinstance(event, events.CellsAwaited):
             gate.touch()
 
-    spec = cluster_spec.ClusterSpec(address=lasting.scheduler_address)
+    spec = specification.ClusterSpec(address=lasting.scheduler_address)
     dataset = sweep.run(tmp_path / "x.yaml", tmp_path / "s", cluster=spec, listen=open_the_gate)
     assert (dataset.status == Status.OK).all()
     one_of_each_worker = 2

@@ -2,10 +2,10 @@ import pytest
 from distributed import LocalCluster
 
 import sweep
+from sweep.cluster import specification
+from sweep.cluster.size import planned_threads
 from sweep.errors import ClusterError, StoreError
 from sweep.plan.dry_run import plan, seconds_per_flop
-from sweep.runner import cluster_spec
-from sweep.runner.size import planned_threads
 
 
 def test_a_plan_counts_what_is_to_be_done(small):
@@ -70,13 +70,13 @@ def test_the_calibration_is_a_speed_that_computers_have():
 def test_the_workers_of_a_cluster_are_known_before_it_is_started(tmp_path, written, threads):
     file = tmp_path / "cluster.yaml"
     file.write_text(f"module: any\n{written}\n")
-    assert planned_threads(cluster_spec.load(file)) == threads
+    assert planned_threads(specification.load(file)) == threads
 
 
 def test_a_running_scheduler_is_asked_for_its_workers(client):
-    spec = cluster_spec.ClusterSpec(address=client.scheduler.address, insecure=True)
-    with LocalCluster(**{**cluster_spec.LOCAL.kwargs, "n_workers": 0}) as none:
-        empty = cluster_spec.ClusterSpec(address=none.scheduler_address, insecure=True)
+    spec = specification.ClusterSpec(address=client.scheduler.address, insecure=True)
+    with LocalCluster(**{**specification.LOCAL.kwargs, "n_workers": 0}) as none:
+        empty = specification.ClusterSpec(address=none.scheduler_address, insecure=True)
         with pytest.raises(ClusterError, match="has no workers"):
             planned_threads(empty)
     assert planned_threads(spec) == 2

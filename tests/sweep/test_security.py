@@ -13,14 +13,14 @@ from distributed import Client, LocalCluster
 
 import sweep
 from sweep import events
+from sweep.cluster import clusters, security, specification
 from sweep.errors import ClusterError
-from sweep.runner import cluster_spec, clusters, security
 
 KNOCK = """
 import os
 import sys
 from distributed import Client
-from sweep.runner import security
+from sweep.cluster import security
 if sys.argv[3:]:
     os.setuid(int(sys.argv[3]))
 key = security.temporary() if sys.argv[2] == "another key" else None
@@ -31,11 +31,11 @@ except Exception as error:
 else:
     print("in")
 """
-ONE = {**cluster_spec.LOCAL.kwargs, "n_workers": 1}
+ONE = {**specification.LOCAL.kwargs, "n_workers": 1}
 
 
 def local(**more):
-    return cluster_spec.LOCAL.model_copy(update={"kwargs": ONE, **more})
+    return specification.LOCAL.model_copy(update={"kwargs": ONE, **more})
 
 
 def knock(address, key, *user):
@@ -98,7 +98,7 @@ def test_keys_in_files_open_a_scheduler_that_runs(key_files):
     keys = security.KeyFiles(**key_files)
     theirs = LocalCluster(**{**ONE, "n_workers": 0}, security=security.of_files(keys))
     with theirs:
-        spec = cluster_spec.ClusterSpec(address=theirs.scheduler_address, security=keys)
+        spec = specification.ClusterSpec(address=theirs.scheduler_address, security=keys)
         with clusters.connected(spec) as client:
             assert isinstance(client, Client)
             assert client.nthreads() == {}
@@ -124,7 +124,7 @@ def test_a_batch_job_reads_the_key_from_files_that_only_the_user_can_read(tmp_pa
     pytest.importorskip("dask_jobqueue")
     batch_system(tmp_path, monkeypatch, 'cp "$1" job; echo Submitted batch job 1')
     kwargs = {"cores": 1, "memory": "1GB", "n_workers": 1, "interface": "lo"}
-    spec = cluster_spec.ClusterSpec.model_validate(
+    spec = specification.ClusterSpec.model_validate(
         {"module": "dask_jobqueue", "class": "SLURMCluster", "kwargs": kwargs}
     )
     with clusters.connected(spec) as client:
@@ -142,21 +142,21 @@ def test_what_the_file_may_say(tmp_path, key_files):
     path = tmp_path / "cluster.yaml"
     files = ", ".join(f"{name}: {at}" for name, at in key_files.items())
     path.write_text(f"address: tls://a:1\nsecurity: {{{files}}}\n")
-    assert cluster_spec.load(path).security == security.KeyFiles(**key_files)
+    assert specification.load(path).security == security.KeyFiles(**key_files)
     path.write_text(f"address: tls://a:1\ninsecure: true\nsecurity: {{{files}}}\n")
     with pytest.raises(ClusterError, match="expected either 'security', or 'insecure'"):
-        cluster_spec.load(path)
+        specification.load(path)
     path.write_text("address: tls://a:1\nsecurity: {ca: gone, cert: gone, key: gone}\n")
     with (
         pytest.raises(ClusterError, match="key file 'gone' cannot be read"),
-        clusters.connected(cluster_spec.load(path)),
+        clusters.connected(specification.load(path)),
     ):
         pass
 
 
 @pytest.mark.parametrize("address", ["tcp://192.0.2.1:8786", "192.0.2.1:8786", "tcp://host:1"])
 def test_a_scheduler_that_other_machines_reach_without_a_key_is_refused(address):
-    spec = cluster_spec.ClusterSpec(address=address)
+    spec = specification.ClusterSpec(address=address)
     with (
         pytest.raises(ClusterError, match=r"asks for no key: whoever reaches it.*insecure: true"),
         clusters.connected(spec),
@@ -181,7 +181,7 @@ def test_a_cluster_that_listens_to_other_machines_is_refused_and_closed(monkeypa
             closed.append(self)
 
     monkeypatch.setattr(clusters, "cluster_class", lambda spec: Wide)
-    spec = cluster_spec.ClusterSpec.model_validate({"module": "m", "class": "Wide"})
+    spec = specification.ClusterSpec.model_validate({"module": "m", "class": "Wide"})
     with pytest.raises(ClusterError, match="asks for no key"), clusters.connected(spec):
         pass
     assert len(closed) == 1

@@ -13,8 +13,8 @@ import recipes
 import ssh
 
 import sweep
+from sweep.cluster import clusters, specification
 from sweep.errors import ClusterError
-from sweep.runner import cluster_spec, clusters
 from sweep.store.records import Status
 
 pytestmark = pytest.mark.slow
@@ -54,7 +54,7 @@ def test_machines_reached_by_ssh(keys, small, tmp_path):
         )
         heard = []
         dataset = sweep.run(
-            small(), tmp_path / "s", cluster=cluster_spec.load(recipe), listen=heard.append
+            small(), tmp_path / "s", cluster=specification.load(recipe), listen=heard.append
         )
     assert (dataset.status == Status.OK).all()
     assert not [event for event in heard if type(event).__name__ == "ClusterExposed"]
@@ -82,11 +82,11 @@ def test_a_scheduler_and_workers_started_by_hand(keys, small, tmp_path):
         address = recipes.scheduler_address(tmp_path / "where.json", SECONDS)
         recipe = recipes.printed(PAGE, "address: tls").replace("tls://node1:8786", address)
         (tmp_path / "cluster.yaml").write_text(recipe)
-        spec = cluster_spec.load(tmp_path / "cluster.yaml")
+        spec = specification.load(tmp_path / "cluster.yaml")
         dataset = sweep.run(small(), tmp_path / "s", cluster=spec, patience=SECONDS)
         with (
             pytest.raises(ClusterError, match="cannot be reached"),
-            clusters.connected(cluster_spec.ClusterSpec(address=address), connect_seconds=5),
+            clusters.connected(specification.ClusterSpec(address=address), connect_seconds=5),
         ):
             pass
     assert (dataset.status == Status.OK).all()

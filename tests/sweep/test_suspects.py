@@ -5,10 +5,10 @@ from faults import Fault, preloaded, search_path
 
 import sweep
 from sweep import events
+from sweep.cluster import specification
 from sweep.grid.specs import Spec, WorkloadSpec
 from sweep.plan.items import Bound
 from sweep.plan.tasks import Task
-from sweep.runner import cluster_spec
 from sweep.runner.suspects import Suspects
 from sweep.store.ledger import DEADLY
 from sweep.store.records import CellRecord, Status
@@ -70,8 +70,8 @@ def test_a_cell_that_crashes_is_lost_alone_and_left_alone(
     preload = preloaded(tmp_path, Fault(kind, "GM"))
     more = {"n_workers": 2, "memory_limit": "900MiB", "preload": [str(preload)]}
     given = {"module": "dask.distributed", "class": "LocalCluster"}
-    kwargs = {**cluster_spec.LOCAL.kwargs, **more}
-    spec = cluster_spec.ClusterSpec.model_validate({**given, "kwargs": kwargs})
+    kwargs = {**specification.LOCAL.kwargs, **more}
+    spec = specification.ClusterSpec.model_validate({**given, "kwargs": kwargs})
     experiment, heard = small("[4]", "[IP, GM, CA]"), []
     dataset = sweep.run(experiment, tmp_path / "s", cluster=spec)
     status = dataset.status.sel(d=4).to_series().to_dict()

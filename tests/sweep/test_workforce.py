@@ -12,8 +12,8 @@ from faults import search_path, slow_workers
 
 import sweep
 from sweep import events
+from sweep.cluster import specification
 from sweep.errors import ClusterError, NoWorkersError
-from sweep.runner import cluster_spec
 from sweep.store.records import Status
 
 
@@ -22,7 +22,7 @@ class Unattended(LocalCluster):
 
     def __init__(self, n_workers, preload):
         super().__init__(
-            **{**cluster_spec.LOCAL.kwargs, "n_workers": n_workers},
+            **{**specification.LOCAL.kwargs, "n_workers": n_workers},
             lifetime="3 seconds",
             preload=[preload],
         )
@@ -30,8 +30,8 @@ class Unattended(LocalCluster):
 
 def test_a_scheduler_without_workers_is_told_and_ends_the_run(small, tmp_path):
     heard = []
-    with LocalCluster(**{**cluster_spec.LOCAL.kwargs, "n_workers": 0}) as empty:
-        spec = cluster_spec.ClusterSpec(address=empty.scheduler_address)
+    with LocalCluster(**{**specification.LOCAL.kwargs, "n_workers": 0}) as empty:
+        spec = specification.ClusterSpec(address=empty.scheduler_address)
         with pytest.raises(NoWorkersError, match=r"no workers for \d+ s.*start some with"):
             sweep.run(small(), tmp_path / "s", cluster=spec, patience=1.5, listen=heard.append)
     (missing,) = (event for event in heard if isinstance(event, events.WorkersMissing))
@@ -46,7 +46,7 @@ def test_the_command_ends_with_one_sentence_and_exit_code_1(tmp_path):
     (tmp_path / "x.yaml").write_text(
         "reference: IP\nblocks: [{workload: {name: prefix, d: 4}, mechanism: IP}]\n"
     )
-    with LocalCluster(**{**cluster_spec.LOCAL.kwargs, "n_workers": 0}) as empty:
+    with LocalCluster(**{**specification.LOCAL.kwargs, "n_workers": 0}) as empty:
         (tmp_path / "cluster.yaml").write_text(f"address: {empty.scheduler_address}\npatience: 1\n")
         ran = subprocess.run(
             [sys.executable, "-m", "sweep.cli", "run", "x.yaml", "--cluster", "cluster.yaml"],
@@ -64,7 +64,7 @@ def test_the_command_ends_with_one_sentence_and_exit_code_1(tmp_path):
 def test_workers_that_end_in_mid_run_are_asked_for_again(small, tmp_path, monkeypatch, records):
     preload = slow_workers(tmp_path, 0.15)
     monkeypatch.setenv("PYTHONPATH", search_path())
-    spec = cluster_spec.ClusterSpec.model_validate(
+    spec = specification.ClusterSpec.model_validate(
         {
             "module": __name__,
             "class": "Unattended",
@@ -103,7 +103,7 @@ def test_jobs_that_are_refused_end_the_run_in_the_batch_systems_words(
     monkeypatch.chdir(tmp_path)
     kwargs = {"cores": 1, "memory": "1GB", "interface": "lo"}
     named = {"module": "dask_jobqueue", "class": "SLURMCluster", "kwargs": kwargs, **size}
-    spec = cluster_spec.ClusterSpec.model_validate(named)
+    spec = specification.ClusterSpec.model_validate(named)
     with pytest.raises(NoWorkersError, match=f"SLURMCluster: .*{re.escape(said)}"):
         sweep.run(small(), tmp_path / "s", cluster=spec, patience=1.5)
 
@@ -113,8 +113,8 @@ SIZES = {"scale": {"scale": 2}, "adapt": {"adapt": {"minimum": 1, "maximum": 2}}
 
 @pytest.mark.parametrize("size", SIZES.values(), ids=SIZES)
 def test_the_file_can_say_how_many_workers(small, tmp_path, size):
-    local = {**cluster_spec.LOCAL.kwargs, "n_workers": 0}
-    spec = cluster_spec.ClusterSpec.model_validate(
+    local = {**specification.LOCAL.kwargs, "n_workers": 0}
+    spec = specification.ClusterSpec.model_validate(
         {"module": "dask.distributed", "class": "LocalCluster", "kwargs": local, **size}
     )
     heard = []
@@ -136,7 +136,7 @@ def test_the_file_can_say_how_many_workers(small, tmp_path, size):
 def test_a_number_of_workers_that_makes_no_sense(tmp_path, wrong):
     (tmp_path / "cluster.yaml").write_text(wrong)
     with pytest.raises(ClusterError, match=r"expected|greater than or equal to 1"):
-        cluster_spec.load(tmp_path / "cluster.yaml")
+        specification.load(tmp_path / "cluster.yaml")
 
 
 @pytest.mark.parametrize("patience", [-1.0, float("nan")])

@@ -16,7 +16,7 @@ from sweep.report.terminal.progress import ProgressBar
 from sweep.store.records import Status
 
 if TYPE_CHECKING:
-    from sweep.runner.cluster_spec import ClusterSpec
+    from sweep.cluster.specification import ClusterSpec
 
 Format = Literal["text", "markdown", "json"]
 

@@ -7,11 +7,11 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from sweep.cluster.security import KeyFiles
 from sweep.errors import ClusterError
 from sweep.experiment import document
 from sweep.experiment.complaints import complaint, worst
 from sweep.experiment.files import text_of
-from sweep.runner.security import KeyFiles
 
 PATIENCE = 600.0
 

@@ -10,10 +10,10 @@ import dask
 from dask.utils import parse_timedelta
 from distributed import Nanny, SpecCluster
 
+from sweep.cluster import batch, clusters
+from sweep.cluster.specification import Adapt
 from sweep.errors import NoWorkersError
 from sweep.events import ClusterReady, Listener, WorkersMissing
-from sweep.runner import batch, clusters
-from sweep.runner.cluster_spec import Adapt
 
 _LOOK_SECONDS = 1.0
 _ANSWER_SECONDS = 5.0

@@ -3,9 +3,9 @@
 import os
 from typing import Any
 
+from sweep.cluster import clusters
+from sweep.cluster.specification import ClusterSpec
 from sweep.errors import ClusterError
-from sweep.runner import clusters
-from sweep.runner.cluster_spec import ClusterSpec
 
 
 def planned_threads(spec: ClusterSpec) -> int:

@@ -10,9 +10,9 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from sweep.cluster import security, signals
+from sweep.cluster.specification import ClusterSpec
 from sweep.errors import ClusterError
-from sweep.runner import security, signals
-from sweep.runner.cluster_spec import ClusterSpec
 
 ALLOWED_FAILURES = 1
 """Dask's ``allowed-failures``: it gives a task up once more workers than this have died of it."""

@@ -5,10 +5,10 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
+from sweep.cluster import clusters
+from sweep.cluster.specification import ClusterSpec
 from sweep.errors import ClusterError, SchedulerLostError
 from sweep.events import Listener, SchedulerLost
-from sweep.runner import clusters
-from sweep.runner.cluster_spec import ClusterSpec
 
 _PAUSE_SECONDS = 0.5
 
