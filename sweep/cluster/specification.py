@@ -131,10 +131,6 @@ def load(path: Path) -> ClusterSpec:
     path : Path
         The file. It has to be trusted, since it names a class to be called.
 
-    Returns
-    -------
-    ClusterSpec
-
     Raises
     ------
     ClusterError

@@ -47,10 +47,6 @@ class StoreBackend(BackendEntrypoint):
         group : str, optional
             The group to open; needed if there are several.
 
-        Returns
-        -------
-        xarray.Dataset
-
         Raises
         ------
         StoreError

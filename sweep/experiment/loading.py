@@ -35,10 +35,6 @@ def load_experiment(name_or_path: str | Path, overrides: Settings = ()) -> Exper
         Changes, as on the command line: ``["d=64,128", "replicates=3"]`` or
         ``{"d": [64, 128]}``; see `sweep.experiment.overrides.apply`.
 
-    Returns
-    -------
-    Experiment
-
     Raises
     ------
     ExperimentError

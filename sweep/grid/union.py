@@ -115,10 +115,6 @@ def united(group: str, parts: Sequence[Product], simulate: int, origin: Origin) 
     origin : Origin
         Where the blocks were written.
 
-    Returns
-    -------
-    Grid
-
     Raises
     ------
     ExperimentError

@@ -97,10 +97,6 @@ def plan(
     workers : int, optional
         Number of tasks that are done at once; by default one for every processor of this machine.
 
-    Returns
-    -------
-    Plan
-
     Raises
     ------
     ExperimentError

@@ -42,10 +42,6 @@ def selected(stored: StoredExperiment, ledger: Ledger, where: str | None) -> lis
     where : str, optional
         The condition; by default the failed, timed-out and lost cells.
 
-    Returns
-    -------
-    list of Cell
-
     Raises
     ------
     SweepError

@@ -109,10 +109,6 @@ def create(place: str | Location, experiment: str) -> Store:
     experiment : str
         The experiment's name.
 
-    Returns
-    -------
-    Store
-
     Raises
     ------
     StoreError
@@ -166,10 +162,6 @@ def open_(place: str | Location, experiment: str | None = None) -> Store:
         The folder, or its address in an object store.
     experiment : str, optional
         The name of the experiment that the store has to belong to.
-
-    Returns
-    -------
-    Store
 
     Raises
     ------

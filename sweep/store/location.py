@@ -22,10 +22,6 @@ def located(written: "str | Path | ObjectPath") -> Location:
         A folder, or ``s3://BUCKET/PREFIX``, ``gs://...``, ``az://CONTAINER/...`` or
         ``file:///...``; also as a `Path`, which turns the two slashes into one.
 
-    Returns
-    -------
-    Path or ObjectPath
-
     Raises
     ------
     StoreError

@@ -30,10 +30,6 @@ def built(key: str, spec: WorkloadSpec, required: str) -> Built:
         What it is.
     required : str
         Hash of the code that has to build it (`sweep.store.code.digest`).
-
-    Returns
-    -------
-    Workload, QueryGraph or BuildFailure
     """
     name = (key, required)
     with _lock:

@@ -52,10 +52,6 @@ def build(spec: WorkloadSpec, required: str) -> Built:
         The workload.
     required : str
         Hash of the code that has to build it (`sweep.store.code.digest`).
-
-    Returns
-    -------
-    Workload, QueryGraph or BuildFailure
     """
     difference = code.difference(required)
     if difference:
@@ -84,10 +80,6 @@ def outcomes(
         The store to write arrays to.
     weights : dict of str to Weights
         Dual weights of the last solve in every chain; updated in place.
-
-    Returns
-    -------
-    list of Record
     """
     if isinstance(item, Bound):
         return [replace(_certified(item, built), code=item.code)]

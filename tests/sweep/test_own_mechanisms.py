@@ -1,5 +1,6 @@
 """Mechanisms of the user's: by name, in Python and by plug-in; verified, and compared by code."""
 
+import importlib
 import json
 import shutil
 import sys
@@ -75,6 +76,9 @@ def test_a_function_by_its_name_and_its_edit(module, client, tmp_path):
     assert float(data.gap.sel(mechanism="entry-point")) > 0
     assert status.status(tmp_path / "s").of_other_code == 0
 
+    client.run(importlib.import_module, "of_mine")  # for a worker that has solved nothing yet
+    ours = code.Codes().of_solve("prefix", "entry-point", entry)
+    client.run(code.solve_difference, ours, "prefix", "entry-point", entry)
     (module / "helpers.py").write_text(HELPERS.format(2))
     assert status.status(tmp_path / "s").of_other_code == 1
     heard = []

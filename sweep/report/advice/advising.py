@@ -36,10 +36,6 @@ def advise(
     delta, epsilon, mechanisms, time_limit, neighbours, told
         As for `solvers.advice.advise`.
 
-    Returns
-    -------
-    solvers.advice.Advice
-
     Raises
     ------
     WorkloadError

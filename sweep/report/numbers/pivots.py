@@ -79,10 +79,6 @@ def take(data: xr.Dataset, variable: str, at: Mapping[str, Scalar]) -> Pivot | N
         The name of the variable.
     at : Mapping[str, Scalar]
         Labels along some of its dimensions; a coordinate without a dimension must agree.
-
-    Returns
-    -------
-    Pivot or None
     """
     if variable not in data:
         return None

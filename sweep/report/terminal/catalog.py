@@ -67,10 +67,6 @@ def catalog(listings: Sequence[str] = LISTINGS) -> Mapping[str, tuple[Entry, ...
     ----------
     listings : sequence of {"experiments", "workloads", "targets", "mechanisms"}
         The listings to make.
-
-    Returns
-    -------
-    Mapping of str to tuple of Entry
     """
     return {listing: _LISTS[listing]() for listing in listings}
 

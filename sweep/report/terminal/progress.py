@@ -6,21 +6,7 @@ from types import TracebackType
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
-from sweep.events import (
-    CellsAwaited,
-    ClusterExposed,
-    ClusterReady,
-    DatasetNotWritten,
-    Event,
-    Progressed,
-    RunEnded,
-    RunStarted,
-    SchedulerLost,
-    SegmentSetAside,
-    StoreNotShared,
-    TaskRetried,
-    WorkersMissing,
-)
+from sweep import events
 from sweep.report.terminal import sentences
 
 _PLAIN_STEP = 0.1
@@ -69,40 +55,40 @@ class ProgressBar:
     ) -> None:
         self._progress.stop()
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: events.Event) -> None:
         """Show an event."""
         match event:
-            case RunStarted():
+            case events.RunStarted():
                 self._say(event)
                 for remark in sentences.remarks(event):
                     self._console.print(remark, markup=False)
                 if event.tasks:
                     self._progress.start()
-            case ClusterReady():
+            case events.ClusterReady():
                 self._progress.start_task(self._bar)
                 self._progress.update(self._bar, description=f"{event.workers} workers")
                 if event.dashboard not in ("", self._dashboard) or not self._console.is_terminal:
                     self._say(event)
                 self._dashboard = event.dashboard
-            case Progressed():
+            case events.Progressed():
                 self._advance(event)
-            case SchedulerLost():
+            case events.SchedulerLost():
                 self._progress.update(self._bar, description="no scheduler")
                 self._say(event)
-            case WorkersMissing():
+            case events.WorkersMissing():
                 self._progress.update(self._bar, description="no workers")
                 self._say(event)
-            case TaskRetried(cells=cells):
+            case events.TaskRetried(cells=cells):
                 self._retried += cells
                 if time.monotonic() >= self._next_retried:
                     self._tell_retried()
-            case SegmentSetAside() | DatasetNotWritten() | ClusterExposed() | CellsAwaited():
-                self._say(event)
-            case StoreNotShared():
-                self._say(event)
-            case RunEnded():
+            case events.RunEnded():
                 self._tell_retried()
                 self._progress.stop()
+            case events.CellsDone() | events.DatasetWritten() | events.OutputClosed():
+                pass
+            case _:
+                self._say(event)
 
     def _tell_retried(self) -> None:
         """Say it once for all that a worker, or several one after the other, leave to others."""
@@ -111,10 +97,10 @@ class ProgressBar:
             self._progress.console.print(text)
         self._retried, self._next_retried = 0, time.monotonic() + _RETRIED_SECONDS
 
-    def _say(self, event: Event) -> None:
+    def _say(self, event: events.Event) -> None:
         self._progress.console.print(sentences.said(event), markup=False)
 
-    def _advance(self, event: Progressed) -> None:
+    def _advance(self, event: events.Progressed) -> None:
         if event.workers:
             self._progress.update(self._bar, description=f"{event.workers} workers")
         self._progress.update(

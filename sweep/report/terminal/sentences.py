@@ -3,24 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from sweep.events import (
-    CellsAwaited,
-    CellsDone,
-    ClusterExposed,
-    ClusterReady,
-    DatasetNotWritten,
-    DatasetWritten,
-    Event,
-    OutputClosed,
-    Progressed,
-    RunEnded,
-    RunStarted,
-    SchedulerLost,
-    SegmentSetAside,
-    StoreNotShared,
-    TaskRetried,
-    WorkersMissing,
-)
+from sweep import events
 from sweep.runner.meter import reason
 from sweep.runner.status import Trouble
 from sweep.store.records import Status
@@ -28,51 +11,51 @@ from sweep.store.records import Status
 _SECONDS_IN_WORDS = 60.0
 
 
-def said(event: Event) -> str:
+def said(event: events.Event) -> str:
     """What an event says."""
     match event:
-        case RunStarted():
+        case events.RunStarted():
             return _started(event)
-        case SegmentSetAside(path=path, said=said):
+        case events.SegmentSetAside(path=path, said=said):
             return f"{said}; it is {path!r} now"
-        case ClusterReady(workers=workers, threads=threads, dashboard=dashboard):
+        case events.ClusterReady(workers=workers, threads=threads, dashboard=dashboard):
             return f"{workers} workers with {threads} threads" + (
                 f"; dashboard: {dashboard}" if dashboard else ""
             )
-        case SchedulerLost(address=address, patience=patience):
+        case events.SchedulerLost(address=address, patience=patience):
             return (
                 f"scheduler {address} is gone: waiting for one there (the run ends after "
                 f"{patience:g} s without)"
             )
-        case WorkersMissing():
+        case events.WorkersMissing():
             return _missing(event)
-        case DatasetNotWritten(said=said) | ClusterExposed(said=said):
+        case events.DatasetNotWritten(said=said) | events.ClusterExposed(said=said):
             return f"warning: {said}"
-        case StoreNotShared(hosts=hosts, store=store):
+        case events.StoreNotShared(hosts=hosts, store=store):
             return (
                 f"warning: a worker on {hosts or 'another machine'} does not share the disk of "
                 f"store {store!r}: this command writes its results; killed, it loses those in "
                 "flight, time limits are not enforced from outside, and cells whose arrays are "
                 "kept fail"
             )
-        case TaskRetried(cells=cells):
+        case events.TaskRetried(cells=cells):
             return f"a worker was lost: {cells} cells are retried"
-        case CellsAwaited(cells=cells):
+        case events.CellsAwaited(cells=cells):
             return f"{cells} cells are still with workers of an earlier run: waiting for these"
-        case CellsDone(statuses=statuses, task=task):
+        case events.CellsDone(statuses=statuses, task=task):
             return f"task {task}: {counts(statuses) or 'a certificate'}"
-        case DatasetWritten(path=path, seconds=seconds):
+        case events.DatasetWritten(path=path, seconds=seconds):
             return f"dataset written in {seconds:.1f} s: {path}"
-        case OutputClosed():
+        case events.OutputClosed():
             return "the output was closed; the run goes on without it"
-        case RunEnded(statuses=statuses, seconds=seconds, interrupted=interrupted):
+        case events.RunEnded(statuses=statuses, seconds=seconds, interrupted=interrupted):
             how = "interrupted" if interrupted else "ended"
             return f"run {how} after {hours(seconds)}: {counts(statuses)}"
-        case Progressed():
+        case events.Progressed():
             return figures(event)
 
 
-def remarks(event: RunStarted) -> list[str]:
+def remarks(event: events.RunStarted) -> list[str]:
     """What else is to be said of a run that starts."""
     found = []
     if event.deadly:
@@ -89,7 +72,7 @@ def remarks(event: RunStarted) -> list[str]:
     return found
 
 
-def figures(progress: Progressed) -> str:
+def figures(progress: events.Progressed) -> str:
     """How far a run is, in one line."""
     parts = [f"{progress.share:.0%} of the work", done(progress)]
     if progress.rate:
@@ -98,14 +81,14 @@ def figures(progress: Progressed) -> str:
     return ", ".join(parts)
 
 
-def done(progress: Progressed) -> str:
+def done(progress: events.Progressed) -> str:
     """``12 of 20 cells, 1 failed``."""
     troubles = {name: n for name, n in progress.statuses.items() if name != "ok"}
     more = f", {counts(troubles)}" if troubles else ""
     return f"{sum(progress.statuses.values()):,} of {progress.cells:,} cells{more}"
 
 
-def rate(progress: Progressed) -> str:
+def rate(progress: events.Progressed) -> str:
     """Cells per second, or per minute or hour if they are few."""
     for unit, length in (("s", 1.0), ("min", 60.0), ("h", 3600.0)):
         if progress.rate * length >= 1.0 or unit == "h":
@@ -113,7 +96,7 @@ def rate(progress: Progressed) -> str:
     raise AssertionError
 
 
-def left(progress: Progressed) -> str:
+def left(progress: events.Progressed) -> str:
     """``1:23 left (1:05 to 1:47)``, in hours and minutes."""
     if progress.left_s is None:
         return "no workers"
@@ -149,7 +132,7 @@ def reasons(troubles: Iterable[Trouble]) -> list[tuple[str, int]]:
     return found.most_common()
 
 
-def _started(event: RunStarted) -> str:
+def _started(event: events.RunStarted) -> str:
     if not event.todo:
         return f"{event.experiment}: all {event.cells} cells are in the store already"
     stored = event.cells - event.todo
@@ -158,7 +141,7 @@ def _started(event: RunStarted) -> str:
     return f"{event.experiment}: {event.cells} cells{already}, {event.todo} to do{shared}"
 
 
-def _missing(event: WorkersMissing) -> str:
+def _missing(event: events.WorkersMissing) -> str:
     since = f" for {event.seconds:.0f} s" if event.seconds >= 1 else ""
     return (
         f"no workers{since}: {event.message} (the run ends after {event.patience:g} s without any)"
