@@ -139,7 +139,9 @@ def test_no_worker_goes_on_starting_when_its_cluster_is_closed(tmp_path, monkeyp
     (tmp_path / "sitecustomize.py").write_text(SLOW_TO_START)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     others = set(multiprocessing.active_children())
-    spec = clusters.LOCAL.model_copy(update={"kwargs": {**clusters.LOCAL.kwargs, "n_workers": 1}})
+    spec = specification.LOCAL.model_copy(
+        update={"kwargs": {**specification.LOCAL.kwargs, "n_workers": 1}}
+    )
     with clusters.connected(spec):
         (tmp_path / "slow").touch()
         (worker,) = set(multiprocessing.active_children()) - others
