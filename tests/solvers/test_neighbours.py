@@ -161,7 +161,7 @@ def test_a_working_set_of_pairs_is_as_good_as_all(monkeypatch):
     monkeypatch.setattr("solvers.differences._ALL_AT_ONCE", 10)
     some = solvers.solve("optimal", matrix, neighbours="replace-one")
     assert some.converged
-    assert some.notes["rounds"] > 1
+    assert 1 < some.notes["rounds"] <= 8  # 11 if only each cell's farthest partner is added
     assert some.squared_privacy_cost == pytest.approx(whole.squared_privacy_cost, rel=3e-6)
 
 
