@@ -95,9 +95,10 @@ def _find(name_or_path: str | Path) -> tuple[str, str]:
             return f"{name_or_path}.yaml", shipped.read_text("utf-8")
         return str(name_or_path), text_of(Path(name_or_path))
     except FileNotFoundError as error:
+        of_file = Path(name_or_path).suffix in (".yaml", ".yml")
+        hint = "give its path" if of_file else nearest(str(name_or_path), experiments())
         raise ExperimentError(
-            f"no experiment {str(name_or_path)!r}: neither a file nor one that ships; "
-            f"{nearest(str(name_or_path), experiments())}"
+            f"no experiment {str(name_or_path)!r}: neither a file nor one that ships; {hint}"
         ) from error
     except (OSError, ValueError, RuntimeError) as error:
         not_text = isinstance(error, UnicodeDecodeError)
@@ -128,8 +129,11 @@ def _keys(path: KeyPath) -> tuple[str, ...]:
 def _explained(error: ValidationError, document: Document) -> ExperimentError:
     """The first of pydantic's errors, as a sentence with file, line and key."""
     first = worst(error.errors(include_url=False))
-    path = _real(first["loc"], document.plain())
-    return document.origin.error(path, complaint(first, _keys(path)))
+    content = document.plain()
+    path = _real(first["loc"], content)
+    of_file = first["loc"] == ("name",) and "name" not in content
+    more = "; it is that of the file: rename it, or give 'name:' in it" if of_file else ""
+    return document.origin.error(path, complaint(first, _keys(path)) + more)
 
 
 def _real(loc: Sequence[str | int], content: Any) -> KeyPath:

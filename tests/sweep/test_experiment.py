@@ -374,8 +374,14 @@ def test_a_mistaken_setting_is_told_as_such(setting: str, told: str) -> None:
 def test_no_such_experiment() -> None:
     with pytest.raises(ExperimentError, match="did you mean 'vldb-table4'"):
         load_experiment("vldb-tabel4")
-    with pytest.raises(ExperimentError, match="neither a file nor one that ships"):
+    with pytest.raises(ExperimentError, match="neither a file nor one that ships; give its path"):
         load_experiment("no/such/file.yaml")
+
+
+def test_a_name_that_is_the_files(tmp_path: Path) -> None:
+    (tmp_path / "ü ö.yaml").write_text("reference: IP\nblocks: []\n")
+    with pytest.raises(ExperimentError, match=r"is that of the file: rename it, or give 'name:'"):
+        load_experiment(tmp_path / "ü ö.yaml")
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
