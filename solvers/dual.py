@@ -17,7 +17,7 @@ from typing import Generic
 
 import numpy as np
 
-from solvers.factors import Factors
+from solvers.factors import Factors, coarsened
 from solvers.optimiser import (
     BlocksPoint,
     MatrixBlocks,
@@ -36,8 +36,11 @@ from solvers.stopping import Deadline, Stopping
 from solvers.trace import Trace, traced
 from workloads.operators import Array
 
-_WARM_STEPS = 2
+_RELAXATIONS = (1.5, 1.5)
+_ROUGH_RELAXATIONS = (1.0, 1.0, 1.5, 1.5)
+"""Of the multiplicative steps before the first of Newton's, more of them where they are rough."""
 _UNIFORM_SHARE = 0.01
+_COARSE_TOL = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,9 +127,11 @@ def optimum(
     """
     stopping = Stopping(tol, max_iterations, Deadline.after(time_limit))
     blocks = _blocks(whole)
-    search = partial(largest_norm, stopping=stopping)
+    if start is None and isinstance(whole, Factors):
+        start = _coarse_weights(whole, stopping.deadline)
+    search = partial(_largest_norm_nearby, near=start is not None, stopping=stopping)
     progress = _in_halves(blocks, _first_weights(blocks, start), _largest_entries, search)
-    return _result(progress, extra_factorisations=1 + _WARM_STEPS)
+    return _result(progress)
 
 
 def largest_norm(blocks: MatrixBlocks, start: Array, stopping: Stopping) -> Progress[BlocksPoint]:
@@ -146,10 +151,7 @@ def largest_norm(blocks: MatrixBlocks, start: Array, stopping: Stopping) -> Prog
     Progress
         Bounds on Δ².
     """
-    point = blocks.at(start)
-    for _ in range(_WARM_STEPS):
-        point = blocks.at(multiplicative_step(point, blocks.groups))
-    return maximise(_simplices(blocks), point, _largest_entries, stopping)
+    return maximise(_simplices(blocks), blocks.at(start), _largest_entries, stopping)
 
 
 def least_total_error(
@@ -184,7 +186,7 @@ def least_total_error(
     search = partial(_maximised, bounds=_total_error_bounds, stopping=stopping)
     first = blocks.uniform if start is None else start
     progress = _in_halves(blocks, first, _total_error_bounds, search)
-    return _scaled(_result(progress, extra_factorisations=1), float(weights.sum()))
+    return _scaled(_result(progress), float(weights.sum()))
 
 
 def hybrid(
@@ -219,7 +221,16 @@ def hybrid(
     blocks = replace(_blocks(whole), offset=weights)
     search = partial(_maximised, bounds=_hybrid_bounds, stopping=stopping)
     progress = _in_halves(blocks, _first_weights(blocks, start), _hybrid_bounds, search)
-    return _result(progress, extra_factorisations=1)
+    return _result(progress)
+
+
+def _coarse_weights(factors: Factors, deadline: Deadline) -> Weights | None:
+    """The optimum's of every second query and cell, where the domain is large and ordered."""
+    coarse = coarsened(factors)
+    if coarse is None:
+        return None
+    proof = optimum(coarse, tol=_COARSE_TOL, time_limit=deadline.remaining).proof
+    return Weights(proof.p, proof.q)
 
 
 def _blocks(whole: Factors | MatrixBlocks) -> MatrixBlocks:
@@ -257,6 +268,23 @@ def _simplices(blocks: MatrixBlocks) -> Program[BlocksPoint]:
     """Weights of sum one for the columns, and for the queries if they are free, at no cost."""
     groups = blocks.groups
     return Program(blocks.at, np.zeros(len(groups)), groups)
+
+
+def _largest_norm_nearby(
+    blocks: MatrixBlocks, start: Array, near: bool, stopping: Stopping
+) -> Progress[BlocksPoint]:
+    """`largest_norm` from where some multiplicative steps lead.
+
+    They are exact where the start is near the optimum: rough ones would lead away again.
+    """
+    rough = blocks.roughly_cheaper and not near
+    relaxations = _ROUGH_RELAXATIONS if rough else _RELAXATIONS
+    x = start
+    for relaxation in relaxations:
+        gradient = blocks.rough_gradient(x) if rough else blocks.at(x).gradient
+        x = multiplicative_step(x, gradient, blocks.groups, relaxation=relaxation)
+    progress = largest_norm(blocks, x, stopping)
+    return replace(progress, factorisations=progress.factorisations + len(relaxations))
 
 
 def _first_weights(blocks: MatrixBlocks, start: Weights | None) -> Array:
@@ -301,7 +329,7 @@ def optimum_of_scalars(blocks: ScalarClasses, stopping: Stopping) -> DualResult[
         ScalarPoint(blocks.whole, blocks.weights(point.x))
         for point in (progress.best, progress.proof)
     )
-    return replace(_result(progress, extra_factorisations=1), best=best, proof=proof)
+    return replace(_result(progress), best=best, proof=proof)
 
 
 def hybrid_of_scalars(blocks: ScalarClasses, stopping: Stopping) -> DualResult[ScalarPoint]:
@@ -322,14 +350,14 @@ def total_error_of_scalars(blocks: ScalarBlocks, weights: Array) -> DualResult[S
     return DualResult(point, point, value, value, 0, 1, 0, True, False, traced([value], [value]))
 
 
-def _result(progress: Progress[AnyPoint], *, extra_factorisations: int) -> DualResult[AnyPoint]:
+def _result(progress: Progress[AnyPoint]) -> DualResult[AnyPoint]:
     return DualResult(
         progress.best,
         progress.proof,
         progress.lower,
         progress.upper,
         progress.iterations,
-        progress.factorisations + extra_factorisations - 1,
+        progress.factorisations,
         progress.products,
         progress.converged,
         progress.timed_out,

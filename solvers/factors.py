@@ -19,6 +19,8 @@ _FAR_APART = 1e3
 _NEGLIGIBLE = 1e-9
 NEARLY_FULL = 0.9
 """From which rank on, over d, it pays to compute with all cells and leave the null space out."""
+_COARSEST = 256
+_ALIKE = 0.25
 _SQUARE_WORK = 5
 """What a solve by structure takes beside the forms, over d³, if a dense one takes m d²."""
 
@@ -63,6 +65,11 @@ class Factors:
     def structured(self) -> bool:
         """Whether the queries are known by their structure rather than dense."""
         return not isinstance(self.operator, Explicit)
+
+    @property
+    def nearly_full(self) -> bool:
+        """Whether it is dense and of so high a rank that it pays to compute with all cells."""
+        return not self.structured and self.rank >= NEARLY_FULL * self.cells
 
     @property
     def queries(self) -> int:
@@ -187,6 +194,21 @@ def factorise(scaled: Matrix) -> Factors:
         if seen.max() > _FAR_APART * seen.min():
             return _in_units_of_columns(matrix, unit, columns)
     return dense(matrix, None) if len(rows) == d else dense(matrix @ rows.T, rows)
+
+
+def coarsened(factors: Factors) -> Factors | None:
+    """Every second query and cell of an ordered domain; None where its neighbours are not alike.
+
+    They are where the differences of neighbouring rows are small beside the rows, and those of
+    columns beside the columns: prefixes are.
+    """
+    if factors.structured or factors.basis is not None or factors.cells < _COARSEST:
+        return None
+    matrix = factors.left
+    small = _ALIKE * np.linalg.norm(matrix)
+    if any(np.linalg.norm(np.diff(matrix, axis=axis)) > small for axis in (0, 1)):
+        return None
+    return factorise(matrix[::2, ::2])
 
 
 def _row_space(matrix: Array) -> Array:

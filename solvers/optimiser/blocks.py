@@ -18,7 +18,7 @@ import numpy as np
 from solvers.factors import Factors
 from solvers.optimiser.newton_system import BlockVectors, PreconditionedSystem
 from solvers.optimiser.singular_vectors import Rows
-from solvers.optimiser.spectrum import Spectrum, spectrum
+from solvers.optimiser.spectrum import Spectrum, rough_masses, spectrum
 from workloads.operators import Array
 
 _EQUAL_SHARE = 0.1
@@ -106,10 +106,28 @@ class MatrixBlocks:
             total[block.rows] += part
         return total
 
+    @property
+    def roughly_cheaper(self) -> bool:
+        """Whether a rough gradient is had for less than a point."""
+        return all(block.factors.nearly_full for block in self.blocks)
+
+    def rough_gradient(self, x: Array) -> Array:
+        """What is proportional to the gradient at positive free weights, to two digits, (n,)."""
+        p, q = self._all_weights(x)
+        masses = [rough_masses(b.factors, p[b.columns], q[b.rows]) for b in self.blocks]
+        profile = self.column_sums([of_columns for of_columns, _ in masses]) / p
+        if not self.free_queries:
+            return profile
+        return np.concatenate([profile, self.row_sums([of_rows for _, of_rows in masses]) / q])
+
+    def _all_weights(self, x: Array) -> tuple[Array, Array]:
+        """P and q, those that are given included."""
+        free = x[self.cells :]
+        return x[: self.cells], self.offset + free if self.free_queries else self.offset
+
     def at(self, x: Array) -> "BlocksPoint":
         """F at free weights x, shape (n,)."""
-        p = x[: self.cells]
-        q = self.offset + x[self.cells :] if self.free_queries else self.offset
+        p, q = self._all_weights(x)
         spectra = tuple(spectrum(b.factors, p[b.columns], q[b.rows]) for b in self.blocks)
         return BlocksPoint(self, x, p, q, spectra)
 

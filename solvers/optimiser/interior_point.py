@@ -29,19 +29,30 @@ class _StepLimits:
 
     Attributes
     ----------
-    to_boundary : float
-        Share of the way to the boundary of the positive weights and slacks.
+    shortest, longest : float
+        Bounds on the share of the way to the boundary of the positive weights and slacks. Between
+        them it is what the predictor takes off mu: where little stands in its way, more.
     off_centre : float
-        How many times the complementarity gap the certified gap may be before mu is kept: then
-        tiny weights are off the central path.
+        So many times the complementarity gap the certified gap is where mu is kept: tiny weights
+        are off the central path then. Nearer to it, mu is kept by the square of the distance.
     """
 
-    to_boundary: float
+    shortest: float
+    longest: float
     off_centre: float
 
+    def share(self, reduction: float) -> float:
+        """Of the way to the boundary, where the predictor takes mu to that part of it."""
+        return min(max(self.shortest, 1 - reduction), self.longest)
 
-_EXACT = _StepLimits(to_boundary=0.999, off_centre=1000.0)
-_INEXACT = _StepLimits(to_boundary=0.95, off_centre=4.0)
+    def centring(self, reduction: float, off: float) -> float:
+        """Which part of mu to aim at, the certified gap being so many times the complementarity."""
+        wanted = max(reduction**3, _SMALLEST_CENTRING, (off / self.off_centre) ** 2)
+        return min(wanted, 1.0)
+
+
+_EXACT = _StepLimits(shortest=0.999, longest=0.999, off_centre=1000.0)
+_INEXACT = _StepLimits(shortest=0.9, longest=0.99, off_centre=20.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,13 +211,11 @@ def _newton(program: Program[AnyPoint], at: _Iterate[AnyPoint], gap: float) -> _
     ahead = float(np.mean(x * (1 + length * relative) * (slack + length * slack_step)))
     correction = np.clip(x * relative * slack_step, -10 * mu, 10 * mu)
 
-    off_centre = gap > limits.off_centre * float(x @ slack) / at.point.nuclear_norm
-    centring = 1.0 if off_centre else max((ahead / mu) ** 3, _SMALLEST_CENTRING)
-
-    target = centring * mu - complementarity - correction
+    off = gap * at.point.nuclear_norm / float(x @ slack)
+    target = limits.centring(ahead / mu, off) * mu - complementarity - correction
     relative, change = system.solve(mass + target, missing, _REDUCTION)
     slack_step = target / x - slack * relative
-    longest = limits.to_boundary * _longest(relative, slack_step / slack)
+    longest = limits.share(ahead / mu) * _longest(relative, slack_step / slack)
     return _Step(relative, slack_step, change, min(1.0, longest), system.products)
 
 

@@ -26,7 +26,7 @@ import scipy.linalg as sla
 from solvers.optimiser.bordered import Bordered
 from solvers.optimiser.singular_vectors import Rows, Single, SingularVectors
 from workloads.operators import Array
-from workloads.operators.blas import inner, lower_gram, product
+from workloads.operators.blas import inner, product
 
 LARGEST_EXPLICIT = 20_000
 _HEAVY_PER_RANK = 4
@@ -37,6 +37,7 @@ _SMALLEST_RELATIVE = 1e-9
 _MOST_DECAY = 5.0
 _RIDGES = (1e-7, 1e-5, 1e-3)
 _MOST_PRODUCTS = 80
+_PANEL = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,11 +103,7 @@ class BlockVectors:
             if isinstance(at, slice)
             else np.zeros((len(rows), len(rows)), np.float32, order="F")
         )
-        for damped in self.damping:
-            first = np.count_nonzero(damped == 0)
-            gram = lower_gram(rows[:, first:] * np.sqrt(damped[first:], dtype=np.float32))
-            gram *= gram
-            own += gram
+        _add_squared_grams(own, rows, self.damping)
         if not isinstance(at, slice):
             total[np.ix_(at, at)] += own
 
@@ -231,17 +228,17 @@ class PreconditionedSystem:
             if not np.all(np.isfinite(explicit.diagonal())):
                 break
             try:
-                lower = sla.cholesky(explicit, lower=True, overwrite_a=True, check_finite=False)
+                factor = sla.cho_factor(explicit, lower=True, overwrite_a=True, check_finite=False)
             except sla.LinAlgError:
                 continue
-            return self._factorised(lower, heavy)
+            return self._factorised(factor, heavy)
         return self._diagonal_only()
 
-    def _factorised(self, lower: Single, heavy: Rows) -> Callable[[Array], Array]:
+    def _factorised(self, factor: tuple[Single, bool], heavy: Rows) -> Callable[[Array], Array]:
         """The factor where it is, the diagonal elsewhere."""
 
         def solve_heavy(b: Array) -> Array:
-            solved = sla.cho_solve((lower, True), b.astype(np.float32), check_finite=False)
+            solved = sla.cho_solve(factor, b.astype(np.float32), check_finite=False)
             return np.asarray(solved, dtype=np.float64)
 
         if isinstance(heavy, slice):
@@ -271,6 +268,26 @@ class PreconditionedSystem:
         total *= signs
         total *= signs[:, None]
         return total
+
+
+def _add_squared_grams(total: Single, rows: Single, damping: Sequence[Array]) -> None:
+    """Add the entrywise squares of ``rows @ diag(w) @ rows.T``, lower triangle and a little above.
+
+    Some rows at a time: what is squared and added is in the cache still.
+    """
+    parts = []
+    for damped in damping:
+        zeros = int(np.count_nonzero(damped == 0))
+        first = zeros if 2 * zeros > damped.size else 0
+        if zeros < damped.size:
+            parts.append((np.ascontiguousarray(rows[:, first:]), damped[first:].astype(np.float32)))
+    for start in range(0, len(rows), _PANEL):
+        panel = slice(start, start + _PANEL)
+        squares = total.T[panel, start:]
+        for active, weights in parts:
+            gram = product(active[panel] * weights, active[start:].T)
+            gram *= gram
+            squares += gram
 
 
 def heaviest_count(weights: int, rank: int) -> int:

@@ -79,13 +79,16 @@ class Program(Generic[AnyPoint]):
     groups: Array
 
 
-def multiplicative_step(point: Point, groups: Array, floor: float = 1e-3) -> Array:
+def multiplicative_step(
+    x: Array, gradient: Array, groups: Array, *, relaxation: float = 1.0, floor: float = 1e-3
+) -> Array:
     """Weights after ``x <- x * gradient``, every group renormalised, none below floor/size.
 
-    The fixed points of this step are the optima where the weights cost nothing.
+    The fixed points of this step are the optima where the weights cost nothing. A relaxation
+    above one, as a power of the gradient, goes further.
     """
     sizes = groups.sum(axis=0)
-    moved = point.x * point.gradient
+    moved = x * gradient**relaxation
     for _ in range(2):
         moved = np.maximum(moved / (groups @ (groups.T @ moved)), floor * (groups @ (1 / sizes)))
     return moved / (groups @ (groups.T @ moved))

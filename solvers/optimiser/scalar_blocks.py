@@ -146,7 +146,7 @@ def minimise(blocks: ScalarBlocks, stopping: Stopping) -> Progress[ScalarPoint]:
     program = Program(partial(ScalarPoint, blocks), np.zeros(n), groups)
     point = program.at(np.full(n, 1 / n))
     for _ in range(_WARM_STEPS):
-        point = program.at(multiplicative_step(point, groups))
+        point = program.at(multiplicative_step(point.x, point.gradient, groups))
     return maximise(program, point, _bounds, stopping)
 
 

@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 import scipy.linalg as sla
 
-from solvers.factors import NEARLY_FULL, Factors, parted
+from solvers.factors import Factors, parted
 from solvers.optimiser.singular_vectors import (
     DenseVectors,
     SingularVectors,
@@ -114,11 +114,41 @@ def spectrum(factors: Factors, p: Array, q: Array, safe: float = _SAFE_SQUARED_R
     """
     if factors.structured:
         found = _from_gram(factors, p, q, safe)
-    elif factors.basis is not None and factors.rank >= NEARLY_FULL * factors.cells:
+    elif factors.basis is not None and factors.nearly_full:
         found = _beside_null_space(factors, factors.basis, p, q, safe)
     else:
         found = None
     return _from_matrix(factors, p, q, safe) if found is None else found
+
+
+def rough_masses(factors: Factors, p: Array, q: Array) -> tuple[Array, Array]:
+    """``p * profile`` and ``q * variances / targets``, up to a factor, to two digits or so.
+
+    In single precision, in about half the time of a `spectrum` of nearly full rank.
+
+    Parameters
+    ----------
+    factors : Factors
+        Of the scaled workload.
+    p, q : numpy.ndarray, shapes (d,) and (m,)
+        Positive.
+
+    Returns
+    -------
+    tuple of numpy.ndarray, shapes (d,) and (m,)
+    """
+    weighted = np.sqrt(q)[:, None] * factors.whole
+    weighted *= np.sqrt(p)
+    half = (weighted / np.linalg.norm(weighted)).astype(np.float32)
+    _, vectors = sla.eigh(lower_gram(half.T), driver="evd", overwrite_a=True)
+    columns = np.asarray(vectors, dtype=np.float32)
+    rows = product(half, columns)
+    norms = np.linalg.norm(rows, axis=0)  # of small ones more accurate than eigenvalues
+    singular = np.maximum(norms, np.finfo(np.float32).eps * norms.max())
+    return (
+        weighted_squares(columns, singular).astype(np.float64),
+        weighted_squares(rows, 1 / singular).astype(np.float64),
+    )
 
 
 def _from_gram(factors: Factors, p: Array, q: Array, safe: float) -> Spectrum | None:
