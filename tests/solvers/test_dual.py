@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import solvers
 import workloads
 from solvers import certificate, dual
-from solvers.factors import NEARLY_FULL, Factors, factorise
+from solvers.factors import NEARLY_FULL, Factors, coarsened, factorise
 from solvers.optimiser.blocks import one_block
 from solvers.optimiser.newton_system import BlockVectors, PreconditionedSystem
 from solvers.optimiser.singular_vectors import DenseVectors
@@ -89,6 +89,48 @@ def test_beside_a_null_space_small_singular_values_keep_their_digits():
     gram = factors.left.T @ (q[:, None] * factors.left)
     h = (factors.basis * p) @ factors.basis.T
     np.testing.assert_allclose(sigma @ gram @ sigma, h, atol=1e-9 * np.abs(h).max())
+
+
+@pytest.mark.parametrize(("m", "d", "rank"), [(70, 50, None), (60, 40, 38)])
+def test_a_rough_gradient_is_the_gradient_up_to_a_factor(m, d, rank):
+    matrix = some_matrix(9, m, d, rank)
+    matrix[:, 7] = 0.0
+    p, q = some_weights(9, d, m)
+    blocks = one_block(factorise(matrix), np.zeros(m))
+    assert blocks.roughly_cheaper
+    x = np.concatenate([p, q])
+    rough, exact = blocks.rough_gradient(x), blocks.at(x).gradient
+    factor = rough.max() / exact.max()
+    np.testing.assert_allclose(rough, factor * exact, rtol=1e-2, atol=1e-4 * rough.max())
+
+
+def test_every_second_cell_of_an_ordered_domain_is_a_start():
+    whole = factorise(workloads.make("prefix", d=256).dense)
+    coarse = coarsened(whole)
+    np.testing.assert_array_equal(coarse.left, workloads.make("prefix", d=128).dense)
+    assert coarsened(coarse) is None
+    rng = np.random.default_rng(10)
+    assert coarsened(factorise(whole.left[rng.permutation(256)])) is None
+    assert coarsened(factorise(whole.left * rng.uniform(1, 9, 256)[:, None])) is None
+
+
+def test_a_coarse_start_leads_to_the_same_optimum(monkeypatch):
+    factors = factorise(workloads.make("prefix", d=256).dense)
+    coarse = dual.optimum(factors, tol=1e-6)
+    monkeypatch.setattr(dual, "coarsened", lambda factors: None)
+    cold = dual.optimum(factors, tol=1e-6)
+    assert max(coarse.lower, cold.lower) <= min(coarse.upper, cold.upper) * (1 + 1e-12)
+    assert coarse.gap <= 1e-6
+    assert cold.gap <= 1e-6
+    assert coarse.iterations < cold.iterations
+
+
+def test_no_time_is_spent_on_a_coarse_start_where_none_is_left():
+    factors = factorise(workloads.make("prefix", d=256).dense)
+    found = dual.optimum(factors, tol=1e-6, time_limit=0.0)
+    assert found.timed_out
+    assert found.iterations == 0
+    assert 0 < found.lower <= found.upper
 
 
 @pytest.mark.parametrize(("m", "d", "rank"), [(7, 5, None), (3, 6, None), (30, 24, 23)])
