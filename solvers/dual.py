@@ -37,7 +37,7 @@ from solvers.trace import Trace, traced
 from workloads.operators import Array
 
 _RELAXATIONS = (1.5, 1.5)
-_ROUGH_RELAXATIONS = (1.0, 1.0, 1.5, 1.5, 1.5)
+_ROUGH_RELAXATIONS = (1.0, 1.5, 1.5, 1.5, 1.0)
 """Of the multiplicative steps before the first of Newton's, more of them where they are rough."""
 _UNIFORM_SHARE = 0.01
 _COARSE_TOL = 1e-3
