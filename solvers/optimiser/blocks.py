@@ -112,7 +112,7 @@ class MatrixBlocks:
         return all(block.factors.nearly_full for block in self.blocks)
 
     def rough_gradient(self, x: Array) -> Array:
-        """What is proportional to the gradient at positive free weights, to two digits, (n,)."""
+        """What is proportional to the gradient at positive free weights, roughly, (n,)."""
         p, q = self._all_weights(x)
         masses = [rough_masses(b.factors, p[b.columns], q[b.rows]) for b in self.blocks]
         profile = self.column_sums([of_columns for of_columns, _ in masses]) / p

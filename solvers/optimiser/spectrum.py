@@ -29,6 +29,7 @@ from workloads.operators.blas import lower_gram, product
 
 _SAFE_SQUARED_RATIO = 1e-13
 _CLEAR_OF_NULL_SPACE = 1e-10
+_ROUGHLY_KNOWN = 1e-6
 RELATIVELY_EXACT = 1e-7
 """Least ratio of squared singular values at which a Gram matrix has each of them to 1e-9."""
 
@@ -122,9 +123,10 @@ def spectrum(factors: Factors, p: Array, q: Array, safe: float = _SAFE_SQUARED_R
 
 
 def rough_masses(factors: Factors, p: Array, q: Array) -> tuple[Array, Array]:
-    """``p * profile`` and ``q * variances / targets``, up to a factor, to two digits or so.
+    """``p * profile`` and ``q * variances / targets``, up to a factor, to a digit or two.
 
-    In single precision, in about half the time of a `spectrum` of nearly full rank.
+    In single precision, in about half the time of a `spectrum` of nearly full rank; by one where
+    single precision does not have the least singular value.
 
     Parameters
     ----------
@@ -144,6 +146,9 @@ def rough_masses(factors: Factors, p: Array, q: Array) -> tuple[Array, Array]:
     columns = np.asarray(vectors, dtype=np.float32)
     rows = product(half, columns)
     norms = np.linalg.norm(rows, axis=0)  # of small ones more accurate than eigenvalues
+    if not np.sort(norms)[factors.cells - factors.rank] > _ROUGHLY_KNOWN * norms.max():
+        found = spectrum(factors, p, q)
+        return found.column_mass, found.row_mass
     singular = np.maximum(norms, np.finfo(np.float32).eps * norms.max())
     return (
         weighted_squares(columns, singular).astype(np.float64),
