@@ -127,7 +127,9 @@ class Chaos:
                 self._note_end(driver)
                 self.house.driver, next_start = None, now + 0.5
                 if driver.ended() == 0 and struck >= self.faults and driver is last_look:
-                    return
+                    self._progress()
+                    if not self._is_complete():
+                        return
             elif driver is None and now >= next_start:
                 self.house.driver = self._next_command()
                 last_look = self.house.driver if struck >= self.faults else None
@@ -156,13 +158,14 @@ class Chaos:
         return self.house.command(*words, lease=self.chance.random() < 0.5, own_cluster=own)
 
     def _is_complete(self) -> bool:
-        """Whether `sweep run` would leave every cell alone, and some need `sweep rerun`."""
+        """Whether `sweep run` would leave all alone, and something needs `sweep rerun`."""
         if self._journal is None:
             return False
         ledger = self._journal.ledger
         cells = of_store(self.store).cells
         left = [c for c in cells if not ledger.status(c).final and not ledger.is_deadly(c)]
-        return not left and any(ledger.status(c).troubled for c in cells)
+        troubled = any(ledger.status(c).troubled for c in cells)
+        return not left and (troubled or bool(ledger.bound_errors))
 
     def _progress(self) -> int:
         """How many cells have a final record."""

@@ -129,7 +129,8 @@ def rerun(
     where : str, optional
         A condition over the coordinates, ``status``, ``code`` and every other variable that has
         one value for each cell, for instance ``"mechanism == 'CA' and variance_ratio > 2"``; by
-        default the failed, timed-out and lost cells. ``"code == 'other'"`` holds for cells that
+        default the failed, timed-out and lost cells, and the certificates that failed or were
+        stopped. ``"code == 'other'"`` holds for cells that
         were solved, or whose problem was certified, by code other than the current one
         (``'current'``). A cell that was ``ok`` keeps its result if it now fails.
     time_limit : float, optional
@@ -166,8 +167,11 @@ def rerun(
             stored = replace(stored, experiment=longer)
         with recorded(stored, events.to_all(measured, listen)) as session:
             chosen = selected(stored, session.ledger, where)
-            for cell in chosen:
-                session.ledger.forget_bound_error(cell.problem_key)
+            problems = {cell.problem_key for cell in chosen}
+            if where is None:
+                problems |= session.ledger.bound_errors.keys()
+            for problem in problems:
+                session.ledger.forget_bound_error(problem)
             for problem in stored.problems_renewed(chosen, session.ledger):
                 session.ledger.forget_bound(problem)
             items = session.begin(chosen)

@@ -64,7 +64,7 @@ class StoreStatus:
     troubles : tuple of Trouble
         The failed, timed-out and lost cells.
     bound_errors : tuple of str
-        The errors of certificates that could not be computed.
+        What is said of certificates that could not be computed or were stopped.
     of_other_code : int
         Number of cells that were solved by code other than this process's; 0 where that cannot
         be told, since a mechanism is not known here.

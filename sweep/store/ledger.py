@@ -58,7 +58,7 @@ class Ledger:
     bound_codes : dict of str to str
         The hash of that code, by problem key.
     bound_errors : dict of str to BoundRecord
-        Bounds that could not be computed, by problem key.
+        Bounds that could not be computed, or not as close as asked, by problem key.
     altered : bool
         Whether it no longer says what the journal says, since something was forgotten.
     """
@@ -131,8 +131,9 @@ class Ledger:
         self.bound_codes.pop(problem, None)
 
     def forget_bound_error(self, problem: str) -> None:
-        """Forget that a problem's bound could not be computed, so that it is tried again."""
-        self.altered |= self.bound_errors.pop(problem, None) is not None
+        """Forget a problem's bound that failed or was stopped, so that it is tried again."""
+        if self.bound_errors.pop(problem, None) is not None:
+            self.forget_bound(problem)
 
     def rows(self, cells: Iterable[str]) -> Rows:
         """The rows of some cells, which the columns below are asked for with."""
@@ -246,9 +247,10 @@ class Ledger:
             self._columns.set_count("status", known, _SUPERSEDED)
 
     def _add_bound(self, record: BoundRecord) -> None:
-        if record.lower_bound is None:
+        self.bound_errors.pop(record.problem, None)
+        if record.error:
             self.bound_errors[record.problem] = record
-        else:
+        if record.lower_bound is not None:
             self._raise_bound(record.problem, record.lower_bound, record.code)
 
     def _raise_bound(self, problem: str, bound: float, code: str) -> None:

@@ -101,7 +101,7 @@ class BoundRecord:
     problem : str
         The problem's key.
     lower_bound : float, optional
-        The bound; None if it could not be computed.
+        The bound; None if it could not be computed. With an ``error`` a closer one can be had.
     runtime_s : float
         Wall-clock seconds.
     error, traceback : str

@@ -25,6 +25,10 @@ from sweep.worker import measure
 _CERTIFIED_TO = 1e-4
 _STOPPED = "stopped at its time limit with a feasible answer; "
 _LONGER = "'sweep rerun STORE --time-limit SECONDS' allows more time"
+_WEAK = (
+    "stopped at its time limit with a lower bound that holds, but may be less close to the optimum "
+    f"than {_CERTIFIED_TO:g}; {_LONGER}"
+)
 _OWN_LIMIT = "the limit is the mechanism's own time_limit, which the experiment has to raise"
 _SMALL_ENTRIES = 2**24
 _SENTENCES = (StoreError, solvers.SolverError, workloads.WorkloadError, workloads.TargetsError)
@@ -98,7 +102,9 @@ def _certified(item: Bound, built: Built) -> BoundRecord:
     except BaseException as error:
         _, message, text = _trouble(error)
         return BoundRecord(item.problem, error=message, traceback=text)
-    return BoundRecord(item.problem, bound, time.perf_counter() - started)
+    seconds = time.perf_counter() - started
+    stopped = item.time_limit is not None and seconds >= item.time_limit
+    return BoundRecord(item.problem, bound, seconds, _WEAK if stopped else "")
 
 
 def _solved(

@@ -77,6 +77,17 @@ def test_the_highest_bound_of_a_problem_is_kept_wherever_it_comes_from():
     assert ledger.bound_errors["other"].error == "too large"
 
 
+def test_a_bound_that_was_stopped_holds_until_it_is_tried_again():
+    ledger = Ledger()
+    ledger.add([BoundRecord("problem", 1.0, error="stopped")])
+    assert ledger.bounds == {"problem": 1.0}
+    assert ledger.bound_errors["problem"].error == "stopped"
+    ledger.forget_bound_error("problem")
+    assert (ledger.bounds, ledger.bound_errors) == ({}, {})
+    ledger.add([BoundRecord("problem", 1.0, error="stopped"), BoundRecord("problem", 2.0)])
+    assert (ledger.bounds, ledger.bound_errors) == ({"problem": 2.0}, {})
+
+
 @pytest.mark.parametrize("later", ["bound", "answer"])
 def test_an_answer_below_a_bound_of_its_problem_has_failed(later):
     answer = cell("ok", numbers={"squared_privacy_cost": 2.0, "total_variance": 7.0})

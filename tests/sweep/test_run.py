@@ -19,6 +19,7 @@ from sweep.grid.specs import MechanismSpec, Spec, WorkloadSpec
 from sweep.plan import bounds, solves, tasks
 from sweep.plan.items import Bound, CellTask, Solve
 from sweep.plan.stored import of_store
+from sweep.runner import status
 from sweep.runner.selection import selected
 from sweep.store.journal import Journal
 from sweep.store.ledger import Ledger
@@ -195,6 +196,19 @@ def test_a_solve_that_ignores_its_time_limit_ends_with_its_worker(client, small,
         dataset = sweep.run(experiment, tmp_path / "s", client)
     assert states(dataset) == {"ok": 5, "timeout": 1}
     assert "did not stop within 3.4 s" in "".join(dataset.error.values.ravel())
+
+
+def test_a_certificate_that_was_stopped_says_so_and_is_computed_again(client, small, tmp_path):
+    store = tmp_path / "s"
+    hurried = sweep.run(small("[16]", "[IP, GM]", more="time_limit: 0"), store, client)
+    (said,) = status.status(store).bound_errors
+    assert "stopped at its time limit with a lower bound that holds" in said
+    assert states(hurried) == {"ok": 2}
+    renewed = sweep.rerun(store, time_limit=60, client=client)
+    assert status.status(store).bound_errors == ()
+    assert (hurried.lower_bound < 2.9).all()
+    np.testing.assert_allclose(renewed.lower_bound, 2.905253, rtol=1e-4)
+    assert (renewed.attempt == 1).all()
 
 
 @pytest.mark.slow

@@ -166,7 +166,7 @@ def store_status(found: StoreStatus) -> Table:
     if found.obstacle:
         table.add_row("no groups", escape(found.obstacle))
     for error in found.bound_errors:
-        table.add_row("no certificate", escape(error))
+        table.add_row("certificate", escape(error))
     return table
 
 
