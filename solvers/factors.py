@@ -9,8 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from solvers import memory
-from solvers.unions import in_coordinates
-from workloads import QueryGraph, Workload
+from solvers.unions import InCoordinates, in_coordinates
 from workloads.operators import Array, Composed, Explicit, Matrix, QueryOperator, Scaled, on_cells
 from workloads.operators.blas import lower_gram, product
 
@@ -100,7 +99,7 @@ def structured(operator: QueryOperator) -> Factors | None:
     """
     union = in_coordinates(operator)
     if union is not None:
-        return _of_union(operator, *union)
+        return _of_union(operator, union)
     if not structure_pays(operator):
         return None
     seen = seen_cells(operator)
@@ -130,11 +129,12 @@ def seen_cells(operator: QueryOperator) -> NDArray[np.bool_]:
     return seen
 
 
-def _of_union(operator: QueryOperator, smaller: QueryOperator, rows: Array) -> Factors | None:
+def _of_union(operator: QueryOperator, union: InCoordinates) -> Factors | None:
     """With a basis of the coordinates that some product of a union sees."""
-    found = structured(smaller)
+    found = structured(union.operator)
     if found is None:
         return None
+    rows = union.rows
     basis = rows if found.basis is None else product(found.basis, rows)
     return Factors(found.operator, np.where(seen_cells(operator), basis, 0.0))
 
@@ -157,13 +157,22 @@ def structure_pays(operator: QueryOperator) -> bool:
     return operator.form_work + _SQUARE_WORK * d**3 < m * d**2
 
 
-def form_work(workload: Workload | QueryGraph) -> int | None:
+def compact(operator: QueryOperator) -> QueryOperator:
+    """The queries as they are computed with: a union in the coordinates that it sees."""
+    union = in_coordinates(operator)
+    return operator if union is None else union.operator
+
+
+def bytes_of_basis(rank: int, cells: int) -> float:
+    """What it takes with the vectors of a spectrum in it; nothing where it is the identity."""
+    return 32.0 * rank * cells if rank < cells else 0.0
+
+
+def form_work(operator: QueryOperator) -> int | None:
     """The work of its forms, where solves with equal targets take its structure."""
-    if not isinstance(workload, Workload) or memory.trouble(24.0 * workload.d**2):
+    if memory.trouble(24.0 * operator.shape[1] ** 2) or structured(operator) is None:
         return None
-    if structured(workload.operator) is None:
-        return None
-    return workload.operator.form_work
+    return operator.form_work
 
 
 def factorise(scaled: Matrix) -> Factors:
@@ -218,9 +227,23 @@ def _row_space(matrix: Array) -> Array:
     if len(matrix) >= least:
         rows = _clear_row_space(Explicit(matrix), lower_gram(matrix.T), least)
     if rows is None:
-        _, singular, right = sla.svd(matrix, full_matrices=False, check_finite=False)
+        singular, right = _right_singular(matrix)
         rows = right[: int(np.sum(singular > _rounding(matrix.shape) * singular[0]))]
     return np.where(np.any(matrix, axis=0), rows, 0.0)
+
+
+def _right_singular(matrix: Array) -> tuple[Array, Array]:
+    """Singular values, descending, and right vectors as rows.
+
+    LAPACK's faster algorithm fails to converge on some matrices with many equal singular values.
+    """
+    try:
+        _, singular, right = sla.svd(matrix, full_matrices=False, check_finite=False)
+    except sla.LinAlgError:
+        _, singular, right = sla.svd(
+            matrix, full_matrices=False, check_finite=False, lapack_driver="gesvd"
+        )
+    return singular, right
 
 
 def _clear_row_space(queries: QueryOperator, gram: Array, least_rank: float) -> Array | None:

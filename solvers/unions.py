@@ -6,6 +6,7 @@ none sees are left out. What is left is the rank, or near it, whatever the numbe
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
@@ -23,27 +24,47 @@ from workloads.operators import (
 )
 
 _PARALLEL = 1e-14
+_MOST_CELLS = 10_000_000
+_MOST_VALUES = 5_000
+"""Of one attribute, whose coordinates are a matrix of so many rows and columns."""
 
 Product = tuple[Sequence[Matrix], Array]
 """The factors of a Kronecker product, one for each attribute, and a number for each row."""
 
 
-def in_coordinates(operator: QueryOperator) -> tuple[QueryOperator, Array] | None:
-    """A union of products in the coordinates that some of them sees.
+@dataclass(frozen=True, eq=False)
+class InCoordinates:
+    """A union of products W in the coordinates that some of them sees.
 
-    Parameters
+    Attributes
     ----------
     operator : QueryOperator
-        W, shape (m, d).
+        W in the coordinates, shape (m, k).
+    frames : tuple of numpy.ndarray
+        Orthonormal rows for each attribute, whose products are all coordinates.
+    seen : numpy.ndarray of int, shape (k,)
+        The numbers of those that some product sees.
+    """
 
-    Returns
-    -------
-    tuple of QueryOperator and numpy.ndarray, or None
-        W in the coordinates, shape (m, k), and these as orthonormal rows, shape (k, d); None where
-        W is no union of products, or all d coordinates are seen.
+    operator: QueryOperator
+    frames: tuple[Array, ...]
+    seen: NDArray[np.intp]
+
+    @property
+    def rows(self) -> Array:
+        """The coordinates as orthonormal rows, shape (k, d)."""
+        return Kronecker((self.frames,)).rows(self.seen)
+
+
+def in_coordinates(operator: QueryOperator) -> InCoordinates | None:
+    """The operator in the coordinates that some product sees.
+
+    None where it is no union of products, all coordinates are seen, or there are too many.
     """
     products = _products(operator)
-    if products is None:
+    if products is None or operator.shape[1] > _MOST_CELLS:
+        return None
+    if max(int(factor.shape[1]) for factor in products[0][0]) > _MOST_VALUES:
         return None
     frames = [
         _frame(factors) for factors in zip(*(factors for factors, _ in products), strict=True)
@@ -66,7 +87,7 @@ def in_coordinates(operator: QueryOperator) -> tuple[QueryOperator, Array] | Non
         )
         for (factors, scale), own, place in zip(products, turned, places, strict=True)
     ]
-    return Stacked(tuple(parts)), Kronecker((tuple(frames),)).rows(np.flatnonzero(seen))
+    return InCoordinates(Stacked(tuple(parts)), tuple(frames), np.flatnonzero(seen))
 
 
 def _products(operator: QueryOperator) -> list[Product] | None:

@@ -491,6 +491,13 @@ class Symmetry:
         return prod(attribute.sizes.size for attribute in self.attributes)
 
     @property
+    def coordinates(self) -> int:
+        """The most of them, or of their combinations, that the queries see (`solvers.unions`)."""
+        shape = [attribute.sizes.size for attribute in self.attributes]
+        seen = sum(prod(shape[axis] for axis in group.axes) for group in self.products.groups)
+        return min(seen, self.cells)
+
+    @property
     def orbits(self) -> Orbits:
         """The problem on them."""
         groups = zip(self.products.groups, self.targets, strict=True)

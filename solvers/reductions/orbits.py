@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from solvers import memory
-from solvers.factors import structure_pays
+from solvers.factors import bytes_of_basis, compact, structure_pays
 from solvers.mechanism import Mechanism, Work, all_mechanisms
 from solvers.optimiser.low_rank_system import LARGEST_FACTORISED
 from solvers.orbits.closure import LARGEST_CLOSURE
@@ -85,7 +85,8 @@ def _several(problem: Problem) -> Orbits | Obstacle | None:
     if found.cells == problem.workload.d:
         because = apart or "every attribute is ordered, or has one value"
         return Obstacle(f"{because}, so that no two cells are alike")
-    short = memory.trouble(8.0 * _MATRICES * found.cells**2)
+    seen = found.coordinates
+    short = memory.trouble(8.0 * _MATRICES * seen**2 + bytes_of_basis(seen, found.cells))
     if short is not None:
         because = f" ({apart})" if apart else ""
         return Obstacle(f"its {readable(found.cells)} orbits of cells{because} take {short}")
@@ -154,14 +155,17 @@ def _work(mechanism: Mechanism, workload: Workload, options: Options) -> Work | 
 def _planned(mechanism: Mechanism, smaller: AnyOrbits, options: Options) -> Work:
     if isinstance(smaller, SingleOrbit):
         return _of_pairs(mechanism, smaller)
+    operators = [compact(part.problem.workload.operator) for part in smaller.parts]
     works = [
         mechanism.expected_work(*operator.shape, options, form_work)
-        for operator in (part.problem.workload.operator for part in smaller.parts)
+        for operator in operators
         for form_work in [operator.form_work if _by_structure(mechanism, operator) else None]
     ]
+    pairs = zip(operators, smaller.parts, strict=True)
+    bases = [bytes_of_basis(operator.shape[1], part.columns.size) for operator, part in pairs]
     listed = [size for size in smaller.problem.workload.shape if size <= LARGEST_LISTED]
     flops = _LEAST_FLOPS + sum(work.flops for work in works)
-    return Work(flops, 24.0 * sum(listed) + sum(work.bytes for work in works))
+    return Work(flops, 24.0 * sum(listed) + sum(bases) + sum(work.bytes for work in works))
 
 
 def _of_pairs(mechanism: Mechanism, smaller: SingleOrbit) -> Work:

@@ -46,16 +46,25 @@ def _hindrance(mechanism: Mechanism, problem: Problem, options: Options) -> Obst
     if max(m, d) > LARGEST_SIZE:
         return Obstacle("too large for query matrices")
     operator = problem.workload.operator
+    if mechanism.uses_structure:
+        operator = factors.compact(operator)
     pays = mechanism.uses_structure and factors.structure_pays(operator)
-    planned = mechanism.expected_work(m, d, options, operator.form_work if pays else None)
-    short = memory.trouble(planned.bytes)
+    k = operator.shape[1] if pays else d
+    planned = mechanism.expected_work(m, k, options, operator.form_work if pays else None)
+    short = memory.trouble(planned.bytes + factors.bytes_of_basis(k, d))
     return Obstacle(f"by its query matrix it takes {short}") if short else None
 
 
 def _work(mechanism: Mechanism, workload: Workload, options: Options) -> Work:
-    structured = factors.form_work(workload) if mechanism.uses_structure else None
     m, d = workload.shape
-    return mechanism.expected_work(int(m), int(d), options, structured)
+    if mechanism.uses_structure and isinstance(workload, Workload):
+        operator = factors.compact(workload.operator)
+        structured = factors.form_work(operator)
+        if structured is not None:
+            k = operator.shape[1]
+            found = mechanism.expected_work(m, k, options, structured)
+            return Work(found.flops, found.bytes + factors.bytes_of_basis(k, d))
+    return mechanism.expected_work(int(m), int(d), options)
 
 
 REDUCTION = Reduction(
