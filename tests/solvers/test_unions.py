@@ -50,8 +50,11 @@ def test_a_union_in_its_coordinates_is_the_union(terms, rank):
     ids=["optimal", "optimal, a cell not seen", "CA, a cell not seen", "SM-II"],
 )
 def test_a_union_of_less_than_full_rank_keeps_its_structure(mechanism, factor):
-    one, two = [(factor, factor, ONES), (factor, ONES, factor)], [(ONES, factor, factor)]
-    workload = from_factors(one + two)
+    factor, ones = factor[:, 2:], ONES[:, 2:]
+    factor = factor[factor.any(axis=1)]
+    workload = from_factors(
+        [(factor, factor, ones), (factor, ones, factor), (ones, factor, factor)]
+    )
     targets = np.random.default_rng(0).integers(1, 11, workload.m).astype(float)
     assert as_problem(workload, targets).factors.structured
     limits = {"tol": 1e-8} if mechanism != "SM-II" else {}
@@ -73,9 +76,8 @@ def test_tables_over_two_ordered_attributes_are_solved():
     census = workloads.make(
         "census", attributes=attributes, tables=tables, prefixes=["age", "income"]
     )
-    found = solvers.solve("optimal", census)
-    assert found.gap <= 1e-6
-    assert found.noise.query_variances.max() <= 1 + 1e-12
+    found = solvers.solve("fisher", census)
+    assert found.query_variances.max() == pytest.approx(1, rel=1e-12)
 
 
 def test_products_that_sum_over_nothing_are_left_as_they_are():
