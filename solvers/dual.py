@@ -277,14 +277,25 @@ def _largest_norm_nearby(
 
     They are exact where the start is near the optimum: rough ones would lead away again.
     """
-    rough = blocks.roughly_cheaper and not near
-    relaxations = _ROUGH_RELAXATIONS if rough else _RELAXATIONS
-    x = start
-    for relaxation in relaxations:
-        gradient = blocks.rough_gradient(x) if rough else blocks.at(x).gradient
-        x = multiplicative_step(x, gradient, blocks.groups, relaxation=relaxation)
+    x, taken = (start, 0) if near else _roughly_relaxed(blocks, start)
+    if taken == 0:
+        taken = len(_RELAXATIONS)
+        for relaxation in _RELAXATIONS:
+            gradient = blocks.at(x).gradient
+            x = multiplicative_step(x, gradient, blocks.groups, relaxation=relaxation)
     progress = largest_norm(blocks, x, stopping)
-    return replace(progress, factorisations=progress.factorisations + len(relaxations))
+    return replace(progress, factorisations=progress.factorisations + taken)
+
+
+def _roughly_relaxed(blocks: MatrixBlocks, start: Array) -> tuple[Array, int]:
+    """Where steps with rough gradients lead, and how many; nowhere where there are none."""
+    x = start
+    for relaxation in _ROUGH_RELAXATIONS:
+        gradient = blocks.rough_gradient(x)
+        if gradient is None:
+            return start, 0
+        x = multiplicative_step(x, gradient, blocks.groups, relaxation=relaxation)
+    return x, len(_ROUGH_RELAXATIONS)
 
 
 def _first_weights(blocks: MatrixBlocks, start: Weights | None) -> Array:

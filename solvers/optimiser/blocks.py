@@ -106,19 +106,23 @@ class MatrixBlocks:
             total[block.rows] += part
         return total
 
-    @property
-    def roughly_cheaper(self) -> bool:
-        """Whether a rough gradient is had for less than a point."""
-        return all(block.factors.nearly_full for block in self.blocks)
+    def rough_gradient(self, x: Array) -> Array | None:
+        """What is roughly proportional to the gradient at positive free weights, shape (n,).
 
-    def rough_gradient(self, x: Array) -> Array:
-        """What is proportional to the gradient at positive free weights, roughly, (n,)."""
+        None where `at` has it for less.
+        """
         p, q = self._all_weights(x)
-        masses = [rough_masses(b.factors, p[b.columns], q[b.rows]) for b in self.blocks]
-        profile = self.column_sums([of_columns for of_columns, _ in masses]) / p
+        columns, rows = [], []
+        for block in self.blocks:
+            masses = rough_masses(block.factors, p[block.columns], q[block.rows])
+            if masses is None:
+                return None
+            columns.append(masses[0])
+            rows.append(masses[1])
+        profile = self.column_sums(columns) / p
         if not self.free_queries:
             return profile
-        return np.concatenate([profile, self.row_sums([of_rows for _, of_rows in masses]) / q])
+        return np.concatenate([profile, self.row_sums(rows) / q])
 
     def _all_weights(self, x: Array) -> tuple[Array, Array]:
         """P and q, those that are given included."""

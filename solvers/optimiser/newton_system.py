@@ -278,7 +278,7 @@ def _add_squared_grams(total: Single, rows: Single, damping: Sequence[Array]) ->
     parts = []
     for damped in damping:
         zeros = int(np.count_nonzero(damped == 0))
-        first = zeros if 2 * zeros > damped.size else 0
+        first = zeros if 8 * zeros > damped.size else 0
         if zeros < damped.size:
             parts.append((np.ascontiguousarray(rows[:, first:]), damped[first:].astype(np.float32)))
     for start in range(0, len(rows), _PANEL):

@@ -122,11 +122,11 @@ def spectrum(factors: Factors, p: Array, q: Array, safe: float = _SAFE_SQUARED_R
     return _from_matrix(factors, p, q, safe) if found is None else found
 
 
-def rough_masses(factors: Factors, p: Array, q: Array) -> tuple[Array, Array]:
+def rough_masses(factors: Factors, p: Array, q: Array) -> tuple[Array, Array] | None:
     """``p * profile`` and ``q * variances / targets``, up to a factor, to a digit or two.
 
-    In single precision, in about half the time of a `spectrum` of nearly full rank; by one where
-    single precision does not have the least singular value.
+    In single precision, in about half the time of a `spectrum` of nearly full rank. None where the
+    rank is less, or single precision does not have the least singular value.
 
     Parameters
     ----------
@@ -137,8 +137,10 @@ def rough_masses(factors: Factors, p: Array, q: Array) -> tuple[Array, Array]:
 
     Returns
     -------
-    tuple of numpy.ndarray, shapes (d,) and (m,)
+    tuple of numpy.ndarray, shapes (d,) and (m,), or None
     """
+    if not factors.nearly_full:
+        return None
     weighted = np.sqrt(q)[:, None] * factors.whole
     weighted *= np.sqrt(p)
     half = (weighted / np.linalg.norm(weighted)).astype(np.float32)
@@ -147,8 +149,7 @@ def rough_masses(factors: Factors, p: Array, q: Array) -> tuple[Array, Array]:
     rows = product(half, columns)
     norms = np.linalg.norm(rows, axis=0)  # of small ones more accurate than eigenvalues
     if not np.sort(norms)[factors.cells - factors.rank] > _ROUGHLY_KNOWN * norms.max():
-        found = spectrum(factors, p, q)
-        return found.column_mass, found.row_mass
+        return None
     singular = np.maximum(norms, np.finfo(np.float32).eps * norms.max())
     return (
         weighted_squares(columns, singular).astype(np.float64),

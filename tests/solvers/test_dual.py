@@ -97,9 +97,9 @@ def test_a_rough_gradient_is_the_gradient_up_to_a_factor(m, d, rank):
     matrix[:, 7] = 0.0
     p, q = some_weights(9, d, m)
     blocks = one_block(factorise(matrix), np.zeros(m))
-    assert blocks.roughly_cheaper
     x = np.concatenate([p, q])
     rough, exact = blocks.rough_gradient(x), blocks.at(x).gradient
+    assert rough is not None
     factor = rough.max() / exact.max()
     np.testing.assert_allclose(rough, factor * exact, rtol=1e-2, atol=1e-4 * rough.max())
 
