@@ -36,7 +36,7 @@ from solvers.stopping import Deadline, Stopping
 from solvers.trace import Trace, traced
 from workloads.operators import Array
 
-_RELAXATIONS = (1.5, 1.5)
+_RELAXATIONS = (1.0, 1.0)
 _ROUGH_RELAXATIONS = (1.0, 1.5, 1.5, 1.5, 1.0)
 """Of the multiplicative steps before the first of Newton's, more of them where they are rough."""
 _UNIFORM_SHARE = 0.01
