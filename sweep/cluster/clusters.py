@@ -103,32 +103,43 @@ def connected(spec: ClusterSpec, connect_seconds: float | None = None) -> Iterat
 def _started(spec: ClusterSpec) -> Iterator[Any]:
     """The cluster that a class makes, closed at the end."""
     from distributed import LocalCluster
-    from distributed.core import Status
 
+    cluster: Any = None
     with ExitStack() as stack:
-        with signals.handlers_kept():
-            make = cluster_class(spec)
-            what = f"cluster {spec.module}.{spec.cls} cannot be started"
-            with (
-                _explained(what, _START_HINT),
-                signals.interrupts_held(),
-                warnings.catch_warnings(),
-            ):
-                keys = stack.enter_context(_keys(spec, make))
-                warnings.filterwarnings("ignore", _OTHER_PORT)
-                log = {"silence_logs": logging.CRITICAL} if make is LocalCluster else {}
-                cluster = make(*spec.args, **{**log, **spec.kwargs, **keys})
-                if not hasattr(cluster, "scheduler_address"):
-                    raise TypeError(f"what it makes is no cluster, but a {type(cluster).__name__}")
         try:
+            with signals.handlers_kept(), signals.termination_postponed():
+                make = cluster_class(spec)
+                what = f"cluster {spec.module}.{spec.cls} cannot be started"
+                with (
+                    _explained(what, _START_HINT),
+                    signals.interrupts_held(),
+                    warnings.catch_warnings(),
+                ):
+                    keys = stack.enter_context(_keys(spec, make))
+                    warnings.filterwarnings("ignore", _OTHER_PORT)
+                    log = {"silence_logs": logging.CRITICAL} if make is LocalCluster else {}
+                    made = make(*spec.args, **{**log, **spec.kwargs, **keys})
+                    if not hasattr(made, "scheduler_address"):
+                        kind = type(made).__name__
+                        raise TypeError(f"what it makes is no cluster, but a {kind}")
+                    cluster = made
             yield cluster
         finally:
-            for one in unstarted(cluster).values():
-                one.status = Status.failed  # what closing expects of it
-            begun = _pids(cluster)
-            with suppress(Exception):
-                cluster.close(timeout=5)
-            _kill(begun)
+            if cluster is not None:
+                _close(cluster)
+
+
+def _close(cluster: Any) -> None:
+    """Close a cluster in whatever state it is; it is not tried again when Python ends."""
+    from distributed.core import Status
+
+    for one in unstarted(cluster).values():
+        one.status = Status.failed  # what closing expects of it
+    begun = _pids(cluster)
+    with suppress(Exception):
+        cluster.close(timeout=5)
+    cluster.shutdown_on_close = False
+    _kill(begun)
 
 
 def _pids(cluster: Any) -> set[int | None]:

@@ -2,9 +2,10 @@
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing import resource_tracker
+from types import FrameType
 
 
 @contextmanager
@@ -35,6 +36,60 @@ def interrupts_held() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def termination_postponed() -> Iterator[None]:
+    """Act on SIGTERM at the end only: in the midst of a cluster's start nothing could close it.
+
+    It is not blocked as Ctrl-C is, since the processes started meanwhile have to heed it.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, _: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
+        if came:
+            signal.raise_signal(signal.SIGTERM)
+
+
+@contextmanager
+def noted() -> Iterator[Callable[[], None]]:
+    """Only note a first Ctrl-C; the function that this gives raises KeyboardInterrupt for it.
+
+    Raised wherever Python happens to be, it can strike in a finaliser, which drops it: the run
+    would go on. A second one is raised at once. A user's own handlers are left alone.
+    """
+    came: list[int] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        came.append(number)
+        if len(came) > 1:
+            signal.default_int_handler(number, frame)
+
+    def check() -> None:
+        if came:
+            raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield check
+        return
+    numbers = [
+        number
+        for number in (signal.SIGINT, signal.SIGTERM)
+        if signal.getsignal(number) is signal.default_int_handler
+    ]
+    for number in numbers:
+        signal.signal(number, note)
+    try:
+        yield check
+    finally:
+        for number in numbers:
+            signal.signal(number, signal.default_int_handler)
 
 
 @contextmanager

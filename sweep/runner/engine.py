@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from typing import Any
 
-from sweep.cluster import clusters, line, security
+from sweep.cluster import clusters, line, security, signals
 from sweep.cluster.specification import ClusterSpec
 from sweep.cluster.workforce import StartedCluster, Workforce
 from sweep.events import ClusterExposed
@@ -74,8 +74,14 @@ def solve(
         planned = tasks.packed(items, session.run, _threads(ready))
         meter = Meter(planned, cells, session.stored.label, session.tell)
 
-        def tick() -> None:
+        interruption = stack.enter_context(signals.noted())
+
+        def wait() -> None:
+            interruption()
             session.tick()
+
+        def tick() -> None:
+            wait()
             workforce.look()
             meter.look(workforce.threads)
 
@@ -84,7 +90,7 @@ def solve(
             meter.take(task, done)
 
         def regain(lost: Any) -> Any:
-            found = line.regained(lost, spec, stack, session.tick, session.tell)
+            found = line.regained(lost, spec, stack, wait, session.tell)
             workforce.follow(found)
             return found
 
