@@ -5,7 +5,7 @@ import inspect
 import logging
 import multiprocessing
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -135,17 +135,17 @@ def _close(cluster: Any) -> None:
 
     for one in unstarted(cluster).values():
         one.status = Status.failed  # what closing expects of it
-    begun = _pids(cluster)
+    workers = list(getattr(cluster, "workers", {}).values())
+    begun = _pids(workers)
     with suppress(Exception):
         cluster.close(timeout=5)
     cluster.shutdown_on_close = False
-    _kill(begun)
+    _kill(begun | _pids(workers))
 
 
-def _pids(cluster: Any) -> set[int | None]:
-    """The workers' processes of a cluster on this machine."""
-    workers = dict(getattr(cluster, "workers", {}))
-    return {getattr(one, "pid", None) for one in workers.values()}
+def _pids(workers: Iterable[Any]) -> set[int | None]:
+    """The processes of workers on this machine, as far as they have begun to start."""
+    return {getattr(one, "pid", None) for one in workers}
 
 
 def _kill(pids: set[int | None]) -> None:
