@@ -17,8 +17,9 @@ import scipy.sparse as sp
 
 import solvers
 import workloads
-from solvers import basis, dual
+from solvers.dual import programs as dual
 from solvers.problem import as_problem
+from solvers.soft_max import basis
 
 REFERENCE = SimpleNamespace(
     **runpy.run_path(str(Path(__file__).parents[1] / "tests" / "solvers" / "sm2_reference.py"))

@@ -12,8 +12,8 @@ import pytest
 
 import solvers
 import workloads
-from solvers import basis
 from solvers.problem import as_problem
+from solvers.soft_max import basis
 
 REFERENCE = SimpleNamespace(
     **runpy.run_path(str(Path(__file__).parents[1] / "tests" / "solvers" / "sm2_reference.py"))

@@ -124,9 +124,9 @@ def solve(
     -------
     Solution
         Its ``noise`` says how the errors are made: a factorisation of W, noise on each block on
-        orbits (`solvers.orbits`), a product of factorisations of a
-        Kronecker product (`solvers.product_noise`), independent numbers, or the noise matrix of a
-        query graph.
+        orbits (`solvers.orbits`), a product of factorisations of a Kronecker product
+        (`solvers.gaussian.product_noise`), independent numbers, or the noise matrix of a query
+        graph.
 
     Raises
     ------

@@ -15,12 +15,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from solvers.errors import SolveFailedError
-from solvers.factorisation import Factorisation, InBasis
+from solvers.gaussian.factorisation import Factorisation, InBasis
+from solvers.gaussian.verified import LARGEST_RESIDUAL, residual, scale_of
 from solvers.mechanism import Mechanism
 from solvers.problem import Problem
 from solvers.solution import Solution
 from solvers.strategy import from_strategy
-from solvers.verified import LARGEST_RESIDUAL, residual, scale_of
 from workloads.operators import Explicit, Matrix
 
 _TAKES = "expected f(problem, *, option=default, ...) that returns a Solution or a strategy matrix"

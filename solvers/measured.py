@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from solvers.budget import MeasuredBudget
+from solvers.accounting.budget import MeasuredBudget
 from solvers.errors import NotApplicableError
 from workloads.operators import Array
 

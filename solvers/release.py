@@ -1,10 +1,10 @@
 """How the errors of a release are made: what every kind of noise answers.
 
 A solution holds one `Release`. The kinds: a Gaussian mechanism as a factorisation
-(`solvers.factorisation`), noise on each block of a workload on orbits (`solvers.orbits.noise`),
-a Kronecker product of such noises (`solvers.product_noise`), independent numbers that need not be
-Gaussian (`solvers.independent`), errors measured on data (`solvers.measured`), and a noise matrix
-on a query graph (`solvers.graph.noise_matrix`).
+(`solvers.gaussian.factorisation`), noise on each block of a workload on orbits
+(`solvers.orbits.noise`), a Kronecker product of such noises (`solvers.gaussian.product_noise`),
+independent numbers that need not be Gaussian (`solvers.independent.noise`), errors measured on
+data (`solvers.measured`), and a noise matrix on a query graph (`solvers.graph.noise_matrix`).
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from solvers.budget import BudgetCurve
+from solvers.accounting.budget import BudgetCurve
 from solvers.errors import NotApplicableError
 from solvers.problem import readable
 from workloads.operators import Array, Matrix

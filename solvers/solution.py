@@ -10,16 +10,17 @@ import numpy as np
 import scipy.linalg as sla
 from numpy.typing import ArrayLike
 
-from solvers import certificate, verified
-from solvers.budget import BudgetCurve
+from solvers import certificate
+from solvers.accounting.budget import BudgetCurve
+from solvers.accounting.rescaled import AtBudget, at_budget
 from solvers.certified import contradiction
-from solvers.dual import Weights
+from solvers.dual.programs import Weights
 from solvers.errors import NotApplicableError, SolveFailedError
-from solvers.free_queries import FreeQueries, free_over_pairs, free_queries, strategy_of
+from solvers.gaussian import verified
+from solvers.gaussian.free_queries import FreeQueries, free_over_pairs, free_queries, strategy_of
 from solvers.graph.problem import GraphProblem
 from solvers.problem import Problem
 from solvers.release import Coordinates, Release
-from solvers.rescaled import AtBudget, at_budget
 from solvers.trace import Trace
 from workloads import Workload, WorkloadError, from_matrix
 from workloads.operators import Array, Explicit, Matrix, QueryOperator
@@ -36,7 +37,7 @@ class Solution:
     problem : Problem or GraphProblem
         The workload and the targets.
     noise : Release
-        How the errors are made: a `solvers.factorisation.Factorisation` of a Gaussian
+        How the errors are made: a `solvers.gaussian.factorisation.Factorisation` of a Gaussian
         mechanism, noise on marginals or on the factors of a product, independent numbers, or
         the noise matrix of a query graph. What is particular to a kind stands there.
     known_lower_bound : float, optional

@@ -2,7 +2,7 @@
 
 The matrix mechanism (Li et al., PODS 2010; KDD'16, eq. (2)): the answers Sx get independent
 Gaussian noise of one variance, x is estimated from them by least squares, and the answers to
-W are ``W S⁺ (Sx + noise)``. As a factorisation W = L B (`solvers.factorisation`) the strategy
+W are ``W S⁺ (Sx + noise)``. As a factorisation W = L B the strategy
 is any B with BᵀB = SᵀS, the errors have the same distribution:
 
 - where S has full column rank, the triangle of ``SᵀS = BᵀB``; read in the basis I the
@@ -21,11 +21,11 @@ import scipy.linalg as sla
 import scipy.sparse as sp
 
 from solvers.errors import NotApplicableError
-from solvers.factorisation import identity
 from solvers.factors import factor_if_well_conditioned
+from solvers.gaussian.factorisation import identity
+from solvers.gaussian.verified import from_right_inverse
 from solvers.problem import Problem
 from solvers.solution import Solution
-from solvers.verified import from_right_inverse
 from workloads.operators import Array, Explicit, Matrix
 
 _WELL_CONDITIONED = 1e-10

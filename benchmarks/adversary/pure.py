@@ -15,8 +15,8 @@ import numpy as np
 from benchmarks.adversary.checks import EXACT, Measured
 from benchmarks.adversary.problems import Array, Case
 from solvers import Solution
-from solvers.budget import LossBudget
-from solvers.independent import IndependentNoise
+from solvers.accounting.budget import LossBudget
+from solvers.independent.noise import IndependentNoise
 
 _MOST_SPLINES = 40
 _LARGEST_SUM = 200

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from solvers.advice.candidates import Solve, Trial, epsilon_of
 from solvers.advice.report import Price, Relaxation
-from solvers.dual import Weights
+from solvers.dual.programs import Weights
 from solvers.mechanism import find
 from solvers.problem import Problem
 from solvers.solution import Solution

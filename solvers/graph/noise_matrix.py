@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from solvers.budget import BudgetCurve
+from solvers.accounting.budget import BudgetCurve
 from solvers.errors import NotApplicableError, OptionError
 from solvers.graph import measures
 from solvers.graph.checks import check_noise, slack

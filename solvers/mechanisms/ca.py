@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from solvers import dual
-from solvers.checked import from_dual
+from solvers.dual import programs as dual
+from solvers.gaussian.checked import from_dual
 from solvers.mechanism import Mechanism, Work
 from solvers.orbits import AnyOrbits
 from solvers.orbits.solutions import from_dual as from_orbits

@@ -1,13 +1,13 @@
 """COA: the matrix mechanism of least total error by the Newton method of KDD'16.
 
 The program is that of `CA`, which solves it to a certified optimum in a fraction of the time;
-this is the published algorithm (`solvers.coa`), and where it ends.
+this is the published algorithm (`solvers.algorithms.coa`), and where it ends.
 """
 
 import numpy as np
 import scipy.linalg as sla
 
-from solvers.coa import coa
+from solvers.algorithms.coa import coa
 from solvers.mechanism import Mechanism, Work
 from solvers.problem import Problem
 from solvers.solution import Solution, from_covariance

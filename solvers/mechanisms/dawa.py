@@ -2,13 +2,14 @@
 
 Li, Hay and Miklau (PVLDB 7(5), 2014), pure ε, for range queries; KDD 2016, Figure 14, compares
 COA with it. Its error depends on the data, so ``data`` names a generated histogram
-(`workloads.histograms`), and it is known at the ε of the solve alone. How: `solvers.dawa`.
+(`workloads.histograms`), and it is known at the ε of the solve alone. How:
+`solvers.algorithms.dawa`.
 """
 
 import numpy as np
 
-from solvers import dawa
-from solvers.budget import MeasuredBudget
+from solvers.accounting.budget import MeasuredBudget
+from solvers.algorithms import dawa
 from solvers.errors import NotApplicableError, OptionError
 from solvers.measured import MeasuredError
 from solvers.mechanism import Mechanism, Work
@@ -49,7 +50,7 @@ def solve(
         Of ε, for the partition.
     partition_noise : {"proven", "published"}
         On the costs of intervals: as much as our argument for its privacy needs, or as in the
-        authors' code, which draws less than half (`solvers.dawa`).
+        authors' code, which draws less than half (`solvers.algorithms.dawa`).
     draws : int
         Partitions to draw, at least 2. Given the partition the error is exact.
     seed : int

@@ -32,13 +32,13 @@ import scipy.linalg as sla
 
 from solvers.backtracking import sufficient_decrease
 from solvers.errors import OptionError
-from solvers.factorisation import Factorisation
+from solvers.gaussian.factorisation import Factorisation
+from solvers.gaussian.verified import from_right_inverse
 from solvers.mechanism import Mechanism, Work
 from solvers.problem import Problem
 from solvers.solution import Solution
 from solvers.stopping import Deadline, Stop, Stopping
 from solvers.strategy import compact
-from solvers.verified import from_right_inverse
 from workloads.operators import Array, Explicit
 
 _MEMORY = 10

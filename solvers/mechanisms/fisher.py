@@ -14,9 +14,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from solvers.checked import inner_factorisation
-from solvers.dual import Weights
-from solvers.information import gaussian_entropy
+from solvers.dual.programs import Weights
+from solvers.gaussian.checked import inner_factorisation
+from solvers.independent.information import gaussian_entropy
 from solvers.mechanism import Mechanism, Work
 from solvers.optimiser.spectrum import RELATIVELY_EXACT, spectrum
 from solvers.orbits import AnyOrbits

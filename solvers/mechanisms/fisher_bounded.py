@@ -10,12 +10,12 @@ Laplacian separates. Bounded noise has no finite ε.
 import numpy as np
 import scipy.sparse as sp
 
-from solvers.budget import NoBudget
-from solvers.cosine_squared import CosineSquared
+from solvers.accounting.budget import NoBudget
 from solvers.errors import NotApplicableError, OptionError
-from solvers.independent import IndependentNoise
+from solvers.independent.cosine_squared import CosineSquared
+from solvers.independent.noise import IndependentNoise
+from solvers.independent.perturbation import DATA, QUERIES, check_place
 from solvers.mechanism import Mechanism
-from solvers.perturbation import DATA, QUERIES, check_place
 from solvers.problem import Problem
 from solvers.solution import Solution
 from workloads.operators import Array, Matrix

@@ -25,14 +25,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from solvers import basis as bases
-from solvers import dual, fixed_basis
-from solvers.dual import Weights
+from solvers.dual import programs as dual
+from solvers.dual.programs import Weights
 from solvers.errors import OptionError
 from solvers.mechanism import Mechanism, Work
-from solvers.newton_cg import line_search
 from solvers.problem import Problem
-from solvers.softmax import SoftMax, plain
+from solvers.soft_max import basis as bases
+from solvers.soft_max import fixed_basis
+from solvers.soft_max.newton_cg import line_search
+from solvers.soft_max.objective import SoftMax, plain
 from solvers.solution import Solution, from_covariance
 from solvers.stopping import Deadline, Stop, Stopping
 from solvers.trace import traced
@@ -108,7 +109,7 @@ def solve(
     sigma, beta : float
         Sufficient decrease and shrinking factor of the line search.
     basis : str
-        B: a name of `solvers.basis`.
+        B: a name of `solvers.soft_max.basis`.
     max_iterations : int
         Gradients at most.
     time_limit : float, optional

@@ -8,12 +8,12 @@ graph it is clamped to the answers (`solvers.graph.geometric`).
 import numpy as np
 import scipy.sparse as sp
 
-from solvers.differences import Differences
+from solvers.accounting.distributions import Geometric
+from solvers.dual.differences import Differences
 from solvers.errors import NotApplicableError
 from solvers.graph import geometric as graph
+from solvers.independent.perturbation import QUERIES, perturbed
 from solvers.mechanism import Mechanism
-from solvers.noise import Geometric
-from solvers.perturbation import QUERIES, perturbed
 from solvers.problem import Problem
 from solvers.reductions.differences import OnDifferences
 from solvers.solution import Solution

@@ -7,7 +7,7 @@ variance and the workload is derived by least squares. The papers differ in the 
 - **the best one** is the default: of all branchings from 2 to d that of least Δ² for the
   workload and its targets. Every tree is judged on some of the queries, which bounds its Δ²
   from below, and the most promising on all of them, until no other can be better: its worst
-  queries join those that all trees are judged on (`solvers.hierarchy` has the variances).
+  queries join those that all trees are judged on (variances: `solvers.algorithms.hierarchy`).
 - **"qardaji"**: Qardaji, Yang and Li (PVLDB 6(14), 2013) minimise the variance of the average
   range query, ``(b-1) h³ - 2 (b+1) h²/3`` with h = ceil(log_b d), over b. That is
   h (b-1) - 2 (b+1)/3 nodes times h², because each of h levels gets ε/h of the Laplace
@@ -22,9 +22,9 @@ variance and the workload is derived by least squares. The papers differ in the 
 
 import numpy as np
 
-from solvers import hierarchy
+from solvers.algorithms import hierarchy
+from solvers.algorithms.hierarchy import Tree
 from solvers.errors import OptionError
-from solvers.hierarchy import Tree
 from solvers.mechanism import Mechanism, Work
 from solvers.orbits import Orbits
 from solvers.orbits.solutions import in_copies

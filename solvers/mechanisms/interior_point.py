@@ -32,7 +32,7 @@ import numpy as np
 import scipy.linalg as sla
 
 from solvers.backtracking import sufficient_decrease
-from solvers.dual import Weights
+from solvers.dual.programs import Weights
 from solvers.errors import NotApplicableError
 from solvers.mechanism import Mechanism, Work
 from solvers.problem import Problem

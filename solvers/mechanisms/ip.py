@@ -5,7 +5,7 @@ from functools import partial
 
 import numpy as np
 
-from solvers.factorisation import Factorisation, InBasis, identity, multiplied
+from solvers.gaussian.factorisation import Factorisation, InBasis, identity, multiplied
 from solvers.mechanism import Mechanism, Work
 from solvers.orbits import AnyOrbits
 from solvers.orbits.solutions import on_every_cell

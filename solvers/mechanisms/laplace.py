@@ -4,11 +4,11 @@ Dwork, McSherry, Nissim and Smith (TCC 2006); Proposition 3 of Farokhi and Sandb
 is printed upside down (docs/fisher.md).
 """
 
-from solvers.differences import Differences
-from solvers.information import laplace_entropy
+from solvers.accounting.distributions import Laplace
+from solvers.dual.differences import Differences
+from solvers.independent.information import laplace_entropy
+from solvers.independent.perturbation import DATA, QUERIES, perturbed
 from solvers.mechanism import Mechanism, Work
-from solvers.noise import Laplace
-from solvers.perturbation import DATA, QUERIES, perturbed
 from solvers.problem import Problem
 from solvers.reductions.differences import OnDifferences
 from solvers.solution import Solution

@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from solvers import dual
-from solvers.checked import from_noise, inner_factorisation
-from solvers.differences import Differences
-from solvers.dual import DualResult
+from solvers.dual import programs as dual
+from solvers.dual.differences import Differences
+from solvers.dual.programs import DualResult
+from solvers.dual.refined import Refined, inner_level, refine
 from solvers.errors import NotApplicableError, OptionError, SolveFailedError
+from solvers.gaussian.checked import from_noise, inner_factorisation
+from solvers.gaussian.verified import from_root
 from solvers.mechanism import Mechanism, Work
 from solvers.optimiser import BlocksPoint, MatrixBlocks, ScalarPoint
 from solvers.optimiser.newton_system import heaviest_count
@@ -22,10 +24,8 @@ from solvers.reduction import Options
 from solvers.reductions.differences import OnDifferences
 from solvers.reductions.kronecker import Multiplicative
 from solvers.reductions.orbits import OnOrbits
-from solvers.refined import Refined, inner_level, refine
 from solvers.solution import Solution
 from solvers.stopping import Deadline
-from solvers.verified import from_root
 from workloads import from_matrix
 from workloads.arrays import masked_count
 from workloads.operators import Array

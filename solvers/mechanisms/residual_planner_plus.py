@@ -27,7 +27,8 @@ import numpy as np
 import scipy.linalg as sla
 
 from solvers.errors import NotApplicableError
-from solvers.factorisation import Factorisation, dense
+from solvers.gaussian.factorisation import Factorisation, dense
+from solvers.gaussian.verified import unscaled
 from solvers.mechanism import Mechanism, Work, find
 from solvers.mechanisms.residual_planner import least_total_variance
 from solvers.orbits import AnyOrbits, Orbits
@@ -40,7 +41,6 @@ from solvers.problem import Problem, as_problem
 from solvers.reductions.orbits import OnOrbits
 from solvers.solution import Solution
 from solvers.strategy import compact, from_strategy
-from solvers.verified import unscaled
 from workloads.operators import Array, Explicit, Matrix, cumulative
 
 NAME = "ResidualPlanner+"

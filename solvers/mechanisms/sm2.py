@@ -10,19 +10,20 @@ from typing import Literal, get_args
 import numpy as np
 import scipy.linalg as sla
 
-from solvers import adapted_basis, fixed_basis, newton_cg, softmax
-from solvers import basis as bases
-from solvers.dual import Weights
+from solvers.dual.programs import Weights
 from solvers.errors import OptionError, SolveFailedError
 from solvers.mechanism import Mechanism, Work
-from solvers.newton_cg import Minimised, Settings
 from solvers.optimiser.spectrum import spectrum
 from solvers.orbits import AnyOrbits
 from solvers.orbits.soft_max import soft_max_problem
 from solvers.orbits.solutions import noise_from_roots
 from solvers.problem import Problem
 from solvers.reductions.orbits import OnOrbits
-from solvers.softmax import Iterate
+from solvers.soft_max import adapted_basis, fixed_basis, newton_cg
+from solvers.soft_max import basis as bases
+from solvers.soft_max import objective as softmax
+from solvers.soft_max.newton_cg import Minimised, Settings
+from solvers.soft_max.objective import Iterate
 from solvers.solution import Solution, from_root
 from solvers.stopping import Deadline
 from workloads.operators import Array, Matrix, QueryOperator
@@ -83,7 +84,8 @@ def solve(
         Sufficient decrease and shrinking factor of the line search.
     basis : str
         B: "adapted", anew for every Newton step so that the covariance is I and the weighted
-        privacy cost diagonal in it (`solvers.adapted_basis`), or a name of `solvers.basis`.
+        privacy cost diagonal in it (`solvers.soft_max.adapted_basis`), or a name of
+        `solvers.soft_max.basis`.
     initial : array_like, shape (r, d), optional
         Q, whose answers get independent noise at the start (section 6.3); if not given the
         covariance at equal dual weights, in a basis by name the basis itself.

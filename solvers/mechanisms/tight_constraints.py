@@ -11,14 +11,14 @@ loss is ε or -ε of a step, by the side of the output.
 import numpy as np
 import scipy.sparse as sp
 
-from solvers.differences import Differences
+from solvers.accounting.distributions import TruncatedGeometric
+from solvers.accounting.moves import one_column
+from solvers.accounting.privacy_loss import GEOMETRIC
+from solvers.dual.differences import Differences
 from solvers.errors import NotApplicableError, OptionError
 from solvers.graph import tight_constraints as graph
-from solvers.independent import calibrated
+from solvers.independent.noise import calibrated
 from solvers.mechanism import Mechanism
-from solvers.moves import one_column
-from solvers.noise import TruncatedGeometric
-from solvers.privacy_loss import GEOMETRIC
 from solvers.problem import Problem
 from solvers.reductions.differences import OnDifferences
 from solvers.solution import Solution

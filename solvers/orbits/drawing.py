@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from solvers.factorisation import Factorisation
+from solvers.gaussian.factorisation import Factorisation
 from solvers.orbits.single import SingleOrbit, Subsets
 from solvers.orbits.structure import Component, Orbits, Part, Span
 from solvers.orbits.symmetry import Group

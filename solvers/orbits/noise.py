@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import scipy.linalg as sla
 
-from solvers.budget import GaussianBudget
+from solvers.accounting.budget import GaussianBudget
 from solvers.errors import NotApplicableError
-from solvers.factorisation import Factorisation, dense
+from solvers.gaussian.factorisation import Factorisation, dense
+from solvers.gaussian.verified import scale_of
 from solvers.orbits.drawing import AnyOrbits, AnyPart, draw_errors
 from solvers.orbits.single import SubsetNoise
 from solvers.orbits.structure import INDICATORS, Choice, Span
@@ -23,7 +24,6 @@ from solvers.release import (
     gaussian_record,
     refuse_unlisted,
 )
-from solvers.verified import scale_of
 from workloads.operators import Array, Indices, Matrix
 
 

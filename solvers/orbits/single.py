@@ -27,10 +27,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from solvers import dual
-from solvers.dual import DualResult, Weights
+from solvers.dual import programs as dual
+from solvers.dual.programs import DualResult, Weights
 from solvers.errors import SolveFailedError
-from solvers.factorisation import Factorisation, InBasis
+from solvers.gaussian.factorisation import Factorisation, InBasis
 from solvers.optimiser import ScalarBlocks, ScalarPoint
 from solvers.optimiser.scalar_classes import ScalarClasses, collapse
 from solvers.orbits.closure import Closure, closure, pair_count

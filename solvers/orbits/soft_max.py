@@ -1,8 +1,8 @@
 """Problem 4 on orbits: a covariance for each matrix of the dual, their profiles and ratios summed.
 
 A profile entry stands for the cells of its orbit, a ratio for the queries of its own. Each
-covariance has its own basis that follows it (`solvers.adapted_basis`); a direction is one vector,
-that of one matrix after another. Matrices that are numbers have one vector of variances v
+covariance has its own basis that follows it (`solvers.soft_max.adapted_basis`); a direction is one
+vector, that of one matrix after another. Matrices that are numbers have one vector of variances v
 (`solvers.orbits.single`), a step relative to it: the curvature of the profile is then the
 diagonal 2/v, and Algorithms 1 to 3 are the same.
 """
@@ -16,16 +16,16 @@ import numpy as np
 import scipy.linalg as sla
 import scipy.sparse as sp
 
-from solvers import adapted_basis
-from solvers.adapted_basis import AdaptedChart
-from solvers.dual import Weights
+from solvers.dual.programs import Weights
 from solvers.optimiser import MatrixBlocks, ScalarBlocks
 from solvers.optimiser.scalar_classes import ScalarClasses
 from solvers.orbits.drawing import AnyOrbits
 from solvers.orbits.single import SingleOrbit
 from solvers.orbits.structure import Orbits
-from solvers.softmax import ChartModel, SoftMax
-from solvers.softmax import Iterate as AnyIterate
+from solvers.soft_max import adapted_basis
+from solvers.soft_max.adapted_basis import AdaptedChart
+from solvers.soft_max.objective import ChartModel, SoftMax
+from solvers.soft_max.objective import Iterate as AnyIterate
 from workloads.operators import Array
 
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from solvers.checked import from_noise
-from solvers.dual import DualResult
-from solvers.factorisation import Factorisation, InBasis, dense, identity
+from solvers.dual.programs import DualResult
+from solvers.gaussian.checked import from_noise
+from solvers.gaussian.factorisation import Factorisation, InBasis, dense, identity
+from solvers.gaussian.verified import scale_of
 from solvers.optimiser import BlocksPoint, ScalarPoint
 from solvers.orbits.drawing import AnyOrbits, AnyPart
 from solvers.orbits.noise import Expanded, OrbitsNoise
@@ -17,7 +18,6 @@ from solvers.orbits.single import SubsetNoise
 from solvers.orbits.structure import Orbits
 from solvers.release import Coordinates
 from solvers.solution import Solution
-from solvers.verified import scale_of
 from workloads.operators import Array, Composed, Explicit
 
 
@@ -60,7 +60,7 @@ def from_dual(
     notes: Mapping[str, Any] | None = None,
     **facts: Any,
 ) -> Solution:
-    """The solution of a dual result on orbits; parameters as of `solvers.checked.from_noise`."""
+    """The solution of a dual result on orbits; parameters as of `from_noise`."""
     found = from_noise(mechanism, orbits.problem, noise, result, value, tol, notes, **facts)
     return replace(found, weights=orbits.weights(result.proof.p, result.proof.q))
 

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from solvers import dual
-from solvers.checked import inner_unscaled
-from solvers.dual import DualResult, Weights
-from solvers.factorisation import Factorisation, InBasis, dense, identity
+from solvers.dual import programs as dual
+from solvers.dual.programs import DualResult, Weights
+from solvers.gaussian.checked import inner_unscaled
+from solvers.gaussian.factorisation import Factorisation, InBasis, dense, identity
+from solvers.gaussian.verified import unscaled_from_root
 from solvers.optimiser import Block, BlocksPoint, MatrixBlocks
 from solvers.orbits.symmetry import Attribute, Group, Index, Products, products
 from solvers.problem import Problem
-from solvers.verified import unscaled_from_root
 from workloads import Workload
 from workloads.operators import (
     Array,
@@ -250,15 +250,15 @@ class Orbits:
         return zip(self.parts, parts, strict=True)
 
     def optimum(self, *, start: Weights | None = None, **limits: Any) -> DualResult[BlocksPoint]:
-        """The least Δ² that meets every target (`solvers.dual.optimum`)."""
+        """The least Δ² that meets every target (`solvers.dual.programs.optimum`)."""
         return dual.optimum(self.blocks, start=start or self.start, **limits)
 
     def hybrid(self, weight: float, *, start: Weights, **limits: Any) -> DualResult[BlocksPoint]:
-        """The least objective with a weight on the total variance (`solvers.dual.hybrid`)."""
+        """The least objective with a weight on the total variance (`dual.hybrid`)."""
         return dual.hybrid(self.blocks, weight * self.targets * self.copies, start=start, **limits)
 
     def least_total_error(self, weights: Array, **limits: Any) -> DualResult[BlocksPoint]:
-        """The least weighted sum of variances over targets (`solvers.dual.least_total_error`)."""
+        """The least weighted sum of variances over targets (`dual.least_total_error`)."""
         return dual.least_total_error(self.blocks, weights, start=self.start.p, **limits)
 
     def at(self, weights: Weights) -> BlocksPoint:

@@ -1,4 +1,4 @@
-"""Replace-one neighbours: differences of columns in place of columns (`solvers.differences`).
+"""Replace-one neighbours: differences of columns in place of columns (`solvers.dual.differences`).
 
 A mechanism that minimises over them, or whose sensitivity is its own, declares so:
 `OnDifferences` among its ``forms``. Any other chooses its noise as for add-remove; what that
@@ -9,10 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from solvers.budget import NoBudget
-from solvers.differences import Differences, differences
+from solvers.accounting.budget import NoBudget
+from solvers.dual.differences import Differences, differences
 from solvers.errors import NotApplicableError
-from solvers.factorisation import Factorisation
+from solvers.gaussian.factorisation import Factorisation
 from solvers.mechanism import Mechanism, Work
 from solvers.neighbours import ADD_REMOVE, Neighbours
 from solvers.problem import Problem

@@ -1,4 +1,4 @@
-"""Kronecker products with equal targets, solved factor by factor (`solvers.product_noise`).
+"""Kronecker products with equal targets, solved factor by factor.
 
 It takes the mechanisms that declare that they are products: `Multiplicative` among their ``forms``.
 """
@@ -10,12 +10,12 @@ from math import prod
 import numpy as np
 
 from solvers import reduction
-from solvers.dual import Weights
-from solvers.factorisation import Factorisation
+from solvers.dual.programs import Weights
+from solvers.gaussian.factorisation import Factorisation
+from solvers.gaussian.product_noise import ProductNoise, kron
 from solvers.mechanism import Mechanism, Work
 from solvers.orbits import single_orbit
 from solvers.problem import Problem, as_problem
-from solvers.product_noise import ProductNoise, kron
 from solvers.reduction import Obstacle, Options, Reduction
 from solvers.solution import Solution
 from solvers.stopping import Deadline

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers import budget, privacy
+from solvers import privacy
+from solvers.accounting import budget
 from sweep.dataset.positions import Column, Positions
 from sweep.store.columns import Rows
 from sweep.store.ledger import Ledger

@@ -12,7 +12,7 @@ import numpy as np
 import solvers
 import workloads
 from solvers import NotApplicableError, Problem, Solution, certificate, simulate
-from solvers.dual import Weights
+from solvers.dual.programs import Weights
 from sweep.errors import StoreError
 from sweep.experiment import files
 from sweep.grid.specs import Spec, WorkloadSpec

@@ -13,7 +13,7 @@ from benchmarks.adversary.__main__ import Tally, findings
 from benchmarks.adversary.checks import EXACT, Measured
 from benchmarks.adversary.problems import BASES, TROUBLES, Case, draw
 from solvers import SolveFailedError
-from solvers.dual import Weights
+from solvers.dual.programs import Weights
 from workloads.operators import Explicit
 
 MATRIX = np.array([[1.0, 1.0, 0.0], [0.0, 1.0, 1.0], [1.0, 1.0, 1.0]])

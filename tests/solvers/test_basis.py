@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import workloads
-from solvers import OptionError, basis
+from solvers import OptionError
 from solvers.problem import as_problem
+from solvers.soft_max import basis
 
 
 def dense(matrix):

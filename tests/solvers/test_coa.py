@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solvers.coa import certified_lower_bound, coa
+from solvers.algorithms.coa import certified_lower_bound, coa
 
 
 def total_error(X, gram):

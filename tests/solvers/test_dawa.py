@@ -8,7 +8,8 @@ import pytest
 
 import solvers
 import workloads
-from solvers import budget, dawa
+from solvers.accounting import budget
+from solvers.algorithms import dawa
 from solvers.errors import NotApplicableError, OptionError
 from workloads import histograms
 

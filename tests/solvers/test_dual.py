@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 import solvers
 import workloads
-from solvers import certificate, dual
+from solvers import certificate
+from solvers.dual import programs as dual
 from solvers.factors import NEARLY_FULL, Factors, coarsened, factorise
 from solvers.optimiser.blocks import one_block
 from solvers.optimiser.newton_system import BlockVectors, PreconditionedSystem

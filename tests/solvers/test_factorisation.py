@@ -15,12 +15,14 @@ from hypothesis import strategies as st
 
 import solvers
 import workloads
-from solvers import SolveFailedError, dual, verified
-from solvers.checked import inner_factorisation
+from solvers import SolveFailedError
+from solvers.dual import programs as dual
+from solvers.gaussian import verified
+from solvers.gaussian.checked import inner_factorisation
+from solvers.gaussian.verified import LARGEST_RESIDUAL, residual
 from solvers.optimiser.spectrum import spectrum
 from solvers.problem import as_problem
 from solvers.solution import from_covariance, from_root
-from solvers.verified import LARGEST_RESIDUAL, residual
 from workloads import Workload
 from workloads.operators import Composed, Explicit, cumulative
 

@@ -8,8 +8,8 @@ from oracles import information_about_cell
 from scipy import integrate, stats
 
 import solvers
-from solvers.cosine_squared import CosineSquared
 from solvers.errors import OptionError
+from solvers.independent.cosine_squared import CosineSquared
 
 DENSITIES = tuple(
     CosineSquared(lower, upper, tilt)

@@ -12,10 +12,10 @@ from scipy.special import logsumexp
 
 import solvers
 import workloads
-from solvers import basis as bases
 from solvers.mechanisms.gd import Steps, descend, first_iterate
 from solvers.problem import as_problem
-from solvers.softmax import plain
+from solvers.soft_max import basis as bases
+from solvers.soft_max.objective import plain
 
 ALGORITHM_1 = Steps(mu=2.0, nttol=1e-3, sigma=0.01, beta=0.5)
 

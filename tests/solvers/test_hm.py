@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import solvers
 import workloads
 from solvers import OptionError
-from solvers.hierarchy import published, regular
+from solvers.algorithms.hierarchy import published, regular
 from solvers.mechanisms.hm import choose_branching
 
 BINARY_TREE_OVER_4 = np.array(

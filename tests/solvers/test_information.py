@@ -6,8 +6,8 @@ import scipy.optimize
 from scipy import integrate, special, stats
 
 import solvers
-from solvers import information
-from solvers.cosine_squared import CosineSquared
+from solvers.independent.cosine_squared import CosineSquared
+from solvers.independent.noise import information
 
 BITS = np.log(2)
 

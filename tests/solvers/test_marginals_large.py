@@ -5,7 +5,7 @@ import pytest
 
 import solvers
 import workloads
-from solvers.factorisation import Factorisation
+from solvers.gaussian.factorisation import Factorisation
 from solvers.orbits import SingleOrbit
 
 

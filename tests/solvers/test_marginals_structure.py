@@ -14,13 +14,14 @@ from scipy.special import logsumexp
 
 import solvers
 import workloads
-from solvers import certificate, newton_cg
+from solvers import certificate
 from solvers.optimiser import scalar_blocks
 from solvers.orbits import single_orbit
 from solvers.orbits.noise import OrbitsNoise
 from solvers.orbits.soft_max import first_of_scalars
 from solvers.problem import as_problem
-from solvers.softmax import SoftMax
+from solvers.soft_max import newton_cg
+from solvers.soft_max.objective import SoftMax
 from solvers.stopping import Deadline, Stopping
 
 

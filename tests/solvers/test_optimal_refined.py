@@ -11,7 +11,8 @@ from oracles import refined_order
 import solvers
 import workloads
 from benchmarks.adversary.problems import draw
-from solvers import OptionError, dual
+from solvers import OptionError
+from solvers.dual import programs as dual
 from solvers.problem import as_problem
 
 

@@ -8,8 +8,8 @@ import pytest
 import scipy.sparse as sp
 
 import solvers
-from solvers import dual
 from solvers.backtracking import backtrack, sufficient_decrease
+from solvers.dual import programs as dual
 from solvers.factors import factorise
 from solvers.optimiser import Block, MatrixBlocks
 from solvers.optimiser.low_rank_system import LowRankSystem

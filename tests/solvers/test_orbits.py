@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 import solvers
 import workloads
-from solvers import certificate, hierarchy
-from solvers.factorisation import Factorisation
+from solvers import certificate
+from solvers.algorithms import hierarchy
+from solvers.gaussian.factorisation import Factorisation
 from solvers.mechanisms.wm import haar
 from solvers.orbits import SingleOrbit, orbits
 from solvers.orbits.noise import OrbitsNoise

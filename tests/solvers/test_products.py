@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 import solvers
 import workloads
 from solvers import NotApplicableError, certificate
-from solvers.factorisation import Factorisation
+from solvers.gaussian.factorisation import Factorisation
+from solvers.gaussian.product_noise import ProductNoise
 from solvers.problem import as_problem
-from solvers.product_noise import ProductNoise
 from workloads import Workload
 from workloads.operators import Kronecker
 

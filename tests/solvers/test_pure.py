@@ -6,8 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
+from solvers.accounting.distributions import (
+    MEASURES,
+    Geometric,
+    Laplace,
+    TruncatedGeometric,
+    from_content,
+)
 from solvers.errors import OptionError
-from solvers.noise import MEASURES, Geometric, Laplace, TruncatedGeometric, from_content
 
 EPSILONS = (1e-6, 1e-3, 0.05, 0.7, 3.0)
 

@@ -12,7 +12,7 @@ from marginal_problems import make, problems
 import solvers
 import workloads
 from benchmarks.adversary.problems import draw
-from solvers.factorisation import dense
+from solvers.gaussian.factorisation import dense
 from solvers.orbits import SingleOrbit
 
 TABLES = [["age"], ["age", "sex"], ["race"], ["age", "sex", "race"]]

@@ -8,7 +8,7 @@ import pytest
 import solvers
 import workloads
 from solvers import simulate as module
-from solvers.factorisation import multiplied
+from solvers.gaussian.factorisation import multiplied
 from solvers.simulate import simulate
 
 PREFIX = np.tril(np.ones((6, 6)))

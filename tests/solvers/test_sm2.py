@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 import solvers
 import workloads
-from solvers import OptionError, basis
+from solvers import OptionError
 from solvers.problem import as_problem
+from solvers.soft_max import basis
 
 TABLE_2 = {2: 1.33, 4: 1.76, 8: 2.28, 16: 2.91, 64: 4.46}
 PREFIX = {2: 4 / 3, 4: 1.758601, 8: 2.281561, 16: 2.905253, 64: 4.457869}

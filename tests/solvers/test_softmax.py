@@ -7,9 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import special
 
-from solvers import adapted_basis, fixed_basis, newton_cg, softmax
 from solvers.factors import Factors
 from solvers.problem import as_problem
+from solvers.soft_max import adapted_basis, fixed_basis, newton_cg
+from solvers.soft_max import objective as softmax
 from solvers.stopping import Deadline
 from workloads.operators import Explicit
 

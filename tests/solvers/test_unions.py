@@ -5,9 +5,9 @@ import pytest
 
 import solvers
 import workloads
+from solvers.gaussian.verified import LARGEST_RESIDUAL, residual
 from solvers.problem import as_problem
 from solvers.unions import in_coordinates
-from solvers.verified import LARGEST_RESIDUAL, residual
 from workloads import from_factors
 from workloads.operators import Composed
 

@@ -2,7 +2,7 @@
 
 The field's factorization mechanism: the answers to W are ``L (B x + z)`` with z standard
 normal. Δ² is the largest squared column norm of B, the variances are the squared row norms
-of L, and whatever else there is to say follows from L B = W (`solvers.verified`).
+of L, and whatever else there is to say follows from L B = W (`solvers.gaussian.verified`).
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ import numpy as np
 import scipy.linalg as sla
 import scipy.sparse as sp
 
-from solvers.budget import GaussianBudget
+from solvers.accounting.budget import GaussianBudget
 from solvers.neighbours import ADD_REMOVE, Neighbours
 from solvers.release import gaussian_arrays, gaussian_record
 from workloads.operators import Array, Composed, Explicit, Matrix, QueryOperator, Scaled

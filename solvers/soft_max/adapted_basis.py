@@ -19,7 +19,7 @@ import numpy as np
 import scipy.linalg as sla
 
 from solvers.factors import Factors
-from solvers.softmax import ChartModel, SoftMax
+from solvers.soft_max.objective import ChartModel, SoftMax
 from workloads.operators import Array, QueryOperator
 from workloads.operators.blas import product, whole
 

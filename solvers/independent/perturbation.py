@@ -3,10 +3,10 @@
 import numpy as np
 import scipy.sparse as sp
 
+from solvers.accounting.distributions import Noise
+from solvers.accounting.moves import moves, one_column
 from solvers.errors import OptionError
-from solvers.independent import IndependentNoise, calibrated
-from solvers.moves import moves, one_column
-from solvers.noise import Noise
+from solvers.independent.noise import IndependentNoise, calibrated
 from solvers.problem import Problem
 from workloads.operators import Array, Matrix
 

@@ -3,7 +3,7 @@
 The listing of Algorithm 1 takes a step after it has raised t too, along a direction that
 belongs to the old t and need not descend; its text takes one only otherwise, and so does
 this. What the paper leaves open are the constants of `Settings` and the coordinates
-(`solvers.softmax`).
+(`solvers.soft_max.objective`).
 """
 
 import math
@@ -15,8 +15,8 @@ import numpy as np
 import scipy.linalg as sla
 
 from solvers.backtracking import sufficient_decrease
-from solvers.dual import Weights
-from solvers.softmax import Iterate, Model, SoftMax
+from solvers.dual.programs import Weights
+from solvers.soft_max.objective import Iterate, Model, SoftMax
 from solvers.stopping import Deadline, Stop, Stopping
 from solvers.trace import Trace, traced
 from workloads.operators import Array

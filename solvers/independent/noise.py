@@ -2,7 +2,7 @@
 
 The pure-ε mechanisms on a matrix workload and the noise on a box are ``W x + L z`` with
 independent z of one known distribution. There is no privacy cost Δ: what they reach at a
-budget is their own `solvers.budget.BudgetCurve`.
+budget is their own `solvers.accounting.budget.BudgetCurve`.
 """
 
 from dataclasses import dataclass
@@ -11,9 +11,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from solvers.budget import BudgetCurve, LossBudget, PureBudget
-from solvers.noise import Noise
-from solvers.privacy_loss import Moves
+from solvers.accounting.budget import BudgetCurve, LossBudget, PureBudget
+from solvers.accounting.distributions import Noise
+from solvers.accounting.privacy_loss import Moves
 from solvers.problem import Problem
 from workloads.operators import Array, Explicit, Matrix
 

@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 
 from solvers.certified import ROUNDING
-from solvers.dual import DualResult, Weights
+from solvers.dual.programs import DualResult, Weights
 from solvers.errors import SolveFailedError
-from solvers.factorisation import Factorisation, identity
 from solvers.factors import seen_cells
+from solvers.gaussian.factorisation import Factorisation, identity
+from solvers.gaussian.verified import scale_of, unscaled
 from solvers.optimiser import BlocksPoint, ScalarPoint
 from solvers.optimiser.spectrum import Spectrum
 from solvers.problem import Problem
 from solvers.release import Release
 from solvers.solution import Solution
-from solvers.verified import scale_of, unscaled
 from workloads.operators import Array, Explicit
 
 

@@ -7,7 +7,7 @@ ordered entry by entry the smaller is dropped.
 import numpy as np
 import scipy.sparse as sp
 
-from solvers.privacy_loss import GEOMETRIC, LAPLACE, Column, Moves
+from solvers.accounting.privacy_loss import GEOMETRIC, LAPLACE, Column, Moves
 from workloads.operators import Array, Matrix
 
 _FEW_COLUMNS = 6

@@ -11,9 +11,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from solvers import noise, privacy
-from solvers.noise import Noise
-from solvers.privacy_loss import Bracket, Moves
+from solvers import privacy
+from solvers.accounting import distributions as noise
+from solvers.accounting.distributions import Noise
+from solvers.accounting.privacy_loss import Bracket, Moves
 
 Float = NDArray[np.float64]
 

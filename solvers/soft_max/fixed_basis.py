@@ -11,9 +11,9 @@ import numpy as np
 import scipy.linalg as sla
 import scipy.sparse as sp
 
-from solvers.basis import Factored
 from solvers.problem import Problem
-from solvers.softmax import SoftMax
+from solvers.soft_max.basis import Factored
+from solvers.soft_max.objective import SoftMax
 from solvers.solution import quadratic_forms
 from workloads.operators import Array, Matrix
 from workloads.operators.blas import product
@@ -138,7 +138,7 @@ class Hessian:
 
     @property
     def drift(self) -> Array:
-        """See `solvers.softmax.Model`."""
+        """See `solvers.soft_max.objective.Model`."""
         objective, p, q = self._objective, self._p, self._q
         g, h = self._at.profile, self._at.ratios
         of_profile = product(self._x * (objective.t1 * p * (g - p @ g)), self._x.T)

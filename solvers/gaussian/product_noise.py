@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from solvers.budget import GaussianBudget
+from solvers.accounting.budget import GaussianBudget
 from solvers.errors import NotApplicableError
-from solvers.factorisation import Factorisation
+from solvers.gaussian.factorisation import Factorisation
 from solvers.release import (
     LARGEST_EXPANDED,
     gaussian_arrays,

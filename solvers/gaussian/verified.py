@@ -11,8 +11,8 @@ import scipy.linalg as sla
 import scipy.sparse as sp
 
 from solvers.errors import SolveFailedError
-from solvers.factorisation import Factorisation, InBasis, dense, identity
 from solvers.factors import seen_cells, structure_pays
+from solvers.gaussian.factorisation import Factorisation, InBasis, dense, identity
 from solvers.problem import Problem
 from workloads.operators import Array, Composed, Explicit, Matrix, QueryOperator
 from workloads.operators.blas import product

@@ -17,7 +17,7 @@ import numpy as np
 import scipy.linalg as sla
 
 from solvers.errors import NotApplicableError
-from solvers.factorisation import Factorisation, dense
+from solvers.gaussian.factorisation import Factorisation, dense
 from solvers.neighbours import Neighbours
 from solvers.release import Release
 from workloads.operators import Array

@@ -17,11 +17,12 @@ import numpy as np
 import scipy.linalg as sla
 from numpy.typing import NDArray
 
-from solvers import dual, verified
-from solvers.dual import DualResult, Weights
+from solvers.dual import programs as dual
+from solvers.dual.programs import DualResult, Weights
 from solvers.errors import NotApplicableError
-from solvers.factorisation import Factorisation, dense
 from solvers.factors import Factors, factorise
+from solvers.gaussian import verified
+from solvers.gaussian.factorisation import Factorisation, dense
 from solvers.neighbours import Pairs
 from solvers.optimiser import BlocksPoint
 from solvers.problem import Problem

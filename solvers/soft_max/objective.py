@@ -5,10 +5,10 @@
 
 (equation (8) of arXiv v1, whose printed form misses the second exp; omega is the hybrid's
 weight of total variance, section 6.1 of the PVLDB version). Algorithms 1 to 3
-(`solvers.newton_cg`) see a covariance only through `Iterate` and `Model`, of which there are
-four: in a basis that stays (`solvers.fixed_basis`), in one that follows the covariance
-(`solvers.adapted_basis`), that for each matrix on orbits, and one vector of variances where the
-matrices are numbers (both in `solvers.orbits.soft_max`).
+(`newton_cg`) see a covariance only through `Iterate` and `Model`, of which there are four: in a
+basis that stays (`fixed_basis`), in one that follows the covariance (`adapted_basis`), that for
+each matrix on orbits, and one vector of variances where the matrices are numbers (both in
+`solvers.orbits.soft_max`).
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from typing import Protocol
 
 import numpy as np
 
-from solvers.dual import Weights
+from solvers.dual.programs import Weights
 from workloads.operators import Array
 
 _LEAST_CURVATURE = 1e-10

@@ -1,0 +1,4 @@
+"""Algorithms that one mechanism each is built on.
+
+In: matrices, counts. Out: matrices, partitions, trees.
+"""

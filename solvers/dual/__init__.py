@@ -1,0 +1,4 @@
+"""Problem 1 and its relatives through their dual, with certificates.
+
+In: the scaled workload, whole or in blocks. Out: weights with certified bounds.
+"""
