@@ -141,7 +141,10 @@ def _solved(
 
 
 def lower_bound(
-    problem: Problem, tol: float, max_iterations: int, time_limit: float | None
+    problem: Problem,
+    tol: float = 1e-4,
+    max_iterations: int = 100,
+    time_limit: float | None = None,
 ) -> float:
     """A certified lower bound on Δ², by the first reduction that accepts the problem.
 
@@ -153,12 +156,13 @@ def lower_bound(
         How far below the optimum it may lie, relatively, if there are steps and time enough.
     max_iterations : int
         Newton steps at most.
-    time_limit : float or None
+    time_limit : float, optional
         In seconds.
 
     Returns
     -------
     float
+        Valid whether or not ``tol`` was reached.
 
     Raises
     ------

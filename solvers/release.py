@@ -4,7 +4,8 @@ A solution holds one `Release`. The kinds: a Gaussian mechanism as a factorisati
 (`solvers.gaussian.factorisation`), noise on each block of a workload on orbits
 (`solvers.orbits.noise`), a Kronecker product of such noises (`solvers.gaussian.product_noise`),
 independent numbers that need not be Gaussian (`solvers.independent.noise`), errors measured on
-data (`solvers.measured`), and a noise matrix on a query graph (`solvers.graph.noise_matrix`).
+data (`solvers.mechanisms.dawa`), and a noise matrix on a query graph
+(`solvers.graph.noise_matrix`).
 """
 
 from collections.abc import Mapping
@@ -12,7 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from solvers.accounting.budget import BudgetCurve
+from solvers.accounting.budget import BudgetCurve, GaussianBudget
 from solvers.errors import NotApplicableError
 from solvers.problem import readable
 from workloads.operators import Array, Matrix
@@ -97,12 +98,42 @@ class Release(Protocol):
 
 
 class GaussianRelease(Release, Protocol):
-    """A release of normal errors: it has a Fisher information, and a profile."""
+    """A release of normal errors: what follows from its privacy cost, variances and profile."""
+
+    @property
+    def gaussian(self) -> bool:
+        """True."""
+        return True
 
     @property
     def fisher_information(self) -> float:
         """Trace of the Fisher information about x when the targets are just met."""
         ...
+
+    @property
+    def fits(self) -> bool:
+        """Whether its covariance can be written out."""
+        return True
+
+    @property
+    def curve(self) -> GaussianBudget:
+        """By the privacy cost alone."""
+        return GaussianBudget(self.squared_privacy_cost)
+
+    def record(self) -> dict[str, Any]:
+        """Privacy cost, total variance and Fisher information."""
+        return {
+            "squared_privacy_cost": self.squared_privacy_cost,
+            "total_variance": self.total_variance,
+            "fisher_information": self.fisher_information,
+        }
+
+    def arrays(self) -> dict[str, Array]:
+        """Variances and profile; the covariance where it fits."""
+        profile, coordinates = self.privacy_profile, self.coordinates if self.fits else None
+        assert profile is not None
+        arrays = {"query_variances": self.query_variances, "privacy_profile": profile}
+        return arrays | ({} if coordinates is None else {"covariance": coordinates.covariance})
 
 
 def refuse_unlisted(queries: int) -> None:
@@ -118,21 +149,3 @@ def refuse_unlisted(queries: int) -> None:
             f"simulate: {readable(queries)} queries are too many to draw the error of each (at "
             f"most {LARGEST_LISTED}); leave simulate out, or ask for fewer queries"
         )
-
-
-def gaussian_arrays(noise: GaussianRelease, *, written_out: bool = True) -> dict[str, Array]:
-    """Variances and profile by variable name; the covariance where it is written out."""
-    profile = noise.privacy_profile
-    assert profile is not None
-    arrays = {"query_variances": noise.query_variances, "privacy_profile": profile}
-    coordinates = noise.coordinates if written_out else None
-    return arrays | ({} if coordinates is None else {"covariance": coordinates.covariance})
-
-
-def gaussian_record(noise: GaussianRelease) -> dict[str, Any]:
-    """Privacy cost, total variance and Fisher information, by variable name."""
-    return {
-        "squared_privacy_cost": noise.squared_privacy_cost,
-        "total_variance": noise.total_variance,
-        "fisher_information": noise.fisher_information,
-    }

@@ -18,13 +18,13 @@ import scipy.linalg as sla
 from numpy.typing import NDArray
 
 from solvers.dual import programs as dual
-from solvers.dual.programs import DualResult, Weights
+from solvers.dual.programs import Weights
 from solvers.errors import NotApplicableError
 from solvers.factors import Factors, factorise
 from solvers.gaussian import verified
 from solvers.gaussian.factorisation import Factorisation, dense
 from solvers.neighbours import Pairs
-from solvers.optimiser import BlocksPoint
+from solvers.optimiser import BlocksPoint, Progress
 from solvers.problem import Problem
 from solvers.stopping import Deadline
 from workloads import from_matrix
@@ -50,7 +50,7 @@ class DifferencesOptimum:
         Certified bounds on Δ², or on the square of half the hybrid objective.
     weights : Weights
         Of all pairs and queries; they prove ``lower``.
-    last : DualResult
+    last : Progress
         Of the last working set.
     pairs : int
         Size of the last working set.
@@ -64,7 +64,7 @@ class DifferencesOptimum:
     lower: float
     upper: float
     weights: Weights
-    last: DualResult[BlocksPoint]
+    last: Progress[BlocksPoint]
     pairs: int
     rounds: int
     iterations: int
@@ -299,7 +299,7 @@ def differences(problem: Problem) -> Differences:
     return Differences(problem, Problem(from_matrix(centred, "differences"), problem.targets))
 
 
-def _dual(moved: Factors, omega: Array, **limits: Any) -> DualResult[BlocksPoint]:
+def _dual(moved: Factors, omega: Array, **limits: Any) -> Progress[BlocksPoint]:
     """Problem 1, or its hybrid in the units of Δ²: the square of half the objective."""
     if not omega.any():
         return dual.optimum(moved, **limits)
@@ -308,7 +308,7 @@ def _dual(moved: Factors, omega: Array, **limits: Any) -> DualResult[BlocksPoint
     return replace(found, lower=lower, upper=upper)
 
 
-def _root(moved: Array, result: DualResult[BlocksPoint]) -> Array:
+def _root(moved: Array, result: Progress[BlocksPoint]) -> Array:
     """A square root of the inner solution's covariance on the basis."""
     spectrum, p = result.best.spectrum, result.best.p
     inverse = np.sqrt(p)[:, None] * spectrum.columns / np.sqrt(spectrum.singular)
@@ -325,7 +325,7 @@ def _with(pairs: Pairs, more: Pairs) -> Pairs:
 
 
 def _next(
-    pairs: Pairs, found: Pairs, kept: Pairs, result: DualResult[BlocksPoint]
+    pairs: Pairs, found: Pairs, kept: Pairs, result: Progress[BlocksPoint]
 ) -> tuple[Pairs, Weights | None]:
     """The next working set, without pairs of no weight, and the weights to begin with."""
     p = result.best.p / result.best.p.sum()

@@ -13,7 +13,6 @@ Any weights give a lower bound, and the inner solution at any weights an upper b
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Generic
 
 import numpy as np
 
@@ -23,17 +22,12 @@ from solvers.optimiser import (
     MatrixBlocks,
     Program,
     Progress,
-    ScalarBlocks,
-    ScalarPoint,
     maximise,
-    scalar_blocks,
 )
 from solvers.optimiser.blocks import one_block
-from solvers.optimiser.program import AnyPoint, multiplicative_step
-from solvers.optimiser.scalar_classes import ScalarClasses
+from solvers.optimiser.program import multiplicative_step
 from solvers.reflection import reflection
 from solvers.stopping import Deadline, Stopping
-from solvers.trace import Trace, traced
 from workloads.operators import Array
 
 _RELAXATIONS = (1.0, 1.0)
@@ -41,44 +35,6 @@ _ROUGH_RELAXATIONS = (1.0, 1.5, 1.5, 1.5, 1.0)
 """Of the multiplicative steps before the first of Newton's, more of them where they are rough."""
 _UNIFORM_SHARE = 0.01
 _COARSE_TOL = 1e-3
-
-
-@dataclass(frozen=True, eq=False)
-class DualResult(Generic[AnyPoint]):
-    """A certified solution of one of the programs.
-
-    Attributes
-    ----------
-    best : BlocksPoint or ScalarPoint
-        The weights whose inner solution has the value ``upper``.
-    proof : BlocksPoint or ScalarPoint
-        The weights that prove ``lower``: bounds from above and from below are seldom best at
-        the same point.
-    lower, upper : float
-        Certified bounds on the optimal value.
-    iterations, factorisations, products : int
-        Newton steps, spectra and Hessian products.
-    converged, timed_out : bool
-        Whether the gap reached ``tol``; whether time ran out before.
-    trace : Trace
-        The bounds at every Newton step.
-    """
-
-    best: AnyPoint
-    proof: AnyPoint
-    lower: float
-    upper: float
-    iterations: int
-    factorisations: int
-    products: int
-    converged: bool
-    timed_out: bool
-    trace: Trace
-
-    @property
-    def gap(self) -> float:
-        """``upper / lower - 1``."""
-        return max(self.upper / self.lower - 1.0, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +60,7 @@ def optimum(
     start: Weights | None = None,
     max_iterations: int = 60,
     time_limit: float | None = None,
-) -> DualResult[BlocksPoint]:
+) -> Progress[BlocksPoint]:
     """The least Δ² that meets every target (Problem 1), with its certificate.
 
     Parameters
@@ -122,36 +78,20 @@ def optimum(
 
     Returns
     -------
-    DualResult
-        Bounds on Δ².
+    Progress
+        Certified bounds on Δ².
     """
     stopping = Stopping(tol, max_iterations, Deadline.after(time_limit))
     blocks = _blocks(whole)
     if start is None and isinstance(whole, Factors):
         start = _coarse_weights(whole, stopping.deadline)
     search = partial(_largest_norm_nearby, near=start is not None, stopping=stopping)
-    progress = _in_halves(blocks, _first_weights(blocks, start), _largest_entries, search)
-    return _result(progress)
+    return _in_halves(blocks, _first_weights(blocks, start), _largest_entries, search)
 
 
 def largest_norm(blocks: MatrixBlocks, start: Array, stopping: Stopping) -> Progress[BlocksPoint]:
-    """The largest squared nuclear norm over both simplices: Problem 1 on one or more blocks.
-
-    Parameters
-    ----------
-    blocks : MatrixBlocks
-        Of the scaled workload, with free query weights.
-    start : numpy.ndarray, shape (n,)
-        Positive weights.
-    stopping : Stopping
-        When to end.
-
-    Returns
-    -------
-    Progress
-        Bounds on Δ².
-    """
-    return maximise(_simplices(blocks), blocks.at(start), _largest_entries, stopping)
+    """The largest squared nuclear norm, from positive weights: Problem 1 on free query weights."""
+    return _maximised(blocks, start, _largest_entries, stopping)
 
 
 def least_total_error(
@@ -162,7 +102,7 @@ def least_total_error(
     start: Array | None = None,
     max_iterations: int = 60,
     time_limit: float | None = None,
-) -> DualResult[BlocksPoint]:
+) -> Progress[BlocksPoint]:
     """The least weighted total error at Δ² = 1: the matrix mechanism's optimum.
 
     Parameters
@@ -178,15 +118,20 @@ def least_total_error(
 
     Returns
     -------
-    DualResult
-        Bounds on the total error at Δ² = 1.
+    Progress
+        Certified bounds on the total error at Δ² = 1.
     """
     stopping = Stopping(tol, max_iterations, Deadline.after(time_limit))
     blocks = replace(_blocks(whole), offset=weights / weights.sum(), free_queries=False)
     search = partial(_maximised, bounds=_total_error_bounds, stopping=stopping)
     first = blocks.uniform if start is None else start
-    progress = _in_halves(blocks, first, _total_error_bounds, search)
-    return _scaled(_result(progress), float(weights.sum()))
+    found, total = _in_halves(blocks, first, _total_error_bounds, search), float(weights.sum())
+    return replace(
+        found,
+        lower=found.lower * total,
+        upper=found.upper * total,
+        trace=found.trace.scaled(total),
+    )
 
 
 def hybrid(
@@ -197,7 +142,7 @@ def hybrid(
     start: Weights | None = None,
     max_iterations: int = 60,
     time_limit: float | None = None,
-) -> DualResult[BlocksPoint]:
+) -> Progress[BlocksPoint]:
     """The least max(profile) + max(ratios) + sum(weights * ratios) over all covariances.
 
     The hybrid of PVLDB 14(10), section 6.1, without the soft maximum: Problem 3 with a
@@ -214,14 +159,13 @@ def hybrid(
 
     Returns
     -------
-    DualResult
-        Bounds on the objective.
+    Progress
+        Certified bounds on the objective.
     """
     stopping = Stopping(tol, max_iterations, Deadline.after(time_limit))
     blocks = replace(_blocks(whole), offset=weights)
     search = partial(_maximised, bounds=_hybrid_bounds, stopping=stopping)
-    progress = _in_halves(blocks, _first_weights(blocks, start), _hybrid_bounds, search)
-    return _result(progress)
+    return _in_halves(blocks, _first_weights(blocks, start), _hybrid_bounds, search)
 
 
 def _coarse_weights(factors: Factors, deadline: Deadline) -> Weights | None:
@@ -261,13 +205,10 @@ def _maximised(
     bounds: Callable[[BlocksPoint], tuple[float, float]],
     stopping: Stopping,
 ) -> Progress[BlocksPoint]:
-    return maximise(_simplices(blocks), blocks.at(start), bounds, stopping)
-
-
-def _simplices(blocks: MatrixBlocks) -> Program[BlocksPoint]:
-    """Weights of sum one for the columns, and for the queries if they are free, at no cost."""
+    """Over weights of sum one for the columns, and for the queries if they are free, at no cost."""
     groups = blocks.groups
-    return Program(blocks.at, np.zeros(len(groups)), groups)
+    program = Program(blocks.at, np.zeros(len(groups)), groups)
+    return maximise(program, blocks.at(start), bounds, stopping)
 
 
 def _largest_norm_nearby(
@@ -331,55 +272,3 @@ def _hybrid_bounds(point: BlocksPoint) -> tuple[float, float]:
     accuracy = float(ratios.max() + point.blocks.offset @ ratios)
     lower = 2 * point.nuclear_norm / max(weight, 1.0)
     return lower, 2 * float(np.sqrt(point.profile.max() * accuracy))
-
-
-def optimum_of_scalars(blocks: ScalarClasses, stopping: Stopping) -> DualResult[ScalarPoint]:
-    """The least ``sum(1 / v) * (max(A v) + offset . A v)``: `optimum` on blocks of size one."""
-    progress = scalar_blocks.minimise(blocks.smaller, stopping)
-    best, proof = (
-        ScalarPoint(blocks.whole, blocks.weights(point.x))
-        for point in (progress.best, progress.proof)
-    )
-    return replace(_result(progress), best=best, proof=proof)
-
-
-def hybrid_of_scalars(blocks: ScalarClasses, stopping: Stopping) -> DualResult[ScalarPoint]:
-    """`hybrid` on blocks of size one; the gap to reach is that of the objective's square."""
-    found = optimum_of_scalars(blocks, stopping)
-    lower, upper = (2 * float(np.sqrt(bound)) for bound in (found.lower, found.upper))
-    squares = found.trace
-    reached, proven = 2 * np.sqrt(squares.objective), 2 * np.sqrt(squares.lower_bound)
-    trace = replace(squares, objective=reached, lower_bound=proven)
-    return replace(found, lower=lower, upper=upper, trace=trace)
-
-
-def total_error_of_scalars(blocks: ScalarBlocks, weights: Array) -> DualResult[ScalarPoint]:
-    """`least_total_error` on blocks of size one, whose only column has all the weight there is."""
-    given = replace(blocks, offset=weights / weights.sum())
-    point = ScalarPoint(given, np.zeros(weights.size))
-    value = point.nuclear_norm**2 * float(weights.sum())
-    return DualResult(point, point, value, value, 0, 1, 0, True, False, traced([value], [value]))
-
-
-def _result(progress: Progress[AnyPoint]) -> DualResult[AnyPoint]:
-    return DualResult(
-        progress.best,
-        progress.proof,
-        progress.lower,
-        progress.upper,
-        progress.iterations,
-        progress.factorisations,
-        progress.products,
-        progress.converged,
-        progress.timed_out,
-        progress.trace,
-    )
-
-
-def _scaled(result: DualResult[BlocksPoint], factor: float) -> DualResult[BlocksPoint]:
-    return replace(
-        result,
-        lower=result.lower * factor,
-        upper=result.upper * factor,
-        trace=result.trace.scaled(factor),
-    )

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from solvers.certified import ROUNDING
-from solvers.dual.programs import DualResult, Weights
+from solvers.certificate import ROUNDING
+from solvers.dual.programs import Weights
 from solvers.errors import SolveFailedError
 from solvers.factors import seen_cells
 from solvers.gaussian.factorisation import Factorisation, identity
 from solvers.gaussian.verified import scale_of, unscaled
-from solvers.optimiser import BlocksPoint, ScalarPoint
+from solvers.optimiser import BlocksPoint, Progress, ScalarPoint
 from solvers.optimiser.spectrum import Spectrum
 from solvers.problem import Problem
 from solvers.release import Release
@@ -23,7 +23,7 @@ from workloads.operators import Array, Explicit
 def from_dual(
     mechanism: str,
     problem: Problem,
-    result: DualResult[BlocksPoint],
+    result: Progress[BlocksPoint],
     value: Callable[[Solution], float],
     tol: float,
     notes: Mapping[str, Any] | None = None,
@@ -37,7 +37,7 @@ def from_dual(
         The mechanism's name.
     problem : Problem
         The workload and its targets.
-    result : DualResult
+    result : Progress
         Weights with their spectrum.
     value : callable
         The objective of a solution.
@@ -65,7 +65,7 @@ def from_noise(
     mechanism: str,
     problem: Problem,
     noise: Release,
-    result: DualResult[BlocksPoint] | DualResult[ScalarPoint],
+    result: Progress[BlocksPoint] | Progress[ScalarPoint],
     value: Callable[[Solution], float],
     tol: float,
     notes: Mapping[str, Any] | None = None,

@@ -7,15 +7,14 @@ of L, and whatever else there is to say follows from L B = W (`solvers.gaussian.
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import scipy.linalg as sla
 import scipy.sparse as sp
 
-from solvers.accounting.budget import GaussianBudget
 from solvers.neighbours import ADD_REMOVE, Neighbours
-from solvers.release import gaussian_arrays, gaussian_record
+from solvers.release import GaussianRelease
 from workloads.operators import Array, Composed, Explicit, Matrix, QueryOperator, Scaled
 from workloads.operators.blas import product
 
@@ -100,7 +99,7 @@ class InBasis:
 
 
 @dataclass(frozen=True, eq=False)
-class Factorisation:
+class Factorisation(GaussianRelease):
     """W = L B with independent standard normal noise on Bx: a `solvers.release.Release`.
 
     Attributes
@@ -120,8 +119,6 @@ class Factorisation:
     strategy: QueryOperator
     own: InBasis
     neighbours: Neighbours = ADD_REMOVE
-
-    gaussian = True
 
     @cached_property
     def coordinates(self) -> InBasis:
@@ -210,22 +207,9 @@ class Factorisation:
         """Trace of the Fisher information BᵀB about x, whatever the neighbours."""
         return float(self.strategy.squared_column_norms().sum())
 
-    @property
-    def curve(self) -> GaussianBudget:
-        """By the privacy cost alone."""
-        return GaussianBudget(self.squared_privacy_cost)
-
     def draw(self, n: int, rng: np.random.Generator) -> Array:
         """Draw n vectors of errors L z, shape (n, m)."""
         return self.decoder.apply(rng.standard_normal((n, self.decoder.shape[1])).T).T
-
-    def record(self) -> dict[str, Any]:
-        """Privacy cost, total variance and Fisher information."""
-        return gaussian_record(self)
-
-    def arrays(self) -> dict[str, Array]:
-        """Variances, profile and covariance."""
-        return gaussian_arrays(self)
 
 
 def _near(found: Array, expected: Array) -> bool:

@@ -13,18 +13,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from math import prod
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from solvers.accounting.budget import GaussianBudget
 from solvers.errors import NotApplicableError
 from solvers.gaussian.factorisation import Factorisation
 from solvers.release import (
     LARGEST_EXPANDED,
-    gaussian_arrays,
-    gaussian_record,
+    GaussianRelease,
     refuse_unlisted,
 )
 from workloads.operators import LARGEST_MATRIX_BYTES, Array, Kronecker, Matrix
@@ -32,7 +29,7 @@ from workloads.workload import LARGEST_LISTED
 
 
 @dataclass(frozen=True, eq=False)
-class ProductNoise:
+class ProductNoise(GaussianRelease):
     """A product of mechanisms, one for each attribute: a `solvers.release.Release`.
 
     Attributes
@@ -45,8 +42,6 @@ class ProductNoise:
 
     parts: tuple[Factorisation, ...]
     target: float
-
-    gaussian = True
 
     @property
     def squared_privacy_cost(self) -> float:
@@ -82,11 +77,6 @@ class ProductNoise:
         """The products of the factors' own bases and covariances."""
         return ProductCoordinates(self)
 
-    @property
-    def curve(self) -> GaussianBudget:
-        """By the privacy cost alone."""
-        return GaussianBudget(self.squared_privacy_cost)
-
     def draw(self, n: int, rng: np.random.Generator) -> Array:
         """Draw n vectors of errors, the product of the factors' L applied one by one.
 
@@ -101,14 +91,10 @@ class ProductNoise:
         errors: Array = self.target**0.5 * left.apply(numbers.T).T
         return errors
 
-    def record(self) -> dict[str, Any]:
-        """Privacy cost, total variance and Fisher information."""
-        return gaussian_record(self)
-
-    def arrays(self) -> dict[str, Array]:
-        """Variances and profile; the covariance only where it fits."""
-        rank = prod(part.strategy.shape[0] for part in self.parts)
-        return gaussian_arrays(self, written_out=rank <= LARGEST_EXPANDED)
+    @property
+    def fits(self) -> bool:
+        """Whether its rank is at most `LARGEST_EXPANDED`."""
+        return prod(part.strategy.shape[0] for part in self.parts) <= LARGEST_EXPANDED
 
     @property
     def _queries(self) -> int:

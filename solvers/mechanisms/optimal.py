@@ -8,13 +8,12 @@ import numpy as np
 
 from solvers.dual import programs as dual
 from solvers.dual.differences import Differences
-from solvers.dual.programs import DualResult
 from solvers.dual.refined import Refined, inner_level, refine
 from solvers.errors import NotApplicableError, OptionError, SolveFailedError
 from solvers.gaussian.checked import from_noise, inner_factorisation
 from solvers.gaussian.verified import from_root
 from solvers.mechanism import Mechanism, Work
-from solvers.optimiser import BlocksPoint, MatrixBlocks, ScalarPoint
+from solvers.optimiser import BlocksPoint, MatrixBlocks, Progress, ScalarPoint
 from solvers.optimiser.newton_system import heaviest_count
 from solvers.orbits import AnyOrbits
 from solvers.orbits.solutions import from_dual as from_orbits
@@ -25,7 +24,7 @@ from solvers.reductions.differences import OnDifferences
 from solvers.reductions.kronecker import Multiplicative
 from solvers.reductions.orbits import OnOrbits
 from solvers.solution import Solution
-from solvers.stopping import Deadline
+from solvers.stopping import Deadline, Stop
 from workloads import from_matrix
 from workloads.arrays import masked_count
 from workloads.operators import Array
@@ -192,8 +191,8 @@ def _with_columns_divided(problem: Problem, divisor: Array) -> Problem:
 
 
 def _refine(
-    blocks: MatrixBlocks, result: DualResult[BlocksPoint], tol: float, deadline: Deadline
-) -> tuple[Refined, DualResult[BlocksPoint]]:
+    blocks: MatrixBlocks, result: Progress[BlocksPoint], tol: float, deadline: Deadline
+) -> tuple[Refined, Progress[BlocksPoint]]:
     """Roots of the covariances that are least in the refined ordering."""
     scale = float(result.best.variance_ratios.max())
     p = result.proof.p / result.proof.p.sum()
@@ -205,9 +204,9 @@ def _refine(
             f"optimal: refined: a level is too ill-conditioned for double precision ({error}); "
             "leave refined out"
         ) from error
-    converged = result.gap <= tol and found.gap <= tol
-    timed_out = deadline.passed and not converged
-    return found, replace(result, converged=converged, timed_out=timed_out)
+    reached = result.gap <= tol and found.gap <= tol
+    stop = Stop.TIMED_OUT if deadline.passed else Stop.STALLED
+    return found, replace(result, stop=Stop.CONVERGED if reached else stop)
 
 
 def _profile_slack(solution: Solution) -> float:
@@ -319,7 +318,7 @@ def on_orbits(
         "time_limit": time_limit,
     }
     near = orbits.start if start is None else orbits.nearest(start)
-    result: DualResult[BlocksPoint] | DualResult[ScalarPoint]
+    result: Progress[BlocksPoint] | Progress[ScalarPoint]
     if total_error_weight != 0:
         result = whole.hybrid(total_error_weight, start=near, **limits)
     else:

@@ -4,12 +4,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
-from typing import Any
 
 import numpy as np
 import scipy.linalg as sla
 
-from solvers.accounting.budget import GaussianBudget
 from solvers.errors import NotApplicableError
 from solvers.gaussian.factorisation import Factorisation, dense
 from solvers.gaussian.verified import scale_of
@@ -20,15 +18,14 @@ from solvers.problem import readable
 from solvers.release import (
     LARGEST_EXPANDED,
     Coordinates,
-    gaussian_arrays,
-    gaussian_record,
+    GaussianRelease,
     refuse_unlisted,
 )
 from workloads.operators import Array, Indices, Matrix
 
 
 @dataclass(frozen=True, eq=False)
-class OrbitsNoise:
+class OrbitsNoise(GaussianRelease):
     """A Gaussian mechanism that no relabelling within classes changes: a `solvers.release.Release`.
 
     Attributes
@@ -51,8 +48,6 @@ class OrbitsNoise:
     idle: Array | float = 0.0
     written_out: Callable[[], Coordinates] | None = None
     query_deviation: float | None = None
-
-    gaussian = True
 
     @cached_property
     def orbit_variances(self) -> Array:
@@ -104,7 +99,7 @@ class OrbitsNoise:
     def coordinates(self) -> Coordinates:
         """B, L and Σ, for at most `LARGEST_EXPANDED` cells and queries; Σ is block diagonal."""
         m, d = self.orbits.problem.workload.shape
-        if not self._fits:
+        if not self.fits:
             raise NotApplicableError(
                 f"the mechanism is not written out for {readable(m)} queries over "
                 f"{readable(d)} cells (at most {LARGEST_EXPANDED} of either); use noise.parts, "
@@ -112,11 +107,6 @@ class OrbitsNoise:
                 "noise.orbit_profile"
             )
         return self.written_out() if self.written_out else expanded(self)
-
-    @property
-    def curve(self) -> GaussianBudget:
-        """By the privacy cost alone."""
-        return GaussianBudget(self.squared_privacy_cost)
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
         """Draw n vectors of the errors of all queries, without the domain, shape (n, m).
@@ -131,14 +121,6 @@ class OrbitsNoise:
         if self.query_deviation is not None:
             return rng.normal(scale=self.query_deviation, size=(n, workload.m))
         return draw_errors(self.orbits, self.parts, n, rng)
-
-    def record(self) -> dict[str, Any]:
-        """Privacy cost, total variance and Fisher information."""
-        return gaussian_record(self)
-
-    def arrays(self) -> dict[str, Array]:
-        """Variances and profile; the covariance only where it fits."""
-        return gaussian_arrays(self, written_out=self._fits)
 
     def met(self, mechanism: str) -> "OrbitsNoise":
         """The same noise, scaled so that the targets are just met.
@@ -163,7 +145,8 @@ class OrbitsNoise:
         return zip(parts, self.parts, strict=True)
 
     @property
-    def _fits(self) -> bool:
+    def fits(self) -> bool:
+        """Whether there are at most `LARGEST_EXPANDED` cells and queries."""
         return max(self.orbits.problem.workload.shape) <= LARGEST_EXPANDED
 
 

@@ -27,11 +27,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from solvers.dual import programs as dual
-from solvers.dual.programs import DualResult, Weights
+from solvers.dual import scalars
+from solvers.dual.programs import Weights
 from solvers.errors import SolveFailedError
 from solvers.gaussian.factorisation import Factorisation, InBasis
-from solvers.optimiser import ScalarBlocks, ScalarPoint
+from solvers.optimiser import Progress, ScalarBlocks, ScalarPoint
 from solvers.optimiser.scalar_classes import ScalarClasses, collapse
 from solvers.orbits.closure import Closure, closure, pair_count
 from solvers.orbits.structure import INDICATORS, Component, Span
@@ -228,10 +228,10 @@ class SingleOrbit:
 
     def optimum(
         self, *, tol: float, max_iterations: int, time_limit: float | None, start: object = None
-    ) -> DualResult[ScalarPoint]:
+    ) -> Progress[ScalarPoint]:
         """The least Δ² that meets every target; ``start`` is not used."""
         stopping = Stopping(tol, max_iterations, Deadline.after(time_limit))
-        return dual.optimum_of_scalars(self.blocks, stopping)
+        return scalars.optimum(self.blocks, stopping)
 
     def hybrid(
         self,
@@ -241,17 +241,17 @@ class SingleOrbit:
         max_iterations: int,
         time_limit: float | None,
         start: object = None,
-    ) -> DualResult[ScalarPoint]:
+    ) -> Progress[ScalarPoint]:
         """The least objective with a weight on the total variance; ``start`` is not used."""
         stopping = Stopping(tol, max_iterations, Deadline.after(time_limit))
         blocks = self.blocks.with_offset(weight * self.targets * self.copies)
-        return dual.hybrid_of_scalars(blocks, stopping)
+        return scalars.hybrid(blocks, stopping)
 
     def least_total_error(
         self, weights: Array, *, tol: float, max_iterations: int, time_limit: float | None
-    ) -> DualResult[ScalarPoint]:
+    ) -> Progress[ScalarPoint]:
         """In closed form: equal weights of all cells are the best there are."""
-        return dual.total_error_of_scalars(self.matrix, weights)
+        return scalars.least_total_error(self.matrix, weights)
 
     def at(self, weights: Weights) -> ScalarPoint:
         """The dual at these weights."""

@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from solvers.dual.programs import DualResult
 from solvers.gaussian.checked import from_noise
 from solvers.gaussian.factorisation import Factorisation, InBasis, dense, identity
 from solvers.gaussian.verified import scale_of
-from solvers.optimiser import BlocksPoint, ScalarPoint
+from solvers.optimiser import BlocksPoint, Progress, ScalarPoint
 from solvers.orbits.drawing import AnyOrbits, AnyPart
 from solvers.orbits.noise import Expanded, OrbitsNoise
 from solvers.orbits.single import SubsetNoise
@@ -54,7 +53,7 @@ def from_dual(
     mechanism: str,
     orbits: AnyOrbits,
     noise: OrbitsNoise,
-    result: DualResult[BlocksPoint] | DualResult[ScalarPoint],
+    result: Progress[BlocksPoint] | Progress[ScalarPoint],
     value: Callable[[Solution], float],
     tol: float,
     notes: Mapping[str, Any] | None = None,

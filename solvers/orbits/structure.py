@@ -11,11 +11,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from solvers.dual import programs as dual
-from solvers.dual.programs import DualResult, Weights
+from solvers.dual.programs import Weights
 from solvers.gaussian.checked import inner_unscaled
 from solvers.gaussian.factorisation import Factorisation, InBasis, dense, identity
 from solvers.gaussian.verified import unscaled_from_root
-from solvers.optimiser import Block, BlocksPoint, MatrixBlocks
+from solvers.optimiser import Block, BlocksPoint, MatrixBlocks, Progress
 from solvers.orbits.symmetry import Attribute, Group, Index, Products, products
 from solvers.problem import Problem
 from workloads import Workload
@@ -249,15 +249,15 @@ class Orbits:
         """What each part sees, and its mechanism."""
         return zip(self.parts, parts, strict=True)
 
-    def optimum(self, *, start: Weights | None = None, **limits: Any) -> DualResult[BlocksPoint]:
+    def optimum(self, *, start: Weights | None = None, **limits: Any) -> Progress[BlocksPoint]:
         """The least Δ² that meets every target (`solvers.dual.programs.optimum`)."""
         return dual.optimum(self.blocks, start=start or self.start, **limits)
 
-    def hybrid(self, weight: float, *, start: Weights, **limits: Any) -> DualResult[BlocksPoint]:
+    def hybrid(self, weight: float, *, start: Weights, **limits: Any) -> Progress[BlocksPoint]:
         """The least objective with a weight on the total variance (`dual.hybrid`)."""
         return dual.hybrid(self.blocks, weight * self.targets * self.copies, start=start, **limits)
 
-    def least_total_error(self, weights: Array, **limits: Any) -> DualResult[BlocksPoint]:
+    def least_total_error(self, weights: Array, **limits: Any) -> Progress[BlocksPoint]:
         """The least weighted sum of variances over targets (`dual.least_total_error`)."""
         return dual.least_total_error(self.blocks, weights, start=self.start.p, **limits)
 

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.certified import contradiction
+from solvers.certificate import contradiction
 from sweep.store.columns import Columns, Rows
 from sweep.store.records import (
     BoundRecord,

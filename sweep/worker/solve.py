@@ -11,7 +11,7 @@ import numpy as np
 
 import solvers
 import workloads
-from solvers import NotApplicableError, Problem, Solution, certificate, simulate
+from solvers import NotApplicableError, Problem, Solution, reduction, simulate
 from solvers.dual.programs import Weights
 from sweep.errors import StoreError
 from sweep.experiment import files
@@ -96,7 +96,7 @@ def _certified(item: Bound, built: Built) -> BoundRecord:
         return BoundRecord(item.problem, error=built.error, traceback=built.traceback)
     try:
         targets = _targets(item.targets, built)
-        bound = certificate.certify(
+        bound = reduction.lower_bound(
             Problem(built, targets, item.neighbours), tol=_CERTIFIED_TO, time_limit=item.time_limit
         )
     except BaseException as error:

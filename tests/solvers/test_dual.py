@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import solvers
 import workloads
-from solvers import certificate
+from solvers import reduction
 from solvers.dual import programs as dual
 from solvers.factors import NEARLY_FULL, Factors, coarsened, factorise
 from solvers.optimiser.blocks import one_block
@@ -238,8 +238,8 @@ def test_certificates_tighten_with_the_work_spent_on_them():
     m, d = problem.workload.shape
     bounds = [
         nuclear_norm(np.asarray(problem.scaled), np.full(d, 1 / d), np.full(m, 1 / m)) ** 2,
-        certificate.quick_lower_bound(problem),
-        certificate.certify(problem, tol=1e-8),
+        reduction.lower_bound(problem, 0.0, 3),
+        reduction.lower_bound(problem, tol=1e-8),
     ]
     assert bounds == sorted(bounds)
     optimum = solvers.solve("optimal", problem.workload, tol=1e-8).squared_privacy_cost

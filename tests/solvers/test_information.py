@@ -7,7 +7,7 @@ from scipy import integrate, special, stats
 
 import solvers
 from solvers.independent.cosine_squared import CosineSquared
-from solvers.independent.noise import information
+from solvers.independent import information
 
 BITS = np.log(2)
 
