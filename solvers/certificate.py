@@ -19,10 +19,6 @@ def contradiction(squared_privacy_cost: float, lower_bound: float | None) -> str
         Δ² when all targets are met.
     lower_bound : float, optional
         A certified lower bound on it.
-
-    Returns
-    -------
-    str or None
     """
     if not 0 < squared_privacy_cost < np.inf:
         return (

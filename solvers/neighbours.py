@@ -129,11 +129,6 @@ class Neighbours:
     def partners(self, strategy: Array) -> tuple[Array, NDArray[np.intp]]:
         """Every cell's farthest neighbour under a strategy.
 
-        Parameters
-        ----------
-        strategy : numpy.ndarray, shape (k, d)
-            B.
-
         Returns
         -------
         tuple of numpy.ndarray
@@ -163,8 +158,6 @@ class Neighbours:
 
         Parameters
         ----------
-        strategy : numpy.ndarray, shape (k, d)
-            B.
         least : float
             The squared distance that they exceed.
         most : int
@@ -203,10 +196,6 @@ def as_neighbours(written: object) -> Neighbours:
     written : str, Mapping or Neighbours
         ``"add-remove"``, ``"replace-one"``, ``{"within": 16}``, ``{"within": [8, 8, 16]}`` or
         ``{"pairs": [[0, 1], [1, 2]]}``.
-
-    Returns
-    -------
-    Neighbours
 
     Raises
     ------

@@ -97,10 +97,6 @@ def as_problem(
     neighbours : Neighbours
         Which databases the mechanism must not tell apart.
 
-    Returns
-    -------
-    Problem
-
     Raises
     ------
     WorkloadError

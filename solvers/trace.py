@@ -55,10 +55,6 @@ def traced(
         After every iteration.
     lower_bound, gradient_norm : sequence of float, optional
         Of the same length; a lower bound of 0 is none.
-
-    Returns
-    -------
-    Trace
     """
     length = len(objective)
 

@@ -154,10 +154,6 @@ def from_relation(name: str, relation: Relation, labels: Iterable[object]) -> Qu
     labels : iterable of n objects
         The answers, of any type with a text form.
 
-    Returns
-    -------
-    QueryGraph
-
     Raises
     ------
     WorkloadError
@@ -177,10 +173,6 @@ def on_grid(name: str, relation: Relation, grid: tuple[int, ...]) -> QueryGraph:
         Which points are adjacent, the last coordinate fastest; the diagonal is ignored.
     grid : tuple of int
         The number of values of each coordinate; their product is n.
-
-    Returns
-    -------
-    QueryGraph
 
     Raises
     ------

@@ -24,10 +24,6 @@ def two_valued(
     seed : int
         Of `numpy.random.default_rng`.
 
-    Returns
-    -------
-    Workload
-
     Raises
     ------
     WorkloadError

@@ -60,10 +60,6 @@ def classes(phi: Array, prior: Array) -> Classes:
         Symmetric, non-negative.
     prior : numpy.ndarray, shape (n,)
         Non-negative.
-
-    Returns
-    -------
-    Classes
     """
     found = Classes(_split(np.zeros(len(prior), dtype=np.int64), prior))
     random = np.random.default_rng(0)

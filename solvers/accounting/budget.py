@@ -222,10 +222,6 @@ def from_record(curve: Mapping[str, Any]) -> BudgetCurve:
     curve : Mapping
         From a curve's ``content()``, for instance ``solution.record()["curve"]``.
 
-    Returns
-    -------
-    BudgetCurve
-
     Raises
     ------
     ValueError

@@ -190,10 +190,6 @@ def from_content(content: dict[str, Any]) -> Noise:
     ----------
     content : dict
         From the noise's ``content()``.
-
-    Returns
-    -------
-    Noise
     """
     kinds = {
         "geometric": Geometric,

@@ -52,8 +52,6 @@ def trials(
     ----------
     solve : callable
         `solvers.solve`.
-    problem : Problem
-        The workload and its targets.
     delta : float
         δ of every ε.
     mechanisms : sequence of str, optional

@@ -77,8 +77,6 @@ def relaxation(
     ----------
     solve : callable
         `solvers.solve`.
-    problem : Problem
-        The workload and its targets.
     found : Solution
         With the weights that are the prices.
     dearest : sequence of Price

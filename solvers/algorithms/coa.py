@@ -117,10 +117,6 @@ def coa(
         Newton steps at most, over all θ.
     time_limit : float, optional
         In seconds.
-
-    Returns
-    -------
-    CoaResult
     """
     stopping = Stopping(tol, max_iterations, Deadline.after(time_limit))
     stop: Stop | None = None

@@ -93,10 +93,6 @@ def refine(blocks: MatrixBlocks, first: Level, tol: float, deadline: Deadline) -
     deadline : Deadline
         When to stop; the covariances of the last finished level are then returned.
 
-    Returns
-    -------
-    Refined
-
     Raises
     ------
     scipy.linalg.LinAlgError

@@ -33,10 +33,6 @@ def from_dual(
 
     Parameters
     ----------
-    mechanism : str
-        The mechanism's name.
-    problem : Problem
-        The workload and its targets.
     result : Progress
         Weights with their spectrum.
     value : callable
@@ -47,10 +43,6 @@ def from_dual(
         What to report beside the factorisations and products.
     **facts
         Other attributes of `Solution`.
-
-    Returns
-    -------
-    Solution
 
     Raises
     ------
@@ -120,18 +112,10 @@ def inner_unscaled(mechanism: str, problem: Problem, p: Array, found: Spectrum) 
 
     Parameters
     ----------
-    mechanism : str
-        The mechanism's name, for messages.
-    problem : Problem
-        The workload and its targets.
     p : numpy.ndarray, shape (d,)
         Column weights.
     found : Spectrum
         At these and some query weights.
-
-    Returns
-    -------
-    Factorisation
 
     Raises
     ------

@@ -91,10 +91,6 @@ def free_queries(queries: Array, profile: Array, strategy: Array) -> FreeQueries
         The mechanism's privacy profile.
     strategy : numpy.ndarray, shape (k, d)
         Queries whose answers with independent noise of variance 1 are all that it releases.
-
-    Returns
-    -------
-    FreeQueries
     """
     largest = float(profile.max())
     room = np.where(profile < (1 - LEAST_ROOM) * largest, largest - profile, 0.0)

@@ -56,8 +56,6 @@ def unscaled(
 
     Parameters
     ----------
-    mechanism : str
-        The mechanism's name, for messages.
     problem : Problem
         The workload, its rows in the row space of B, and the targets.
     right : numpy.ndarray, shape (k, d)
@@ -66,10 +64,6 @@ def unscaled(
         With ``right @ inverse`` the identity.
     basis, queries : QueryOperator
         The mechanism's own basis, and W in it.
-
-    Returns
-    -------
-    Factorisation
 
     Raises
     ------
@@ -108,20 +102,12 @@ def unscaled_from_root(
 
     Parameters
     ----------
-    mechanism : str
-        The mechanism's name, for messages.
-    problem : Problem
-        The workload and the targets.
     basis : numpy.ndarray, shape (k, d)
         B'.
     queries : QueryOperator
         W in it, shape (m, k).
     root : numpy.ndarray, shape (k, k)
         Regular. The strategy is its inverse times the basis.
-
-    Returns
-    -------
-    Factorisation
 
     Raises
     ------

@@ -59,10 +59,6 @@ def utility_bound(phi: Array, prior: Array) -> Bound:
         Of `workloads.priors.constraints`.
     prior : numpy.ndarray, shape (n,)
         Probabilities.
-
-    Returns
-    -------
-    Bound
     """
     alike = classes(phi, prior)
     y = weights(phi, prior, alike)

@@ -202,8 +202,6 @@ def from_noise(
 
     Parameters
     ----------
-    mechanism : str
-        The mechanism's name.
     problem : GraphProblem
         The answers and the variance target.
     epsilon : float
@@ -214,10 +212,6 @@ def from_noise(
         X.
     **facts
         Other attributes of `Solution`.
-
-    Returns
-    -------
-    Solution
 
     Raises
     ------

@@ -47,10 +47,6 @@ def as_graph_problem(graph: QueryGraph, targets: ArrayLike | None = None) -> Gra
     targets : array_like, shape (1,) or scalar, optional
         The variance bound; 1 if not given.
 
-    Returns
-    -------
-    GraphProblem
-
     Raises
     ------
     TargetsError

@@ -22,16 +22,10 @@ def solve(
 
     Parameters
     ----------
-    problem : GraphProblem
-        Any query graph.
     epsilon : float
         ε.
     prior : str or list of float, shape (n,)
         For the measures; see `workloads.priors`.
-
-    Returns
-    -------
-    Solution
     """
     given(problem, epsilon, prior)
     noise = randomised_response(problem.graph.n, epsilon)

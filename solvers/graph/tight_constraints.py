@@ -25,18 +25,12 @@ def solve(
 
     Parameters
     ----------
-    problem : GraphProblem
-        Any query graph.
     epsilon : float
         ε.
     prior : str or list of float, shape (n,)
         For the measures; see `workloads.priors`.
     find_least_epsilon : bool
         Whether to report the `least_epsilon` of the graph, too.
-
-    Returns
-    -------
-    Solution
 
     Raises
     ------

@@ -60,10 +60,6 @@ def mutual_information(
         The variance of x.
     support : tuple of float
         Where w is, but for a negligible probability.
-
-    Returns
-    -------
-    float
     """
     w = np.linspace(*support, _POINTS)
     masses = density(w)

@@ -116,8 +116,6 @@ def calibrated(
 
     Parameters
     ----------
-    problem : Problem
-        The workload and its targets.
     noise : Noise
         On one number.
     sensitivity : float
@@ -126,10 +124,6 @@ def calibrated(
         L.
     moves : Moves or None
         How neighbours move the numbers that the noise is on; None leaves the plain composition.
-
-    Returns
-    -------
-    IndependentNoise
     """
     squares = Explicit(decoder).squared_row_norms()
     pure = PureBudget(noise, sensitivity, factor=float(np.max(squares / problem.targets)))

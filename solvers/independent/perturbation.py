@@ -40,8 +40,6 @@ def perturbed(mechanism: str, problem: Problem, noise: Noise, on: str) -> Indepe
     ----------
     mechanism : {"geometric", "laplace"}
         The mechanism's name, which is that of its noise.
-    problem : Problem
-        The workload and its targets.
     noise : Noise
         On one number that moves by one step.
     on : {"queries", "data"}

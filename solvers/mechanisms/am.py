@@ -52,10 +52,6 @@ def solve(
         Newton steps at most.
     time_limit : float, optional
         In seconds.
-
-    Returns
-    -------
-    Solution
     """
     stopping = Stopping(tol, max_iterations, Deadline.after(time_limit))
     singular, rows = compact(problem.workload.matrix)

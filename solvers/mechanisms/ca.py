@@ -39,8 +39,6 @@ def _solve(
         CA, wCA-I or wCA-II.
     weighting : callable
         The weight omega of every variance, from its target.
-    problem : Problem
-        The workload and its targets.
     tol : float
         Certified relative gap of the total error to reach.
     max_iterations : int

@@ -33,8 +33,6 @@ def solve(problem: Problem, *, on: str = QUERIES, slope: float = 0.0) -> Solutio
 
     Parameters
     ----------
-    problem : Problem
-        The workload and its targets.
     on : {"queries", "data"}
         Where the noise is added. On the queries they must be orthogonal to each other.
     slope : float

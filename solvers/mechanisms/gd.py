@@ -96,8 +96,6 @@ def solve(
 
     Parameters
     ----------
-    problem : Problem
-        The workload and its targets.
     tol : float
         Certified relative gap to reach; 0 for Algorithm 1's rules alone.
     mu : float

@@ -29,10 +29,6 @@ def solve(problem: Problem, *, on: str = QUERIES) -> Solution:
     on : {"queries", "data"}
         Where the noise is added.
 
-    Returns
-    -------
-    Solution
-
     Raises
     ------
     NotApplicableError

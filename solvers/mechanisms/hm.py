@@ -51,10 +51,6 @@ def solve(problem: Problem, *, branching: int | str | None = None) -> Solution:
         Children of a node, or the rule for the tree; None for the branching of least Δ². The
         number used and the rule are in the solution's notes.
 
-    Returns
-    -------
-    Solution
-
     Raises
     ------
     OptionError
@@ -102,17 +98,7 @@ def choose_branching(d: int, branching: int | str) -> int:
 
 
 def best_branching(problem: Problem) -> int:
-    """The branching from 2 to d of least squared privacy cost, to 1e-6 of it.
-
-    Parameters
-    ----------
-    problem : Problem
-        The workload and its targets.
-
-    Returns
-    -------
-    int
-    """
+    """The branching from 2 to d of least squared privacy cost, to 1e-6 of it."""
     operator, targets = problem.workload.operator, problem.targets
     candidates = _candidates(problem.workload.d)
     trees = [hierarchy.regular(problem.workload.d, b) for b in candidates]

@@ -22,14 +22,8 @@ def solve(problem: Problem, *, on: str = QUERIES) -> Solution:
 
     Parameters
     ----------
-    problem : Problem
-        The workload and its targets.
     on : {"queries", "data"}
         Where the noise is added.
-
-    Returns
-    -------
-    Solution
     """
     noise = perturbed("laplace", problem, Laplace(), on)
     squared_scale = noise.source.variance / 2

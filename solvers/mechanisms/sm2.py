@@ -58,8 +58,6 @@ def solve(
 
     Parameters
     ----------
-    problem : Problem
-        The workload and its targets.
     tol : float
         Certified relative gap of Δ² at which to stop, looked at when a level of t ends; of the
         square of the whole objective with a total-error weight. With 0 nothing is certified.

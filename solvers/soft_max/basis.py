@@ -44,8 +44,6 @@ def factor(problem: Problem, kind: str) -> Factored:
 
     Parameters
     ----------
-    problem : Problem
-        The workload and its targets.
     kind : str
         - ``"identity"``: B = I, L = W;
         - ``"upper-triangular"``: B = U, ones on and above the diagonal (PVLDB 14(10),
@@ -63,10 +61,6 @@ def factor(problem: Problem, kind: str) -> Factored:
         Where W has rank k < d a basis of d rows would leave directions that no query sees:
         they would get ever more noise, and Problem 1 has no minimiser. The first three are
         reduced then: L keeps k independent columns, and B takes what the others add.
-
-    Returns
-    -------
-    Factored
 
     Raises
     ------

@@ -81,8 +81,6 @@ def first(problem: Problem, factored: Factored, covariance: Array) -> Iterate:
 
     Parameters
     ----------
-    problem : Problem
-        The workload and its targets.
     factored : Factored
         The workload in a basis.
     covariance : numpy.ndarray, shape (k, k)

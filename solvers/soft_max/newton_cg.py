@@ -223,10 +223,6 @@ def minimise(
         When to stop with the covariance so far.
     bound : callable, optional
         The lower bound that dual weights prove; without it TOL alone decides.
-
-    Returns
-    -------
-    Minimised
     """
     at, proof, iterations, products, last_level = start, Proof(), 0, 0, False
     size = start.profile.size + start.ratios.size

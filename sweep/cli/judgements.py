@@ -63,6 +63,7 @@ def advise(
 
         from rich.console import Console
 
+        from sweep.report import output as files
         from sweep.report.advice import advice_page, advising, sections
         from sweep.report.terminal import screen
 
@@ -79,7 +80,7 @@ def advise(
                 told=lambda said: shown.update(f"trying {said}"),
             )
         if output is not None:
-            advice_page.write(found, queries.name, output)
+            files.write(output, advice_page.page(found, queries.name))
         if json_:
             typer.echo(json.dumps(sections.content(found), indent=2))
             return

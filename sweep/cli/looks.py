@@ -65,7 +65,8 @@ def show(
             show_tables(experiment, dataset, screen.console())
             return
         if given.keys() <= {"spread"}:
-            found = exports.tables(dataset, experiment, **given)
+            made = exports.tables(dataset, experiment, **given)
+            found = [table for table in made if len(table.shown)]
         else:
             found = exports.asked(dataset, Wanted(**given))
         if form == "text":
@@ -158,12 +159,13 @@ def report(
     Example: sweep report results/vldb-table5 --output table5.html
     """
     with sentences():
+        from sweep.report import output as files
         from sweep.report.documents import page
         from sweep.report.figures import drawing
 
         drawing.check_installed()
         written = output or _beside(store) / "report.html"
-        page.write(store, written)
+        files.write(written, page.report(store))
         typer.echo(str(written))
 
 

@@ -1,11 +1,14 @@
-"""Whether printed tables and claims speak of coordinates that their experiment has."""
+"""Whether tables, claims and figures speak of coordinates that their experiment has."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
+from sweep.errors import SweepError
 from sweep.experiment.canonical import Scalar
 from sweep.experiment.document import KeyPath
+from sweep.experiment.figures import SIZES
 from sweep.experiment.published import Claim, ComparisonTable
 from sweep.experiment.schema import Experiment
+from sweep.grid import conditions
 from sweep.grid.grids import Grid
 from workloads.parameters import nearest
 
@@ -59,6 +62,38 @@ def check_comparisons(experiment: Experiment, grids: Sequence[Grid]) -> None:
                         )
 
 
+def check_figures(experiment: Experiment, grids: Sequence[Grid]) -> None:
+    """Refuse figures over axes that no grid has, and two of one name.
+
+    Raises
+    ------
+    ExperimentError
+        With file, line and key.
+    """
+    groups = {grid.group: coordinates(experiment, grid) for grid in grids}
+    seen: set[str] = set()
+    for at, figure in enumerate(experiment.figures):
+        path = ("figures", at)
+        if figure.name and figure.name in seen:
+            message = f"two figures are called {figure.name!r}; rename one"
+            raise experiment.origin.error((*path, "name"), message)
+        seen.add(figure.name)
+        _check_group(experiment, groups, figure.group, path)
+        chosen = groups.values() if figure.group is None else [groups[figure.group]]
+        known = sorted({name for group in chosen for name in group})
+        for key in ("x", "hue", "panels"):
+            name = getattr(figure, key)
+            if name is not None and name not in known and not (key == "x" and name in SIZES):
+                raise experiment.origin.error(
+                    (*path, key), f"there is no coordinate {name!r}; {nearest(name, known)}"
+                )
+        if figure.where is not None:
+            try:
+                conditions.parse(figure.where)
+            except SweepError as error:
+                raise experiment.origin.error((*path, "where"), str(error)) from error
+
+
 def _of_group(
     experiment: Experiment, groups: Mapping[str, Coordinates], group: str | None, path: KeyPath
 ) -> Coordinates:
@@ -66,11 +101,17 @@ def _of_group(
         raise experiment.origin.error(
             path, f"needs 'group', since there are several: {', '.join(groups)}"
         )
+    _check_group(experiment, groups, group, path)
+    return groups[group] if group is not None else next(iter(groups.values()))
+
+
+def _check_group(
+    experiment: Experiment, groups: Mapping[str, Coordinates], group: str | None, path: KeyPath
+) -> None:
     if group is not None and group not in groups:
         raise experiment.origin.error(
             (*path, "group"), f"no group is called {group!r}; {nearest(group, sorted(groups))}"
         )
-    return groups[group] if group is not None else next(iter(groups.values()))
 
 
 def _named(

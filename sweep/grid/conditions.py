@@ -5,7 +5,6 @@ The language is that of `workloads.conditions`; here its errors are those of a s
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from sweep.errors import SweepError
@@ -16,40 +15,13 @@ class MissingCoordinateError(SweepError):
     """A condition uses a coordinate that does not exist."""
 
 
-@dataclass(frozen=True)
-class Condition:
-    """A condition that was checked to be harmless.
+class Condition(conditions.Condition):
+    """A condition whose errors are those of a sweep."""
 
-    Attributes
-    ----------
-    checked : workloads.conditions.Condition
-        What it says.
-    """
-
-    checked: conditions.Condition
-
-    @property
-    def text(self) -> str:
-        """As written."""
-        return self.checked.text
-
-    @property
-    def names(self) -> frozenset[str]:
-        """The coordinates that it uses."""
-        return self.checked.names
-
-    def holds(self, coordinates: Mapping[str, Any]) -> bool:
-        """Whether the condition is true at these coordinates.
-
-        Raises
-        ------
-        MissingCoordinateError
-            If a coordinate is missing.
-        SweepError
-            If the values cannot be compared.
-        """
+    def holds(self, values: Mapping[str, Any]) -> bool:
+        """As that of `workloads.conditions`, with `MissingCoordinateError` and `SweepError`."""
         with _told():
-            return self.checked.holds(coordinates)
+            return super().holds(values)
 
 
 def parse(text: str) -> Condition:
@@ -61,7 +33,7 @@ def parse(text: str) -> Condition:
         If it is not an expression, or contains more than comparisons.
     """
     with _told():
-        return Condition(conditions.parse(text))
+        return Condition(**vars(conditions.parse(text)))
 
 
 @contextmanager

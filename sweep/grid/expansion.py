@@ -14,9 +14,8 @@ from sweep.experiment.document import KeyPath, Origin
 from sweep.experiment.schema import Experiment
 from sweep.grid import conditions
 from sweep.grid.axes import BlockAxes, Setting, all_of, block_axes
-from sweep.grid.comparisons import check_comparisons
+from sweep.grid.comparisons import check_comparisons, check_figures
 from sweep.grid.family import REPLICATE
-from sweep.grid.figures import check_figures
 from sweep.grid.grids import Grid
 from sweep.grid.mechanisms import MechanismEntry, mechanisms
 from sweep.grid.parameters import reported

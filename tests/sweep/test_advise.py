@@ -104,7 +104,7 @@ def test_advice_without_a_certificate_says_so(advice):
         ((*FILES, "--delta", "2"), "delta is 2.0; expected a number between 0 and 1"),
         ((*FILES, "--delta", "1e-6", "--epsilon", "0"), "epsilon is 0.0; expected a positive"),
         ((*FILES, "--delta", "1e-6", "--mechanism", "optimum"), "did you mean 'optimal'?"),
-        ((*FILES, "--delta", "1e-6", *ONLY, "--output", "no/where"), "cannot be written"),
+        ((*FILES, "--delta", "1e-6", *ONLY, "--output", f"{FILES[0]}/page"), "cannot write"),
     ],
 )
 def test_mistakes_are_sentences(words, said, command):

@@ -114,7 +114,7 @@ def test_published_numbers_stand_beside_the_measured_ones():
     data, made = described(MEASURED, published=[PUBLISHED])
     (found,) = exports.tables(data, made)
     assert found.shown.loc[("4", "measured")].tolist() == ["2.500", "1.000", "3.000"]
-    assert found.shown.loc[("4", "published")].tolist() == ["2.00", "1.00", "–"]
+    assert found.shown.loc[("4", "paper")].tolist() == ["2.00", "1.00", "–"]
     assert found.shown.loc[("8", "ratio")].tolist() == ["1.250", "1.000", "–"]
     first = found.entries.iloc[0]
     assert (first["mechanism"], first["published"], first["ratio"]) == ("IP", 2.0, 1.25)

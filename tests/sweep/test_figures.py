@@ -147,7 +147,7 @@ def test_too_many_lines_are_refused_with_what_to_do():
         ({"variable": "gap", "x": "d", "hues": "d"}, "did you mean 'hue'"),
         ({"variable": "gap", "x": "d", "log": "z"}, r"figures\[0\].log"),
         ({"variable": "gap", "x": "d", "where": "d >"}, r"figures\[0\].where: condition 'd >'"),
-        ({"variable": "gap", "x": "d", "group": "range"}, r"there is no group 'range'"),
+        ({"variable": "gap", "x": "d", "group": "range"}, r"no group is called 'range'"),
     ],
 )
 def test_mistakes_in_a_figure_are_found_when_it_is_loaded(figure, said):

@@ -8,6 +8,7 @@ from faults import Fault, injected
 from playwright.sync_api import sync_playwright
 
 import sweep
+from sweep.report import output
 from sweep.report.documents import page
 
 CHROMIUM = shutil.which("chromium")
@@ -64,7 +65,7 @@ def test_the_neighbours_are_those_of_the_dataset(store, monkeypatch):
 
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium on the path")
 def test_it_fits_every_screen_and_says_nothing_to_the_console(store):
-    page.write(store, store / "report.html")
+    output.write(store / "report.html", page.report(store))
     with sync_playwright() as player:
         browser = player.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         for width in (360, 1280):

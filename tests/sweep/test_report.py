@@ -14,8 +14,10 @@ from rich.table import Table
 from sweep import events
 from sweep.experiment.loading import load_experiment, parse_experiment
 from sweep.experiment.schema import Experiment
+from sweep.report.numbers import exports
+from sweep.report.numbers.frames import Results
 from sweep.report.terminal.progress import ProgressBar
-from sweep.report.terminal.tables import tables
+from sweep.report.terminal.tables import laid_out
 from sweep.store.records import Status
 
 OK = int(Status.OK)
@@ -36,6 +38,10 @@ def dataset(
     data = {name: (dims, np.broadcast_to(value, shape)) for name, value in numbers.items()}
     states = np.broadcast_to(np.asarray(status, dtype=np.int8), shape)
     return xr.Dataset({**data, "status": (dims, states)}, {k: list(v) for k, v in coords.items()})
+
+
+def tables(data: Results, asked: Experiment) -> list[Table]:
+    return [laid_out(table) for table in exports.tables(data, asked, "none")]
 
 
 def rendered(made: Sequence[Table], width: int = 100) -> str:
@@ -66,8 +72,8 @@ def test_measured_paper_and_ratio_stand_below_each_other() -> None:
     found = lines(tables(MEASURED, experiment(published=[PUBLISHED])))
     assert ["d", "IP", "CA", "GM"] in found
     at = found.index(["4", "measured", "2.500", "1.000", "3.000"])
-    assert found[at + 1] == ["paper", "2.00", "1.00"]
-    assert found[at + 2] == ["ratio", "1.250", "1.000"]
+    assert found[at + 1] == ["paper", "2.00", "1.00", "–"]
+    assert found[at + 2] == ["ratio", "1.250", "1.000", "–"]
     assert ["8", "measured", "5.000", "1.000", "7.000"] in found
     text = " ".join(rendered(tables(MEASURED, experiment(published=[PUBLISHED]))).split())
     assert "gap of CA at most 1.2 %" in text
@@ -75,7 +81,7 @@ def test_measured_paper_and_ratio_stand_below_each_other() -> None:
 
 def test_numbers_of_a_formula_are_not_called_the_papers() -> None:
     found = lines(tables(MEASURED, experiment(closed_form=[PUBLISHED])))
-    assert ["closed", "form", "2.00", "1.00"] in found
+    assert ["closed", "form", "2.00", "1.00", "–"] in found
     assert not any(line[0] == "paper" for line in found)
 
 
@@ -86,11 +92,11 @@ def test_rows_that_the_paper_lacks_are_shown_alone() -> None:
     assert ["4", "measured", "2.500", "1.000", "3.000"] in found
 
 
-def test_numbers_the_paper_does_not_print_stay_blank() -> None:
+def test_numbers_the_paper_does_not_print_are_dashes() -> None:
     holes = {**PUBLISHED, "values": [[None, 1.0], [4.0, None]]}
     found = lines(tables(MEASURED, experiment(published=[holes])))
-    assert ["paper", "1.00"] in found
-    assert ["paper", "4.00"] in found
+    assert ["paper", "–", "1.00", "–"] in found
+    assert ["paper", "4.00", "–", "–"] in found
 
 
 @pytest.mark.parametrize(
@@ -101,14 +107,14 @@ def test_numbers_the_paper_does_not_print_stay_blank() -> None:
         (Status.LOST, "lost"),
         (Status.PENDING, "pending"),
         (Status.NOT_APPLICABLE, "not applicable"),
-        (Status.ABSENT, "-"),
+        (Status.ABSENT, "absent"),
     ],
 )
 def test_other_states_are_words(state: Status, word: str) -> None:
     data = dataset(
-        {"mechanism": ["CA", "IP"]},
-        {"variance_ratio": [1.0, 123.0], "gap": 0.0},
-        [OK, int(state)],
+        {"d": [4, 8], "mechanism": ["CA", "IP"]},
+        {"variance_ratio": [[1.0, 123.0], [1.0, 2.0]], "gap": 0.0},
+        [[OK, int(state)], [OK, OK]],
     )
     table = {**PUBLISHED, "axes": {"mechanism": ["CA", "IP"]}, "values": [1.0, 2.0]}
     text = rendered(tables(data, experiment(published=[table])))
@@ -125,7 +131,7 @@ def test_means_are_over_the_replicates_that_are_ok() -> None:
     table = {**PUBLISHED, "axes": {"mechanism": ["CA", "IP"]}, "values": [1.0, 2.0]}
     text = rendered(tables(data, experiment(published=[table])))
     assert "3.000 (2/3)" in text
-    assert "means of 3 replicates" in " ".join(text.split())
+    assert "Means over 3 replicates." in " ".join(text.split())
 
 
 def test_a_factor_that_a_row_shares_is_named_as_the_papers_gap() -> None:
@@ -193,14 +199,14 @@ def test_without_published_numbers_every_mechanism_has_a_line() -> None:
     assert ["IP", "4.000", "2.000", "200", "%", "10.00"] in found
 
 
-def test_numbers_that_a_mechanism_does_not_have_stay_blank() -> None:
+def test_numbers_that_a_mechanism_does_not_have_are_none() -> None:
     data = dataset(
         {"mechanism": ["CA", "geometric"]},
         {"squared_privacy_cost": [2.0, np.nan], "utility": [np.nan, 0.5]},
     )
     found = lines(tables(data, experiment()))
-    assert ["CA", "2.000"] in found
-    assert ["geometric", "0.5000"] in found
+    assert ["CA", "2.000", "none"] in found
+    assert ["geometric", "none", "0.5000"] in found
 
 
 def test_many_lines_become_one_number_of_every_mechanism() -> None:
@@ -239,7 +245,7 @@ def test_claims_show_the_range_that_was_measured_and_the_verdict() -> None:
     (line,) = [line.split() for line in text.splitlines() if "IP is bad" in line]
     assert line == ["IP", "is", "bad", ">=", "2", "2.5", "to", "5", "holds"]
     (line,) = [line.split() for line in text.splitlines() if "gap is small" in line]
-    assert line[:5] == ["gap", "is", "small", "cannot", "be"]
+    assert line[:7] == ["gap", "is", "small", "no", "range", "none", "cannot"]
 
 
 def test_an_unfinished_dataset_has_tables_too() -> None:

@@ -13,8 +13,8 @@ from sweep.errors import SweepError
 from sweep.experiment.loading import parse_experiment
 from sweep.experiment.published import ComparisonTable
 from sweep.grid.expansion import lay_out
-from sweep.report.judgement import coverage
 from sweep.report.judgement import reproduction_page as page
+from sweep.report.judgement import runs
 from sweep.report.judgement import scorecard as cards
 from sweep.report.judgement.agreement import Agreement, Compared, compare
 from sweep.runner import commands
@@ -226,9 +226,9 @@ def test_what_is_left_out_within_the_sizes_is_said() -> None:
     states[1, 1:] = states[2, 1:] = states[:, 1, 2] = states[:, 2, 1] = int(Status.ABSENT)
     coords = {"replicate": [0, 1, 2], "d": [4, 8, 16], "mechanism": ["IP", "GM", "CA"]}
     data = dataset(coords, 1.0, states)
-    assert coverage.without(grid, data) == ["CA at d = 8"]
-    assert coverage.fewer_seeds(grid, data) == ["1 at d = 8, 16"]
-    run = cards.Run(
+    assert runs.without(grid, data) == ["CA at d = 8"]
+    assert runs.fewer_seeds(grid, data) == ["1 at d = 8, 16"]
+    run = runs.Run(
         experiment="uneven",
         title="",
         source="",

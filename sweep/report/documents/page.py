@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -94,22 +93,6 @@ def report(store: str | Location) -> str:
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         store=str(store),
     )
-
-
-def write(store: str | Location, output: Path) -> None:
-    """Write the report of a store into a file.
-
-    Raises
-    ------
-    SweepError
-        If there is none, or the file cannot be written.
-    """
-    content = report(store)
-    try:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        output.write_text(content, encoding="utf-8")
-    except OSError as error:
-        raise SweepError(f"cannot write {str(output)!r}: {error.strerror or error}") from error
 
 
 def _drawn(results: Results, experiment: Experiment) -> tuple[list[Drawn], list[str]]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from sweep.errors import SweepError
+from sweep.report import output
 from sweep.report.figures.pictures import Axis, Field, Lines, Picture
 
 if TYPE_CHECKING:
@@ -107,15 +108,10 @@ def save(picture: Picture, path: Path, facts: Mapping[str, str]) -> None:
     form = path.suffix.removeprefix(".").lower()
     if form not in FORMS:
         raise SweepError(f"cannot draw {str(path)!r}: expected a file *.{', *.'.join(FORMS)}")
-    content = written(picture, form, facts)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-    except OSError as error:
-        raise SweepError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
+    output.write(path, written(picture, form, facts))
 
 
-def files(pictures: Sequence[Picture], output: Path) -> list[tuple[Picture, Path]]:
+def files(pictures: Sequence[Picture], place: Path) -> list[tuple[Picture, Path]]:
     """The file of every picture: the one named, or a PDF in the folder named.
 
     Raises
@@ -123,15 +119,15 @@ def files(pictures: Sequence[Picture], output: Path) -> list[tuple[Picture, Path
     SweepError
         If one file is named for several pictures.
     """
-    if not output.suffix or output.is_dir():
-        return [(picture, output / f"{picture.name}.pdf") for picture in pictures]
+    if not place.suffix or place.is_dir():
+        return [(picture, place / f"{picture.name}.pdf") for picture in pictures]
     if len(pictures) > 1:
         names = ", ".join(picture.name for picture in pictures)
         raise SweepError(
-            f"one file, {str(output)!r}, for {len(pictures)} figures ({names}); give a folder, or "
+            f"one file, {str(place)!r}, for {len(pictures)} figures ({names}); give a folder, or "
             "choose one by its name or --group"
         )
-    return [(pictures[0], output)]
+    return [(pictures[0], place)]
 
 
 def written(picture: Picture, form: str, facts: Mapping[str, str]) -> bytes:

@@ -9,6 +9,7 @@ from rich.console import Console
 from sweep.errors import SweepError
 from sweep.experiment.loading import experiments, load_experiment
 from sweep.experiment.schema import Experiment
+from sweep.report import output
 from sweep.report.judgement.reproduction_page import filled, markdown
 from sweep.report.judgement.scorecard import Scorecard, read, score
 from sweep.report.judgement.verdict_tables import verdict_tables
@@ -135,13 +136,7 @@ def write(card: Scorecard, outputs: Sequence[Path], *, part: bool) -> None:
     if part and before:
         card = read(before[0]).updated(card)
     for path in outputs:
-        text = card.text() if path.suffix == ".json" else filled(_page(path), card)
-        try:
-            path.write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise SweepError(
-                f"scorecard {str(path)!r} cannot be written ({error.strerror})"
-            ) from error
+        output.write(path, card.text() if path.suffix == ".json" else filled(_page(path), card))
 
 
 def show(card: Scorecard, format_: Format, console: Console) -> None:

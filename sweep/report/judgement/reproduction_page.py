@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from sweep.errors import SweepError
 from sweep.experiment.canonical import Scalar
 from sweep.report.judgement.agreement import Agreement, percent
-from sweep.report.judgement.scorecard import ClaimRow, NumberRow, Run, Scorecard
+from sweep.report.judgement.runs import Run
+from sweep.report.judgement.scorecard import ClaimRow, NumberRow, Scorecard
 from sweep.report.judgement.verdicts import Verdict, stated_range
 from sweep.report.numbers.pivots import label_text
 

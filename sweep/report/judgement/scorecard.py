@@ -1,14 +1,11 @@
 """The scorecard: every printed number and every claim, what was measured, and the verdict."""
 
 import json
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import xarray as xr
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from sweep.dataset.reading import open_dataset
 from sweep.errors import SweepError
@@ -16,54 +13,16 @@ from sweep.experiment.canonical import Scalar
 from sweep.experiment.loading import experiments
 from sweep.experiment.published import Claim, ComparisonTable
 from sweep.experiment.schema import Experiment
-from sweep.grid.comparisons import coordinates
-from sweep.grid.expansion import lay_out
-from sweep.report.judgement import coverage
 from sweep.report.judgement.agreement import Agreement, Compared, compare
+from sweep.report.judgement.runs import Row, Run, run_of
 from sweep.report.judgement.verdicts import Judgement, Verdict, judge
-from sweep.report.numbers.pivots import groups_of, labels_of
+from sweep.report.numbers import frames
 from sweep.store.folder import open_
-from sweep.store.records import Status
 
 _DIGITS = 7
 
 
-class _Row(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Run(_Row):
-    """How an experiment was run.
-
-    Attributes
-    ----------
-    experiment, title, source : str
-    sizes, left_out : Mapping[str, list of Scalar]
-        The labels that were run, and those of the experiment that were not, along every axis that
-        has more than one.
-    without, fewer_seeds : tuple of str
-        Of the labels that were run, those where a mechanism was not, and those with fewer seeds
-        than others; see `sweep.report.judgement.coverage`.
-    statuses : Mapping[str, int]
-        Number of cells by status.
-    revision, machine, versions : str
-        The code, the processor and the libraries that computed it.
-    """
-
-    experiment: str
-    title: str
-    source: str
-    sizes: Mapping[str, list[Scalar]] = {}
-    left_out: Mapping[str, list[Scalar]] = {}
-    without: tuple[str, ...] = ()
-    fewer_seeds: tuple[str, ...] = ()
-    statuses: Mapping[str, int] = {}
-    revision: str = ""
-    machine: str = ""
-    versions: str = ""
-
-
-class NumberRow(_Row):
+class NumberRow(Row):
     """A number of a paper; see `sweep.report.judgement.agreement.Compared`."""
 
     experiment: str
@@ -84,7 +43,7 @@ class NumberRow(_Row):
     reason: str
 
 
-class ClaimRow(_Row):
+class ClaimRow(Row):
     """A sentence of a paper; see `sweep.experiment.published.Claim` and `judge`."""
 
     experiment: str
@@ -104,7 +63,7 @@ class ClaimRow(_Row):
     reason: str
 
 
-class Scorecard(_Row):
+class Scorecard(Row):
     """Three tables: how each experiment was run, its numbers, and its claims."""
 
     runs: tuple[Run, ...]
@@ -190,7 +149,7 @@ def joined(cards: Sequence[Scorecard]) -> Scorecard:
 def _scored(experiment: Experiment, stores: Path) -> Scorecard:
     store = stores / experiment.name
     results = _results(store, experiment.name)
-    groups = {} if results is None else groups_of(results, experiment)
+    groups = {} if results is None else frames.groups(results)
     drawn = {block.group for block in experiment.blocks if block.replicates > 1}
     first = experiment.blocks[0].group
     nothing = xr.Dataset()
@@ -210,7 +169,7 @@ def _scored(experiment: Experiment, stores: Path) -> Scorecard:
         _claim_row(experiment.name, claim, _judged(groups.get(claim.group or first), claim))
         for claim in experiment.claims
     ]
-    run = _run(experiment, groups, {} if results is None else dict(results.attrs))
+    run = run_of(experiment, groups, {} if results is None else dict(results.attrs))
     return Scorecard(runs=(run,), numbers=tuple(numbers), claims=tuple(claims))
 
 
@@ -266,51 +225,6 @@ def _number_row(name: str, kind: str, table: ComparisonTable, one: Compared) -> 
         verdict=one.agreement,
         reason=one.reason,
     )
-
-
-def _run(
-    experiment: Experiment, groups: Mapping[str, xr.Dataset], attributes: Mapping[Any, Any]
-) -> Run:
-    sizes: dict[str, list[Scalar]] = {}
-    left_out: dict[str, list[Scalar]] = {}
-    statuses: Counter[str] = Counter()
-    without: list[str] = []
-    fewer: list[str] = []
-    for grid in lay_out(experiment):
-        data = groups.get(grid.group)
-        if data is not None:
-            without += coverage.without(grid, data)
-            fewer += coverage.fewer_seeds(grid, data)
-            states, counts = np.unique(data["status"].to_numpy(), return_counts=True)
-            statuses.update(
-                {Status(s).label: int(n) for s, n in zip(states.tolist(), counts, strict=True)}
-            )
-        for axis, labels in coordinates(experiment, grid).items():
-            if len(labels) < 2 or (data is not None and axis not in data.coords):
-                continue
-            have = [] if data is None else labels_of(data, axis)
-            sizes[axis] = _joined(sizes.get(axis, []), have)
-            gone = [one for one in labels if one not in have]
-            if data is not None and gone:
-                left_out[axis] = _joined(left_out.get(axis, []), gone)
-    statuses.pop(Status.ABSENT.label, None)
-    return Run(
-        experiment=experiment.name,
-        title=experiment.title,
-        source=experiment.source,
-        sizes=sizes if groups else {},
-        left_out=left_out,
-        without=tuple(dict.fromkeys(without)),
-        fewer_seeds=tuple(dict.fromkeys(fewer)),
-        statuses=dict(statuses),
-        revision=str(attributes.get("git_revision", "")),
-        machine=str(attributes.get("cpu_model", "")),
-        versions=str(attributes.get("package_versions", "")),
-    )
-
-
-def _joined(known: Sequence[Scalar], more: Iterable[Scalar]) -> list[Scalar]:
-    return list(dict.fromkeys([*known, *more]))
 
 
 def _short(value: float | None) -> float | None:

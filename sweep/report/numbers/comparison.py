@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from sweep.experiment.canonical import Scalar
@@ -12,32 +13,11 @@ from sweep.experiment.published import Claim, ComparisonTable
 from sweep.experiment.schema import Experiment
 from sweep.report.judgement.agreement import unit_mechanisms
 from sweep.report.judgement.verdicts import Judgement, judge
-from sweep.report.numbers.pivots import Pivot, percent, take
+from sweep.report.numbers.pivots import label_text, percent, take
 from sweep.store.records import Status
 
 _AGREE = 0.01
 """Ratios that differ by less, relatively, count as one factor."""
-
-
-@dataclass(frozen=True)
-class Pair:
-    """A measured number beside the published one.
-
-    Attributes
-    ----------
-    measured : float
-        NaN where there is none.
-    paper : float or None
-        None where the paper prints none.
-    """
-
-    measured: float
-    paper: float | None
-
-    @property
-    def ratio(self) -> float:
-        """Measured / paper, NaN where either is missing."""
-        return self.measured / self.paper if self.paper else np.nan
 
 
 @dataclass(frozen=True)
@@ -52,21 +32,62 @@ class Comparison:
         The table.
     kind : str
         Whose numbers these are: ``paper`` or ``closed form``.
-    pivot : Pivot
-        The measured numbers.
+    rows : Mapping[str, list of Scalar]
+        The dimensions of its rows and their labels.
     columns : tuple of Scalar
         The mechanisms: the paper's first, in its order.
-    title, caption : str
-        What is compared, and what has to be said of it.
+    title : str
+        What is compared.
+    remarks : tuple of str
+        What has to be said of it.
+    references : tuple of Scalar
+        The mechanisms that ratios refer to: the paper's, or else ours.
     """
 
     group: str
     published: ComparisonTable
     kind: str
-    pivot: Pivot
+    rows: Mapping[str, list[Any]]
     columns: tuple[Scalar, ...]
     title: str
-    caption: str
+    remarks: tuple[str, ...]
+    references: tuple[Scalar, ...]
+
+    def caption(self, numbers: pd.DataFrame, reference: str) -> str:
+        """The remarks, and the one factor that most columns of a row exceed the paper's by.
+
+        Parameters
+        ----------
+        numbers : pandas.DataFrame
+            Entries of a `sweep.report.numbers.layout.Table` with the published numbers.
+        reference : str
+            The mechanism that our ratios refer to.
+        """
+        text = "; ".join(self.remarks) + "."
+        factors = self._factors(numbers[~numbers["mechanism"].isin([reference, *self.references])])
+        if not factors or self.published.variable != "variance_ratio":
+            return f"{text[:1].upper()}{text[1:]}"
+        listed = ", ".join(
+            f"{factor:.3f}{f' at {row}' if row else ''}" for row, factor in factors.items()
+        )
+        return (
+            f"{text[:1].upper()}{text[1:]} Most columns of a row exceed the paper's by one factor "
+            f"({listed}): the paper's {', '.join(map(str, self.references))} stopped that far "
+            "above the optimum."
+        )
+
+    def _factors(self, others: pd.DataFrame) -> dict[str, float]:
+        """The factor of every row in which most columns share one."""
+        if (others["cells"] > 1).any():
+            return {}
+        found: dict[str, float] = {}
+        for labels, row in others.groupby(list(self.rows) or (lambda _: ""), sort=False):
+            listed = labels if isinstance(labels, tuple) else (labels,)
+            factor = _shared_factor(row)
+            if factor is not None:
+                shown = zip(self.rows, map(label_text, listed), strict=False)
+                found[", ".join(f"{name} = {value}" for name, value in shown)] = factor
+        return found
 
 
 def comparisons(groups: Mapping[str, xr.Dataset], experiment: Experiment) -> list[Comparison]:
@@ -107,13 +128,6 @@ def claims(
         yield claim, judge(xr.Dataset() if data is None else data, claim)
 
 
-def pair(published: ComparisonTable, pivot: Pivot, index: tuple[int, ...], mechanism: Any) -> Pair:
-    """The measured and the published number of one row and column."""
-    here = {name: labels[at] for (name, labels), at in zip(pivot.rows.items(), index, strict=True)}
-    at = (*index, pivot.columns.index(mechanism))
-    return Pair(pivot.number(at), published.printed({**here, "mechanism": mechanism}))
-
-
 def meaning(data: xr.Dataset, variable: str, reference: str) -> str:
     """The long name of a variable, the reference by its name."""
     long_name = str(data[variable].attrs.get("long_name", variable))
@@ -128,44 +142,30 @@ def _compared(
         return None
     first = [name for name in published.axes["mechanism"] if name in pivot.columns]
     columns = (*first, *(name for name in pivot.columns if name not in first))
-    own = unit_mechanisms(published)
-    parts = [
+    remarks = (
         published.source,
         f"ratio = measured / {kind}",
         _largest_gap(data, {**published.at, "mechanism": reference}),
-    ]
+    )
     return Comparison(
         group,
         published,
         kind,
-        pivot,
+        pivot.rows,
         columns,
         f"{published.title or published.variable}: {meaning(data, published.variable, reference)}",
-        _caption(parts, pivot, _factors(published, pivot, {reference, *own}), own or [reference]),
+        tuple(filter(None, remarks)),
+        tuple(unit_mechanisms(published) or [reference]),
     )
 
 
-def _factors(published: ComparisonTable, pivot: Pivot, references: set[Scalar]) -> dict[str, float]:
-    """The factor of every row in which most columns share one."""
-    if pivot.replicates > 1 or published.variable != "variance_ratio":
-        return {}
-    factors: dict[str, float] = {}
-    for index, names in pivot.each_row():
-        others = [name for name in pivot.columns if name not in references]
-        factor = _shared_factor([pair(published, pivot, index, name) for name in others])
-        if factor is not None:
-            labels = zip(pivot.rows, names, strict=True)
-            factors[", ".join(f"{name} = {value}" for name, value in labels)] = factor
-    return factors
-
-
-def _shared_factor(pairs: Sequence[Pair]) -> float | None:
+def _shared_factor(row: pd.DataFrame) -> float | None:
     """The factor that most distinct numbers of a row share, if it is above 1."""
-    ratios = list({pair.paper: pair.ratio for pair in pairs if not np.isnan(pair.ratio)}.values())
+    ratios = row.dropna(subset="ratio").drop_duplicates("published", keep="last")["ratio"]
     if len(ratios) < 2:
         return None
-    middle = float(np.median(ratios))
-    agree = sum(abs(ratio / middle - 1) < _AGREE for ratio in ratios)
+    middle = float(ratios.median())
+    agree = int(((ratios / middle - 1).abs() < _AGREE).sum())
     return middle if agree >= 2 and agree > len(ratios) / 2 and middle > 1 + _AGREE else None
 
 
@@ -177,19 +177,3 @@ def _largest_gap(data: xr.Dataset, at: Mapping[str, Scalar]) -> str:
     ok = gaps.values[gaps.states == Status.OK]
     known = ok[np.isfinite(ok)]
     return f"gap of {at['mechanism']} at most {percent(known.max())}" if known.size else ""
-
-
-def _caption(
-    parts: Sequence[str], pivot: Pivot, factors: Mapping[str, float], references: Sequence[Scalar]
-) -> str:
-    means = f"means of {pivot.replicates} replicates" if pivot.replicates > 1 else ""
-    text = "; ".join(part for part in (*parts, means) if part) + "."
-    if factors:
-        listed = ", ".join(
-            f"{factor:.3f}{f' at {row}' if row else ''}" for row, factor in factors.items()
-        )
-        text += (
-            f" Most columns of a row exceed the paper's by one factor ({listed}): the paper's "
-            f"{', '.join(map(str, references))} stopped that far above the optimum."
-        )
-    return text

@@ -40,13 +40,11 @@ def tables(results: Results, experiment: Experiment, spread: Spread = "error") -
     """
     groups = frames.groups(results)
     made = [
-        _related(_beside(groups[one.group], one, spread), groups[one.group])
+        _related(_beside(groups[one.group], one, experiment.reference, spread), groups[one.group])
         for one in comparisons(groups, experiment)
     ]
     for group, data in without_published(groups, experiment).items():
-        found = overview(group, data, experiment)
-        if found.columns:
-            made.append(_related(_overview(data, found, spread), data))
+        made.append(_related(_overview(data, overview(group, data, experiment), spread), data))
     stated = list(claims(groups, experiment.claims))
     return [*made, _statements(stated)] if stated else made
 
@@ -88,7 +86,7 @@ def _related(table: Table, data: xr.Dataset) -> Table:
     return replace(table, notes=(*table.notes, *layout.relation(data)))
 
 
-def _beside(data: xr.Dataset, compared: Comparison, spread: Spread) -> Table:
+def _beside(data: xr.Dataset, compared: Comparison, reference: str, spread: Spread) -> Table:
     """The measured numbers, the paper's and their ratios."""
     published = compared.published
     here = located(data, published.at)
@@ -99,16 +97,18 @@ def _beside(data: xr.Dataset, compared: Comparison, spread: Spread) -> Table:
     cells = cells.sort_values(
         "mechanism", key=lambda names: names.map(order), kind="stable", ignore_index=True
     )
-    rows = tuple(compared.pivot.rows)
+    rows = tuple(compared.rows)
     summary = layout.summarised(cells, published.variable, [*rows, "mechanism"])
-    numbers = layout.with_published(_in_order(summary, compared.pivot.rows), published)
-    shown = layout.beside(numbers, rows, spread)
-    notes = [f"{compared.caption[:1].upper()}{compared.caption[1:]}"]
-    return Table(compared.title, numbers, shown, (*notes, *layout.explained(numbers, spread)))
+    numbers = layout.with_published(_in_order(summary, compared.rows), published)
+    shown = layout.beside(numbers, rows, spread, compared.kind)
+    notes = (compared.caption(numbers, reference), *layout.explained(numbers, spread))
+    return Table(compared.title, numbers, shown, notes)
 
 
 def _overview(data: xr.Dataset, found: Overview, spread: Spread) -> Table:
     """Several variables with a row for every mechanism, or one with a column for each."""
+    if not found.columns:
+        return Table(found.title, pd.DataFrame(), pd.DataFrame())
     rows = tuple(found.columns[0].pivot.rows)
     if len(found.columns) == 1:
         wanted = Wanted(found.columns[0].variable, rows, spread=spread)

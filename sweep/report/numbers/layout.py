@@ -24,6 +24,8 @@ MISSING = "absent"
 """The word for a combination of labels that is no cell of the grid."""
 NONE = "none"
 """The word for a number that a mechanism does not have."""
+BESIDE = ("paper", "closed form", "ratio")
+"""The labels of rows that stand below measured numbers."""
 UNPRINTED = "–"
 """What stands for a number that the paper does not print."""
 _ROUNDING = 1e-9
@@ -136,35 +138,28 @@ def rows_of(
 
 def summarised(cells: pd.DataFrame, value: str, by: Sequence[str]) -> pd.DataFrame:
     """The entries: mean and spread over the replicates of every combination of labels."""
-    made = [
-        {**dict(zip(by, labels, strict=True)), **_summary(one, value)}
-        for labels, one in cells.groupby(list(by), sort=False, dropna=False)
-    ]
-    return pd.DataFrame(made)
-
-
-def _summary(cells: pd.DataFrame, value: str) -> dict[str, Any]:
-    states = cells["status"].tolist()
-    ok = cells[cells["status"] == "ok"]
-    numbers = ok[value].to_numpy(dtype=np.float64)
-    numbers = numbers[~np.isnan(numbers)]
-    n = numbers.size
-    gaps = ok["gap"].to_numpy(dtype=np.float64) if "gap" in ok else np.array([np.nan])
-    return {
-        "variable": value,
-        "mean": numbers.mean() if n else np.nan,
-        "minimum": numbers.min() if n else np.nan,
-        "maximum": numbers.max() if n else np.nan,
-        "standard_error": numbers.std(ddof=1) / math.sqrt(n) if n > 1 else np.nan,
-        "cells": len(states),
-        "ok": len(ok),
-        "state": max(states, key=_CODES.__getitem__),
-        "gap": np.max(gaps, initial=-np.inf, where=~np.isnan(gaps))
-        if np.isfinite(gaps).any()
-        else np.nan,
-        "published": np.nan,
-        "ratio": np.nan,
-    }
+    ok = cells["status"] == "ok"
+    known = pd.DataFrame(
+        {
+            "number": cells[value].astype(np.float64).where(ok),
+            "ok": ok,
+            "code": cells["status"].map(_CODES),
+            "gap": cells["gap"].where(ok) if "gap" in cells else np.nan,
+        }
+    )
+    made = known.groupby([cells[name] for name in by], sort=False, dropna=False).agg(
+        mean=("number", "mean"),
+        minimum=("number", "min"),
+        maximum=("number", "max"),
+        standard_error=("number", "sem"),
+        cells=("ok", "size"),
+        ok=("ok", "sum"),
+        state=("code", "max"),
+        gap=("gap", "max"),
+    )
+    made = made.assign(state=made["state"].map(frames.STATES), published=np.nan, ratio=np.nan)
+    made.insert(0, "variable", value)
+    return made.reset_index()
 
 
 def with_published(entries: pd.DataFrame, published: ComparisonTable) -> pd.DataFrame:
@@ -188,16 +183,19 @@ def pivoted(
     return _frame(made, list(texts), rows, named)
 
 
-def beside(entries: pd.DataFrame, rows: Sequence[str], spread: Spread) -> pd.DataFrame:
-    """The same with the published numbers and their ratios in rows of their own."""
+def beside(entries: pd.DataFrame, rows: Sequence[str], spread: Spread, kind: str) -> pd.DataFrame:
+    """The same with the numbers of another kind and their ratios in rows of their own."""
     across = list(dict.fromkeys(entries["mechanism"].tolist()))
     texts: dict[tuple[Any, ...], dict[Any, str]] = {}
     for entry in _records(entries):
         labels = tuple(entry[name] for name in rows)
         texts.setdefault((*labels, "measured"), {})[entry["mechanism"]] = worded(entry, spread)
         if not math.isnan(entry["published"]):
-            for name, wording in (("published", printed), ("ratio", ratio)):
-                texts.setdefault((*labels, name), {})[entry["mechanism"]] = wording(entry[name])
+            for name, text in (
+                (kind, printed(entry["published"])),
+                ("ratio", ratio(entry["ratio"])),
+            ):
+                texts.setdefault((*labels, name), {})[entry["mechanism"]] = text
     made = [
         [row.get(one, MISSING if labels[-1] == "measured" else UNPRINTED) for one in across]
         for labels, row in texts.items()

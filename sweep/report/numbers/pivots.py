@@ -1,18 +1,14 @@
 """One variable of a dataset, arranged by rows, mechanisms and replicates for tables."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import product
 from typing import Any
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
-from rich.text import Text
 
 from sweep.experiment.canonical import Scalar
-from sweep.experiment.schema import Experiment
-from sweep.store.records import Status
 
 
 @dataclass(frozen=True)
@@ -33,39 +29,6 @@ class Pivot:
     columns: list[Any]
     values: NDArray[np.float64]
     states: NDArray[np.int8]
-
-    def number(self, at: tuple[int, ...]) -> float:
-        """The mean over the replicates that are ok; NaN if none is."""
-        good = self.values[at][self.states[at] == Status.OK]
-        return float(good.mean()) if good.size else np.nan
-
-    def shown(self, at: tuple[int, ...]) -> Text:
-        """The number as text, or the status in a word."""
-        states = self.states[at]
-        good = np.count_nonzero(states == Status.OK)
-        if good and np.isnan(self.number(at)):
-            return Text("")
-        if good:
-            value = significant(self.number(at))
-            return Text(value if good == states.size else f"{value} ({good}/{states.size})")
-        worst = Status(int(states.max()))
-        if worst is Status.ABSENT:
-            return Text("-", style="dim")
-        quiet = worst in (Status.PENDING, Status.NOT_APPLICABLE)
-        return Text(worst.label.replace("_", " "), style="dim" if quiet else "red")
-
-    @property
-    def replicates(self) -> int:
-        """Number of replicates."""
-        return int(self.values.shape[-1])
-
-    def each_row(self) -> Iterator[tuple[tuple[int, ...], list[str]]]:
-        """The index and the labels of every row."""
-        for index in product(*(range(len(labels)) for labels in self.rows.values())):
-            yield (
-                index,
-                [label_text(one[at]) for one, at in zip(self.rows.values(), index, strict=True)],
-            )
 
 
 def take(data: xr.Dataset, variable: str, at: Mapping[str, Scalar]) -> Pivot | None:
@@ -97,13 +60,6 @@ def take(data: xr.Dataset, variable: str, at: Mapping[str, Scalar]) -> Pivot | N
         chosen[variable].transpose(*order).to_numpy(),
         states.transpose(*order).to_numpy(),
     )
-
-
-def groups_of(results: xr.Dataset | xr.DataTree, experiment: Experiment) -> dict[str, xr.Dataset]:
-    """The dataset of every group of an experiment."""
-    if isinstance(results, xr.DataTree):
-        return {str(name): node.to_dataset() for name, node in results.children.items()}
-    return {experiment.blocks[0].group: results}
 
 
 def located(data: xr.Dataset, at: Mapping[str, Scalar]) -> xr.Dataset | None:
