@@ -19,6 +19,7 @@ from solvers.factors import Factors, factorise
 from solvers.optimiser import Block, MatrixBlocks
 from workloads.operators import (
     Array,
+    Composed,
     Cumulative,
     Explicit,
     Indices,
@@ -165,13 +166,12 @@ def _over(operator: QueryOperator, at: Indices, sums: Array) -> QueryOperator | 
     if isinstance(operator, Explicit):
         return Explicit(np.asarray(operator.array[at] @ sums))
     if isinstance(operator, Cumulative):
-        prefixes = np.cumsum(sums, axis=0)
-        prefixes[:, :-1] -= prefixes[:, 1:]
-        differences = sp.csr_array(operator.differences[at] @ sp.csr_array(prefixes))
-        differences.eliminate_zeros()
-        return Cumulative(differences)
+        return Composed(Cumulative(operator.differences[at]), sp.csr_array(sums))
     if isinstance(operator, Scaled):
-        inner = _over(operator.operator, at, sums)
+        m = operator.operator.shape[0]
+        once = at[at < m]
+        each = once + m * np.arange(operator.times)[:, None]
+        inner = _over(operator.operator, once, sums) if np.array_equal(at, each.ravel()) else None
         return None if inner is None else Scaled(inner, operator.factors[at])
     if isinstance(operator, Stacked):
         ends = np.cumsum([0, *(part.shape[0] for part in operator.parts)])

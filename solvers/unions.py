@@ -99,6 +99,7 @@ def _products(operator: QueryOperator) -> list[Product] | None:
         found = _products(operator.operator)
         if found is None:
             return None
+        found = found * operator.times
         ends = np.cumsum([scale.size for _, scale in found])[:-1]
         shares = np.split(operator.factors, ends)
         return [(term, scale * own) for (term, scale), own in zip(found, shares, strict=True)]

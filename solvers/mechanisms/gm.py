@@ -1,10 +1,9 @@
 """Gaussian mechanism: independent noise of one variance on every query."""
 
-from functools import partial
-
 from solvers.gaussian.factorisation import Factorisation, InBasis, identity, multiplied
 from solvers.mechanism import Mechanism, Work
 from solvers.orbits import AnyOrbits
+from solvers.orbits.noise import OrbitsNoise
 from solvers.orbits.solutions import on_every_query
 from solvers.problem import Problem
 from solvers.reductions.kronecker import Multiplicative
@@ -34,8 +33,12 @@ def _on_queries(problem: Problem, deviation: float) -> InBasis:
 def on_orbits(orbits: AnyOrbits) -> Solution:
     """Noise of one variance on every query of every orbit."""
     deviation = float(orbits.targets.min()) ** 0.5
-    own_basis = partial(_on_queries, orbits.problem, deviation)
-    return Solution("GM", orbits.problem, on_every_query(orbits, deviation, own_basis))
+    return Solution("GM", orbits.problem, on_every_query(orbits, deviation, _of_orbits))
+
+
+def _of_orbits(noise: OrbitsNoise) -> InBasis:
+    assert noise.query_deviation is not None
+    return _on_queries(noise.orbits.problem, noise.query_deviation)
 
 
 def work(m: int, d: int) -> Work:

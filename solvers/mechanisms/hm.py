@@ -27,7 +27,7 @@ from solvers.algorithms.hierarchy import Tree
 from solvers.errors import OptionError
 from solvers.mechanism import Mechanism, Work
 from solvers.orbits import Orbits
-from solvers.orbits.solutions import in_copies
+from solvers.orbits.ordered import in_copies, over_ordered_cells
 from solvers.problem import Problem
 from solvers.reductions.orbits import OnOrbits
 from solvers.solution import Solution
@@ -72,7 +72,7 @@ def on_orbits(orbits: Orbits, *, branching: int | str | None) -> Solution:
     Every such tree sees an independent share of the noise, so that is the tree of the queries
     over the ordered cells alone, with the target of each divided by the number of trees it sums.
     """
-    return in_copies(solve(orbits.ordered, branching=branching), orbits)
+    return in_copies(solve(over_ordered_cells(orbits), branching=branching), orbits)
 
 
 def choose_branching(d: int, branching: int | str) -> int:

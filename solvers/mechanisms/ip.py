@@ -1,13 +1,11 @@
 """Input perturbation: independent noise of one variance on every cell of x."""
 
-from dataclasses import replace
-from functools import partial
-
 import numpy as np
 
 from solvers.gaussian.factorisation import Factorisation, InBasis, identity, multiplied
 from solvers.mechanism import Mechanism, Work
 from solvers.orbits import AnyOrbits
+from solvers.orbits.noise import OrbitsNoise
 from solvers.orbits.solutions import on_every_cell
 from solvers.problem import Problem
 from solvers.reductions.kronecker import Multiplicative
@@ -37,9 +35,11 @@ def _on_cells(problem: Problem, deviation: float) -> InBasis:
 
 def on_orbits(orbits: AnyOrbits) -> Solution:
     """Noise of one variance on every cell of every orbit."""
-    noise = on_every_cell("IP", orbits)
-    own_basis = partial(_on_cells, orbits.problem, noise.squared_privacy_cost**-0.5)
-    return Solution("IP", orbits.problem, replace(noise, written_out=own_basis))
+    return Solution("IP", orbits.problem, on_every_cell("IP", orbits, _of_orbits))
+
+
+def _of_orbits(noise: OrbitsNoise) -> InBasis:
+    return _on_cells(noise.orbits.problem, noise.squared_privacy_cost**-0.5)
 
 
 def work(m: int, d: int) -> Work:

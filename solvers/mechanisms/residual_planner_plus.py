@@ -33,10 +33,11 @@ from solvers.mechanism import Mechanism, Work, find
 from solvers.mechanisms.residual_planner import least_total_variance
 from solvers.orbits import AnyOrbits, Orbits
 from solvers.orbits import orbits as orbits_of
+from solvers.orbits.contrasts import INDICATORS
 from solvers.orbits.noise import OrbitsNoise
+from solvers.orbits.parts import Part
+from solvers.orbits.products import Attribute
 from solvers.orbits.single import SingleOrbit
-from solvers.orbits.structure import INDICATORS, Part
-from solvers.orbits.symmetry import Attribute
 from solvers.problem import Problem, as_problem
 from solvers.reductions.orbits import OnOrbits
 from solvers.solution import Solution

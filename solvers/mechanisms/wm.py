@@ -18,7 +18,7 @@ import scipy.sparse as sp
 
 from solvers.mechanism import Mechanism, Work
 from solvers.orbits import Orbits
-from solvers.orbits.solutions import in_copies
+from solvers.orbits.ordered import in_copies, over_ordered_cells
 from solvers.problem import Problem
 from solvers.reductions.orbits import OnOrbits
 from solvers.solution import Solution
@@ -32,7 +32,7 @@ def solve(problem: Problem) -> Solution:
 
 def on_orbits(orbits: Orbits) -> Solution:
     """Coefficients over the ordered cells, in every combination of the other attributes' values."""
-    return in_copies(solve(orbits.ordered), orbits)
+    return in_copies(solve(over_ordered_cells(orbits)), orbits)
 
 
 def haar(d: int) -> sp.csr_array:

@@ -24,7 +24,8 @@ the same queries see are one matrix, their numbers added.
 """
 
 from solvers.orbits.drawing import AnyOrbits
+from solvers.orbits.several import Orbits
 from solvers.orbits.single import SingleOrbit, single_orbit
-from solvers.orbits.structure import Orbits, orbits
+from solvers.orbits.symmetry import orbits
 
 __all__ = ["AnyOrbits", "Orbits", "SingleOrbit", "orbits", "single_orbit"]

@@ -14,9 +14,12 @@ from typing import Any
 import numpy as np
 
 from solvers.gaussian.factorisation import Factorisation
-from solvers.orbits.single import SingleOrbit, Subsets
-from solvers.orbits.structure import Component, Orbits, Part, Span
-from solvers.orbits.symmetry import Group
+from solvers.orbits.contrasts import Component
+from solvers.orbits.parts import Part, Span
+from solvers.orbits.products import Group
+from solvers.orbits.several import Orbits
+from solvers.orbits.single import SingleOrbit
+from solvers.orbits.subsets import Subsets
 from workloads.operators import Array
 
 AnyOrbits = Orbits | SingleOrbit

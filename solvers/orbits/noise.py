@@ -1,7 +1,7 @@
 """The noise on all queries, from that of each matrix of the dual."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 
@@ -11,9 +11,10 @@ import scipy.linalg as sla
 from solvers.errors import NotApplicableError
 from solvers.gaussian.factorisation import Factorisation, dense
 from solvers.gaussian.verified import scale_of
+from solvers.orbits.contrasts import INDICATORS, Choice
 from solvers.orbits.drawing import AnyOrbits, AnyPart, draw_errors
-from solvers.orbits.single import SubsetNoise
-from solvers.orbits.structure import INDICATORS, Choice, Span
+from solvers.orbits.parts import Span
+from solvers.orbits.subsets import SubsetNoise
 from solvers.problem import readable
 from solvers.release import (
     LARGEST_EXPANDED,
@@ -38,7 +39,8 @@ class OrbitsNoise(GaussianRelease):
     idle : numpy.ndarray, shape (n,), or float
         Profile that is spent on what no query sees.
     written_out : callable, optional
-        The coordinates of the mechanism's own description; the parts' own if not given.
+        The coordinates of the mechanism's own description, from this noise; the parts' own if not
+        given.
     query_deviation : float, optional
         Standard deviation of the error of every query where all of them are independent.
     """
@@ -46,7 +48,7 @@ class OrbitsNoise(GaussianRelease):
     orbits: AnyOrbits
     parts: tuple[Factorisation | SubsetNoise, ...]
     idle: Array | float = 0.0
-    written_out: Callable[[], Coordinates] | None = None
+    written_out: "Callable[[OrbitsNoise], Coordinates] | None" = None
     query_deviation: float | None = None
 
     @cached_property
@@ -60,7 +62,7 @@ class OrbitsNoise(GaussianRelease):
     @cached_property
     def orbit_profile(self) -> Array:
         """Squared personal privacy cost of the cells of each orbit, shape (n,)."""
-        total = np.zeros(self.orbits.cells.size) + self.idle
+        total = np.full(self.orbits.cells.size, self.idle)
         for part, found in self._pairs:
             total[part.columns] += found.privacy_profile
         return total
@@ -106,7 +108,7 @@ class OrbitsNoise(GaussianRelease):
                 "which has the covariance of every block, noise.orbit_variances and "
                 "noise.orbit_profile"
             )
-        return self.written_out() if self.written_out else expanded(self)
+        return self.written_out(self) if self.written_out else expanded(self)
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
         """Draw n vectors of the errors of all queries, without the domain, shape (n, m).
@@ -132,7 +134,8 @@ class OrbitsNoise(GaussianRelease):
         """
         scale = scale_of(mechanism, self.orbit_variances, self.orbits.targets)
         parts = tuple(part.divided(scale) for part in self.parts)
-        return replace(self, parts=parts, idle=self.idle * scale**2)
+        idle = self.idle * scale**2
+        return OrbitsNoise(self.orbits, parts, idle, self.written_out, self.query_deviation)
 
     def on_cells_scaled(self, orbits: AnyOrbits, factors: Array) -> "OrbitsNoise":
         """The noise of the queries with the columns of every orbit multiplied by a number."""
@@ -193,7 +196,7 @@ def _on_contrasts(orbits: AnyOrbits, part: Span, span: Array) -> tuple[Indices, 
         The queries of the part with the rows of their orbits, shape (n, 2); and the shares, shape
         (n, contrasts).
     """
-    orbit = orbits.per_query(np.arange(orbits.targets.size, dtype=np.float64)).astype(np.intp)
+    orbit = orbits.orbit_of_query
     asked = np.flatnonzero(np.isin(orbit, part.rows))
     row = np.searchsorted(part.rows, orbit[asked])
     weighted = dense(part.queries.matrix())[row] * _spread(orbits, part)

@@ -17,11 +17,11 @@ So all matrices are solved as one vector (`solvers.optimiser.scalar_blocks`), al
 with the domain are logarithms: no domain is too large.
 """
 
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain
-from math import exp, log, prod
+from math import log
 from typing import Any
 
 import numpy as np
@@ -29,112 +29,18 @@ import scipy.sparse as sp
 
 from solvers.dual import scalars
 from solvers.dual.programs import Weights
-from solvers.errors import SolveFailedError
-from solvers.gaussian.factorisation import Factorisation, InBasis
+from solvers.gaussian.factorisation import Factorisation
 from solvers.optimiser import Progress, ScalarBlocks, ScalarPoint
 from solvers.optimiser.scalar_classes import ScalarClasses, collapse
 from solvers.orbits.closure import Closure, closure, pair_count
-from solvers.orbits.structure import INDICATORS, Component, Span
-from solvers.orbits.symmetry import Attribute, Group, Products, products
+from solvers.orbits.parts import Span
+from solvers.orbits.products import Attribute, Group, Index, Products, products
+from solvers.orbits.subsets import SMALLEST_LOG, Subsets
 from solvers.problem import Problem
-from solvers.stopping import Deadline, Stopping
 from workloads import TargetsError
-from workloads.operators import Array, Explicit, Kronecker, Marginals
+from workloads.operators import Array, Kronecker, Marginals
 from workloads.targets import by_group
 from workloads.workload import LARGEST_LISTED
-
-_SMALLEST_LOG = -650.0
-_LARGEST_LOG = 700.0
-
-
-@dataclass(frozen=True, eq=False)
-class SubsetNoise:
-    """Noise on the contrasts of all subsets, independent of each other.
-
-    Attributes
-    ----------
-    query_variances : numpy.ndarray, shape (r,)
-        Of a query of each marginal.
-    privacy_profile : numpy.ndarray, shape (1,)
-        That of every cell.
-    log_variances : numpy.ndarray, shape (number of subsets,), or float
-        Natural logarithms of s_S, in the order of the closure; a number stands for all.
-    """
-
-    query_variances: Array
-    privacy_profile: Array
-    log_variances: Array | float
-
-    def divided(self, scale: float) -> "SubsetNoise":
-        """The same with its noise divided by a number."""
-        return SubsetNoise(
-            self.query_variances / scale**2,
-            self.privacy_profile * scale**2,
-            self.log_variances - 2 * log(scale),
-        )
-
-    def with_cells_scaled(self, factors: Array) -> "SubsetNoise":
-        """The same errors, of the queries with all columns multiplied by a number, shape (1,)."""
-        return SubsetNoise(
-            self.query_variances,
-            self.privacy_profile * np.square(factors),
-            self.log_variances - 2 * float(np.log(factors[0])),
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class Subsets:
-    """All matrices of the dual, one number each, as one part.
-
-    Attributes
-    ----------
-    orbits : SingleOrbit
-        Whose matrices they are.
-    """
-
-    orbits: "SingleOrbit"
-
-    rows = slice(None)
-    columns = slice(None)
-
-    def inner(self, mechanism: str, p: Array, v: Any) -> SubsetNoise:
-        """The noise of some variables v; its factors are the numbers themselves."""
-        ratios = self.orbits.matrix.ratios(v)
-        logs = np.log(v) + self.orbits.closure.log_ranks
-        return SubsetNoise(self.orbits.targets * ratios, np.array([(1 / v).sum()]), logs)
-
-    def from_root(self, mechanism: str, root: Array) -> SubsetNoise:
-        """The noise of the squares of the variables v."""
-        return self.inner(mechanism, np.ones(1), np.square(root))
-
-    def on_cells(self, mechanism: str) -> tuple[SubsetNoise, Array]:
-        """Noise of unit variance on every cell, of which a query sums d / N_T.
-
-        Raises
-        ------
-        SolveFailedError
-            If the least variance that meets the targets is beyond floats.
-        """
-        log_cells = log(self.orbits.problem.workload.d)
-        logs = log_cells - self.orbits.log_copies
-        largest = float((logs - np.log(self.orbits.targets)).max())
-        if largest > _LARGEST_LOG:
-            raise SolveFailedError(
-                f"{mechanism}: its squared privacy cost is about 10^{largest / log(10):.0f}, "
-                "beyond floats; raise the targets or ask for marginals of a higher order"
-            )
-        return SubsetNoise(np.exp(logs), np.ones(1), log_cells), np.ones(1)
-
-    def on_queries(self, deviation: float) -> SubsetNoise:
-        """Noise of one variance on every query, of which a cell is in one for each marginal."""
-        count = self.orbits.targets.size
-        variances = np.full(count, deviation**2)
-        return SubsetNoise(variances, np.array([count / deviation**2]), np.nan)
-
-    def inverse_trace(self, found: Any) -> float:
-        """Trace of the pseudo-inverse of the Fisher information: the sum of w_S s_S / d."""
-        logs = self.orbits.closure.log_ranks + found.log_variances
-        return float(np.exp(np.logaddexp.reduce(logs) - log(self.orbits.problem.workload.d)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,8 +91,8 @@ class SingleOrbit:
     @cached_property
     def cells(self) -> Array:
         """The number of cells, shape (1,), infinite beyond floats."""
-        with np.errstate(over="ignore"):
-            return np.asarray(np.exp([log(self.problem.workload.d)]))
+        d = self.problem.workload.d
+        return np.array([float(d) if d <= sys.float_info.max else np.inf])
 
     @property
     def cell_shares(self) -> Array:
@@ -215,7 +121,7 @@ class SingleOrbit:
         incidence = known.incidence
         scale = np.log(self.targets) + 2 * self.log_copies + 2 * log(self.divisor)
         logs = 2 * known.log_ranks[incidence.indices] - np.repeat(scale, np.diff(incidence.indptr))
-        data = np.exp(np.maximum(logs, _SMALLEST_LOG))
+        data = np.exp(np.maximum(logs, SMALLEST_LOG))
         matrix = sp.csr_array((data, incidence.indices, incidence.indptr), shape=incidence.shape)
         return ScalarBlocks(matrix, np.zeros(self.targets.size))
 
@@ -226,30 +132,16 @@ class SingleOrbit:
         row_keys = np.column_stack([np.log(self.targets), self.log_copies])
         return collapse(self.matrix, row_keys, known.log_ranks[:, None])
 
-    def optimum(
-        self, *, tol: float, max_iterations: int, time_limit: float | None, start: object = None
-    ) -> Progress[ScalarPoint]:
+    def optimum(self, *, start: object = None, **limits: Any) -> Progress[ScalarPoint]:
         """The least Δ² that meets every target; ``start`` is not used."""
-        stopping = Stopping(tol, max_iterations, Deadline.after(time_limit))
-        return scalars.optimum(self.blocks, stopping)
+        return scalars.optimum(self.blocks, **limits)
 
-    def hybrid(
-        self,
-        weight: float,
-        *,
-        tol: float,
-        max_iterations: int,
-        time_limit: float | None,
-        start: object = None,
-    ) -> Progress[ScalarPoint]:
+    def hybrid(self, weight: float, *, start: object, **limits: Any) -> Progress[ScalarPoint]:
         """The least objective with a weight on the total variance; ``start`` is not used."""
-        stopping = Stopping(tol, max_iterations, Deadline.after(time_limit))
         blocks = self.blocks.with_offset(weight * self.targets * self.copies)
-        return scalars.hybrid(blocks, stopping)
+        return scalars.hybrid(blocks, **limits)
 
-    def least_total_error(
-        self, weights: Array, *, tol: float, max_iterations: int, time_limit: float | None
-    ) -> Progress[ScalarPoint]:
+    def least_total_error(self, weights: Array, **limits: Any) -> Progress[ScalarPoint]:
         """In closed form: equal weights of all cells are the best there are."""
         return scalars.least_total_error(self.matrix, weights)
 
@@ -292,6 +184,12 @@ class SingleOrbit:
         return Weights(self.per_cell(p / d) if d <= LARGEST_LISTED else p, shares)
 
     @property
+    def orbit_of_query(self) -> Index:
+        """The number of every query's orbit, its marginal, shape (m,)."""
+        sizes = self.problem.workload.group_sizes
+        return np.repeat(np.arange(len(sizes)), sizes)
+
+    @property
     def group_sizes(self) -> tuple[int, ...]:
         """One orbit of queries for each marginal."""
         return (1,) * self.targets.size
@@ -315,28 +213,8 @@ class SingleOrbit:
 
     def spans(self, parts: Sequence[Any]) -> Iterator[tuple[Span, Factorisation]]:
         """Every subset by itself, and its mechanism in orthonormal contrasts."""
-        (found,) = parts
-        known, d = self.closure, self.problem.workload.d
-        by_subset = sp.csc_array(known.incidence)
-        logs = np.broadcast_to(found.log_variances, known.log_ranks.shape)
-        for at, (log_rank, log_variance) in enumerate(zip(known.log_ranks, logs, strict=True)):
-            rows = by_subset.indices[by_subset.indptr[at] : by_subset.indptr[at + 1]]
-            queries = np.exp(log_rank - self.log_copies[rows])[:, None] / self.divisor
-            span = self._span(rows, [known.blocks[block] for block in known.subset(at)], queries)
-            deviation = exp((log_variance - log_rank) / 2)
-            unit = exp(max(log_rank - log(d), _SMALLEST_LOG) / 2)
-            basis, root = np.array([[unit]]), np.array([[unit * deviation]])
-            own = InBasis(Explicit(basis), Explicit(queries / unit), root)
-            right = np.array([[1 / deviation]])
-            yield span, Factorisation(Explicit(deviation * queries), Explicit(right), own)
-
-    def _span(self, rows: Any, blocks: Sequence[tuple[int, ...]], queries: Array) -> Span:
-        chosen = set(chain.from_iterable(blocks))
-        choice = tuple(0 if i in chosen else INDICATORS for i in range(len(self.operator.sizes)))
-        sizes = (prod(self.operator.sizes[i] for i in block) for block in blocks)
-        component = Component(choice, float(prod(size - 1 for size in sizes)), tuple(blocks))
-        groups, columns = tuple(map(int, rows)), np.zeros(1, dtype=np.intp)
-        return Span(rows, columns, groups, (component,), Explicit(queries))
+        (own,), (found,) = self.parts, parts
+        return own.spans(found)
 
 
 def single_orbit(problem: Problem) -> SingleOrbit | None:

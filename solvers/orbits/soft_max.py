@@ -20,8 +20,8 @@ from solvers.dual.programs import Weights
 from solvers.optimiser import MatrixBlocks, ScalarBlocks
 from solvers.optimiser.scalar_classes import ScalarClasses
 from solvers.orbits.drawing import AnyOrbits
+from solvers.orbits.several import Orbits
 from solvers.orbits.single import SingleOrbit
-from solvers.orbits.structure import Orbits
 from solvers.soft_max import adapted_basis
 from solvers.soft_max.adapted_basis import AdaptedChart
 from solvers.soft_max.objective import ChartModel, SoftMax

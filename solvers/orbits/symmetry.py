@@ -1,134 +1,91 @@
-"""Which values of which attributes the queries and their targets do not tell apart."""
+"""What is alike in a problem, before anything of the size of its orbits is built."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from math import prod
 
 import numpy as np
-from numpy.typing import NDArray
 
-from workloads import Workload
-from workloads.operators import Array, Kronecker, Marginals, Matrix, QueryOperator, kind_of
+from solvers.orbits.layout import Layout
+from solvers.orbits.products import Group, products
+from solvers.orbits.several import Orbits
+from solvers.problem import Problem
+from workloads.operators import Array
 
-Index = NDArray[np.intp]
+LARGEST_NUMBER = 1e300
+"""Most cells of a domain; beyond, their number is no float."""
 
-
-@dataclass(frozen=True, eq=False)
-class Group:
-    """Queries that are one Kronecker product.
-
-    Attributes
-    ----------
-    kept : frozenset of int
-        The attributes whose values each have a query: the factor is the identity.
-    matrices : Mapping[int, Matrix]
-        The other factors that are not the total, by attribute.
-    """
-
-    kept: frozenset[int]
-    matrices: Mapping[int, Matrix]
-
-    @cached_property
-    def axes(self) -> tuple[int, ...]:
-        """The attributes whose factor has more than the total's row, ascending."""
-        return tuple(sorted(self.kept | set(self.matrices)))
-
-    def shape(self, values: Sequence[int]) -> tuple[int, ...]:
-        """Rows of each of these factors, if the kept attributes have so many values."""
-        return tuple(
-            values[axis] if axis in self.kept else int(self.matrices[axis].shape[0])
-            for axis in self.axes
-        )
+LARGEST_CHOICES = 20_000
+"""Most choices of indicators and contrasts that are listed."""
 
 
 @dataclass(frozen=True, eq=False)
-class Attribute:
-    """The values of an attribute, those that are interchangeable together.
+class Symmetry(Layout):
+    """What is alike in a problem.
 
     Attributes
     ----------
-    of : numpy.ndarray of int
-        The class of every value, from 0.
+    group_targets : list of numpy.ndarray
+        Of each group, by axes.
     """
 
-    of: Index
+    group_targets: list[Array]
 
-    @cached_property
-    def sizes(self) -> Index:
-        """Number of values of each class."""
-        return np.bincount(self.of)
+    @property
+    def orbit_count(self) -> int:
+        """Number of orbits of cells."""
+        return prod(self.cell_shape)
 
-    @cached_property
-    def first(self) -> Index:
-        """A value of each class."""
-        return np.unique(self.of, return_index=True)[1]
+    @property
+    def coordinates(self) -> int:
+        """The most of them, or of their combinations, that the queries see (`solvers.unions`)."""
+        shape = self.cell_shape
+        seen = sum(prod(shape[axis] for axis in group.axes) for group in self.products.groups)
+        return min(seen, self.orbit_count)
 
-    def members(self, number: int) -> Index:
-        """The values of a class."""
-        return np.flatnonzero(self.of == number)
+    @property
+    def orbits(self) -> Orbits:
+        """The problem on them."""
+        targets = np.concatenate([self._of_orbits(*pair) for pair in self._pairs])
+        ones = np.broadcast_to(1.0, self.orbit_count)
+        return Orbits(self.problem, self.products, self.attributes, targets, ones)
 
-
-@dataclass(frozen=True, eq=False)
-class Products:
-    """Queries as a union of Kronecker products, read for what their factors are.
-
-    Attributes
-    ----------
-    sizes : tuple of int
-        Number of values of each attribute.
-    groups : tuple of Group
-        One for each product, in the order of the queries.
-    """
-
-    sizes: tuple[int, ...]
-    groups: tuple[Group, ...]
-
-    def targets(self, workload: Workload, targets: Array) -> list[Array]:
-        """Those of each group, one axis for each attribute of `Group.axes`, or of length 1."""
-        if workload.listed:
-            shapes = [group.shape(self.sizes) for group in self.groups]
-        elif targets.size == len(self.groups):
-            shapes = [(1,) * len(group.axes) for group in self.groups]
-        else:
-            shapes = [group.shape([1] * len(self.sizes)) for group in self.groups]
-        ends = np.cumsum([prod(shape) for shape in shapes])[:-1]
-        parts = np.split(targets, ends)
-        return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
-
-    def attributes(self, targets: Sequence[Array]) -> tuple[Attribute, ...]:
-        """The coarsest classes that neither factors nor targets tell apart."""
-        return tuple(Attribute(self._classes(j, targets)) for j in range(len(self.sizes)))
-
-    def _classes(self, attribute: int, targets: Sequence[Array]) -> Index:
-        size = self.sizes[attribute]
-        if any(attribute in group.matrices for group in self.groups):
-            return np.arange(size)
-        found = np.zeros(size, dtype=np.intp)
-        for group, values in zip(self.groups, targets, strict=True):
-            if attribute in group.kept:
-                axis = group.axes.index(attribute)
-                if not np.all(values == values.take([0], axis)):
-                    rows = np.moveaxis(values, axis, 0).reshape(size, -1)
-                    found = _parted(found, np.unique(rows, axis=0, return_inverse=True)[1])
+    @property
+    def told_apart(self) -> dict[int, list[int]]:
+        """By group the attributes whose values its targets alone tell apart."""
+        found: dict[int, list[int]] = {}
+        for at, (group, values) in enumerate(self._pairs):
+            for i, axis in enumerate(group.axes):
+                unordered = axis in group.kept and axis not in self.ordered_axes
+                if unordered and np.ptp(values, axis=i).any():
+                    found.setdefault(at, []).append(axis)
         return found
 
+    @property
+    def _pairs(self) -> Iterator[tuple[Group, Array]]:
+        return zip(self.products.groups, self.group_targets, strict=True)
 
-def _parted(classes: Index, codes: Index) -> Index:
-    return np.unique(classes * (codes.max() + 1) + codes.reshape(-1), return_inverse=True)[1]
+    def _of_orbits(self, group: Group, targets: Array) -> Array:
+        """One target for each orbit of a group's queries."""
+        if all(targets.shape[i] == 1 for i, axis in enumerate(group.axes) if axis in group.kept):
+            return np.broadcast_to(targets, self.group_shape(group)).ravel()
+        at = [
+            self.attributes[axis].first if axis in group.kept else np.arange(targets.shape[i])
+            for i, axis in enumerate(group.axes)
+        ]
+        return targets[np.ix_(*at)].ravel()
 
 
-def products(operator: QueryOperator) -> Products | None:
-    """The operator as a union of products; None if it is none."""
-    if isinstance(operator, Marginals):
-        return Products(operator.sizes, tuple(Group(frozenset(s), {}) for s in operator.subsets))
-    if not isinstance(operator, Kronecker):
+def symmetry(problem: Problem) -> Symmetry | None:
+    """What is alike in a problem; None where its queries are no products."""
+    found = products(problem.workload.operator)
+    if found is None:
         return None
-    known: dict[int, str] = {}
-    groups = []
-    for term in operator.terms:
-        kinds = [known.setdefault(id(factor), kind_of(factor)) for factor in term]
-        kept = frozenset(j for j, kind in enumerate(kinds) if kind == "identity")
-        matrices = {j: term[j] for j, kind in enumerate(kinds) if kind == "matrix"}
-        groups.append(Group(kept, matrices))
-    return Products(tuple(int(factor.shape[1]) for factor in operator.terms[0]), tuple(groups))
+    targets = found.targets(problem.workload, problem.targets)
+    return Symmetry(problem, found, found.attributes(targets), targets)
+
+
+def orbits(problem: Problem) -> Orbits | None:
+    """The problem on its orbits; None where its queries are no products."""
+    found = symmetry(problem)
+    return None if found is None else found.orbits

@@ -15,16 +15,11 @@ from solvers.factors import bytes_of_basis, compact, structure_pays
 from solvers.mechanism import Mechanism, Work, all_mechanisms
 from solvers.optimiser.low_rank_system import LARGEST_FACTORISED
 from solvers.orbits.closure import LARGEST_CLOSURE
+from solvers.orbits.contrasts import choice_count
 from solvers.orbits.drawing import AnyOrbits
+from solvers.orbits.several import Orbits
 from solvers.orbits.single import SingleOrbit, single_orbit
-from solvers.orbits.structure import (
-    LARGEST_CHOICES,
-    LARGEST_NUMBER,
-    Orbits,
-    Symmetry,
-    choice_count,
-    symmetry,
-)
+from solvers.orbits.symmetry import LARGEST_CHOICES, LARGEST_NUMBER, Symmetry, symmetry
 from solvers.problem import Problem, readable
 from solvers.reduction import Obstacle, Options, Reduction
 from solvers.solution import Solution
@@ -82,14 +77,14 @@ def _several(problem: Problem) -> Orbits | Obstacle | None:
     if found is None:
         return None
     apart = _apart(found)
-    if found.cells == problem.workload.d:
+    if found.orbit_count == problem.workload.d:
         because = apart or "every attribute is ordered, or has one value"
         return Obstacle(f"{because}, so that no two cells are alike")
     seen = found.coordinates
-    short = memory.trouble(8.0 * _MATRICES * seen**2 + bytes_of_basis(seen, found.cells))
+    short = memory.trouble(8.0 * _MATRICES * seen**2 + bytes_of_basis(seen, found.orbit_count))
     if short is not None:
         because = f" ({apart})" if apart else ""
-        return Obstacle(f"its {readable(found.cells)} orbits of cells{because} take {short}")
+        return Obstacle(f"its {readable(found.orbit_count)} orbits of cells{because} take {short}")
     count = choice_count(found.products, found.attributes)
     if count > LARGEST_CHOICES:
         return Obstacle(

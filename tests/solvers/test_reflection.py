@@ -6,7 +6,7 @@ import pytest
 import solvers
 import workloads
 from solvers.optimiser.blocks import one_block
-from solvers.orbits.structure import orbits
+from solvers.orbits import orbits
 from solvers.problem import as_problem
 from solvers.reflection import reflection
 from workloads import from_factors

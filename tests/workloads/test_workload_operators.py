@@ -54,8 +54,8 @@ plain = st.one_of(explicits(), cumulatives(), kroneckers(), marginals())
 
 @st.composite
 def scaled(draw: Draw) -> QueryOperator:
-    operator = draw(plain)
-    return Scaled(operator, _numbers(draw(seeds), operator.shape[0]))
+    operator, times = draw(plain), draw(st.integers(1, 3))
+    return Scaled(operator, _numbers(draw(seeds), times * operator.shape[0]))
 
 
 operators = st.one_of(plain, scaled())
@@ -124,6 +124,13 @@ def test_kronecker_is_numpys_kron_term_by_term():
     np.testing.assert_array_equal(
         union.matrix().toarray(), np.vstack([np.kron(a, b), np.kron(c, b)])
     )
+
+
+def test_queries_asked_twice_stand_one_below_another():
+    once, factors = _numbers(1, 2, 3), _numbers(2, 4)
+    expected = factors[:, None] * np.vstack([once, once])
+    for matrix in (once, sp.csr_array(once)):
+        np.testing.assert_array_equal(_dense(Scaled(Explicit(matrix), factors)), expected)
 
 
 def test_operators_above_the_limit_are_refused():

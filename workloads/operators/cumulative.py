@@ -68,6 +68,17 @@ class Cumulative:
             forms += factor * prefix_sums[first, second]
         return forms
 
+    def paired_forms(self, x: Array) -> Array:
+        """``sum_ik W_ji W_jk x_ikn``, shape (m, n), for x of shape (d, d, n)."""
+        prefix_sums = np.cumsum(np.cumsum(x, axis=0), axis=1)
+        return np.asarray(self._products @ prefix_sums.reshape(self.shape[1] ** 2, -1))
+
+    def paired_sums(self, y: Array) -> Array:
+        """``sum_j W_ji W_jk y_jn``, shape (d, d, n), for y of shape (m, n)."""
+        d = self.shape[1]
+        summed = np.asarray(self._products.T @ y).reshape(d, d, -1)
+        return _suffix_sums(_suffix_sums(summed, axis=0), axis=1)
+
     def squared_row_norms(self) -> Array:
         """Squared 2-norm of every query, in O(nnz(D)): ``T @ T.T`` is ``min(i, k) + 1``."""
         norms = np.zeros(self.shape[0])
@@ -111,6 +122,11 @@ class Cumulative:
         values[slot, rows] = differences.data
         return columns, values
 
+    @cached_property
+    def _products(self) -> sp.csr_array:
+        """All products of two entries of a row of D, shape (m, d²)."""
+        return row_products(self.differences)
+
     def _pairs(self) -> Iterator[tuple[Indices, Indices, Array]]:
         """(i, k, factor), each (m,): the terms of ``sum_ik D_ji D_jk P_ik``, P symmetric."""
         columns, values = self._slots
@@ -118,6 +134,20 @@ class Cumulative:
             yield columns[a], columns[a], np.square(values[a])
             for b in range(a):
                 yield columns[a], columns[b], 2.0 * values[a] * values[b]
+
+
+def row_products(matrix: sp.csr_array) -> sp.csr_array:
+    """All products of two entries of each row, shape (m, d²)."""
+    m, d = matrix.shape
+    counts = np.diff(matrix.indptr)
+    first = np.repeat(np.arange(matrix.nnz), np.repeat(counts, counts))
+    starts = np.repeat(matrix.indptr[:-1], counts**2)
+    ends = np.cumsum(counts**2)
+    within = np.arange(first.size) - np.repeat(ends - counts**2, counts**2)
+    second = starts + within % np.repeat(counts, counts**2)
+    columns = matrix.indices[first].astype(np.int64) * d + matrix.indices[second]
+    values = matrix.data[first] * matrix.data[second]
+    return sp.csr_array((values, columns, np.append(0, ends)), shape=(m, d * d))
 
 
 def _suffix_sums(x: Array, axis: int) -> Array:

@@ -1,14 +1,15 @@
 """Unions of Kronecker products of small matrices."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, partial, reduce
 from math import prod
 
 import numpy as np
 import scipy.sparse as sp
 
 from workloads.operators.blas import product
+from workloads.operators.cumulative import cumulative, row_products
 from workloads.operators.explicit import Explicit
 from workloads.operators.protocol import Array, Indices, Matrix, refuse_above_limit
 
@@ -47,7 +48,7 @@ class Kronecker:
     @property
     def form_work(self) -> int:
         """Operations, roughly, of one `gram` and one `quadratic_forms`."""
-        return sum(_form_work(term) for term in self.terms)
+        return sum(_form_work(pairs) for pairs in self._pairs)
 
     def apply(self, x: Array) -> Array:
         """``W @ x``, one attribute at a time."""
@@ -71,13 +72,13 @@ class Kronecker:
             for term in self.terms:
                 total += _dense_kron(Explicit(factor).gram() for factor in term)
             return total
-        for term, part in zip(self.terms, self._split(weights), strict=True):
-            total += _weighted_gram(term, part)
+        for pairs, part in zip(self._pairs, self._split(weights), strict=True):
+            total += _weighted_gram(pairs, part)
         return total
 
     def quadratic_forms(self, symmetric: Array) -> Array:
         """``diag(W @ symmetric @ W.T)``, one attribute at a time."""
-        return np.concatenate([_quadratic_forms(term, symmetric) for term in self.terms])
+        return np.concatenate([_quadratic_forms(pairs, symmetric) for pairs in self._pairs])
 
     def squared_row_norms(self) -> Array:
         """Squared 2-norm of every query, from those of the factors."""
@@ -107,6 +108,13 @@ class Kronecker:
             2 * entries, f"a sparse {m} x {d} matrix", "use a mechanism that works on its structure"
         )
         return sp.csr_array(sp.vstack([_sparse_kron(term) for term in self.terms]))
+
+    @cached_property
+    def _pairs(self) -> list[list["Pairs"]]:
+        """The factors of each term, found once for each matrix."""
+        known = {id(factor): factor for term in self.terms for factor in term}
+        made = {at: Pairs(factor) for at, factor in known.items()}
+        return [[made[id(factor)] for factor in term] for term in self.terms]
 
     def _split(self, y: Array) -> list[Array]:
         return np.split(y, np.cumsum(self.term_sizes)[:-1])
@@ -152,14 +160,57 @@ def _sparse_kron(factors: Iterable[Matrix]) -> sp.csr_array:
     return built
 
 
-def _form_work(factors: Sequence[Matrix]) -> int:
+class Pairs:
+    """P of a factor, whose rows are all products of two entries of its rows, (rows, columns²).
+
+    By the differences of its columns where that saves work, and never dense where the factor is
+    sparse.
+
+    Parameters
+    ----------
+    factor : numpy.ndarray or scipy.sparse.csr_array
+        Of a term.
+    """
+
+    def __init__(self, factor: Matrix) -> None:
+        self.rows, self.columns = (int(size) for size in factor.shape)
+        self._structured = cumulative(factor)
+        self._factor = factor
+
+    @cached_property
+    def _matrix(self) -> Matrix:
+        if sp.issparse(self._factor):
+            return row_products(sp.csr_array(self._factor))
+        return (self._factor[:, :, None] * self._factor[:, None, :]).reshape(self.rows, -1)
+
+    @property
+    def work(self) -> int:
+        """Operations, roughly, of one `forms` and one `sums` for a single column."""
+        if self._structured is not None:
+            return self._structured.form_work
+        return int(self._factor.nnz) if sp.issparse(self._factor) else self.rows * self.columns**2
+
+    def forms(self, x: Array) -> Array:
+        """``P @ x``, x symmetric in the pairs of columns, or added to its image."""
+        if self._structured is None:
+            return _times(self._matrix, x)
+        return self._structured.paired_forms(x.reshape(self.columns, self.columns, -1))
+
+    def sums(self, y: Array) -> Array:
+        """``P.T @ y``."""
+        if self._structured is None:
+            return _times(_transposed(self._matrix), y)
+        return self._structured.paired_sums(y).reshape(self.columns**2, -1)
+
+
+def _form_work(pairs: Sequence[Pairs]) -> int:
     """Of contracting both sides of a matrix with one factor after the other."""
-    rows, cells = 1, prod(int(factor.shape[1]) for factor in factors)
+    rows, cells = 1, prod(factor.columns for factor in pairs)
     work = 0
-    for factor in factors:
-        rows *= int(factor.shape[0])
-        work += rows * cells**2
-        cells //= int(factor.shape[1])
+    for factor in pairs:
+        cells //= factor.columns
+        work += factor.work * rows * cells**2
+        rows *= factor.rows
     return work
 
 
@@ -179,32 +230,33 @@ def _times(factor: Matrix, x: Array) -> Array:
 
 
 def _multiply(factors: Sequence[Matrix], x: Array) -> Array:
-    """Kronecker product times x, one attribute at a time: each step turns the axes by one."""
+    """Kronecker product times x, one attribute at a time."""
+    sizes = [int(factor.shape[1]) for factor in factors]
+    return _in_turn([partial(_times, factor) for factor in factors], sizes, x)
+
+
+def _in_turn(maps: Sequence[Callable[[Array], Array]], sizes: Sequence[int], x: Array) -> Array:
+    """Each map along its own axis of x: every step turns the axes by one."""
     turned = x.reshape(x.shape[0], -1)
     columns = turned.shape[1]
-    for factor in factors:
-        turned = _times(factor, turned.reshape(factor.shape[1], -1)).T
+    for along, size in zip(maps, sizes, strict=True):
+        turned = along(turned.reshape(size, -1)).T
     return np.ascontiguousarray(turned.reshape(columns, -1).T).reshape(-1, *x.shape[1:])
 
 
-def _quadratic_forms(factors: Sequence[Matrix], symmetric: Array) -> Array:
-    """``(⊗ F_i) S``, where row r of F_i holds the products of all two entries of row r."""
-    sizes = [int(factor.shape[1]) for factor in factors]
+def _quadratic_forms(factors: Sequence[Pairs], symmetric: Array) -> Array:
+    """``(⊗ P_i) S``, where row r of P_i holds the products of all two entries of row r."""
+    sizes = [factor.columns for factor in factors]
     pairs = np.arange(2 * len(sizes)).reshape(2, -1).T.ravel()
     paired = np.ascontiguousarray(symmetric.reshape(sizes + sizes).transpose(pairs))
-    return _multiply([_pair_products(factor) for factor in factors], paired.reshape(-1))
+    squares = [size**2 for size in sizes]
+    return _in_turn([factor.forms for factor in factors], squares, paired.reshape(-1))
 
 
-def _weighted_gram(factors: Sequence[Matrix], weights: Array) -> Array:
-    """The transpose of `_quadratic_forms`: ``(⊗ F_i).T @ weights``, as a matrix."""
-    sizes = [int(factor.shape[1]) for factor in factors]
-    paired = _multiply([_pair_products(factor).T for factor in factors], weights)
+def _weighted_gram(factors: Sequence[Pairs], weights: Array) -> Array:
+    """The transpose of `_quadratic_forms`: ``(⊗ P_i).T @ weights``, as a matrix."""
+    sizes = [factor.columns for factor in factors]
+    paired = _in_turn([factor.sums for factor in factors], [f.rows for f in factors], weights)
     doubled = [size for size in sizes for _ in range(2)]
     apart = np.arange(2 * len(sizes)).reshape(-1, 2).T.ravel()
     return paired.reshape(doubled).transpose(apart).reshape(prod(sizes), -1)
-
-
-def _pair_products(factor: Matrix) -> Array:
-    dense = _dense(factor)
-    rows, values = dense.shape
-    return (dense[:, :, None] * dense[:, None, :]).reshape(rows, values * values)

@@ -1,4 +1,4 @@
-"""The queries of another operator, each multiplied by a number."""
+"""The queries of another operator, each multiplied by a number; asked once, or several times."""
 
 from dataclasses import dataclass
 
@@ -12,12 +12,15 @@ from workloads.operators.protocol import Array, Indices, Matrix, QueryOperator
 class Scaled:
     """``diag(factors) @ W``, with the structure of W.
 
+    With factors t times as many as queries it is W asked t times over, one below another, for
+    about the work of one.
+
     Attributes
     ----------
     operator : QueryOperator
         W, shape (m, d).
-    factors : numpy.ndarray, shape (m,)
-        One number for each query.
+    factors : numpy.ndarray, shape (t m,)
+        One number for each query and time.
     """
 
     operator: QueryOperator
@@ -25,21 +28,26 @@ class Scaled:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(m, d)."""
-        return self.operator.shape
+        """(t m, d)."""
+        return self.factors.size, self.operator.shape[1]
+
+    @property
+    def times(self) -> int:
+        """How often W is asked, t."""
+        return self.factors.size // self.operator.shape[0]
 
     @property
     def form_work(self) -> int:
         """Operations, roughly, of one `gram` and one `quadratic_forms`."""
-        return self.operator.form_work
+        return self.operator.form_work + 4 * (self.factors.size - self.operator.shape[0])
 
     def apply(self, x: Array) -> Array:
         """``diag(factors) @ W @ x``."""
-        return (self.factors * self.operator.apply(x).T).T
+        return (self.factors * self._each_time(self.operator.apply(x)).T).T
 
     def apply_transposed(self, y: Array) -> Array:
         """``W.T @ diag(factors) @ y``."""
-        return self.operator.apply_transposed((self.factors * y.T).T)
+        return self.operator.apply_transposed(self._summed((self.factors * y.T).T))
 
     def gram(self, weights: Array | None = None) -> Array:
         """``W.T @ diag(weights * factors**2) @ W``."""
@@ -47,11 +55,11 @@ class Scaled:
 
     def quadratic_forms(self, symmetric: Array) -> Array:
         """Those of W, multiplied by ``factors**2``."""
-        return np.square(self.factors) * self.operator.quadratic_forms(symmetric)
+        return np.square(self.factors) * self._each_time(self.operator.quadratic_forms(symmetric))
 
     def squared_row_norms(self) -> Array:
         """Those of W, multiplied by ``factors**2``."""
-        return np.square(self.factors) * self.operator.squared_row_norms()
+        return np.square(self.factors) * self._each_time(self.operator.squared_row_norms())
 
     def squared_column_norms(self, weights: Array | None = None) -> Array:
         """``diag(gram(weights))``, shape (d,)."""
@@ -59,15 +67,32 @@ class Scaled:
 
     def rows(self, at: Indices) -> Array:
         """The queries with these numbers, dense, shape (len(at), d)."""
-        return self.factors[at, None] * self.operator.rows(at)
+        return self.factors[at, None] * self.operator.rows(at % self.operator.shape[0])
 
     def matrix(self) -> Matrix:
         """The scaled matrix, dense or CSR."""
-        return scaled_rows(self.operator.matrix(), self.factors)
+        found, times = self.operator.matrix(), self.times
+        if times > 1:
+            found = (
+                sp.csr_array(sp.vstack([found] * times))
+                if sp.issparse(found)
+                else (np.tile(found, (times, 1)))
+            )
+        return scaled_rows(found, self.factors)
 
     def _weights(self, weights: Array | None) -> Array:
         squares: Array = np.square(self.factors)
-        return squares if weights is None else weights * squares
+        return self._summed(squares if weights is None else weights * squares)
+
+    def _each_time(self, values: Array) -> Array:
+        """Numbers of the queries of W, shape (m, ...), for every time: (t m, ...)."""
+        times = self.times
+        return values if times == 1 else np.concatenate([values] * times)
+
+    def _summed(self, values: Array) -> Array:
+        """Sums over all times, shape (m, ...)."""
+        times = self.times
+        return values if times == 1 else values.reshape(times, -1, *values.shape[1:]).sum(axis=0)
 
 
 def scaled_rows(matrix: Matrix, factors: Array) -> Matrix:

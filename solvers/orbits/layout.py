@@ -1,0 +1,169 @@
+"""Which orbit every cell and every query is in; numbers of either from those of the other."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+import numpy as np
+
+from solvers.dual.programs import Weights
+from solvers.orbits.products import Attribute, Group, Index, Products
+from solvers.problem import Problem
+from workloads.operators import Array
+from workloads.workload import LARGEST_LISTED
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """Cells and queries, those that are alike together.
+
+    Attributes
+    ----------
+    problem : Problem
+        The whole.
+    products : Products
+        Its queries.
+    attributes : tuple of Attribute
+        The classes of values.
+    """
+
+    problem: Problem
+    products: Products
+    attributes: tuple[Attribute, ...]
+
+    @cached_property
+    def cells(self) -> Array:
+        """n_o: number of cells of each orbit, shape (n,)."""
+        return _kron([attribute.sizes for attribute in self.attributes])
+
+    @cached_property
+    def copies(self) -> Array:
+        """N_r: number of queries of each orbit, shape (r,), group by group."""
+        return np.concatenate([self._copies(group) for group in self.products.groups])
+
+    @property
+    def log_copies(self) -> Array:
+        """Natural logarithms of the N_r."""
+        return np.asarray(np.log(self.copies))
+
+    @property
+    def copy_shares(self) -> Array:
+        """N_r over the largest of them."""
+        return np.asarray(self.copies / self.copies.max())
+
+    @property
+    def cell_shares(self) -> Array:
+        """n_o over the largest of them."""
+        return np.asarray(self.cells / self.cells.max())
+
+    @property
+    def cell_shape(self) -> list[int]:
+        """Classes of each attribute: the orbits of cells are their products."""
+        return [attribute.sizes.size for attribute in self.attributes]
+
+    @cached_property
+    def group_sizes(self) -> tuple[int, ...]:
+        """Number of orbits of queries of each group."""
+        return tuple(prod(self.group_shape(group)) for group in self.products.groups)
+
+    def group_shape(self, group: Group) -> tuple[int, ...]:
+        """Orbits along each of the group's axes."""
+        return group.shape(self.cell_shape)
+
+    @property
+    def ordered_axes(self) -> list[int]:
+        """The attributes over which some query is neither total nor identity."""
+        return self.products.ordered_axes
+
+    def per_query(self, values: Array) -> Array:
+        """Of all queries, (m,), from those of their orbits.
+
+        Where the queries are not listed the largest for each target.
+        """
+        if self.problem.workload.listed:
+            return values[self.orbit_of_query]
+        parts = np.split(values, np.cumsum(self.group_sizes)[:-1])
+        if self.problem.targets.size == len(parts):
+            return np.array([part.max() for part in parts])
+        pairs = zip(self.products.groups, parts, strict=True)
+        return np.concatenate([self._largest(group, part) for group, part in pairs])
+
+    def per_cell(self, values: Array) -> Array:
+        """Of all cells, (d,), from those of their orbits; these themselves above 10^7 cells."""
+        return values if self.problem.workload.d > LARGEST_LISTED else values[self.orbit_of_cell]
+
+    def of_cells(self, values: Array) -> Array | None:
+        """Of the orbits of cells, from one number for each of them or for each cell.
+
+        None if the cells of an orbit differ.
+        """
+        if values.size == self.cells.size:
+            return values
+        orbit, found = self.orbit_of_cell, np.empty(self.cells.size)
+        found[orbit] = values
+        return found if np.array_equal(found[orbit], values) else None
+
+    def weights(self, p: Array, q: Array) -> Weights:
+        """Of all cells and queries, if there are at most 10^7 of either; of orbits otherwise."""
+        workload = self.problem.workload
+        if not workload.listed or workload.d > LARGEST_LISTED:
+            return Weights(p, q)
+        return Weights(self.per_cell(p / self.cells), self.per_query(q / self.copies))
+
+    def nearest(self, given: Weights) -> Weights:
+        """The weights of all orbits, from those of a neighbour of any size."""
+        workload, n, r = self.problem.workload, self.cells.size, self.copies.size
+        if given.p.size != workload.d or not given.q.size == workload.target_count == workload.m:
+            return given.resized(n, r)
+        p = np.bincount(self.orbit_of_cell, given.p, minlength=n)
+        q = np.bincount(self.orbit_of_query, given.q, minlength=r)
+        return Weights(p.astype(np.float64), q.astype(np.float64))
+
+    @property
+    def orbit_of_query(self) -> Index:
+        """The number of every query's orbit, shape (m,)."""
+        first = np.cumsum([0, *self.group_sizes])
+        found = []
+        for group, start, size in zip(self.products.groups, first, self.group_sizes, strict=False):
+            shape = self.group_shape(group)
+            numbers = start + np.arange(size).reshape(shape)
+            found.append(numbers[np.ix_(*self._places(group, shape))].ravel())
+        return np.concatenate(found)
+
+    @property
+    def orbit_of_cell(self) -> Index:
+        """The number of every cell's orbit, shape (d,)."""
+        found = np.zeros(1, dtype=np.intp)
+        for attribute in self.attributes:
+            found = (found[:, None] * attribute.sizes.size + attribute.of).ravel()
+        return found
+
+    def _copies(self, group: Group) -> Array:
+        shape = self.group_shape(group)
+        return _kron(
+            [
+                self.attributes[axis].sizes if axis in group.kept else np.ones(rows)
+                for axis, rows in zip(group.axes, shape, strict=True)
+            ]
+        )
+
+    def _places(self, group: Group, shape: Sequence[int]) -> list[Index]:
+        """Along each of the group's axes the orbit of every query."""
+        return [
+            self.attributes[axis].of if axis in group.kept else np.arange(rows)
+            for axis, rows in zip(group.axes, shape, strict=True)
+        ]
+
+    def _largest(self, group: Group, values: Array) -> Array:
+        """Of every row of a group, of all orbits of the attributes that it keeps."""
+        kept = tuple(i for i, axis in enumerate(group.axes) if axis in group.kept)
+        largest: Array = values.reshape(self.group_shape(group)).max(axis=kept)
+        return largest.ravel()
+
+
+def _kron(vectors: Sequence[Array | Index]) -> Array:
+    total = np.ones(1)
+    for vector in vectors:
+        total = np.asarray(np.kron(total, vector), dtype=np.float64)
+    return total

@@ -1,0 +1,122 @@
+"""Noise over the cells of the ordered attributes, in every combination of the others' values."""
+
+from dataclasses import replace
+from functools import partial
+from math import prod
+
+import numpy as np
+
+from solvers.gaussian.factorisation import Factorisation, InBasis, dense, identity
+from solvers.gaussian.verified import scale_of
+from solvers.orbits.noise import Expanded, OrbitsNoise
+from solvers.orbits.products import Index
+from solvers.orbits.several import Orbits
+from solvers.problem import Problem
+from solvers.solution import Solution
+from workloads import Workload
+from workloads.operators import Array, Composed, Explicit, Stacked
+
+
+def over_ordered_cells(orbits: Orbits) -> Problem:
+    """The queries over the cells of the ordered attributes alone, for noise in every copy.
+
+    A query that sums s copies of such cells has the noise of s of them: its target is
+    divided by s. Of queries that differ in their copies alone the least target counts.
+    """
+    operators, targets = [], []
+    sizes, axes = orbits.products.sizes, orbits.ordered_axes
+    starts = np.cumsum([0, *orbits.group_sizes])
+    for group, first, last in zip(orbits.products.groups, starts, starts[1:], strict=False):
+        others = tuple(i for i, axis in enumerate(group.axes) if axis not in axes)
+        least = orbits.targets[first:last].reshape(orbits.group_shape(group)).min(axis=others)
+        copies = prod(n for i, n in enumerate(sizes) if i not in group.axes and i not in axes)
+        targets.append(least.ravel() / copies)
+        operators.append(orbits.products.product([group.factor(i, sizes[i]) for i in axes]))
+    return Problem(Workload("ordered cells", Stacked(tuple(operators))), np.concatenate(targets))
+
+
+def _ordered_first(orbits: Orbits) -> Index:
+    """The number of each orbit if the ordered attributes came before the others."""
+    shape, order = orbits.cell_shape, [*orbits.ordered_axes]
+    order += [axis for axis in range(len(shape)) if axis not in order]
+    numbers = np.arange(prod(shape)).reshape([shape[axis] for axis in order])
+    return numbers.transpose(np.argsort(order)).ravel()
+
+
+def in_copies(found: Solution, orbits: Orbits) -> Solution:
+    """A solution over the ordered cells, in every combination of the other attributes' values.
+
+    Parameters
+    ----------
+    found : Solution
+        Of `over_ordered_cells`; its strategy has full rank.
+    orbits : Orbits
+        Of the whole problem.
+
+    Returns
+    -------
+    Solution
+    """
+    assert isinstance(found.noise, Factorisation)
+    strategy = dense(found.noise.right)
+    apart = np.eye(orbits.cells.size // strategy.shape[1])
+    inverse = np.linalg.inv(strategy)
+    along = _ordered_first(orbits)
+    whole, back = (np.kron(one, apart)[np.ix_(along, along)] for one in (strategy, inverse))
+    noise = in_every_copy(found.mechanism, orbits, whole, back)
+    notes = {**found.notes, "ordered_cells": strategy.shape[1]}
+    return Solution(found.mechanism, orbits.problem, noise, notes=notes)
+
+
+def in_every_copy(mechanism: str, orbits: Orbits, strategy: Array, inverse: Array) -> OrbitsNoise:
+    """Independent noise of one variance on a strategy over the orbits, asked in every copy of them.
+
+    Parameters
+    ----------
+    mechanism : str
+        The mechanism's name.
+    orbits : Orbits
+        Cells and queries that are alike.
+    strategy : numpy.ndarray, shape (n, n)
+        Queries over one cell of each orbit, up to scale; it mixes orbits of ordered attributes
+        alone.
+    inverse : numpy.ndarray, shape (n, n)
+        Its inverse.
+
+    Returns
+    -------
+    OrbitsNoise
+    """
+    parts = []
+    idle = np.square(strategy).sum(axis=0)
+    for part in orbits.parts:
+        roots = np.sqrt(part.rank / orbits.cells[part.columns])
+        own = np.ix_(part.columns, part.columns)
+        operator, left = part.problem.workload.operator, inverse[own] / roots[:, None]
+        right = Explicit(strategy[own] * roots)
+        basis = InBasis(identity(roots.size), operator, left)
+        parts.append(Factorisation(Composed(operator, left), right, basis))
+        idle[part.columns] -= right.squared_column_norms()
+    unscaled = OrbitsNoise(orbits, tuple(parts), np.maximum(idle, 0.0))
+    scale = scale_of(mechanism, unscaled.orbit_variances, orbits.targets)
+    return replace(unscaled.met(mechanism), written_out=partial(_on_cells, inverse / scale))
+
+
+def _on_cells(root: Array, noise: OrbitsNoise) -> Expanded:
+    """All cells as basis, from a square root of the covariance on one copy of the orbits."""
+    orbits = noise.orbits
+    assert isinstance(orbits, Orbits)
+    covariance = _on_equal_copies(orbits, root @ root.T)
+    return Expanded(np.eye(len(covariance)), orbits.problem.workload.matrix, covariance)
+
+
+def _on_equal_copies(orbits: Orbits, covariance: Array) -> Array:
+    """Over all cells, from one copy of every orbit; cells of different copies are independent."""
+    sizes = [attribute.of.size for attribute in orbits.attributes]
+    values = np.indices(sizes).reshape(len(sizes), -1)
+    alike = np.ones((values.shape[1], values.shape[1]), dtype=bool)
+    for attribute, own in zip(orbits.attributes, values, strict=True):
+        if attribute.sizes.max() > 1:
+            alike &= own[:, None] == own
+    orbit = orbits.orbit_of_cell
+    return np.where(alike, covariance[np.ix_(orbit, orbit)], 0.0)

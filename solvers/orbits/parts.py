@@ -1,0 +1,189 @@
+"""The matrices that the dual falls into, and mechanisms on each of them."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from solvers.gaussian.checked import inner_unscaled
+from solvers.gaussian.factorisation import Factorisation, InBasis, dense, identity
+from solvers.gaussian.verified import unscaled_from_root
+from solvers.orbits.contrasts import INDICATORS, Choice, Component, components
+from solvers.orbits.layout import Layout
+from solvers.orbits.products import Group, Index
+from solvers.problem import Problem
+from workloads import Workload
+from workloads.operators import Array, Explicit, Matrix, QueryOperator, Scaled, Stacked
+
+
+@dataclass(frozen=True, eq=False)
+class Span:
+    """What some orbits of queries see of some contrasts.
+
+    Attributes
+    ----------
+    rows : numpy.ndarray of int
+        The orbits of queries, ascending.
+    columns : numpy.ndarray of int
+        The orbits of their cells, ascending.
+    groups : tuple of int
+        The groups of queries.
+    components : tuple of Component
+        The contrasts.
+    queries : QueryOperator
+        ``(ν / N_r) M``: the queries on sums of orbits, over columns and rows.
+    """
+
+    rows: Index
+    columns: Index
+    groups: tuple[int, ...]
+    components: tuple[Component, ...]
+    queries: QueryOperator
+
+    @property
+    def rank(self) -> float:
+        """ν: the number of contrasts."""
+        return sum(component.rank for component in self.components)
+
+
+@dataclass(frozen=True, eq=False)
+class Part(Span):
+    """One of the matrices that the dual falls into.
+
+    Attributes
+    ----------
+    problem : Problem
+        Its queries, and the targets of their orbits.
+    cells : numpy.ndarray
+        n_o: number of cells of each of its columns' orbits.
+    copies : numpy.ndarray
+        N_r: number of queries of each of its rows' orbits.
+    """
+
+    problem: Problem
+    cells: Array
+    copies: Array
+
+    def inner(self, mechanism: str, p: Array, found: Any) -> Factorisation:
+        """The inner solution at dual weights, not scaled, from the spectrum there.
+
+        Raises
+        ------
+        SolveFailedError
+            If the factors do not give the queries.
+        """
+        return inner_unscaled(mechanism, self.problem, p, found)
+
+    def from_root(self, mechanism: str, root: Array) -> Factorisation:
+        """The mechanism of a covariance, not scaled, from its square root; errors as of `inner`."""
+        own = self.problem
+        return unscaled_from_root(mechanism, own, own.basis, own.queries, root)
+
+    def on_cells(self, mechanism: str) -> Factorisation:
+        """Noise of unit variance on every cell, as far as the queries see it."""
+        shares = self.rank / self.cells
+        cells = Explicit(sp.csr_array(sp.diags_array(np.sqrt(shares))))
+        matrix = sp.csr_array(self.problem.workload.operator.matrix())
+        queries = Explicit(sp.csr_array(matrix @ sp.diags_array(shares**-0.5)))
+        return Factorisation(queries, cells, InBasis(cells, queries, 1.0))
+
+    def on_queries(self, deviation: float) -> Factorisation:
+        """Noise of one variance on every query."""
+        queries, own = identity(self.rows.size), self.problem.workload.operator
+        roots = deviation * np.sqrt(self.rank / self.copies)
+        coordinates = InBasis(own, queries, 1.0)
+        return Factorisation(Scaled(queries, roots), Scaled(own, 1 / roots), coordinates)
+
+    def inverse_trace(self, found: Any) -> float:
+        """Trace of the pseudo-inverse of the Fisher information about its contrasts."""
+        strategy = dense(found.right) * np.sqrt(self.cells / self.rank)
+        return self.rank * float(np.square(np.linalg.pinv(strategy)).sum())
+
+
+def parts(layout: Layout, targets: Array, cell_scale: Array) -> Iterator[Part]:
+    """One for all contrasts that the same groups see of the same orbits.
+
+    Parameters
+    ----------
+    layout : Layout
+        Cells and queries that are alike.
+    targets : numpy.ndarray, shape (r,)
+        The variance bound of every orbit of queries.
+    cell_scale : numpy.ndarray, shape (n,)
+        What the queries' column of every orbit is divided by.
+    """
+    alike: dict[tuple[Choice, tuple[int, ...]], list[Component]] = {}
+    for component in components(layout.products, layout.attributes):
+        seen = tuple(at for at, g in enumerate(layout.products.groups) if _sees(g, component))
+        alike.setdefault((_selection(layout, component), seen), []).append(component)
+    for (selection, seen), own in alike.items():
+        yield _part(layout, targets, cell_scale, selection, seen, tuple(own))
+
+
+def _sees(group: Group, component: Component) -> bool:
+    return group.kept.issuperset(component.chosen)
+
+
+def _selection(layout: Layout, component: Component) -> Choice:
+    """The choice as far as it decides about orbits: an attribute of one class has one."""
+    return tuple(
+        INDICATORS if attribute.sizes.size == 1 else k
+        for attribute, k in zip(layout.attributes, component.choice, strict=True)
+    )
+
+
+def _part(
+    layout: Layout,
+    targets: Array,
+    cell_scale: Array,
+    selection: Choice,
+    seen: tuple[int, ...],
+    own: tuple[Component, ...],
+) -> Part:
+    rank = sum(component.rank for component in own)
+    starts = np.cumsum([0, *layout.group_sizes])
+    operators: list[tuple[QueryOperator, Array]] = []
+    numbers: list[Index] = []
+    for at in seen:
+        group = layout.products.groups[at]
+        along = [selection[axis] for axis in group.axes]
+        numbers.append(starts[at] + _chosen(layout.group_shape(group), along))
+        operators.append((_operator(layout, group, selection), rank / layout.copies[numbers[-1]]))
+    rows, columns = np.concatenate(numbers), _chosen(layout.cell_shape, selection)
+    whole = _stacked(operators)
+    scale = cell_scale[columns]
+    if np.any(scale != 1):
+        whole = Explicit(dense(whole.matrix()) / scale)
+    problem = Problem(Workload("orbits", whole), targets[rows])
+    cells, copies = layout.cells[columns], layout.copies[rows]
+    return Part(rows, columns, seen, own, whole, problem, cells, copies)
+
+
+def _operator(layout: Layout, group: Group, selection: Choice) -> QueryOperator:
+    """The group's queries on sums of orbits."""
+    factors: list[Matrix] = []
+    for axis, (attribute, k) in enumerate(zip(layout.attributes, selection, strict=True)):
+        if axis in group.matrices:
+            factors.append(group.matrices[axis])
+        elif k == INDICATORS and attribute.sizes.size > 1:
+            factors.append(group.factor(axis, attribute.sizes.size))
+    return layout.products.product(factors)
+
+
+def _stacked(operators: Sequence[tuple[QueryOperator, Array]]) -> QueryOperator:
+    """One below another, each with its factors; what stands several times in a row only once."""
+    runs = [list(run) for _, run in groupby(operators, key=lambda pair: id(pair[0]))]
+    found = [Scaled(run[0][0], np.concatenate([own for _, own in run])) for run in runs]
+    return found[0] if len(found) == 1 else Stacked(tuple(found))
+
+
+def _chosen(shape: Sequence[int], selection: Sequence[int]) -> Index:
+    """Numbers of the entries whose coordinates are those of the selection."""
+    numbers = np.zeros(1, dtype=np.intp)
+    for size, k in zip(shape, selection, strict=True):
+        own = np.arange(size) if k == INDICATORS else np.array([k])
+        numbers = (numbers[:, None] * size + own).ravel()
+    return numbers

@@ -1,0 +1,193 @@
+"""Queries as a union of products, and the values that they and their targets do not tell apart."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from math import prod
+from operator import is_
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from workloads import Workload
+from workloads.operators import (
+    Array,
+    Explicit,
+    Kronecker,
+    Marginals,
+    Matrix,
+    QueryOperator,
+    cumulative,
+    kind_of,
+)
+
+Index = NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Queries that are one Kronecker product.
+
+    Attributes
+    ----------
+    kept : frozenset of int
+        The attributes whose values each have a query: the factor is the identity.
+    matrices : Mapping[int, Matrix]
+        The other factors that are not the total, by attribute.
+    """
+
+    kept: frozenset[int]
+    matrices: Mapping[int, Matrix]
+
+    @cached_property
+    def axes(self) -> tuple[int, ...]:
+        """The attributes whose factor has more than the total's row, ascending."""
+        return tuple(sorted(self.kept | set(self.matrices)))
+
+    def shape(self, values: Sequence[int]) -> tuple[int, ...]:
+        """Rows of each of these factors, if the kept attributes have so many values."""
+        return tuple(
+            values[axis] if axis in self.kept else int(self.matrices[axis].shape[0])
+            for axis in self.axes
+        )
+
+    def factor(self, axis: int, size: int) -> Matrix:
+        """That of an attribute over so many classes of values."""
+        if axis in self.matrices:
+            return self.matrices[axis]
+        return _identity(size) if axis in self.kept else _total(size)
+
+
+@dataclass(frozen=True, eq=False)
+class Attribute:
+    """The values of an attribute, those that are interchangeable together.
+
+    Attributes
+    ----------
+    of : numpy.ndarray of int
+        The class of every value, from 0.
+    """
+
+    of: Index
+
+    @cached_property
+    def sizes(self) -> Index:
+        """Number of values of each class."""
+        return np.bincount(self.of)
+
+    @cached_property
+    def first(self) -> Index:
+        """A value of each class."""
+        return np.unique(self.of, return_index=True)[1]
+
+    @cached_property
+    def with_contrasts(self) -> list[int]:
+        """The classes of more than one value."""
+        return [int(k) for k in np.flatnonzero(self.sizes > 1)]
+
+    def members(self, number: int) -> Index:
+        """The values of a class."""
+        return np.flatnonzero(self.of == number)
+
+
+@dataclass(frozen=True, eq=False)
+class Products:
+    """Queries as a union of Kronecker products, read for what their factors are.
+
+    Attributes
+    ----------
+    sizes : tuple of int
+        Number of values of each attribute.
+    groups : tuple of Group
+        One for each product, in the order of the queries.
+    """
+
+    sizes: tuple[int, ...]
+    groups: tuple[Group, ...]
+
+    @cached_property
+    def ordered_axes(self) -> list[int]:
+        """The attributes over which some query is neither total nor identity."""
+        return sorted({axis for group in self.groups for axis in group.matrices})
+
+    def product(self, factors: Sequence[Matrix]) -> QueryOperator:
+        """The Kronecker product of some factors, by the structure of the only one; once for each.
+
+        Of the same matrices it is the same operator.
+        """
+        for known, operator in self._made:
+            if len(known) == len(factors) and all(map(is_, known, factors)):
+                return operator
+        self._made.append((tuple(factors), _structured(factors)))
+        return self._made[-1][1]
+
+    @cached_property
+    def _made(self) -> list[tuple[Sequence[Matrix], QueryOperator]]:
+        return []
+
+    def targets(self, workload: Workload, targets: Array) -> list[Array]:
+        """Those of each group, one axis for each attribute of `Group.axes`, or of length 1."""
+        if workload.listed:
+            shapes = [group.shape(self.sizes) for group in self.groups]
+        elif targets.size == len(self.groups):
+            shapes = [(1,) * len(group.axes) for group in self.groups]
+        else:
+            shapes = [group.shape([1] * len(self.sizes)) for group in self.groups]
+        ends = np.cumsum([prod(shape) for shape in shapes])[:-1]
+        parts = np.split(targets, ends)
+        return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
+
+    def attributes(self, targets: Sequence[Array]) -> tuple[Attribute, ...]:
+        """The coarsest classes that neither factors nor targets tell apart."""
+        return tuple(Attribute(self._classes(j, targets)) for j in range(len(self.sizes)))
+
+    def _classes(self, attribute: int, targets: Sequence[Array]) -> Index:
+        size = self.sizes[attribute]
+        if attribute in self.ordered_axes:
+            return np.arange(size)
+        found = np.zeros(size, dtype=np.intp)
+        for group, values in zip(self.groups, targets, strict=True):
+            if attribute in group.kept:
+                axis = group.axes.index(attribute)
+                if not np.all(values == values.take([0], axis)):
+                    rows = np.moveaxis(values, axis, 0).reshape(size, -1)
+                    found = _parted(found, np.unique(rows, axis=0, return_inverse=True)[1])
+        return found
+
+
+@cache
+def _identity(size: int) -> Matrix:
+    return sp.eye_array(size, format="csr")
+
+
+@cache
+def _total(size: int) -> Matrix:
+    return np.ones((1, size))
+
+
+def _structured(factors: Sequence[Matrix]) -> QueryOperator:
+    if len(factors) > 1:
+        return Kronecker((tuple(factors),))
+    only = factors[0] if factors else _total(1)
+    return cumulative(only) or Explicit(only)
+
+
+def _parted(classes: Index, codes: Index) -> Index:
+    return np.unique(classes * (codes.max() + 1) + codes.reshape(-1), return_inverse=True)[1]
+
+
+def products(operator: QueryOperator) -> Products | None:
+    """The operator as a union of products; None if it is none."""
+    if isinstance(operator, Marginals):
+        return Products(operator.sizes, tuple(Group(frozenset(s), {}) for s in operator.subsets))
+    if not isinstance(operator, Kronecker):
+        return None
+    known: dict[int, str] = {}
+    groups = []
+    for term in operator.terms:
+        kinds = [known.setdefault(id(factor), kind_of(factor)) for factor in term]
+        kept = frozenset(j for j, kind in enumerate(kinds) if kind == "identity")
+        matrices = {j: term[j] for j, kind in enumerate(kinds) if kind == "matrix"}
+        groups.append(Group(kept, matrices))
+    return Products(tuple(int(factor.shape[1]) for factor in operator.terms[0]), tuple(groups))

@@ -1,0 +1,80 @@
+"""A problem on its orbits: its targets there, and its dual."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from solvers.dual import programs as dual
+from solvers.dual.programs import Weights
+from solvers.gaussian.factorisation import Factorisation
+from solvers.optimiser import Block, BlocksPoint, MatrixBlocks, Progress
+from solvers.orbits.layout import Layout
+from solvers.orbits.parts import Part, Span, parts
+from workloads.operators import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Orbits(Layout):
+    """A problem on the orbits of its cells and queries.
+
+    Attributes
+    ----------
+    targets : numpy.ndarray, shape (r,)
+        The variance bound of every orbit of queries, group by group.
+    cell_scale : numpy.ndarray, shape (n,)
+        What the queries' columns are divided by; ones but for personal bounds on the profile.
+    """
+
+    targets: Array
+    cell_scale: Array
+
+    finest = 1e-11
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        """The matrices of the dual."""
+        return tuple(parts(self, self.targets, self.cell_scale))
+
+    @property
+    def matrix_count(self) -> int:
+        """How many they are."""
+        return len(self.parts)
+
+    def spans(self, parts: Sequence[Any]) -> Iterator[tuple[Span, Factorisation]]:
+        """What each part sees, and its mechanism."""
+        return zip(self.parts, parts, strict=True)
+
+    @cached_property
+    def blocks(self) -> MatrixBlocks:
+        """The matrices as the optimiser takes them."""
+        found = tuple(Block(part.problem.factors, part.rows, part.columns) for part in self.parts)
+        return MatrixBlocks(found, self.cells.size, np.zeros(self.targets.size), free_queries=True)
+
+    @property
+    def start(self) -> Weights:
+        """Equal weights of all cells, and of all orbits of queries."""
+        r = self.targets.size
+        return Weights(self.cells / self.cells.sum(), np.full(r, 1 / r))
+
+    def optimum(self, *, start: Weights | None = None, **limits: Any) -> Progress[BlocksPoint]:
+        """The least Δ² that meets every target (`dual.optimum`)."""
+        return dual.optimum(self.blocks, start=start or self.start, **limits)
+
+    def hybrid(self, weight: float, *, start: Weights, **limits: Any) -> Progress[BlocksPoint]:
+        """The least objective with a weight on the total variance (`dual.hybrid`)."""
+        return dual.hybrid(self.blocks, weight * self.targets * self.copies, start=start, **limits)
+
+    def least_total_error(self, weights: Array, **limits: Any) -> Progress[BlocksPoint]:
+        """The least weighted sum of variances over targets (`dual.least_total_error`)."""
+        return dual.least_total_error(self.blocks, weights, start=self.start.p, **limits)
+
+    def at(self, weights: Weights) -> BlocksPoint:
+        """The dual at these weights."""
+        return self.blocks.at(np.concatenate([weights.p, weights.q]))
+
+    def with_columns_divided(self, divisor: Array) -> "Orbits":
+        """The same with the queries' column of every orbit divided by a number."""
+        return replace(self, cell_scale=self.cell_scale * divisor)
