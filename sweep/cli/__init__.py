@@ -3,7 +3,7 @@
 In: words from a terminal. Out: calls of the rooms before, a sentence for every error, an exit code.
 """
 
-from sweep.cli import judgements, looks, plans, runs, upkeep, watching
+from sweep.cli import endings, judgements, looks, plans, runs, upkeep, watching
 from sweep.cli.app import app
 
 _COMMANDS = (
@@ -31,4 +31,8 @@ for _command in _COMMANDS:
 
 def main() -> None:
     """Run the command line."""
-    app()
+    try:
+        app()
+    except SystemExit as end:
+        endings.end_in_time(end.code)
+        raise

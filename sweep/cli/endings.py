@@ -1,14 +1,18 @@
 """How a command ends: its exit code, and a sentence for every error."""
 
+import os
+import threading
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import typer
 
 OK, TROUBLED, BAD_INPUT, BUG, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 70, 130, 141
 RESUME = "interrupted; the same command continues where it stopped"
 AGAIN = "interrupted; nothing is lost, give the same command again"
+END_SECONDS = 20.0
+"""How long a command that is over may take to end its threads and processes."""
 debug_mode = {"on": False}
 
 
@@ -52,3 +56,29 @@ def complain(text: str) -> None:
     if debug_mode["on"]:
         typer.echo(screen.escaped(traceback.format_exc()), err=True)
     typer.echo(screen.sentence(text), err=True)
+
+
+def end_in_time(code: str | int | None) -> None:
+    """Let nothing that was left behind keep this process, which is over, from ending.
+
+    Python waits at its end, without limit, for threads and for processes that it has asked to end.
+
+    Parameters
+    ----------
+    code : str, int or None
+        The exit code, as SystemExit has it.
+    """
+
+    def end() -> None:
+        with suppress(Exception):
+            kept = ", ".join(one.name for one in threading.enumerate())
+            typer.echo(
+                f"warning: the command is over, but its process did not end within {END_SECONDS:g} "
+                f"s (threads: {kept}); it is ended now, and nothing is lost",
+                err=True,
+            )
+        os._exit(code if isinstance(code, int) else int(code is not None))
+
+    timer = threading.Timer(END_SECONDS, end)
+    timer.daemon = True
+    timer.start()

@@ -17,6 +17,8 @@ from sweep.errors import ClusterError
 ALLOWED_FAILURES = 1
 """Dask's ``allowed-failures``: it gives a task up once more workers than this have died of it."""
 CONNECT_SECONDS = 20.0
+_CLOSE_SECONDS = 10.0
+"""For a cluster to close; its nannies give a worker that solves four of them, then kill it."""
 _TALKATIVE = ("distributed", "distributed.client", "tornado.application", "asyncio")
 _OTHER_PORT = r"Port \d+ is already in use"
 """Of the dashboard, which then has another; its address is told."""
@@ -131,14 +133,19 @@ def _started(spec: ClusterSpec) -> Iterator[Any]:
 
 def _close(cluster: Any) -> None:
     """Close a cluster in whatever state it is; it is not tried again when Python ends."""
+    from distributed import Nanny
     from distributed.core import Status
 
     for one in unstarted(cluster).values():
         one.status = Status.failed  # what closing expects of it
     workers = list(getattr(cluster, "workers", {}).values())
     begun = _pids(workers)
-    with suppress(Exception):
-        cluster.close(timeout=5)
+    try:
+        cluster.close(timeout=_CLOSE_SECONDS)
+    except Exception:
+        for one in workers:
+            if isinstance(one, Nanny):
+                one.close_gracefully()  # what is killed now is not to be started again
     cluster.shutdown_on_close = False
     _kill(begun | _pids(workers))
 
@@ -156,7 +163,7 @@ def _kill(pids: set[int | None]) -> None:
     for process in multiprocessing.active_children():
         if process.pid in pids:
             process.kill()
-            process.join()
+            process.join(_CLOSE_SECONDS)
 
 
 def unstarted(cluster: Any) -> dict[Any, Any]:

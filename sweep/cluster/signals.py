@@ -94,12 +94,15 @@ def noted() -> Iterator[Callable[[], None]]:
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """Ignore a second Ctrl-C: it would strike in the midst of the last dataset's threads."""
+    """Ignore a second Ctrl-C: it would strike in the midst of the last dataset's threads.
+
+    By a handler that does nothing: processes inherit SIG_IGN, and would not heed SIGTERM either.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     numbers = (signal.SIGINT, signal.SIGTERM)
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
+    before = {number: signal.signal(number, lambda *_: None) for number in numbers}
     try:
         yield
     finally:

@@ -11,6 +11,7 @@ from dask.utils import parse_timedelta
 from distributed import Nanny, SpecCluster
 
 from sweep.cluster import batch, clusters
+from sweep.cluster.exits import Exits
 from sweep.cluster.specification import Adapt
 from sweep.errors import NoWorkersError
 from sweep.events import ClusterReady, Listener, WorkersMissing
@@ -48,6 +49,7 @@ class Workforce:
     ) -> None:
         self._client, self._started = client, started
         self._patience, self._listen = patience, listen
+        self._exits = Exits()
         self._next_look = 0.0
         self._missing_since: float | None = None
         self._ready = False
@@ -68,11 +70,12 @@ class Workforce:
         self._next_look = now + _LOOK_SECONDS
         if self._started is not None:
             self._started.hold(now)
-        threads = self._threads()
-        self.threads = tuple(threads or ())
-        if threads:
-            self._present(threads)
-        elif threads is not None:
+        found = self._workers()
+        self.threads = tuple((found or {}).values())
+        if found:
+            self._present(self.threads)
+            self._exits.watch(self._client, found)
+        elif found is not None:
             self._missing(now)
 
     def follow(self, client: Any) -> None:
@@ -113,11 +116,11 @@ class Workforce:
         address = self._client.scheduler.address
         return f"scheduler {address} has none; start some with 'dask worker {address}'"
 
-    def _threads(self) -> list[int] | None:
+    def _workers(self) -> dict[str, int] | None:
         """Number of threads of every worker; None if the scheduler does not answer."""
         try:
             ask = self._client.scheduler.ncores
-            return list(self._client.sync(ask, callback_timeout=_ANSWER_SECONDS).values())
+            return dict(self._client.sync(ask, callback_timeout=_ANSWER_SECONDS))
         except Exception:
             return None
 

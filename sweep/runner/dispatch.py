@@ -143,6 +143,8 @@ class Dispatch:
         self._listen(CellsDone(dict(statuses), task.name))
 
     def _give_up(self, task: Task, reason: str) -> None:
+        if reason == losses.WORKER_DIED:
+            reason = losses.died(self._flight.exit_codes(self._suspects.dead(task)))
         self._settle(task, losses.outcome(task, reason, self._suspects.deaths(task)))
 
     def _relaunch(self, task: Task, alone_on: str | None = None) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
+from sweep.cluster import exits
 from sweep.plan.tasks import Task
 from sweep.runner import losses
 from sweep.store.view import StoreView
@@ -95,6 +96,10 @@ class Flight:
     def loads(self) -> dict[str, int]:
         """How many tasks each worker has; empty if the scheduler does not answer."""
         return self._answer(_loads, self.client) or {}
+
+    def exit_codes(self, workers: Sequence[str]) -> list[int]:
+        """How workers that have died ended, as far as it is known."""
+        return self._answer(exits.codes, self.client, workers) or []
 
     def _workers(self) -> dict[str, Any]:
         """What the scheduler knows of every worker, by address; empty if it does not answer."""

@@ -1,7 +1,11 @@
 """Tasks that end without an outcome: whether another try may help, and what is said of them."""
 
+import signal
+from collections.abc import Collection
+
 from distributed import KilledWorker
 
+from sweep.cluster import exits
 from sweep.plan.items import Bound, Solve
 from sweep.plan.tasks import Task
 from sweep.store.ledger import DEADLY
@@ -11,10 +15,9 @@ from sweep.worker.perform import TaskOutcome
 DROPPED = "the scheduler dropped it each time; run again to go on"
 NOT_FETCHED = "its worker returned a result that cannot be read here; run again to go on"
 UNEXPECTED = "the cluster returned results of something else; run again to go on"
-WORKER_DIED = (
-    "its worker died each time (killed, crashed or out of memory); "
-    "'sweep plan' shows the memory that it needs"
-)
+WORKER_DIED = "its worker died each time"
+_BY_MEMORY = (-signal.SIGKILL, -signal.SIGTERM)
+"""How the kernel and nannies end a process that takes too much memory."""
 
 
 def retriable(end: BaseException | str) -> bool:
@@ -34,6 +37,15 @@ def reason(end: BaseException | str) -> str:
     if isinstance(end, KilledWorker):
         return WORKER_DIED
     return f"the cluster could not run it: {type(end).__name__}: {_first_line(end)}".rstrip(": ")
+
+
+def died(codes: Collection[int]) -> str:
+    """What is said of a task that has cost its workers, by those exit codes that are known."""
+    how = ", then ".join(dict.fromkeys(map(exits.said, codes)))
+    if codes and not set(codes) & set(_BY_MEMORY):
+        return f"{WORKER_DIED}: {how}"
+    how = how or "how is not known, killed, crashed or out of memory"
+    return f"{WORKER_DIED}: {how}; 'sweep plan' shows the memory that it needs"
 
 
 def _first_line(error: BaseException) -> str:

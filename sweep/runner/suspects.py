@@ -1,7 +1,7 @@
 """Single items whose workers died: each tried on a worker of its own, several at a time."""
 
 import time
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Mapping
 
 from sweep.plan.items import Solve
@@ -19,6 +19,7 @@ class Suspects:
         self._waiting: deque[Task] = deque()
         self._trials: dict[str, str] = {}
         self._deaths: Counter[str] = Counter()
+        self._dead: defaultdict[str, list[str]] = defaultdict(list)
         self._seen: dict[str, float] = {}
 
     def __bool__(self) -> bool:
@@ -62,13 +63,19 @@ class Suspects:
 
     def over(self, task: Task, deaths: int) -> bool:
         """Note how many workers died of a trial; whether nothing is left to try."""
-        self._trials.pop(task.name, None)
+        worker = self._trials.pop(task.name, None)
         self._deaths[_subject(task)] += deaths
+        if worker is not None and deaths:
+            self._dead[_subject(task)].append(worker)
         return self.deaths(task) >= DEADLY
 
     def deaths(self, task: Task) -> int:
         """How many workers have died of a task of one item while they did nothing else."""
         return self._deaths[_subject(task)] if len(task.items) == 1 else 0
+
+    def dead(self, task: Task) -> list[str]:
+        """The addresses of workers that have died of a task of one item, alone with it."""
+        return self._dead[_subject(task)] if len(task.items) == 1 else []
 
 
 def _subject(task: Task) -> str:

@@ -14,6 +14,9 @@ from sweep.store.location import Location
 
 LEASE = "lease"
 
+_JOIN_SECONDS = 10.0
+"""For the last sign of life, on a disk or a network that may not answer any more."""
+
 Check = Callable[[], None]
 
 
@@ -72,7 +75,7 @@ def kept(folder: Location, lease: Lease, beat_seconds: float) -> Iterator[Check]
         yield check
     finally:
         ended.set()
-        beat.join()
+        beat.join(_JOIN_SECONDS)
         lease.give_back(own)
 
 

@@ -46,6 +46,20 @@ def test_what_gathering_raises_stays_there(client, monkeypatch, error):
     assert future.result() == 3
 
 
+@pytest.mark.parametrize(
+    ("codes", "how"),
+    [
+        ([], "how is not known, killed, crashed or out of memory; 'sweep plan' shows the memory"),
+        ([-6, -6], "it was killed by SIGABRT, signal 6"),
+        ([3, -9], "it ended with exit code 3, then it was killed by SIGKILL, signal 9; 'sweep pl"),
+        ([-63], "it was killed by signal 63"),
+    ],
+)
+def test_how_workers_died_is_said_as_far_as_it_is_known(codes, how):
+    assert losses.died(codes).startswith(f"its worker died each time: {how}")
+    assert ("memory" in losses.died(codes)) is (not codes or -9 in codes)
+
+
 def test_the_reason_is_a_sentence_whatever_the_error():
     assert losses.reason(UnsayableError()) == "the cluster could not run it: UnsayableError"
     assert "SystemExit: 3" in losses.reason(SystemExit(3))

@@ -170,7 +170,9 @@ def test_a_cell_that_kills_its_workers_is_lost_alone(client, small, tmp_path):
             small("[2]", "[IP, GM, CA]"), tmp_path / "s", client, listen=heard.append
         )
     assert states(dataset) == {"ok": 2, "lost": 1}
-    assert Status(int(dataset.status.sel(d=2, mechanism="GM"))) is Status.LOST
+    lost = dataset.sel(d=2, mechanism="GM")
+    assert Status(int(lost.status)) is Status.LOST
+    assert str(lost.error.item()) == "its worker died each time: it ended with exit code 3"
     assert any(isinstance(event, events.TaskRetried) for event in heard)
     heard.clear()
     again = sweep.run(

@@ -62,9 +62,16 @@ def test_a_worker_that_has_just_come_or_has_other_work_is_left_alone(monkeypatch
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["segfault", "sigkill", "memory"])
+@pytest.mark.parametrize(
+    ("kind", "how"),
+    [
+        ("segfault", "it was killed by SIGSEGV, signal 11"),
+        ("sigkill", "it was killed by SIGKILL, signal 9; 'sweep plan' shows the memory"),
+        ("memory", "it was killed by SIGTERM, signal 15; 'sweep plan' shows the memory"),
+    ],
+)
 def test_a_cell_that_crashes_is_lost_alone_and_left_alone(
-    small, tmp_path, records, monkeypatch, kind
+    small, tmp_path, records, monkeypatch, kind, how
 ):
     monkeypatch.setenv("PYTHONPATH", search_path())
     preload = preloaded(tmp_path, Fault(kind, "GM"))
@@ -78,7 +85,7 @@ def test_a_cell_that_crashes_is_lost_alone_and_left_alone(
     assert status == {"IP": Status.OK, "GM": Status.LOST, "CA": Status.OK}
     (lost,) = (r for r in records(tmp_path / "s") if isinstance(r, CellRecord) and r.deaths)
     assert lost.deaths == DEADLY
-    assert "its worker died each time (killed, crashed or out of memory)" in lost.error
+    assert lost.error.startswith(f"its worker died each time: {how}")
     sweep.run(experiment, tmp_path / "s", "no client is needed", listen=heard.append)
     (started,) = (event for event in heard if isinstance(event, events.RunStarted))
     assert (started.todo, started.deadly) == (0, 1)

@@ -1,0 +1,87 @@
+"""How the processes of workers end: a scheduler sees that one is gone, its nanny sees why."""
+
+import asyncio
+import signal
+from collections.abc import Collection, Iterable
+from contextlib import suppress
+from typing import Any
+from weakref import WeakSet
+
+from distributed.core import Status
+
+_TOPIC = "sweep-worker-exits"
+_LOOK_SECONDS = 0.2
+_UNKNOWN = 255
+"""What a nanny has for an exit code that another part of its process has taken."""
+_CLOSED = (Status.closing, Status.closed, Status.failed)
+
+_watching: WeakSet[Any] = WeakSet()
+
+
+class Exits:
+    """Has the nannies of a cluster tell its scheduler how their workers end."""
+
+    def __init__(self) -> None:
+        self._asked = frozenset[str]()
+
+    def watch(self, client: Any, workers: Collection[str]) -> None:
+        """Ask the nannies of workers that are new; returns at once."""
+        new = frozenset(workers) - self._asked
+        self._asked = frozenset(workers)
+        if not new:
+            return
+
+        async def ask() -> None:
+            try:
+                await client.run(_tell, workers=[*new], nanny=True, wait=False, on_error="ignore")
+            except Exception:
+                self._asked -= new  # one of them is gone already
+
+        client.loop.add_callback(ask)
+
+
+async def _tell(dask_worker: Any) -> None:
+    """In a nanny, until it closes: tell of every worker that ends."""
+    nanny, running = dask_worker, None
+    if nanny in _watching:
+        return
+    _watching.add(nanny)
+    while nanny.status not in _CLOSED:
+        if running is not None and running[0].exitcode is not None:
+            process, address = running
+            nanny.log_event(_TOPIC, {"worker": address, "code": process.exitcode})
+            running = None
+        worker = nanny.process
+        if worker is not None and worker.status is Status.running and worker.process is not None:
+            running = worker.process, worker.worker_address
+        await asyncio.sleep(_LOOK_SECONDS)
+
+
+async def codes(client: Any, workers: Iterable[str]) -> list[int]:
+    """The exit codes of workers that have ended, as far as their nannies have told them.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        Of the cluster.
+    workers : iterable of str
+        Their addresses.
+
+    Returns
+    -------
+    list of int
+        Negative ones are signals.
+    """
+    told = await client.scheduler.events(topic=_TOPIC)
+    latest = {said["worker"]: said["code"] for _, said in told}
+    found = (latest.get(one, _UNKNOWN) for one in workers)
+    return [code for code in found if code != _UNKNOWN]
+
+
+def said(code: int) -> str:
+    """An exit code in words."""
+    if code >= 0:
+        return f"it ended with exit code {code}"
+    with suppress(ValueError):
+        return f"it was killed by {signal.Signals(-code).name}, signal {-code}"
+    return f"it was killed by signal {-code}"
