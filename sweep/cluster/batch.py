@@ -1,55 +1,89 @@
 """What a batch system says of the jobs that were submitted to it."""
 
 import asyncio
+import getpass
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-_JOBS = ("squeue", "--me", "--noheader", "--format=%i %T %r")
 _SECONDS = 10.0
+_USER = "{user}"
+_LISTINGS = {
+    "slurm": (
+        ("squeue", "--me", "--noheader", "--format=%i %T %r"),
+        r"(?P<job>\S+) (?P<state>\S+) (?P<reason>.*)",
+    ),
+    "pbs": (("qstat", "-u", _USER), r"(?P<job>\d+)\S*(\s+\S+){8}\s+(?P<state>[A-Z])\s"),
+    "sge": (("qstat", "-u", _USER), r"\s*(?P<job>\d+)(\s+\S+){3}\s+(?P<state>[A-Za-z]+)\s"),
+    "lsf": (("bjobs", "-noheader", "-o", "jobid stat"), r"(?P<job>\d+)\s+(?P<state>\S+)"),
+    "htcondor": (
+        (
+            *("condor_q", "-format", "%d.", "ClusterId", "-format", "%d ", "ProcId"),
+            *("-format", "JobStatus=%d\\n", "JobStatus"),
+        ),
+        r"(?P<job>\d+\.\d+) (?P<state>\S+)",
+    ),
+}
+"""How a user's jobs are listed, and what a line of that says of one, by dask-jobqueue's names."""
+_VERIFIED = "slurm"
+"""Others are believed once they have listed a job of ours: those lists were not tried for real."""
 
 
-async def states(cluster: Any) -> dict[str, str] | None:
-    """State and reason of every job that the user has in the batch system, by the job's id.
-
-    Jobs that are over are not among them. None if it cannot be asked: only Slurm can.
+class Queue:
+    """The user's jobs in a batch system.
 
     Parameters
     ----------
     cluster : distributed.deploy.SpecCluster
-        The cluster that has submitted jobs.
+        The cluster that submits jobs.
     """
-    if getattr(getattr(cluster, "job_cls", None), "config_name", "") != "slurm":
-        return None
-    try:
-        asked = await asyncio.create_subprocess_exec(
-            *_JOBS, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
-        )
-        said, _ = await asyncio.wait_for(asked.communicate(), _SECONDS)
-    except (OSError, TimeoutError):
-        return None
-    if asked.returncode != 0:
-        return None
-    lines = (line.partition(" ") for line in said.decode(errors="replace").splitlines())
-    return {job: state for job, _, state in lines}
+
+    def __init__(self, cluster: Any) -> None:
+        self._cluster = cluster
+        self._system = getattr(getattr(cluster, "job_cls", None), "config_name", None)
+        self._believed = self._system == _VERIFIED
+
+    async def states(self) -> dict[str, str] | None:
+        """State and reason of every job that the user has, by the job's id.
+
+        Jobs that are over are not among them. None if that cannot be asked.
+        """
+        if self._system not in _LISTINGS:
+            return None
+        command, line = _LISTINGS[self._system]
+        try:
+            words = (getpass.getuser() if word == _USER else word for word in command)
+            asked = await asyncio.create_subprocess_exec(
+                *words, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
+            )
+            said, _ = await asyncio.wait_for(asked.communicate(), _SECONDS)
+        except (OSError, KeyError, TimeoutError):
+            return None
+        if asked.returncode != 0:
+            return None
+        lines = (re.match(line, text) for text in said.decode(errors="replace").splitlines())
+        known = {one["job"]: _state(one.groupdict()) for one in lines if one}
+        jobs = self._jobs(list(self._cluster.workers)).values()
+        self._believed = self._believed or not known.keys().isdisjoint(jobs)
+        return known if self._believed else None
+
+    def over(self, names: Iterable[Any], known: Mapping[str, str]) -> list[Any]:
+        """Which of these have been submitted as a job that is over."""
+        return [name for name, job in self._jobs(names).items() if job not in known]
+
+    def summary(self, names: Iterable[Any], known: Mapping[str, str]) -> str:
+        """How many of their jobs are in which state, such as ``2 PENDING (Resources)``."""
+        states = (known[job] for job in self._jobs(names).values() if job in known)
+        return ", ".join(f"{n} {state}" for state, n in Counter(states).most_common())
+
+    def _jobs(self, names: Iterable[Any]) -> dict[Any, str]:
+        """Ids of the jobs that were submitted for these."""
+        workers = self._cluster.workers
+        ids = {name: getattr(workers.get(name), "job_id", None) for name in names}
+        return {name: job for name, job in ids.items() if job is not None}
 
 
-def over(cluster: Any, names: Iterable[Any], known: Mapping[str, str]) -> list[Any]:
-    """Which of these have been submitted as a job that is over."""
-    return [name for name, job in _jobs(cluster, names).items() if job not in known]
-
-
-def summary(cluster: Any, names: Iterable[Any], known: Mapping[str, str]) -> str:
-    """How many of their jobs are in which state, such as ``2 PENDING (Resources)``."""
-    states = (known[job] for job in _jobs(cluster, names).values() if job in known)
-    counted = ((state.partition(" "), n) for state, n in Counter(states).most_common())
-    return ", ".join(
-        f"{n} {state}" + (f" ({reason})" if reason not in ("", "None") else "")
-        for (state, _, reason), n in counted
-    )
-
-
-def _jobs(cluster: Any, names: Iterable[Any]) -> dict[Any, str]:
-    """Ids of the jobs that were submitted for these."""
-    ids = {name: getattr(cluster.workers.get(name), "job_id", None) for name in names}
-    return {name: job for name, job in ids.items() if job is not None}
+def _state(said: Mapping[str, str]) -> str:
+    reason = said.get("reason", "None")
+    return said["state"] + (f" ({reason})" if reason not in ("", "None") else "")

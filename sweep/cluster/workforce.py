@@ -129,8 +129,8 @@ class StartedCluster:
     """A cluster that the sweep has started, held at the number of workers first requested.
 
     Dask's clusters start their workers once: a batch job that ends with its walltime is not
-    replaced. Workers that were there and are gone, and jobs that Slurm does not know any more, are
-    given up and requested again; jobs that wait in a queue keep their place in it.
+    replaced. Workers that were there and are gone, and jobs that the batch system does not list any
+    more, are given up and requested again; jobs that wait in a queue keep their place in it.
 
     Parameters
     ----------
@@ -143,6 +143,7 @@ class StartedCluster:
 
     def __init__(self, cluster: Any, adapt: Adapt | None = None) -> None:
         self._cluster, self._adapt = cluster, adapt
+        self._batch = batch.Queue(cluster)
         self._held = _can_be_asked(cluster)
         self._asked = len(cluster.plan) if adapt is None and self._held else None
         self._last_seen: dict[Any, float] = {}
@@ -190,11 +191,11 @@ class StartedCluster:
 
         With ``adapt`` Dask requests them itself, once it does not count those any more.
         """
-        cluster, known = self._cluster, await batch.states(self._cluster)
+        cluster, known = self._cluster, await self._batch.states()
         if known is not None:
             unseen = self._unseen()
-            ended = [*ended, *batch.over(cluster, unseen, known)]
-            self._queue = batch.summary(cluster, unseen, known)
+            ended = [*ended, *self._batch.over(unseen, known)]
+            self._queue = self._batch.summary(unseen, known)
         if ended:
             await cluster.scale_down(ended)
             if self._asked is not None:

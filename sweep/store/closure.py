@@ -3,8 +3,9 @@
 import ast
 import hashlib
 import inspect
+import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,14 @@ from sweep.experiment.files import module_file
 
 OURS = ("solvers", "sweep", "workloads")
 """Packages whose code is compared as a whole."""
+_INSTALLED = ("site-packages", "dist-packages")
+
+Source = str | Callable[..., Any]
+"""Code of the user's: the name of a module, or a function."""
+
+_imported: dict[str, str] = {}
+"""The hash of every module, by name, as this process has it: empty if it is not of the user's."""
+_OTHER = "other than its file"
 
 
 def origin(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -30,6 +39,11 @@ def is_imported(function: Callable[..., Any]) -> bool:
     """Whether every process imports it from a file, instead of getting it from another."""
     module = origin(function).__module__
     return module != "__main__" and module_file(module) is not None
+
+
+def digest(source: Source) -> str:
+    """The hash of a module or of a function, and of what it imports."""
+    return of_module(source) if isinstance(source, str) else of_function(source)
 
 
 def of_function(function: Callable[..., Any]) -> str:
@@ -50,6 +64,64 @@ def of_module(module: str) -> str:
     for name, path in sorted(_files(module).items()):
         found.update(f"{name} {_hash(path)}\n".encode())
     return found.hexdigest()
+
+
+def note_imported() -> None:
+    """Note the user's modules that are imported: they stay so in this process when edited."""
+    for name in [name for name in [*sys.modules] if name not in _imported]:
+        path = getattr(sys.modules.get(name), "__file__", None) or ""
+        installed = set(_INSTALLED) & set(Path(path).parts)
+        standard = name.partition(".")[0] in {*OURS, *sys.stdlib_module_names}
+        if not path.endswith(".py") or installed or standard or name.startswith("__"):
+            _imported[name] = ""
+        else:
+            _note(name, path)
+
+
+def edited(source: Source) -> str:
+    """The module, of those of some code, that was edited since it was imported; empty if none."""
+    if not isinstance(source, str):
+        if not is_imported(source):
+            return ""
+        source = origin(source).__module__
+    for name, path in sorted(_files(source).items()):
+        if name in sys.modules and _note(name, path) != _hash(path):
+            return name
+    return ""
+
+
+def _note(name: str, path: str) -> str:
+    """The hash of a module when it was noted first, or now."""
+    if not _imported.get(name):
+        _imported[name] = _hash(path) if _is_as_written(name, path) else _OTHER
+    return _imported[name]
+
+
+def _is_as_written(name: str, path: str) -> bool:
+    """Whether the functions of a module do what its file says."""
+    try:
+        written = compile(Path(path).read_bytes(), path, "exec", dont_inherit=True)
+    except (OSError, SyntaxError, ValueError):
+        return False
+    return _agrees(written, vars(sys.modules[name]))
+
+
+def _agrees(written: types.CodeType, loaded: Mapping[str, Any]) -> bool:
+    bodies: dict[str, list[types.CodeType]] = {}
+    for one in written.co_consts:
+        if isinstance(one, types.CodeType):
+            bodies.setdefault(one.co_name, []).append(one)
+    return all(_is_one_of(loaded.get(name), found) for name, found in bodies.items())
+
+
+def _is_one_of(loaded: Any, bodies: list[types.CodeType]) -> bool:
+    """Whether a function or class has one of these bodies; true of what is neither."""
+    if isinstance(loaded, type):
+        return any(_agrees(one, vars(loaded)) for one in bodies)
+    code = getattr(inspect.unwrap(loaded) if callable(loaded) else None, "__code__", None)
+    if code is None or code.co_qualname not in (one.co_qualname for one in bodies):
+        return True
+    return [*_bytecode(code)] in ([*_bytecode(one)] for one in bodies)
 
 
 def _files(module: str) -> dict[str, str]:
@@ -80,7 +152,7 @@ def _follows(name: str, top: str, root: Path | None) -> bool:
     first = name.partition(".")[0]
     if first == top:
         return True
-    if first in OURS or root is None or root.name in ("site-packages", "dist-packages"):
+    if first in OURS or root is None or root.name in _INSTALLED:
         return False
     return (root / f"{first}.py").is_file() or (root / first / "__init__.py").is_file()
 

@@ -6,8 +6,8 @@ experiment names, a plug-in, a function given in Python), that of it, too.
 
 import hashlib
 import socket
-from collections.abc import Callable, Iterable, Mapping
-from functools import cache, partial
+from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +60,7 @@ class Codes:
         workload : str
             A name of `workloads.families`.
         """
-        return self._digest(self._of_family(workload))
+        return self._digest(_of_family(workload))
 
     def of_solve(self, workload: str, mechanism: str, options: Mapping[str, Any]) -> str:
         """Of what solves.
@@ -72,42 +72,34 @@ class Codes:
         options : Mapping[str, object]
             Of the mechanism; one may name a function.
         """
-        return self._digest(self._of_family(workload) + self._of_mechanism(mechanism, options))
+        return self._digest(_of_family(workload) + _of_mechanism(mechanism, options))
 
-    def _digest(self, parts: tuple[str, ...]) -> str:
-        if not parts:
+    def _digest(self, sources: tuple[closure.Source, ...]) -> str:
+        if not sources:
             return digest()
-        return hashlib.sha256("\n".join([digest(), *parts]).encode()).hexdigest()[:_DIGITS]
-
-    def _of_family(self, name: str) -> tuple[str, ...]:
-        known = workloads.families().get(name)
-        return () if known is None else self._of_function(known.build)
-
-    def _of_mechanism(self, name: str, options: Mapping[str, Any]) -> tuple[str, ...]:
-        known = solvers.all_mechanisms().get(name)
-        if known is None or known.solve is None:
-            return ()
-        if not known.runs_code:
-            return self._of_function(known.solve)
-        modules = (
-            str(options[option]).partition(":")[0]
-            for option, parameter in known.options.items()
-            if parameter.annotation is CodeName and option in options
-        )
-        return tuple(self._once(one, partial(closure.of_module, one)) for one in modules)
-
-    def _of_function(self, function: Callable[..., Any]) -> tuple[str, ...]:
-        if closure.is_ours(function):
-            return ()
-        return (self._once(function, partial(closure.of_function, function)),)
-
-    def _once(self, key: object, found: Callable[[], str]) -> str:
-        if key not in self._known:
-            self._known[key] = found()
-        return self._known[key]
+        for one in sources:
+            if one not in self._known:
+                self._known[one] = closure.digest(one)
+        parts = [digest(), *(self._known[one] for one in sources)]
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:_DIGITS]
 
 
-_first: dict[tuple[str, str, str], str] = {}
+def _of_family(name: str) -> tuple[closure.Source, ...]:
+    known = workloads.families().get(name)
+    return () if known is None or closure.is_ours(known.build) else (known.build,)
+
+
+def _of_mechanism(name: str, options: Mapping[str, Any]) -> tuple[closure.Source, ...]:
+    known = solvers.all_mechanisms().get(name)
+    if known is None or known.solve is None:
+        return ()
+    if not known.runs_code:
+        return () if closure.is_ours(known.solve) else (known.solve,)
+    return tuple(
+        str(options[option]).partition(":")[0]
+        for option, parameter in known.options.items()
+        if parameter.annotation is CodeName and option in options
+    )
 
 
 def solve_difference(
@@ -117,24 +109,19 @@ def solve_difference(
 
     What this process has imported stays as it was: code that was edited since is refused, too.
     """
-    ours = Codes().of_solve(workload, mechanism, options)
     named = next((str(v) for n, v in options.items() if n == "function"), mechanism)
     here = f"the worker on {socket.gethostname()} has"
-    if ours != expected:
+    if Codes().of_solve(workload, mechanism, options) != expected:
         return (
             f"{here} other code of {named!r} (with workload {workload!r}) than the command; give "
             "every worker the same files and restart its workers"
         )
-    if ours == digest():
-        return ""
-    solve = solvers.all_mechanisms()[mechanism].solve
-    if solve is None or not closure.is_imported(solve):
-        return ""
-    if _first.setdefault((workload, mechanism, named), ours) != ours:
-        return (
-            f"{here} imported {named!r} (with workload {workload!r}) before it was edited; restart "
-            "the workers (client.restart()) and solve it again"
-        )
+    for source in _of_family(workload) + _of_mechanism(mechanism, options):
+        if edited := closure.edited(source):
+            return (
+                f"{here} imported module {edited!r} of {named!r} (with workload {workload!r}) "
+                "before it was edited; restart the workers (client.restart()) and solve it again"
+            )
     return ""
 
 

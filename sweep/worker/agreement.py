@@ -3,7 +3,7 @@
 from typing import Any
 
 from sweep.errors import ClusterError
-from sweep.store import code, versions
+from sweep.store import closure, code, versions
 from sweep.worker.inquiry import answers
 
 
@@ -40,6 +40,8 @@ def check_workers(client: Any, *, allow_mixed: bool) -> None:
 def difference(expected_code: str, expected_versions: str) -> str:
     """How this process differs from the command, in a sentence; empty if it does not.
 
+    It also notes what is imported, so that an edit is noticed when it is used.
+
     Parameters
     ----------
     expected_code : str
@@ -47,6 +49,7 @@ def difference(expected_code: str, expected_versions: str) -> str:
     expected_versions : str
         As `sweep.store.versions.ours` has them; empty if any will do.
     """
+    closure.note_imported()
     other_code = code.difference(expected_code)
     if other_code or not expected_versions:
         return other_code

@@ -17,7 +17,7 @@ from sweep.errors import StoreError
 from sweep.experiment import files
 from sweep.grid.specs import Spec, WorkloadSpec
 from sweep.plan.items import Bound, CellTask, Item, Solve
-from sweep.store import arrays, code, versions
+from sweep.store import arrays, closure, code, versions
 from sweep.store.records import BoundRecord, CellRecord, Record, Status
 from sweep.store.view import StoreView
 from sweep.worker import measure
@@ -156,7 +156,11 @@ def run_solver(item: Solve, built: Built, targets: Any, start: Weights | None = 
         options["time_limit"] = item.time_limit
     if start is not None:
         options["start"] = start
-    return solvers.solve(item.mechanism.name, built, targets, neighbours=item.neighbours, **options)
+    try:
+        return solvers.solve(chosen.name, built, targets, neighbours=item.neighbours, **options)
+    finally:
+        if item.code != code.digest():
+            closure.note_imported()
 
 
 def _targets(spec: Spec, built: Built) -> Any:

@@ -48,7 +48,7 @@ def as_new():
     """What is left of an import when a process starts again."""
     for name in ("of_mine", "helpers"):
         sys.modules.pop(name, None)
-    code._first.clear()
+    closure._imported.clear()
 
 
 @pytest.fixture
@@ -77,8 +77,6 @@ def test_a_function_by_its_name_and_its_edit(module, client, tmp_path):
     assert status.status(tmp_path / "s").of_other_code == 0
 
     client.run(importlib.import_module, "of_mine")  # for a worker that has solved nothing yet
-    ours = code.Codes().of_solve("prefix", "entry-point", entry)
-    client.run(code.solve_difference, ours, "prefix", "entry-point", entry)
     (module / "helpers.py").write_text(HELPERS.format(2))
     assert status.status(tmp_path / "s").of_other_code == 1
     heard = []
@@ -299,3 +297,33 @@ def test_examples_of_this_test_are_what_they_say():
     found = foreign.mechanism("mine", cells_and_total)
     assert found.summary == "Cells and their total."
     assert list(found.options) == ["weight"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "noted"),
+    [
+        ("def f():\n    return 1\n", "def f():\n    return 2\n", False),
+        ("class C:\n    def f(self):\n        return 1\n", "class C:\n    pass\n", True),
+        ("class C:\n    def f(self):\n        return 1\n", "class C:\n    f = 3\n", True),
+        ("class C:\n    def f(self):\n        return [1]\n",) * 2 + (False,),
+        ("X = 1\n", "X = 2\n", True),
+        ("f = lambda: 1\n", "f = lambda: 2\n", True),
+    ],
+)
+def test_what_is_imported_is_told_from_what_was_written_since(
+    tmp_path, monkeypatch, before, after, noted
+):
+    """Functions even if nobody looked before the edit; whatever was looked at, by its hash."""
+    monkeypatch.syspath_prepend(tmp_path)
+    path = tmp_path / "edited_since.py"
+    path.write_text(before)
+    importlib.import_module("edited_since")
+    try:
+        if noted:
+            closure.note_imported()
+            assert closure.edited("edited_since") == ""
+        path.write_text(after)
+        assert closure.edited("edited_since") == ("edited_since" if after != before else "")
+    finally:
+        sys.modules.pop("edited_since")
+        closure._imported.pop("edited_since", None)
