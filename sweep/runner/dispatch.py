@@ -12,7 +12,7 @@ from sweep.runner.orphans import Orphans
 from sweep.runner.suspects import Suspects
 from sweep.store.records import BoundRecord, CellRecord, Record
 from sweep.store.view import StoreView
-from sweep.worker.perform import TaskOutcome
+from sweep.worker.perform import TaskOutcome, done_before
 
 _MOST_DROPS = 5
 
@@ -103,16 +103,23 @@ class Dispatch:
             ours = _belongs_to(task, end)
             self._settle(task, end if ours else losses.outcome(task, losses.UNEXPECTED))
         elif end == losses.DROPPED and len(task.earlier) < _MOST_DROPS:
-            self._flight.launch(task.again())
+            if on_trial:
+                self._suspects.add(task)
+            else:
+                self._flight.launch(task.again())
         elif losses.retriable(end) and not nothing_left and (died or not on_trial):
             self._suspects.add(task)
         else:
             self._give_up(task, losses.reason(end))
 
     def _stranded(self, task: Task, deaths: int) -> None:
-        if not self._suspects.on_trial(task):
+        done, on_trial = done_before(task, self._flight.view), self._suspects.on_trial(task)
+        nothing_left = on_trial and self._suspects.over(task, 0 if done else deaths)
+        if done is not None:
+            self._settle(task, done)
+        elif not on_trial:
             self._relaunch(task.again())
-        elif self._suspects.over(task, deaths):
+        elif nothing_left:
             self._give_up(task, losses.WORKER_DIED)
         else:
             self._suspects.add(task)

@@ -88,7 +88,9 @@ class Flight:
         gone = [name for name, where in self._placed.items() if not where & present]
         if not present or not gone:
             return []
-        deaths = self._answer(_suspicions, self.client, gone) or dict.fromkeys(gone, 1)
+        deaths = self._answer(_suspicions, self.client, gone)
+        if deaths is None:
+            return []  # a scheduler that cannot say yet is asked again at the next look
         with suppress(Exception):
             self.client.cancel([self._futures[name] for name in gone if self._futures[name]])
         return [(self._take(name), deaths[name]) for name in gone]
@@ -227,7 +229,7 @@ async def _suspicions(client: Any, keys: Sequence[str]) -> dict[str, int]:
 
 def _suspicious(keys: Sequence[str], dask_scheduler: Any) -> dict[str, int]:
     known = dask_scheduler.tasks
-    return {key: known[key].suspicious if key in known else 1 for key in keys}
+    return {key: known[key].suspicious if key in known else 0 for key in keys}
 
 
 async def _error(future: Any) -> BaseException | None:

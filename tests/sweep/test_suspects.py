@@ -9,9 +9,12 @@ from sweep.cluster import specification
 from sweep.grid.specs import Spec, WorkloadSpec
 from sweep.plan.items import Bound
 from sweep.plan.tasks import Task
+from sweep.runner import dispatch, flight, losses
 from sweep.runner.suspects import Suspects
+from sweep.store import folder, journal
 from sweep.store.ledger import DEADLY
-from sweep.store.records import CellRecord, Status
+from sweep.store.records import BoundRecord, CellRecord, Status
+from sweep.store.view import StoreView
 
 
 def task(name, *problems):
@@ -59,6 +62,62 @@ def test_a_worker_that_has_just_come_or_has_other_work_is_left_alone(monkeypatch
     monkeypatch.setattr("sweep.runner.suspects._SETTLED_SECONDS", 0.0)
     assert not suspects.next_trials({"new": 1}, busy=True)
     assert suspects.next_trials({"new": 1}, busy=False)
+
+
+class Gone:
+    """A client whose only worker is gone, and whose scheduler knows nothing more."""
+
+    status, loop = "running", None
+
+    def submit(self, *about, **more):
+        return None
+
+
+@pytest.fixture
+def trial(tmp_path, settled):
+    """A task that two workers died of, on trial with a third, and what becomes of it."""
+    place = folder.create(tmp_path / "s", "small")
+    view, settlings = StoreView(str(place.path), place.identity), []
+    made = dispatch.Dispatch(
+        Gone(), (), view, lambda *settled: settlings.append(settled), None, events.ignore, None
+    )
+    made._suspects.add(task("one", "p"))
+    for _ in range(DEADLY):
+        ((last, worker),) = made._suspects.next_trials({"w": 0}, busy=False)
+        made._flight.launch(last, worker)
+        if made._suspects.deaths(last) < DEADLY - 1:
+            made._flight.tasks.clear()
+            made._suspects.over(last, 1)
+            made._suspects.add(last)
+    return made, last, settlings
+
+
+def test_a_result_that_was_recorded_before_its_worker_died_counts(trial):
+    made, last, settlings = trial
+    record = BoundRecord("p", 1.0)
+    journal.write_segment(made._flight.view.journal, last.name, [record])
+    made._stranded(last, 1)
+    ((about, done),) = settlings
+    assert (about, done.records, done.written) == (last, (record,), True)
+
+
+def test_deaths_that_the_scheduler_does_not_tell_of_are_none(trial, monkeypatch):
+    made, last, _ = trial
+    answers = {flight._loads: {"other": 0}, flight._suspicions: None}
+    monkeypatch.setattr(made._flight, "_answer", lambda ask, *about: answers[ask])
+    assert made._flight.stranded() == []
+    assert last.name in made._flight.tasks
+    answers[flight._suspicions] = {last.name: 1}
+    monkeypatch.setattr(made._flight, "_next_look", 0.0)
+    assert made._flight.stranded() == [(last, 1)]
+
+
+def test_a_trial_that_the_scheduler_drops_is_tried_again_alone(trial):
+    made, last, settlings = trial
+    made._landed(last, losses.DROPPED)
+    assert settlings == []
+    assert bool(made._suspects)
+    assert made._suspects.deaths(last) == DEADLY - 1
 
 
 @pytest.mark.slow
