@@ -1,9 +1,15 @@
-"""Query matrices with independent entries of two values."""
+"""Query matrices that are drawn at random."""
+
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
-from workloads.operators import refuse_above_limit
+from workloads.operators import Array, Drawn, refuse_above_limit
 from workloads.workload import Workload, from_matrix
+
+_SMALL_ENTRIES = 2**18
+"""Matrices of no more are made at once."""
 
 
 def two_valued(
@@ -27,9 +33,38 @@ def two_valued(
     Raises
     ------
     WorkloadError
-        If no entry other than zero was drawn.
+        If it would be too large; of a small one also if no entry other than zero was drawn.
     """
     count = f"{shape[0]:,} x {shape[1]:,}"
     refuse_above_limit(shape[0] * shape[1], f"workload {name!r}: {count}", "lower m or d")
+    return drawn(name, shape, partial(_two_valued, shape, probability, otherwise, seed))
+
+
+def drawn(name: str, shape: tuple[int, int], draw: Callable[[], Array]) -> Workload:
+    """A workload of a random matrix, a large one made when it is first needed.
+
+    Parameters
+    ----------
+    name : str
+        The family's name.
+    shape : tuple of int
+        (m, d).
+    draw : callable
+        Makes the matrix.
+
+    Returns
+    -------
+    Workload
+    """
+    if shape[0] * shape[1] <= _SMALL_ENTRIES:
+        return from_matrix(draw(), name)
+    return Workload(name, Drawn(shape, partial(_checked, name, draw)))
+
+
+def _checked(name: str, draw: Callable[[], Array]) -> Array:
+    return from_matrix(draw(), name).dense
+
+
+def _two_valued(shape: tuple[int, int], probability: float, otherwise: float, seed: int) -> Array:
     ones = np.random.default_rng(seed).random(shape) < probability
-    return from_matrix(np.where(ones, 1.0, otherwise), name)
+    return np.where(ones, 1.0, otherwise)

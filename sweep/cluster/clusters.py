@@ -5,7 +5,7 @@ import inspect
 import logging
 import multiprocessing
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -139,24 +139,19 @@ def _close(cluster: Any) -> None:
     for one in unstarted(cluster).values():
         one.status = Status.failed  # what closing expects of it
     workers = list(getattr(cluster, "workers", {}).values())
-    begun = _pids(workers)
+    nannies = [one for one in workers if isinstance(one, Nanny)]
+    processes = [one.process for one in nannies]  # a nanny that has no time to close forgets it
     try:
         cluster.close(timeout=_CLOSE_SECONDS)
     except Exception:
-        for one in workers:
-            if isinstance(one, Nanny):
-                one.close_gracefully()  # what is killed now is not to be started again
+        for one in nannies:
+            one.close_gracefully()  # what is killed now is not to be started again
     cluster.shutdown_on_close = False
-    _kill(begun | _pids(workers))
-
-
-def _pids(workers: Iterable[Any]) -> set[int | None]:
-    """The processes of workers on this machine, as far as they have begun to start."""
-    return {getattr(one, "pid", None) for one in workers}
+    _kill({one.pid for one in processes if one is not None})
 
 
 def _kill(pids: set[int | None]) -> None:
-    """Kill those processes that a closed cluster was still starting.
+    """Kill those processes that a closed cluster was still starting, or could not end.
 
     They would find gone what they were to inherit from this one, and print a traceback.
     """

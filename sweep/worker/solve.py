@@ -21,6 +21,7 @@ from sweep.store import arrays, closure, code, versions
 from sweep.store.records import BoundRecord, CellRecord, Record, Status
 from sweep.store.view import StoreView
 from sweep.worker import measure
+from workloads.operators import Drawn
 
 _CERTIFIED_TO = 1e-4
 _STOPPED = "stopped at its time limit with a feasible answer; "
@@ -62,7 +63,9 @@ def build(spec: WorkloadSpec, required: str) -> Built:
         return BuildFailure(Status.FAILED, difference, "")
     try:
         made = workloads.make(spec.name, **files.at_hand(spec.params))
-        if isinstance(made, workloads.Workload) and made.m * made.d <= _SMALL_ENTRIES:
+        if isinstance(made, workloads.Workload) and (
+            made.m * made.d <= _SMALL_ENTRIES or isinstance(made.operator, Drawn)
+        ):
             _ = made.matrix
     except BaseException as error:
         return BuildFailure(*_trouble(error))

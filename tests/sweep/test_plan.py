@@ -46,6 +46,20 @@ def test_a_matrix_that_cannot_be_written_out_is_said_to_be_so():
     assert found.largest_shape[1] == 10**30
 
 
+def test_a_plan_of_random_matrices_draws_none(monkeypatch):
+    from sweep.experiment.loading import parse_experiment
+    from workloads.operators import Drawn
+
+    monkeypatch.setattr(Drawn, "array", property(lambda drawn: pytest.fail("it was drawn")))
+    blocks = "".join(
+        f"  - workload: {{name: {name}, d: {d}}}\n    mechanism: [IP, GM, CA, HM, optimal, SM-II]\n"
+        for name, d in [("wdiscrete", 100_000), ("random", 20_000), ("wrelated", 40_000)]
+    )
+    random = parse_experiment(f"reference: IP\nblocks:\n{blocks}", "r.yaml")
+    found = plan(random)
+    assert (found.cells, found.largest_shape) == (18, (40_000, 20_000))
+
+
 def test_a_plan_of_a_folder_that_is_no_store(small, tmp_path):
     (tmp_path / "thesis.tex").touch()
     with pytest.raises(StoreError, match="is not a store"):

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 import workloads
-from workloads import Workload, WorkloadError, families, make
+from workloads import Workload, WorkloadError, families, make, random_entries
 from workloads.families.pl94 import RACES
 
 
@@ -87,6 +87,19 @@ def test_two_valued_entries(name, params, shape, values, probability):
     assert set(np.unique(dense)) == values
     deviation = np.sqrt(probability * (1 - probability) / dense.size)
     assert abs(np.mean(dense == 1.0) - probability) < 5 * deviation
+
+
+@pytest.mark.parametrize("name", ["random", "wdiscrete", "wrelated"])
+def test_a_large_random_matrix_is_drawn_when_it_is_needed_and_is_the_same(name, monkeypatch):
+    at_once = make(name, d=40, m=30, seed=3)
+    monkeypatch.setattr(random_entries, "_SMALL_ENTRIES", 0)
+    later = make(name, d=40, m=30, seed=3)
+    assert "array" not in vars(later.operator)
+    assert (later.shape, later.operator.form_work) == ((30, 40), at_once.operator.form_work)
+    assert "array" not in vars(later.operator)
+    assert np.array_equal(later.dense, at_once.dense)
+    assert later.matrix is later.operator.matrix()
+    assert not later.matrix.flags.writeable
 
 
 def test_wrelated_has_the_rank_it_is_made_with():

@@ -9,7 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workloads import WorkloadError
-from workloads.operators import Cumulative, Explicit, Kronecker, Marginals, QueryOperator, Scaled
+from workloads.operators import (
+    Cumulative,
+    Drawn,
+    Explicit,
+    Kronecker,
+    Marginals,
+    QueryOperator,
+    Scaled,
+)
 
 Draw = Callable[[st.SearchStrategy], object]
 seeds = st.integers(0, 2**32 - 1)
@@ -22,7 +30,8 @@ def _numbers(seed, *shape):
 @st.composite
 def explicits(draw: Draw) -> QueryOperator:
     matrix = _numbers(draw(seeds), draw(st.integers(1, 6)), draw(st.integers(1, 6)))
-    return Explicit(sp.csr_array(matrix)) if draw(st.booleans()) else Explicit(matrix)
+    made = Explicit(matrix), Explicit(sp.csr_array(matrix)), Drawn(matrix.shape, lambda: matrix)
+    return draw(st.sampled_from(made))
 
 
 @st.composite

@@ -1,11 +1,14 @@
 """WRelated: queries of low rank."""
 
+from functools import partial
+
 import numpy as np
 
 from workloads.family import Family
-from workloads.operators import refuse_above_limit
+from workloads.operators import Array, refuse_above_limit
 from workloads.parameters import check_least, check_size
-from workloads.workload import Workload, from_matrix
+from workloads.random_entries import drawn
+from workloads.workload import Workload
 
 
 def build(d: int, m: int | None = None, s: int | None = None, seed: int = 0) -> Workload:
@@ -17,9 +20,13 @@ def build(d: int, m: int | None = None, s: int | None = None, seed: int = 0) -> 
     check_least("workload 'wrelated': seed", seed, 0)
     largest = max(count * d, count * rank, rank * d)
     refuse_above_limit(largest, f"workload 'wrelated': {largest:,} entries", "lower d, m or s")
+    return drawn("wrelated", (count, d), partial(_product, count, rank, d, seed))
+
+
+def _product(m: int, s: int, d: int, seed: int) -> Array:
     rng = np.random.default_rng(seed)
-    left = rng.standard_normal((count, rank))
-    return from_matrix(left @ rng.standard_normal((rank, d)), "wrelated")
+    left = rng.standard_normal((m, s))
+    return left @ rng.standard_normal((s, d))
 
 
 FAMILY = Family(

@@ -1,14 +1,14 @@
 """Query matrices as operators, which solvers can use without having W in memory.
 
-All operators share one interface (`QueryOperator`). `Explicit` holds the matrix itself;
-`Cumulative`, `Kronecker` and `Marginals` compute with its structure; `Scaled` multiplies the
-queries of any of them by numbers, `Composed` takes them over combinations of the cells, `Stacked`
-puts those of several one below another.
+All operators share one interface (`QueryOperator`). `Explicit` holds the matrix itself, `Drawn`
+makes it at its first use; `Cumulative`, `Kronecker` and `Marginals` compute with its structure;
+`Scaled` multiplies the queries of any of them by numbers, `Composed` takes them over combinations
+of the cells, `Stacked` puts those of several one below another.
 """
 
 from workloads.operators.composed import Composed, on_cells
 from workloads.operators.cumulative import Cumulative, cumulative
-from workloads.operators.explicit import Explicit
+from workloads.operators.explicit import Drawn, Explicit
 from workloads.operators.kronecker import Kronecker, kind_of
 from workloads.operators.marginals import Marginals
 from workloads.operators.protocol import (
@@ -27,6 +27,7 @@ __all__ = [
     "Array",
     "Composed",
     "Cumulative",
+    "Drawn",
     "Explicit",
     "Indices",
     "Kronecker",

@@ -1,6 +1,9 @@
-"""A query matrix in memory."""
+"""A query matrix in memory, from the start or from its first use on."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
@@ -9,23 +12,13 @@ from workloads.operators.blas import product
 from workloads.operators.protocol import Array, Indices, Matrix, refuse_above_limit
 
 
-@dataclass(frozen=True, eq=False)
-class Explicit:
-    """A matrix in memory: dense (float64, C order) or CSR."""
+class _InMemory:
+    """What is computed with a matrix in memory."""
 
-    array: Matrix
+    if TYPE_CHECKING:
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(m, d)."""
-        m, d = self.array.shape
-        return int(m), int(d)
-
-    @property
-    def form_work(self) -> int:
-        """Operations, roughly, of one `gram` and one `quadratic_forms`."""
-        m, d = self.shape
-        return d * (int(self.array.nnz) if sp.issparse(self.array) else m * d)
+        @property
+        def array(self) -> Matrix: ...
 
     def apply(self, x: Array) -> Array:
         """``W @ x``."""
@@ -37,7 +30,7 @@ class Explicit:
 
     def gram(self, weights: Array | None = None) -> Array:
         """``W.T @ diag(weights) @ W``; a symmetric product where no weight is negative."""
-        d = self.shape[1]
+        d = self.array.shape[1]
         refuse_above_limit(
             d * d,
             f"a {d} x {d} Gram matrix",
@@ -60,7 +53,7 @@ class Explicit:
             entries = self.array.tocoo()
             rows, columns = entries.coords
             terms = entries.data * moved[rows, columns]
-            return np.bincount(rows, terms, minlength=self.shape[0]).astype(np.float64)
+            return np.bincount(rows, terms, minlength=self.array.shape[0]).astype(np.float64)
         forms: Array = np.einsum("ij,ij->i", self.array, product(self.array, symmetric))
         return forms
 
@@ -73,7 +66,7 @@ class Explicit:
 
     def squared_column_norms(self, weights: Array | None = None) -> Array:
         """``diag(gram(weights))``, in O(nnz(W))."""
-        return self._squares().T @ (np.ones(self.shape[0]) if weights is None else weights)
+        return self._squares().T @ (np.ones(self.array.shape[0]) if weights is None else weights)
 
     def rows(self, at: Indices) -> Array:
         """The queries with these numbers, dense, shape (len(at), d)."""
@@ -86,3 +79,49 @@ class Explicit:
 
     def _squares(self) -> Matrix:
         return self.array.power(2) if sp.issparse(self.array) else np.square(self.array)
+
+
+@dataclass(frozen=True, eq=False)
+class Explicit(_InMemory):
+    """A matrix in memory: dense (float64, C order) or CSR."""
+
+    array: Matrix
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(m, d)."""
+        m, d = self.array.shape
+        return int(m), int(d)
+
+    @property
+    def form_work(self) -> int:
+        """Operations, roughly, of one `gram` and one `quadratic_forms`."""
+        m, d = self.shape
+        return d * (int(self.array.nnz) if sp.issparse(self.array) else m * d)
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn(_InMemory):
+    """A dense matrix that is made when it is first needed: a plan needs no more than its shape.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        (m, d).
+    draw : callable
+        Makes it: float64, in C order, read-only.
+    """
+
+    shape: tuple[int, int]
+    draw: Callable[[], Array]
+
+    @cached_property
+    def array(self) -> Array:
+        """The matrix."""
+        return self.draw()
+
+    @property
+    def form_work(self) -> int:
+        """Operations, roughly, of one `gram` and one `quadratic_forms`."""
+        m, d = self.shape
+        return m * d * d
