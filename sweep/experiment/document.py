@@ -75,6 +75,29 @@ class Origin:
 
 
 @dataclass(frozen=True)
+class Place:
+    """A value of an experiment, by its path: for errors about it.
+
+    ``place / "targets" / 0`` is a value below it.
+    """
+
+    origin: Origin
+    path: KeyPath = ()
+
+    def __truediv__(self, key: str | int) -> "Place":
+        return Place(self.origin, (*self.path, key))
+
+    @property
+    def is_written(self) -> bool:
+        """Whether it stands in the file itself."""
+        return self.path in self.origin.places
+
+    def error(self, message: str) -> ExperimentError:
+        """The error that says ``message`` about it."""
+        return self.origin.error(self.path, message)
+
+
+@dataclass(frozen=True)
 class Document:
     """A YAML file, parsed so that it can be written back, and the lines of its values."""
 

@@ -6,7 +6,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from sweep.experiment.blocks import Block, always_many, many
 from sweep.experiment.canonical import rounded
-from sweep.experiment.document import Origin
+from sweep.experiment.document import Origin, Place
 from sweep.experiment.figures import Figure
 from sweep.experiment.published import Claim, ComparisonTable
 
@@ -109,6 +109,11 @@ class Experiment(BaseModel):
     figures: Annotated[tuple[Figure, ...], BeforeValidator(many)] = ()
     quick: Annotated[tuple[str, ...], BeforeValidator(always_many)] = ()
     scorecard: bool = True
+
+    @property
+    def place(self) -> Place:
+        """The whole of it, for errors: ``place / "blocks" / 0``."""
+        return Place(self.origin)
 
     @property
     def is_compared(self) -> bool:

@@ -9,7 +9,7 @@ import workloads
 from solvers.neighbours import as_neighbours
 from sweep.experiment.blocks import Block, WrittenTargets
 from sweep.experiment.canonical import Scalar
-from sweep.experiment.document import KeyPath, Origin
+from sweep.experiment.document import Place
 from sweep.experiment.meanings import is_reserved
 from sweep.grid.mechanisms import available, mechanism_signature
 from sweep.grid.parameters import (
@@ -60,7 +60,7 @@ class Setting:
 class BlockAxis:
     """An axis of a block: where it was written, and one setting for each of its values."""
 
-    path: KeyPath
+    place: Place
     settings: tuple[Setting, ...]
 
     def labels(self, name: str) -> tuple[Scalar, ...]:
@@ -103,7 +103,7 @@ def all_of(settings: Iterable[Setting]) -> Setting:
     return reduce(Setting.merged, settings, Setting())
 
 
-def block_axes(block: Block, origin: Origin, path: KeyPath) -> BlockAxes:
+def block_axes(block: Block, place: Place) -> BlockAxes:
     """The axes of a block, names and types checked, zipped axes joined.
 
     Raises
@@ -111,17 +111,16 @@ def block_axes(block: Block, origin: Origin, path: KeyPath) -> BlockAxes:
     ExperimentError
         If a name or a value is wrong, or axes do not zip.
     """
-    workload = workload_signature(block.workload, origin, (*path, "workload"))
+    workload = workload_signature(block.workload, place / "workload")
     kind = workloads.families()[workload.name].kind
     sources = [Setting({"workload": workload.name})]
     axes: dict[str, BlockAxis] = {}
 
     def add(part: str, name: str, parameter: WrittenParameter) -> None:
         if is_reserved(name):
-            raise origin.error(
-                parameter.path,
+            raise parameter.place.error(
                 f"{name!r} is a parameter of the {part} here and the name of something else in the "
-                "dataset; call the parameter otherwise",
+                "dataset; call the parameter otherwise"
             )
         taken = name in axes or any(name in source.labels for source in sources)
         coordinate = f"{part}_{name}" if taken else name
@@ -129,33 +128,33 @@ def block_axes(block: Block, origin: Origin, path: KeyPath) -> BlockAxes:
             Setting({coordinate: label(value)}, {(part, name): value}) for value in parameter.values
         )
         if parameter.is_axis:
-            axes[coordinate] = BlockAxis(parameter.path, settings)
+            axes[coordinate] = BlockAxis(parameter.place, settings)
         else:
             sources.append(settings[0])
 
-    given = written_parameters(workload, block.workload.params, origin, (*path, "workload"))
+    given = written_parameters(workload, block.workload.params, place / "workload")
     for name, parameter in given.items():
         add("workload", name, parameter)
-    here = (*path, "targets")
+    here = place / "targets"
     if isinstance(block.targets, WrittenTargets):
-        rule = targets_signature(block.targets, origin, here)
+        rule = targets_signature(block.targets, here)
         sources.append(Setting({"targets": block.targets.axis_label}, rule=rule))
-        for name, parameter in written_parameters(rule, block.targets.params, origin, here).items():
+        for name, parameter in written_parameters(rule, block.targets.params, here).items():
             add("targets", name, parameter)
     else:
-        rules = (_rule(one, origin, (*here, at)) for at, one in enumerate(block.targets))
+        rules = (_rule(one, here / at) for at, one in enumerate(block.targets))
         axes["targets"] = BlockAxis(here, tuple(rules))
     if "neighbours" in block.model_fields_set:
-        relations = _neighbours(block.neighbours, kind, origin, (*path, "neighbours"))
+        relations = _neighbours(block.neighbours, kind, place / "neighbours")
         if isinstance(block.neighbours, list):
-            axes["neighbours"] = BlockAxis((*path, "neighbours"), relations)
+            axes["neighbours"] = BlockAxis(place / "neighbours", relations)
         else:
             sources.append(relations[0])
-    for name, parameter in _options(block, kind, origin, path).items():
+    for name, parameter in _options(block, kind, place).items():
         add("options", name, parameter)
-    zipped, companions = _zip(block, axes, origin, path)
+    zipped, companions = _zip(block, axes, place)
     for name, axis in zipped.items():
-        _check_distinct(name, axis, origin)
+        _check_distinct(name, axis)
     return BlockAxes(
         workload=workload,
         kind=kind,
@@ -165,16 +164,15 @@ def block_axes(block: Block, origin: Origin, path: KeyPath) -> BlockAxes:
     )
 
 
-def _rule(entry: WrittenTargets, origin: Origin, path: KeyPath) -> Setting:
+def _rule(entry: WrittenTargets, place: Place) -> Setting:
     """One of several targets rules, as a value of the axis ``targets``."""
-    rule = targets_signature(entry, origin, path)
-    parameters = written_parameters(rule, entry.params, origin, path)
+    rule = targets_signature(entry, place)
+    parameters = written_parameters(rule, entry.params, place)
     for name, parameter in parameters.items():
         if parameter.is_axis:
-            raise origin.error(
-                parameter.path,
+            raise parameter.place.error(
                 f"{name!r} is an axis, but the block lists several targets; write one entry with "
-                "its own label for each value, or make these the only targets of the block",
+                "its own label for each value, or make these the only targets of the block"
             )
     return Setting(
         {"targets": entry.axis_label},
@@ -183,67 +181,61 @@ def _rule(entry: WrittenTargets, origin: Origin, path: KeyPath) -> Setting:
     )
 
 
-def _neighbours(written: Any, kind: Kind, origin: Origin, path: KeyPath) -> tuple[Setting, ...]:
+def _neighbours(written: Any, kind: Kind, place: Place) -> tuple[Setting, ...]:
     """One setting for each relation."""
     listed = written if isinstance(written, list) else [written]
     if not listed:
-        raise origin.error(path, "this axis has no values; expected at least one")
-    with reported(origin, path):
+        raise place.error("this axis has no values; expected at least one")
+    with reported(place):
         relations = [as_neighbours(one) for one in listed]
     if kind == "graph":
-        raise origin.error(
-            path,
+        raise place.error(
             "neighbours on a query graph; which answers are adjacent is the graph's own: leave "
-            "neighbours out",
+            "neighbours out"
         )
     return tuple(
         Setting({"neighbours": one.title}, {("problem", "neighbours"): one}) for one in relations
     )
 
 
-def _options(
-    block: Block, kind: Kind, origin: Origin, path: KeyPath
-) -> dict[str, WrittenParameter]:
+def _options(block: Block, kind: Kind, place: Place) -> dict[str, WrittenParameter]:
     """The options of all mechanisms, checked against each of them."""
     found: dict[str, WrittenParameter] = {}
     for at, entry in enumerate(block.mechanism):
         if block.options and available(entry):
-            signature = mechanism_signature(entry, kind, origin, (*path, "mechanism", at))
-            found = written_parameters(signature, block.options, origin, (*path, "options"))
+            signature = mechanism_signature(entry, kind, place / "mechanism" / at)
+            found = written_parameters(signature, block.options, place / "options")
     return found
 
 
 def _zip(
-    block: Block, axes: Mapping[str, BlockAxis], origin: Origin, path: KeyPath
+    block: Block, axes: Mapping[str, BlockAxis], place: Place
 ) -> tuple[dict[str, BlockAxis], dict[str, str]]:
     """The axes after zipping, and the axis that each companion runs along."""
     left = dict(axes)
     companions: dict[str, str] = {}
     for at, names in enumerate(block.zipped):
-        here = (*path, "zip", at)
+        here = place / "zip" / at
         for name in names:
             if name not in left:
-                raise origin.error(
-                    here,
-                    f"{name!r} is not an axis, or is zipped already; {nearest(name, left)}",
+                raise here.error(
+                    f"{name!r} is not an axis, or is zipped already; {nearest(name, left)}"
                 )
         sizes = {name: len(left[name].settings) for name in names}
         if len(sizes) < 2 or len(set(sizes.values())) > 1:
             listed = ", ".join(f"{name} has {size}" for name, size in sizes.items())
-            raise origin.error(here, f"zip needs two or more axes of equal length; here {listed}")
+            raise here.error(f"zip needs two or more axes of equal length; here {listed}")
         rows = zip(*(left[name].settings for name in names), strict=True)
-        left[names[0]] = BlockAxis(left[names[0]].path, tuple(map(all_of, rows)))
+        left[names[0]] = BlockAxis(left[names[0]].place, tuple(map(all_of, rows)))
         for name in names[1:]:
             del left[name]
             companions[name] = names[0]
     return left, companions
 
 
-def _check_distinct(name: str, axis: BlockAxis, origin: Origin) -> None:
+def _check_distinct(name: str, axis: BlockAxis) -> None:
     seen: set[Scalar] = set()
     for value in axis.labels(name):
         if value in seen:
-            raise origin.error(
-                axis.path, f"axis {name!r} holds {value!r} twice; write each value once"
-            )
+            raise axis.place.error(f"axis {name!r} holds {value!r} twice; write each value once")
         seen.add(value)

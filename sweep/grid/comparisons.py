@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from sweep.errors import SweepError
 from sweep.experiment.canonical import Scalar
-from sweep.experiment.document import KeyPath
+from sweep.experiment.document import Place
 from sweep.experiment.figures import SIZES
 from sweep.experiment.published import Claim, ComparisonTable
 from sweep.experiment.schema import Experiment
@@ -39,7 +39,7 @@ def check_comparisons(experiment: Experiment, grids: Sequence[Grid]) -> None:
     ExperimentError
         For an unknown group, axis or label; with file, line and key.
     """
-    changed = any(place.startswith("--set") for place in experiment.origin.places.values())
+    changed = any(said.startswith("--set") for said in experiment.origin.places.values())
     groups = {grid.group: coordinates(experiment, grid) for grid in grids}
     listed: dict[str, Sequence[ComparisonTable | Claim]] = {
         "published": experiment.published,
@@ -48,17 +48,15 @@ def check_comparisons(experiment: Experiment, grids: Sequence[Grid]) -> None:
     }
     for key, compared in listed.items():
         for at, one in enumerate(compared):
-            path = (key, at)
-            known = _of_group(experiment, groups, one.group, path)
-            for here, axis, labels in _named(one, path):
+            place = experiment.place / key / at
+            known = _of_group(groups, one.group, place)
+            for here, axis, labels in _named(one, place):
                 if axis not in known:
-                    raise experiment.origin.error(
-                        here, f"no axis is called {axis!r}; {nearest(axis, sorted(known))}"
-                    )
+                    raise here.error(f"no axis is called {axis!r}; {nearest(axis, sorted(known))}")
                 for label in () if changed else labels:
                     if label not in known[axis]:
-                        raise experiment.origin.error(
-                            here, f"{axis} is never {label!r}; expected {_some(known[axis])}"
+                        raise here.error(
+                            f"{axis} is never {label!r}; expected {_some(known[axis])}"
                         )
 
 
@@ -73,63 +71,57 @@ def check_figures(experiment: Experiment, grids: Sequence[Grid]) -> None:
     groups = {grid.group: coordinates(experiment, grid) for grid in grids}
     seen: set[str] = set()
     for at, figure in enumerate(experiment.figures):
-        path = ("figures", at)
+        place = experiment.place / "figures" / at
         if figure.name and figure.name in seen:
             message = f"two figures are called {figure.name!r}; rename one"
-            raise experiment.origin.error((*path, "name"), message)
+            raise (place / "name").error(message)
         seen.add(figure.name)
-        _check_group(experiment, groups, figure.group, path)
+        _check_group(groups, figure.group, place)
         chosen = groups.values() if figure.group is None else [groups[figure.group]]
         known = sorted({name for group in chosen for name in group})
         for key in ("x", "hue", "panels"):
             name = getattr(figure, key)
             if name is not None and name not in known and not (key == "x" and name in SIZES):
-                raise experiment.origin.error(
-                    (*path, key), f"there is no coordinate {name!r}; {nearest(name, known)}"
+                raise (place / key).error(
+                    f"there is no coordinate {name!r}; {nearest(name, known)}"
                 )
         if figure.where is not None:
             try:
                 conditions.parse(figure.where)
             except SweepError as error:
-                raise experiment.origin.error((*path, "where"), str(error)) from error
+                raise (place / "where").error(str(error)) from error
 
 
-def _of_group(
-    experiment: Experiment, groups: Mapping[str, Coordinates], group: str | None, path: KeyPath
-) -> Coordinates:
+def _of_group(groups: Mapping[str, Coordinates], group: str | None, place: Place) -> Coordinates:
     if group is None and len(groups) > 1:
-        raise experiment.origin.error(
-            path, f"needs 'group', since there are several: {', '.join(groups)}"
-        )
-    _check_group(experiment, groups, group, path)
+        raise place.error(f"needs 'group', since there are several: {', '.join(groups)}")
+    _check_group(groups, group, place)
     return groups[group] if group is not None else next(iter(groups.values()))
 
 
-def _check_group(
-    experiment: Experiment, groups: Mapping[str, Coordinates], group: str | None, path: KeyPath
-) -> None:
+def _check_group(groups: Mapping[str, Coordinates], group: str | None, place: Place) -> None:
     if group is not None and group not in groups:
-        raise experiment.origin.error(
-            (*path, "group"), f"no group is called {group!r}; {nearest(group, sorted(groups))}"
+        raise (place / "group").error(
+            f"no group is called {group!r}; {nearest(group, sorted(groups))}"
         )
 
 
 def _named(
-    one: ComparisonTable | Claim, path: KeyPath
-) -> Iterator[tuple[KeyPath, str, Collection[Scalar]]]:
+    one: ComparisonTable | Claim, place: Place
+) -> Iterator[tuple[Place, str, Collection[Scalar]]]:
     """The axes and labels that a table or a claim names, each with its place."""
     if isinstance(one, Claim):
         for axis, labels in one.at.items():
-            yield (*path, "at", axis), axis, labels
+            yield place / "at" / axis, axis, labels
         if one.over is not None:
-            yield (*path, "over"), "mechanism", (one.over,)
+            yield place / "over", "mechanism", (one.over,)
         if one.along is not None:
-            yield (*path, "along"), one.along, ()
+            yield place / "along", one.along, ()
         return
     for axis, labels in one.axes.items():
-        yield (*path, "axes", axis), axis, labels
+        yield place / "axes" / axis, axis, labels
     for axis, label in one.at.items():
-        yield (*path, "at", axis), axis, (label,)
+        yield place / "at" / axis, axis, (label,)
 
 
 def _some(labels: Collection[Scalar]) -> str:

@@ -10,7 +10,7 @@ from solvers.neighbours import ADD_REMOVE
 from sweep.errors import SweepError
 from sweep.experiment.blocks import Block, WrittenEntry
 from sweep.experiment.canonical import digest
-from sweep.experiment.document import KeyPath, Origin
+from sweep.experiment.document import Place
 from sweep.experiment.schema import Experiment
 from sweep.grid import conditions
 from sweep.grid.axes import BlockAxes, Setting, all_of, block_axes
@@ -52,7 +52,7 @@ def expand(experiment: Experiment, *, allow_code: bool = False) -> tuple[Grid, .
     parts = _products(experiment)
     checked: set[str] = set()
     for part in parts:
-        _check_problems(part, experiment.origin, checked)
+        _check_problems(part, checked)
     grids = _grids(experiment, parts)
     check_comparisons(experiment, grids)
     return grids
@@ -79,19 +79,18 @@ def refuse_code(experiment: Experiment) -> None:
     """
     families, known = workloads.families(), solvers.all_mechanisms()
     for at, block in enumerate(experiment.blocks):
-        name = block.workload.name
+        name, place = block.workload.name, experiment.place / "blocks" / at
         if name in families and families[name].runs_code:
-            _refuse(experiment, ("blocks", at, "workload"), "workload", block.workload)
+            _refuse(place / "workload", "workload", block.workload)
         for number, written in enumerate(block.mechanism):
             if written.name in known and known[written.name].runs_code:
-                _refuse(experiment, ("blocks", at, "mechanism", number), "mechanism", written)
+                _refuse(place / "mechanism" / number, "mechanism", written)
 
 
-def _refuse(experiment: Experiment, path: KeyPath, role: str, entry: WrittenEntry) -> None:
-    raise experiment.origin.error(
-        (*path, "function"),
+def _refuse(place: Place, role: str, entry: WrittenEntry) -> None:
+    raise (place / "function").error(
         f"{role} {entry.name!r} calls {entry.params.get('function')}, code that may do anything; "
-        "if you trust it, pass --allow-code (in Python allow_code=True)",
+        "if you trust it, pass --allow-code (in Python allow_code=True)"
     )
 
 
@@ -100,7 +99,8 @@ def _products(experiment: Experiment) -> list[Product]:
     _check_reference(experiment)
     _check_groups(experiment)
     return [
-        _multiplied(experiment, block, ("blocks", at)) for at, block in enumerate(experiment.blocks)
+        _multiplied(block, experiment.place / "blocks" / at)
+        for at, block in enumerate(experiment.blocks)
     ]
 
 
@@ -109,10 +109,7 @@ def _grids(experiment: Experiment, parts: Sequence[Product]) -> tuple[Grid, ...]
     groups: dict[str, list[Product]] = {}
     for block, part in zip(experiment.blocks, parts, strict=True):
         groups.setdefault(block.group, []).append(part)
-    grids = tuple(
-        united(name, listed, experiment.simulate, experiment.origin)
-        for name, listed in groups.items()
-    )
+    grids = tuple(united(name, listed, experiment.simulate) for name, listed in groups.items())
     _check_warm_start(experiment, grids)
     check_figures(experiment, grids)
     return grids
@@ -122,12 +119,15 @@ def _check_groups(experiment: Experiment) -> None:
     """Groups become folders: some names are reserved, and some file systems ignore case."""
     seen: dict[str, str] = {}
     for at, block in enumerate(experiment.blocks):
-        here, other = ("blocks", at, "group"), seen.setdefault(block.group.casefold(), block.group)
+        here, other = (
+            experiment.place / "blocks" / at / "group",
+            seen.setdefault(block.group.casefold(), block.group),
+        )
         if block.group in (".", "..") or block.group.startswith(".z"):
-            raise experiment.origin.error(here, f"group {block.group!r} cannot name a folder")
+            raise here.error(f"group {block.group!r} cannot name a folder")
         if other != block.group:
-            raise experiment.origin.error(
-                here, f"groups {other!r} and {block.group!r} differ only in case; rename one"
+            raise here.error(
+                f"groups {other!r} and {block.group!r} differ only in case; rename one"
             )
 
 
@@ -135,37 +135,35 @@ def _check_warm_start(experiment: Experiment, grids: Sequence[Grid]) -> None:
     axis = experiment.warm_start
     known = sorted({a.name for grid in grids for a in grid.axes} - {"mechanism", REPLICATE})
     if axis is not None and axis not in known:
-        raise experiment.origin.error(
-            ("warm_start",),
-            f"no grid has an axis {axis!r} to warm-start along; {nearest(axis, known)}",
+        raise (experiment.place / "warm_start").error(
+            f"no grid has an axis {axis!r} to warm-start along; {nearest(axis, known)}"
         )
 
 
-def _multiplied(experiment: Experiment, block: Block, path: KeyPath) -> Product:
+def _multiplied(block: Block, place: Place) -> Product:
     """All points of a block."""
-    origin = experiment.origin
-    found = block_axes(block, origin, path)
+    found = block_axes(block, place)
     lengths = {name: len(axis.settings) for name, axis in found.axes.items()}
     lengths |= {REPLICATE: block.replicates}
-    check_points({**lengths, "mechanism": len(block.mechanism)}, origin, path)
-    condition = _condition(block, found, origin, path)
+    check_points({**lengths, "mechanism": len(block.mechanism)}, place)
+    condition = _condition(block, found, place)
     points: list[Point] = []
     chosen: dict[str, list[MechanismEntry]] = {}
     for number, settings in enumerate(product(*(axis.settings for axis in found.axes.values()))):
         setting = found.fixed.merged(all_of(settings))
         options = digest(setting.of("options"))
         if options not in chosen:
-            chosen[options] = _mechanisms(block, found, setting, origin, path)
-            check_points({**lengths, "mechanism": len(chosen[options])}, origin, path)
-        for point in _points(block, found, setting, number, chosen[options], origin, path):
-            kept = _kept(condition, point, block, origin, path)
+            chosen[options] = _mechanisms(block, found, setting, place)
+            check_points({**lengths, "mechanism": len(chosen[options])}, place)
+        for point in _points(block, found, setting, number, chosen[options], place):
+            kept = _kept(condition, point, block, place)
             if kept:
                 points.append(replace(point, replicates=kept))
     axes = {name: axis.labels(name) for name, axis in found.axes.items()}
     if block.replicates > 1:
         axes[REPLICATE] = tuple(range(block.replicates))
     axes["mechanism"] = tuple(mechanism.label for mechanism in next(iter(chosen.values())))
-    return Product(path, axes=axes, companions=found.companions, points=tuple(points))
+    return Product(place, axes=axes, companions=found.companions, points=tuple(points))
 
 
 def _points(
@@ -174,18 +172,15 @@ def _points(
     setting: Setting,
     number: int,
     chosen: Sequence[MechanismEntry],
-    origin: Origin,
-    path: KeyPath,
+    place: Place,
 ) -> Iterator[Point]:
     """The points of one setting of all axes, one for each mechanism, with all replicates."""
     rule = setting.rule
     if rule is None:
-        raise origin.error(path, "has no targets")
+        raise place.error("has no targets")
     family, given = found.workload, setting.of("workload")
-    workload = WorkloadSpec(
-        family.name, family.bound(given, origin, (*path, "workload")), kind=found.kind
-    )
-    targets = Spec(rule.name, rule.bound(setting.of("targets"), origin, (*path, "targets")))
+    workload = WorkloadSpec(family.name, family.bound(given, place / "workload"), kind=found.kind)
+    targets = Spec(rule.name, rule.bound(setting.of("targets"), place / "targets"))
     uniform = workloads.targets.rules()[targets.name].uniform
     neighbours = setting.of("problem").get("neighbours", ADD_REMOVE)
     for entry in chosen:
@@ -202,38 +197,34 @@ def _points(
 
 
 def _mechanisms(
-    block: Block, found: BlockAxes, setting: Setting, origin: Origin, path: KeyPath
+    block: Block, found: BlockAxes, setting: Setting, place: Place
 ) -> list[MechanismEntry]:
     """The mechanisms of a block with these common options, without the unavailable ones."""
     entries: dict[str, MechanismEntry] = {}
     for at, written in enumerate(block.mechanism):
-        here = (*path, "mechanism", at)
-        for entry in mechanisms(written, setting.of("options"), found.kind, origin, here):
+        here = place / "mechanism" / at
+        for entry in mechanisms(written, setting.of("options"), found.kind, here):
             if entry.label in entries:
-                raise origin.error(
-                    here,
-                    f"two mechanisms are labelled {entry.label!r}; label one of them differently",
+                raise here.error(
+                    f"two mechanisms are labelled {entry.label!r}; label one of them differently"
                 )
             entries[entry.label] = entry
     return list(entries.values())
 
 
-def _condition(
-    block: Block, found: BlockAxes, origin: Origin, path: KeyPath
-) -> conditions.Condition | None:
+def _condition(block: Block, found: BlockAxes, place: Place) -> conditions.Condition | None:
     if block.where is None:
         return None
-    here = (*path, "where")
+    here = place / "where"
     try:
         condition = conditions.parse(block.where)
     except SweepError as error:
-        raise origin.error(here, str(error)) from error
+        raise here.error(str(error)) from error
     known = found.names | {"mechanism", "group"} | ({REPLICATE} if block.replicates > 1 else set())
     for name in sorted(condition.names - known):
-        raise origin.error(
-            here,
+        raise here.error(
             f"condition {block.where!r} uses {name!r}, which is not a coordinate of this block; "
-            f"{nearest(name, sorted(known))}",
+            f"{nearest(name, sorted(known))}"
         )
     return condition
 
@@ -242,8 +233,7 @@ def _kept(
     condition: conditions.Condition | None,
     point: Point,
     block: Block,
-    origin: Origin,
-    path: KeyPath,
+    place: Place,
 ) -> Sequence[int]:
     """The replicates of a point for which the condition holds."""
     if condition is None:
@@ -254,10 +244,10 @@ def _kept(
             return [n for n in point.replicates if condition.holds({**labels, REPLICATE: n})]
         return point.replicates if condition.holds(labels) else ()
     except SweepError as error:
-        raise origin.error((*path, "where"), str(error)) from error
+        raise (place / "where").error(str(error)) from error
 
 
-def _check_problems(part: Product, origin: Origin, checked: set[str]) -> None:
+def _check_problems(part: Product, checked: set[str]) -> None:
     """Make every workload and its targets of the first replicate, once."""
     made: tuple[str, workloads.Workload | workloads.QueryGraph] | None = None
     for point in part.points:
@@ -269,12 +259,12 @@ def _check_problems(part: Product, origin: Origin, checked: set[str]) -> None:
         if problem in checked:
             continue
         if made is None or made[0] != key:
-            with reported(origin, (*part.path, "workload"), point.workload.params):
+            with reported(part.place / "workload", point.workload.params):
                 made = key, workloads.make(point.workload.name, **point.workload.params)
         if isinstance(made[1], workloads.Workload):
-            with reported(origin, (*part.path, "neighbours")):
+            with reported(part.place / "neighbours"):
                 relation.check(made[1].d)
-        with reported(origin, (*part.path, "targets"), point.targets.params):
+        with reported(part.place / "targets", point.targets.params):
             workloads.targets.make(point.targets.name, made[1], **point.targets.params)
         checked.add(problem)
 
@@ -283,8 +273,7 @@ def _check_reference(experiment: Experiment) -> None:
     labels = [one.axis_label for block in experiment.blocks for one in block.mechanism]
     known = [*dict.fromkeys(labels), *solvers.all_mechanisms()]
     if experiment.reference not in known:
-        raise experiment.origin.error(
-            ("reference",),
+        raise (experiment.place / "reference").error(
             f"no mechanism is called {experiment.reference!r}; "
-            f"{nearest(experiment.reference, known)}",
+            f"{nearest(experiment.reference, known)}"
         )

@@ -8,7 +8,7 @@ from typing import Any
 import solvers
 from solvers.mechanism import Mechanism
 from sweep.experiment.blocks import WrittenMechanism
-from sweep.experiment.document import KeyPath, Origin
+from sweep.experiment.document import Place
 from sweep.grid.parameters import (
     Parameters,
     Signature,
@@ -49,11 +49,9 @@ def available(entry: WrittenMechanism) -> bool:
     return has_it or entry.when != "available"
 
 
-def mechanism_signature(
-    entry: WrittenMechanism, kind: Kind, origin: Origin, path: KeyPath
-) -> Signature:
+def mechanism_signature(entry: WrittenMechanism, kind: Kind, place: Place) -> Signature:
     """The options that the entry's mechanism takes on a kind of workload."""
-    with reported(origin, (*path, "name")):
+    with reported(place / "name"):
         mechanism = solvers.mechanism.find(entry.name)
         return Signature("mechanism", mechanism.name, mechanism.options_on(kind))
 
@@ -62,8 +60,7 @@ def mechanisms(
     entry: WrittenMechanism,
     common: Mapping[str, Any],
     kind: Kind,
-    origin: Origin,
-    path: KeyPath,
+    place: Place,
 ) -> Iterator[MechanismEntry]:
     """The mechanisms that one entry stands for: several where an option is a list of values.
 
@@ -75,8 +72,8 @@ def mechanisms(
         Options that the block writes for all its mechanisms.
     kind : {"matrix", "graph"}
         The kind of workload.
-    origin, path
-        The place of the entry, for error messages.
+    place : Place
+        Of the entry, for error messages.
 
     Returns
     -------
@@ -91,15 +88,15 @@ def mechanisms(
     if not available(entry):
         return
     preset = entry.preset
-    signature = mechanism_signature(entry, kind, origin, path)
+    signature = mechanism_signature(entry, kind, place)
     options, mechanism = signature.params, solvers.all_mechanisms()[entry.name]
-    with reported(origin, (*path, "preset")):
+    with reported(place / "preset"):
         mechanism.resolve(preset, {}, kind)
-    axes = written_parameters(signature, entry.params, origin, path)
-    check_points({name: len(option.values) for name, option in axes.items()}, origin, path)
+    axes = written_parameters(signature, entry.params, place)
+    check_points({name: len(option.values) for name, option in axes.items()}, place)
     for given, suffix in _combinations(axes):
         own = {**(mechanism.presets[preset] if preset else {}), **common, **given}
-        with reported(origin, path, own):
+        with reported(place, own):
             resolved = mechanism.resolve(None, own, kind)
         chosen = {n: canonical(v, options[n].annotation) for n, v in resolved.items()}
         yield MechanismEntry(

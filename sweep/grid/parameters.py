@@ -13,7 +13,7 @@ import workloads
 from solvers.errors import SolverError
 from sweep.experiment.blocks import WrittenEntry
 from sweep.experiment.canonical import Scalar, rounded
-from sweep.experiment.document import KeyPath, Origin
+from sweep.experiment.document import Place
 from sweep.experiment.files import located
 from workloads import TargetsError, WorkloadError
 from workloads.parameters import bind, nearest
@@ -44,9 +44,9 @@ class Signature:
         """Role and name, for error messages: ``workload 'prefix'``."""
         return f"{self.role} {self.name!r}"
 
-    def bound(self, given: Mapping[str, Any], origin: Origin, path: KeyPath) -> dict[str, Any]:
+    def bound(self, given: Mapping[str, Any], place: Place) -> dict[str, Any]:
         """All parameters in canonical form: the given ones, and the defaults of the others."""
-        with reported(origin, path):
+        with reported(place):
             found = bind(self.described, self.params, given, WorkloadError)
         return {name: canonical(v, self.params[name].annotation) for name, v in found.items()}
 
@@ -57,69 +57,69 @@ class WrittenParameter:
 
     Attributes
     ----------
-    path : KeyPath
-        The place in the experiment file.
+    place : Place
+        Where it was written.
     values : tuple
         The values in canonical form; exactly one unless it is an axis.
     is_axis : bool
         Whether it was written as a list of values.
     """
 
-    path: KeyPath
+    place: Place
     values: tuple[Any, ...]
     is_axis: bool
 
 
 @contextmanager
-def reported(origin: Origin, path: KeyPath, names: Iterable[str] = ()) -> Iterator[None]:
+def reported(place: Place, names: Iterable[str] = ()) -> Iterator[None]:
     """Turn errors of workloads and solvers into errors of the experiment, with the place.
 
     The place is that of the parameter among ``names`` that the message mentions, if there is
-    one, and else ``path``.
+    one, and else ``place``.
     """
     try:
         yield
     except (WorkloadError, TargetsError, SolverError) as error:
         said = str(error).partition(":")[2]
-        paths = ((*path, name) for name in names if re.search(rf"\b{re.escape(name)}\b", said))
-        blamed = next((one for one in paths if one in origin.places), path)
-        raise origin.error(blamed, str(error)) from error
+        named = (place / name for name in names if re.search(rf"\b{re.escape(name)}\b", said))
+        blamed = next((one for one in named if one.is_written), place)
+        raise blamed.error(str(error)) from error
 
 
-def workload_signature(entry: WrittenEntry, origin: Origin, path: KeyPath) -> Signature:
+def workload_signature(entry: WrittenEntry, place: Place) -> Signature:
     """The parameters of the workload family that the entry names."""
     known = workloads.families()
     if entry.name not in known:
         hint = nearest(entry.name, known) + workloads.family.plugged().hint
-        raise origin.error((*path, "name"), f"no workload is called {entry.name!r}; {hint}")
+        raise (place / "name").error(f"no workload is called {entry.name!r}; {hint}")
     return Signature("workload", entry.name, known[entry.name].params)
 
 
-def targets_signature(entry: WrittenEntry, origin: Origin, path: KeyPath) -> Signature:
+def targets_signature(entry: WrittenEntry, place: Place) -> Signature:
     """The parameters of the targets rule that the entry names."""
     known = workloads.targets.rules()
     if entry.name not in known:
         hint = nearest(entry.name, known)
-        raise origin.error((*path, "name"), f"no targets rule is called {entry.name!r}; {hint}")
+        raise (place / "name").error(f"no targets rule is called {entry.name!r}; {hint}")
     return Signature("targets rule", entry.name, known[entry.name].params)
 
 
 def written_parameters(
-    signature: Signature, given: Mapping[str, Any], origin: Origin, path: KeyPath
+    signature: Signature, given: Mapping[str, Any], place: Place
 ) -> dict[str, WrittenParameter]:
     """The parameters that were written, each value checked against its type."""
     found: dict[str, WrittenParameter] = {}
     for name, value in given.items():
-        here = (*path, name)
+        here = place / name
         values, is_axis = _values(signature.params.get(name), value)
         for one in values:
-            _check(signature, name, one, origin, here)
+            _check(signature, name, one, here)
         expected = signature.params[name].annotation
-        with reported(origin, here):
+        with reported(here):
             held = tuple(canonical(one, expected) for one in values)
         found[name] = WrittenParameter(here, held, is_axis)
         if not values:
-            raise origin.error(here, "this axis has no values; expected at least one")
+            raise here.error("this axis has no values; expected at least one")
     return found
 
 
@@ -167,14 +167,14 @@ def _fits(parameter: inspect.Parameter, value: Any) -> bool:
     return True
 
 
-def _check(signature: Signature, name: str, value: Any, origin: Origin, path: KeyPath) -> None:
+def _check(signature: Signature, name: str, value: Any, place: Place) -> None:
     """Refuse a parameter that does not exist, and a value of the wrong type."""
     described = signature.described
     if name not in signature.params:
         hint = nearest(name, signature.params)
-        raise origin.error(path, f"{described} does not take {name!r}; {hint}")
+        raise place.error(f"{described} does not take {name!r}; {hint}")
     parameter = signature.params[name]
-    with reported(origin, path):
+    with reported(place):
         bind(described, {name: parameter}, {name: value}, WorkloadError)
     choices = [
         choice
@@ -183,7 +183,7 @@ def _check(signature: Signature, name: str, value: Any, origin: Origin, path: Ke
         for choice in typing.get_args(one)
     ]
     if choices and value not in [*choices, parameter.default]:
-        raise origin.error(path, f"{described}: {name!r} is {value!r}; {nearest(value, choices)}")
+        raise place.error(f"{described}: {name!r} is {value!r}; {nearest(value, choices)}")
 
 
 def _alternatives(expected: Any) -> tuple[Any, ...]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from solvers.neighbours import ADD_REMOVE, Neighbours
 from sweep.experiment.canonical import Scalar
-from sweep.experiment.document import KeyPath, Origin
+from sweep.experiment.document import Place
 from sweep.grid.cell import Cell
 from sweep.grid.cells import Cells
 from sweep.grid.family import REPLICATE, Family
@@ -64,8 +64,8 @@ class Product:
 
     Attributes
     ----------
-    path : KeyPath
-        The block's place in the file.
+    place : Place
+        The block's, in the file.
     axes : Mapping[str, tuple of Scalar]
         Its axes in order, with all their labels in order.
     companions : Mapping[str, str]
@@ -73,13 +73,13 @@ class Product:
     points : tuple of Point
     """
 
-    path: KeyPath
+    place: Place
     axes: Mapping[str, tuple[Scalar, ...]]
     companions: Mapping[str, str]
     points: tuple[Point, ...]
 
 
-def check_points(lengths: Mapping[str, int], origin: Origin, path: KeyPath) -> None:
+def check_points(lengths: Mapping[str, int], place: Place) -> None:
     """Refuse a product of axes that is too large to be written out.
 
     Raises
@@ -90,14 +90,13 @@ def check_points(lengths: Mapping[str, int], origin: Origin, path: KeyPath) -> N
     points = math.prod(lengths.values())
     if points > MOST_POINTS:
         axes = " x ".join(f"{shortened(length)} {name}" for name, length in lengths.items())
-        raise origin.error(
-            path,
+        raise place.error(
             f"{axes} are {shortened(points)} points; expected at most {MOST_POINTS:,}, the limit "
-            f"{raised_by('MOST_POINTS')}: give fewer values",
+            f"{raised_by('MOST_POINTS')}: give fewer values"
         )
 
 
-def united(group: str, parts: Sequence[Product], simulate: int, origin: Origin) -> Grid:
+def united(group: str, parts: Sequence[Product], simulate: int) -> Grid:
     """The grid of all blocks of a group.
 
     A coordinate is a dimension if a block lists it or if blocks differ in it, and a scalar
@@ -112,8 +111,6 @@ def united(group: str, parts: Sequence[Product], simulate: int, origin: Origin) 
         Its blocks.
     simulate : int
         Number of noise vectors to draw for every cell.
-    origin : Origin
-        Where the blocks were written.
 
     Raises
     ------
@@ -123,19 +120,17 @@ def united(group: str, parts: Sequence[Product], simulate: int, origin: Origin) 
     """
     points = [(part, point) for part in parts for point in part.points]
     if not points:
-        path = parts[0].path
-        blamed = next(
-            (p for p in ((*path, "where"), (*path, "mechanism")) if p in origin.places), path
-        )
-        raise origin.error(
-            blamed,
+        place = parts[0].place
+        named = (place / "where", place / "mechanism")
+        blamed = next((one for one in named if one.is_written), place)
+        raise blamed.error(
             f"group {group!r} has no cells: none of its mechanisms is available, or 'where' is "
-            "never true",
+            "never true"
         )
     listed = _unique(name for part in parts for name in part.axes)
     names = _unique(name for _, point in points for name in point.labels)
-    columns = {name: _column(name, points, group, origin) for name in names}
-    companions = _companions(parts, origin)
+    columns = {name: _column(name, points, group) for name in names}
+    companions = _companions(parts)
     varied = [name for name in names if len(_unique(columns[name])) > 1 and name not in listed]
     free = [name for name in [*listed, *varied] if name not in companions and name not in _LAST]
     dimensions = [*free, *(name for name in _LAST if name in listed)]
@@ -144,7 +139,7 @@ def united(group: str, parts: Sequence[Product], simulate: int, origin: Origin) 
         name: _in_order(name, parts, columns[name]) for name in dimensions if name != REPLICATE
     } | {REPLICATE: tuple(np.unique(replicate).tolist())}
     axes = tuple(
-        Axis(name, values[name], _zipped(name, values[name], columns, companions, parts, origin))
+        Axis(name, values[name], _zipped(name, values[name], columns, companions, parts))
         for name in dimensions
     )
     scalars = {
@@ -161,13 +156,12 @@ def united(group: str, parts: Sequence[Product], simulate: int, origin: Origin) 
     cells = Cells(families, number, replicate)
     if math.prod(len(axis.values) for axis in axes) >= 2**63:
         sizes = " x ".join(f"{len(axis.values)} {axis.name}" for axis in axes)
-        raise origin.error(
-            parts[0].path,
+        raise parts[0].place.error(
             f"the blocks of group {group!r} together lie on {sizes}, more places than an array can "
-            "have; give some of them another group",
+            "have; give some of them another group"
         )
-    blamed_paths = [part.path for part, _ in points]
-    return Grid(group, axes, scalars, _distinct(cells, axes, blamed_paths, origin))
+    places = [part.place for part, _ in points]
+    return Grid(group, axes, scalars, _distinct(cells, axes, places))
 
 
 def _replicated(parts: Sequence[Product]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -182,9 +176,7 @@ def _replicated(parts: Sequence[Product]) -> tuple[NDArray[np.int64], NDArray[np
     return number[order], replicate[order]
 
 
-def _distinct(
-    cells: Cells, axes: Sequence[Axis], paths: Sequence[KeyPath], origin: Origin
-) -> Cells:
+def _distinct(cells: Cells, axes: Sequence[Axis], places: Sequence[Place]) -> Cells:
     """The cells without those that two blocks share; no two at one point, none at two.
 
     Parameters
@@ -193,10 +185,8 @@ def _distinct(
         The cells of all blocks.
     axes : sequence of Axis
         The dimensions.
-    paths : sequence of KeyPath
+    places : sequence of Place
         The block of every family.
-    origin : Origin
-        Where the blocks were written.
     """
     positions = positions_of(cells, axes)
     alone = len({family.content for family in cells.families}) == len(cells.families)
@@ -205,20 +195,18 @@ def _distinct(
     by_position: dict[int, int] = {}
     by_id: dict[str, int] = {}
     for number, (position, id_) in enumerate(zip(positions.tolist(), cells.ids, strict=True)):
-        path = paths[cells.family[number]]
+        place = places[cells.family[number]]
         known = by_position.get(position, number)
         if cells.ids[known] != id_:
-            raise origin.error(
-                path,
+            raise place.error(
                 f"another block of group {cells[number].group!r} has a different cell at "
-                f"{_shown(cells[number].coords)}; give one of them another group or its own label",
+                f"{_shown(cells[number].coords)}; give one of them another group or its own label"
             )
         twin = by_id.setdefault(id_, number)
         if positions[twin] != position:
-            raise origin.error(
-                path,
+            raise place.error(
                 f"{_shown(cells[twin].coords)} and {_shown(cells[number].coords)} are the same "
-                "cell; leave one of them out",
+                "cell; leave one of them out"
             )
         by_position[position] = number
     return cells.take(list(by_position.values()))
@@ -238,18 +226,16 @@ def _cell(group: str, coords: Mapping[str, Scalar], point: Point, simulate: int)
     )
 
 
-def _column(
-    name: str, points: Sequence[tuple[Product, Point]], group: str, origin: Origin
-) -> list[Scalar]:
+def _column(name: str, points: Sequence[tuple[Product, Point]], group: str) -> list[Scalar]:
     """The labels of all points along one coordinate, converted to one type."""
-    values = [_named(name, point, part, group, origin) for part, point in points]
+    values = [_named(name, point, part, group) for part, point in points]
     kinds = {type(value) for value in values}
     if kinds == {int, float}:
         return [float(value) for value in values]
     return [str(value) for value in values] if len(kinds) > 1 else values
 
 
-def _named(name: str, point: Point, part: Product, group: str, origin: Origin) -> Scalar:
+def _named(name: str, point: Point, part: Product, group: str) -> Scalar:
     if name in point.labels:
         return point.labels[name]
     if name == "neighbours":
@@ -258,23 +244,21 @@ def _named(name: str, point: Point, part: Product, group: str, origin: Origin) -
         parameter = name.removeprefix(prefix)
         if name.startswith(prefix) and parameter in spec.params:
             return label(spec.params[parameter])
-    raise origin.error(
-        part.path,
+    raise part.place.error(
         f"another block of group {group!r} has a coordinate {name!r}, which this block does not "
-        "have; give this block another group",
+        "have; give this block another group"
     )
 
 
-def _companions(parts: Sequence[Product], origin: Origin) -> dict[str, str]:
+def _companions(parts: Sequence[Product]) -> dict[str, str]:
     companions: dict[str, str] = {}
     for part in parts:
         for name, along in part.companions.items():
             clash = companions.setdefault(name, along) != along
             if clash or any(name in other.axes for other in parts):
-                raise origin.error(
-                    (*part.path, "zip"),
+                raise (part.place / "zip").error(
                     f"{name!r} is zipped to {along!r} here but not in another block of the group; "
-                    "zip it the same way in both",
+                    "zip it the same way in both"
                 )
     return companions
 
@@ -295,17 +279,15 @@ def _zipped(
     columns: Mapping[str, Sequence[Scalar]],
     companions: Mapping[str, str],
     parts: Sequence[Product],
-    origin: Origin,
 ) -> dict[str, tuple[Scalar, ...]]:
     """The coordinates along an axis: one label for each of its values."""
     found: dict[str, tuple[Scalar, ...]] = {}
     for other in (other for other, along in companions.items() if along == name):
         pairs = set(zip(columns[name], columns[other], strict=True))
         if len(pairs) > len(values):
-            raise origin.error(
-                parts[0].path,
+            raise parts[0].place.error(
                 f"{other!r} is zipped to {name!r}, but blocks of this group give it two values "
-                f"at one {name!r}; zip them the same way",
+                f"at one {name!r}; zip them the same way"
             )
         at = dict(pairs)
         found[other] = tuple(at[value] for value in values)

@@ -25,7 +25,7 @@ def laid_out(table: layout.Table) -> Table:
     shown = table.shown
     made = Table(
         title=escape(table.title),
-        caption=escape(" ".join(table.notes)),
+        caption=escape("\n".join(table.notes)),
         box=box.SIMPLE_HEAD,
         title_justify="left",
         caption_justify="left",
