@@ -15,8 +15,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from solvers.errors import SolveFailedError
-from solvers.gaussian.factorisation import Factorisation, InBasis
-from solvers.gaussian.verified import LARGEST_RESIDUAL, residual, scale_of
+from solvers.gaussian.factorisation import Factorisation, InBasis, scale_of
+from solvers.gaussian.verified import LARGEST_RESIDUAL, residual
 from solvers.mechanism import Mechanism
 from solvers.problem import Problem
 from solvers.solution import Solution
@@ -88,8 +88,8 @@ def checked(name: str, problem: Problem, answer: object) -> Solution:
         kind = type(answer.noise if isinstance(answer, Solution) else answer).__name__
         raise SolveFailedError(
             f"{name}: the answer is of type {kind}, which cannot be verified; return a strategy "
-            "matrix, or a Solution of solvers.strategy.from_strategy, or of from_root or "
-            "from_covariance of solvers.solution"
+            "matrix, or a Solution of from_strategy, from_root or from_covariance of "
+            "solvers.strategy"
         )
     left, right = (Explicit(_matrix(one)) for one in (answer.noise.left, answer.noise.right))
     if (left.shape[0], right.shape[1]) != problem.workload.shape or left.shape[1] != right.shape[0]:

@@ -3,27 +3,24 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from html import escape
 from typing import Any
 
 import numpy as np
-import scipy.linalg as sla
 from numpy.typing import ArrayLike
 
-from solvers import reduction
+from solvers import display, reduction
 from solvers.accounting.budget import BudgetCurve
 from solvers.accounting.rescaled import AtBudget, at_budget
 from solvers.certificate import contradiction
 from solvers.dual.programs import Weights
 from solvers.errors import NotApplicableError, SolveFailedError
-from solvers.gaussian import verified
-from solvers.gaussian.free_queries import FreeQueries, free_over_pairs, free_queries, strategy_of
+from solvers.gaussian.free_queries import FreeQueries, beside
 from solvers.graph.problem import GraphProblem
 from solvers.problem import Problem
 from solvers.release import Coordinates, Release
 from solvers.trace import Trace
-from workloads import Workload, WorkloadError, from_matrix
-from workloads.operators import Array, Explicit, Matrix, QueryOperator
+from workloads import Workload, from_matrix
+from workloads.operators import Array, Matrix
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -62,6 +59,11 @@ class Solution:
         Further numbers to store, by variable name.
     trace : Trace, optional
         How it came to the answer, of mechanisms that iterate on an objective.
+
+    Notes
+    -----
+    `basis`, `representation` and `covariance` raise NotApplicableError where the noise is not
+    Gaussian, or too large to be written out.
     """
 
     mechanism: str
@@ -164,42 +166,23 @@ class Solution:
         if found is None:
             raise NotApplicableError(
                 f"{self.mechanism}: its noise has no privacy cost, hence no privacy profile; "
-                "what it "
-                "reaches at a budget is in record()"
+                "what it reaches at a budget is in record()"
             )
         return found
 
     @property
     def basis(self) -> Array:
-        """B of the mechanism's own basis, shape (k, d): what the covariance's noise is on.
-
-        Raises
-        ------
-        NotApplicableError
-            If the noise is not Gaussian, or too large to be written out.
-        """
+        """B of the mechanism's own basis, shape (k, d): what the covariance's noise is on."""
         return self._coordinates.basis
 
     @property
     def representation(self) -> Matrix:
-        """L with L @ basis = W, dense or CSR, shape (m, k).
-
-        Raises
-        ------
-        NotApplicableError
-            If the noise is not Gaussian, or too large to be written out.
-        """
+        """L with L @ basis = W, dense or CSR, shape (m, k)."""
         return self._coordinates.representation
 
     @property
     def covariance(self) -> Array:
-        """Of the noise on ``basis @ x``, shape (k, k).
-
-        Raises
-        ------
-        NotApplicableError
-            If the noise is not Gaussian, or too large to be written out.
-        """
+        """Of the noise on ``basis @ x``, shape (k, k)."""
         return self._coordinates.covariance
 
     @property
@@ -259,22 +242,7 @@ class Solution:
             If the noise is not Gaussian, or too large to be written out.
         """
         asked = candidates if isinstance(candidates, Workload) else from_matrix(candidates)
-        profile, strategy = self.privacy_profile, strategy_of(self.noise)
-        d = strategy.shape[1]
-        if asked.d != d:
-            raise WorkloadError(
-                f"queries for free over {asked.d} cells; the workload has {d}: give one column "
-                "for each of its cells"
-            )
-        empty = np.flatnonzero(~np.any(asked.dense, axis=1))
-        if empty.size:
-            raise WorkloadError(
-                f"query {empty[0]} (counted from 0) of the queries for free is zero: leave it out"
-            )
-        if isinstance(self.problem, Problem) and not self.problem.neighbours.add_remove:
-            return free_over_pairs(asked.dense, strategy, self.problem.neighbours)
-        everywhere = np.broadcast_to(profile, (d,))
-        return free_queries(asked.dense, everywhere, strategy)
+        return beside(self.noise, self.privacy_profile, self.problem, asked)
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
         """Draw n vectors of errors, shape (n, m); for experiments, never for a release.
@@ -323,57 +291,20 @@ class Solution:
         if found is None:
             raise NotApplicableError(
                 f"{self.mechanism}: its noise is not Gaussian, so no covariance on a basis "
-                "describes "
-                "it; see the attributes of its noise"
+                "describes it; see the attributes of its noise"
             )
         return found
 
     def __repr__(self) -> str:
         """The numbers that matter, on at most eleven lines."""
-        numbers = (f"  {name:<21}{value:.9g}" for name, value in self._numbers())
-        return "\n".join([self._heading, *numbers, *(f"  {line}" for line in self._circumstances)])
+        return display.text(self)
 
     def _repr_html_(self) -> str:
         """The same as a table, for notebooks."""
-        rows = [
-            f'<tr><th scope="row">{escape(name.replace("_", " "))}</th><td>{value:.9g}</td></tr>'
-            for name, value in self._numbers()
-        ]
-        rows += [f'<tr><td colspan="2">{escape(line)}</td></tr>' for line in self._circumstances]
-        caption = f"<caption><strong>{escape(self._heading)}</strong></caption>"
-        return f"<table>{caption}{''.join(rows)}</table>"
-
-    @property
-    def _heading(self) -> str:
-        return f"{self.mechanism} on {self.problem.title}"
-
-    def _numbers(self) -> list[tuple[str, float]]:
-        record = self.record() | ({} if self.known_lower_bound is None else {"gap": self.gap})
-        numbers = ((name, record.get(name, np.nan)) for name in _SHOWN)
-        return [(name, value) for name, value in numbers if not np.isnan(value)]
-
-    @property
-    def _circumstances(self) -> list[str]:
-        ended = "converged" if self.converged else "not converged"
-        state = "timed out" if self.timed_out else ended
-        return [
-            f"neighbours: {self.neighbours}",
-            f"{state} after {self.iterations} iterations, {self.runtime:.3g} s",
-            f"noise: {type(self.noise).__name__}; notes: {', '.join(self.notes) or 'none'}",
-        ]
+        return display.html(self)
 
 
 _QUICK_STEPS = 3
-_SHOWN = (
-    "squared_privacy_cost",
-    "lower_bound",
-    "gap",
-    "total_variance",
-    "utility",
-    "utility_bound",
-    "max_variance",
-)
-"""Which numbers of a record `repr` shows, as far as it has them."""
 
 
 def _number(count: int) -> float:
@@ -387,91 +318,3 @@ def _number(count: int) -> float:
 def _refuse(trouble: str | None) -> None:
     if trouble is not None:
         raise SolveFailedError(trouble)
-
-
-def from_root(
-    mechanism: str,
-    problem: Problem,
-    basis: Array,
-    queries: Matrix | QueryOperator,
-    root: Array,
-    **facts: Any,
-) -> Solution:
-    """A solution from a square root of its covariance, up to scale.
-
-    Parameters
-    ----------
-    mechanism : str
-        The mechanism's name.
-    problem : Problem
-        The workload and the targets.
-    basis : numpy.ndarray, shape (k, d)
-        B.
-    queries : numpy.ndarray, scipy.sparse.csr_array or QueryOperator, shape (m, k)
-        L, with L B = W.
-    root : numpy.ndarray, shape (k, k)
-        Regular; ``root @ root.T`` is the covariance of the noise on Bx, up to scale.
-    **facts
-        Other attributes of `Solution`.
-
-    Returns
-    -------
-    Solution
-
-    Raises
-    ------
-    SolveFailedError
-        If the factors that follow do not give the workload.
-    """
-    left = queries if isinstance(queries, QueryOperator) else Explicit(queries)
-    noise = verified.from_root(mechanism, problem, basis, left, root)
-    return Solution(mechanism, problem, noise, **facts)
-
-
-def from_covariance(
-    mechanism: str,
-    problem: Problem,
-    basis: Array,
-    queries: Matrix | QueryOperator,
-    covariance: Array,
-    **facts: Any,
-) -> Solution:
-    """A solution from a covariance, for algorithms that end with one.
-
-    Parameters
-    ----------
-    mechanism : str
-        The mechanism's name.
-    problem : Problem
-        The workload and the targets.
-    basis : numpy.ndarray, shape (k, d)
-        B.
-    queries : numpy.ndarray, scipy.sparse.csr_array or QueryOperator, shape (m, k)
-        L, with L B = W.
-    covariance : numpy.ndarray, shape (k, k)
-        Of the noise on Bx, up to a positive factor; symmetric positive definite.
-    **facts
-        Other attributes of `Solution`.
-
-    Returns
-    -------
-    Solution
-
-    Raises
-    ------
-    SolveFailedError
-        If the covariance is not positive definite, or the factors that follow from it do not
-        give the workload.
-    """
-    try:
-        root = sla.cholesky(covariance, lower=True)
-    except (sla.LinAlgError, ValueError) as error:
-        raise SolveFailedError(
-            f"{mechanism}: the covariance is not positive definite ({error})"
-        ) from error
-    return from_root(mechanism, problem, basis, queries, root, **facts)
-
-
-def quadratic_forms(rows: Matrix, symmetric: Array) -> Array:
-    """``diag(rows @ symmetric @ rows.T)``."""
-    return Explicit(rows).quadratic_forms(symmetric)

@@ -1,4 +1,6 @@
-"""Mechanisms from a strategy: answer other queries S, then derive W from them.
+"""Solutions from a strategy, from a covariance or from a square root of one.
+
+A strategy answers other queries S, and W is derived from them.
 
 The matrix mechanism (Li et al., PODS 2010; KDD'16, eq. (2)): the answers Sx get independent
 Gaussian noise of one variance, x is estimated from them by least squares, and the answers to
@@ -20,13 +22,14 @@ import numpy as np
 import scipy.linalg as sla
 import scipy.sparse as sp
 
-from solvers.errors import NotApplicableError
+from solvers.errors import NotApplicableError, SolveFailedError
 from solvers.factors import factor_if_well_conditioned
+from solvers.gaussian import verified
 from solvers.gaussian.factorisation import identity
 from solvers.gaussian.verified import from_right_inverse
 from solvers.problem import Problem
 from solvers.solution import Solution
-from workloads.operators import Array, Explicit, Matrix
+from workloads.operators import Array, Explicit, Matrix, QueryOperator
 
 _WELL_CONDITIONED = 1e-10
 _SPAN_TOLERANCE = 1e-8
@@ -62,7 +65,7 @@ def from_strategy(mechanism: str, problem: Problem, strategy: Matrix, **facts: A
         inverse = sla.solve_triangular(lower, np.eye(d), lower=True, check_finite=False).T
         queries = problem.workload.operator
         noise = from_right_inverse(mechanism, problem, lower.T, inverse, identity(d), queries)
-        return Solution(mechanism, problem, noise, **facts)
+        return Solution(mechanism, problem, noise.met(mechanism, problem.targets), **facts)
     singular, rows = compact(strategy)
     coordinates = _coordinates(mechanism, problem, rows)
     noise = from_right_inverse(
@@ -73,9 +76,95 @@ def from_strategy(mechanism: str, problem: Problem, strategy: Matrix, **facts: A
         Explicit(rows),
         Explicit(coordinates),
     )
+    noise = noise.met(mechanism, problem.targets)
     own = noise.own
     exact = replace(own, root=np.diag(np.diag(own.root)))  # the rows are orthonormal
     return Solution(mechanism, problem, replace(noise, own=exact), **facts)
+
+
+def from_root(
+    mechanism: str,
+    problem: Problem,
+    basis: Array,
+    queries: Matrix | QueryOperator,
+    root: Array,
+    **facts: Any,
+) -> Solution:
+    """A solution from a square root of its covariance, up to scale.
+
+    Parameters
+    ----------
+    mechanism : str
+        The mechanism's name.
+    problem : Problem
+        The workload and the targets.
+    basis : numpy.ndarray, shape (k, d)
+        B.
+    queries : numpy.ndarray, scipy.sparse.csr_array or QueryOperator, shape (m, k)
+        L, with L B = W.
+    root : numpy.ndarray, shape (k, k)
+        Regular; ``root @ root.T`` is the covariance of the noise on Bx, up to scale.
+    **facts
+        Other attributes of `Solution`.
+
+    Returns
+    -------
+    Solution
+
+    Raises
+    ------
+    SolveFailedError
+        If the factors that follow do not give the workload.
+    """
+    left = queries if isinstance(queries, QueryOperator) else Explicit(queries)
+    noise = verified.from_root(mechanism, problem, basis, left, root).met(
+        mechanism, problem.targets
+    )
+    return Solution(mechanism, problem, noise, **facts)
+
+
+def from_covariance(
+    mechanism: str,
+    problem: Problem,
+    basis: Array,
+    queries: Matrix | QueryOperator,
+    covariance: Array,
+    **facts: Any,
+) -> Solution:
+    """A solution from a covariance, for algorithms that end with one.
+
+    Parameters
+    ----------
+    mechanism : str
+        The mechanism's name.
+    problem : Problem
+        The workload and the targets.
+    basis : numpy.ndarray, shape (k, d)
+        B.
+    queries : numpy.ndarray, scipy.sparse.csr_array or QueryOperator, shape (m, k)
+        L, with L B = W.
+    covariance : numpy.ndarray, shape (k, k)
+        Of the noise on Bx, up to a positive factor; symmetric positive definite.
+    **facts
+        Other attributes of `Solution`.
+
+    Returns
+    -------
+    Solution
+
+    Raises
+    ------
+    SolveFailedError
+        If the covariance is not positive definite, or the factors that follow from it do not
+        give the workload.
+    """
+    try:
+        root = sla.cholesky(covariance, lower=True)
+    except (sla.LinAlgError, ValueError) as error:
+        raise SolveFailedError(
+            f"{mechanism}: the covariance is not positive definite ({error})"
+        ) from error
+    return from_root(mechanism, problem, basis, queries, root, **facts)
 
 
 def _gram(strategy: Matrix) -> Array:

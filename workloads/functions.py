@@ -1,10 +1,15 @@
 """Functions of the user's, by name: ``module:function``."""
 
 import importlib
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from workloads.errors import WorkloadError
+
+
+class CallFailedError(WorkloadError):
+    """A function of the user's raised an error."""
 
 
 def load(owner: str, function: str) -> Callable[..., Any]:
@@ -37,6 +42,31 @@ def load(owner: str, function: str) -> Callable[..., Any]:
     if not callable(found):
         raise WorkloadError(f"{owner}: {function!r} is not a function")
     return found
+
+
+def call(owner: str, function: str, *problem: Any, arguments: Mapping[str, Any]) -> Any:
+    """What the function of that name returns for a problem, if it takes one, and the arguments.
+
+    Raises
+    ------
+    WorkloadError
+        If it cannot be loaded, or does not take them.
+    CallFailedError
+        If it raises.
+    """
+    found = load(owner, function)
+    try:
+        inspect.signature(found).bind(*problem, **arguments)
+    except (TypeError, ValueError) as error:
+        raise WorkloadError(
+            f"{owner}: {function!r} does not take {dict(arguments)} ({error})"
+        ) from error
+    try:
+        return found(*problem, **arguments)
+    except (Exception, SystemExit) as error:
+        raise CallFailedError(
+            f"{owner}: {function!r} called with {dict(arguments)} raised {said(error)}"
+        ) from error
 
 
 def said(error: BaseException) -> str:

@@ -243,7 +243,7 @@ class Differences:
         asked = self._asked
         queries[asked] = np.sqrt(targets[asked])[:, None] * factors.left
         made = verified.from_root(mechanism, self.centred, basis, Explicit(queries), root)
-        return replace(made, neighbours=self.problem.neighbours)
+        return replace(made.met(mechanism, targets), neighbours=self.problem.neighbours)
 
     @property
     def _asked(self) -> NDArray[np.bool_]:

@@ -11,7 +11,7 @@ from solvers.dual.programs import Weights
 from solvers.errors import SolveFailedError
 from solvers.factors import seen_cells
 from solvers.gaussian.factorisation import Factorisation, identity
-from solvers.gaussian.verified import scale_of, unscaled
+from solvers.gaussian.verified import from_right_inverse
 from solvers.optimiser import BlocksPoint, Progress, ScalarPoint
 from solvers.optimiser.spectrum import Spectrum
 from solvers.problem import Problem
@@ -84,8 +84,7 @@ def from_noise(
     if not found >= result.lower * (1 - ROUNDING):
         raise SolveFailedError(
             f"{mechanism}: the objective of the answer is {found:.9g}, and the dual proves that "
-            "none "
-            f"is below {result.lower:.9g}: too ill-conditioned for double precision"
+            f"none is below {result.lower:.9g}: too ill-conditioned for double precision"
         )
     if solution.converged and found > result.lower * (1 + tol):
         return replace(solution, converged=False)
@@ -95,12 +94,8 @@ def from_noise(
 def inner_factorisation(
     mechanism: str, problem: Problem, p: Array, found: Spectrum
 ) -> Factorisation:
-    """The inner solution at dual weights, scaled so that the targets are just met.
-
-    Parameters, errors: see `inner_unscaled`.
-    """
-    noise = inner_unscaled(mechanism, problem, p, found)
-    return noise.divided(scale_of(mechanism, noise.query_variances, problem.targets))
+    """The inner solution at dual weights, scaled so that the targets are just met."""
+    return inner_unscaled(mechanism, problem, p, found).met(mechanism, problem.targets)
 
 
 def inner_unscaled(mechanism: str, problem: Problem, p: Array, found: Spectrum) -> Factorisation:
@@ -127,7 +122,7 @@ def inner_unscaled(mechanism: str, problem: Problem, p: Array, found: Spectrum) 
     inverse = columns[:, None] * found.columns / roots
     own = problem.factors.basis
     basis = identity(problem.workload.d) if own is None else Explicit(own)
-    return unscaled(mechanism, problem, right, inverse, basis, problem.queries)
+    return from_right_inverse(mechanism, problem, right, inverse, basis, problem.queries)
 
 
 def _divided(columns: Array, roots: Array, problem: Problem) -> Array:

@@ -13,6 +13,7 @@ import numpy as np
 import scipy.linalg as sla
 import scipy.sparse as sp
 
+from solvers.errors import SolveFailedError
 from solvers.neighbours import ADD_REMOVE, Neighbours
 from solvers.release import GaussianRelease
 from workloads.operators import Array, Composed, Explicit, Matrix, QueryOperator, Scaled
@@ -158,6 +159,10 @@ class Factorisation(GaussianRelease):
             InBasis(own.rows, own.queries, own.root / scale),
         )
 
+    def met(self, mechanism: str, targets: Array) -> "Factorisation":
+        """The same mechanism, scaled so that the targets are just met; errors: `scale_of`."""
+        return self.divided(scale_of(mechanism, self.query_variances, targets))
+
     def with_cells_scaled(self, factors: Array) -> "Factorisation":
         """The factorisation of W with every column multiplied by a number, L unchanged."""
         own = self.own
@@ -210,6 +215,22 @@ class Factorisation(GaussianRelease):
     def draw(self, n: int, rng: np.random.Generator) -> Array:
         """Draw n vectors of errors L z, shape (n, m)."""
         return self.decoder.apply(rng.standard_normal((n, self.decoder.shape[1])).T).T
+
+
+def scale_of(mechanism: str, variances: Array, targets: Array) -> float:
+    """What divides L so that the targets are just met.
+
+    Raises
+    ------
+    SolveFailedError
+        If no variance is positive, or one is not finite.
+    """
+    ratio: float = float(np.max(variances / targets))
+    if not (np.isfinite(ratio) and ratio > 0):
+        raise SolveFailedError(
+            f"{mechanism}: the largest variance ratio is {ratio}; expected a positive number"
+        )
+    return float(np.sqrt(ratio))
 
 
 def _near(found: Array, expected: Array) -> bool:

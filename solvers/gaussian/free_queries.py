@@ -18,8 +18,11 @@ import scipy.linalg as sla
 
 from solvers.errors import NotApplicableError
 from solvers.gaussian.factorisation import Factorisation, dense
+from solvers.graph.problem import GraphProblem
 from solvers.neighbours import Neighbours
+from solvers.problem import Problem
 from solvers.release import Release
+from workloads import Workload, WorkloadError
 from workloads.operators import Array
 
 LEAST_ROOM = 1e-6
@@ -78,6 +81,35 @@ class FreeQueries:
         seen = np.any(asked != 0, axis=0)
         used = (np.square(asked) / self.fresh[noisy, None]).sum(axis=0)
         return np.asarray(self.fresh * float((used[seen] / self.room[seen]).max(initial=0.0)))
+
+
+def beside(
+    noise: Release, profile: Array, problem: Problem | GraphProblem, asked: Workload
+) -> FreeQueries:
+    """What further queries can have beside a mechanism, by its noise and its privacy profile.
+
+    Raises
+    ------
+    WorkloadError
+        If the queries are not over the same cells, or one is zero.
+    NotApplicableError
+        If the noise is not Gaussian, or too large to be written out.
+    """
+    strategy = strategy_of(noise)
+    d = strategy.shape[1]
+    if asked.d != d:
+        raise WorkloadError(
+            f"queries for free over {asked.d} cells; the workload has {d}: give one column "
+            "for each of its cells"
+        )
+    empty = np.flatnonzero(~np.any(asked.dense, axis=1))
+    if empty.size:
+        raise WorkloadError(
+            f"query {empty[0]} (counted from 0) of the queries for free is zero: leave it out"
+        )
+    if isinstance(problem, Problem) and not problem.neighbours.add_remove:
+        return free_over_pairs(asked.dense, strategy, problem.neighbours)
+    return free_queries(asked.dense, np.broadcast_to(profile, (d,)), strategy)
 
 
 def free_queries(queries: Array, profile: Array, strategy: Array) -> FreeQueries:

@@ -33,22 +33,6 @@ def from_right_inverse(
     basis: QueryOperator,
     queries: QueryOperator,
 ) -> Factorisation:
-    """A factorisation from B and its right inverse, scaled so that the targets are just met.
-
-    Parameters, errors: see `unscaled`; with B up to scale.
-    """
-    found = unscaled(mechanism, problem, right, inverse, basis, queries)
-    return found.divided(scale_of(mechanism, found.query_variances, problem.targets))
-
-
-def unscaled(
-    mechanism: str,
-    problem: Problem,
-    right: Array,
-    inverse: Array,
-    basis: QueryOperator,
-    queries: QueryOperator,
-) -> Factorisation:
     """A factorisation from B and its right inverse: L is W times the inverse.
 
     Of a workload that is written out L is too, corrected once by what L B leaves of W if that is
@@ -87,17 +71,6 @@ def unscaled(
 def from_root(
     mechanism: str, problem: Problem, basis: Array, queries: QueryOperator, root: Array
 ) -> Factorisation:
-    """A factorisation from a square root of a covariance, scaled so that the targets are just met.
-
-    Parameters, errors: see `unscaled_from_root`; with the root up to scale.
-    """
-    found = unscaled_from_root(mechanism, problem, basis, queries, root)
-    return found.divided(scale_of(mechanism, found.query_variances, problem.targets))
-
-
-def unscaled_from_root(
-    mechanism: str, problem: Problem, basis: Array, queries: QueryOperator, root: Array
-) -> Factorisation:
     """A factorisation from a square root of the covariance of noise on a basis.
 
     Parameters
@@ -116,7 +89,7 @@ def unscaled_from_root(
     """
     right = _solved(root, basis)
     if _is_identity(basis):
-        return unscaled(mechanism, problem, right, root, identity(len(basis)), queries)
+        return from_right_inverse(mechanism, problem, right, root, identity(len(basis)), queries)
     own = InBasis(Explicit(basis), queries, root)
     kept = _structured_in_basis(problem, right, own)
     if kept is not None:
@@ -272,22 +245,6 @@ def residual(
         largest = _over(missing, columns).max(axis=1)
         worst = float(np.maximum(worst, _over(largest, rows[block]).max()))
     return worst
-
-
-def scale_of(mechanism: str, variances: Array, targets: Array) -> float:
-    """What divides L so that the targets are just met.
-
-    Raises
-    ------
-    SolveFailedError
-        If no variance is positive, or one is not finite.
-    """
-    ratio: float = float(np.max(variances / targets))
-    if not (np.isfinite(ratio) and ratio > 0):
-        raise SolveFailedError(
-            f"{mechanism}: the largest variance ratio is {ratio}; expected a positive number"
-        )
-    return float(np.sqrt(ratio))
 
 
 def _rows(queries: Matrix | QueryOperator, block: slice) -> Matrix:

@@ -49,8 +49,7 @@ def check_noise(
     if not (np.all(np.isfinite(noise)) and noise.min() >= 0 and off <= ROUNDING * graph.n):
         raise SolveFailedError(
             f"{mechanism}: a row of the noise matrix is no distribution (sum off by {off:.3g}, "
-            "least "
-            f"entry {noise.min():.3g})"
+            f"least entry {noise.min():.3g})"
         )
     shrunk = np.exp(-epsilon) * (1 - ROUNDING)
     for ends in (graph.edges, graph.edges[::-1]):

@@ -10,7 +10,8 @@ import scipy.linalg as sla
 from solvers.algorithms.coa import coa
 from solvers.mechanism import Mechanism, Work
 from solvers.problem import Problem
-from solvers.solution import Solution, from_covariance
+from solvers.solution import Solution
+from solvers.strategy import from_covariance
 
 _USUAL_ITERATIONS = 300
 

@@ -1,6 +1,5 @@
 """A mechanism that is a Python function of the user's."""
 
-import inspect
 from typing import Any
 
 from solvers.errors import OptionError, SolveFailedError
@@ -27,19 +26,14 @@ def solve(
     """
     from solvers import foreign
 
-    owner, given = "mechanism 'entry-point'", arguments or {}
     try:
-        made = functions.load(owner, function)
+        answer = functions.call(
+            "mechanism 'entry-point'", function, problem, arguments=arguments or {}
+        )
+    except functions.CallFailedError as error:
+        raise SolveFailedError(str(error)) from error
     except WorkloadError as error:
         raise OptionError(str(error)) from error
-    try:
-        inspect.signature(made).bind(problem, **given)
-    except (TypeError, ValueError) as error:
-        raise OptionError(f"{owner}: {function!r} does not take {given} ({error})") from error
-    try:
-        answer = made(problem, **given)
-    except (Exception, SystemExit) as error:
-        raise SolveFailedError(f"{owner}: {function!r} raised {functions.said(error)}") from error
     return foreign.checked(function, problem, answer)
 
 

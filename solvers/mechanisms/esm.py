@@ -167,7 +167,7 @@ def solve(
 def _factorised(problem: Problem, rows: Array, Y: Array) -> Factorisation:
     """The strategy whose Gram matrix is PᵀYP: the triangle of Y times P."""
     lower = sla.cholesky(Y, lower=True, check_finite=False)
-    return from_right_inverse(
+    noise = from_right_inverse(
         "ESM",
         problem,
         lower.T @ rows,
@@ -175,6 +175,7 @@ def _factorised(problem: Problem, rows: Array, Y: Array) -> Factorisation:
         Explicit(rows),
         Explicit(problem.workload.dense @ rows.T),
     )
+    return noise.met("ESM", problem.targets)
 
 
 def start(singular: Array, rows: Array, tol: float) -> tuple[Smoothed, Point]:

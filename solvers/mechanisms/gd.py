@@ -34,8 +34,9 @@ from solvers.soft_max import basis as bases
 from solvers.soft_max import fixed_basis
 from solvers.soft_max.newton_cg import line_search
 from solvers.soft_max.objective import SoftMax, plain
-from solvers.solution import Solution, from_covariance
+from solvers.solution import Solution
 from solvers.stopping import Deadline, Stop, Stopping
+from solvers.strategy import from_covariance
 from solvers.trace import traced
 from workloads.operators.blas import inner
 

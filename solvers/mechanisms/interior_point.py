@@ -36,9 +36,10 @@ from solvers.dual.programs import Weights
 from solvers.errors import NotApplicableError
 from solvers.mechanism import Mechanism, Work
 from solvers.problem import Problem
-from solvers.solution import Solution, from_root, quadratic_forms
+from solvers.solution import Solution
 from solvers.stopping import Deadline, Stop, Stopping
-from workloads.operators import Array
+from solvers.strategy import from_root
+from workloads.operators import Array, Explicit
 
 LARGEST_BYTES = 4 * 2**30
 _GROWTH = 10.0
@@ -186,7 +187,7 @@ def _start(problem: Problem) -> tuple[_Point, float]:
     """Input perturbation in the middle of its constraints, and the unit of Δ²."""
     basis, queries = problem.basis, problem.factors.left
     covariance = basis @ basis.T
-    scale = 2 * float(quadratic_forms(queries, covariance).max())
+    scale = 2 * float(Explicit(queries).quadratic_forms(covariance).max())
     lower = sla.cholesky(covariance / scale, lower=True)
     whitened = sla.solve_triangular(lower, basis, lower=True)
     unit = 2 * float(np.square(whitened).sum(axis=0).max())

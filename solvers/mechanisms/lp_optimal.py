@@ -1,7 +1,217 @@
-"""The most useful mechanism on a query graph for a prior, by linear programming."""
+"""The mechanism of greatest utility for a prior, by linear programming.
 
-from solvers.graph.lp_optimal import solve
+Greatest utility is least loss, ``sum_i prior[i] (1 - X[i, i])``, which falls as exp(-ε) while
+what HiGHS leaves of a constraint stays at 1e-10. So the programme is in the unknowns
+
+    L[i] = exp(ε) (1 - X[i, i]),   Y[i, o] = exp(ε d(i, o)) X[i, o],
+
+d the distance of two answers: numbers about 1 at every ε. Adjacent answers one step further
+from and nearer to the output o must have ``Y[nearer, o] <= Y[further, o]``.
+"""
+
+from typing import Any
+
+import numpy as np
+import scipy
+import scipy.sparse as sp
+
+from solvers.errors import NotApplicableError, SolverError
+from solvers.graph import geometric, tight_constraints
+from solvers.graph.noise_matrix import NoiseMatrix, from_noise, given
+from solvers.graph.problem import GraphProblem
 from solvers.mechanism import Mechanism, Work
+from solvers.mechanisms.randomised_response import randomised_response
+from solvers.solution import Solution
+from workloads import QueryGraph
+from workloads.operators import Array
+from workloads.parameters import PriorText
+from workloads.priors import UNIFORM
+
+LARGEST = 100
+"""Answers; the linear programme has n² variables and 2 n constraints for each edge."""
+
+_TIME_LIMIT_REACHED = 1
+_TOLERANCE = 1e-10
+"""The least that HiGHS takes."""
+
+_OVERLOOKED = 1e-9
+"""HiGHS takes smaller coefficients for zero."""
+
+_CONVERGED = 1e-6
+"""The loss may be above that of the linear programme by this, relatively."""
+
+_ROUNDING = 1e-15
+_TIED = 1e-9
+_OWN = "linear programme"
+
+
+def solve(
+    problem: GraphProblem,
+    *,
+    epsilon: float = 1.0,
+    prior: PriorText | list[float] = UNIFORM,
+    time_limit: float | None = None,
+) -> Solution:
+    """Maximise ``sum_i prior[i] X[i, i]`` over all ε-differentially private X, with HiGHS.
+
+    Outputs are answers and no remap is needed, since any remap of an ε-private mechanism is one
+    (POST 2013, section 4.1). What HiGHS leaves of constraint violations is removed: entries
+    too small for their neighbours are raised, rows divided by their sums, and what is left is
+    mixed with the uniform distribution, so X is ε-differentially private to rounding. Where
+    another mechanism is better after that, or HiGHS finds nothing, the answer is the other one.
+
+    Parameters
+    ----------
+    problem : GraphProblem
+        At most `LARGEST` answers.
+    epsilon : float
+        ε.
+    prior : str or list of float, shape (n,)
+        What to be optimal for, too; see `workloads.priors`.
+    time_limit : float, optional
+        Seconds; when they are over the answer is the best of the other mechanisms.
+
+    Returns
+    -------
+    Solution
+        Converged if its loss is that of the linear programme, to 1e-6 of it.
+        ``notes["mixed_in"]``: the weight of the uniform distribution; ``notes["taken_from"]``:
+        whose matrix it is; ``notes["highs"]``: what HiGHS says if it fails.
+
+    Raises
+    ------
+    NotApplicableError
+        If there are more answers.
+    """
+    graph = problem.graph
+    if graph.n > LARGEST:
+        raise NotApplicableError(
+            f"lp-optimal: workload {graph.name!r} has {graph.n} answers and its linear programme "
+            f"{graph.n**2} variables; it applies up to {LARGEST} answers"
+        )
+    phi, probabilities = given(problem, epsilon, prior)
+    found = scipy.optimize.linprog(
+        options={
+            "time_limit": np.inf if time_limit is None else float(time_limit),
+            "primal_feasibility_tolerance": _TOLERANCE,
+            "dual_feasibility_tolerance": _TOLERANCE,
+        },
+        **_programme(graph, epsilon, probabilities),
+    )
+    candidates = _others(problem, epsilon)
+    notes: dict[str, Any] = {}
+    least = -np.inf
+    if found.x is not None and found.fun is not None and found.status == 0:
+        least = float(found.fun) * np.exp(-epsilon)
+        candidates[_OWN], notes["mixed_in"] = _repaired(
+            found.x[graph.n :].reshape(graph.shape) * phi, graph, epsilon
+        )
+    elif found.status != _TIME_LIMIT_REACHED:
+        notes["highs"] = str(found.message)
+    losses = {name: _loss(noise, probabilities) for name, noise in candidates.items()}
+    taken = min(losses, key=lambda name: losses[name])
+    if losses.get(_OWN, np.inf) <= losses[taken] * (1 + _TIED):
+        taken = _OWN
+    return from_noise(
+        "lp-optimal",
+        problem,
+        epsilon,
+        prior,
+        candidates[taken],
+        iterations=int(found.nit or 0),
+        converged=bool(losses[taken] <= least * (1 + _CONVERGED) + _ROUNDING),
+        timed_out=found.status == _TIME_LIMIT_REACHED,
+        notes={**notes, "taken_from": taken},
+    )
+
+
+def _others(problem: GraphProblem, epsilon: float) -> dict[str, Array]:
+    """The noise matrices of the closed forms that apply, by mechanism."""
+    found = {"randomised-response": randomised_response(problem.graph.n, epsilon)}
+    for name, closed in (
+        ("geometric", geometric.solve),
+        ("tight-constraints", tight_constraints.solve),
+    ):
+        try:
+            noise = closed(problem, epsilon=epsilon).noise
+        except SolverError:
+            continue
+        if isinstance(noise, NoiseMatrix):
+            found[name] = noise.matrix
+    return found
+
+
+def _loss(noise: Array, probabilities: Array) -> float:
+    """Probability of another answer than the true one, without cancellation."""
+    wrong = noise.copy()
+    np.fill_diagonal(wrong, 0.0)
+    return float(probabilities @ wrong.sum(axis=1))
+
+
+def _programme(graph: QueryGraph, epsilon: float, probabilities: Array) -> dict[str, Any]:
+    """In L (n of them) and then Y, row by row: rows sum to 1, and Lemma 1 along every edge."""
+    n, distances = graph.n, graph.distances
+    number = np.arange(n**2).reshape(n, n) + n
+    off = ~np.eye(n, dtype=bool) & np.isfinite(distances)
+    answer = np.nonzero(off)[0]
+    sums = sp.coo_array(
+        (
+            np.concatenate([np.exp(-epsilon * (distances[off] - 1)), -np.ones(n)]),
+            (np.concatenate([answer, np.arange(n)]), np.concatenate([number[off], np.arange(n)])),
+        ),
+        shape=(n, n + n**2),
+    )
+    truths = sp.coo_array(
+        (
+            np.concatenate([np.ones(n), np.full(n, np.exp(-epsilon))]),
+            (np.tile(np.arange(n), 2), np.concatenate([number.diagonal(), np.arange(n)])),
+        ),
+        shape=(n, n + n**2),
+    )
+    first, second = np.hstack([graph.edges, graph.edges[::-1]])
+    edge, seen = np.nonzero(np.isfinite(distances[first]))
+    here, there = first[edge], second[edge]
+    further = distances[here, seen] - distances[there, seen]
+    rows = np.arange(len(edge))
+    lemma = sp.coo_array(
+        (
+            np.concatenate([np.exp(-epsilon * (1 + further)), -np.ones(len(edge))]),
+            (np.tile(rows, 2), np.concatenate([number[here, seen], number[there, seen]])),
+        ),
+        shape=(len(edge), n + n**2),
+    )
+    return {
+        "c": np.concatenate([probabilities, np.zeros(n**2)]),
+        "A_ub": sp.csr_array(lemma),
+        "b_ub": np.zeros(len(edge)),
+        "A_eq": sp.csr_array(sp.vstack([sums, truths])),
+        "b_eq": np.concatenate([np.zeros(n), np.ones(n)]),
+    }
+
+
+def _repaired(approximate: Array, graph: QueryGraph, epsilon: float) -> tuple[Array, float]:
+    """The nearest mixture with the uniform distribution that breaks no constraint."""
+    distances = graph.distances
+    noise = np.maximum(approximate, 0)
+    noise[np.exp(-epsilon * np.maximum(distances - 1, 0)) < _OVERLOOKED] = 0.0
+    noise = _raised(noise, np.exp(-epsilon * distances))
+    noise /= noise.sum(axis=1, keepdims=True)
+    first, second = graph.edges
+    shrunk = np.exp(-epsilon)
+    excess = np.maximum(
+        shrunk * noise[first] - noise[second], shrunk * noise[second] - noise[first]
+    )
+    needed = max(float(excess.max(initial=0.0)), 0.0) * graph.n / -np.expm1(-epsilon)
+    weight = float(needed / (1 + needed))
+    return (1 - weight) * noise + weight / graph.n, weight
+
+
+def _raised(noise: Array, phi: Array) -> Array:
+    """The least matrix above this whose entries no neighbour's is more than exp(ε) times."""
+    found = np.empty_like(noise)
+    for output, column in enumerate(noise.T):
+        found[:, output] = (phi * column).max(axis=1)
+    return found
 
 
 def work(m: int, d: int) -> Work:

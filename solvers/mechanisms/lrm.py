@@ -34,9 +34,9 @@ import scipy.linalg as sla
 from solvers.errors import OptionError, SolveFailedError
 from solvers.mechanism import Mechanism, Work
 from solvers.problem import Problem
-from solvers.solution import Solution, from_root
+from solvers.solution import Solution
 from solvers.stopping import Deadline, Stop, Stopping
-from solvers.strategy import compact
+from solvers.strategy import compact, from_root
 from solvers.trace import traced
 from workloads.operators import Array
 

@@ -1,7 +1,46 @@
 """Randomised response on the answers of a query graph."""
 
-from solvers.graph.randomised_response import solve
+import math
+
+import numpy as np
+
+from solvers.graph.noise_matrix import from_noise, given
+from solvers.graph.problem import GraphProblem
 from solvers.mechanism import Mechanism
+from solvers.solution import Solution
+from workloads.operators import Array
+from workloads.parameters import PriorText
+from workloads.priors import UNIFORM
+
+
+def solve(
+    problem: GraphProblem, *, epsilon: float = 1.0, prior: PriorText | list[float] = UNIFORM
+) -> Solution:
+    """The true answer with probability e^ε / (e^ε + n - 1), else any other, all as likely.
+
+    It protects every pair of answers as if they were adjacent: the floor that a mechanism which
+    knows the graph must beat.
+
+    Parameters
+    ----------
+    epsilon : float
+        ε.
+    prior : str or list of float, shape (n,)
+        For the measures; see `workloads.priors`.
+    """
+    given(problem, epsilon, prior)
+    noise = randomised_response(problem.graph.n, epsilon)
+    return from_noise("randomised-response", problem, epsilon, prior, noise)
+
+
+def randomised_response(n: int, epsilon: float) -> Array:
+    """The noise matrix on n answers, shape (n, n)."""
+    other = math.exp(-epsilon)
+    noise = np.full((n, n), other)
+    np.fill_diagonal(noise, 1.0)
+    noise /= 1.0 + (n - 1) * other
+    return noise
+
 
 MECHANISMS = (
     Mechanism(

@@ -28,7 +28,7 @@ import scipy.linalg as sla
 
 from solvers.errors import NotApplicableError
 from solvers.gaussian.factorisation import Factorisation, dense
-from solvers.gaussian.verified import unscaled
+from solvers.gaussian.verified import from_right_inverse
 from solvers.mechanism import Mechanism, Work, find
 from solvers.mechanisms.residual_planner import least_total_variance
 from solvers.orbits import AnyOrbits, Orbits
@@ -221,7 +221,7 @@ def _factorised(
     right = np.vstack(rows) * roots
     inverse = np.hstack(inverses) / roots[:, None]
     queries = Explicit(part.problem.workload.operator.apply(inverse))
-    return unscaled(NAME, part.problem, right, inverse, Explicit(right), queries)
+    return from_right_inverse(NAME, part.problem, right, inverse, Explicit(right), queries)
 
 
 def _factor(attribute: Attribute, k: int, in_base: bool, own: Pair | None) -> Pair:

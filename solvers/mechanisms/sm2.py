@@ -24,8 +24,9 @@ from solvers.soft_max import basis as bases
 from solvers.soft_max import objective as softmax
 from solvers.soft_max.newton_cg import Minimised, Settings
 from solvers.soft_max.objective import Iterate
-from solvers.solution import Solution, from_root
+from solvers.solution import Solution
 from solvers.stopping import Deadline
+from solvers.strategy import from_root
 from workloads.operators import Array, Matrix, QueryOperator
 
 T2Rule = Literal["paper", "code"]

@@ -9,8 +9,7 @@ import numpy as np
 import scipy.linalg as sla
 
 from solvers.errors import NotApplicableError
-from solvers.gaussian.factorisation import Factorisation, dense
-from solvers.gaussian.verified import scale_of
+from solvers.gaussian.factorisation import Factorisation, dense, scale_of
 from solvers.orbits.contrasts import INDICATORS, Choice
 from solvers.orbits.drawing import AnyOrbits, AnyPart, draw_errors
 from solvers.orbits.parts import Span

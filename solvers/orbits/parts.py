@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from solvers.gaussian.checked import inner_unscaled
 from solvers.gaussian.factorisation import Factorisation, InBasis, dense, identity
-from solvers.gaussian.verified import unscaled_from_root
+from solvers.gaussian.verified import from_root
 from solvers.orbits.contrasts import INDICATORS, Choice, Component, components
 from solvers.orbits.layout import Layout
 from solvers.orbits.products import Group, Index
@@ -80,7 +80,7 @@ class Part(Span):
     def from_root(self, mechanism: str, root: Array) -> Factorisation:
         """The mechanism of a covariance, not scaled, from its square root; errors as of `inner`."""
         own = self.problem
-        return unscaled_from_root(mechanism, own, own.basis, own.queries, root)
+        return from_root(mechanism, own, own.basis, own.queries, root)
 
     def on_cells(self, mechanism: str) -> Factorisation:
         """Noise of unit variance on every cell, as far as the queries see it."""

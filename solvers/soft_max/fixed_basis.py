@@ -14,8 +14,7 @@ import scipy.sparse as sp
 from solvers.problem import Problem
 from solvers.soft_max.basis import Factored
 from solvers.soft_max.objective import SoftMax
-from solvers.solution import quadratic_forms
-from workloads.operators import Array, Matrix
+from workloads.operators import Array, Explicit, Matrix
 from workloads.operators.blas import product
 
 _MARGIN = 0.99
@@ -93,7 +92,7 @@ def first(problem: Problem, factored: Factored, covariance: Array) -> Iterate:
     """
     left, scale = factored.representation, problem.targets[:, None] ** -0.5
     rows = scale * left if isinstance(left, np.ndarray) else sp.csr_array(left.multiply(scale))
-    largest = float(quadratic_forms(rows, covariance).max())
+    largest = float(Explicit(rows).quadratic_forms(covariance).max())
     return iterate(QueriesInBasis(factored.basis, rows), _MARGIN / largest * covariance)
 
 
@@ -105,7 +104,7 @@ def iterate(queries: QueriesInBasis, covariance: Array) -> Iterate:
     scipy.linalg.LinAlgError
         If it is not positive definite.
     """
-    return _with_ratios(queries, covariance, quadratic_forms(queries.rows, covariance))
+    return _with_ratios(queries, covariance, Explicit(queries.rows).quadratic_forms(covariance))
 
 
 def _with_ratios(queries: QueriesInBasis, covariance: Array, ratios: Array) -> Iterate:
@@ -150,7 +149,7 @@ class Hessian:
         objective, x, p, q = self._objective, self._x, self._p, self._q
         moved = product(along, x)
         a = np.einsum("ij,ij->j", x, moved)
-        b = quadratic_forms(self._at.queries.rows, along)
+        b = Explicit(self._at.queries.rows).quadratic_forms(along)
         mixed = product(self._precision, moved * (2 * p))
         mixed += x * (objective.t1 * p * (a - p @ a))
         half = product(mixed, x.T)
@@ -165,12 +164,12 @@ class Hessian:
     def derivatives(self, along: Array) -> tuple[Array, Array]:
         """Of the profile and of the ratios along a symmetric matrix."""
         of_profile: Array = -np.einsum("ij,ij->j", self._x, product(along, self._x))
-        return of_profile, quadratic_forms(self._at.queries.rows, along)
+        return of_profile, Explicit(self._at.queries.rows).quadratic_forms(along)
 
     def ray(self, along: Array) -> Callable[[float], Iterate]:
         """The covariances along a symmetric matrix."""
         at = self._at
-        growth = quadratic_forms(at.queries.rows, along)
+        growth = Explicit(at.queries.rows).quadratic_forms(along)
 
         def moved(length: float) -> Iterate:
             return _with_ratios(

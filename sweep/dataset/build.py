@@ -9,8 +9,9 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from sweep.dataset import derivation, provenance, variables
+from sweep.dataset import derivation, provenance
 from sweep.dataset.positions import Column, Positions
+from sweep.experiment.meanings import described
 from sweep.grid.grids import Grid
 from sweep.store import disk
 from sweep.store.ledger import Ledger
@@ -133,7 +134,9 @@ def assemble(positions: Positions, ledger: Ledger, terms: Terms) -> xr.Dataset:
     made = xr.Dataset(data, coords, attrs=attributes)
     made["started"].encoding = dict(_TIME_ENCODING)
     for variable in made.variables:
-        made[variable].attrs.update(variables.attributes(str(variable)))
+        made[variable].attrs.update(described(str(variable)))
+    made["status"].attrs["flag_values"] = [int(status) for status in Status]
+    made["status"].attrs["flag_meanings"] = " ".join(status.label for status in Status)
     return made
 
 

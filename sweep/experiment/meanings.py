@@ -96,6 +96,16 @@ MEANINGS: Mapping[str, tuple[str, str]] = {
 }
 """Long name and units of every variable and coordinate that the sweep itself makes."""
 
+
+def described(name: str) -> dict[str, str]:
+    """``long_name`` and ``units`` of a variable or coordinate; its name in words if unknown.
+
+    The units of instants are their encoding's.
+    """
+    long_name, units = MEANINGS.get(name, (name.replace("_", " "), "1"))
+    return {"long_name": long_name, "units": units} if units else {"long_name": long_name}
+
+
 _SHARED = ("d", "m", "delta", "epsilon")
 """Coordinates that parameters may be."""
 

@@ -22,7 +22,7 @@ from solvers.gaussian.checked import inner_factorisation
 from solvers.gaussian.verified import LARGEST_RESIDUAL, residual
 from solvers.optimiser.spectrum import spectrum
 from solvers.problem import as_problem
-from solvers.solution import from_covariance, from_root
+from solvers.strategy import from_covariance, from_root
 from workloads import Workload
 from workloads.operators import Composed, Explicit, cumulative
 
@@ -348,6 +348,7 @@ def test_the_residual_is_that_of_every_query_whatever_the_block(query, block, mo
 @pytest.mark.filterwarnings("error")
 def test_a_root_of_many_scales_is_inverted_without_a_warning():
     problem, root = as_problem(np.eye(2)), np.array([[1.0, 1e-20], [1.0, -1e-20]])
-    found = verified.from_root("optimal", problem, np.eye(2), Explicit(np.eye(2)), root)
+    made = verified.from_root("optimal", problem, np.eye(2), Explicit(np.eye(2)), root)
+    found = made.met("optimal", problem.targets)
     np.testing.assert_allclose(found.query_variances, [1, 1])
     np.testing.assert_allclose(found.privacy_profile, [2.5e39, 2.5e39])
