@@ -178,11 +178,6 @@ def form_work(operator: QueryOperator) -> int | None:
 def factorise(scaled: Matrix) -> Factors:
     """A rank-revealing factorisation of the scaled workload.
 
-    Parameters
-    ----------
-    scaled : numpy.ndarray or scipy.sparse.csr_array, shape (m, d)
-        A = diag(c)^-1/2 W.
-
     Returns
     -------
     Factors
@@ -271,7 +266,6 @@ def parted(matrix: Array, squares: Array, vectors: Array, count: int) -> tuple[A
 
     Parameters
     ----------
-    matrix : numpy.ndarray, shape (m, d)
     squares, vectors : numpy.ndarray, shapes (d,) and (d, d)
         The eigenvalues, ascending, and eigenvectors of ``matrix.T @ matrix``.
     count : int

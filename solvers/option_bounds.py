@@ -43,8 +43,6 @@ def check(mechanism: str, options: Mapping[str, Any], defaults: Mapping[str, Any
 
     Parameters
     ----------
-    mechanism : str
-        Whose options they are, for the message.
     options : Mapping[str, object]
         By name; those that have no bounds here are the mechanism's own to check.
     defaults : Mapping[str, object]

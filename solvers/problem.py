@@ -89,13 +89,9 @@ def as_problem(
 
     Parameters
     ----------
-    workload : Workload, array_like or scipy.sparse matrix, shape (m, d)
-        The queries.
     targets : array_like, shape (m,) or scalar, optional
         The variance bounds; one number is taken for every query. If not given, those that the
         workload states, else 1.
-    neighbours : Neighbours
-        Which databases the mechanism must not tell apart.
 
     Raises
     ------

@@ -96,10 +96,6 @@ def solve(mechanism: Mechanism, problem: Problem, options: Options) -> "Solution
 
     Parameters
     ----------
-    mechanism : Mechanism
-        The mechanism asked for.
-    problem : Problem
-        The workload and its targets.
     options : Mapping[str, object]
         All options of the solve, defaults included.
 
@@ -150,14 +146,8 @@ def lower_bound(
 
     Parameters
     ----------
-    problem : Problem
-        The workload and its targets.
     tol : float
         How far below the optimum it may lie, relatively, if there are steps and time enough.
-    max_iterations : int
-        Newton steps at most.
-    time_limit : float, optional
-        In seconds.
 
     Returns
     -------

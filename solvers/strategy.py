@@ -40,10 +40,6 @@ def from_strategy(mechanism: str, problem: Problem, strategy: Matrix, **facts: A
 
     Parameters
     ----------
-    mechanism : str
-        The mechanism's name.
-    problem : Problem
-        The workload and the targets.
     strategy : numpy.ndarray or scipy.sparse.csr_array, shape (r, d)
         S, up to scale; all its answers get noise of the same variance.
     **facts
@@ -94,12 +90,6 @@ def from_root(
 
     Parameters
     ----------
-    mechanism : str
-        The mechanism's name.
-    problem : Problem
-        The workload and the targets.
-    basis : numpy.ndarray, shape (k, d)
-        B.
     queries : numpy.ndarray, scipy.sparse.csr_array or QueryOperator, shape (m, k)
         L, with L B = W.
     root : numpy.ndarray, shape (k, k)
@@ -135,14 +125,6 @@ def from_covariance(
 
     Parameters
     ----------
-    mechanism : str
-        The mechanism's name.
-    problem : Problem
-        The workload and the targets.
-    basis : numpy.ndarray, shape (k, d)
-        B.
-    queries : numpy.ndarray, scipy.sparse.csr_array or QueryOperator, shape (m, k)
-        L, with L B = W.
     covariance : numpy.ndarray, shape (k, k)
         Of the noise on Bx, up to a positive factor; symmetric positive definite.
     **facts

@@ -19,8 +19,6 @@ def load(owner: str, function: str) -> Callable[..., Any]:
     ----------
     owner : str
         Who asks for it, for messages: ``workload 'entry-point'``.
-    function : str
-        ``module:function``.
 
     Raises
     ------

@@ -147,8 +147,6 @@ def from_relation(name: str, relation: Relation, labels: Iterable[object]) -> Qu
 
     Parameters
     ----------
-    name : str
-        Its name in messages and results.
     relation : numpy.ndarray of bool, shape (n, n)
         Which answers are adjacent; the diagonal is ignored.
     labels : iterable of n objects
@@ -167,8 +165,6 @@ def on_grid(name: str, relation: Relation, grid: tuple[int, ...]) -> QueryGraph:
 
     Parameters
     ----------
-    name : str
-        Its name in messages and results.
     relation : numpy.ndarray of bool, shape (n, n)
         Which points are adjacent, the last coordinate fastest; the diagonal is ignored.
     grid : tuple of int
@@ -194,8 +190,6 @@ def from_edges(edges: Iterable[Sequence[object]], name: str = "edge-list") -> Qu
     ----------
     edges : iterable of pairs
         Two answers each, of any type with a text form; a pair may come twice.
-    name : str
-        Its name in messages and results.
 
     Returns
     -------

@@ -22,15 +22,6 @@ _STREAM = 0x815706
 def make(name: str, d: int, seed: int = 0) -> Array:
     """A histogram by its name.
 
-    Parameters
-    ----------
-    name : str
-        A name of `RULES`.
-    d : int
-        Number of cells.
-    seed : int
-        Of the generator.
-
     Returns
     -------
     numpy.ndarray, shape (d,)

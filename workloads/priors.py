@@ -176,8 +176,6 @@ def make(prior: ArrayLike, graph: QueryGraph, epsilon: float) -> Array:
     ----------
     prior : str or array_like, shape (n,)
         A name of `RULES`, with what follows a colon there ("corner:3"), or the probabilities.
-    graph : QueryGraph
-        The answers.
     epsilon : float
         ε of the corner and the random priors.
 

@@ -71,8 +71,6 @@ def make(rule: str, workload: Workload | QueryGraph, **params: Any) -> Array:
     ----------
     rule : str
         A name of `rules`.
-    workload : Workload or QueryGraph
-        The queries.
     **params
         The rule's parameters; see ``rules()[rule].params``.
 
@@ -103,13 +101,6 @@ def make(rule: str, workload: Workload | QueryGraph, **params: Any) -> Array:
 
 def by_group(workload: Workload, targets: Array) -> Array:
     """One target for each group, from targets that are constant within each group.
-
-    Parameters
-    ----------
-    workload : Workload
-        With groups.
-    targets : numpy.ndarray, shape (m,) or (number of groups,)
-        The variance bounds.
 
     Returns
     -------

@@ -169,12 +169,6 @@ def in_blocks(
 
     Parameters
     ----------
-    name : str
-        The family's name.
-    operator : QueryOperator
-        The query matrix.
-    names : iterable of str
-        One name for each block.
     sizes : iterable of int
         Number of queries of each block; they sum to m.
 

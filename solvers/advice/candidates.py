@@ -46,21 +46,7 @@ def trials(
     time_limit: float,
     told: Told,
 ) -> tuple[Trial, ...]:
-    """Every mechanism, or the named ones, tried one after the other; the best first.
-
-    Parameters
-    ----------
-    solve : callable
-        `solvers.solve`.
-    delta : float
-        δ of every ε.
-    mechanisms : sequence of str, optional
-        Names; by default all on query matrices.
-    time_limit : float
-        Seconds for each.
-    told : callable
-        Told of each before it begins.
-    """
+    """Every mechanism, or the named ones, tried one after the other; the best first."""
     every = (name for name, one in all_mechanisms().items() if not one.runs_code)
     names = every if mechanisms is None else mechanisms
     chosen = [find(name) for name in names if "matrix" in find(name).asks]

@@ -20,10 +20,6 @@ class Candidate:
 
     Attributes
     ----------
-    mechanism : str
-        Its name.
-    summary : str
-        What it is, in a line.
     outcome : {"ok", "stopped", "not applicable", "failed"}
         How the solve ended; ``stopped`` before its own rule was reached, with an answer that
         meets all targets.

@@ -105,18 +105,8 @@ def coa(
     ----------
     gram : numpy.ndarray, shape (d, d)
         V = WᵀW.
-    tol : float
-        Certified relative gap to reach; 0 runs all iterations.
-    cg_steps : int
-        T of Algorithm 2.
-    homotopy : bool
-        Whether to go through θ = 1, 0.1, … (Algorithm 3) or start at the last θ.
     theta : float
         The last θ, in units of the mean diagonal entry of V.
-    max_iterations : int
-        Newton steps at most, over all θ.
-    time_limit : float, optional
-        In seconds.
     """
     stopping = Stopping(tol, max_iterations, Deadline.after(time_limit))
     stop: Stop | None = None

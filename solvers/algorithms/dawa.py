@@ -38,11 +38,6 @@ _WEIGHTS = np.arange(100) / 100.0
 def deviations(x: Array) -> list[Array]:
     """Sum of |x_j - mean| over every interval of 2^k cells.
 
-    Parameters
-    ----------
-    x : numpy.ndarray, shape (d,)
-        The data.
-
     Returns
     -------
     list of numpy.ndarray
@@ -63,12 +58,8 @@ def noisy_costs(
 
     Parameters
     ----------
-    costs : list of numpy.ndarray
-        Of `deviations`.
     first, second : float
         ε₁ and ε₂.
-    rng : numpy.random.Generator
-        What the noise is drawn from.
     """
     scale = 2 * _COST_SENSITIVITY / first
     return [one + 1 / second + rng.laplace(scale=scale, size=one.size) for one in costs]
@@ -167,10 +158,6 @@ def expected_squared_errors(queries: Array, x: Array, starts: Index, second: flo
 
     Parameters
     ----------
-    queries : numpy.ndarray, shape (m, d)
-        W.
-    x : numpy.ndarray, shape (d,)
-        The data.
     starts : numpy.ndarray of int, shape (buckets,)
         Of `least_cost_partition`.
     second : float

@@ -84,12 +84,6 @@ def refine(blocks: MatrixBlocks, first: Level, tol: float, deadline: Deadline) -
 
     Parameters
     ----------
-    blocks : MatrixBlocks
-        Of the scaled workload.
-    first : Level
-        An optimum of Problem 1.
-    tol : float
-        Relative gap of every level.
     deadline : Deadline
         When to stop; the covariances of the last finished level are then returned.
 

@@ -41,8 +41,6 @@ def from_dual(
         The gap that the objective must keep to be converged.
     notes : Mapping, optional
         What to report beside the factorisations and products.
-    **facts
-        Other attributes of `Solution`.
 
     Raises
     ------

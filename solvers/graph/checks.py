@@ -28,14 +28,8 @@ def check_noise(
 
     Parameters
     ----------
-    mechanism : str
-        Its name, for the messages.
     noise : numpy.ndarray, shape (n, n)
         X: row i is the distribution of the output when i is the answer.
-    graph : QueryGraph
-        The answers.
-    epsilon : float
-        ε.
     phi : numpy.ndarray, shape (n, n)
         Of `workloads.priors.constraints`.
 

@@ -32,8 +32,6 @@ def solve(
     ----------
     problem : GraphProblem
         Answers that are the integer points of a box.
-    epsilon : float
-        ε of the whole release.
     prior : str or list of float, shape (n,)
         For the measures; see `workloads.priors`.
     spend : "even", float or list of float, or such a list as text

@@ -23,10 +23,6 @@ class NoiseMatrix:
 
     Attributes
     ----------
-    problem : GraphProblem
-        The answers and the variance target.
-    epsilon : float
-        ε.
     prior : numpy.ndarray, shape (n,)
         The user's probabilities of the answers.
     matrix : numpy.ndarray, shape (n, n)
@@ -202,16 +198,8 @@ def from_noise(
 
     Parameters
     ----------
-    problem : GraphProblem
-        The answers and the variance target.
-    epsilon : float
-        ε.
     prior : str or array_like, shape (n,)
         As `workloads.priors.make` takes it.
-    noise : numpy.ndarray, shape (n, n)
-        X.
-    **facts
-        Other attributes of `Solution`.
 
     Raises
     ------

@@ -42,8 +42,6 @@ def as_graph_problem(graph: QueryGraph, targets: ArrayLike | None = None) -> Gra
 
     Parameters
     ----------
-    graph : QueryGraph
-        The answers.
     targets : array_like, shape (1,) or scalar, optional
         The variance bound; 1 if not given.
 

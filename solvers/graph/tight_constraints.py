@@ -25,8 +25,6 @@ def solve(
 
     Parameters
     ----------
-    epsilon : float
-        ε.
     prior : str or list of float, shape (n,)
         For the measures; see `workloads.priors`.
     find_least_epsilon : bool

@@ -33,15 +33,7 @@ class Source(Protocol):
 
 @dataclass(frozen=True)
 class AtEpsilon:
-    """A noise at the ε that one step costs.
-
-    Attributes
-    ----------
-    noise : Noise
-        The distribution.
-    epsilon : float
-        ε of one step.
-    """
+    """A noise at the ε that one step costs."""
 
     noise: Noise
     epsilon: float

@@ -42,8 +42,6 @@ def perturbed(mechanism: str, problem: Problem, noise: Noise, on: str) -> Indepe
         The mechanism's name, which is that of its noise.
     noise : Noise
         On one number that moves by one step.
-    on : {"queries", "data"}
-        Where it is added.
 
     Returns
     -------

@@ -50,8 +50,6 @@ def solve(
         Certified relative gap of the weights to reach.
     max_iterations : int
         Newton steps at most.
-    time_limit : float, optional
-        In seconds.
     """
     stopping = Stopping(tol, max_iterations, Deadline.after(time_limit))
     singular, rows = compact(problem.workload.matrix)

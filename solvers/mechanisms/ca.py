@@ -35,16 +35,12 @@ def _solve(
 
     Parameters
     ----------
-    name : str
-        CA, wCA-I or wCA-II.
     weighting : callable
         The weight omega of every variance, from its target.
     tol : float
         Certified relative gap of the total error to reach.
     max_iterations : int
         Newton steps at most.
-    time_limit : float, optional
-        In seconds.
 
     Returns
     -------

@@ -42,8 +42,6 @@ def solve(
         The last θ.
     max_iterations : int
         Newton steps at most.
-    time_limit : float, optional
-        In seconds.
 
     Returns
     -------

@@ -125,8 +125,6 @@ def solve(
         Certified relative gap of the total error to reach, above 0.
     max_iterations : int
         Gradient steps at most.
-    time_limit : float, optional
-        In seconds.
 
     Returns
     -------

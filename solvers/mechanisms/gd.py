@@ -64,8 +64,6 @@ class Visited:
     ----------
     objective : SoftMax
         Problem 4 at the present t.
-    iterate : Iterate
-        The covariance.
     settled : bool
         Whether it ends the level: the gradient is small enough for the next t.
     """

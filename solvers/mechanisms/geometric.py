@@ -26,8 +26,6 @@ def solve(problem: Problem, *, on: str = QUERIES) -> Solution:
     ----------
     problem : Problem
         The workload and its targets; all entries of W whole numbers.
-    on : {"queries", "data"}
-        Where the noise is added.
 
     Raises
     ------

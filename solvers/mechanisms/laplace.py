@@ -19,11 +19,6 @@ def solve(problem: Problem, *, on: str = QUERIES) -> Solution:
 
     The Fisher information about x is ``WᵀW / b²`` or ``I / b²``; on the data the
     Cramér-Rao bound is ``d b²``; for one query, on the part of x that it sees, ``b² / ‖w‖²``.
-
-    Parameters
-    ----------
-    on : {"queries", "data"}
-        Where the noise is added.
     """
     noise = perturbed("laplace", problem, Laplace(), on)
     squared_scale = noise.source.variance / 2

@@ -64,8 +64,6 @@ def solve(
     ----------
     problem : GraphProblem
         At most `LARGEST` answers.
-    epsilon : float
-        ε.
     prior : str or list of float, shape (n,)
         What to be optimal for, too; see `workloads.priors`.
     time_limit : float, optional

@@ -70,8 +70,6 @@ def solve(
         Relative residual of W = B L at which to stop, once the privacy profile is that of L.
     max_iterations : int
         Rounds at most.
-    time_limit : float, optional
-        In seconds.
 
     Returns
     -------

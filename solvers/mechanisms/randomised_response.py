@@ -20,13 +20,6 @@ def solve(
 
     It protects every pair of answers as if they were adjacent: the floor that a mechanism which
     knows the graph must beat.
-
-    Parameters
-    ----------
-    epsilon : float
-        ε.
-    prior : str or list of float, shape (n,)
-        For the measures; see `workloads.priors`.
     """
     given(problem, epsilon, prior)
     noise = randomised_response(problem.graph.n, epsilon)

@@ -80,8 +80,6 @@ def first(problem: Problem, factored: Factored, covariance: Array) -> Iterate:
 
     Parameters
     ----------
-    factored : Factored
-        The workload in a basis.
     covariance : numpy.ndarray, shape (k, k)
         Of the noise on the basis, up to scale.
 

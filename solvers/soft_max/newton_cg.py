@@ -213,12 +213,6 @@ def minimise(
 
     Parameters
     ----------
-    objective : SoftMax
-        Problem 4 at the first t.
-    start : Iterate
-        The first covariance.
-    settings : Settings
-        MU, NTTOL, ….
     deadline : Deadline
         When to stop with the covariance so far.
     bound : callable, optional

@@ -52,15 +52,7 @@ class Terms:
 
 
 class Derivation:
-    """Derives the dataset of some grids, again and again, from a growing ledger.
-
-    Parameters
-    ----------
-    grids : sequence of Grid
-        The grids, one for each group.
-    terms : Terms
-        Budgets, reference and attributes.
-    """
+    """Derives the dataset of some grids, again and again, from a growing ledger."""
 
     def __init__(self, grids: Sequence[Grid], terms: Terms) -> None:
         self.terms = terms
@@ -82,15 +74,6 @@ class Derivation:
 
 def assemble(positions: Positions, ledger: Ledger, terms: Terms) -> xr.Dataset:
     """The dataset of one grid.
-
-    Parameters
-    ----------
-    positions : Positions
-        The grid, and the place of every cell in it.
-    ledger : Ledger
-        The current record of every cell.
-    terms : Terms
-        Budgets, reference and attributes.
 
     Returns
     -------

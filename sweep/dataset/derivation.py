@@ -35,13 +35,6 @@ def columns(positions: Positions, ledger: Ledger) -> dict[str, Column]:
     Query graphs are solved at one ε and have no privacy cost, so they get only the numbers that
     their solutions report.
 
-    Parameters
-    ----------
-    positions : Positions
-        The grid, and the place of every cell in it.
-    ledger : Ledger
-        The current record of every cell.
-
     Returns
     -------
     dict of str to numpy.ndarray, shape (number of cells,)

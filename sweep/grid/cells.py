@@ -16,8 +16,6 @@ class Cells(Sequence[Cell]):
 
     Parameters
     ----------
-    families : sequence of Family
-        The families.
     family, replicate : array-like of int
         For every cell, the number of its family and its replicate.
     """
@@ -120,13 +118,7 @@ class Cells(Sequence[Cell]):
 
 
 class CellsById(Mapping[str, Cell]):
-    """Distinct cells by their ids.
-
-    Attributes
-    ----------
-    columns : Cells
-        The cells.
-    """
+    """Distinct cells by their ids."""
 
     def __init__(self, columns: Cells) -> None:
         self.columns = columns

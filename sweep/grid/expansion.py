@@ -32,7 +32,6 @@ def expand(experiment: Experiment, *, allow_code: bool = False) -> tuple[Grid, .
 
     Parameters
     ----------
-    experiment : Experiment
     allow_code : bool
         Whether functions that the experiment names may be imported and called.
 

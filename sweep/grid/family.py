@@ -19,13 +19,7 @@ _SEED = "\0seed"
 
 
 class Family:
-    """Cells that differ in their replicate alone: the seeds of random specs grow with it.
-
-    Parameters
-    ----------
-    first : Cell
-        One of them.
-    """
+    """Cells that differ in their replicate alone: the seeds of random specs grow with it."""
 
     def __init__(self, first: Cell) -> None:
         self.first = first

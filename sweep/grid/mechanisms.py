@@ -66,14 +66,8 @@ def mechanisms(
 
     Parameters
     ----------
-    entry : WrittenMechanism
-        The entry, as written in the block.
     common : Mapping[str, object]
         Options that the block writes for all its mechanisms.
-    kind : {"matrix", "graph"}
-        The kind of workload.
-    place : Place
-        Of the entry, for error messages.
 
     Returns
     -------

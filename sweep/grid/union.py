@@ -105,10 +105,6 @@ def united(group: str, parts: Sequence[Product], simulate: int) -> Grid:
 
     Parameters
     ----------
-    group : str
-        The grid's name.
-    parts : sequence of Product
-        Its blocks.
     simulate : int
         Number of noise vectors to draw for every cell.
 
@@ -177,17 +173,7 @@ def _replicated(parts: Sequence[Product]) -> tuple[NDArray[np.int64], NDArray[np
 
 
 def _distinct(cells: Cells, axes: Sequence[Axis], places: Sequence[Place]) -> Cells:
-    """The cells without those that two blocks share; no two at one point, none at two.
-
-    Parameters
-    ----------
-    cells : Cells
-        The cells of all blocks.
-    axes : sequence of Axis
-        The dimensions.
-    places : sequence of Place
-        The block of every family.
-    """
+    """The cells without those that two blocks share; no two at one point, none at two."""
     positions = positions_of(cells, axes)
     alone = len({family.content for family in cells.families}) == len(cells.families)
     if alone and np.diff(np.sort(positions)).all():

@@ -49,10 +49,6 @@ class Asked:
 
     Attributes
     ----------
-    row : Row
-        The row.
-    label : str
-        Its name.
     target : Target
         Of each of its queries.
     choices : tuple of Choices
@@ -85,12 +81,7 @@ class Asked:
 
 
 class Reader:
-    """Reads the rows of tables over one domain, remembering what cells and conditions say.
-
-    Parameters
-    ----------
-    domain : Domain
-    """
+    """Reads the rows of tables over one domain, remembering what cells and conditions say."""
 
     def __init__(self, domain: Domain) -> None:
         self._domain = domain
@@ -102,7 +93,6 @@ class Reader:
 
         Parameters
         ----------
-        row : Row
         folder : Path, optional
             Where files of coefficients lie; None if it may name none.
 

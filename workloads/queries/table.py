@@ -48,8 +48,6 @@ class Table:
     ----------
     source : str
         The file, for messages.
-    columns : tuple of str
-        The names of the columns.
     rows : tuple of Row
         Those that are not empty.
     folder : Path, optional

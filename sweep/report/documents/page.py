@@ -40,8 +40,6 @@ class Drawn:
 
     Attributes
     ----------
-    title : str
-        What it shows.
     svg : str
         The figure; made by us, so it needs no escaping.
     """
@@ -52,11 +50,6 @@ class Drawn:
 
 def report(store: str | Location) -> str:
     """The report of a store as a page, finished or not.
-
-    Parameters
-    ----------
-    store : str, Path or ObjectPath
-        The store's folder.
 
     Returns
     -------

@@ -93,8 +93,6 @@ def save(picture: Picture, path: Path, facts: Mapping[str, str]) -> None:
 
     Parameters
     ----------
-    picture : Picture
-        What to draw.
     path : Path
         The file; its folder is created.
     facts : Mapping of str to str
@@ -146,8 +144,6 @@ def inline(picture: Picture, prefix: str) -> str:
 
     Parameters
     ----------
-    picture : Picture
-        What to draw.
     prefix : str
         Letters and digits before all of its ids, which a page may have once only.
     """

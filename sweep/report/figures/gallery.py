@@ -89,16 +89,10 @@ def pictures(
 
     Parameters
     ----------
-    results : xarray.Dataset or xarray.DataTree
-        As `sweep.open` gives it, finished or not.
-    experiment : Experiment
-        The experiment of the results, with its figures.
     name : str
         One of `names`.
     changes : Changes, optional
         What is to be otherwise.
-    store : Path or ObjectPath, optional
-        The store's folder, for figures of kept arrays.
 
     Raises
     ------

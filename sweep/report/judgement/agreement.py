@@ -99,7 +99,6 @@ def compare(
     ----------
     data : xarray.Dataset
         The table's group of the dataset.
-    table : ComparisonTable
     reference : str
         The mechanism that variance ratios refer to.
     drawn : bool

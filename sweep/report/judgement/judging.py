@@ -91,12 +91,6 @@ def troubles(card: Scorecard) -> int:
 def check_outputs(outputs: Sequence[Path], *, part: bool) -> None:
     """Refuse files that a scorecard cannot be written to, before anything is run.
 
-    Parameters
-    ----------
-    outputs : sequence of pathlib.Path
-    part : bool
-        As for `write`.
-
     Raises
     ------
     SweepError
@@ -121,8 +115,6 @@ def write(card: Scorecard, outputs: Sequence[Path], *, part: bool) -> None:
 
     Parameters
     ----------
-    card : Scorecard
-    outputs : sequence of pathlib.Path
     part : bool
         Whether it is about some experiments only: then the others of the first JSON file, if
         there is one already, are kept.

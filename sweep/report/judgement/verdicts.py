@@ -89,7 +89,6 @@ def judge(data: xr.Dataset, claim: Claim) -> Judgement:
     ----------
     data : xarray.Dataset
         The claim's group of the dataset.
-    claim : Claim
     """
     if claim.unjudged:
         return Judgement(Verdict.UNJUDGED, claim.unjudged)

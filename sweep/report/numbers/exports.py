@@ -27,17 +27,7 @@ CLAIMS = "What the text says"
 
 
 def tables(results: Results, experiment: Experiment, spread: Spread = "error") -> list[Table]:
-    """One table for each published one, one for each other group, and one of what the text says.
-
-    Parameters
-    ----------
-    results : xarray.Dataset or xarray.DataTree
-        As `sweep.open` gives it, finished or not.
-    experiment : Experiment
-        The experiment of the results, with its published numbers.
-    spread : {"error", "range", "none"}
-        What stands beside a mean over replicates.
-    """
+    """One table for each published one, one for each other group, and one of what the text says."""
     groups = frames.groups(results)
     made = [
         _related(_beside(groups[one.group], one, experiment.reference, spread), groups[one.group])

@@ -81,13 +81,6 @@ def experiment_of(results: Results) -> Experiment:
 def long(data: xr.Dataset, variable: str) -> pd.DataFrame:
     """One row for every number of a variable, with its labels and what is known of its cell.
 
-    Parameters
-    ----------
-    data : xarray.Dataset
-        The dataset of one group.
-    variable : str
-        A variable with numbers.
-
     Returns
     -------
     pandas.DataFrame

@@ -88,10 +88,6 @@ def table(data: xr.Dataset, wanted: Wanted, title: str = "") -> Table:
 
     Parameters
     ----------
-    data : xarray.Dataset
-        The dataset of one group.
-    wanted : Wanted
-        The variable, the coordinates of rows and columns, and the cells.
     title : str
         By default the long name of the variable.
 

@@ -36,10 +36,6 @@ def take(data: xr.Dataset, variable: str, at: Mapping[str, Scalar]) -> Pivot | N
 
     Parameters
     ----------
-    data : xarray.Dataset
-        A dataset that has ``status``.
-    variable : str
-        The name of the variable.
     at : Mapping[str, Scalar]
         Labels along some of its dimensions; a coordinate without a dimension must agree.
     """

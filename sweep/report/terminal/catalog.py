@@ -61,13 +61,7 @@ class Entry:
 
 
 def catalog(listings: Sequence[str] = LISTINGS) -> Mapping[str, tuple[Entry, ...]]:
-    """The entries of each listing, sorted by name.
-
-    Parameters
-    ----------
-    listings : sequence of {"experiments", "workloads", "targets", "mechanisms"}
-        The listings to make.
-    """
+    """The entries of each listing, sorted by name."""
     return {listing: _LISTS[listing]() for listing in listings}
 
 

@@ -18,11 +18,6 @@ class ProgressBar:
     """Shows a run as a bar on a terminal, and as a plain line now and then elsewhere.
 
     The bar measures work, not the number of cells, since the long solves come first.
-
-    Parameters
-    ----------
-    console : rich.console.Console
-        The console to print on.
     """
 
     def __init__(self, console: Console) -> None:
