@@ -19,11 +19,12 @@ from solvers.errors import (
     UnknownMechanismError,
 )
 from solvers.graph import GraphProblem, as_graph_problem
-from solvers.mechanism import Mechanism, Work, all_mechanisms, find
+from solvers.mechanism import Mechanism, Work
 from solvers.neighbours import Neighbours, Written, as_neighbours
 from solvers.problem import Problem, as_problem
 from solvers.reduction import Reduction, all_reductions
 from solvers.reductions.differences import expected_work as work_on_differences
+from solvers.registry import all_mechanisms, find
 from solvers.solution import Solution
 from workloads import QueryGraph, Workload
 

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from solvers import reductions as _package
 from solvers.errors import NotApplicableError
-from solvers.mechanism import Mechanism, Work, find
+from solvers.mechanism import Mechanism, Work
 from solvers.problem import Problem
+from solvers.registry import find
 from workloads import Workload
 
 if TYPE_CHECKING:

@@ -59,9 +59,24 @@ class Rule:
         return "seed" in self.params
 
 
+_RULES: dict[str, Rule] = {}
+
+
 def rules() -> Mapping[str, Rule]:
     """Every rule by name."""
-    return MappingProxyType({rule.name: rule for rule in RULES})
+    return MappingProxyType(_RULES)
+
+
+def _rule(
+    name: str, summary: str, *, uniform: bool = False, source: str = ""
+) -> Callable[[Callable[..., Array]], Callable[..., Array]]:
+    """Make a function a rule."""
+
+    def registered(build: Callable[..., Array]) -> Callable[..., Array]:
+        _RULES[name] = Rule(name, summary, build, uniform, source)
+        return build
+
+    return registered
 
 
 def make(rule: str, workload: Workload | QueryGraph, **params: Any) -> Array:
@@ -127,10 +142,16 @@ def by_group(workload: Workload, targets: Array) -> Array:
     return lowest
 
 
+@_rule("uniform", "the same variance bound for every query", uniform=True)
 def _uniform(workload: Workload | QueryGraph, /, *, value: float = 1.0) -> Array:
     return np.full(_target_count(workload), float(value))
 
 
+@_rule(
+    "random-integer",
+    "whole numbers from low to high, all equally likely",
+    source="inferred from PVLDB 14(10), Table 8; no text says integers",
+)
 def _random_integer(
     workload: Workload | QueryGraph, /, *, low: int = 1, high: int = 10, seed: int = 0
 ) -> Array:
@@ -139,6 +160,7 @@ def _random_integer(
     return _stream(seed).integers(low, high, size=count, endpoint=True).astype(float)
 
 
+@_rule("random", "real numbers, uniform from low to high", source="arXiv v1, section 7.3")
 def _random(
     workload: Workload | QueryGraph, /, *, low: float = 1.0, high: float = 10.0, seed: int = 0
 ) -> Array:
@@ -146,6 +168,7 @@ def _random(
     return _stream(seed).uniform(low, high, size=_target_count(workload))
 
 
+@_rule("random-by-group", "one real number, uniform from low to high, for each group of queries")
 def _random_by_group(
     workload: Workload | QueryGraph, /, *, low: float = 1.0, high: float = 10.0, seed: int = 0
 ) -> Array:
@@ -154,6 +177,12 @@ def _random_by_group(
     return _spread(grouped, _stream(seed).uniform(low, high, size=len(grouped.group_names)))
 
 
+@_rule(
+    "important",
+    "a fraction of the queries, drawn at random, in [low, high], the others in "
+    "[other_low, other_high]",
+    source="arXiv v1, section 7.4",
+)
 def _important(
     workload: Workload | QueryGraph,
     /,
@@ -178,6 +207,11 @@ def _important(
     return made
 
 
+@_rule(
+    "by-group",
+    "one variance bound for each group of queries, by name or in order",
+    source="arXiv v1, sections 7.2 and 7.5",
+)
 def _by_group(
     workload: Workload | QueryGraph, /, *, values: dict[str, float] | list[float]
 ) -> Array:
@@ -205,6 +239,9 @@ def _by_group(
     return _spread(grouped, np.asarray(values, dtype=np.float64))
 
 
+@_rule(
+    "sequential", "first, first + step, ... for the groups in order", source="arXiv v1, section 7.6"
+)
 def _sequential(
     workload: Workload | QueryGraph, /, *, first: float = 1.0, step: float = 1.0
 ) -> Array:
@@ -213,6 +250,11 @@ def _sequential(
     return _spread(grouped, values)
 
 
+@_rule(
+    "total",
+    "k for the total, the same bound for all other queries",
+    source="PVLDB 14(10), section 7.2",
+)
 def _total(workload: Workload | QueryGraph, /, *, k: float, others: float = 1.0) -> Array:
     grouped = _grouped(workload, "total")
     names = grouped.group_names
@@ -224,6 +266,7 @@ def _total(workload: Workload | QueryGraph, /, *, k: float, others: float = 1.0)
     return _spread(grouped, np.array([float(k if n == "total" else others) for n in names]))
 
 
+@_rule("stated", "those that the queries' own file states, for workload 'csv'")
 def _stated(workload: Workload | QueryGraph, /) -> Array:
     if isinstance(workload, QueryGraph) or workload.stated is None:
         raise TargetsError(
@@ -233,6 +276,7 @@ def _stated(workload: Workload | QueryGraph, /) -> Array:
     return workload.stated.targets
 
 
+@_rule("file", "one number for each query, from a .npy file")
 def _file(workload: Workload | QueryGraph, /, *, path: FilePath) -> Array:
     count = _target_count(workload)
     try:
@@ -283,52 +327,3 @@ def _stream(seed: int) -> np.random.Generator:
     if seed < 0:
         raise TargetsError(f"seed {seed} of the targets is negative; expected 0 or more")
     return np.random.default_rng([seed, _STREAM])
-
-
-RULES = (
-    Rule("uniform", "the same variance bound for every query", _uniform, uniform=True),
-    Rule(
-        "random-integer",
-        "whole numbers from low to high, all equally likely",
-        _random_integer,
-        source="inferred from PVLDB 14(10), Table 8; no text says integers",
-    ),
-    Rule(
-        "random",
-        "real numbers, uniform from low to high",
-        _random,
-        source="arXiv v1, section 7.3",
-    ),
-    Rule(
-        "random-by-group",
-        "one real number, uniform from low to high, for each group of queries",
-        _random_by_group,
-    ),
-    Rule(
-        "important",
-        "a fraction of the queries, drawn at random, in [low, high], the others in "
-        "[other_low, other_high]",
-        _important,
-        source="arXiv v1, section 7.4",
-    ),
-    Rule(
-        "by-group",
-        "one variance bound for each group of queries, by name or in order",
-        _by_group,
-        source="arXiv v1, sections 7.2 and 7.5",
-    ),
-    Rule(
-        "sequential",
-        "first, first + step, ... for the groups in order",
-        _sequential,
-        source="arXiv v1, section 7.6",
-    ),
-    Rule(
-        "total",
-        "k for the total, the same bound for all other queries",
-        _total,
-        source="PVLDB 14(10), section 7.2",
-    ),
-    Rule("stated", "those that the queries' own file states, for workload 'csv'", _stated),
-    Rule("file", "one number for each query, from a .npy file", _file),
-)

@@ -9,8 +9,9 @@ import numpy as np
 from solvers import privacy
 from solvers.advice.report import Candidate
 from solvers.errors import NotApplicableError, SolverError
-from solvers.mechanism import Mechanism, all_mechanisms, find
+from solvers.mechanism import Mechanism
 from solvers.problem import Problem
+from solvers.registry import all_mechanisms, find
 from solvers.solution import Solution
 
 Told = Callable[[str], None]

@@ -29,7 +29,7 @@ import scipy.linalg as sla
 from solvers.errors import NotApplicableError
 from solvers.gaussian.factorisation import Factorisation, dense
 from solvers.gaussian.verified import from_right_inverse
-from solvers.mechanism import Mechanism, Work, find
+from solvers.mechanism import Mechanism, Work
 from solvers.mechanisms.residual_planner import least_total_variance
 from solvers.orbits import AnyOrbits, Orbits
 from solvers.orbits import orbits as orbits_of
@@ -40,6 +40,7 @@ from solvers.orbits.products import Attribute
 from solvers.orbits.single import SingleOrbit
 from solvers.problem import Problem, as_problem
 from solvers.reductions.orbits import OnOrbits
+from solvers.registry import find
 from solvers.solution import Solution
 from solvers.strategy import compact, from_strategy
 from workloads.operators import Array, Explicit, Matrix, cumulative

@@ -12,7 +12,7 @@ import numpy as np
 
 from solvers import memory
 from solvers.factors import bytes_of_basis, compact, structure_pays
-from solvers.mechanism import Mechanism, Work, all_mechanisms
+from solvers.mechanism import Mechanism, Work
 from solvers.optimiser.low_rank_system import LARGEST_FACTORISED
 from solvers.orbits.closure import LARGEST_CLOSURE
 from solvers.orbits.contrasts import choice_count
@@ -22,6 +22,7 @@ from solvers.orbits.single import SingleOrbit, single_orbit
 from solvers.orbits.symmetry import LARGEST_CHOICES, LARGEST_NUMBER, Symmetry, symmetry
 from solvers.problem import Problem, readable
 from solvers.reduction import Obstacle, Options, Reduction
+from solvers.registry import all_mechanisms
 from solvers.solution import Solution
 from workloads import Workload
 from workloads.operators import Marginals, QueryOperator

@@ -87,24 +87,8 @@ class Settings:
         return objective.sharpened(t1, self.t2_over_t1 * t1)
 
 
-@dataclass(frozen=True, eq=False)
-class Solved:
-    """What conjugate gradients found.
-
-    Attributes
-    ----------
-    along : numpy.ndarray
-        In the coordinates of the model.
-    products : int
-        Products with the Hessian that it took.
-    """
-
-    along: Array
-    products: int
-
-
-def conjugate_gradient(model: Model, right: Array, settings: Settings) -> Solved:
-    """Algorithm 2: conjugate gradients from zero on ``Hessian @ s = right``.
+def conjugate_gradient(model: Model, right: Array, settings: Settings) -> tuple[Array, int]:
+    """Algorithm 2: s with ``Hessian @ s = right``, by conjugate gradients, and their products.
 
     The Hessian is positive definite; where rounding leaves no curvature the search ends.
     """
@@ -128,7 +112,7 @@ def conjugate_gradient(model: Model, right: Array, settings: Settings) -> Solved
         ready = model.precondition(residual)
         following = inner(residual, ready)
         search, energy = ready + following / energy * search, following
-    return Solved(found, products)
+    return found, products
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,12 +211,12 @@ def minimise(
         reached.append(objective.squared(at))
         proven.append(proof.lower)
         model = at.model(objective)
-        newton = conjugate_gradient(model, -model.gradient, settings)
-        iterations, products = iterations + 1, products + newton.products
-        slope = inner(newton.along, model.gradient)
+        along, used = conjugate_gradient(model, -model.gradient, settings)
+        iterations, products = iterations + 1, products + used
+        slope = inner(along, model.gradient)
         if abs(slope) < settings.level_end(objective):
             if bound:
-                proof = certified(proof, objective, at, model.derivatives(newton.along), bound)
+                proof = certified(proof, objective, at, model.derivatives(along), bound)
             exact = objective.t1 * objective.value(at) > _SHARPEST
             last_level = exact or size / objective.t1 < settings.tol
             if last_level or proof.reaches(settings.gap):
@@ -246,7 +230,7 @@ def minimise(
         moved = line_search(
             objective,
             at,
-            model.ray(newton.along),
+            model.ray(along),
             slope,
             sigma=settings.sigma,
             beta=settings.beta,
@@ -286,13 +270,13 @@ def extrapolate(
     the path they stay.
     """
     shrunk = 1 - objective.t1 / sharper.t1
-    tangent = conjugate_gradient(model, -model.gradient - shrunk * model.drift, settings)
-    slope = sharper.slope(at, model.derivatives(tangent.along))
+    tangent, used = conjugate_gradient(model, -model.gradient - shrunk * model.drift, settings)
+    slope = sharper.slope(at, model.derivatives(tangent))
     if slope >= 0:
-        return at, tangent.products
-    ray = model.ray(tangent.along)
+        return at, used
+    ray = model.ray(tangent)
     moved = line_search(sharper, at, ray, slope, sigma=settings.sigma, beta=settings.beta)
-    return moved or at, tangent.products
+    return moved or at, used
 
 
 def line_search(

@@ -7,13 +7,15 @@ from typing import Annotated
 import typer
 
 from sweep.cli.endings import RESUME, TROUBLED, complain, sentences
-from sweep.cli.inputs import cluster_of, default_store, import_from_here
 from sweep.cli.options import (
     AllowCode,
     AllowMixed,
     ClusterOption,
     PatienceOption,
+    cluster_of,
     complete_experiment,
+    default_store,
+    import_from_here,
 )
 
 
@@ -64,7 +66,7 @@ def advise(
         from rich.console import Console
 
         from sweep.report import output as files
-        from sweep.report.advice import advice_page, advising, sections
+        from sweep.report.advice import advising, sections
         from sweep.report.terminal import screen
 
         waiting = Console(stderr=True)
@@ -80,7 +82,7 @@ def advise(
                 told=lambda said: shown.update(f"trying {said}"),
             )
         if output is not None:
-            files.write(output, advice_page.page(found, queries.name))
+            files.write(output, sections.page(found, queries.name))
         if json_:
             typer.echo(json.dumps(sections.content(found), indent=2))
             return

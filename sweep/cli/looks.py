@@ -8,7 +8,6 @@ import typer
 
 from sweep.cli.endings import sentences
 from sweep.cli.options import StoreFolder, WhereOption
-from sweep.cli.printing import show_tables
 
 
 def show(
@@ -62,7 +61,7 @@ def show(
         }
         given: dict[str, Any] = {name: one for name, one in chosen.items() if one is not None}
         if form == "text" and not given:
-            show_tables(experiment, dataset, screen.console())
+            tables.show(dataset, experiment, screen.console())
             return
         if given.keys() <= {"spread"}:
             made = exports.tables(dataset, experiment, **given)

@@ -5,7 +5,6 @@ from typing import Annotated
 import typer
 
 from sweep.cli.endings import sentences
-from sweep.cli.inputs import cluster_of, default_store, import_from_here
 from sweep.cli.options import (
     AllowCode,
     AsJson,
@@ -13,6 +12,9 @@ from sweep.cli.options import (
     ExperimentName,
     SetOption,
     StoreOption,
+    cluster_of,
+    default_store,
+    import_from_here,
 )
 
 

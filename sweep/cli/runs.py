@@ -8,7 +8,6 @@ import typer
 
 from sweep.cli import endings
 from sweep.cli.endings import RESUME, TROUBLED, complain
-from sweep.cli.inputs import cluster_of, default_store, import_from_here
 from sweep.cli.options import (
     AllowCode,
     AllowMixed,
@@ -19,8 +18,10 @@ from sweep.cli.options import (
     SetOption,
     StoreFolder,
     StoreOption,
+    cluster_of,
+    default_store,
+    import_from_here,
 )
-from sweep.cli.printing import show_tables
 
 
 def run(
@@ -127,7 +128,7 @@ def _watch(folder: str, work: Any) -> None:
     from sweep.errors import DatasetError
     from sweep.events import Event, RunEnded, to_all
     from sweep.plan.stored import experiment_of
-    from sweep.report.terminal import screen, sentences
+    from sweep.report.terminal import screen, sentences, tables
     from sweep.report.terminal.progress import ProgressBar
     from sweep.store.folder import open_
 
@@ -147,7 +148,7 @@ def _watch(folder: str, work: Any) -> None:
             unwritten = error
     store = open_(folder)
     if unwritten is None:
-        show_tables(experiment_of(store), open_dataset(folder, LARGE_TEXTS), console)
+        tables.show(open_dataset(folder, LARGE_TEXTS), experiment_of(store), console)
     last = ended[-1]
     console.print(f"{sentences.counts(last.statuses)} in {screen.duration(last.seconds)}")
     if unwritten is None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from solvers import mechanism
+from solvers import registry
 from sweep import events
 from sweep.errors import SweepError
 from sweep.experiment.loading import load_experiment
@@ -88,7 +88,7 @@ def run(
     from sweep.cluster.specification import asked
 
     spec = asked(cluster, patience, allow_mixed=allow_mixed, prometheus=prometheus)
-    with mechanism.added(mechanisms or {}), metrics.served(spec.prometheus) as measured:
+    with registry.added(mechanisms or {}), metrics.served(spec.prometheus) as measured:
         loaded = experiment if isinstance(experiment, Experiment) else load_experiment(experiment)
         grids = expand(loaded, allow_code=allow_code)
         stored = StoredExperiment(loaded, grids, create(store, loaded.name))
@@ -154,7 +154,7 @@ def rerun(
     from sweep.runner.selection import selected
 
     spec = asked(cluster, patience, allow_mixed=allow_mixed, prometheus=prometheus)
-    with mechanism.added(mechanisms or {}), metrics.served(spec.prometheus) as measured:
+    with registry.added(mechanisms or {}), metrics.served(spec.prometheus) as measured:
         stored = of_store(store)
         if not allow_code:
             refuse_code(stored.experiment)

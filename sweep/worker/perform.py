@@ -7,7 +7,7 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from solvers import mechanism
+from solvers import registry
 from sweep.errors import DamagedSegmentError
 from sweep.plan.tasks import Task
 from sweep.store import journal
@@ -74,7 +74,7 @@ def perform(task: Task, view: StoreView) -> TaskOutcome:
     started = time.perf_counter()
     known: dict[str, Built] = {}
     weights: dict[str, Any] = {}
-    mechanism.add(dict(view.mechanisms))
+    registry.add(dict(view.mechanisms))
     with (
         threadpool_limits(limits=_threads()),
         noted(task, view.identity),

@@ -10,7 +10,7 @@ import pytest
 import sweep
 from sweep.experiment.loading import parse_experiment
 from sweep.grid.expansion import expand
-from sweep.report.advice import advice_page, sections
+from sweep.report.advice import sections
 
 DOCS = Path(__file__).parents[2] / "docs"
 EXAMPLES = DOCS / "examples"
@@ -74,7 +74,7 @@ def test_json_has_all_numbers(command):
 
 
 def test_what_users_write_stays_text(advice):
-    page = advice_page.page(advice, HOSTILE)
+    page = sections.page(advice, HOSTILE)
     assert "<script" not in page
     assert page.count("&lt;script&gt;") >= 3
     assert "<svg" in page
@@ -82,7 +82,7 @@ def test_what_users_write_stays_text(advice):
 
 def test_without_matplotlib_the_page_says_so(advice, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    page = advice_page.page(advice, "mine")
+    page = sections.page(advice, "mine")
     assert "Without a picture, because matplotlib is not installed" in page
     assert "<svg" not in page
 

@@ -12,7 +12,7 @@ import pytest
 import solvers
 import sweep
 import workloads
-from solvers import foreign, mechanism
+from solvers import foreign, registry
 from solvers.errors import OptionError, SolveFailedError
 from solvers.problem import as_problem
 from sweep.errors import ExperimentError, StoreError
@@ -156,7 +156,7 @@ def packages(tmp_path, monkeypatch):
 
 
 def forget():
-    for known in (mechanism.plugged, mechanism._installed, family.plugged, family.all_families):
+    for known in (registry.plugged, registry._installed, family.plugged, family.all_families):
         known.cache_clear()
 
 
@@ -256,9 +256,9 @@ def test_nothing_that_an_answer_claims_is_believed_but_its_factors():
     ],
 )
 def test_what_is_no_mechanism_is_refused(function, said):
-    with pytest.raises(OptionError, match=said), mechanism.added({"mine": function}):
+    with pytest.raises(OptionError, match=said), registry.added({"mine": function}):
         pass
-    with pytest.raises(OptionError, match="'IP' exists already"), mechanism.added({"IP": function}):
+    with pytest.raises(OptionError, match="'IP' exists already"), registry.added({"IP": function}):
         pass
 
 

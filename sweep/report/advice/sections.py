@@ -1,11 +1,13 @@
-"""An advice in sections of sentences and tables, and as JSON-like content."""
+"""An advice in sections of sentences and tables, as a page and as JSON-like content."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from typing import Any
 
 import numpy as np
 
 from solvers.advice import Advice, Candidate
+from sweep.report.advice import advice_picture
+from sweep.report.documents import pages
 
 _UNPRICED = (
     "Unknown: no mechanism that was run brought dual weights that certify its answer; 'optimal' "
@@ -41,44 +43,36 @@ def sections(advice: Advice) -> tuple[Section, ...]:
     return tuple(part for part in parts if part is not None)
 
 
+def page(advice: Advice, title: str) -> str:
+    """The advice as one page of HTML; without matplotlib it says that it has no picture."""
+    picture = advice_picture.svg(advice)
+    return pages.rendered("advice.html", title=title, sections=sections(advice), picture=picture)
+
+
 def content(advice: Advice) -> dict[str, Any]:
     """The advice as JSON-like content; numbers that are none are null."""
     answers = advice.answers
+    columns = {
+        "label": answers.labels,
+        "target_variance": answers.targets,
+        "variance": answers.variances,
+        "standard_error": answers.standard_errors,
+        "confidence": answers.confidences,
+        "margin": answers.margins,
+        "half_width": answers.half_widths,
+    }
+    known = {one.name: getattr(advice, one.name) for one in fields(advice)}
     made: dict[str, Any] = _plain(
         {
-            "queries": advice.queries,
-            "cells": advice.cells,
-            "delta": advice.delta,
-            "neighbours": advice.neighbours,
+            **{name: known[name] for name in ("queries", "cells", "delta", "neighbours")},
             "lower_bound": advice.lower_bound,
             "recommended": advice.recommended.mechanism,
             "mechanisms": [
                 asdict(one) | {"privacy_cost": one.privacy_cost} for one in advice.candidates
             ],
-            "prices": [asdict(one) for one in advice.prices],
-            "relaxation": advice.relaxation and asdict(advice.relaxation),
-            "free": [asdict(one) for one in advice.free],
-            "budget": advice.budget and asdict(advice.budget),
+            **{name: known[name] for name in ("prices", "relaxation", "free", "budget")},
             "answers": [
-                {
-                    "label": label,
-                    "target_variance": target,
-                    "variance": variance,
-                    "standard_error": error,
-                    "confidence": confidence,
-                    "margin": margin,
-                    "half_width": width,
-                }
-                for label, target, variance, error, confidence, margin, width in zip(
-                    answers.labels,
-                    answers.targets,
-                    answers.variances,
-                    answers.standard_errors,
-                    answers.confidences,
-                    answers.margins,
-                    answers.half_widths,
-                    strict=True,
-                )
+                dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)
             ],
         }
     )
@@ -86,6 +80,8 @@ def content(advice: Advice) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
+    if is_dataclass(value) and not isinstance(value, type):
+        return _plain(asdict(value))
     if isinstance(value, dict):
         return {name: _plain(one) for name, one in value.items()}
     if isinstance(value, list | tuple):

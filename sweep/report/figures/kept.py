@@ -63,7 +63,7 @@ def _chosen(data: xr.Dataset, where: str | None) -> Iterator[tuple[str, str, str
     """Label, cell and solve of the first replicate of every chosen cell that is ok."""
     value = next(str(name) for name, one in data.data_vars.items() if one.dtype.kind == "f")
     dims = data["status"].dims
-    cells = frames.where(frames.long(data[[value, *_texts(data)]], value), where)
+    cells = frames.where(frames.long(data[[value, *frames.cellwise(data)]], value), where)
     ok = cells[cells["status"] == "ok"]
     if "replicate" in ok:
         ok = ok[ok["replicate"] == ok["replicate"].min()]
@@ -72,11 +72,6 @@ def _chosen(data: xr.Dataset, where: str | None) -> Iterator[tuple[str, str, str
         named = [label_text(row["mechanism"])]
         named += [f"{one} = {label_text(row[one])}" for one in vary if one != "mechanism"]
         yield ", ".join(named), str(row["cell"]), str(row["solve"])
-
-
-def _texts(data: xr.Dataset) -> list[str]:
-    dims = set(data["status"].dims)
-    return [str(name) for name, one in data.data_vars.items() if set(one.dims) <= dims]
 
 
 def _array(store: Location, solve: str, name: str) -> NDArray[np.float64] | None:

@@ -176,11 +176,15 @@ def _gap(
     """The largest certified gap of the reference at a point, for a variable that refers to it."""
     if variable not in ("variance_ratio", "total_variance"):
         return None
-    found = take(data, "gap", {**point, "mechanism": reference})
+    return largest_gap(data, {**point, "mechanism": reference})
+
+
+def largest_gap(data: xr.Dataset, at: Mapping[str, Scalar]) -> float | None:
+    """The largest certified gap of the cells there that are ok; None if none has one."""
+    found = take(data, "gap", at)
     if found is None:
         return None
-    values, states = found.values, found.states
-    known = values[(states == Status.OK) & np.isfinite(values)]
+    known = found.values[(found.states == Status.OK) & np.isfinite(found.values)]
     return float(known.max()) if known.size else None
 
 

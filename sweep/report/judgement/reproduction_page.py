@@ -1,15 +1,14 @@
 """The scorecard as markdown: the sections of a page that are not written by hand."""
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from sweep.errors import SweepError
 from sweep.experiment.canonical import Scalar
 from sweep.report.judgement.agreement import Agreement, percent
 from sweep.report.judgement.runs import Run
 from sweep.report.judgement.scorecard import ClaimRow, NumberRow, Scorecard
-from sweep.report.judgement.verdicts import Verdict, stated_range
+from sweep.report.judgement.verdicts import stated_range
 from sweep.report.numbers.pivots import label_text
 
 _SECTION = re.compile(r"<!-- scorecard: (.+?) -->\n.*?<!-- end of scorecard -->\n", re.DOTALL)
@@ -74,38 +73,15 @@ def _belongs(run: Run, name: str, sources: Sequence[str]) -> bool:
 def _summary(card: Scorecard) -> str:
     """How each experiment was run, and how many of its numbers and claims came back."""
     rows = [
-        [
-            f"`{run.experiment}`",
-            *_counted((one.verdict for one in card.of(run.experiment).numbers), _NUMBER_COLUMNS),
-            *_counted((one.verdict for one in card.of(run.experiment).claims), _CLAIM_COLUMNS),
-            _sizes(run),
-        ]
-        for run in card.runs
+        [f"`{run.experiment}`", *card.of(run.experiment).tallies, _sizes(run)] for run in card.runs
     ]
-    totals = [
-        "**all**",
-        *_counted((one.verdict for one in card.numbers), _NUMBER_COLUMNS),
-        *_counted((one.verdict for one in card.claims), _CLAIM_COLUMNS),
-        "",
-    ]
+    totals = ["**all**", *card.tallies, ""]
     heads = ["experiment", *_NUMBER_HEADS, *_CLAIM_HEADS, "run at"]
     return "\n\n".join([_provenance(card.runs), _table(heads, [totals, *rows])])
 
 
 _NUMBER_HEADS = ("numbers ✓", "≈", "✗", "not run")
-_NUMBER_COLUMNS = (
-    (Agreement.AGREES,),
-    (Agreement.FACTOR,),
-    (Agreement.DIFFERS,),
-    (Agreement.NOT_RUN, Agreement.UNJUDGED),
-)
 _CLAIM_HEADS = ("claims hold", "vary", "fail", "open")
-_CLAIM_COLUMNS = ((Verdict.HOLDS,), (Verdict.VARIES,), (Verdict.FAILS,), (Verdict.UNJUDGED,))
-
-
-def _counted(verdicts: Iterable[str], columns: Sequence[Sequence[str]]) -> list[str]:
-    counts = Counter(verdicts)
-    return [str(sum(counts[one] for one in column) or "") for column in columns]
 
 
 def _provenance(runs: Sequence[Run]) -> str:

@@ -1,6 +1,7 @@
 """The scorecard: every printed number and every claim, what was measured, and the verdict."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -20,6 +21,14 @@ from sweep.report.numbers import frames
 from sweep.store.folder import open_
 
 _DIGITS = 7
+NUMBERS = (
+    (Agreement.AGREES,),
+    (Agreement.FACTOR,),
+    (Agreement.DIFFERS,),
+    (Agreement.NOT_RUN, Agreement.UNJUDGED),
+)
+CLAIMS = ((Verdict.HOLDS,), (Verdict.VARIES,), (Verdict.FAILS,), (Verdict.UNJUDGED,))
+"""The verdicts that are counted together."""
 
 
 class NumberRow(Row):
@@ -87,6 +96,16 @@ class Scorecard(Row):
         names.sort(key=lambda name: order.index(name) if name in order else len(order))
         parts = [newer.of(name) if name in replaced else kept.of(name) for name in names]
         return joined(parts)
+
+    @property
+    def tallies(self) -> list[str]:
+        """How many numbers, then claims, came to each of `NUMBERS` and `CLAIMS`; "" for none."""
+        numbers = Counter(row.verdict for row in self.numbers)
+        claims = Counter(row.verdict for row in self.claims)
+        return [
+            *(str(sum(numbers[one] for one in verdicts) or "") for verdicts in NUMBERS),
+            *(str(sum(claims[one] for one in verdicts) or "") for verdicts in CLAIMS),
+        ]
 
     def text(self) -> str:
         """The scorecard as JSON, with one row in a line."""

@@ -1,7 +1,6 @@
 """The scorecard on a terminal: a summary, and everything that did not come back."""
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 
 from rich import box
 from rich.markup import escape
@@ -12,18 +11,7 @@ from sweep.report.judgement.scorecard import NumberRow, Scorecard
 from sweep.report.judgement.verdicts import Verdict, stated_range
 from sweep.report.numbers.pivots import label_text
 
-_NUMBERS = {
-    "agree": (Agreement.AGREES,),
-    "up to\nfactor": (Agreement.FACTOR,),
-    "differ": (Agreement.DIFFERS,),
-    "open": (Agreement.NOT_RUN, Agreement.UNJUDGED),
-}
-_CLAIMS = {
-    "hold": (Verdict.HOLDS,),
-    "vary": (Verdict.VARIES,),
-    "fail": (Verdict.FAILS,),
-    "open": (Verdict.UNJUDGED,),
-}
+_HEADS = ("agree", "up to\nfactor", "differ", "open"), ("hold", "vary", "fail", "open")
 
 
 def verdict_tables(card: Scorecard) -> list[Table]:
@@ -41,26 +29,14 @@ def verdict_tables(card: Scorecard) -> list[Table]:
 def _summary(card: Scorecard) -> Table:
     table = _table("Numbers of the papers, and claims")
     table.add_column("experiment", no_wrap=True)
-    for head in (*(f"numbers\n{name}" for name in _NUMBERS), *(f"claims\n{n}" for n in _CLAIMS)):
-        table.add_column(head, justify="right")
+    for what, heads in zip(("numbers", "claims"), _HEADS, strict=True):
+        for head in heads:
+            table.add_column(f"{what}\n{head}", justify="right")
     for run in card.runs:
-        table.add_row(run.experiment, *_counts(card.of(run.experiment)))
+        table.add_row(run.experiment, *card.of(run.experiment).tallies)
     table.add_section()
-    table.add_row("all", *_counts(card))
+    table.add_row("all", *card.tallies)
     return table
-
-
-def _counts(card: Scorecard) -> list[str]:
-    numbers = Counter(str(row.verdict) for row in card.numbers)
-    claims = Counter(str(row.verdict) for row in card.claims)
-    return [
-        *(_sum(numbers, wanted) for wanted in _NUMBERS.values()),
-        *(_sum(claims, wanted) for wanted in _CLAIMS.values()),
-    ]
-
-
-def _sum(counts: Mapping[str, int], wanted: Iterable[str]) -> str:
-    return str(sum(counts.get(one, 0) for one in wanted) or "")
 
 
 def _differing(card: Scorecard) -> Table:

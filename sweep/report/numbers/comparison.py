@@ -4,17 +4,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import xarray as xr
 
 from sweep.experiment.canonical import Scalar
 from sweep.experiment.published import Claim, ComparisonTable
 from sweep.experiment.schema import Experiment
-from sweep.report.judgement.agreement import unit_mechanisms
+from sweep.report.judgement.agreement import largest_gap, unit_mechanisms
 from sweep.report.judgement.verdicts import Judgement, judge
 from sweep.report.numbers.pivots import label_text, percent, take
-from sweep.store.records import Status
 
 _AGREE = 0.01
 """Ratios that differ by less, relatively, count as one factor."""
@@ -142,10 +140,11 @@ def _compared(
         return None
     first = [name for name in published.axes["mechanism"] if name in pivot.columns]
     columns = (*first, *(name for name in pivot.columns if name not in first))
+    gap = largest_gap(data, {**published.at, "mechanism": reference})
     remarks = (
         published.source,
         f"ratio = measured / {kind}",
-        _largest_gap(data, {**published.at, "mechanism": reference}),
+        "" if gap is None else f"gap of {reference} at most {percent(gap)}",
     )
     return Comparison(
         group,
@@ -167,13 +166,3 @@ def _shared_factor(row: pd.DataFrame) -> float | None:
     middle = float(ratios.median())
     agree = int(((ratios / middle - 1).abs() < _AGREE).sum())
     return middle if agree >= 2 and agree > len(ratios) / 2 and middle > 1 + _AGREE else None
-
-
-def _largest_gap(data: xr.Dataset, at: Mapping[str, Scalar]) -> str:
-    """A clause with the largest gap of the reference, which bounds its distance to the optimum."""
-    gaps = take(data, "gap", at)
-    if gaps is None:
-        return ""
-    ok = gaps.values[gaps.states == Status.OK]
-    known = ok[np.isfinite(ok)]
-    return f"gap of {at['mechanism']} at most {percent(known.max())}" if known.size else ""

@@ -99,7 +99,7 @@ def _overview(data: xr.Dataset, found: Overview, spread: Spread) -> Table:
     """Several variables with a row for every mechanism, or one with a column for each."""
     if not found.columns:
         return Table(found.title, pd.DataFrame(), pd.DataFrame())
-    rows = tuple(found.columns[0].pivot.rows)
+    rows = found.rows
     if len(found.columns) == 1:
         wanted = Wanted(found.columns[0].variable, rows, spread=spread)
         return layout.table(data, wanted, found.title)

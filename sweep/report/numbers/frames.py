@@ -92,7 +92,7 @@ def long(data: xr.Dataset, variable: str) -> pd.DataFrame:
         If there is no such variable, or it does not hold numbers.
     """
     check_variable(data, variable)
-    return _flat(data[[variable, *(name for name in _cellwise(data) if name != variable)]])
+    return _flat(data[[variable, *(name for name in cellwise(data) if name != variable)]])
 
 
 def check_variable(data: xr.Dataset, variable: str) -> None:
@@ -154,7 +154,8 @@ def _cells(data: xr.Dataset) -> pd.DataFrame:
     return _flat(xr.Dataset(spread, coords))
 
 
-def _cellwise(data: xr.Dataset) -> list[str]:
+def cellwise(data: xr.Dataset) -> list[str]:
+    """The variables with one value for each cell."""
     dims = set(data["status"].dims)
     return [str(name) for name, one in data.data_vars.items() if set(one.dims) <= dims]
 

@@ -1,6 +1,5 @@
 """What is worth showing of a group of which no paper prints a table."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,7 +7,7 @@ import xarray as xr
 
 from sweep.experiment.schema import Experiment
 from sweep.report.numbers.comparison import meaning
-from sweep.report.numbers.pivots import Pivot, labels_of, take
+from sweep.report.numbers.pivots import labels_of, take
 
 _LONGEST = 64
 """Most rows of a table with a row for every mechanism."""
@@ -44,15 +43,12 @@ class Column:
         The short name above it.
     variable : str
         The variable.
-    pivot : Pivot
-        Its numbers.
     delta : float, optional
         The δ that they are of, if there are several.
     """
 
     heading: str
     variable: str
-    pivot: Pivot
     delta: float | None = None
 
 
@@ -64,12 +60,15 @@ class Overview:
     ----------
     title : str
         What it is.
+    rows : tuple of str
+        The coordinates of the rows, but for mechanisms.
     columns : tuple of Column
         The variables, each a column, with a row for every mechanism; a single one is shown with
         the mechanisms as columns. Empty if none that is to be shown exists.
     """
 
     title: str
+    rows: tuple[str, ...]
     columns: tuple[Column, ...]
 
 
@@ -81,22 +80,22 @@ def overview(group: str, data: xr.Dataset, experiment: Experiment) -> Overview:
     filled = {name: pivot for name, pivot in known.items() if np.isfinite(pivot.values).any()}
     pivots = filled or known
     if not pivots:
-        return Overview(f"{group}: nothing to show; no variable is {', '.join(names)}", ())
+        return Overview(f"{group}: nothing to show; no variable is {', '.join(names)}", (), ())
     first = next(iter(pivots.values()))
     count = int(np.prod([len(labels) for labels in first.rows.values()])) * len(first.columns)
     if count > _LONGEST or len(pivots) == 1:
         wanted = "variance_ratio" if not experiment.show and "variance_ratio" in pivots else ""
         name = wanted or next(iter(pivots))
         title = f"{group}: {meaning(data, name, experiment.reference)}"
-        return Overview(title, (_column(name, pivots),))
-    columns = [_column(name, pivots) for name in pivots]
+        return Overview(title, tuple(first.rows), (_column(name),))
+    columns = [_column(name) for name in pivots]
     budgets = [] if experiment.show else _budgets(data)
     title = f"{group}: {experiment.title}" if experiment.title else group
-    return Overview(title, (*columns, *budgets))
+    return Overview(title, tuple(first.rows), (*columns, *budgets))
 
 
-def _column(name: str, pivots: Mapping[str, Pivot]) -> Column:
-    return Column(_SHORT.get(name, name.replace("_", " ")), name, pivots[name])
+def _column(name: str) -> Column:
+    return Column(_SHORT.get(name, name.replace("_", " ")), name)
 
 
 def _budgets(data: xr.Dataset) -> list[Column]:
@@ -107,5 +106,5 @@ def _budgets(data: xr.Dataset) -> list[Column]:
     for delta in labels_of(data, "delta"):
         pivot = take(data, "epsilon_at_targets", {"delta": delta})
         if pivot is not None and np.isfinite(pivot.values).any():
-            found.append(Column(f"ε at δ={delta:g}", "epsilon_at_targets", pivot, delta))
+            found.append(Column(f"ε at δ={delta:g}", "epsilon_at_targets", delta))
     return found

@@ -67,7 +67,7 @@ def catalog(listings: Sequence[str] = LISTINGS) -> Mapping[str, tuple[Entry, ...
 
 def troubles() -> tuple[str, ...]:
     """A sentence on each plug-in of another package that is left out."""
-    return solvers.mechanism.plugged().troubles + workloads.family.plugged().troubles
+    return solvers.registry.plugged().troubles + workloads.family.plugged().troubles
 
 
 def _experiments() -> tuple[Entry, ...]:

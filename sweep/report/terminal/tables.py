@@ -3,11 +3,14 @@
 from itertools import pairwise, takewhile
 
 from rich import box
+from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from sweep.report.numbers import layout
+from sweep.experiment.schema import Experiment
+from sweep.report.numbers import exports, layout
+from sweep.report.numbers.frames import Results
 from sweep.store.records import Status
 
 _QUIET = (Status.ABSENT, Status.PENDING, Status.NOT_APPLICABLE)
@@ -18,6 +21,13 @@ _STYLES = {
 }
 _LONG = 40
 """A column with a longer text, in characters, breaks its lines."""
+
+
+def show(dataset: Results, experiment: Experiment, console: Console) -> None:
+    """Print the tables of an experiment."""
+    for table in exports.tables(dataset, experiment, "none"):
+        console.print(laid_out(table))
+        console.print()
 
 
 def laid_out(table: layout.Table) -> Table:
