@@ -11,10 +11,6 @@ class RunStarted:
 
     Attributes
     ----------
-    experiment : str
-        The experiment's name.
-    store : str
-        The store's folder.
     cells : int
         Number of cells of the experiment.
     todo : int

@@ -28,8 +28,6 @@ class Family:
     ----------
     name : str
         The name users write.
-    summary : str
-        One line for ``sweep list``.
     build : callable
         Makes the workload from keyword parameters, all typed; a random family takes
         ``seed: int`` among them.

@@ -32,8 +32,6 @@ class Rule:
     ----------
     name : str
         The name users write.
-    summary : str
-        One line for ``sweep list``.
     build : callable
         ``build(workload, /, *, ...) -> targets``, every parameter typed.
     uniform : bool

@@ -20,15 +20,7 @@ Told = Callable[[str], None]
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """A mechanism that was tried.
-
-    Attributes
-    ----------
-    candidate : Candidate
-        How it ended.
-    solution : Solution, optional
-        Its answer, if it has one.
-    """
+    """A mechanism that was tried."""
 
     candidate: Candidate
     solution: Solution | None

@@ -114,8 +114,6 @@ class Answers:
 
     Attributes
     ----------
-    labels : tuple of str
-        The queries.
     targets, variances : numpy.ndarray, shape (m,)
         The largest variance that was asked for, and the variance of the answer.
     confidences : numpy.ndarray, shape (m,)
@@ -153,8 +151,6 @@ class FreeAnswer:
 
     Attributes
     ----------
-    label : str
-        The query.
     standard_error : float
         Of its best answer.
     derived : bool
@@ -172,8 +168,6 @@ class Budget:
 
     Attributes
     ----------
-    epsilon : float
-        The budget, at the advice's δ.
     variance_ratio : float
         What all variances are multiplied by to keep to it; at most 1 if all targets are met.
     """
@@ -188,8 +182,6 @@ class Advice:
 
     Attributes
     ----------
-    queries, cells : int
-        Size of the workload.
     delta : float
         δ of all ε.
     neighbours : str
@@ -206,10 +198,6 @@ class Advice:
         By elasticity, the dearest first; empty where no mechanism brought dual weights.
     relaxation : Relaxation, optional
         Of the dearest targets; None without prices.
-    free : tuple of FreeAnswer
-        Further queries that cost nothing.
-    budget : Budget, optional
-        What the given ε allows.
     """
 
     queries: int

@@ -56,10 +56,6 @@ class CoaResult:
         A certified lower bound on it, over all strategies.
     iterations : int
         Newton steps, over all θ.
-    converged : bool
-        Whether ``objective <= (1 + tol) * lower_bound``.
-    timed_out : bool
-        Whether time ran out before.
     trace : Trace
         ``<X⁻¹, V>`` and the norm of the gradient off the diagonal, at every X.
     """

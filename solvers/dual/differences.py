@@ -10,6 +10,7 @@ public (with all pairs: a multiple of the number of records). It is taken off W 
 costs nothing.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -276,6 +277,11 @@ class Differences:
         whitened = sla.solve_triangular(sla.cholesky(gram, lower=True), basis, lower=True)
         _, partner = neighbours.partners(whitened)
         return _with(np.concatenate(chains), np.column_stack([np.arange(d), partner]))
+
+
+def as_asked(solve: Callable[..., Any]) -> Callable[..., Any]:
+    """The form under replace-one of a mechanism that asks the problem's neighbours itself."""
+    return lambda smaller, **options: solve(smaller.problem, **options)
 
 
 def differences(problem: Problem) -> Differences:

@@ -68,8 +68,6 @@ class Refined:
     ----------
     factors : tuple of numpy.ndarray, shape (k, k)
         F with Σ = F Fᵀ of each block.
-    levels : int
-        How many different problems had to be solved.
     gap : float
         The largest certified gap of any level.
     """

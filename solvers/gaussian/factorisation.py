@@ -50,10 +50,6 @@ class InBasis:
 
     Attributes
     ----------
-    rows : QueryOperator
-        The basis, shape (b, d).
-    queries : QueryOperator
-        The workload in it, shape (m, b).
     root : numpy.ndarray, shape (b, k), or float
         ``root @ strategy`` is the basis; a number stands for that multiple of the identity.
     """

@@ -17,8 +17,6 @@ class GraphProblem:
 
     Attributes
     ----------
-    graph : QueryGraph
-        The answers and their adjacency.
     target : float
         The bound on the variance of the reported answer at the worst true answer.
     """

@@ -54,10 +54,6 @@ class IndependentNoise:
 
     Attributes
     ----------
-    decoder : numpy.ndarray or scipy.sparse.csr_array, shape (m, k)
-        L.
-    source : Source
-        What z is drawn from.
     curve : BudgetCurve
         Variance ratio and least ε at any budget.
     """

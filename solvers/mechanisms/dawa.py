@@ -35,8 +35,6 @@ class MeasuredError:
     ----------
     errors : numpy.ndarray, shape (m,)
         Mean squared errors at ε.
-    curve : MeasuredBudget
-        Where they were measured.
     """
 
     errors: Array

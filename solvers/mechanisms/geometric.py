@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from solvers.accounting.distributions import Geometric
-from solvers.dual.differences import Differences
+from solvers.dual.differences import as_asked
 from solvers.errors import NotApplicableError
 from solvers.graph import geometric as graph
 from solvers.independent.perturbation import QUERIES, perturbed
@@ -44,17 +44,12 @@ def solve(problem: Problem, *, on: str = QUERIES) -> Solution:
     return Solution("geometric", problem, perturbed("geometric", problem, Geometric(), on))
 
 
-def on_differences(smaller: Differences, *, on: str) -> Solution:
-    """The same; the sensitivity is that of replace-one neighbours."""
-    return solve(smaller.problem, on=on)
-
-
 MECHANISMS = (
     Mechanism(
         "geometric",
         "two-sided geometric noise on every query or on every cell of x; pure ε",
         solve,
-        forms=(OnDifferences(on_differences),),
+        forms=(OnDifferences(as_asked(solve)),),
         source="Ghosh et al., STOC 2009; ElSalamouny et al., section 6",
         solve_graph=graph.solve,
     ),

@@ -5,7 +5,7 @@ is printed upside down (docs/fisher.md).
 """
 
 from solvers.accounting.distributions import Laplace
-from solvers.dual.differences import Differences
+from solvers.dual.differences import as_asked
 from solvers.independent.information import laplace_entropy
 from solvers.independent.perturbation import DATA, QUERIES, perturbed
 from solvers.mechanism import Mechanism, Work
@@ -37,11 +37,6 @@ def solve(problem: Problem, *, on: str = QUERIES) -> Solution:
     return Solution("laplace", problem, noise, measures=measures)
 
 
-def on_differences(smaller: Differences, *, on: str) -> Solution:
-    """The same; the sensitivity is that of replace-one neighbours."""
-    return solve(smaller.problem, on=on)
-
-
 def work(m: int, d: int) -> Work:
     """A pass over W; vectors of m and d numbers alone where it has structure."""
     return Work(flops=10.0 * m * d, bytes=48.0 * (m + d))
@@ -52,7 +47,7 @@ MECHANISMS = (
         "laplace",
         "independent Laplace noise on every query or on every cell of x; pure ε",
         solve,
-        forms=(OnDifferences(on_differences),),
+        forms=(OnDifferences(as_asked(solve)),),
         work=work,
         source="Dwork et al., TCC 2006; Farokhi and Sandberg, Proposition 3",
     ),

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from solvers.accounting.distributions import TruncatedGeometric
 from solvers.accounting.moves import one_column
 from solvers.accounting.privacy_loss import GEOMETRIC
-from solvers.dual.differences import Differences
+from solvers.dual.differences import as_asked
 from solvers.errors import NotApplicableError, OptionError
 from solvers.graph import tight_constraints as graph
 from solvers.independent.noise import calibrated
@@ -104,17 +104,12 @@ def _queries_per_record(problem: Problem) -> int:
     return max(int(np.count_nonzero(part, axis=0).max()) for part in moved)
 
 
-def on_differences(smaller: Differences, *, n: int, composition: str, measure: str) -> Solution:
-    """The same; a record that moves changes the queries that one of its cells is in alone."""
-    return solve(smaller.problem, n=n, composition=composition, measure=measure)
-
-
 MECHANISMS = (
     Mechanism(
         "tight-constraints",
         "noise with every privacy constraint tight; counts by truncated geometric noise",
         solve,
-        forms=(OnDifferences(on_differences),),
+        forms=(OnDifferences(as_asked(solve)),),
         source="ElSalamouny et al., section 5",
         solve_graph=graph.solve,
     ),

@@ -30,8 +30,6 @@ class Factored(NamedTuple):
         B.
     representation : numpy.ndarray or scipy.sparse.csr_array, shape (m, k)
         L; sparse where that saves work.
-    kind : str
-        The kind of basis that this is.
     """
 
     basis: Array

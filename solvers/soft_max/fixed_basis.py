@@ -42,10 +42,6 @@ class Iterate:
 
     Attributes
     ----------
-    queries : QueriesInBasis
-        The workload.
-    covariance : numpy.ndarray, shape (k, k)
-        Σ.
     lower : numpy.ndarray, shape (k, k)
         R with Σ = R Rᵀ.
     whitened : numpy.ndarray, shape (k, d)

@@ -159,12 +159,8 @@ class Minimised:
 
     Attributes
     ----------
-    objective : SoftMax
-        At the last t.
     iterate : Iterate
         The covariance: the best certified one, the last one where nothing is certified.
-    proof : Proof
-        What is certified of it.
     iterations, products : int
         Directions computed, and products with the Hessian.
     converged : bool

@@ -37,8 +37,6 @@ class Terms:
 
     Attributes
     ----------
-    epsilon, delta : tuple of float
-        The values of ε and δ for the budget variables.
     reference : str
         The label of the mechanism that the variance ratios refer to.
     attributes : Mapping[str, str]

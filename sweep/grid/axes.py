@@ -74,10 +74,6 @@ class BlockAxes:
 
     Attributes
     ----------
-    workload : Signature
-        The parameters of its workload family.
-    kind : {"matrix", "graph"}
-        The kind of workload that this family makes.
     fixed : Setting
         The parameters that all points of the block share.
     axes : Mapping[str, BlockAxis]

@@ -20,8 +20,6 @@ class Cell:
         The group of the grid that it belongs to.
     coords : Mapping[str, Scalar]
         Its label along every axis of its grid; along ``mechanism``, the mechanism's label.
-    workload : WorkloadSpec
-        The queries.
     targets : Spec
         The rule that gives every query its variance target.
     mechanism : MechanismSpec

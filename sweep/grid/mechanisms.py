@@ -31,8 +31,6 @@ class MechanismEntry:
     ----------
     label : str
         The label on the axis, unique within the block.
-    mechanism : MechanismSpec
-        The mechanism that the experiment names.
     uniform_mechanism : MechanismSpec
         The mechanism that is solved where all targets are equal: CA for wCA-I, for instance.
     """

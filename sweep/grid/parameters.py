@@ -29,10 +29,6 @@ class Signature:
     ----------
     role : {"workload", "targets rule", "mechanism"}
         Which of the three it is, in the words of error messages.
-    name : str
-        The name that experiments write.
-    params : Mapping[str, inspect.Parameter]
-        The parameters by name, with types and defaults.
     """
 
     role: str
@@ -57,8 +53,6 @@ class WrittenParameter:
 
     Attributes
     ----------
-    place : Place
-        Where it was written.
     values : tuple
         The values in canonical form; exactly one unless it is an axis.
     is_axis : bool

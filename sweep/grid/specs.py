@@ -10,15 +10,7 @@ from workloads.family import Kind
 
 @dataclass(frozen=True)
 class Spec:
-    """A workload family or a targets rule by name, with all its parameters.
-
-    Attributes
-    ----------
-    name : str
-        A name of `workloads.families` or `workloads.targets.rules`.
-    params : Mapping[str, Any]
-        Every parameter, defaults included, JSON-like.
-    """
+    """A workload family or a targets rule by name, with all its parameters."""
 
     name: str
     params: Mapping[str, Any] = field(default_factory=dict)
@@ -44,15 +36,7 @@ class WorkloadSpec(Spec):
 
 @dataclass(frozen=True)
 class MechanismSpec:
-    """A mechanism by name, with all its options.
-
-    Attributes
-    ----------
-    name : str
-        A name of `solvers.mechanisms`.
-    options : Mapping[str, Any]
-        Every option, preset and defaults included, JSON-like.
-    """
+    """A mechanism by name, with all its options."""
 
     name: str
     options: Mapping[str, Any] = field(default_factory=dict)

@@ -64,13 +64,10 @@ class Product:
 
     Attributes
     ----------
-    place : Place
-        The block's, in the file.
     axes : Mapping[str, tuple of Scalar]
         Its axes in order, with all their labels in order.
     companions : Mapping[str, str]
         The axis that each zipped coordinate runs along.
-    points : tuple of Point
     """
 
     place: Place
@@ -102,11 +99,6 @@ def united(group: str, parts: Sequence[Product], simulate: int) -> Grid:
     A coordinate is a dimension if a block lists it or if blocks differ in it, and a scalar
     otherwise. A block that leaves out a parameter that another block writes takes part with its
     default.
-
-    Parameters
-    ----------
-    simulate : int
-        Number of noise vectors to draw for every cell.
 
     Raises
     ------

@@ -31,8 +31,6 @@ class Plot:
 
     Attributes
     ----------
-    picture : Picture
-        What it shows.
     facts : Mapping of str to str
         Where its results come from, for the metadata of files.
     """

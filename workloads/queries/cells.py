@@ -40,8 +40,6 @@ class Choices:
 
     Attributes
     ----------
-    each : bool
-        Whether it stands for several queries.
     listed : tuple of Choice
         One for each query.
     """

@@ -48,8 +48,6 @@ class Table:
     ----------
     source : str
         The file, for messages.
-    rows : tuple of Row
-        Those that are not empty.
     folder : Path, optional
         Where files that it names lie; None if it may name none.
     """

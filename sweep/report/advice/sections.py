@@ -17,19 +17,7 @@ _UNPRICED = (
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the advice: sentences, and a table below them.
-
-    Attributes
-    ----------
-    title : str
-        Its heading.
-    sentences : tuple of str
-        In plain words.
-    columns : tuple of str
-        Of the table; empty without one.
-    rows : tuple of tuple of str
-        Of the table.
-    """
+    """A part of the advice: sentences, and a table below them."""
 
     title: str
     sentences: tuple[str, ...]

@@ -36,13 +36,7 @@ _MADE_WITH = (
 
 @dataclass(frozen=True)
 class Drawn:
-    """A figure of the report.
-
-    Attributes
-    ----------
-    svg : str
-        The figure; made by us, so it needs no escaping.
-    """
+    """A figure of the report."""
 
     title: str
     svg: str

@@ -26,8 +26,6 @@ class Axis:
 
     Attributes
     ----------
-    label : str
-        What it measures.
     log : bool
         Whether it is logarithmic.
     ticks : tuple of str
@@ -75,10 +73,6 @@ class Lines:
     ----------
     title : str
         Empty where the picture has one panel.
-    lines : tuple of Line
-        What it shows.
-    x, y : Axis
-        Its axes.
     diagonal : bool
         Whether the line y = x belongs into it.
     """
@@ -98,10 +92,6 @@ class Field:
     ----------
     title : str
         What the numbers belong to.
-    values : numpy.ndarray, shape (rows, columns)
-        The numbers.
-    x, y : Axis
-        What columns and rows are.
     label : str
         What the numbers are.
     signed : bool
@@ -124,12 +114,6 @@ class Picture:
     ----------
     name : str
         By which it is asked for, and the stem of its file.
-    title : str
-        What it shows.
-    panels : tuple of Lines or of Field
-        Its panels.
-    notes : tuple of str
-        Sentences below it.
     """
 
     name: str

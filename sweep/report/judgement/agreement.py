@@ -45,7 +45,6 @@ class Compared:
         The paper's number.
     rounding : float
         Half a unit of its last printed digit.
-    agreement : Agreement
     reason : str
         Why it cannot be judged.
     least, most : float, optional

@@ -30,7 +30,6 @@ class Run(Row):
 
     Attributes
     ----------
-    experiment, title, source : str
     sizes, left_out : Mapping[str, list of Scalar]
         The labels that were run, and those of the experiment that were not, along every axis that
         has more than one.

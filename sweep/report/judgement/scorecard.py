@@ -4,9 +4,10 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Annotated, Any
 
 import xarray as xr
-from pydantic import BaseModel, ValidationError
+from pydantic import AfterValidator, BaseModel, ValidationError
 
 from sweep.dataset.reading import open_dataset
 from sweep.errors import SweepError
@@ -31,6 +32,14 @@ CLAIMS = ((Verdict.HOLDS,), (Verdict.VARIES,), (Verdict.FAILS,), (Verdict.UNJUDG
 """The verdicts that are counted together."""
 
 
+def _short(value: float | None) -> float | None:
+    """Seven significant digits: more than any paper prints, and the same on every machine."""
+    return None if value is None else float(f"{value:.{_DIGITS}g}")
+
+
+Short = Annotated[float | None, AfterValidator(_short)]
+
+
 class NumberRow(Row):
     """A number of a paper; see `sweep.report.judgement.agreement.Compared`."""
 
@@ -42,12 +51,12 @@ class NumberRow(Row):
     at: Mapping[str, Scalar]
     stated: float
     rounding: float
-    least: float | None
-    most: float | None
+    least: Short
+    most: Short
     seeds: int
-    gap: float | None
-    factor: float | None
-    difference: float | None
+    gap: Short
+    factor: Short
+    difference: Short
     verdict: Agreement
     reason: str
 
@@ -64,8 +73,8 @@ class ClaimRow(Row):
     along: str | None
     states_least: float | None
     states_most: float | None
-    least: float | None
-    most: float | None
+    least: Short
+    most: Short
     seeds: int
     held: int
     verdict: Verdict
@@ -207,48 +216,29 @@ def _judged(data: xr.Dataset | None, claim: Claim) -> Judgement:
 
 def _claim_row(name: str, claim: Claim, found: Judgement) -> ClaimRow:
     return ClaimRow(
-        experiment=name,
-        text=claim.text,
-        source=claim.source,
-        variable=claim.variable,
-        at=claim.at,
-        over=claim.over,
-        along=claim.along,
-        states_least=claim.least,
-        states_most=claim.most,
-        least=_short(found.least),
-        most=_short(found.most),
-        seeds=found.seeds,
-        held=found.held,
-        verdict=found.verdict,
-        reason=found.reason,
+        **_shared(ClaimRow, claim, found)
+        | {"experiment": name, "states_least": claim.least, "states_most": claim.most}
     )
 
 
 def _number_row(name: str, kind: str, table: ComparisonTable, one: Compared) -> NumberRow:
     return NumberRow(
-        experiment=name,
-        kind=kind,
-        table=table.title or table.variable,
-        source=table.source,
-        variable=table.variable,
-        at={**table.at, **one.at},
-        stated=one.stated,
-        rounding=one.rounding,
-        least=_short(one.least),
-        most=_short(one.most),
-        seeds=one.seeds,
-        gap=_short(one.gap),
-        factor=_short(one.factor),
-        difference=_short(one.difference),
-        verdict=one.agreement,
-        reason=one.reason,
+        **_shared(NumberRow, table, one)
+        | {
+            "experiment": name,
+            "kind": kind,
+            "table": table.title or table.variable,
+            "at": {**table.at, **one.at},
+            "verdict": one.agreement,
+        }
     )
 
 
-def _short(value: float | None) -> float | None:
-    """Seven significant digits: more than any paper prints, and the same on every machine."""
-    return None if value is None else float(f"{value:.{_DIGITS}g}")
+def _shared(row: type[Row], *held: object) -> dict[str, Any]:
+    """What a row has of these under its own names; the last one decides."""
+    return {
+        name: getattr(one, name) for one in held for name in row.model_fields if hasattr(one, name)
+    }
 
 
 def _lines(rows: Sequence[BaseModel]) -> str:

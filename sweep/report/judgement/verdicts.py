@@ -37,7 +37,6 @@ class Judgement:
 
     Attributes
     ----------
-    verdict : Verdict
     reason : str
         Where it fails, how many seeds it holds for, or why it cannot be judged.
     least, most : float, optional

@@ -24,18 +24,12 @@ class Comparison:
 
     Attributes
     ----------
-    group : str
-        The group of the dataset that has them.
-    published : ComparisonTable
-        The table.
     kind : str
         Whose numbers these are: ``paper`` or ``closed form``.
     rows : Mapping[str, list of Scalar]
         The dimensions of its rows and their labels.
     columns : tuple of Scalar
         The mechanisms: the paper's first, in its order.
-    title : str
-        What is compared.
     remarks : tuple of str
         What has to be said of it.
     references : tuple of Scalar

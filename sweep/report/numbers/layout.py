@@ -39,8 +39,6 @@ class Table:
 
     Attributes
     ----------
-    title : str
-        What it shows.
     entries : pandas.DataFrame
         One row for every number: its labels, then ``variable``, ``mean``, ``minimum``, ``maximum``
         and ``standard_error`` over the replicates that are ok, ``cells`` and ``ok`` (how many
@@ -48,8 +46,6 @@ class Table:
         over published).
     shown : pandas.DataFrame
         Texts, with the labels of rows and columns; no text is empty.
-    notes : tuple of str
-        Sentences that belong below it.
     """
 
     title: str
@@ -64,14 +60,10 @@ class Wanted:
 
     Attributes
     ----------
-    value : str
-        The variable.
     rows : tuple of str
         Coordinates of the rows; others that vary come after them, but for replicates.
     columns : str
         The coordinate of the columns.
-    where : str, optional
-        A condition on the cells.
     spread : {"error", "range", "none"}
         What stands beside a mean over replicates.
     """

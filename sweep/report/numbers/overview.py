@@ -41,8 +41,6 @@ class Column:
     ----------
     heading : str
         The short name above it.
-    variable : str
-        The variable.
     delta : float, optional
         The δ that they are of, if there are several.
     """
@@ -58,8 +56,6 @@ class Overview:
 
     Attributes
     ----------
-    title : str
-        What it is.
     rows : tuple of str
         The coordinates of the rows, but for mechanisms.
     columns : tuple of Column

@@ -19,8 +19,6 @@ class Pivot:
     ----------
     rows : Mapping[str, list of Scalar]
         The dimensions of the rows and their labels.
-    columns : list of Scalar
-        The mechanisms.
     values, states : numpy.ndarray, shape (*rows, columns, replicates)
         The numbers, and the `Status` codes of their cells.
     """

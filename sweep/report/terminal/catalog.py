@@ -22,8 +22,6 @@ class Parameter:
 
     Attributes
     ----------
-    name : str
-        The name, as written in an experiment.
     expects : str
         The values that its type admits, in words.
     default : str
@@ -41,10 +39,6 @@ class Entry:
 
     Attributes
     ----------
-    name : str
-        The name that experiments write.
-    summary : str
-        One line on what it is.
     source : str
         Paper and section, or empty.
     params : tuple of Parameter
