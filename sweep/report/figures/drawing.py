@@ -59,13 +59,7 @@ _ONE_DECADE = 30
 
 
 def check_installed() -> None:
-    """Refuse to draw without matplotlib.
-
-    Raises
-    ------
-    SweepError
-        With how to install it.
-    """
+    """Refuse to draw without matplotlib, with SweepError."""
     try:
         import_module("matplotlib")
     except ImportError as error:

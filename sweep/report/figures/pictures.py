@@ -161,13 +161,7 @@ def of_figure(data: xr.Dataset, figure: Figure, name: str) -> Picture:
 
 
 def check_size(name: str, panels: Sequence[Lines | Field]) -> None:
-    """Refuse a picture that nobody can read.
-
-    Raises
-    ------
-    SweepError
-        With what to do.
-    """
+    """Refuse a picture that nobody can read, with SweepError."""
     lines = max((len(one.lines) for one in panels if isinstance(one, Lines)), default=0)
     for count, most, what in (
         (lines, MOST_LINES, "lines in a panel"),

@@ -96,13 +96,7 @@ def long(data: xr.Dataset, variable: str) -> pd.DataFrame:
 
 
 def check_variable(data: xr.Dataset, variable: str) -> None:
-    """Refuse what is not a variable with numbers.
-
-    Raises
-    ------
-    SweepError
-        With the nearest valid name.
-    """
+    """Refuse what is not a variable with numbers, with SweepError."""
     known = [str(name) for name, one in data.data_vars.items() if _numeric(str(name), one)]
     if variable not in known:
         raise SweepError(
