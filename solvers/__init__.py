@@ -68,10 +68,6 @@ def expected_work(
     neighbours : str, Mapping or Neighbours
         As in `solve`.
 
-    Returns
-    -------
-    Work
-
     Raises
     ------
     UnknownMechanismError

@@ -195,10 +195,6 @@ class Mechanism:
             Of the solve.
         form_work : int, optional
             `QueryOperator.form_work` where `factors.structured` takes the structure.
-
-        Returns
-        -------
-        Work
         """
         known = options if form_work is None else {**options, "form_work": form_work}
         return self.work(m, d, **{n: v for n, v in known.items() if n in self._matter_for_work})
@@ -216,10 +212,6 @@ class Mechanism:
             What the user wrote.
         kind : {"matrix", "graph"}, optional
             The kind of workload; the first of ``asks`` if not given.
-
-        Returns
-        -------
-        dict
 
         Raises
         ------

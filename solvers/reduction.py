@@ -100,10 +100,6 @@ def solve(mechanism: Mechanism, problem: Problem, options: Options) -> "Solution
     options : Mapping[str, object]
         All options of the solve, defaults included.
 
-    Returns
-    -------
-    Solution
-
     Raises
     ------
     NotApplicableError

@@ -230,10 +230,6 @@ class Solution:
         candidates : Workload or array_like, shape (n, d)
             Over the same cells, no query zero.
 
-        Returns
-        -------
-        FreeQueries
-
         Raises
         ------
         WorkloadError

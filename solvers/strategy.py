@@ -45,10 +45,6 @@ def from_strategy(mechanism: str, problem: Problem, strategy: Matrix, **facts: A
     **facts
         Other attributes of `Solution`.
 
-    Returns
-    -------
-    Solution
-
     Raises
     ------
     NotApplicableError
@@ -97,10 +93,6 @@ def from_root(
     **facts
         Other attributes of `Solution`.
 
-    Returns
-    -------
-    Solution
-
     Raises
     ------
     SolveFailedError
@@ -129,10 +121,6 @@ def from_covariance(
         Of the noise on Bx, up to a positive factor; symmetric positive definite.
     **facts
         Other attributes of `Solution`.
-
-    Returns
-    -------
-    Solution
 
     Raises
     ------

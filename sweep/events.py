@@ -11,14 +11,10 @@ class RunStarted:
 
     Attributes
     ----------
-    cells : int
-        Number of cells of the experiment.
     todo : int
         Number of cells without a final result.
     reused : int
         Number of cells among these that an earlier solve serves.
-    solves, bounds, tasks : int
-        Number of solves, certificates and tasks to do.
     deadly : int
         Number of cells that are left alone, since too many workers have died of them.
     hidden : int
@@ -54,8 +50,6 @@ class ClusterReady:
 
     Attributes
     ----------
-    workers, threads : int
-        Number of workers, and of their threads together.
     dashboard : str
         Address of the scheduler's dashboard; empty if it has none.
     """
@@ -119,14 +113,6 @@ class Progressed:
     ----------
     began : float
         When the run began, in seconds since 1970, UTC.
-    seconds : float
-        For how long it has been running.
-    workers, threads : int
-        Number of workers, and of their threads together.
-    running : int
-        Number of tasks that they are at.
-    cells : int
-        Number of cells to be solved in this run.
     statuses : Mapping[str, int]
         Number of those that are done, by status.
     rate : float
@@ -208,12 +194,6 @@ class RunEnded:
 
     Attributes
     ----------
-    statuses : Mapping[str, int]
-        Number of the experiment's cells by status.
-    seconds : float
-        Duration of the run.
-    interrupted : bool
-        Whether the user interrupted it.
     of_other_code : int
         Number of cells that were solved by code other than this process's.
     """

@@ -73,11 +73,6 @@ def bind(
     error : type
         The error to raise: `WorkloadError` or `TargetsError`.
 
-    Returns
-    -------
-    dict
-        A value for every parameter, by name.
-
     Raises
     ------
     WorkloadError, TargetsError

@@ -171,10 +171,6 @@ def in_blocks(
     ----------
     sizes : iterable of int
         Number of queries of each block; they sum to m.
-
-    Returns
-    -------
-    Workload
     """
     counts = tuple(sizes)
     listed = sum(counts) <= LARGEST_LISTED
@@ -193,10 +189,6 @@ def from_matrix(matrix: ArrayLike | sp.sparray | sp.spmatrix, name: str = "matri
         One row for each linear query.
     name : str
         Its name in messages and results.
-
-    Returns
-    -------
-    Workload
 
     Raises
     ------

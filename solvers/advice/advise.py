@@ -63,10 +63,6 @@ def advise(
     told : callable
         Told what is being done, in a few words.
 
-    Returns
-    -------
-    Advice
-
     Raises
     ------
     OptionError

@@ -75,11 +75,6 @@ def optimum(
         Newton steps at most.
     time_limit : float, optional
         In seconds.
-
-    Returns
-    -------
-    Progress
-        Certified bounds on Δ².
     """
     stopping = Stopping(tol, max_iterations, Deadline.after(time_limit))
     blocks = _blocks(whole)
@@ -115,11 +110,6 @@ def least_total_error(
         Column weights of sum one to begin at; changes no result beyond the gap.
     tol, max_iterations, time_limit
         As for `optimum`.
-
-    Returns
-    -------
-    Progress
-        Certified bounds on the total error at Δ² = 1.
     """
     stopping = Stopping(tol, max_iterations, Deadline.after(time_limit))
     blocks = replace(_blocks(whole), offset=weights / weights.sum(), free_queries=False)
@@ -156,11 +146,6 @@ def hybrid(
         Of the variance ratios in the total; all zero gives Problem 1.
     tol, start, max_iterations, time_limit
         As for `optimum`.
-
-    Returns
-    -------
-    Progress
-        Certified bounds on the objective.
     """
     stopping = Stopping(tol, max_iterations, Deadline.after(time_limit))
     blocks = replace(_blocks(whole), offset=weights)

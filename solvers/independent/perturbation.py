@@ -37,11 +37,6 @@ def perturbed(mechanism: str, problem: Problem, noise: Noise, on: str) -> Indepe
     noise : Noise
         On one number that moves by one step.
 
-    Returns
-    -------
-    IndependentNoise
-        Unbiased if the noise is.
-
     Raises
     ------
     OptionError

@@ -71,13 +71,7 @@ class Derivation:
 
 
 def assemble(positions: Positions, ledger: Ledger, terms: Terms) -> xr.Dataset:
-    """The dataset of one grid.
-
-    Returns
-    -------
-    xarray.Dataset
-        With the long name and the units of every variable.
-    """
+    """The dataset of one grid."""
     dims = positions.dimensions
     numbers = derivation.columns(positions, ledger)
     data: dict[str, Any] = {

@@ -35,11 +35,6 @@ def expand(experiment: Experiment, *, allow_code: bool = False) -> tuple[Grid, .
     allow_code : bool
         Whether functions that the experiment names may be imported and called.
 
-    Returns
-    -------
-    tuple of Grid
-        In the order in which the experiment names the groups.
-
     Raises
     ------
     ExperimentError

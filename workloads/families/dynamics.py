@@ -20,11 +20,6 @@ def build(A: list[list[float]], C: list[list[float]], T: int) -> Workload:
         The outputs of one time.
     T : int
         The last time; there are T + 1.
-
-    Returns
-    -------
-    Workload
-        Of (T + 1) p queries over n cells.
     """
     check_size("workload 'dynamics': T", T, 0, 1_000_000)
     step, output = _matrix("A", A), _matrix("C", C)
