@@ -71,9 +71,16 @@ def test_every_room_says_what_comes_in_and_what_goes_out():
         assert " Out: " in text, room
 
 
-@pytest.mark.parametrize("room", ["grid", "plan", "store", "cluster", "runner"])
+ON_THE_MAP = (
+    *(f"sweep/{room}" for room in ("grid", "plan", "store", "cluster", "runner")),
+    *(f"solvers/{room}" for room in ("gaussian", "independent", "accounting", "dual", "soft_max")),
+)
+
+
+@pytest.mark.parametrize("room", ON_THE_MAP)
 def test_every_module_of_a_large_room_is_on_the_map(room):
     text = (ROOT / "docs" / "architecture.md").read_text()
-    row = [line for line in text.splitlines() if line.startswith(f"| `{room}/` |")][-1]
-    modules = {path.stem for path in (ROOT / "sweep" / room).glob("*.py")} - {"__init__"}
+    name = Path(room).name
+    row = [line for line in text.splitlines() if line.startswith(f"| `{name}/` |")][-1]
+    modules = {path.stem for path in (ROOT / room).glob("*.py")} - {"__init__"}
     assert modules == set(re.findall(r"`(\w+)`", row.partition("` |")[2]))

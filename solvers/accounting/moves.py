@@ -7,7 +7,8 @@ ordered entry by entry the smaller is dropped.
 import numpy as np
 import scipy.sparse as sp
 
-from solvers.accounting.privacy_loss import GEOMETRIC, LAPLACE, Column, Moves
+from solvers.accounting.convolution import GEOMETRIC, LAPLACE, Column
+from solvers.accounting.privacy_loss import Moves
 from workloads.operators import Array, Matrix
 
 _FEW_COLUMNS = 6

@@ -2,46 +2,35 @@
 
 Where the answers move by shifts s_1, ..., s_k the privacy loss is a sum of independent losses,
 one for each query, and δ(ε) = E max(0, 1 - exp(ε - loss)). On a grid the distribution of the sum
-is a product of Fourier transforms. Three things make it a certificate:
-
-- **A bracket.** Laplace noise has a continuous loss between two atoms. Two neighbouring grid
-  points share what lies between them, so that both databases keep their probabilities: such a
-  mechanism reveals more, and its δ is an upper bound. Outputs merged two grid steps at a time
-  reveal less, and their common loss is exactly that of the middle, a grid point: a lower bound.
-  Both err by the square of the grid step. Geometric noise lies on its grid exactly.
-- **Tilting.** What is convolved are the probabilities times exp(t loss), t near the saddle
-  point of δ: small δ come out with full relative accuracy (Chernoff; Gopi et al. 2021 bound
-  truncation instead).
-- **Rounding** of the transforms is bounded, and added to δ or taken off it.
+is a product of Fourier transforms. How that is a certificate: `solvers.accounting.convolution`.
 
 Noise of either kind is symmetric, so that adding and removing a record lose alike.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
-Float = NDArray[np.float64]
-Column = tuple[tuple[int, int], ...]
-"""How a neighbour moves the answers: pairs of a shift in quanta and how many queries it moves."""
-
-GEOMETRIC, LAPLACE = "geometric", "laplace"
+from solvers.accounting.convolution import (
+    GEOMETRIC,
+    Column,
+    chernoff,
+    law_of,
+    least_epsilon,
+    merged,
+    spread,
+    total,
+)
 
 _LARGEST_GRID = 2**17
-_COARSEST_GRID = 2**10
 _GOOD_BRACKET = 2e-4
-_ROUNDING = 8 * np.finfo(float).eps
-_TILTS = np.geomspace(1e-4, 1e4, 81)
 _LEAP = 0.05
 _FARTHEST_LEAP = 200.0
 _ROOT_ERROR = 1e-9
-_STEEPEST = 600.0
-_STEEPEST_ON_GRID = 10.0
 
 
 @dataclass(frozen=True)
@@ -80,7 +69,7 @@ class Moves:
     @property
     def largest_sum(self) -> float:
         """The largest sum of the shifts of a column, in steps of the noise."""
-        return self.quantum * max(_total(column) for column in self.most)
+        return self.quantum * max(total(column) for column in self.most)
 
     def epsilon(self, step: float, delta: float) -> Bracket:
         """Least ε at this δ, of noise whose one step costs ``step`` at δ = 0."""
@@ -168,7 +157,7 @@ def _refinement(moves: Moves, loss: float, delta: float) -> int:
     """
     if moves.noise == GEOMETRIC or moves.most != moves.least:
         return 1
-    largest = max(_total(column) for column in moves.most)
+    largest = max(total(column) for column in moves.most)
     refinement = 1
     while 2 * largest * refinement < _LARGEST_GRID // 4:
         found = _bracket(moves, loss, delta, refinement)
@@ -180,151 +169,17 @@ def _refinement(moves: Moves, loss: float, delta: float) -> int:
 
 def _bracket(moves: Moves, loss: float, delta: float, refinement: int) -> Bracket:
     upper = _upper(moves, loss, delta, refinement)
-    law, step = _law(moves.noise, _merged, loss, refinement)
-    lower = max(_epsilon(moves.noise, c, loss, delta, law, step, -1) for c in moves.least)
+    law, step = law_of(moves.noise, merged, loss, refinement)
+    lower = max(least_epsilon(moves.noise, c, loss, delta, law, step, -1) for c in moves.least)
     return Bracket(min(lower, upper), upper)
 
 
 def _upper(moves: Moves, loss: float, delta: float, refinement: int) -> float:
     if moves.crowded:
         return _by_moments(moves, loss, delta)
-    law, step = _law(moves.noise, _spread, loss, refinement)
-    return max(_epsilon(moves.noise, c, loss, delta, law, step, 1) for c in moves.most)
+    law, step = law_of(moves.noise, spread, loss, refinement)
+    return max(least_epsilon(moves.noise, c, loss, delta, law, step, 1) for c in moves.most)
 
 
 def _by_moments(moves: Moves, loss: float, delta: float) -> float:
-    return max(_chernoff(moves.noise, column, loss, delta)[1] for column in moves.most)
-
-
-def _law(
-    noise: str, of_laplace: Callable[[int, float], Float], loss: float, refinement: int
-) -> tuple["LogLaw", float]:
-    """The law of one query's loss, and the grid step that its losses fall by."""
-    if noise == GEOMETRIC:
-        return _geometric, 2 * loss
-    return _on_grid(of_laplace, refinement), loss / refinement
-
-
-LogLaw = Callable[[int, float], Float]
-"""Log probabilities of one query's loss, by its shift and the loss of a quantum, falling losses."""
-
-
-def _epsilon(
-    noise: str, column: Column, loss: float, delta: float, law: LogLaw, step: float, side: int
-) -> float:
-    """Least ε at δ of one column; ``side`` 1 for an upper bound, -1 for a lower one."""
-    from scipy.signal import lfilter
-
-    top = _total(column) * loss
-    tilt = min(_chernoff(noise, column, loss, delta)[0], _STEEPEST_ON_GRID / step)
-    probabilities, log_mass, error = _convolved(column, loss, law, step, tilt)
-    falls = np.exp(-tilt * step), np.exp(-(1 + tilt) * step)
-    revealed, excused = (lfilter([1.0], [1.0, -fall], probabilities) for fall in falls)
-    losses = top - step * np.arange(probabilities.size)
-    bound = revealed - excused + side * error
-    with np.errstate(divide="ignore", invalid="ignore"):
-        log_delta = log_mass - tilt * losses + np.log(np.maximum(bound, 0.0))
-    reached = np.flatnonzero(log_delta >= np.log(delta))
-    if not reached.size:
-        return 0.0
-    at = int(reached[0]) - 1
-    if at < 0:
-        return top if side > 0 else max(top - step, 0.0)
-    allowed = np.exp(np.log(delta) - log_mass + tilt * losses[at]) - side * error
-    share = np.clip((revealed[at] - allowed) / excused[at], np.exp(-step), 1.0)
-    return float(max(losses[at] + np.log(share), 0.0))
-
-
-def _convolved(
-    column: Column, loss: float, law: LogLaw, step: float, tilt: float
-) -> tuple[Float, float, float]:
-    """Tilted probabilities of the sum, the log of their mass, and the error of their sums."""
-    length = 1 + round(2 * _total(column) * loss / step)
-    size = scipy.fft.next_fast_len(length, real=True)
-    transform = np.ones(size // 2 + 1, dtype=np.complex128)
-    log_mass, queries = 0.0, 0
-    for shift, count in column:
-        logs = law(shift, loss)
-        tilted = logs + tilt * (shift * loss - step * np.arange(logs.size))
-        largest = float(tilted.max())
-        weights = np.exp(tilted - largest)
-        mass = float(weights.sum())
-        log_mass += count * (largest + np.log(mass))
-        transform *= scipy.fft.rfft(weights / mass, size) ** count
-        queries += count
-    found = scipy.fft.irfft(transform, size)[:length]
-    error = _ROUNDING * np.sqrt(size) * (queries + 2) * np.log2(size + 1)
-    return found, log_mass, float(error)
-
-
-def _chernoff(noise: str, column: Column, loss: float, delta: float) -> tuple[float, float]:
-    """The t where the bound on ε by E exp(t loss) is best, and that bound, which any t gives.
-
-    δ(ε) <= E exp(t loss) exp(-t ε) t^t / (1 + t)^(1 + t) (Canonne, Kamath and Steinke 2020).
-    """
-    shifts = np.array([shift for shift, _ in column], dtype=np.float64)
-    counts = np.array([count for _, count in column])
-    allowed = _TILTS * shifts.max() * loss <= _STEEPEST
-    t = _TILTS[allowed] if allowed.any() else _TILTS[:1]
-    logs = _log_moments(noise, shifts, loss, t[:, None])
-    values = (logs @ counts - np.log(delta) - np.log1p(t)) / t - np.log1p(1 / t)
-    best = int(np.argmin(values))
-    return float(t[best]), float(max(values[best], 0.0))
-
-
-def _log_moments(noise: str, shifts: Float, loss: float, tilts: Float) -> Float:
-    """Log E exp(t loss) of one query, for each t and each shift.
-
-    Laplace: (t + 1) exp(t shift) + t exp(-(t + 1) shift) over 2 t + 1 (Mironov 2017); geometric:
-    the sum over its outputs.
-    """
-    moved = shifts * loss
-    rate = 2 * tilts + 1
-    if noise == LAPLACE:
-        sums = (tilts + 1 + tilts * np.exp(-rate * moved)) / rate
-    else:
-        within = np.expm1(-loss) / np.expm1(-rate * loss)
-        between = np.exp(-rate * loss) - np.exp(-rate * moved)
-        sums = (1 + np.exp(-rate * moved) + within * between) / (1 + np.exp(-loss))
-    return np.asarray(tilts * moved + np.log(sums))
-
-
-def _geometric(shift: int, loss: float) -> Float:
-    """Losses shift, shift - 2, ..., -shift: with α = exp(-loss), α^k (1 - α) / (1 + α) within."""
-    numbers = np.arange(shift + 1)
-    logs = np.log(-np.expm1(-loss)) - loss * numbers
-    logs[0], logs[-1] = 0.0, -loss * shift
-    return np.asarray(logs - np.log1p(np.exp(-loss)))
-
-
-def _on_grid(law: Callable[[int, float], Float], refinement: int) -> LogLaw:
-    return lambda shift, loss: law(shift * refinement, loss / refinement)
-
-
-def _spread(steps: int, step: float) -> Float:
-    """Laplace noise moved by so many grid steps of loss, its inner losses at both neighbours.
-
-    A bin below its upper end by ``i`` steps has the probability ``exp(-i step / 2) within`` and
-    the loss of its middle; ``1 / (1 + exp(-step / 2))`` of it goes to the upper end.
-    """
-    up = 1 / (1 + np.exp(-step / 2))
-    bins = 0.5 * -np.expm1(-step / 2) * np.exp(-step / 2 * np.arange(2 * steps))
-    found = np.zeros(2 * steps + 1)
-    found[0], found[-1] = 0.5, 0.5 * np.exp(-step * steps)
-    found[:-1] += up * bins
-    found[1:] += (1 - up) * bins
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.log(found))
-
-
-def _merged(steps: int, step: float) -> Float:
-    """Laplace noise moved by so many grid steps of loss, inner losses merged two steps at once."""
-    found = np.zeros(2 * steps + 1)
-    found[0], found[-1] = 0.5, 0.5 * np.exp(-step * steps)
-    found[1::2] = 0.5 * -np.expm1(-step) * np.exp(-step * np.arange(steps))
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.log(found))
-
-
-def _total(column: Column) -> int:
-    return sum(shift * count for shift, count in column)
+    return max(chernoff(moves.noise, column, loss, delta)[1] for column in moves.most)

@@ -11,9 +11,9 @@ loss is ε or -ε of a step, by the side of the output.
 import numpy as np
 import scipy.sparse as sp
 
+from solvers.accounting.convolution import GEOMETRIC
 from solvers.accounting.distributions import TruncatedGeometric
 from solvers.accounting.moves import one_column
-from solvers.accounting.privacy_loss import GEOMETRIC
 from solvers.dual.differences import as_asked
 from solvers.errors import NotApplicableError, OptionError
 from solvers.graph import tight_constraints as graph
