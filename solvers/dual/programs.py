@@ -100,16 +100,14 @@ def least_total_error(
 ) -> Progress[BlocksPoint]:
     """The least weighted total error at Δ² = 1: the matrix mechanism's optimum.
 
+    The other parameters are those of `optimum`.
+
     Parameters
     ----------
-    whole : Factors or MatrixBlocks
-        Of the scaled workload A, or the blocks that it falls into.
     weights : numpy.ndarray, shape (m,)
         omega >= 0; the objective is ``sum(omega * variances / targets)``.
     start : numpy.ndarray, shape (d,), optional
         Column weights of sum one to begin at; changes no result beyond the gap.
-    tol, max_iterations, time_limit
-        As for `optimum`.
     """
     stopping = Stopping(tol, max_iterations, Deadline.after(time_limit))
     blocks = replace(_blocks(whole), offset=weights / weights.sum(), free_queries=False)
@@ -138,14 +136,12 @@ def hybrid(
     The hybrid of PVLDB 14(10), section 6.1, without the soft maximum: Problem 3 with a
     term for total error.
 
+    The other parameters are those of `optimum`.
+
     Parameters
     ----------
-    whole : Factors or MatrixBlocks
-        Of the scaled workload A, or the blocks that it falls into.
     weights : numpy.ndarray, shape (m,)
         Of the variance ratios in the total; all zero gives Problem 1.
-    tol, start, max_iterations, time_limit
-        As for `optimum`.
     """
     stopping = Stopping(tol, max_iterations, Deadline.after(time_limit))
     blocks = replace(_blocks(whole), offset=weights)

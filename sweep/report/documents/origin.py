@@ -12,9 +12,10 @@ NEIGHBOURS = "add-remove"
 
 def statuses(results: Results) -> dict[str, int]:
     """Number of cells by status, in the order of `Status`; a cell of two groups counts once."""
-    cells = frames.to_frame(results).drop_duplicates("cell") if _has_ids(results) else None
-    listed = frames.to_frame(results)["status"] if cells is None else cells["status"]
-    counted = Counter(listed)
+    cells = frames.to_frame(results)
+    if "cell" in cells and cells["cell"].notna().all():
+        cells = cells.drop_duplicates("cell")
+    counted = Counter(cells["status"])
     return {one.label: counted[one.label] for one in Status if counted[one.label]}
 
 
@@ -39,7 +40,3 @@ def facts(results: Results) -> dict[str, str]:
         "neighbours": str(known.get("neighbours", NEIGHBOURS)),
         "journal": str(known.get("journal_state", "")),
     }
-
-
-def _has_ids(results: Results) -> bool:
-    return all("cell" in data for data in frames.groups(results).values())

@@ -1,6 +1,6 @@
 """The tables of a store for other documents: those of the screen, with every number behind them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pandas as pd
@@ -83,13 +83,13 @@ def _beside(data: xr.Dataset, compared: Comparison, reference: str, spread: Spre
     if here is None:
         raise SweepError(f"{compared.title}: the dataset has no {dict(published.at)}")
     cells = frames.long(here, published.variable)
-    order = {name: at for at, name in enumerate(compared.columns)}
-    cells = cells.sort_values(
-        "mechanism", key=lambda names: names.map(order), kind="stable", ignore_index=True
-    )
     rows = tuple(compared.rows)
     summary = layout.summarised(cells, published.variable, [*rows, "mechanism"])
-    numbers = layout.with_published(_in_order(summary, compared.rows), published)
+    order = {**compared.rows, "mechanism": compared.columns}
+    sorted_ = summary.sort_values(
+        list(order), key=lambda one: one.map(list(order[str(one.name)]).index), kind="stable"
+    )
+    numbers = layout.with_published(sorted_, published)
     shown = layout.beside(numbers, rows, spread, compared.kind)
     notes = (compared.caption(numbers, reference), *layout.explained(numbers, spread))
     return Table(compared.title, numbers, shown, notes)
@@ -114,16 +114,6 @@ def _of_column(data: xr.Dataset, column: Column, by: Sequence[str]) -> pd.DataFr
     if column.delta is not None:
         cells = cells[cells["delta"] == column.delta]
     return layout.summarised(cells, column.variable, by).assign(column=column.heading)
-
-
-def _in_order(summary: pd.DataFrame, rows: Mapping[str, Sequence[object]]) -> pd.DataFrame:
-    """The rows in the order of their labels, whatever comes first in the columns."""
-    keys = {name: {label: at for at, label in enumerate(labels)} for name, labels in rows.items()}
-    if not keys:
-        return summary
-    return summary.sort_values(
-        list(keys), key=lambda labels: labels.map(keys[str(labels.name)]), kind="stable"
-    )
 
 
 def _statements(stated: Sequence[tuple[Claim, Judgement]]) -> Table:
