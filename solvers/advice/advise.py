@@ -105,7 +105,9 @@ def advise(
         prices=charged,
         relaxation=relaxed,
         free=() if further is None else _free(_solution(best), problem, further),
-        budget=None if epsilon is None else _budget(_solution(best), epsilon, delta),
+        budget=None
+        if epsilon is None
+        else Budget(epsilon, _solution(best).at_budget(epsilon, delta).variance_ratio),
     )
 
 
@@ -184,7 +186,3 @@ def _rows(workload: Workload) -> Iterator[tuple[bytes, bytes]]:
     matrix.eliminate_zeros()
     for first, end in itertools.pairwise(matrix.indptr):
         yield matrix.indices[first:end].astype(np.int64).tobytes(), matrix.data[first:end].tobytes()
-
-
-def _budget(solution: Solution, epsilon: float, delta: float) -> Budget:
-    return Budget(epsilon, solution.at_budget(epsilon, delta).variance_ratio)

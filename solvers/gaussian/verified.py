@@ -96,7 +96,9 @@ def from_root(
         return kept
     matrix = problem.workload.matrix
     left = np.asarray(_times(queries.matrix(), root))
-    left, right = _checked(mechanism, matrix, left, right, lambda: _right_inverse(right))
+    left, right = _checked(
+        mechanism, matrix, left, right, lambda: np.asarray(np.linalg.pinv(right), dtype=np.float64)
+    )
     return Factorisation(Explicit(left), Explicit(right), own)
 
 
@@ -106,10 +108,6 @@ def _of_full_rank(operator: QueryOperator, right: Array) -> bool:
         return True
     seen = right.any(axis=0)
     return len(right) == np.count_nonzero(seen) and np.array_equal(seen, seen_cells(operator))
-
-
-def _right_inverse(right: Array) -> Array:
-    return np.asarray(np.linalg.pinv(right), dtype=np.float64)
 
 
 def _checked(

@@ -114,27 +114,15 @@ def tables(
     )
 
 
-def _identity(size: int) -> Matrix:
-    return sp.eye_array(size, format="csr")
-
-
-def _total(size: int) -> Matrix:
-    return np.ones((1, size))
-
-
-def _prefix(size: int) -> Matrix:
-    return np.tri(size)
-
-
 def _all_range(size: int) -> Matrix:
     first, last = np.triu_indices(size)
     return np.asarray(differences(first, last, size) @ np.tri(size))
 
 
 KINDS: Mapping[str, Callable[[int], Matrix]] = {
-    "identity": _identity,
-    "total": _total,
-    "prefix": _prefix,
+    "identity": lambda size: sp.eye_array(size, format="csr"),
+    "total": lambda size: np.ones((1, size)),
+    "prefix": np.tri,
     "all-range": _all_range,
 }
 """How the matrix of a factor of each kind is made."""

@@ -55,7 +55,11 @@ def build(
             f"workload 'marginals': {len(sizes)} sizes in values for {attributes} attributes; "
             "give one number, or one for each attribute"
         )
-    chosen = _of_orders(attributes, orders) if subsets is None else _given(subsets)
+    chosen = (
+        _of_orders(attributes, orders)
+        if subsets is None
+        else tuple(tuple(sorted(subset)) for subset in subsets)
+    )
     if containing is not None:
         if not 0 <= containing < attributes:
             raise WorkloadError(
@@ -95,10 +99,6 @@ def _of_orders(attributes: int, orders: list[int]) -> tuple[tuple[int, ...], ...
     looked_at = "workload 'marginals': marginals times attributes"
     check_size(looked_at, marginals * attributes, 0, 5 * LARGEST_SIZE)
     return tuple(subset for order in orders for subset in combinations(range(attributes), order))
-
-
-def _given(subsets: list[list[int]]) -> tuple[tuple[int, ...], ...]:
-    return tuple(tuple(sorted(subset)) for subset in subsets)
 
 
 FAMILY = Family(

@@ -97,15 +97,15 @@ def long(data: xr.Dataset, variable: str) -> pd.DataFrame:
 
 def check_variable(data: xr.Dataset, variable: str) -> None:
     """Refuse what is not a variable with numbers, with SweepError."""
-    known = [str(name) for name, one in data.data_vars.items() if _numeric(str(name), one)]
+    known = [
+        str(name)
+        for name, one in data.data_vars.items()
+        if one.dtype.kind in "fiub" and name != "status"
+    ]
     if variable not in known:
         raise SweepError(
             f"there is no variable {variable!r} of numbers; {nearest(variable, known)}"
         )
-
-
-def _numeric(name: str, variable: xr.DataArray) -> bool:
-    return variable.dtype.kind in "fiub" and name != "status"
 
 
 def where(frame: pd.DataFrame, condition: str | None) -> pd.DataFrame:
