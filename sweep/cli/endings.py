@@ -51,11 +51,11 @@ def sentences(on_interrupt: str = "interrupted") -> Iterator[None]:
 
 def complain(text: str) -> None:
     """Say something on standard error, with the traceback of the moment for ``--debug``."""
-    from sweep.report.terminal import screen
+    from sweep.report.terminal import consoles
 
     if debug_mode["on"]:
-        typer.echo(screen.escaped(traceback.format_exc()), err=True)
-    typer.echo(screen.sentence(text), err=True)
+        typer.echo(consoles.escaped(traceback.format_exc()), err=True)
+    typer.echo(consoles.sentence(text), err=True)
 
 
 def end_in_time(code: str | int | None) -> None:

@@ -67,7 +67,7 @@ def advise(
 
         from sweep.report import output as files
         from sweep.report.advice import advising, sections
-        from sweep.report.terminal import screen
+        from sweep.report.terminal import consoles, screen
 
         waiting = Console(stderr=True)
         with waiting.status("reading") as shown:
@@ -86,7 +86,7 @@ def advise(
         if json_:
             typer.echo(json.dumps(sections.content(found), indent=2))
             return
-        console = screen.console()
+        console = consoles.console()
         for part in screen.advice(sections.sections(found)):
             console.print(part)
         if output is not None:
@@ -149,7 +149,7 @@ def scorecard(
         from sweep.errors import SweepError
         from sweep.report.judgement import judging
         from sweep.report.judgement import scorecard as cards
-        from sweep.report.terminal import screen
+        from sweep.report.terminal import consoles
 
         if format_ not in judging.FORMATS:
             raise SweepError(
@@ -175,7 +175,7 @@ def scorecard(
                 judging.run(
                     judging.chosen(experiments or (), quick=quick),
                     folder,
-                    screen.console(error=True),
+                    consoles.console(error=True),
                     cluster=spec,
                     allow_code=allow_code,
                     allow_mixed=allow_mixed,
@@ -183,7 +183,7 @@ def scorecard(
                 )
             made = cards.score(wanted, folder)
         judging.write(made, output or (), part=part)
-        judging.show(made, format_, screen.console())
+        judging.show(made, format_, consoles.console())
         if card is None and judging.troubles(made):
             complain(
                 f"{judging.troubles(made)} cells failed, timed out, were lost or are pending; "

@@ -44,7 +44,7 @@ def show(
         from sweep.plan.stored import experiment_of
         from sweep.report.numbers import exports, formats
         from sweep.report.numbers.layout import SPREADS, Wanted
-        from sweep.report.terminal import screen, tables
+        from sweep.report.terminal import consoles, tables
         from sweep.store.folder import open_
 
         _check_choice("--format", form, formats.FORMATS)
@@ -61,7 +61,7 @@ def show(
         }
         given: dict[str, Any] = {name: one for name, one in chosen.items() if one is not None}
         if form == "text" and not given:
-            tables.show(dataset, experiment, screen.console())
+            tables.show(dataset, experiment, consoles.console())
             return
         if given.keys() <= {"spread"}:
             made = exports.tables(dataset, experiment, **given)
@@ -69,12 +69,12 @@ def show(
         else:
             found = exports.asked(dataset, Wanted(**given))
         if form == "text":
-            console = screen.console()
+            console = consoles.console()
             for table in found:
                 console.print(tables.laid_out(table))
                 console.print()
         else:
-            typer.echo(screen.escaped(formats.RENDERERS[form](found)), nl=False)
+            typer.echo(consoles.escaped(formats.RENDERERS[form](found)), nl=False)
 
 
 def plot(

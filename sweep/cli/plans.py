@@ -31,7 +31,7 @@ def list_(
     """
     with sentences():
         from sweep.errors import SweepError
-        from sweep.report.terminal import catalog, machine, screen
+        from sweep.report.terminal import catalog, consoles, machine, screen
 
         if kind is not None and kind not in catalog.LISTINGS:
             raise SweepError(
@@ -41,7 +41,7 @@ def list_(
         if as_json:
             typer.echo(machine.listings(found))
             return
-        console = screen.console()
+        console = consoles.console()
         for listing, entries in found.items():
             console.print(screen.entries(listing, entries))
             console.print()
@@ -68,7 +68,7 @@ def plan(
         from sweep.cluster.size import planned_threads
         from sweep.experiment.loading import load_experiment
         from sweep.plan import dry_run
-        from sweep.report.terminal import screen
+        from sweep.report.terminal import consoles, screen
 
         loaded = load_experiment(experiment, set_ or ())
         folder = store or default_store(loaded.name)
@@ -78,4 +78,4 @@ def plan(
         workers = planned_threads(spec) if spec else None
         planned = dry_run.plan(loaded, folder, allow_code=allow_code, workers=workers)
         machines = f"of {cluster}, as fast as this machine" if cluster else "on this machine"
-        screen.console().print(screen.planned(planned, f"({folder})", escape(machines)))
+        consoles.console().print(screen.planned(planned, f"({folder})", escape(machines)))

@@ -128,7 +128,7 @@ def _watch(folder: str, work: Any) -> None:
     from sweep.errors import DatasetError
     from sweep.events import Event, RunEnded, to_all
     from sweep.plan.stored import experiment_of
-    from sweep.report.terminal import screen, sentences, tables
+    from sweep.report.terminal import consoles, screen, sentences, tables
     from sweep.report.terminal.progress import ProgressBar
     from sweep.store.folder import open_
 
@@ -139,7 +139,7 @@ def _watch(folder: str, work: Any) -> None:
             ended.append(event)
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    console = screen.console(when_closed=lambda: _note_closed(folder))
+    console = consoles.console(when_closed=lambda: _note_closed(folder))
     unwritten: DatasetError | None = None
     with ProgressBar(console) as bar:
         try:

@@ -36,10 +36,10 @@ def status(
     Example: sweep status results/vldb-table5 --watch
     """
     with sentences():
-        from sweep.report.terminal import machine, screen
+        from sweep.report.terminal import consoles, machine, screen
         from sweep.runner.status import status as status_of
 
-        console = screen.console()
+        console = consoles.console()
         found = _watched(store, console, as_json=as_json) if watch else status_of(store)
         if as_json:
             typer.echo(machine.state(found))
@@ -66,13 +66,13 @@ def logs(
     """
     with sentences():
         from sweep.errors import SweepError
-        from sweep.report.terminal import machine, screen
+        from sweep.report.terminal import consoles, machine, screen
         from sweep.runner import log, stories
         from sweep.store.folder import open_
 
         if cell is not None and where is not None:
             raise SweepError("CELL and --where exclude each other; give one of them")
-        console = screen.console()
+        console = consoles.console()
         if cell is None and where is None:
             lines = list(log.lines(open_(store).path))
             if as_json:

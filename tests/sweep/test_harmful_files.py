@@ -16,7 +16,7 @@ from sweep.experiment.loading import load_experiment, parse_experiment
 from sweep.grid import union
 from sweep.grid.conditions import parse
 from sweep.grid.expansion import expand
-from sweep.report.terminal import screen
+from sweep.report.terminal import consoles
 from workloads import TargetsError, WorkloadError, limits
 
 SOUND = "reference: IP\nblocks:\n  - workload: {name: prefix, d: 4}\n    mechanism: [IP]\n"
@@ -228,11 +228,11 @@ def test_what_is_shown_commands_no_terminal(tmp_path, monkeypatch, command, on_t
 
 
 def test_escapes_are_written_out_and_the_rest_is_left():
-    assert screen.escaped("a\x1b[0m\ud800\u2066b") == r"a\x1b[0m\ud800\u2066b"
+    assert consoles.escaped("a\x1b[0m\ud800\u2066b") == r"a\x1b[0m\ud800\u2066b"
     for text in ("Δ² — é 数\n\tb", "a\u00a0b", ""):
-        assert screen.escaped(text) == text
-    assert screen.sentence("x" * 10**6).startswith("xxx")
-    assert len(screen.sentence("x" * 10**6)) < 5000
+        assert consoles.escaped(text) == text
+    assert consoles.sentence("x" * 10**6).startswith("xxx")
+    assert len(consoles.sentence("x" * 10**6)) < 5000
 
 
 def test_the_environment_raises_limits(monkeypatch):

@@ -1,16 +1,13 @@
 """Lists, plans and states as tables for the terminal."""
 
 import math
-import os
-import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from textwrap import indent
 from typing import Any
 
-from rich.console import Console, ConsoleOptions, RenderableType
+from rich.console import RenderableType
 from rich.markup import escape
-from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
@@ -25,78 +22,10 @@ from sweep.runner.stories import CellStory
 from sweep.store.location import Location
 from sweep.store.records import ForgottenRecord, Status
 
-BROKEN_PIPE = 128 + 13
-_PIPE_WIDTH = 160
 _SHOWN_TROUBLES = 5
-_LONGEST_SENTENCE = 4000
 _SHOWN_REASONS = 5
 _OLD_SECONDS = 60.0
 _LONG_SECONDS = 600.0
-
-
-class Terminal(Console):
-    """A console that shows what would command a terminal, instead of obeying it.
-
-    Parameters
-    ----------
-    when_closed : callable, optional
-        Called once nobody reads any more; by default the command ends, with the exit code that
-        a shell gives to a tool which that has ended.
-    """
-
-    def __init__(self, *, when_closed: Callable[[], None] | None = None, **options: Any) -> None:
-        super().__init__(**options)
-        self._when_closed = when_closed
-
-    def on_broken_pipe(self) -> None:
-        """Print nothing more, and do what is to be done then."""
-        self.quiet = True
-        nothing = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nothing, self.file.fileno())
-        os.close(nothing)
-        if self._when_closed is None:
-            raise SystemExit(BROKEN_PIPE)
-        self._when_closed()
-
-    def render(
-        self, renderable: RenderableType, options: ConsoleOptions | None = None
-    ) -> Iterator[Segment]:
-        """The segments of a renderable, their texts `escaped`."""
-        for segment in super().render(renderable, options):
-            yield segment if segment.control else segment._replace(text=escaped(segment.text))
-
-    def render_str(self, text: str, **options: Any) -> Text:
-        """A text with its markup, `escaped` before anything measures it."""
-        return super().render_str(escaped(text), **options)
-
-
-def escaped(text: str) -> str:
-    """The text with control, formatting and lone surrogate characters as escape sequences."""
-    if text.isprintable():
-        return text
-    return "".join(
-        one if one.isprintable() or one in "\n\t\u00a0" else one.encode("unicode_escape").decode()
-        for one in text
-    )
-
-
-def sentence(text: str) -> str:
-    """The text escaped, with the middle of a very long one cut out."""
-    shown = escaped(text)
-    left = len(shown) - _LONGEST_SENTENCE
-    if left <= 0:
-        return shown
-    half = _LONGEST_SENTENCE // 2
-    return f"{shown[:half]} [... {left:,} characters ...] {shown[-half:]}"
-
-
-def console(*, when_closed: Callable[[], None] | None = None, error: bool = False) -> Console:
-    """A console as wide as the terminal, or wide enough for our tables if there is none."""
-    stream = sys.stderr if error else sys.stdout
-    wide = None if stream.isatty() or "COLUMNS" in os.environ else _PIPE_WIDTH
-    return Terminal(
-        when_closed=when_closed, stderr=error, width=wide, highlight=False, soft_wrap=error
-    )
 
 
 def entries(kind: str, listed: Iterable[Entry]) -> Table:
