@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 import workloads
 from solvers.mechanism import Mechanism
 from workloads import Workload
+from workloads.operators import Kronecker, kind_of
 
 Array = NDArray[np.float64]
 Random = np.random.Generator
@@ -185,6 +186,8 @@ def _structured(rng: Random) -> Workload:
             lambda: _marginals(rng),
             lambda: _census(rng),
             lambda: _census(rng),
+            lambda: _union(rng),
+            lambda: _union(rng),
         ),
     )()
     return found
@@ -217,8 +220,54 @@ def _census(rng: Random) -> Workload:
     return workloads.make("census", attributes=sizes, tables=chosen, **ordered)
 
 
+def _union(rng: Random) -> Workload:
+    """Tables over one or two ordered attributes, with any matrices, and up to two others."""
+    ordered = [_asked_of_order(rng, int(rng.integers(4, 9)))]
+    if rng.random() < 0.3:
+        ordered.append(_asked_of_order(rng, int(rng.integers(2, 4))))
+    asked = [*ordered, *([np.eye(int(n))] for n in rng.integers(2, 4, int(rng.integers(0, 3))))]
+    terms = [
+        tuple(
+            np.ones((1, own[0].shape[1])) if rng.random() < 0.4 else _pick(rng, tuple(own))
+            for own in asked
+        )
+        for _ in range(int(rng.integers(1, 5)))
+    ]
+    return workloads.from_factors(terms)
+
+
+def _asked_of_order(rng: Random, n: int) -> list[Array]:
+    """One or two matrices of queries over n ordered values."""
+    ranges = np.asarray(workloads.make("all-range", d=n).dense)
+    drawn = _counts(rng, int(rng.integers(1, n + 1)), n)
+    drawn[:, rng.permutation(n)[: int(rng.integers(0, 3))]] = 0.0
+    if not drawn.any():
+        drawn[0, 0] = 1.0
+    trouble = _pick(rng, (_equal_rows, _zero_rows, _rows_over_decades))
+    kinds = (np.tri(n), ranges, trouble(rng, drawn), np.eye(n))
+    return [kinds[i] for i in rng.permutation(len(kinds))[: int(rng.integers(1, 3))]]
+
+
+def _by_factor(rng: Random, operator: Kronecker) -> Array:
+    """Products of numbers for the rows of each factor: few values, or none, are told apart."""
+    found = []
+    for term in operator.terms:
+        total = np.array([10 ** rng.uniform(-2, 2)])
+        for factor in term:
+            own = np.ones(factor.shape[0])
+            if rng.random() < 0.3:
+                own[int(rng.integers(own.size))] = 10 ** rng.uniform(-3, 3)
+            elif kind_of(factor) == "matrix" and rng.random() < 0.5:
+                own = 10 ** rng.uniform(-3, 3, own.size)
+            total = np.kron(total, own)
+        found.append(total)
+    return np.concatenate(found)
+
+
 def _targets(rng: Random, workload: Workload) -> tuple[str, Array]:
     m = workload.m
+    if isinstance(workload.operator, Kronecker) and rng.random() < 0.6:
+        return "targets by factor", _by_factor(rng, workload.operator)
     if workload.groups is not None and rng.random() < 0.7:
         of_groups = 10 ** rng.uniform(-2, 2, len(workload.group_sizes))
         return "targets by group", of_groups[workload.groups]
