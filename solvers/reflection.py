@@ -19,7 +19,6 @@ from solvers.factors import Factors, factorise
 from solvers.optimiser import Block, MatrixBlocks
 from workloads.operators import (
     Array,
-    Composed,
     Cumulative,
     Explicit,
     Indices,
@@ -166,7 +165,11 @@ def _over(operator: QueryOperator, at: Indices, sums: Array) -> QueryOperator | 
     if isinstance(operator, Explicit):
         return Explicit(np.asarray(operator.array[at] @ sums))
     if isinstance(operator, Cumulative):
-        return Composed(Cumulative(operator.differences[at]), sp.csr_array(sums))
+        prefixes = np.cumsum(sums, axis=0)
+        prefixes[:, :-1] -= prefixes[:, 1:]
+        differences = sp.csr_array(operator.differences[at] @ sp.csr_array(prefixes))
+        differences.eliminate_zeros()
+        return Cumulative(differences)
     if isinstance(operator, Scaled):
         m = operator.operator.shape[0]
         once = at[at < m]

@@ -19,7 +19,7 @@ from solvers.orbits.noise import OrbitsNoise
 from solvers.problem import as_problem
 from solvers.strategy import from_strategy
 from workloads import Workload
-from workloads.operators import Kronecker
+from workloads.operators import Explicit, Kronecker
 
 MECHANISMS = ("optimal", "CA", "wCA-I", "wCA-II", "fisher", "IP", "GM")
 FOUR_GROUPS = [
@@ -381,6 +381,33 @@ def test_products_of_identities_and_totals_are_marginals():
         assert isinstance(ours.noise.orbits, SingleOrbit)
         assert ours.squared_privacy_cost == theirs.squared_privacy_cost
         np.testing.assert_array_equal(ours.query_variances, theirs.query_variances)
+
+
+def ranges_with_one_value_apart(ages):
+    """Ranges by none, sex and race; half the variance for one race."""
+    attributes = {"age": ages, "sex": 2, "race": 4}
+    tables = [["age"], ["age", "sex"], ["age", "race"]]
+    workload = workloads.make("census", attributes=attributes, tables=tables, ranges=["age"])
+    targets = np.ones(workload.m)
+    targets[workload.m - workload.group_sizes[2] :: 4] = 0.5
+    return workload, targets
+
+
+@pytest.mark.parametrize("mechanism", ["optimal", "CA", "SM-II"])
+def test_ranges_beside_a_value_with_targets_of_its_own_are_those_of_the_matrix(mechanism):
+    workload, targets = ranges_with_one_value_apart(7)
+    tol = 1e-3 if mechanism == "SM-II" else 1e-8
+    found = solvers.solve(mechanism, workload, targets, tol=tol)
+    dense = solvers.solve(mechanism, workload.dense, targets, tol=tol)
+    assert found.squared_privacy_cost == pytest.approx(dense.squared_privacy_cost, rel=2 * tol)
+
+
+def test_ranges_beside_a_value_with_targets_of_its_own_keep_their_structure():
+    """Groups that ask the same of the ages are one operator, and no block is a dense matrix."""
+    problem = orbits(as_problem(*ranges_with_one_value_apart(30)))
+    assert problem.cells.size == 60
+    assert not any(isinstance(b.factors.operator, Explicit) for b in problem.blocks.blocks)
+    assert problem.parts[0].queries.parts[0].times == 2
 
 
 def test_one_differing_target_of_a_marginal_is_set_apart():

@@ -5,6 +5,7 @@ import sweep
 from sweep.cluster import specification
 from sweep.cluster.size import planned_threads
 from sweep.errors import ClusterError, StoreError
+from sweep.plan.calibration import calibration, measured
 from sweep.plan.dry_run import plan, seconds_per_flop
 
 
@@ -68,6 +69,12 @@ def test_a_plan_of_a_folder_that_is_no_store(small, tmp_path):
 
 def test_the_calibration_is_a_speed_that_computers_have():
     assert 1e-13 < seconds_per_flop() < 1e-7
+
+
+def test_mechanisms_of_marginals_alone_are_calibrated_too():
+    """They solve none of the query matrices that the others are measured on."""
+    found = measured(1e-10, ["ResidualPlanner"])
+    assert found.keys() == {"ResidualPlanner"} <= calibration().factors.keys()
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import workloads
 from workloads import WorkloadError
 from workloads.operators import (
     Cumulative,
@@ -133,6 +134,20 @@ def test_kronecker_is_numpys_kron_term_by_term():
     np.testing.assert_array_equal(
         union.matrix().toarray(), np.vstack([np.kron(a, b), np.kron(c, b)])
     )
+
+
+def test_ranges_in_a_product_are_the_matrix_by_their_differences():
+    ranges = workloads.make("all-range", d=12).dense
+    factors = (_numbers(0, 2, 3), sp.eye_array(3, format="csr"), np.ones((1, 3)))
+    union = Kronecker(tuple((ranges, factor) for factor in factors))
+    turned = Kronecker(tuple((factor, ranges) for factor in factors))
+    for operator in (union, turned):
+        w, rng = _dense(operator), np.random.default_rng(0)
+        symmetric = np.cov(rng.standard_normal((36, 40)))
+        weights = rng.standard_normal(len(w))
+        check_close(operator.gram(weights), w.T @ np.diag(weights) @ w)
+        check_close(operator.quadratic_forms(symmetric), np.diag(w @ symmetric @ w.T))
+        assert operator.form_work < w.size * 12
 
 
 def test_queries_asked_twice_stand_one_below_another():
