@@ -4,20 +4,23 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import scipy.linalg as sla
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from solvers import memory
+from solvers.row_space import (
+    NEARLY_FULL,
+    WELL_CONDITIONED,
+    clear_row_space,
+    factor_if_well_conditioned,
+    row_space,
+)
 from solvers.unions import InCoordinates, in_coordinates
 from workloads.operators import Array, Composed, Explicit, Matrix, QueryOperator, Scaled, on_cells
-from workloads.operators.blas import lower_gram, product
+from workloads.operators.blas import product
 
-_WELL_CONDITIONED = 1e-10
 _FAR_APART = 1e3
 _NEGLIGIBLE = 1e-9
-NEARLY_FULL = 0.9
-"""From which rank on, over d, it pays to compute with all cells and leave the null space out."""
 _COARSEST = 256
 _ALIKE = 0.25
 _SQUARE_WORK = 5
@@ -108,12 +111,12 @@ def structured(operator: QueryOperator) -> Factors | None:
     norms = np.sqrt(operator.squared_row_norms())
     unit = Scaled(operator, np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0))
     gram = unit.gram()
-    if factor_if_well_conditioned(gram, _WELL_CONDITIONED) is not None:
+    if factor_if_well_conditioned(gram, WELL_CONDITIONED) is not None:
         return Factors(operator, None)
     columns = np.sqrt(gram.diagonal())
     if columns.max() > _FAR_APART * columns.min():
         return None
-    rows = _clear_row_space(unit, gram, least_rank=1)
+    rows = clear_row_space(unit, gram, least_rank=1)
     found = None if rows is None else Composed(operator, rows.T)
     return Factors(found, rows) if found is not None and structure_pays(found) else None
 
@@ -189,9 +192,9 @@ def factorise(scaled: Matrix) -> Factors:
     norms = np.linalg.norm(matrix, axis=1)
     unit = matrix / np.where(norms > 0, norms, 1.0)[:, None]
     gram = unit.T @ unit if m >= d else unit @ unit.T
-    if factor_if_well_conditioned(gram, _WELL_CONDITIONED) is not None:
+    if factor_if_well_conditioned(gram, WELL_CONDITIONED) is not None:
         return dense(matrix, None) if m >= d else dense(np.eye(m), matrix)
-    rows = _row_space(unit)
+    rows = row_space(unit)
     if len(rows) < d:
         columns = np.linalg.norm(unit, axis=0)
         seen = columns[columns > 0]
@@ -215,106 +218,10 @@ def coarsened(factors: Factors) -> Factors | None:
     return factorise(matrix[::2, ::2])
 
 
-def _row_space(matrix: Array) -> Array:
-    """An orthonormal basis of it, up to rounding; exactly zero where the matrix is."""
-    least = NEARLY_FULL * matrix.shape[1]
-    rows = None
-    if len(matrix) >= least:
-        rows = _clear_row_space(Explicit(matrix), lower_gram(matrix.T), least)
-    if rows is None:
-        singular, right = _right_singular(matrix)
-        rows = right[: int(np.sum(singular > _rounding(matrix.shape) * singular[0]))]
-    return np.where(np.any(matrix, axis=0), rows, 0.0)
-
-
-def _right_singular(matrix: Array) -> tuple[Array, Array]:
-    """Singular values, descending, and right vectors as rows.
-
-    LAPACK's faster algorithm fails to converge on some matrices with many equal singular values.
-    """
-    try:
-        _, singular, right = sla.svd(matrix, full_matrices=False, check_finite=False)
-    except sla.LinAlgError:
-        _, singular, right = sla.svd(
-            matrix, full_matrices=False, check_finite=False, lapack_driver="gesvd"
-        )
-    return singular, right
-
-
-def _clear_row_space(queries: QueryOperator, gram: Array, least_rank: float) -> Array | None:
-    """The row space by the Gram matrix; None where it is not clear which directions are null."""
-    squares, vectors = sla.eigh(gram, driver="evd", check_finite=False)
-    count = int(np.sum(squares <= _WELL_CONDITIONED * squares[-1]))
-    if not 0 < count <= len(gram) - least_rank:
-        return None
-    image = queries.apply_transposed(queries.apply(vectors[:, :count]))
-    null, rows = _parted(image, squares, vectors)
-    if np.linalg.norm(queries.apply(null)) > _rounding(queries.shape) * np.sqrt(squares[-1]):
-        return None
-    return rows.T
-
-
-def _rounding(shape: tuple[int, ...]) -> float:
-    return float(10 * max(shape) * np.finfo(float).eps)
-
-
-def parted(matrix: Array, squares: Array, vectors: Array, count: int) -> tuple[Array, Array]:
-    """The null space of a matrix and the space of its rows, parted by a step of Newton's method.
-
-    The eigenvectors of a Gram matrix have them mixed by the rounding error over the least
-    eigenvalue of the rows; afterwards by the square of that.
-
-    Parameters
-    ----------
-    squares, vectors : numpy.ndarray, shapes (d,) and (d, d)
-        The eigenvalues, ascending, and eigenvectors of ``matrix.T @ matrix``.
-    count : int
-        The dimension of the null space, well parted from the other eigenvalues.
-
-    Returns
-    -------
-    tuple of numpy.ndarray
-        Orthonormal columns, shapes (d, count) and (d, d - count).
-    """
-    null = vectors[:, :count]
-    return _parted(product(matrix.T, product(matrix, null)), squares, vectors)
-
-
-def _parted(image: Array, squares: Array, vectors: Array) -> tuple[Array, Array]:
-    """`parted`, from what the Gram matrix makes of the null space."""
-    count = image.shape[1]
-    null, rows = vectors[:, :count], vectors[:, count:]
-    mixed = product(rows.T, image) / squares[count:, None]
-    return null - product(rows, mixed), rows + product(null, mixed.T)
-
-
 def _in_units_of_columns(matrix: Array, unit: Array, columns: Array) -> Factors:
     """With a rank that the scale of no cell changes: small columns count beside large ones."""
     units = np.where(columns > 0, columns, 1.0)
-    rows = _row_space(unit / units)
+    rows = row_space(unit / units)
     if len(rows) == matrix.shape[1]:
         return dense(matrix, None)
     return dense((matrix / units) @ rows.T, rows * units)
-
-
-def factor_if_well_conditioned(gram: Array, least: float) -> Array | None:
-    """The lower Cholesky factor of a positive semidefinite matrix.
-
-    Parameters
-    ----------
-    gram : numpy.ndarray, shape (k, k)
-        Symmetric positive semidefinite, not zero.
-    least : float
-        The reciprocal condition number (in the 1-norm) that it must exceed.
-
-    Returns
-    -------
-    numpy.ndarray or None
-        None if it does not.
-    """
-    try:
-        lower = sla.cholesky(gram, lower=True, check_finite=False)
-    except sla.LinAlgError:
-        return None
-    reciprocal, _ = sla.lapack.dpocon(lower, np.linalg.norm(gram, 1), uplo="L")
-    return lower if reciprocal > least else None

@@ -23,11 +23,11 @@ import scipy.linalg as sla
 import scipy.sparse as sp
 
 from solvers.errors import NotApplicableError, SolveFailedError
-from solvers.factors import factor_if_well_conditioned
 from solvers.gaussian import verified
 from solvers.gaussian.factorisation import identity
 from solvers.gaussian.verified import from_right_inverse
 from solvers.problem import Problem
+from solvers.row_space import factor_if_well_conditioned
 from solvers.solution import Solution
 from workloads.operators import Array, Explicit, Matrix, QueryOperator
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from solvers.dual import programs as dual
 from solvers.dual.programs import Weights
+from solvers.dual.working_set import following, joined
 from solvers.errors import NotApplicableError
 from solvers.factors import Factors, factorise
 from solvers.gaussian import verified
@@ -34,8 +35,6 @@ from workloads.operators import Array, Explicit
 _ALL_AT_ONCE = 9000
 _MOST_ROUNDS = 40
 _FIRST_TOL = 1e-2
-_LEAST_WEIGHT = 1e-8
-_NEW_SHARE = 0.05
 _MORE_PER_CELL = 4
 
 
@@ -149,15 +148,15 @@ class Differences:
             converged = upper <= lower * (1 + tol)
             allowed = lower * (1 + tol / 2)
             violated = np.flatnonzero(distance * scale > allowed)
-            found = _with(pairs, np.column_stack([violated, partner[violated]]))
+            found = joined(pairs, np.column_stack([violated, partner[violated]]))
             more = neighbours.farthest_pairs(strategy, allowed / scale, _MORE_PER_CELL * d)
-            found = _with(found, more)
+            found = joined(found, more)
             stuck = len(found) == len(pairs) and inner <= tol / 4
             if converged or stuck or deadline.passed or rounds >= _MOST_ROUNDS:
                 break
             if max_iterations <= 3:
                 break
-            pairs, start = _next(pairs, found, kept, result)
+            pairs, start = following(pairs, found, kept, result)
         return DifferencesOptimum(
             best,
             lower,
@@ -276,7 +275,7 @@ class Differences:
         gram = basis @ basis.T
         whitened = sla.solve_triangular(sla.cholesky(gram, lower=True), basis, lower=True)
         _, partner = neighbours.partners(whitened)
-        return _with(np.concatenate(chains), np.column_stack([np.arange(d), partner]))
+        return joined(np.concatenate(chains), np.column_stack([np.arange(d), partner]))
 
 
 def as_asked(solve: Callable[..., Any]) -> Callable[..., Any]:
@@ -319,24 +318,3 @@ def _root(moved: Array, result: Progress[BlocksPoint]) -> Array:
     spectrum, p = result.best.spectrum, result.best.p
     inverse = np.sqrt(p)[:, None] * spectrum.columns / np.sqrt(spectrum.singular)
     return np.asarray(moved @ inverse)
-
-
-def _with(pairs: Pairs, more: Pairs) -> Pairs:
-    """The pairs, and those of the others that are not among them, behind them."""
-    ordered = np.sort(more, axis=1)
-    ordered = ordered[ordered[:, 0] < ordered[:, 1]]
-    known = set(map(tuple, pairs.tolist()))
-    fresh = [pair for pair in dict.fromkeys(map(tuple, ordered.tolist())) if pair not in known]
-    return np.concatenate([pairs, np.array(fresh, dtype=np.intp).reshape(-1, 2)])
-
-
-def _next(
-    pairs: Pairs, found: Pairs, kept: Pairs, result: Progress[BlocksPoint]
-) -> tuple[Pairs, Weights | None]:
-    """The next working set, without pairs of no weight, and the weights to begin with."""
-    p = result.best.p / result.best.p.sum()
-    needed = p > _LEAST_WEIGHT / len(pairs)
-    needed[: len(kept)] = True
-    old, new = pairs[needed], found[len(pairs) :]
-    weights = np.concatenate([p[needed], np.full(len(new), _NEW_SHARE / max(len(new), 1))])
-    return np.concatenate([old, new]), Weights(weights, result.best.q)

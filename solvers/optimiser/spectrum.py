@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 import scipy.linalg as sla
 
-from solvers.factors import Factors, parted
+from solvers.factors import Factors
 from solvers.optimiser.singular_vectors import (
     DenseVectors,
     SingularVectors,
@@ -24,6 +24,7 @@ from solvers.optimiser.singular_vectors import (
     StructuredVectors,
     weighted_squares,
 )
+from solvers.row_space import parted
 from workloads.operators import Array
 from workloads.operators.blas import lower_gram, product
 
