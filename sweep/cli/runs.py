@@ -2,7 +2,7 @@
 
 import signal
 from contextlib import suppress
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -22,6 +22,11 @@ from sweep.cli.options import (
     default_store,
     import_from_here,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from sweep.events import Listener, RunEnded
 
 
 def run(
@@ -122,8 +127,8 @@ def rerun(
         )
 
 
-def _watch(folder: str, work: Any) -> None:
-    """Run with a progress bar, then show the tables and the path of the dataset."""
+def _watch(folder: str, work: "Callable[[Listener], object]") -> None:
+    """Run with a progress bar, then show the tables, the path of the dataset and what is left."""
     from sweep.dataset.reading import LARGE_TEXTS, open_dataset
     from sweep.errors import DatasetError
     from sweep.events import Event, RunEnded, to_all
@@ -146,29 +151,30 @@ def _watch(folder: str, work: Any) -> None:
             work(to_all(bar, remember))
         except DatasetError as error:
             unwritten = error
-    store = open_(folder)
+    store, last = open_(folder), ended[-1]
     if unwritten is None:
         tables.show(open_dataset(folder, LARGE_TEXTS), experiment_of(store), console)
-    last = ended[-1]
     console.print(f"{sentences.counts(last.statuses)} in {screen.duration(last.seconds)}")
     if unwritten is None:
         console.print(f"dataset: {store.dataset.path}", markup=False)
     else:
         complain(f"warning: {unwritten}")
+    left = list(_left(last, folder))
+    for said in left:
+        console.print(said, markup=False)
     if last.of_other_code:
         total = sum(last.statuses.values())
         console.print(screen.other_code(last.of_other_code, total, folder), markup=False)
-    troubled = any(last.statuses.get(name) for name in ("failed", "timeout", "lost"))
-    if troubled:
-        console.print(
-            f"'sweep status {folder} --errors' shows why; 'sweep rerun {folder}' retries them",
-            markup=False,
-        )
-    pending = last.statuses.get("pending", 0)
-    if pending:
-        console.print(f"{pending} cells are pending; 'sweep run' solves them", markup=False)
-    if troubled or pending or unwritten:
+    if left or unwritten:
         raise typer.Exit(TROUBLED)
+
+
+def _left(last: "RunEnded", folder: str) -> "Iterator[str]":
+    """What is left to do after a run, in sentences."""
+    if any(last.statuses.get(name) for name in ("failed", "timeout", "lost")):
+        yield f"'sweep status {folder} --errors' shows why; 'sweep rerun {folder}' retries them"
+    if pending := last.statuses.get("pending", 0):
+        yield f"{pending} cells are pending; 'sweep run' solves them"
 
 
 def _note_closed(folder: str) -> None:

@@ -55,17 +55,17 @@ class Comparison:
         reference : str
             The mechanism that our ratios refer to.
         """
-        text = "; ".join(self.remarks) + "."
+        said = "; ".join(self.remarks) + "."
+        said = f"{said[:1].upper()}{said[1:]}"
         factors = self._factors(numbers[~numbers["mechanism"].isin([reference, *self.references])])
         if not factors or self.published.variable != "variance_ratio":
-            return f"{text[:1].upper()}{text[1:]}"
+            return said
         listed = ", ".join(
             f"{factor:.3f}{f' at {row}' if row else ''}" for row, factor in factors.items()
         )
         return (
-            f"{text[:1].upper()}{text[1:]} Most columns of a row exceed the paper's by one factor "
-            f"({listed}): the paper's {', '.join(map(str, self.references))} stopped that far "
-            "above the optimum."
+            f"{said} Most columns of a row exceed the paper's by one factor ({listed}): the "
+            f"paper's {', '.join(map(str, self.references))} stopped that far above the optimum."
         )
 
     def _factors(self, others: pd.DataFrame) -> dict[str, float]:
