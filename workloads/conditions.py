@@ -115,7 +115,7 @@ def parse(text: str) -> Condition:
 
 def _unparsed(node: ast.AST) -> str:
     try:
-        return ast.unparse(node)
+        return ast.unparse(node) or type(node).__name__
     except RecursionError:
         return type(node).__name__
 

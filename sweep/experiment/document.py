@@ -2,6 +2,7 @@
 
 import io
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -35,12 +36,14 @@ DEEPEST = 32
 """The deepest nesting of lists and mappings."""
 
 _LONGEST_LINE = 4096
+_UNFIT = re.compile("[\0\ud800-\udfff]")
+"""What escapes can put into a text, and no file or file name can hold."""
 _CORE = "tag:yaml.org,2002:"
 _PLAIN_TAGS = ("str", "int", "float", "bool", "null", "map", "seq")
 
 
 class HarmfulYAMLError(MarkedYAMLError):
-    """YAML with a tag, an alias inside the value that it stands for, or too deep a nesting."""
+    """YAML with a tag, an alias inside its own value, too deep a nesting, or half a character."""
 
 
 @dataclass(frozen=True)
@@ -225,6 +228,9 @@ def _check_harmless(text: str) -> None:
         tag = str(getattr(event, "tag", None) or "")
         if tag and tag.removeprefix(_CORE) not in _PLAIN_TAGS:
             raise _harmful(f"the value has the tag {tag!r}; expected a plain value", event)
+        unfit = _UNFIT.search(str(getattr(event, "value", None) or ""))
+        if unfit:
+            raise _harmful(f"the text holds {unfit[0]!a}, which no text may hold", event)
         if isinstance(event, AliasEvent) and event.anchor in open_:
             raise _harmful(f"alias '*{event.anchor}' is inside the value that it stands for", event)
         if isinstance(event, MappingStartEvent | SequenceStartEvent):

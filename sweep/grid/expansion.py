@@ -23,6 +23,9 @@ from sweep.grid.specs import Spec, WorkloadSpec
 from sweep.grid.union import Point, Product, check_points, united
 from workloads.parameters import nearest
 
+_LONGEST_FOLDER_NAME = 200
+"""In bytes: file systems take 255, with what libraries append for partial files."""
+
 
 def expand(experiment: Experiment, *, allow_code: bool = False) -> tuple[Grid, ...]:
     """The grids of an experiment, one for each group, every cell checked.
@@ -111,7 +114,8 @@ def _check_groups(experiment: Experiment) -> None:
             experiment.place / "blocks" / at / "group",
             seen.setdefault(block.group.casefold(), block.group),
         )
-        if block.group in (".", "..") or block.group.startswith(".z"):
+        reserved = block.group in (".", "..") or block.group.startswith(".z")
+        if reserved or len(block.group.encode()) > _LONGEST_FOLDER_NAME:
             raise here.error(f"group {block.group!r} cannot name a folder")
         if other != block.group:
             raise here.error(

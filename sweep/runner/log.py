@@ -78,7 +78,7 @@ def lines(store: Location) -> Iterator[dict[str, Any]]:
     """What a store's log holds, oldest first: events with their ``time``; torn lines left out."""
     for name in (OLDER, NAME):
         with suppress(OSError):
-            for text in (store / name).read_text(encoding="utf-8").splitlines():
+            for text in disk.text(store / name).splitlines():
                 with suppress(ValueError):
                     line = json.loads(text)
                     if isinstance(line, dict) and "event" in line and "time" in line:
@@ -89,7 +89,7 @@ def last_start(store: Location) -> float | None:
     """When the last run started, in seconds since 1970, UTC; None if no run is in the log."""
     for name in (NAME, OLDER):
         with suppress(OSError):
-            for text in reversed((store / name).read_text(encoding="utf-8").splitlines()):
+            for text in reversed(disk.text(store / name).splitlines()):
                 if '"RunStarted"' in text:
                     with suppress(ValueError, KeyError, TypeError):
                         return float(json.loads(text)["time"])
@@ -99,7 +99,7 @@ def last_start(store: Location) -> float | None:
 def progress(store: Location) -> tuple[float, Progressed] | None:
     """The latest figures of the last run and when they were written; None if there are none."""
     try:
-        content = json.loads((store / PROGRESS).read_text(encoding="utf-8"))
+        content = json.loads(disk.text(store / PROGRESS))
         found = events.from_json(content)
         return (float(content["time"]), found) if isinstance(found, Progressed) else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError):

@@ -36,7 +36,7 @@ class DatasetFolder:
         if isinstance(self.store, Path):
             return self.store / RESULTS
         try:
-            version = json.loads((self.store / POINTER).read_text())["version"]
+            version = json.loads(disk.text(self.store / POINTER))["version"]
         except FileNotFoundError:
             return self.store / RESULTS
         return self.store / _VERSIONS / str(version)
@@ -45,7 +45,7 @@ class DatasetFolder:
     def state(self) -> str | None:
         """The state of the journal that the dataset was derived from; None without a dataset."""
         try:
-            content = json.loads((self.path / ".zmetadata").read_text(encoding="utf-8"))
+            content = json.loads(disk.text(self.path / ".zmetadata"))
             return str(content["metadata"][".zattrs"]["journal_state"])
         except (OSError, ValueError, KeyError, TypeError):
             return None

@@ -6,13 +6,19 @@ On a disk that takes care; an object store does it by itself.
 import errno
 import os
 import shutil
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from sweep.store.location import Location
 
 _UNSUPPORTED = {errno.EINVAL, errno.ENOTSUP, errno.EACCES, errno.EBADF}
 """What file systems say that cannot synchronise a folder; nothing better can be had there."""
+_LARGE = 2**28
+_MOST_COMPRESSED = 1000
+"""How many bytes of a large file one byte on the disk may stand for: some compress."""
 
 
 def write(final: Location, content: str | bytes, unique: str = "") -> None:
@@ -48,6 +54,51 @@ def write(final: Location, content: str | bytes, unique: str = "") -> None:
         raise
 
 
+@contextmanager
+def opened(file: Path) -> Iterator[BinaryIO]:
+    """A file, to be read.
+
+    Raises
+    ------
+    OSError
+        If it cannot be read, or is a pipe, a device or full of holes: reading that might never end.
+    """
+    with open(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as stream:
+        about = os.fstat(stream.fileno())
+        if not stat.S_ISREG(about.st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file", str(file))
+        if about.st_size > _LARGE and about.st_size > _MOST_COMPRESSED * 512 * about.st_blocks:
+            raise OSError(errno.EINVAL, "it consists of holes", str(file))
+        yield stream
+
+
+def content(file: Location) -> bytes:
+    """What a file holds.
+
+    Raises
+    ------
+    OSError
+        If it cannot be read, as for `opened`.
+    """
+    if not isinstance(file, Path):
+        return file.read_bytes()
+    with opened(file) as stream:
+        return stream.read()
+
+
+def text(file: Location) -> str:
+    """What a file holds, as text.
+
+    Raises
+    ------
+    OSError
+        If it cannot be read, as for `opened`.
+    ValueError
+        If it is not in UTF-8.
+    """
+    return content(file).decode()
+
+
 def put(file: Location, content: bytes) -> None:
     """Write a file into a folder that need not exist yet.
 
@@ -70,7 +121,8 @@ def append(file: Location, text: str) -> None:
         If it cannot be written.
     """
     if isinstance(file, Path):
-        with file.open("a", encoding="utf-8") as stream:
+        how = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC
+        with open(os.open(file, how, 0o666), "a", encoding="utf-8") as stream:
             stream.write(text)
     else:
         file.write_bytes((file.read_bytes() if file.is_file() else b"") + text.encode())

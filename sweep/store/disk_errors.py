@@ -50,8 +50,9 @@ def readable(path: Location) -> Iterator[Location]:
     try:
         yield path
     except (OSError, ValueError, TypeError) as error:
+        said = getattr(error, "strerror", None) or error
         raise StoreError(
-            f"{str(path)!r} cannot be read ({error}); run the experiment again with this store "
+            f"{str(path)!r} cannot be read ({said}); run the experiment again with this store "
             "to rewrite it"
         ) from error
 

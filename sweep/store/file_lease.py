@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from sweep.store import holder
+from sweep.store import disk, holder
 from sweep.store.holder import Holder, in_use
 from sweep.store.lease import LEASE, living
 
@@ -76,7 +76,7 @@ class FileLease:
 def _read(lease: Path) -> Holder | None:
     """The holder of a lease; None if there is none, or it cannot be read."""
     try:
-        return holder.read(lease.read_text(encoding="utf-8"))
+        return holder.read(disk.text(lease))
     except (OSError, ValueError):
         return None
 

@@ -48,13 +48,13 @@ class Store:
     def text(self) -> str:
         """The experiment's effective YAML."""
         with readable(self.path / "experiment.yaml") as path:
-            return path.read_text(encoding="utf-8")
+            return disk.text(path)
 
     @property
     def cells(self) -> frozenset[str]:
         """Ids of the cells of the experiment's grids."""
         with readable(self.path / "cells.json") as path:
-            return frozenset(json.loads(path.read_text(encoding="utf-8")))
+            return frozenset(json.loads(disk.text(path)))
 
     @property
     def described(self) -> bool:
@@ -95,7 +95,8 @@ class Store:
     @property
     def user(self) -> str | None:
         """The process that holds the lock, in words; None if there is none."""
-        return lock.user(self.path)
+        with readable(self.path / "lock"):
+            return lock.user(self.path)
 
 
 def create(place: str | Location, experiment: str) -> Store:
@@ -171,7 +172,7 @@ def open_(place: str | Location, experiment: str | None = None) -> Store:
     """
     path = located(place)
     try:
-        content: dict[str, Any] = json.loads((path / "store.json").read_text(encoding="utf-8"))
+        content: dict[str, Any] = json.loads(disk.text(path / "store.json"))
         found = Store(path, content["identity"], content["experiment"])
     except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError) as error:
         raise StoreError(

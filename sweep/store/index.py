@@ -64,7 +64,7 @@ def write(file: Location, index: Index) -> None:
 def read(file: Location) -> Index | None:
     """The index in a file; None if there is none that this version has written, undamaged."""
     try:
-        with np.load(io.BytesIO(file.read_bytes()), allow_pickle=False) as held:
+        with np.load(io.BytesIO(disk.content(file)), allow_pickle=False) as held:
             arrays = {name: held[name] for name in held.files}
         facts = json.loads(arrays.pop(_FACTS).tobytes())
         if facts["written_by"] != _writer():

@@ -98,7 +98,7 @@ def read_segment(path: Location, cells: Container[str] | None = None) -> list[Re
         If it cannot be read.
     """
     try:
-        content = path.read_bytes()
+        content = disk.content(path)
     except OSError as error:
         raise StoreError(
             f"journal segment {str(path)!r} cannot be read ({error.strerror}); let it be read, or "
@@ -120,7 +120,7 @@ def read_segment(path: Location, cells: Container[str] | None = None) -> list[Re
 def replaced_by(path: Location) -> frozenset[str]:
     """File names of the segments that a compact segment replaces; none if it is damaged."""
     try:
-        _checked(content := path.read_bytes())
+        _checked(content := disk.content(path))
         return frozenset(json.loads(content.partition(b"\n")[0]).get("replaces", ()))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return frozenset()
@@ -311,7 +311,7 @@ class Journal:
 def _is_sound(segment: Location) -> bool:
     """Whether a segment is as it was written, by its checksum."""
     try:
-        _checked(segment.read_bytes())
+        _checked(disk.content(segment))
     except (OSError, ValueError, KeyError, TypeError):
         return False
     return True

@@ -11,9 +11,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
-from sweep.store import lease
+from sweep.store import disk, lease
 from sweep.store.file_lease import FileLease
 from sweep.store.holder import BEAT_SECONDS, in_use, ourselves
 from sweep.store.lease import Check
@@ -92,14 +92,14 @@ def user(folder: Location) -> str | None:
     path = folder / _LOCK
     if not path.exists():
         return None
-    with path.open(encoding="utf-8") as stream:
+    with disk.opened(path) as stream:
         with suppress(_RefusedError):
             if not _try_flock(stream, fcntl.LOCK_SH, 0.0):
-                return stream.read().strip() or "another run"
+                return stream.read().decode(errors="replace").strip() or "another run"
         return FileLease(folder).user()
 
 
-def _try_flock(stream: IO[str], kind: int, patience: float) -> bool:
+def _try_flock(stream: IO[Any], kind: int, patience: float) -> bool:
     until = time.monotonic() + patience
     while True:
         try:

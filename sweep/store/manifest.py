@@ -44,7 +44,7 @@ def damage(folder: Location) -> str | None:
         or if an earlier version of this project wrote the folder without a manifest.
     """
     try:
-        noted = json.loads(beside(folder).read_text(encoding="utf-8"))
+        noted = json.loads(disk.text(beside(folder)))
         held = {str(name): (int(size), int(checksum)) for name, (size, checksum) in noted.items()}
     except FileNotFoundError:
         return None
@@ -65,10 +65,10 @@ def damage(folder: Location) -> str | None:
 
 def _size_and_checksum(path: Location) -> tuple[int, int]:
     if not isinstance(path, Path):
-        content = path.read_bytes()
+        content = disk.content(path)
         return len(content), zlib.crc32(content)
     checksum = 0
-    with path.open("rb") as stream:
+    with disk.opened(path) as stream:
         while chunk := stream.read(_CHUNK_BYTES):
             checksum = zlib.crc32(chunk, checksum)
         return stream.tell(), checksum

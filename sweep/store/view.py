@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sweep.errors import StoreError
-from sweep.store import code, journal, versions
+from sweep.store import code, disk, journal, versions
 from sweep.store.location import Location, located
 from sweep.store.records import Record
 
@@ -57,7 +57,7 @@ class StoreView:
     def reachable(self) -> bool:
         """Whether this machine sees the store's folder."""
         try:
-            content = json.loads((self.place / "store.json").read_text(encoding="utf-8"))
+            content = json.loads(disk.text(self.place / "store.json"))
         except OSError:
             return False
         return bool(content["identity"] == self.identity)

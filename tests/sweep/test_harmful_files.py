@@ -40,6 +40,8 @@ HARMFUL = [
     ("title: !!omap [a: 1]\n", "has the tag '.*omap'"),
     ("title: !!bool x\n", "not valid YAML"),
     ("title: a\0b\n", "special characters are not allowed"),
+    ('title: "\\ud800"\n', r"line 1: the text holds '\\ud800', which no text may hold"),
+    ('"a\\0b": 1\n', r"line 1: the text holds '\\x00', which no text may hold"),
     ("# \n" * 100_000, "characters; expected at most 100,000"),
 ]
 

@@ -105,7 +105,9 @@ def test_conditions_that_cannot_be_evaluated(text):
 
 
 def test_groups_that_are_no_folders():
-    for names, said in ((("foo", "Foo"), "differ only in case"), ((".",), "cannot name a folder")):
+    unfit = (".", "..", ".zattrs", "g" * 201, "\u00e4" * 101)
+    refused = [((name,), "cannot name a folder") for name in unfit]
+    for names, said in ((("foo", "Foo"), "differ only in case"), *refused):
         blocks = (prefix(2 * at, ["IP"], group=name) for at, name in enumerate(names, 1))
         with pytest.raises(ExperimentError, match=said):
             expand(experiment(*blocks))

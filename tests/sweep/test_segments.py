@@ -12,6 +12,7 @@ from sweep import events
 from sweep.cli import app
 from sweep.errors import DamagedSegmentError, StoreError
 from sweep.runner import status
+from sweep.store import disk
 from sweep.store.journal import read_segment, write_segment
 from sweep.store.records import BoundRecord, CellRecord, Status
 
@@ -74,7 +75,7 @@ def test_a_segment_that_may_not_be_read_is_not_taken_for_damaged(segment, monkey
     def refused(path):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(type(segment), "read_bytes", refused)
+    monkeypatch.setattr(disk, "content", refused)
     with pytest.raises(StoreError, match="Permission denied") as raised:
         read_segment(segment)
     assert not isinstance(raised.value, DamagedSegmentError)

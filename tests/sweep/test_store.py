@@ -1,12 +1,13 @@
 import errno
 import json
+import os
 
 import pytest
 import xarray as xr
 
 import sweep
 from sweep.errors import StoreError
-from sweep.store import folder
+from sweep.store import disk, folder
 
 
 @pytest.fixture
@@ -143,3 +144,30 @@ def test_an_address_is_no_store(tmp_path, monkeypatch, call):
     with pytest.raises(StoreError, match="'ftp://bucket/x' is an address that no store can have"):
         call("ftp://bucket/x")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_pipe_in_place_of_a_file_keeps_nobody_waiting(client, small, tmp_path, command):
+    store = tmp_path / "s"
+    sweep.run(small(), store, client)
+    (tmp_path / "x.yaml").write_text(small().text)
+    files = [path for path in store.rglob("*") if path.is_file() and ".results" not in path.parts]
+    assert {"store.json", "lock", "runs.jsonl", "index.npz"} <= {path.name for path in files}
+    for path in files:
+        path.rename(tmp_path / "away")
+        os.mkfifo(path)
+        for words in (("status", store), ("show", store)):
+            found = command(*words)
+            assert found.exit_code in (0, 1, 2), (path, found.output)
+        with pytest.raises(OSError, match="not a regular file"):
+            disk.content(path)
+        with pytest.raises(OSError, match="No such device or address"):
+            disk.append(path, "text")
+        (tmp_path / "away").rename(path)
+    assert command("status", store).exit_code == 0
+
+
+def test_a_file_of_holes_is_not_read(tmp_path):
+    with (tmp_path / "holes").open("wb") as stream:
+        stream.truncate(2**40)
+    with pytest.raises(OSError, match="it consists of holes"):
+        disk.content(tmp_path / "holes")
