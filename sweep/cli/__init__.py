@@ -4,7 +4,7 @@ In: words from a terminal. Out: calls of the rooms before, a sentence for every 
 """
 
 from sweep.cli import endings, judgements, looks, plans, runs, upkeep, watching
-from sweep.cli.app import app
+from sweep.cli.app import app, settle
 
 _COMMANDS = (
     plans.list_,
@@ -31,6 +31,7 @@ for _command in _COMMANDS:
 
 def main() -> None:
     """Run the command line."""
+    settle()
     try:
         app()
     except SystemExit as end:

@@ -1,5 +1,9 @@
 """The application that every module of commands adds to."""
 
+import io
+import os
+import sys
+import warnings
 from typing import Annotated
 
 import typer
@@ -53,3 +57,14 @@ def _options(
     ] = False,
 ) -> None:
     debug_mode["on"] = debug
+
+
+def settle() -> None:
+    """Let no text fail for want of an encoding or a stream, and no warning show code."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by whoever has called us
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+        stream = getattr(sys, name)
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    warnings.formatwarning = lambda message, *_about, **_more: f"warning: {message}\n"

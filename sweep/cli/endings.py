@@ -1,5 +1,6 @@
 """How a command ends: its exit code, and a sentence for every error."""
 
+import errno
 import os
 import threading
 import traceback
@@ -13,6 +14,8 @@ RESUME = "interrupted; the same command continues where it stopped"
 AGAIN = "interrupted; nothing is lost, give the same command again"
 END_SECONDS = 20.0
 """How long a command that is over may take to end its threads and processes."""
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+"""What the file says that the output goes to; stores have sentences of their own."""
 debug_mode = {"on": False}
 
 
@@ -45,6 +48,9 @@ def sentences(on_interrupt: str = "interrupted") -> Iterator[None]:
     except BrokenPipeError:
         raise typer.Exit(BROKEN_PIPE) from None
     except Exception as error:
+        if isinstance(error, OSError) and error.errno in _FULL:
+            complain(f"error: the output cannot be written: {error.strerror}")
+            raise typer.Exit(TROUBLED) from None
         complain(f"internal error: {type(error).__name__}: {error}; --debug shows where")
         raise typer.Exit(BUG) from None
 
@@ -53,9 +59,10 @@ def complain(text: str) -> None:
     """Say something on standard error, with the traceback of the moment for ``--debug``."""
     from sweep.report.terminal import consoles
 
-    if debug_mode["on"]:
-        typer.echo(consoles.escaped(traceback.format_exc()), err=True)
-    typer.echo(consoles.sentence(text), err=True)
+    with suppress(OSError):  # the exit code tells, too
+        if debug_mode["on"]:
+            typer.echo(consoles.escaped(traceback.format_exc()), err=True)
+        typer.echo(consoles.sentence(text), err=True)
 
 
 def end_in_time(code: str | int | None) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -106,9 +107,10 @@ def cluster_of(path: Path | None) -> "ClusterSpec | None":
 
 def import_from_here() -> None:
     """Make modules of the current folder importable, for code that the user has named."""
-    here = os.getcwd()
-    if here not in sys.path:
-        sys.path.append(here)
+    with suppress(FileNotFoundError):  # somebody has removed it
+        here = os.getcwd()
+        if here not in sys.path:
+            sys.path.append(here)
 
 
 def default_store(name: str) -> str:

@@ -4,6 +4,7 @@ import importlib
 import inspect
 import logging
 import multiprocessing
+import os
 import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -106,6 +107,7 @@ def _started(spec: ClusterSpec) -> Iterator[Any]:
     """The cluster that a class makes, closed at the end."""
     from distributed import LocalCluster
 
+    _check_folder()
     cluster: Any = None
     with ExitStack() as stack:
         try:
@@ -129,6 +131,16 @@ def _started(spec: ClusterSpec) -> Iterator[Any]:
         finally:
             if cluster is not None:
                 _close(cluster)
+
+
+def _check_folder() -> None:
+    """Refuse to start processes where the folder that they would start in has been removed."""
+    try:
+        os.getcwd()
+    except FileNotFoundError as error:
+        raise ClusterError(
+            "the current folder has been removed, and workers cannot start in it; go to another"
+        ) from error
 
 
 def _close(cluster: Any) -> None:

@@ -52,8 +52,8 @@ def readable(path: Location) -> Iterator[Location]:
     except (OSError, ValueError, TypeError) as error:
         said = getattr(error, "strerror", None) or error
         raise StoreError(
-            f"{str(path)!r} cannot be read ({said}); run the experiment again with this store "
-            "to rewrite it"
+            f"{str(path)!r} cannot be read ({said}); move it away and run the experiment again "
+            "with this store, which writes it anew"
         ) from error
 
 

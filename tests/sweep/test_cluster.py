@@ -174,3 +174,15 @@ def test_a_script_without_a_guard_is_told_what_to_write(tmp_path):
     )
     assert done.returncode != 0
     assert "under if __name__ == '__main__':" in done.stderr.strip().splitlines()[-1]
+
+
+def test_workers_do_not_start_in_a_folder_that_is_gone(tmp_path, monkeypatch):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    with (
+        pytest.raises(ClusterError, match="the current folder has been removed"),
+        clusters.connected(specification.LOCAL),
+    ):
+        pytest.fail("it has started")

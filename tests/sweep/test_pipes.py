@@ -5,6 +5,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 import sweep
 from sweep.store.records import Status
 
@@ -56,3 +58,43 @@ def test_a_command_that_only_prints_ends_as_other_tools_do(tmp_path):
     os.close(writing)
     assert process.stderr.read() == ""
     assert process.wait(timeout=60) == 141
+
+
+def test_a_disk_that_is_full_of_output(tmp_path):
+    with open("/dev/full", "w") as full:
+        process = command(tmp_path, "list", "targets", stdout=full)
+    said = "error: the output cannot be written: No space left on device\n"
+    assert process.stderr.read() == said
+    assert process.wait(timeout=60) == 1
+
+
+@pytest.mark.slow
+def test_a_sweep_goes_on_when_the_disk_is_full_of_its_output(tmp_path):
+    (tmp_path / "cluster.yaml").write_text(CLUSTER)
+    (tmp_path / "x.yaml").write_text(
+        "reference: IP\nblocks: [{workload: {name: prefix, d: [2, 4]}, mechanism: [IP, GM]}]\n"
+    )
+    words = ("run", "x.yaml", "--store", "s", "--cluster", "cluster.yaml")
+    with open("/dev/full", "w") as full:
+        process = command(tmp_path, *words, stdout=full)
+        said = process.stderr.read()
+    assert process.wait(timeout=60) == 0, said
+    assert (sweep.open(tmp_path / "s").status == Status.OK).all()
+
+
+def test_no_text_fails_for_want_of_an_encoding_and_warnings_are_sentences(tmp_path):
+    ended = subprocess.run(
+        [sys.executable, "-m", "sweep.cli", "list", "workloads"],
+        env={**os.environ, "PYTHONIOENCODING": "ascii", "SWEEP_LARGEST_TEXT": "abc"},
+        capture_output=True,
+        text=True,
+    )
+    assert ended.returncode == 0
+    assert "marginals" in ended.stdout
+    (said,) = ended.stderr.splitlines()
+    assert said.startswith("warning: SWEEP_LARGEST_TEXT in the environment is 'abc'; expected a")
+
+
+def test_a_command_without_any_stream_still_has_its_exit_code(tmp_path):
+    line = f"{sys.executable} -m sweep.cli plan /nowhere.yaml >&- 2>&- <&-"
+    assert subprocess.run(["sh", "-c", line], cwd=tmp_path).returncode == 2

@@ -28,6 +28,15 @@ class Terminal(Console):
         super().__init__(**options)
         self._when_closed = when_closed
 
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Print, as far as the output takes it."""
+        try:
+            super().print(*objects, **options)
+        except OSError:
+            if self._when_closed is None:
+                raise
+            self.on_broken_pipe()
+
     def on_broken_pipe(self) -> None:
         """Print nothing more, and do what is to be done then."""
         self.quiet = True
