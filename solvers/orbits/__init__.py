@@ -23,7 +23,7 @@ M the queries' sum of products on indicators, ν the number of times that it occ
 the same queries see are one matrix, their numbers added.
 """
 
-from solvers.orbits.drawing import AnyOrbits
+from solvers.orbits.noise import AnyOrbits
 from solvers.orbits.several import Orbits
 from solvers.orbits.single import SingleOrbit, single_orbit
 from solvers.orbits.symmetry import orbits

@@ -7,34 +7,33 @@ attributes of which the sums of a class are meant, all values of the class get t
 Floating-point draws are for experiments: a production release needs an exact sampler.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from itertools import chain
-from typing import Any
 
 import numpy as np
 
 from solvers.gaussian.factorisation import Factorisation
 from solvers.orbits.contrasts import Component
-from solvers.orbits.parts import Part, Span
+from solvers.orbits.layout import Layout
+from solvers.orbits.parts import Span
 from solvers.orbits.products import Group
-from solvers.orbits.several import Orbits
-from solvers.orbits.single import SingleOrbit
-from solvers.orbits.subsets import Subsets
 from workloads.operators import Array
 
-AnyOrbits = Orbits | SingleOrbit
-AnyPart = Part | Subsets
 
-
-def draw_errors(orbits: AnyOrbits, parts: Sequence[Any], n: int, rng: np.random.Generator) -> Array:
+def draw_errors(
+    layout: Layout,
+    spans: Iterable[tuple[Span, Factorisation]],
+    n: int,
+    rng: np.random.Generator,
+) -> Array:
     """Draw n vectors of the errors of all queries.
 
     Parameters
     ----------
-    orbits : Orbits or SingleOrbit
+    layout : Layout
         Cells and queries that are alike; the queries are listed.
-    parts : sequence
-        The noise of each of its parts.
+    spans : iterable of (Span, Factorisation)
+        All of them, and the noise on each.
     n : int
         How many.
     rng : numpy.random.Generator
@@ -44,20 +43,20 @@ def draw_errors(orbits: AnyOrbits, parts: Sequence[Any], n: int, rng: np.random.
     -------
     numpy.ndarray, shape (n, m)
     """
-    groups = orbits.products.groups
-    errors = [np.zeros((*group.shape(orbits.products.sizes), n)) for group in groups]
-    starts = np.cumsum([0, *orbits.group_sizes])
-    for span, found in orbits.spans(parts):
+    groups = layout.products.groups
+    errors = [np.zeros((*group.shape(layout.products.sizes), n)) for group in groups]
+    starts = np.cumsum([0, *layout.group_sizes])
+    for span, found in spans:
         bounds = np.searchsorted(span.rows, np.append(starts[list(span.groups)], starts[-1]))
         for component in span.components:
-            answers = _answers(orbits, span, component, found, n, rng)
+            answers = _answers(layout, span, component, found, n, rng)
             for at, own in zip(span.groups, np.split(answers, bounds[1:-1]), strict=True):
-                _add(errors[at], orbits, groups[at], component, own)
+                _add(errors[at], layout, groups[at], component, own)
     return np.concatenate([one.reshape(-1, n) for one in errors]).T
 
 
 def _answers(
-    orbits: AnyOrbits,
+    layout: Layout,
     span: Span,
     component: Component,
     found: Factorisation,
@@ -66,7 +65,7 @@ def _answers(
 ) -> Array:
     """Errors of the span's queries along a component, one for each value of its attributes."""
     chosen = component.chosen
-    shape = [orbits.attributes[axis].members(component.choice[axis]).size for axis in chosen]
+    shape = [layout.attributes[axis].members(component.choice[axis]).size for axis in chosen]
     table = rng.standard_normal((found.decoder.shape[1], *shape, n))
     joint = set(chain.from_iterable(component.joint))
     for axes in (*component.joint, *((axis,) for axis in chosen if axis not in joint)):
@@ -75,19 +74,19 @@ def _answers(
     return found.decoder.apply(table.reshape(len(table), -1)).reshape(-1, *shape, n)
 
 
-def _add(errors: Array, orbits: AnyOrbits, group: Group, component: Component, own: Array) -> None:
+def _add(errors: Array, layout: Layout, group: Group, component: Component, own: Array) -> None:
     """Add errors of a group's orbits along a component to those of all its queries."""
     chosen, n = component.chosen, own.shape[-1]
-    members = {axis: orbits.attributes[axis].members(component.choice[axis]) for axis in chosen}
+    members = {axis: layout.attributes[axis].members(component.choice[axis]) for axis in chosen}
     rest = [axis for axis in group.axes if axis not in members]
     sizes = [
         size
-        for axis, size in zip(group.axes, orbits.group_shape(group), strict=True)
+        for axis, size in zip(group.axes, layout.group_shape(group), strict=True)
         if axis not in members
     ]
     spread = own.reshape(*sizes, *own.shape[1:-1], n)
     along = [
-        orbits.attributes[axis].of if axis in group.kept else np.arange(size)
+        layout.attributes[axis].of if axis in group.kept else np.arange(size)
         for axis, size in zip(rest, sizes, strict=True)
     ]
     spread = spread[np.ix_(*along)] if along else spread
@@ -95,7 +94,7 @@ def _add(errors: Array, orbits: AnyOrbits, group: Group, component: Component, o
     target = np.ix_(
         *(
             members[axis] if axis in members else np.arange(size)
-            for axis, size in zip(group.axes, group.shape(orbits.products.sizes), strict=True)
+            for axis, size in zip(group.axes, group.shape(layout.products.sizes), strict=True)
         )
     )
     errors[target] += spread.transpose([*order, len(order)])

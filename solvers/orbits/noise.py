@@ -11,9 +11,12 @@ import scipy.linalg as sla
 from solvers.errors import NotApplicableError
 from solvers.gaussian.factorisation import Factorisation, dense, scale_of
 from solvers.orbits.contrasts import INDICATORS, Choice
-from solvers.orbits.drawing import AnyOrbits, AnyPart, draw_errors
-from solvers.orbits.parts import Span
-from solvers.orbits.subsets import SubsetNoise
+from solvers.orbits.drawing import draw_errors
+from solvers.orbits.layout import Layout
+from solvers.orbits.parts import Part, Span
+from solvers.orbits.several import Orbits
+from solvers.orbits.single import SingleOrbit
+from solvers.orbits.subsets import SubsetNoise, Subsets
 from solvers.problem import readable
 from solvers.release import (
     LARGEST_EXPANDED,
@@ -22,6 +25,9 @@ from solvers.release import (
     refuse_unlisted,
 )
 from workloads.operators import Array, Indices, Matrix
+
+AnyOrbits = Orbits | SingleOrbit
+AnyPart = Part | Subsets
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +127,7 @@ class OrbitsNoise(GaussianRelease):
         refuse_unlisted(workload.m)
         if self.query_deviation is not None:
             return rng.normal(scale=self.query_deviation, size=(n, workload.m))
-        return draw_errors(self.orbits, self.parts, n, rng)
+        return draw_errors(self.orbits.layout, self.orbits.spans(self.parts), n, rng)
 
     def met(self, mechanism: str) -> "OrbitsNoise":
         """The same noise, scaled so that the targets are just met.
@@ -164,29 +170,29 @@ class Expanded:
 def expanded(noise: OrbitsNoise) -> Expanded:
     """The bases of all parts, each on its contrasts; rows of different contrasts are orthogonal."""
     bases, representations, covariances = [], [], []
-    orbits = noise.orbits
-    for part, found in orbits.spans(noise.parts):
+    layout = noise.orbits.layout
+    for part, found in noise.orbits.spans(noise.parts):
         own = found.coordinates
-        rows = own.basis * _spread(orbits, part)
+        rows = own.basis * _spread(layout, part)
         queries = dense(own.representation)
         for choice in chain.from_iterable(component.apart for component in part.components):
-            span = orthonormal(orbits, part, choice)
+            span = orthonormal(layout, part, choice)
             contrasts, d = span.shape[1:]
             bases.append(np.einsum("ko,ovd->kvd", rows, span).reshape(-1, d))
-            asked, along = _on_contrasts(orbits, part, span)
-            answers = np.zeros((orbits.problem.workload.m, len(rows), contrasts))
+            asked, along = _on_contrasts(layout, part, span)
+            answers = np.zeros((layout.problem.workload.m, len(rows), contrasts))
             answers[asked[:, 0]] = queries[asked[:, 1], :, None] * along[:, None, :]
             representations.append(answers.reshape(len(answers), -1))
             covariances.append(np.kron(own.covariance, np.eye(contrasts)))
     return Expanded(np.vstack(bases), np.hstack(representations), sla.block_diag(*covariances))
 
 
-def _spread(orbits: AnyOrbits, part: Span) -> Array:
+def _spread(layout: Layout, part: Span) -> Array:
     """What a column of a part is multiplied by on an orthonormal vector over its cells."""
-    return np.sqrt(orbits.cells[part.columns] / part.rank)
+    return np.sqrt(layout.cells[part.columns] / part.rank)
 
 
-def _on_contrasts(orbits: AnyOrbits, part: Span, span: Array) -> tuple[Indices, Array]:
+def _on_contrasts(layout: Layout, part: Span, span: Array) -> tuple[Indices, Array]:
     """What of each contrast a query sees: its row of W there is that of the part times this.
 
     Returns
@@ -195,26 +201,26 @@ def _on_contrasts(orbits: AnyOrbits, part: Span, span: Array) -> tuple[Indices, 
         The queries of the part with the rows of their orbits, shape (n, 2); and the shares, shape
         (n, contrasts).
     """
-    orbit = orbits.orbit_of_query
+    orbit = layout.orbit_of_query
     asked = np.flatnonzero(np.isin(orbit, part.rows))
     row = np.searchsorted(part.rows, orbit[asked])
-    weighted = dense(part.queries.matrix())[row] * _spread(orbits, part)
-    seen = np.asarray(orbits.problem.workload.matrix[asked] @ span.reshape(-1, span.shape[2]).T)
+    weighted = dense(part.queries.matrix())[row] * _spread(layout, part)
+    seen = np.asarray(layout.problem.workload.matrix[asked] @ span.reshape(-1, span.shape[2]).T)
     squares = np.square(weighted).sum(axis=1)
     shares = np.einsum("jo,jov->jv", weighted, seen.reshape(len(asked), *span.shape[:2]))
     return np.column_stack([asked, row]), shares / np.where(squares > 0, squares, 1.0)[:, None]
 
 
-def orthonormal(orbits: AnyOrbits, part: Span, choice: Choice) -> Array:
+def orthonormal(layout: Layout, part: Span, choice: Choice) -> Array:
     """Orthonormal vectors, one for each orbit of cells of a part and each contrast of a choice.
 
     Returns
     -------
-    numpy.ndarray, shape (orbits, contrasts, d)
+    numpy.ndarray, shape (layout, contrasts, d)
     """
     rows: Array = np.ones((1, 1))
     sizes: list[int] = []
-    for attribute, k in zip(orbits.attributes, choice, strict=True):
+    for attribute, k in zip(layout.attributes, choice, strict=True):
         if k == INDICATORS:
             own = np.eye(attribute.sizes.size)[:, attribute.of] / np.sqrt(attribute.sizes)[:, None]
         else:

@@ -39,6 +39,11 @@ class Orbits(Layout):
         return tuple(parts(self, self.targets, self.cell_scale))
 
     @property
+    def layout(self) -> Layout:
+        """Where its cells and queries are."""
+        return self
+
+    @property
     def matrix_count(self) -> int:
         """How many they are."""
         return len(self.parts)

@@ -33,8 +33,9 @@ from solvers.gaussian.factorisation import Factorisation
 from solvers.optimiser import Progress, ScalarBlocks, ScalarPoint
 from solvers.optimiser.scalar_classes import ScalarClasses, collapse
 from solvers.orbits.closure import Closure, closure, pair_count
+from solvers.orbits.layout import Layout
 from solvers.orbits.parts import Span
-from solvers.orbits.products import Attribute, Group, Index, Products, products
+from solvers.orbits.products import Attribute, products
 from solvers.orbits.subsets import SMALLEST_LOG, Subsets
 from solvers.problem import Problem
 from workloads import TargetsError
@@ -183,33 +184,14 @@ class SingleOrbit:
         shares = self.per_query(q / self.copies) if self.problem.workload.listed else q
         return Weights(self.per_cell(p / d) if d <= LARGEST_LISTED else p, shares)
 
-    @property
-    def orbit_of_query(self) -> Index:
-        """The number of every query's orbit, its marginal, shape (m,)."""
-        sizes = self.problem.workload.group_sizes
-        return np.repeat(np.arange(len(sizes)), sizes)
-
-    @property
-    def group_sizes(self) -> tuple[int, ...]:
-        """One orbit of queries for each marginal."""
-        return (1,) * self.targets.size
-
-    def group_shape(self, group: Group) -> tuple[int, ...]:
-        """One along each of its axes."""
-        return (1,) * len(group.axes)
-
     @cached_property
-    def products(self) -> Products:
-        """The marginals as a union of products."""
+    def layout(self) -> Layout:
+        """The marginals as products; one value of attributes too large for any listed query."""
         found = products(self.operator)
         assert found is not None
-        return found
-
-    @cached_property
-    def attributes(self) -> tuple[Attribute, ...]:
-        """All values of each attribute alike; one value of those too large for any listed query."""
         sizes = (size if size <= LARGEST_LISTED else 1 for size in self.operator.sizes)
-        return tuple(Attribute(np.zeros(size, dtype=np.intp)) for size in sizes)
+        alike = tuple(Attribute(np.zeros(size, dtype=np.intp)) for size in sizes)
+        return Layout(self.problem, found, alike)
 
     def spans(self, parts: Sequence[Any]) -> Iterator[tuple[Span, Factorisation]]:
         """Every subset by itself, and its mechanism in orthonormal contrasts."""

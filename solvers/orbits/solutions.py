@@ -8,8 +8,7 @@ import numpy as np
 
 from solvers.gaussian.checked import from_noise
 from solvers.optimiser import BlocksPoint, Progress, ScalarPoint
-from solvers.orbits.drawing import AnyOrbits, AnyPart
-from solvers.orbits.noise import OrbitsNoise
+from solvers.orbits.noise import AnyOrbits, AnyPart, OrbitsNoise
 from solvers.release import Coordinates
 from solvers.solution import Solution
 from workloads.operators import Array

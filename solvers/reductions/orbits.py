@@ -16,7 +16,7 @@ from solvers.mechanism import Mechanism, Work
 from solvers.optimiser.low_rank_system import LARGEST_FACTORISED
 from solvers.orbits.closure import LARGEST_CLOSURE
 from solvers.orbits.contrasts import choice_count
-from solvers.orbits.drawing import AnyOrbits
+from solvers.orbits.noise import AnyOrbits
 from solvers.orbits.several import Orbits
 from solvers.orbits.single import SingleOrbit, single_orbit
 from solvers.orbits.symmetry import LARGEST_CHOICES, LARGEST_NUMBER, Symmetry, symmetry

@@ -7,8 +7,7 @@
 weight of total variance, section 6.1 of the PVLDB version). Algorithms 1 to 3
 (`newton_cg`) see a covariance only through `Iterate` and `Model`, of which there are four: in a
 basis that stays (`fixed_basis`), in one that follows the covariance (`adapted_basis`), that for
-each matrix on orbits, and one vector of variances where the matrices are numbers (both in
-`solvers.orbits.soft_max`).
+each block (`blocks`), and one vector of variances where the blocks are numbers (`scalars`).
 """
 
 from collections.abc import Callable

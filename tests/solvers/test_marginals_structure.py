@@ -18,9 +18,8 @@ from solvers import reduction
 from solvers.optimiser import scalar_blocks
 from solvers.orbits import single_orbit
 from solvers.orbits.noise import OrbitsNoise
-from solvers.orbits.soft_max import first_of_scalars
 from solvers.problem import as_problem
-from solvers.soft_max import newton_cg
+from solvers.soft_max import newton_cg, scalars
 from solvers.soft_max.objective import SoftMax
 from solvers.stopping import Deadline, Stopping
 
@@ -109,9 +108,7 @@ def test_a_level_is_problem_4(t):
         max_iterations=200,
         extrapolated=False,
     )
-    end = newton_cg.minimise(
-        level, first_of_scalars(program, log_counts), one_level, Deadline(), None
-    )
+    end = newton_cg.minimise(level, scalars.first(program, log_counts), one_level, Deadline(), None)
     assert level.value(end.iterate) == pytest.approx(expected, rel=1e-8)
 
 
