@@ -73,7 +73,10 @@ def test_every_room_says_what_comes_in_and_what_goes_out():
 
 ON_THE_MAP = (
     *(f"sweep/{room}" for room in ("grid", "plan", "store", "cluster", "runner")),
-    *(f"solvers/{room}" for room in ("gaussian", "independent", "accounting", "dual", "soft_max")),
+    *(
+        f"solvers/{room}"
+        for room in ("gaussian", "independent", "accounting", "dual", "soft_max", "orbits")
+    ),
 )
 
 

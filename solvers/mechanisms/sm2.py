@@ -295,15 +295,24 @@ _PUBLISHED = {
 }
 
 
-def work(m: int, d: int, *, basis: str = ADAPTED, form_work: int | None = None) -> Work:
-    """About 18 Newton steps and 100 to 400 products; some 5 k steps in a basis that stays.
+def work(
+    m: int,
+    d: int,
+    *,
+    basis: str = ADAPTED,
+    max_cg: int | None = None,
+    form_work: int | None = None,
+) -> Work:
+    """About 18 Newton steps and 100 to 400 products; in a basis that stays k² to 16 k² of them.
 
     Fitted to CPU seconds on one core (benchmarks/bench_work.py). How often Algorithms 1 to 3
     iterate depends on the workload more than on its size.
     """
     k = min(m, d)
     if basis != ADAPTED:
-        return Work(flops=1e9 + 200.0 * (m + d) * k**3, bytes=40.0 * (m + d) * k + 100.0 * k * k)
+        products = 5.0 * k**2 if max_cg is None else 40.0 * k
+        bytes_held = 40.0 * (m + d) * k + 100.0 * k * k
+        return Work(flops=1e9 + 5.0 * (m + d) * k**2 * products, bytes=bytes_held)
     if form_work is not None:
         return Work(flops=3e9 + 15000.0 * d**3 + 800.0 * form_work, bytes=130.0 * d**2 + 200.0 * m)
     return Work(flops=4e9 + 1800.0 * (m + d) * k**2, bytes=60.0 * (m + d) * k + 100.0 * k * k)

@@ -71,10 +71,8 @@ def closure(operator: Marginals) -> Closure:
 
 def pair_count(operator: Marginals) -> int:
     """Number of pairs of a marginal and a subset of it; at most that if it is small anyway."""
-    orders = np.bincount(np.fromiter(map(len, operator.subsets), dtype=np.int64))
-    most = sum(int(count) << order for order, count in enumerate(orders))
-    if most <= LARGEST_CLOSURE:
-        return most
+    if operator.contained_count <= LARGEST_CLOSURE:
+        return operator.contained_count
     return sum(1 << len(marginal) for marginal in _in_blocks(operator)[1])
 
 

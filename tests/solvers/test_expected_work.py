@@ -25,3 +25,12 @@ def test_options_that_cost_nothing_do_not_matter():
     workload = workloads.make("prefix", d=64)
     base = solvers.expected_work("optimal", workload)
     assert solvers.expected_work("optimal", workload, {"tol": 1e-9, "refined": False}) == base
+
+
+def test_conjugate_gradients_to_the_end_in_a_basis_that_stays_are_planned():
+    workload = workloads.make("prefix", d=64)
+    steps = ({"max_cg": 5}, {})
+    five, every = (
+        solvers.expected_work("SM-II", workload, {"basis": "identity", **cg}).flops for cg in steps
+    )
+    assert every > 3 * five

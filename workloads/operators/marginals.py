@@ -54,7 +54,7 @@ class Marginals:
             repeated = next(s for s in self.subsets if self.subsets.count(s) > 1)
             raise WorkloadError(f"the marginal on attributes {list(repeated)} is asked for twice")
 
-    @property
+    @cached_property
     def shape(self) -> tuple[int, int]:
         """(m, d), of any size."""
         return sum(self.marginal_sizes), prod(self.sizes)
@@ -63,6 +63,12 @@ class Marginals:
     def marginal_sizes(self) -> tuple[int, ...]:
         """Number of queries (cells) of each marginal."""
         return tuple(prod(self.sizes[i] for i in subset) for subset in self.subsets)
+
+    @cached_property
+    def contained_count(self) -> int:
+        """Subsets of attributes, counted for each marginal that contains them."""
+        orders = np.bincount(np.fromiter(map(len, self.subsets), dtype=np.int64))
+        return sum(int(count) << order for order, count in enumerate(orders))
 
     @cached_property
     def marginal_squared_row_norms(self) -> tuple[int, ...]:
