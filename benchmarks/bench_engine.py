@@ -1,12 +1,9 @@
-"""What the engine itself costs, on trivial cells and on cells that sleep.
+"""How busy the engine keeps workers: cells that sleep. What it costs by itself: `many_cells`.
 
 ``python -m pytest benchmarks/bench_engine.py --benchmark-only``
 """
 
 import importlib
-import resource
-import subprocess
-import sys
 import time
 
 import dask
@@ -16,68 +13,15 @@ from distributed import Client, LocalCluster
 
 import sweep
 
-WORDS = ("run", "trivial", "--store", "store")
-MANY = """
+ASLEEP = """
 blocks:
   - workload: {name: prefix, d: 4}
-    mechanism: %s
+    mechanism: asleep
     replicates: %d
-reference: %s
+reference: asleep
 """
 SLEEP_SECONDS = 20.0
 """For which every worker's cells sleep in all."""
-
-
-@pytest.fixture
-def command(tmp_path):
-    """Runs ``sweep run trivial`` in an empty folder, as a user would."""
-
-    def run():
-        subprocess.run(
-            [sys.executable, "-m", "sweep.cli", *WORDS],
-            cwd=tmp_path,
-            check=True,
-            capture_output=True,
-        )
-
-    return run
-
-
-def test_ten_thousand_trivial_cells(benchmark, command):
-    benchmark.pedantic(command, rounds=1)
-
-
-def test_ten_thousand_trivial_cells_again(benchmark, command):
-    command()
-    benchmark.pedantic(command, rounds=3)
-
-
-@pytest.mark.parametrize("cells", [100_000, pytest.param(1_000_000, marks=pytest.mark.slow)])
-def test_many_trivial_cells(benchmark, tmp_path, cells):
-    """Seconds and largest memory of each command; not of the workers, which are forked apart."""
-    (tmp_path / "many.yaml").write_text(MANY % ("IP", cells, "IP"))
-    run = ("run", "many.yaml", "--store", "store")
-
-    def all_commands():
-        for name, words in {
-            "plan": ("plan", "many.yaml"),
-            "run": run,
-            "run again": run,
-            "status": ("status", "store"),
-            "show": ("show", "store"),
-        }.items():
-            started = time.perf_counter()
-            subprocess.run(
-                [sys.executable, "-m", "sweep.cli", *words],
-                cwd=tmp_path,
-                check=True,
-                capture_output=True,
-            )
-            seconds = time.perf_counter() - started
-            largest = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-            benchmark.extra_info[name] = f"{seconds:.1f} s, at most {largest:.0f} MB until here"
-
-    benchmark.pedantic(all_commands, rounds=1)
 
 
 def asleep(seconds):
@@ -112,7 +56,7 @@ def test_cells_that_sleep_keep_all_workers_busy(benchmark, tmp_path, workers, se
 
         def swept(name, cells, seconds):
             file = tmp_path / f"{name}.yaml"
-            file.write_text(MANY % ("asleep", cells * workers, "asleep"))
+            file.write_text(ASLEEP % (cells * workers))
             return sweep.run(file, tmp_path / name, client, mechanisms={"asleep": asleep(seconds)})
 
         swept("awake", 3, 1.0)

@@ -13,7 +13,7 @@ import sweep
 from benchmarks.chaos import havoc, judge
 from benchmarks.chaos.house import Driver, House
 from benchmarks.chaos.worker import BEGUN, MINES, PAUSE, SLOW
-from sweep.plan.stored import of_store
+from sweep.plan.stored import of_store, troubled, unfinished
 from sweep.store.journal import Journal
 
 CELLS_PER_REPLICATE = 20
@@ -162,10 +162,10 @@ class Chaos:
         if self._journal is None:
             return False
         ledger = self._journal.ledger
-        cells = of_store(self.store).cells
-        left = [c for c in cells if not ledger.status(c).final and not ledger.is_deadly(c)]
-        troubled = any(ledger.status(c).troubled for c in cells)
-        return not left and (troubled or bool(ledger.bound_errors))
+        cells = of_store(self.store).cells.columns
+        left = unfinished(cells, ledger)
+        alone = ledger.deadly(ledger.rows(left.ids)).all()
+        return bool(alone and (len(troubled(cells, ledger)) or ledger.bound_errors))
 
     def _progress(self) -> int:
         """How many cells have a final record."""

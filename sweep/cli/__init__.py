@@ -3,6 +3,8 @@
 In: words from a terminal. Out: calls of the rooms before, a sentence for every error, an exit code.
 """
 
+import gc
+
 from sweep.cli import endings, judgements, looks, plans, runs, upkeep, watching
 from sweep.cli.app import app, settle
 
@@ -25,12 +27,16 @@ _COMMANDS = (
 )
 """In the order of ``sweep --help``."""
 
+_COLLECTED = (10_000, 10, 100)
+"""Python's own thresholds have the objects of imports looked through again and again."""
+
 for _command in _COMMANDS:
     app.command(_command.__name__.rstrip("_"))(_command)
 
 
 def main() -> None:
     """Run the command line."""
+    gc.set_threshold(*_COLLECTED)
     settle()
     try:
         app()

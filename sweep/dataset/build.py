@@ -1,6 +1,6 @@
 """The journal as an xarray dataset in zarr, derived and written as a whole."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +29,9 @@ _KEY_WIDTH = 20
 _HOST_WIDTH = 64
 _ERROR_WIDTH = 200
 _VERSIONS_WIDTH = 64
+
+Spell = Callable[[NDArray[Any]], NDArray[Any]]
+"""Gives the texts that some numbers stand for."""
 
 
 @dataclass(frozen=True)
@@ -102,8 +105,8 @@ def assemble(positions: Positions, ledger: Ledger, terms: Terms) -> xr.Dataset:
                     data[name] = ((*dims, *over), positions.scattered(column, np.nan))
     for name, column, fill in _facts(positions, ledger):
         data[name] = (dims, positions.scattered(column, fill))
-    for name, width, places, values in _texts(positions, ledger):
-        data[name] = (dims, _spelled(width, positions.scattered(places, -1), values))
+    for name, width, places, spell in _texts(positions, ledger):
+        data[name] = (dims, _spelled(width, positions.scattered(places, -1), spell))
     relation = {"neighbours": positions.grid.relations}
     attributes = {**(terms.attributes or {}), **relation, **provenance.describe()}
     made = xr.Dataset(data, coords, attrs=attributes)
@@ -144,8 +147,8 @@ def columns(positions: Positions, ledger: Ledger) -> dict[str, Column]:
     """Every variable that has one value for each cell, in the order of the grid's cells."""
     facts = {name: column for name, column, _ in _facts(positions, ledger)}
     texts = {
-        name: _spelled(width, numbers, values)
-        for name, width, numbers, values in _texts(positions, ledger)
+        name: _spelled(width, places, spell)
+        for name, width, places, spell in _texts(positions, ledger)
     }
     return derivation.columns(positions, ledger) | facts | texts
 
@@ -161,32 +164,38 @@ def _facts(positions: Positions, ledger: Ledger) -> list[tuple[str, Column, Any]
     ]
 
 
-def _texts(
-    positions: Positions, ledger: Ledger
-) -> list[tuple[str, int, NDArray[Any], Sequence[str]]]:
-    """Variables that are texts: the width of each, its place among its values, and these.
+def _texts(positions: Positions, ledger: Ledger) -> list[tuple[str, int, NDArray[Any], Spell]]:
+    """Variables that are texts: the width of each, a number for every cell, and what it stands for.
 
     The width is the same in every version of the dataset: a reader may have opened one version and
     read a chunk of the next, so their types must agree.
     """
-    rows, numbers = ledger.rows(positions.ids), np.arange(len(positions.ids))
+    rows, cells = ledger.rows(positions.ids), positions.grid.cells
+    widths = {
+        "host": _HOST_WIDTH,
+        "error": _ERROR_WIDTH,
+        "code": _KEY_WIDTH,
+        "versions": _VERSIONS_WIDTH,
+    }
+    found = [(name, width, *ledger.texts(name, rows)) for name, width in widths.items()]
+    numbers = np.arange(len(rows), dtype=np.int32)
+    keys = {"cell": cells.ids, "solve": cells.solve_keys}
     return [
-        ("host", _HOST_WIDTH, *ledger.texts("host", rows)),
-        ("error", _ERROR_WIDTH, *ledger.texts("error", rows)),
-        ("code", _KEY_WIDTH, *ledger.texts("code", rows)),
-        ("versions", _VERSIONS_WIDTH, *ledger.texts("versions", rows)),
-        ("cell", _KEY_WIDTH, numbers, positions.ids),
-        ("solve", _KEY_WIDTH, numbers, positions.solves),
+        *((name, width, places, _listed(values)) for name, width, places, values in found),
+        *((name, _KEY_WIDTH, numbers, held.__getitem__) for name, held in keys.items()),
     ]
 
 
-def _spelled(width: int, numbers: NDArray[Any], values: Sequence[str]) -> Any:
-    """The texts at these places, "" for -1; those of a large dataset when they are written."""
+def _spelled(width: int, numbers: NDArray[Any], spell: Spell) -> Any:
+    """The texts of these numbers, "" for -1; those of a large dataset when they are written."""
     kind = np.dtype(f"<U{width}")
 
-    def part(places: NDArray[Any]) -> NDArray[Any]:
-        found = [values[at] if at >= 0 else "" for at in places.ravel().tolist()]
-        return np.array(found, dtype=kind).reshape(places.shape)
+    def part(some: NDArray[Any]) -> NDArray[Any]:
+        distinct, at = np.unique(some, return_inverse=True)
+        spelled = spell(distinct[distinct >= 0]).astype(kind)
+        return np.append(np.zeros(len(distinct) - len(spelled), kind), spelled)[
+            at.reshape(some.shape)
+        ]
 
     if numbers.size * kind.itemsize <= _SPELLED_AT_ONCE_BYTES:
         return part(numbers)
@@ -196,6 +205,11 @@ def _spelled(width: int, numbers: NDArray[Any], values: Sequence[str]) -> Any:
     with dask.config.set({"array.chunk-size": limit}):
         places: Any = da.asarray(numbers)  # type: ignore[no-untyped-call]
     return places.map_blocks(part, dtype=kind)
+
+
+def _listed(values: Sequence[str]) -> Spell:
+    """The texts at some places of a list."""
+    return lambda places: np.array([values[at] for at in places.tolist()], dtype=np.str_)
 
 
 def _encoding(dataset: Any) -> dict[str, dict[str, Any]]:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from solvers import privacy
 from solvers.accounting import budget
 from sweep.dataset.positions import Column, Positions
-from sweep.store.columns import Rows
+from sweep.store.keys import Rows
 from sweep.store.ledger import Ledger
 from sweep.store.records import Status
 
@@ -54,7 +54,8 @@ def _compared(positions: Positions, ledger: Ledger, rows: Rows) -> dict[str, Col
     """
     cost = ledger.numbers("squared_privacy_cost", rows)
     total = ledger.numbers("total_variance", rows)
-    bound = np.array([ledger.bounds.get(problem, np.nan) for problem in positions.problems])
+    problems, number = positions.problems
+    bound = np.array([ledger.bounds.get(problem, np.nan) for problem in problems])[number]
     finished = ledger.statuses(rows) == Status.OK
     ratio = cost / partner(np.where(finished, cost, np.nan), positions.reference_cells)
     at_cost = total * cost

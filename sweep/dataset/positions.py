@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 import solvers
 from sweep.experiment.canonical import Scalar
 from sweep.grid.cell import Cell
-from sweep.grid.cells import numbered
 from sweep.grid.grids import Grid, positions_of
+from sweep.store.keys import Keys, texts
 from workloads.family import Kind
 
 Column = NDArray[Any]
@@ -60,20 +60,16 @@ class Positions:
             found[name] = ((), labels([value]).reshape(()))
         return found
 
-    @cached_property
-    def ids(self) -> list[str]:
+    @property
+    def ids(self) -> Keys:
         """Every cell's id."""
         return self.grid.cells.ids
 
     @cached_property
-    def problems(self) -> list[str]:
-        """Every cell's problem key."""
-        return self.grid.cells.problem_keys
-
-    @cached_property
-    def solves(self) -> list[str]:
-        """Every cell's solve key."""
-        return self.grid.cells.solve_keys
+    def problems(self) -> tuple[list[str], NDArray[np.int64]]:
+        """The keys of all problems, and the place of every cell's among them."""
+        keys, number = np.unique(self.grid.cells.problem_keys, return_inverse=True)
+        return texts(keys), number
 
     @cached_property
     def reference_cells(self) -> NDArray[np.int64]:
@@ -101,19 +97,24 @@ class Positions:
 
     def scattered(self, column: Column, fill: Any) -> Column:
         """The column on the grid's axes, its trailing dimensions kept; ``fill`` without a cell."""
+        if self._positions is None:
+            return column.reshape(*self.shape, *column.shape[1:])
         flat = np.full((math.prod(self.shape), *column.shape[1:]), fill, dtype=column.dtype)
         flat[self._positions] = column
         return flat.reshape(*self.shape, *column.shape[1:])
 
     @cached_property
-    def _positions(self) -> NDArray[np.int64]:
-        return positions_of(self.grid.cells, self.grid.axes)
+    def _positions(self) -> NDArray[np.int64] | None:
+        """The place of every cell on the grid; None if they are all there, one after the other."""
+        found = positions_of(self.grid.cells, self.grid.axes)
+        full = np.arange(math.prod(self.shape)) if len(found) == math.prod(self.shape) else ()
+        return None if np.array_equal(found, full) else found
 
     @cached_property
     def _compared_by(self) -> NDArray[np.int64]:
         """Equal for cells that may be compared: of one problem and one replicate."""
         replicates = self.grid.cells.replicate
-        pairs = numbered(self.problems) * (replicates.max(initial=0) + 1) + replicates
+        pairs = self.problems[1] * (replicates.max(initial=0) + 1) + replicates
         return np.unique(pairs, return_inverse=True)[1]
 
     def _partner(self, chosen: NDArray[np.bool_]) -> NDArray[np.int64]:

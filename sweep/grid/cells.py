@@ -1,4 +1,4 @@
-"""Cells in columns: a hundred thousand of them are two arrays and their families."""
+"""Cells in columns: a million of them are two arrays of numbers, their families and their keys."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -9,6 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from sweep.grid.cell import Cell
 from sweep.grid.family import Family
+from sweep.store.keys import KEY, Keys, numbered, places
+
+_HASHED_AT_ONCE = 2**14
 
 
 class Cells(Sequence[Cell]):
@@ -48,7 +51,10 @@ class Cells(Sequence[Cell]):
         )
         if len({one.content for one in families}) == len(families):
             return whole
-        return whole.take(list(whole.number.values()))
+        first = numbered(whole.ids)
+        last = np.empty(first.max(initial=-1) + 1, dtype=np.int64)
+        last[first] = np.arange(len(whole))
+        return whole.take(last)
 
     def take(self, numbers: ArrayLike) -> "Cells":
         """Some of them, by number or by a mask; themselves if a mask leaves none out."""
@@ -73,29 +79,28 @@ class Cells(Sequence[Cell]):
         return family.member(int(self.replicate[at]))
 
     @cached_property
-    def ids(self) -> list[str]:
+    def ids(self) -> Keys:
         """Every cell's id."""
         return self._keys(Family.ids)
 
     @cached_property
-    def solve_keys(self) -> list[str]:
+    def solve_keys(self) -> Keys:
         """Every cell's solve key."""
         return self._keys(Family.solve_keys)
 
     @cached_property
-    def problem_keys(self) -> list[str]:
+    def problem_keys(self) -> Keys:
         """Every cell's problem key."""
         return self._keys(Family.problem_keys)
 
     @cached_property
-    def workload_keys(self) -> list[str]:
+    def workload_keys(self) -> Keys:
         """Every cell's workload key."""
         return self._keys(Family.workload_keys)
 
-    @cached_property
-    def number(self) -> dict[str, int]:
-        """The number of the last cell of every id, in the order of the first."""
-        return {id_: number for number, id_ in enumerate(self.ids)}
+    def places(self, ids: ArrayLike) -> NDArray[np.int64]:
+        """The number of the last cell of every id, -1 where there is none."""
+        return places(self.ids, ids, self._order)
 
     @property
     def used(self) -> list[Family]:
@@ -107,14 +112,19 @@ class Cells(Sequence[Cell]):
         used, at = np.unique(self.family, return_inverse=True)
         return np.array([value(self.families[number].first) for number in used])[at]
 
-    def _keys(self, of: Callable[[Family, Sequence[int]], list[str]]) -> list[str]:
+    @cached_property
+    def _order(self) -> NDArray[np.int64]:
+        return np.argsort(self.ids, kind="stable")
+
+    def _keys(self, of: Callable[[Family, Sequence[int]], list[str]]) -> Keys:
+        found = np.empty(len(self), KEY)
         order = np.argsort(self.family, kind="stable")
         used, starts = np.unique(self.family[order], return_index=True)
-        found = np.empty(len(self), dtype=object)
         for number, members in zip(used, np.split(order, starts[1:]), strict=False):
-            keys = of(self.families[number], self.replicate[members].tolist())
-            found[members] = keys
-        return list(found.tolist())
+            for start in range(0, len(members), _HASHED_AT_ONCE):
+                some = members[start : start + _HASHED_AT_ONCE]
+                found[some] = of(self.families[number], self.replicate[some].tolist())
+        return found
 
 
 class CellsById(Mapping[str, Cell]):
@@ -124,19 +134,13 @@ class CellsById(Mapping[str, Cell]):
         self.columns = columns
 
     def __getitem__(self, id_: str) -> Cell:
-        return self.columns[self.columns.number[id_]]
-
-    def __contains__(self, id_: object) -> bool:
-        return id_ in self.columns.number
+        (place,) = self.columns.places([id_])
+        if place < 0:
+            raise KeyError(id_)
+        return self.columns[int(place)]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.columns.ids)
+        return iter(self.columns.ids.astype(np.str_).tolist())
 
     def __len__(self) -> int:
         return len(self.columns)
-
-
-def numbered(keys: Iterable[str]) -> NDArray[np.int64]:
-    """The number of every key, by the order in which they come first."""
-    known: dict[str, int] = {}
-    return np.array([known.setdefault(key, len(known)) for key in keys], dtype=np.int64)

@@ -61,12 +61,14 @@ def positions_of(cells: Cells, axes: Sequence[Axis]) -> NDArray[np.int64]:
     """The place of every cell on the axes, as if these were one."""
     place = np.zeros(len(cells), dtype=np.int64)
     for axis in axes:
-        index = {value: number for number, value in enumerate(axis.values)}
         if axis.name == REPLICATE:
-            here = np.array([index.get(one, 0) for one in cells.replicate.tolist()])
+            known = np.array(axis.values)
+            at = np.searchsorted(known, cells.replicate)
+            here = np.where(known[at % len(known)] == cells.replicate, at, 0)
         else:
-            at = [index[family.first.coords[axis.name]] for family in cells.families]
-            here = np.array(at)[cells.family]
+            index = {value: number for number, value in enumerate(axis.values)}
+            of_family = [index[family.first.coords[axis.name]] for family in cells.families]
+            here = np.array(of_family)[cells.family]
         place = place * len(axis.values) + here
     return place
 

@@ -7,10 +7,11 @@ import numpy as np
 import solvers
 from solvers.reductions.differences import OnDifferences
 from sweep.grid.cell import Cell
-from sweep.grid.cells import Cells, numbered
+from sweep.grid.cells import Cells
 from sweep.plan.costs import CERTIFIER, Costs
 from sweep.plan.items import Bound
 from sweep.store import code
+from sweep.store.keys import numbered
 from sweep.store.ledger import Ledger
 from sweep.store.records import Status
 
@@ -39,7 +40,7 @@ def missing(cells: Iterable[Cell], ledger: Ledger, costs: Costs) -> list[Bound]:
             code=codes.of_bound(cell.workload.name),
         )
         for number in first[~brought].tolist()
-        for key in [columns.problem_keys[number]]
+        for key in [columns.problem_keys[number].decode()]
         if key not in ledger.bounds and key not in ledger.bound_errors
         for cell in [columns[number]]
         if cell.workload.kind == "matrix"

@@ -109,8 +109,8 @@ def plan(
     ledger = _ledger(experiment, grids, store)
     costs = Costs(experiment.time_limit)
     todo = unfinished(cells, ledger)
-    reused = {record.cell for record in solves.reusable(todo, ledger)}
-    left = todo.take(np.array([id_ not in reused for id_ in todo.ids], dtype=bool))
+    reused = [record.cell.encode() for record in solves.reusable(todo, ledger)]
+    left = todo.take(~np.isin(todo.ids, reused))
     solving = solves.needed(left, ledger, costs, experiment.warm_start)
     proving = bounds.missing(cells, ledger, costs)
     planned = tasks.packed(Items.joined(solving, proving), "plan")

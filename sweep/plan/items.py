@@ -109,7 +109,7 @@ class Items(Sequence[_Item]):
     ----------
     seconds : numpy.ndarray
         Expected duration of each.
-    workload_keys : sequence of str
+    workload_keys : numpy.ndarray
         The key of each one's workload.
     kinds : sequence of str
         The `kind` of each.
@@ -120,13 +120,13 @@ class Items(Sequence[_Item]):
     def __init__(
         self,
         seconds: ArrayLike,
-        workload_keys: Sequence[str],
+        workload_keys: ArrayLike,
         kinds: Sequence[str],
         make: Callable[[int], _Item],
         chains: Sequence[str] | None = None,
     ) -> None:
         self.seconds = np.asarray(seconds, dtype=np.float64)
-        self.workload_keys, self.kinds = workload_keys, kinds
+        self.workload_keys, self.kinds = np.asarray(workload_keys, dtype=np.bytes_), kinds
         self.chains, self._make = chains, make
 
     @classmethod
@@ -143,11 +143,13 @@ class Items(Sequence[_Item]):
     def joined(cls, one: "Sequence[_Item]", other: "Sequence[_Item]") -> "Items[_Item]":
         """The items of both, one after the other."""
         first, second = cls.of(one), cls.of(other)
+        if not len(second):
+            return first
         count = len(first)
         chains = [*(first.chains or [""] * count), *(second.chains or [""] * len(second))]
         return cls(
             np.concatenate([first.seconds, second.seconds]),
-            [*first.workload_keys, *second.workload_keys],
+            np.concatenate([first.workload_keys, second.workload_keys]),
             [*first.kinds, *second.kinds],
             lambda number: first[number] if number < count else second[number - count],
             chains if first.chains or second.chains else None,

@@ -10,10 +10,11 @@ import numpy as np
 import solvers
 from sweep.experiment.canonical import digest
 from sweep.grid.cell import Cell
-from sweep.grid.cells import Cells, numbered
+from sweep.grid.cells import Cells
 from sweep.plan.costs import Costs
 from sweep.plan.items import CellTask, Items, Solve
 from sweep.store import code
+from sweep.store.keys import numbered
 from sweep.store.ledger import Ledger
 from sweep.store.records import CellRecord
 
@@ -48,7 +49,8 @@ def needed(
     key_of_cell = numbered(columns.solve_keys)
     order = np.argsort(key_of_cell, kind="stable")
     first = np.flatnonzero(np.diff(key_of_cell[order], prepend=-1))
-    ends = [*first[1:].tolist(), len(order)]
+    ends = np.append(first[1:], len(order))
+    attempts = ledger.attempts(ledger.rows(columns.ids)) + 1
     firsts = columns if len(first) == len(columns) else columns.take(order[first])
     chains = None if along is None else [_chain(cell, along) for cell in firsts]
 
@@ -68,16 +70,16 @@ def needed(
     def made(number: int) -> Solve:
         cell, served = firsts[number], order[first[number] : ends[number]].tolist()
         return Solve(
-            key=firsts.solve_keys[number],
-            problem=firsts.problem_keys[number],
-            workload_key=firsts.workload_keys[number],
+            key=firsts.solve_keys[number].decode(),
+            problem=firsts.problem_keys[number].decode(),
+            workload_key=firsts.workload_keys[number].decode(),
             workload=cell.workload,
             targets=cell.targets,
             cells=tuple(
                 CellTask(
-                    columns.ids[one],
+                    columns.ids[one].decode(),
                     columns.families[columns.family[one]].first.simulate,
-                    ledger.attempts(columns.ids[one]) + 1,
+                    int(attempts[one]),
                 )
                 for one in served
             ),
@@ -93,15 +95,13 @@ def needed(
 
 def reusable(cells: Iterable[Cell], ledger: Ledger) -> list[CellRecord]:
     """Records for the cells whose solve the present code has already run for another cell."""
-    columns, codes, solved = Cells.of(cells), code.Codes(), ledger.solved
-    if not solved:
-        return []
+    columns, codes = Cells.of(cells), code.Codes()
+    rows = ledger.solved.rows(columns.solve_keys)
     return [
-        replace(solved[key], cell=cell.id)
-        for number, key in enumerate(columns.solve_keys)
-        if key in solved
-        for cell in [columns[number]]
-        if cell.simulate == 0 and solved[key].code == code_of(cell, codes)
+        replace(record, cell=cell.id)
+        for number in np.flatnonzero(rows >= 0).tolist()
+        for cell, record in [(columns[number], ledger.record(int(rows[number])))]
+        if cell.simulate == 0 and record.code == code_of(cell, codes)
     ]
 
 

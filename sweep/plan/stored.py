@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 import solvers
 from sweep.errors import StoreError, UnknownNameError
@@ -19,6 +19,7 @@ from sweep.grid.mechanisms import available
 from sweep.plan.solves import code_of
 from sweep.store import code
 from sweep.store.folder import Store, open_
+from sweep.store.keys import texts
 from sweep.store.ledger import Ledger
 from sweep.store.location import Location
 from sweep.store.records import Status
@@ -70,21 +71,17 @@ class StoredExperiment:
         ours = [codes.of_bound(family.first.workload.name) for family in held.families]
         outdated = {
             problem
-            for problem, family in zip(held.problem_keys, held.family.tolist(), strict=True)
+            for problem, family in zip(texts(held.problem_keys), held.family.tolist(), strict=True)
             if ledger.bound_codes.get(problem, ours[family]) != ours[family]
         }
         known = self.cells.columns
         left = known.take(np.flatnonzero(self.of_other_code(ledger)))
-        return outdated - {
-            problem
-            for id_, problem in zip(left.ids, left.problem_keys, strict=True)
-            if id_ not in held.number
-        }
+        return outdated.difference(texts(left.problem_keys[held.places(left.ids) < 0]))
 
     def hidden(self, ledger: Ledger) -> list[str]:
         """Ids of the recorded cells that the experiment no longer has."""
-        ours = frozenset(self.cells.columns.ids)
-        return [cell for cell in ledger.cells if cell not in ours]
+        recorded = ledger.cells.held
+        return texts(recorded[self.cells.columns.places(recorded) < 0])
 
     def check_kinship(self) -> None:
         """Refuse an experiment that has no cell in common with its store.
@@ -95,8 +92,8 @@ class StoredExperiment:
             If it has none: then it is another experiment of the same name, or a value that all
             cells depend on was changed.
         """
-        known = self.store.cells if self.store.described else frozenset()
-        if known and known.isdisjoint(self.cells.columns.ids):
+        known = self.store.cells
+        if len(known) and (self.cells.columns.places(known) < 0).all():
             raise StoreError(
                 f"store {str(self.store.path)!r} holds {len(known)} cells, none of "
                 f"which experiment {self.experiment.name!r} still has (it has {len(self.cells)}): "
@@ -112,17 +109,16 @@ class StoredExperiment:
         StoreError
             If a file that it names has changed.
         """
-        known = self.store.cells if self.store.described else frozenset()
-        gone = known.difference(self.cells.columns.ids)
+        gone = int((self.cells.columns.places(self.store.cells) < 0).sum())
         if gone:
             raise StoreError(
-                f"store {str(self.store.path)!r} holds {len(gone)} cells that experiment "
+                f"store {str(self.store.path)!r} holds {gone} cells that experiment "
                 f"{self.experiment.name!r} no longer has (it has {len(self.cells)}): a file that "
                 "it names has changed; restore the file, or give another --store"
             )
 
 
-def counted(ids: Iterable[str], ledger: Ledger) -> dict[str, int]:
+def counted(ids: ArrayLike, ledger: Ledger) -> dict[str, int]:
     """Number of cells by status."""
     numbers = np.bincount(ledger.statuses(ledger.rows(ids)))
     return {Status(at).label: int(numbers[at]) for at in np.flatnonzero(numbers).tolist()}

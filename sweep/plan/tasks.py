@@ -9,8 +9,8 @@ from typing import overload
 import numpy as np
 from numpy.typing import NDArray
 
-from sweep.grid.cells import numbered
 from sweep.plan.items import Bound, CellTask, Item, Items, Solve
+from sweep.store.keys import numbered
 
 LARGEST_BLOCK = 100
 LEAST_TASKS = 16

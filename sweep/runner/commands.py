@@ -5,8 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from solvers import registry
 from sweep import events
 from sweep.errors import SweepError
@@ -96,7 +94,7 @@ def run(
             todo = unfinished(stored.cells.columns, session.ledger)
             session.reuse(todo)
             open_ = unfinished(todo, session.ledger)
-            dead = np.array([session.ledger.is_deadly(cell) for cell in open_.ids], dtype=bool)
+            dead = session.ledger.deadly(session.ledger.rows(open_.ids))
             left, reused = open_.take(~dead), len(todo) - len(open_)
             items = session.begin(left, reused, int(dead.sum()))
             if items:

@@ -12,6 +12,7 @@ from sweep.cluster import exits
 from sweep.plan.tasks import Task
 from sweep.runner import losses
 from sweep.store.view import StoreView
+from sweep.worker import parcels
 from sweep.worker.perform import TaskOutcome, done_before, perform
 
 End = TaskOutcome | BaseException | str
@@ -56,7 +57,7 @@ class Flight:
     def launch(self, task: Task, alone_on: str | None = None) -> None:
         """Send a task; to one worker only, if it has to be there alone."""
         where = self._roomy(task) if alone_on is None else [alone_on]
-        future = self._submit(perform, task, self.view, key=task.name, workers=where)
+        future = self._submit(parcels.packed(perform, task, self.view), task.name, where)
         if where:
             self._placed[task.name] = frozenset(where)
         self.tasks[task.name], self._futures[task.name] = task, future
@@ -110,16 +111,11 @@ class Flight:
         except Exception:
             return {}
 
-    def _submit(
-        self,
-        function: Callable[..., Any],
-        *about: Any,
-        key: str,
-        workers: list[str] | None = None,
-    ) -> Any:
+    def _submit(self, parcel: bytes, key: str, workers: list[str] | None) -> Any:
         """A future; none if the scheduler is gone: what was to be done is then still in flight."""
+        submit = self.client.submit
         try:
-            return self.client.submit(function, *about, key=key, pure=False, workers=workers)
+            return submit(parcels.opened, parcel, key=key, pure=False, workers=workers)
         except Exception:
             if self.client.status == "running":
                 raise

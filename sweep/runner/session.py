@@ -169,7 +169,7 @@ def recorded(stored: StoredExperiment, listen: events.Listener) -> Iterator[Sess
     store, started = stored.store, time.monotonic()
     with store.locked() as check_lock:
         stored.check_kinship()
-        store.describe(stored.experiment.text, stored.cells)
+        store.describe(stored.experiment.text, stored.cells.columns.ids)
         tell = events.to_all(Log(store.path), listen)
         session = Session(stored, tell, check_lock)
         interrupted = False

@@ -1,8 +1,10 @@
 """The state of a store, read from its journal: from any terminal, while a run goes on."""
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+
+import numpy as np
 
 from sweep.errors import SweepError, UnknownNameError
 from sweep.events import Progressed
@@ -13,6 +15,7 @@ from sweep.runner import log
 from sweep.store import code
 from sweep.store.folder import open_
 from sweep.store.journal import Journal
+from sweep.store.keys import Keys
 from sweep.store.ledger import Ledger
 from sweep.store.location import Location
 from sweep.store.records import CellRecord, Status
@@ -123,8 +126,8 @@ def status(store: str | Location) -> StoreStatus:
     except UnknownNameError as error:
         other, obstacle = 0, str(error)
     except SweepError as error:
-        ours = code.digest()
-        other = sum(ledger.is_of_other_code(cell, ours, ours) for cell in known)
+        ours, rows = [code.digest()], ledger.rows(known)
+        other = int(ledger.of_other_code(rows, ours, ours, np.zeros_like(rows)).sum())
         obstacle = str(error)
     return StoreStatus(
         store=found.path,
@@ -170,16 +173,14 @@ def _latest(store: Location, began: float | None) -> tuple[float, Progressed | N
 
 def _troubles(grids: Sequence[Grid], ledger: Ledger) -> tuple[Trouble, ...]:
     return tuple(
-        Trouble(grid.group, cell.coords, ledger.cells[cell.id])
+        Trouble(grid.group, cell.coords, ledger.record(row))
         for grid in grids
-        for cell in troubled(grid.cells, ledger)
+        for cells in [troubled(grid.cells, ledger)]
+        for cell, row in zip(cells, ledger.rows(cells.ids).tolist(), strict=True)
     )
 
 
-def _unplaced(cells: Iterable[str], ledger: Ledger) -> tuple[Trouble, ...]:
+def _unplaced(cells: Keys, ledger: Ledger) -> tuple[Trouble, ...]:
     """The troubled cells of an experiment that cannot be expanded here: without their labels."""
-    return tuple(
-        Trouble("", {"cell": cell}, ledger.cells[cell])
-        for cell in sorted(cells)
-        if ledger.status(cell).troubled
-    )
+    found = (ledger.record(row) for row in ledger.rows(np.sort(cells)).tolist() if row >= 0)
+    return tuple(Trouble("", {"cell": one.cell}, one) for one in found if one.status.troubled)

@@ -8,10 +8,10 @@ from sweep.errors import DamagedSegmentError, SweepError, UnknownNameError
 from sweep.experiment.canonical import Scalar
 from sweep.grid.grids import Grid
 from sweep.plan.stored import of_store
-from sweep.runner.selection import selected
 from sweep.store import disk, journal
 from sweep.store.folder import Store, open_
 from sweep.store.journal import Journal
+from sweep.store.keys import texts
 from sweep.store.location import Location
 from sweep.store.records import BoundRecord, CellRecord, ForgottenRecord
 
@@ -47,7 +47,7 @@ def of_cells(store: str | Location, beginning: str) -> tuple[CellStory, ...]:
         If there is none, or the folder is not a store.
     """
     found = open_(store)
-    chosen = sorted(cell for cell in found.cells if cell.startswith(beginning))
+    chosen = sorted(cell for cell in texts(found.cells) if cell.startswith(beginning))
     if not chosen:
         raise SweepError(
             f"no cell of store {str(found.path)!r} has an id that begins with {beginning!r}; "
@@ -68,6 +68,8 @@ def where(store: str | Location, condition: str) -> tuple[CellStory, ...]:
     SweepError
         If the condition is not valid or holds for no cell, or the folder is not a store.
     """
+    from sweep.runner.selection import selected
+
     stored = of_store(store)
     ledger = Journal(stored.store.journal).refresh()
     chosen = [cell.id for cell in selected(stored, ledger, condition)]
@@ -78,10 +80,10 @@ def _told(store: Store, chosen: Sequence[str], grids: Iterable[Grid]) -> tuple[C
     """The stories of these cells; without labels if a mechanism or a file is not known here."""
     records = _records(store.journal, chosen)
     places = {
-        cell: (grid.group, grid.cells[grid.cells.number[cell]].coords)
+        cell: (grid.group, grid.cells[place].coords)
         for grid in grids
-        for cell in chosen
-        if cell in grid.cells.number
+        for cell, place in zip(chosen, grid.cells.places(chosen).tolist(), strict=True)
+        if place >= 0
     }
     return tuple(CellStory(cell, *places.get(cell, ("", {})), records[cell]) for cell in chosen)
 

@@ -10,7 +10,7 @@ from sweep import events
 from sweep.errors import StoreError, SweepError
 from sweep.experiment.schema import Experiment
 from sweep.grid.expansion import lay_out
-from sweep.plan.stored import StoredExperiment, of_store
+from sweep.plan.stored import StoredExperiment, of_store, unfinished
 from sweep.runner.selection import selected
 from sweep.runner.session import recorded
 from sweep.store import disk
@@ -70,7 +70,8 @@ def merge(
             with explained(made.path):
                 _copy_records(source, made.journal, session.run)
                 _copy_arrays(source.store.path, made.path)
-        return sum(session.refresh().status(cell).final for cell in stored.cells)
+        everything = stored.cells.columns
+        return len(everything) - len(unfinished(everything, session.refresh()))
 
 
 def forget(
@@ -109,7 +110,8 @@ def forget(
             chosen = stored.hidden(session.ledger)
         else:
             chosen = [cell.id for cell in selected(stored, session.ledger, where)]
-            chosen = [cell for cell in chosen if cell in session.ledger.cells]
+            rows = session.ledger.rows(chosen)
+            chosen = [cell for cell, row in zip(chosen, rows, strict=True) if row >= 0]
         if chosen:
             session.write(f"{session.run}-forgotten", [ForgottenRecord(cell) for cell in chosen])
     return len(chosen)
@@ -191,7 +193,7 @@ def _widest(known: Sequence[StoredExperiment]) -> Experiment:
         )
     widest = max(known, key=lambda one: len(one.cells))
     for one in known:
-        missing = len(one.cells.keys() - widest.cells.keys())
+        missing = int((widest.cells.columns.places(one.cells.columns.ids) < 0).sum())
         if missing:
             raise SweepError(
                 f"store {str(one.store.path)!r} has {missing} cells that the experiment of "

@@ -1,18 +1,16 @@
-"""Records of cells as columns: some hundred bytes a cell, where objects take thousands."""
+"""Records of cells as columns: two hundred bytes a cell, where objects take thousands."""
 
 import json
 import math
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from sweep.store.keys import KEY, KeyColumn, Keys, Lookup, Rows
 from sweep.store.records import CellRecord, Status
-
-Rows = NDArray[np.int64]
-"""Numbers of rows; -1 where a cell has no record."""
 
 _FLOATS = ("started", "runtime_s", "cpu_s", "peak_memory_bytes")
 _COUNTS = ("status", "attempt", "deaths", "attempts", "deaths_in_all")
@@ -44,14 +42,27 @@ class Columns:
     """
 
     def __init__(self) -> None:
-        self.keys: dict[str, list[str]] = {name: [] for name in _KEYS}
+        self._keys = {name: KeyColumn() for name in _KEYS}
+        self._cells = Lookup(self._keys["cell"])
         self._floats = {name: array("d") for name in _FLOATS}
         self._counts = {name: array("i") for name in _COUNTS}
         self._texts = {name: _Texts() for name in _TEXTS}
         self._numbers: dict[str, array[float]] = {}
 
     def __len__(self) -> int:
-        return len(self.keys["cell"])
+        return len(self._keys["cell"])
+
+    def keys(self, name: str) -> Keys:
+        """The keys of all rows."""
+        return self._keys[name].values
+
+    def row(self, cell: str) -> int:
+        """The last row of a cell, -1 if there is none."""
+        return self._cells.row(cell.encode())
+
+    def rows(self, cells: ArrayLike) -> Rows:
+        """The last row of every cell, -1 where there is none."""
+        return self._cells.rows(cells)
 
     @property
     def reported(self) -> list[str]:
@@ -61,8 +72,9 @@ class Columns:
     def append(self, record: CellRecord) -> int:
         """Add a record; its row."""
         row, facts = len(self), vars(record)
-        for name, key in self.keys.items():
-            key.append(facts[name])
+        for name, keys in self._keys.items():
+            keys.append(_coded(facts[name]))
+        self._cells.noted(_coded(record.cell))
         for name, column in self._floats.items():
             value = facts[name]
             column.append(math.nan if value is None else value)
@@ -80,7 +92,7 @@ class Columns:
 
     def record(self, row: int) -> CellRecord:
         """The record of a row."""
-        facts: dict[str, Any] = {name: key[row] for name, key in self.keys.items()}
+        facts: dict[str, Any] = {name: keys[row] for name, keys in self._keys.items()}
         facts |= {name: self.text(name, row) for name in _TEXTS}
         facts |= {name: self._counts[name][row] for name in ("attempt", "deaths")}
         times = {name: column[row] for name, column in self._floats.items()}
@@ -136,17 +148,18 @@ class Columns:
         """The distinct texts of a column."""
         return self._texts[name].values
 
-    def content(self, rows: Rows) -> tuple[dict[str, NDArray[Any]], dict[str, list[str]]]:
-        """Some rows as arrays, and the texts of each column, for `restored`."""
-        arrays: dict[str, NDArray[Any]] = {
-            name: np.array([key[row] for row in rows.tolist()], dtype=np.bytes_)
-            for name, key in self.keys.items()
-        }
-        arrays |= {name: self.numbers(name, rows) for name in _FLOATS}
-        arrays |= {name: self.counts(name, rows, 0) for name in _COUNTS}
-        arrays |= {name: self.text_numbers(name, rows) for name in _TEXTS}
-        arrays |= {f"number {name}": self.numbers(name, rows) for name in self._numbers}
-        return arrays, {name: texts.values for name, texts in self._texts.items()}
+    def content(self, rows: Rows) -> Iterator[tuple[str, NDArray[Any]]]:
+        """Some rows as named arrays, one after the other, for `restored`."""
+        yield from ((name, keys.values[rows]) for name, keys in self._keys.items())
+        yield from ((name, self.numbers(name, rows)) for name in _FLOATS)
+        yield from ((name, self.counts(name, rows, 0)) for name in _COUNTS)
+        yield from ((name, self.text_numbers(name, rows)) for name in _TEXTS)
+        yield from ((f"number {name}", self.numbers(name, rows)) for name in self._numbers)
+
+    @property
+    def texts(self) -> dict[str, list[str]]:
+        """The distinct texts of each column, for `restored`."""
+        return {name: texts.values for name, texts in self._texts.items()}
 
     @classmethod
     def restored(
@@ -154,13 +167,14 @@ class Columns:
     ) -> "Columns":
         """The table of that content; an error of some kind if it is not one."""
         found = cls()
-        found.keys = {name: arrays[name].astype(np.str_).tolist() for name in _KEYS}
+        found._keys = {name: KeyColumn(arrays[name].astype(KEY, copy=False)) for name in _KEYS}
+        found._cells = Lookup(found._keys["cell"])
         found._floats = {name: _array("d", arrays[name]) for name in _FLOATS}
         found._counts = {name: _array("i", arrays[name]) for name in _COUNTS}
         found._texts = {name: _Texts(texts[name], _array("i", arrays[name])) for name in _TEXTS}
         found._numbers = {
-            name.removeprefix("number "): _array("d", column)
-            for name, column in arrays.items()
+            name.removeprefix("number "): _array("d", arrays[name])
+            for name in arrays
             if name.startswith("number ")
         }
         return found
@@ -170,8 +184,18 @@ def _text(content: Any) -> str:
     return json.dumps(content) if content else ""
 
 
+def _coded(key: str) -> bytes:
+    """The key as columns hold it: none is longer than digests are."""
+    coded = key.encode()
+    if len(coded) > KEY.itemsize:
+        raise ValueError(f"key {key!r} is longer than {KEY.itemsize} bytes")
+    return coded
+
+
 def _array(kind: str, column: NDArray[Any]) -> "array[Any]":
-    return array(kind, np.ascontiguousarray(column).tobytes())
+    found = array(kind)
+    found.frombytes(column.tobytes())
+    return found
 
 
 def _taken(column: NDArray[Any], rows: Rows, missing: Any) -> NDArray[Any]:

@@ -4,10 +4,11 @@ On a disk that takes care; an object store does it by itself.
 """
 
 import errno
+import io
 import os
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -39,13 +40,20 @@ def write(final: Location, content: str | bytes, unique: str = "") -> None:
         If the disk does not take it; no temporary file is left behind then.
     """
     held = content.encode() if isinstance(content, str) else content
+    write_by(final, lambda stream: stream.write(held), unique)
+
+
+def write_by(final: Location, save: Callable[[BinaryIO], object], unique: str = "") -> None:
+    """Write a file as `write` does, by a function that writes its content piece by piece."""
     if not isinstance(final, Path):
-        final.write_bytes(held)
+        content = io.BytesIO()
+        save(content)
+        final.write_bytes(content.getvalue())
         return
     partial = final.with_name(f".{final.name}.{unique}.partial")
     try:
         with partial.open("wb") as stream:
-            stream.write(held)
+            save(stream)
             stream.flush()
             os.fsync(stream.fileno())
         rename(partial, final)
@@ -55,14 +63,17 @@ def write(final: Location, content: str | bytes, unique: str = "") -> None:
 
 
 @contextmanager
-def opened(file: Path) -> Iterator[BinaryIO]:
-    """A file, to be read.
+def opened(file: Location) -> Iterator[BinaryIO]:
+    """A file, to be read from anywhere in it.
 
     Raises
     ------
     OSError
         If it cannot be read, or is a pipe, a device or full of holes: reading that might never end.
     """
+    if not isinstance(file, Path):
+        yield io.BytesIO(file.read_bytes())
+        return
     with open(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as stream:
         about = os.fstat(stream.fileno())
         if not stat.S_ISREG(about.st_mode):
@@ -80,8 +91,6 @@ def content(file: Location) -> bytes:
     OSError
         If it cannot be read, as for `opened`.
     """
-    if not isinstance(file, Path):
-        return file.read_bytes()
     with opened(file) as stream:
         return stream.read()
 

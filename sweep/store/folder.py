@@ -3,16 +3,19 @@
 import json
 import time
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from sweep.errors import StoreError
 from sweep.store import disk, lock
 from sweep.store.dataset_folder import DatasetFolder
 from sweep.store.disk_errors import explained, readable, reason
+from sweep.store.keys import KEY, Keys, texts
 from sweep.store.lease import Check
 from sweep.store.location import Location, located
 
@@ -51,26 +54,23 @@ class Store:
             return disk.text(path)
 
     @property
-    def cells(self) -> frozenset[str]:
-        """Ids of the cells of the experiment's grids."""
+    def cells(self) -> Keys:
+        """Ids of the cells of the experiment's grids; none if there is no experiment in it yet."""
+        if not (self.path / "cells.json").exists():
+            return np.empty(0, KEY)
         with readable(self.path / "cells.json") as path:
-            return frozenset(json.loads(disk.text(path)))
-
-    @property
-    def described(self) -> bool:
-        """Whether an experiment has been noted in it yet."""
-        return (self.path / "cells.json").exists()
+            return np.array(json.loads(disk.text(path)), dtype=np.bytes_)
 
     @property
     def dataset(self) -> DatasetFolder:
         """The dataset."""
         return DatasetFolder(self.path)
 
-    def describe(self, text: str, cells: Iterable[str]) -> None:
+    def describe(self, text: str, cells: Keys) -> None:
         """Note the current text of the experiment and the ids of its cells."""
         with explained(self.path):
             disk.write(self.path / "experiment.yaml", text)
-            disk.write(self.path / "cells.json", json.dumps(sorted(cells)))
+            disk.write(self.path / "cells.json", json.dumps(texts(np.sort(cells))))
 
     @contextmanager
     def locked(self) -> Iterator[Check]:

@@ -5,10 +5,12 @@ and counts only while each of them is as it was. Whatever is wrong with it, the 
 instead, and the next run writes it anew.
 """
 
-import io
 import json
+import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain
+from typing import BinaryIO
 
 import numpy as np
 
@@ -17,7 +19,7 @@ from sweep.store.ledger import Ledger
 from sweep.store.location import Location
 
 NAME = "index.npz"
-_FORMAT = 1
+_FORMAT = 2
 _FACTS = "facts"
 
 
@@ -48,29 +50,32 @@ def write(file: Location, index: Index) -> None:
     OSError
         If it cannot be written.
     """
-    arrays, content = index.ledger.content()
     facts = {
-        **content,
+        **index.ledger.content(),
         "written_by": _writer(),
         "segments": dict(index.segments),
         "replaced": sorted(index.replaced),
     }
-    stream = io.BytesIO()
-    held = {**arrays, _FACTS: np.frombuffer(json.dumps(facts).encode(), np.uint8)}
-    np.savez(stream, allow_pickle=False, **held)
-    disk.write(file, stream.getvalue())
+    told = np.frombuffer(json.dumps(facts).encode(), np.uint8)
+
+    def save(stream: BinaryIO) -> None:
+        with zipfile.ZipFile(stream, "w") as archive:
+            for name, array in chain([(_FACTS, told)], index.ledger.arrays()):
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as held:
+                    np.lib.format.write_array(held, array, allow_pickle=False)
+
+    disk.write_by(file, save)
 
 
 def read(file: Location) -> Index | None:
     """The index in a file; None if there is none that this version has written, undamaged."""
     try:
-        with np.load(io.BytesIO(disk.content(file)), allow_pickle=False) as held:
-            arrays = {name: held[name] for name in held.files}
-        facts = json.loads(arrays.pop(_FACTS).tobytes())
-        if facts["written_by"] != _writer():
-            return None
-        ledger = Ledger.restored(arrays, facts)
-        return Index(ledger, facts["segments"], frozenset(facts["replaced"]))
+        with disk.opened(file) as stream, np.load(stream, allow_pickle=False) as arrays:
+            facts = json.loads(arrays[_FACTS].tobytes())
+            if facts["written_by"] != _writer():
+                return None
+            ledger = Ledger.restored(arrays, facts)
+            return Index(ledger, facts["segments"], frozenset(facts["replaced"]))
     except Exception:
         return None
 

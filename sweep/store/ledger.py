@@ -1,14 +1,16 @@
 """The ledger: what the records of a journal say together."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from solvers.certificate import contradiction
-from sweep.store.columns import Columns, Rows
+from sweep.store.columns import Columns
+from sweep.store.keys import Rows, places, texts
 from sweep.store.records import (
     BoundRecord,
     CellRecord,
@@ -19,8 +21,6 @@ from sweep.store.records import (
     to_json,
 )
 
-_T = TypeVar("_T")
-
 DEADLY = 3
 """Deaths of workers after which a cell is not retried unless somebody asks for it."""
 
@@ -28,20 +28,48 @@ _SUPERSEDED = int(Status.ABSENT)
 """The status of rows that no cell refers to any more."""
 
 
-class _ByKey(Mapping[str, _T]):
-    """What every key's row holds, read when it is asked for."""
+class Records(Mapping[str, CellRecord]):
+    """Records by the cell or the solve that they are of, each made when it is asked for.
 
-    def __init__(self, rows: Mapping[str, int], held: Callable[[int], _T]) -> None:
-        self._rows, self._held = rows, held
+    Parameters
+    ----------
+    columns : Columns
+        The records.
+    name : str
+        The column of the keys.
+    rows : numpy.ndarray
+        Those that count; of several of one key the last.
 
-    def __getitem__(self, key: str) -> _T:
-        return self._held(self._rows[key])
+    Attributes
+    ----------
+    held : numpy.ndarray
+        The key of every row.
+    """
+
+    def __init__(self, columns: Columns, name: str, rows: Rows) -> None:
+        self._columns, self._rows = columns, rows
+        self.held = columns.keys(name)[rows]
+
+    @cached_property
+    def _order(self) -> Rows:
+        return np.argsort(self.held, kind="stable")
+
+    def rows(self, keys: ArrayLike) -> Rows:
+        """The row of every key, -1 where there is none."""
+        at = places(self.held, keys, self._order)
+        return np.where(at < 0, -1, self._rows[at]) if len(self._rows) else at
+
+    def __getitem__(self, key: str) -> CellRecord:
+        (row,) = self.rows([key.encode()])
+        if row < 0:
+            raise KeyError(key)
+        return self._columns.record(int(row))
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._rows)
+        return iter(dict.fromkeys(texts(self.held)))
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(np.unique(self.held))
 
 
 class Ledger:
@@ -68,7 +96,6 @@ class Ledger:
         self.bound_codes: dict[str, str] = {}
         self.bound_errors: dict[str, BoundRecord] = {}
         self._columns = Columns()
-        self._rows: dict[str, int] = {}
         self._least_cost: dict[str, float] = {}
         self.altered = False
 
@@ -84,45 +111,33 @@ class Ledger:
                     self._forget(record.cell)
 
     @property
-    def cells(self) -> Mapping[str, CellRecord]:
+    def cells(self) -> Records:
         """The current record of every cell, by cell id."""
-        return _ByKey(self._rows, self._columns.record)
+        return Records(self._columns, "cell", self._current)
 
     @property
-    def solved(self) -> Mapping[str, CellRecord]:
+    def solved(self) -> Records:
         """The last record with status ``ok``, by solve key."""
-        solves, rows = self._columns.keys["solve"], np.arange(len(self._columns))
-        good = np.flatnonzero(self._columns.counts("status", rows, _SUPERSEDED) == Status.OK)
-        return _ByKey({solves[row]: row for row in good.tolist()}, self._columns.record)
+        current = self._current
+        return Records(self._columns, "solve", current[self.statuses(current) == Status.OK])
 
-    @property
-    def deaths(self) -> Mapping[str, int]:
-        """Number of workers that died of a cell, in all runs, where any did."""
-        counted = (
-            (cell, self._columns.count("deaths_in_all", at)) for cell, at in self._rows.items()
-        )
-        return {cell: deaths for cell, deaths in counted if deaths}
+    def attempts(self, rows: Rows) -> NDArray[np.int32]:
+        """Number of attempts at every row's cell, without those that the infrastructure lost."""
+        return self._columns.counts("attempts", rows, 0)
 
-    def attempts(self, cell: str) -> int:
-        """Number of attempts at a cell, without those that the infrastructure lost."""
-        row = self._rows.get(cell)
-        return 0 if row is None else self._columns.count("attempts", row)
+    def deaths(self, rows: Rows) -> NDArray[np.int32]:
+        """Number of workers that died of every row's cell, in all runs."""
+        return self._columns.counts("deaths_in_all", rows, 0)
 
     def status(self, cell: str) -> Status:
         """The status of a cell of the grid, ``PENDING`` if there is no record of it."""
-        row = self._rows.get(cell)
+        row = self._row(cell)
         return Status.PENDING if row is None else Status(self._columns.count("status", row))
 
-    def is_deadly(self, cell: str) -> bool:
-        """Whether a cell is lost for good: `DEADLY` workers have died of it, and none survived."""
-        row = self._rows.get(cell)
-        lost = row is not None and self._columns.count("status", row) == Status.LOST
-        return lost and self._columns.count("deaths_in_all", self._rows[cell]) >= DEADLY
-
-    def is_of_other_code(self, cell: str, code: str, of_bound: str) -> bool:
-        """Whether a cell was solved, or its problem certified, by code other than these."""
-        (found,) = self.of_other_code(self.rows([cell]), [code], [of_bound], np.zeros(1, np.int64))
-        return bool(found)
+    def deadly(self, rows: Rows) -> NDArray[np.bool_]:
+        """Which cells are lost for good: `DEADLY` workers have died of it, and none survived."""
+        lost = self.statuses(rows) == Status.LOST
+        return np.asarray(lost & (self.deaths(rows) >= DEADLY))
 
     def forget_bound(self, problem: str) -> None:
         """Forget a problem's bound, so that it is certified again."""
@@ -135,10 +150,15 @@ class Ledger:
         if self.bound_errors.pop(problem, None) is not None:
             self.forget_bound(problem)
 
-    def rows(self, cells: Iterable[str]) -> Rows:
+    def rows(self, cells: ArrayLike) -> Rows:
         """The rows of some cells, which the columns below are asked for with."""
-        at = self._rows
-        return np.array([at.get(cell, -1) for cell in cells], dtype=np.int64)
+        found = self._columns.rows(cells)
+        held = self._columns.counts("status", found, _SUPERSEDED) != _SUPERSEDED
+        return np.where(held, found, -1)
+
+    def record(self, row: int) -> CellRecord:
+        """The record of a row."""
+        return self._columns.record(row)
 
     def statuses(self, rows: Rows) -> NDArray[np.int8]:
         """The status of every row."""
@@ -191,11 +211,14 @@ class Ledger:
         certified_by_other = (certifiers >= 0) & (certifiers != numbered(of_bounds)[at])
         return np.asarray(final & (solved_by_other | certified_by_other))
 
-    def content(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """All of it as arrays and as JSON-like content, for `restored`."""
-        arrays, texts = self._columns.content(np.sort(self._current))
-        return arrays, {
-            "texts": texts,
+    def arrays(self) -> Iterator[tuple[str, NDArray[Any]]]:
+        """What it says of cells as named arrays, one after the other, for `restored`."""
+        return self._columns.content(self._current)
+
+    def content(self) -> dict[str, Any]:
+        """The rest of it as JSON-like content, for `restored`."""
+        return {
+            "texts": self._columns.texts,
             "bounds": self.bounds,
             "bound_codes": self.bound_codes,
             "bound_errors": [to_json(one) for one in self.bound_errors.values()],
@@ -207,7 +230,6 @@ class Ledger:
         """The ledger of that content; an error of some kind if it is not one."""
         found = cls()
         found._columns = Columns.restored(arrays, content["texts"])
-        found._rows = {cell: row for row, cell in enumerate(found._columns.keys["cell"])}
         found.bounds = dict(content["bounds"])
         found.bound_codes = dict(content["bound_codes"])
         found._least_cost = dict(content["least_cost"])
@@ -216,11 +238,18 @@ class Ledger:
 
     @property
     def _current(self) -> Rows:
-        """The rows that cells refer to."""
-        return np.fromiter(self._rows.values(), np.int64, len(self._rows))
+        """The rows that count."""
+        everything = np.arange(len(self._columns))
+        held = self._columns.counts("status", everything, _SUPERSEDED) != _SUPERSEDED
+        return np.flatnonzero(held)
+
+    def _row(self, cell: str) -> int | None:
+        """The row of a cell; None if there is none that counts."""
+        row = self._columns.row(cell)
+        return None if row < 0 or self._columns.count("status", row) == _SUPERSEDED else row
 
     def _add_cell(self, record: CellRecord) -> None:
-        known = self._rows.get(record.cell)
+        known = self._row(record.cell)
         tried = 0 if record.status is Status.LOST else record.attempt
         died = record.deaths
         if known is not None:
@@ -231,7 +260,7 @@ class Ledger:
             self._raise_bound(record.problem, bound, record.code)
         row = known
         if row is None or record.status is Status.OK or self.status(record.cell) is not Status.OK:
-            row = self._rows[record.cell] = self._columns.append(record)
+            row = self._columns.append(record)
             if known is not None:
                 self._columns.set_count("status", known, _SUPERSEDED)
             cost = record.numbers.get("squared_privacy_cost")
@@ -242,7 +271,7 @@ class Ledger:
 
     def _forget(self, cell: str) -> None:
         """Count nothing that was recorded of a cell so far; a bound on its problem holds on."""
-        known = self._rows.pop(cell, None)
+        known = self._row(cell)
         if known is not None:
             self._columns.set_count("status", known, _SUPERSEDED)
 

@@ -28,9 +28,10 @@ RECORDS = [
 
 def state(journal):
     ledger = journal.refresh()
-    attempts = {cell: ledger.attempts(cell) for cell in ledger.cells}
+    rows = ledger.rows(list(ledger.cells))
+    tried = (ledger.attempts(rows).tolist(), ledger.deaths(rows).tolist())
     bounds = (ledger.bounds, ledger.bound_codes, ledger.bound_errors)
-    said = (dict(ledger.cells), dict(ledger.solved), attempts, ledger.deaths, *bounds)
+    said = (dict(ledger.cells), dict(ledger.solved), *tried, *bounds)
     return said, journal.state, journal.damaged
 
 

@@ -54,19 +54,19 @@ def test_the_last_ok_wins_else_the_last_word(said):
 def test_what_the_infrastructure_lost_is_no_attempt():
     ledger = Ledger()
     ledger.add([cell("failed", attempt=1), cell("lost", attempt=2)])
-    assert ledger.attempts("a") == 1
+    assert ledger.attempts(ledger.rows(["a"])) == [1]
 
 
 def test_deaths_add_up_over_runs_and_end_with_an_answer():
     ledger = Ledger()
     ledger.add([cell("lost", deaths=2)])
-    assert not ledger.is_deadly("a")
+    assert not ledger.deadly(ledger.rows(["a"]))
     ledger.add([cell("lost")])
-    assert not ledger.is_deadly("a")
+    assert not ledger.deadly(ledger.rows(["a"]))
     ledger.add([cell("lost", deaths=1)])
-    assert ledger.is_deadly("a")
+    assert ledger.deadly(ledger.rows(["a"]))
     ledger.add([cell("ok")])
-    assert not ledger.is_deadly("a")
+    assert not ledger.deadly(ledger.rows(["a"]))
 
 
 def test_the_highest_bound_of_a_problem_is_kept_wherever_it_comes_from():

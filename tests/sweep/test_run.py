@@ -22,6 +22,7 @@ from sweep.plan.stored import of_store
 from sweep.runner import status
 from sweep.runner.selection import selected
 from sweep.store.journal import Journal
+from sweep.store.keys import texts
 from sweep.store.ledger import Ledger
 from sweep.store.records import BoundRecord, Status
 from sweep.store.view import StoreView
@@ -464,7 +465,7 @@ def test_a_store_knows_its_experiment(client, small, tmp_path):
     sweep.run(small(), tmp_path / "s", client)
     found = of_store(tmp_path / "s")
     assert found.experiment.name == "small"
-    assert {c.id for c in found.cells.values()} == set(found.store.cells)
+    assert {c.id for c in found.cells.values()} == set(texts(found.store.cells))
 
 
 def test_a_second_interrupt_waits_for_the_last_dataset(client, small, tmp_path):

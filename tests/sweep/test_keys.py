@@ -1,0 +1,69 @@
+"""Keys in columns: found like in a dictionary, in a fraction of its memory."""
+
+import random
+import tracemalloc
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from sweep.experiment.loading import parse_experiment
+from sweep.grid.expansion import expand
+from sweep.grid.grids import distinct
+from sweep.plan import costs, solves, tasks
+from sweep.store import keys
+from sweep.store.ledger import Ledger
+from sweep.store.records import CellRecord, Status
+
+
+@pytest.mark.parametrize("unsorted", [1, 7, 2**16])
+def test_the_last_row_of_every_key_is_found_while_keys_are_added(monkeypatch, unsorted):
+    monkeypatch.setattr(keys, "_MOST_UNSORTED", unsorted)
+    chance, column = random.Random(unsorted), keys.KeyColumn()
+    lookup, expected = keys.Lookup(column), {}
+    for row in range(300):
+        key = b"%d" % chance.randrange(100)
+        column.append(key)
+        lookup.noted(key)
+        expected[key] = row
+        asked = b"%d" % chance.randrange(110)
+        assert lookup.row(asked) == expected.get(asked, -1)
+        if row % 17 == 0:
+            wanted = [b"%d" % number for number in range(110)]
+            assert lookup.rows(wanted).tolist() == [expected.get(one, -1) for one in wanted]
+
+
+def test_keys_are_numbered_as_they_come():
+    assert keys.numbered(["b", "a", "b", "c", "a"]).tolist() == [0, 1, 0, 2, 1]
+    assert keys.numbered([]).tolist() == []
+
+
+def test_a_key_that_does_not_fit_is_refused():
+    with pytest.raises(ValueError, match="longer than 20"):
+        Ledger().add([CellRecord("c" * 21, "s", "p", Status.OK)])
+    assert keys.places(np.array(["c" * 20], keys.KEY), ["c" * 21]).tolist() == [-1]
+
+
+def held_of(count):
+    """Bytes that the command holds of so many cells, planned, packed into tasks and recorded."""
+    text = f"{{workload: {{name: prefix, d: 4}}, mechanism: IP, replicates: {count}}}"
+    experiment = parse_experiment(f"reference: IP\nblocks: [{text}]\n", "many.yaml")
+    numbers = {"squared_privacy_cost": 1.0, "total_variance": 1.0}
+    before, _ = tracemalloc.get_traced_memory()
+    ledger, cells = Ledger(), distinct(expand(experiment)).columns
+    packed = tasks.packed(solves.needed(cells, ledger, costs.Costs()), "task")
+    for task in packed:
+        record = CellRecord("", "", task.items[0].problem, Status.OK, numbers=numbers)
+        ledger.add(replace(record, cell=c.id, solve=s.key) for s in task.items for c in s.cells)
+    assert (ledger.statuses(ledger.rows(cells.ids)) == Status.OK).all()
+    held, _ = tracemalloc.get_traced_memory()
+    return held - before
+
+
+def test_a_cell_takes_a_few_hundred_bytes_of_the_command():
+    tracemalloc.start()
+    try:
+        _, few, more = held_of(100), held_of(500), held_of(4500)
+    finally:
+        tracemalloc.stop()
+    assert more - few < 400 * 4000
