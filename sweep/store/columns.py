@@ -73,8 +73,8 @@ class Columns:
         """Add a record; its row."""
         row, facts = len(self), vars(record)
         for name, keys in self._keys.items():
-            keys.append(_coded(facts[name]))
-        self._cells.noted(_coded(record.cell))
+            keys.append(facts[name].encode())
+        self._cells.noted(record.cell.encode())
         for name, column in self._floats.items():
             value = facts[name]
             column.append(math.nan if value is None else value)
@@ -182,14 +182,6 @@ class Columns:
 
 def _text(content: Any) -> str:
     return json.dumps(content) if content else ""
-
-
-def _coded(key: str) -> bytes:
-    """The key as columns hold it: none is longer than digests are."""
-    coded = key.encode()
-    if len(coded) > KEY.itemsize:
-        raise ValueError(f"key {key!r} is longer than {KEY.itemsize} bytes")
-    return coded
 
 
 def _array(kind: str, column: NDArray[Any]) -> "array[Any]":

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
+from sweep.store.keys import KEY
+
 
 class Status(IntEnum):
     """State of a cell; the values are the dataset's ``flag_values``."""
@@ -138,6 +140,7 @@ _KINDS: Mapping[str, type[Record]] = {
     "bound": BoundRecord,
     "forgotten": ForgottenRecord,
 }
+_KEYS = frozenset({"cell", "solve", "problem"})
 
 
 def to_json(record: Record) -> dict[str, Any]:
@@ -159,4 +162,7 @@ def from_json(content: Mapping[str, Any]) -> Record:
     known = {name: content[name] for name in content.keys() & kind.__dataclass_fields__.keys()}
     if "status" in known:
         known["status"] = Status[known["status"].upper()]
+    for key in known.keys() & _KEYS:
+        if len(known[key].encode()) > KEY.itemsize:
+            raise ValueError(f"{key} is {known[key]!r}, longer than any key")
     return kind(**known)

@@ -7,11 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from sweep.errors import DamagedSegmentError
 from sweep.experiment.loading import parse_experiment
 from sweep.grid.expansion import expand
 from sweep.grid.grids import distinct
 from sweep.plan import costs, solves, tasks
 from sweep.store import keys
+from sweep.store.journal import read_segment, write_segment
 from sweep.store.ledger import Ledger
 from sweep.store.records import CellRecord, Status
 
@@ -38,9 +40,10 @@ def test_keys_are_numbered_as_they_come():
     assert keys.numbered([]).tolist() == []
 
 
-def test_a_key_that_does_not_fit_is_refused():
-    with pytest.raises(ValueError, match="longer than 20"):
-        Ledger().add([CellRecord("c" * 21, "s", "p", Status.OK)])
+def test_a_key_that_does_not_fit_is_damage(tmp_path):
+    segment = write_segment(tmp_path, "r1", [CellRecord("c" * 21, "s", "p", Status.OK)])
+    with pytest.raises(DamagedSegmentError):
+        read_segment(segment)
     assert keys.places(np.array(["c" * 20], keys.KEY), ["c" * 21]).tolist() == [-1]
 
 
