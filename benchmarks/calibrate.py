@@ -6,6 +6,7 @@ these are measured, and the others stay as they are in the file, its machine and
 """
 
 import json
+import statistics
 import sys
 import time
 from dataclasses import asdict, replace
@@ -13,8 +14,26 @@ from dataclasses import asdict, replace
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+import solvers
+import workloads
 from sweep.dataset.provenance import describe
-from sweep.plan.calibration import FILE, Calibration, calibration, measured
+from sweep.plan.calibration import FILE, Calibration, calibration
+
+WORKLOADS = (
+    ("prefix", {"d": 128}),
+    ("range", {"d": 64}),
+    ("range", {"d": 128}),
+    ("all-range", {"d": 32}),
+    ("random", {"d": 64}),
+    ("wrelated", {"d": 128}),
+)
+MARGINALS = (
+    ("marginals", {"attributes": 3, "values": 16, "orders": [1, 2]}),
+    ("marginals", {"attributes": 30, "values": 6, "orders": [3]}),
+)
+"""For mechanisms that solve nothing else."""
+LONGEST_SECONDS = 5.0
+SHORTEST_SECONDS = 2e-3
 
 
 def seconds_per_flop(size=1000, times=10):
@@ -26,6 +45,54 @@ def seconds_per_flop(size=1000, times=10):
         matrix @ matrix
         best = min(best, time.process_time() - started)
     return best / (2 * size**3)
+
+
+def measured(seconds_per_flop, names=()):
+    """The factor of every mechanism that solves query matrices, measured now.
+
+    Parameters
+    ----------
+    seconds_per_flop : float
+        Of a matrix product, on one thread of this machine.
+    names : collection of str
+        Of the mechanisms; all if empty.
+
+    Returns
+    -------
+    dict of str to float
+        Medians over the workloads; mechanisms that solve none of them in time are left out.
+    """
+    return {
+        name: statistics.median(ratios)
+        for name, mechanism in solvers.all_mechanisms().items()
+        if "matrix" in mechanism.asks and (not names or name in names)
+        for ratios in [_ratios(mechanism, seconds_per_flop)]
+        if ratios
+    }
+
+
+def _ratios(mechanism, seconds_per_flop):
+    solved = [*_solved(mechanism, WORKLOADS)] or [*_solved(mechanism, MARGINALS)]
+    return [
+        seconds / (declared * seconds_per_flop)
+        for seconds, declared in solved
+        if seconds >= SHORTEST_SECONDS
+    ]
+
+
+def _solved(mechanism, made):
+    """CPU seconds and declared operations of the workloads that it solves in time."""
+    limit = {"time_limit": LONGEST_SECONDS} if "time_limit" in mechanism.options else {}
+    for family, params in made:
+        workload = workloads.make(family, **params)
+        started = time.process_time()
+        try:
+            solution = solvers.solve(mechanism.name, workload, **limit)
+        except solvers.SolverError:
+            continue
+        seconds = time.process_time() - started
+        if solution.converged:
+            yield seconds, solvers.expected_work(mechanism.name, workload).flops
 
 
 def main(names):

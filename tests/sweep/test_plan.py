@@ -2,10 +2,11 @@ import pytest
 from distributed import LocalCluster
 
 import sweep
+from benchmarks.calibrate import measured
 from sweep.cluster import specification
 from sweep.cluster.size import planned_threads
 from sweep.errors import ClusterError, StoreError
-from sweep.plan.calibration import calibration, measured
+from sweep.plan.calibration import calibration
 from sweep.plan.dry_run import plan, seconds_per_flop
 
 
