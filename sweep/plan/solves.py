@@ -96,6 +96,8 @@ def needed(
 def reusable(cells: Iterable[Cell], ledger: Ledger) -> list[CellRecord]:
     """Records for the cells whose solve the present code has already run for another cell."""
     columns, codes = Cells.of(cells), code.Codes()
+    if not len(columns):
+        return []
     rows = ledger.solved.rows(columns.solve_keys)
     return [
         replace(record, cell=cell.id)
