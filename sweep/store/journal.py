@@ -126,24 +126,6 @@ def replaced_by(path: Location) -> frozenset[str]:
         return frozenset()
 
 
-def set_aside(path: Location) -> Location:
-    """Rename a damaged segment, so that it is kept but no longer read.
-
-    Returns
-    -------
-    Path or ObjectPath
-        Where it is now.
-
-    Raises
-    ------
-    OSError
-        If the disk does not take it.
-    """
-    kept = path.with_name(f"{path.name}{DAMAGED}")
-    disk.rename(path, kept)
-    return kept
-
-
 class Journal:
     """Reads a folder of segments into a ledger, each segment once.
 
@@ -219,7 +201,8 @@ class Journal:
             if COMPACT in name:
                 self._replaced |= replaced_by(self.folder / name)
         if self._replaced & self._seen:
-            return self._read_again()
+            self.ledger, self._seen = Ledger(), set()
+            return self.refresh()
         for name in fresh:
             if name in self._replaced:
                 continue
@@ -231,20 +214,22 @@ class Journal:
             self._seen.add(name)
         return self.ledger
 
-    def _read_again(self) -> Ledger:
-        """Read all segments anew, since some that count no longer have been taken in."""
-        self.ledger, self._seen = Ledger(), set()
-        return self.refresh()
-
     def set_aside(self) -> dict[str, Location]:
-        """Set the damaged segments aside: where each of them is now, by file name.
+        """Rename the damaged segments, so that they are kept but no longer read.
+
+        Returns
+        -------
+        dict of str to Path or ObjectPath
+            Where each of them is now, by file name.
 
         Raises
         ------
         OSError
             If the disk does not take it.
         """
-        kept = {name: set_aside(self.folder / name) for name in self.damaged}
+        kept = {name: self.folder / f"{name}{DAMAGED}" for name in self.damaged}
+        for name, path in kept.items():
+            disk.rename(self.folder / name, path)
         self.damaged.clear()
         return kept
 
@@ -289,13 +274,10 @@ class Journal:
         """
         old = sorted(self._seen)
         write_segment(self.folder, f"{name}{COMPACT}{uuid.uuid4().hex[:8]}", self.records(), old)
-        for one in {*old, *self._left_over()}:
+        left_by_a_killed_one = self._replaced & set(disk.names(self.folder))
+        for one in {*old, *left_by_a_killed_one}:
             (self.folder / one).unlink(missing_ok=True)
         return len(old)
-
-    def _left_over(self) -> set[str]:
-        """Replaced segments that a compaction was killed before it could remove."""
-        return self._replaced & set(disk.names(self.folder))
 
     @property
     def names(self) -> frozenset[str]:
