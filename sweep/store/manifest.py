@@ -6,7 +6,6 @@ malice; they detect damage by disks, copying and accidents.
 
 import json
 import zlib
-from pathlib import Path
 
 from sweep.store import disk
 from sweep.store.location import Location
@@ -64,9 +63,6 @@ def damage(folder: Location) -> str | None:
 
 
 def _size_and_checksum(path: Location) -> tuple[int, int]:
-    if not isinstance(path, Path):
-        content = disk.content(path)
-        return len(content), zlib.crc32(content)
     checksum = 0
     with disk.opened(path) as stream:
         while chunk := stream.read(_CHUNK_BYTES):
