@@ -163,8 +163,8 @@ def _sparse_kron(factors: Iterable[Matrix]) -> sp.csr_array:
 class Pairs:
     """P of a factor, whose rows are all products of two entries of its rows, (rows, columns²).
 
-    By the differences of its columns where that saves work, and never dense where the factor is
-    sparse.
+    By the differences of its columns where that saves work, never dense where the factor is sparse,
+    and never built for fewer columns than the factor has: that takes less memory.
 
     Parameters
     ----------
@@ -192,15 +192,23 @@ class Pairs:
 
     def forms(self, x: Array) -> Array:
         """``P @ x``, x symmetric in the pairs of columns, or added to its image."""
-        if self._structured is None:
+        n = self.columns
+        if self._structured is not None:
+            return self._structured.paired_forms(x.reshape(n, n, -1))
+        if sp.issparse(self._factor) or x.shape[1] >= n:
             return _times(self._matrix, x)
-        return self._structured.paired_forms(x.reshape(self.columns, self.columns, -1))
+        moved = product(self._factor, x.reshape(n, -1)).reshape(self.rows, n, -1)
+        return np.asarray(np.einsum("ri,rin->rn", self._factor, moved))
 
     def sums(self, y: Array) -> Array:
         """``P.T @ y``."""
-        if self._structured is None:
+        n = self.columns
+        if self._structured is not None:
+            return self._structured.paired_sums(y).reshape(n * n, -1)
+        if sp.issparse(self._factor) or y.shape[1] >= n:
             return _times(_transposed(self._matrix), y)
-        return self._structured.paired_sums(y).reshape(self.columns**2, -1)
+        weighted = (self._factor[:, :, None] * y[:, None, :]).reshape(self.rows, -1)
+        return product(self._factor.T, weighted).reshape(n * n, -1)
 
 
 def _form_work(pairs: Sequence[Pairs]) -> int:
