@@ -14,7 +14,7 @@ from solvers.gaussian.checked import from_noise, inner_factorisation
 from solvers.gaussian.verified import from_root
 from solvers.mechanism import Mechanism, Work
 from solvers.optimiser import BlocksPoint, MatrixBlocks, Progress, ScalarPoint
-from solvers.optimiser.newton_system import heaviest_count
+from solvers.optimiser.newton_system import explicit_count
 from solvers.orbits import AnyOrbits
 from solvers.orbits.solutions import from_dual as from_orbits
 from solvers.orbits.solutions import inner_noise, noise_from_roots
@@ -376,7 +376,7 @@ def work(m: int, d: int, *, form_work: int | None = None) -> Work:
     if form_work is not None:
         return Work(flops=2e9 + 9000.0 * d**3 + 2500.0 * form_work, bytes=130.0 * d**2 + 200.0 * m)
     k = min(m, d)
-    heavy = heaviest_count(m + d, k)
+    heavy = explicit_count(m + d, k)
     light = m + d if heavy < m + d else 0
     flops = 3.2e8 + 95.0 * heavy**2 * k + 2.7 * heavy**3 + 450.0 * light * k**2
     return Work(flops=flops, bytes=16.0 * heavy**2 + 40.0 * (m + d) * k + 8.0 * m * d)

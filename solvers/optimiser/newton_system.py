@@ -11,9 +11,10 @@ log t make K a sum of Hadamard squares of Gram matrices, accurate to some per ce
 the price of one matrix product each. Factorised in single precision, that sum
 preconditions conjugate gradients so well that about two products with the exact K suffice.
 
-K_ij is at most the product of the root masses of weights i and j, and the masses sum to the
-nuclear norm; where there are too many weights for an n x n matrix, those of least mass
-are preconditioned by their diagonal alone.
+K is positive semidefinite: weights whose entries of its diagonal are small beside the system's own
+couple to nothing that counts, and are preconditioned by their diagonal alone. Where the others
+are too many for an explicit matrix, so are those of less mass: K_ij is at most the product of
+the root masses of i and j, and the masses sum to the nuclear norm.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,8 +30,19 @@ from workloads.operators import Array
 from workloads.operators.blas import inner, product
 
 LARGEST_EXPLICIT = 20_000
-_HEAVY_PER_RANK = 4
-_HEAVY_AT_LEAST = 500
+_NEGLIGIBLE = 0.02
+"""What the diagonal of K over the system's may add up to where its couplings are left out.
+
+A seventh of the weights of random ranges at no more products; at 3 twice as many are needed.
+"""
+_WHOLE_PER_RANK = 5
+_PART_PER_RANK = 2
+_PART_AT_LEAST = 500
+"""Over the rank: so many weights are explicit if no other counts; if others do, so few.
+
+The first take two or three products a step, the second ten to twenty, each a twentieth of what an
+explicit matrix of five times the rank takes.
+"""
 _NODE_SPACING = 2.0
 _FIRST_NODE = 0.5
 _SMALLEST_RELATIVE = 1e-9
@@ -159,9 +171,8 @@ class PreconditionedSystem:
         self._signs = signs
         self._diagonal = diagonal
         self._constraints = constraints
-        rank = sum(block.singular.size for block in blocks)
-        count = heaviest_count(mass.size, rank) if explicit is None else explicit
-        self._bordered = Bordered(self._preconditioner(count, mass), constraints)
+        self._entries = diagonal + self._curvature()
+        self._bordered = Bordered(self._preconditioner(self._chosen(explicit, mass), mass), constraints)
 
     def approximate(self, b: Array, r: Array) -> tuple[Array, Array]:
         """(z, nu) with K replaced by its preconditioner."""
@@ -217,8 +228,26 @@ class PreconditionedSystem:
             block.add_product(total, self._signs * z)
         return self._signs * total + self._diagonal * z
 
-    def _preconditioner(self, count: int, mass: Array) -> Callable[[Array], Array]:
-        heavy = _heaviest(mass, count)
+    def _curvature(self) -> Array:
+        """The diagonal of K, approximately."""
+        total = np.zeros_like(self._diagonal)
+        for block in self._blocks:
+            block.add_diagonal(total)
+        return total * np.square(self._signs)
+
+    def _chosen(self, explicit: int | None, mass: Array) -> Rows:
+        """The weights of the explicit matrix."""
+        if explicit is not None:
+            return _heaviest(mass, explicit)
+        rank = sum(block.singular.size for block in self._blocks)
+        beside = self._entries / self._diagonal - 1
+        order = np.argsort(beside)
+        light = int(np.searchsorted(np.cumsum(beside[order]), _NEGLIGIBLE))
+        if mass.size - light > explicit_count(mass.size - light, rank):
+            return _heaviest(mass, explicit_count(mass.size - light, rank))
+        return np.sort(order[light:]) if light else slice(None)
+
+    def _preconditioner(self, heavy: Rows, mass: Array) -> Callable[[Array], Array]:
         for ridge in _RIDGES:
             with np.errstate(over="ignore", invalid="ignore"):
                 explicit = self._explicit(heavy)
@@ -253,11 +282,7 @@ class PreconditionedSystem:
         return solve
 
     def _diagonal_only(self) -> Callable[[Array], Array]:
-        curvature = np.zeros_like(self._diagonal)
-        for block in self._blocks:
-            block.add_diagonal(curvature)
-        entries = curvature * np.square(self._signs) + self._diagonal
-        return lambda b: (b.T / entries).T
+        return lambda b: (b.T / self._entries).T
 
     def _explicit(self, heavy: Rows) -> Single:
         """The lower triangle of the heaviest part of K."""
@@ -290,9 +315,11 @@ def _add_squared_grams(total: Single, rows: Single, damping: Sequence[Array]) ->
             squares += gram
 
 
-def heaviest_count(weights: int, rank: int) -> int:
-    """How many of the weights enter the explicit preconditioner."""
-    return min(weights, max(_HEAVY_PER_RANK * rank, _HEAVY_AT_LEAST), LARGEST_EXPLICIT)
+def explicit_count(weights: int, rank: int) -> int:
+    """How many of the weights that count enter the explicit preconditioner."""
+    if weights <= min(_WHOLE_PER_RANK * rank, LARGEST_EXPLICIT):
+        return weights
+    return min(weights, max(_PART_PER_RANK * rank, _PART_AT_LEAST), LARGEST_EXPLICIT)
 
 
 def _heaviest(mass: Array, count: int) -> Rows:

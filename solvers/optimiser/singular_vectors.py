@@ -175,5 +175,4 @@ class StackedVectors:
 
 def weighted_squares(matrix: NDArray[Real], weights: NDArray[Real]) -> NDArray[Real]:
     """``matrix**2 @ weights``."""
-    total: NDArray[Real] = np.einsum("ij,ij,j->i", matrix, matrix, weights)
-    return total
+    return product(np.square(matrix), weights)
