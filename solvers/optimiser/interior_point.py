@@ -21,6 +21,7 @@ _SMALLEST_CENTRING = 1e-4
 _SMALLEST_STEP = 1e-4
 _LEAST_CENTRALITY = 0.01
 _REDUCTION = 0.003
+_VANISHING = 0.3
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class _StepLimits:
 
 
 _EXACT = _StepLimits(shortest=0.999, longest=0.999, off_centre=1000.0)
-_INEXACT = _StepLimits(shortest=0.9, longest=0.99, off_centre=20.0)
+_INEXACT = _StepLimits(shortest=0.9, longest=0.99, off_centre=100.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,13 +178,29 @@ class _Iterate(Generic[AnyPoint]):
 
 @dataclass(frozen=True, eq=False)
 class _Step:
-    """The change of x relative to x, of slacks and multipliers, and how far to go at most."""
+    """The change of x relative to x, of slacks and multipliers, and how far to go at most.
+
+    ``target`` is what x * slack is to become, the mean that the whole step aims at.
+    """
 
     relative: Array
     slack: Array
     multipliers: Array
+    target: float
     length: float
     products: int
+
+    def ahead(self, at: _Iterate[AnyPoint], length: float) -> tuple[Array, Array]:
+        """Weights and slacks after so much of the step.
+
+        The slack of a weight that all but vanishes hardly changes: it is known better than the
+        little that is left of the weight, which is what the complementarity leaves it.
+        """
+        slack = at.slack + length * self.slack
+        left = 1 + length * self.relative
+        x = at.point.x * left
+        complementarity = (1 - length) * at.point.x * at.slack + length * self.target
+        return np.where(left < _VANISHING, complementarity / slack, x), slack
 
 
 def _centred(program: Program[AnyPoint], point: AnyPoint) -> _Iterate[AnyPoint]:
@@ -212,11 +229,12 @@ def _newton(program: Program[AnyPoint], at: _Iterate[AnyPoint], gap: float) -> _
     correction = np.clip(x * relative * slack_step, -10 * mu, 10 * mu)
 
     off = gap * at.point.nuclear_norm / float(x @ slack)
-    target = limits.centring(ahead / mu, off) * mu - complementarity - correction
-    relative, change = system.solve(mass + target, missing, _REDUCTION)
-    slack_step = target / x - slack * relative
+    target = limits.centring(ahead / mu, off) * mu
+    wanted = target - complementarity - correction
+    relative, change = system.solve(mass + wanted, missing, _REDUCTION)
+    slack_step = wanted / x - slack * relative
     longest = limits.share(ahead / mu) * _longest(relative, slack_step / slack)
-    return _Step(relative, slack_step, change, min(1.0, longest), system.products)
+    return _Step(relative, slack_step, change, target, min(1.0, longest), system.products)
 
 
 def _move(
@@ -226,11 +244,11 @@ def _move(
     allowed = max(2 * _residual(program, at), float(at.point.x @ at.slack))
 
     def attempt(length: float) -> _Iterate[AnyPoint] | None:
+        x, slack = step.ahead(at, length)
         try:
-            point = program.at(at.point.x * (1 + length * step.relative))
+            point = program.at(x)
         except (sla.LinAlgError, ValueError):
             return None
-        slack = at.slack + length * step.slack
         moved = _Iterate(point, slack, at.multipliers + length * step.multipliers)
         return moved if _residual(program, moved) <= allowed else None
 
