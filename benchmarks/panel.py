@@ -46,7 +46,9 @@ def problem(family, d, rule, seed):
     if family == "random":
         workload = workloads.from_matrix(rng.choice([-1.0, 1.0], size=(2 * d, d)))
     elif family == "marginals":
-        marginals = workloads.make("marginals", attributes=d.bit_length() - 1, values=2, orders=[1, 2])
+        marginals = workloads.make(
+            "marginals", attributes=d.bit_length() - 1, values=2, orders=[1, 2]
+        )
         workload = workloads.from_matrix(marginals.dense)
     elif family == "identity-sum":
         workload = workloads.from_matrix(workloads.make(family, d=d).dense)

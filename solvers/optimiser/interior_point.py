@@ -22,6 +22,10 @@ _SMALLEST_STEP = 1e-4
 _LEAST_CENTRALITY = 0.01
 _REDUCTION = 0.003
 _VANISHING = 0.3
+_STEADY = 0.15
+"""A weight of which less than the one is left is taken from its slack if that changes by less
+than the other: 317 steps instead of 333 on one half of `benchmarks.panel`, 64 and 128 cells. From
+0.05 to 0.25 hardly a difference; without a bound tables of many queries take a tenth more."""
 
 
 @dataclass(frozen=True)
@@ -193,14 +197,14 @@ class _Step:
     def ahead(self, at: _Iterate[AnyPoint], length: float) -> tuple[Array, Array]:
         """Weights and slacks after so much of the step.
 
-        The slack of a weight that all but vanishes hardly changes: it is known better than the
-        little that is left of the weight, which is what the complementarity leaves it.
+        What is left of a weight that all but vanishes is known less well than its slack, if that
+        hardly changes: the weight is then what the complementarity makes of the slack.
         """
-        slack = at.slack + length * self.slack
+        x, slack = at.point.x, at.slack + length * self.slack
         left = 1 + length * self.relative
-        x = at.point.x * left
-        complementarity = (1 - length) * at.point.x * at.slack + length * self.target
-        return np.where(left < _VANISHING, complementarity / slack, x), slack
+        steady = np.abs(slack - at.slack) < _STEADY * at.slack
+        complementarity = (1 - length) * x * at.slack + length * self.target
+        return np.where(steady & (left < _VANISHING), complementarity / slack, x * left), slack
 
 
 def _centred(program: Program[AnyPoint], point: AnyPoint) -> _Iterate[AnyPoint]:

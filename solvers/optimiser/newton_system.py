@@ -172,7 +172,9 @@ class PreconditionedSystem:
         self._diagonal = diagonal
         self._constraints = constraints
         self._entries = diagonal + self._curvature()
-        self._bordered = Bordered(self._preconditioner(self._chosen(explicit, mass), mass), constraints)
+        self._bordered = Bordered(
+            self._preconditioner(self._chosen(explicit, mass), mass), constraints
+        )
 
     def approximate(self, b: Array, r: Array) -> tuple[Array, Array]:
         """(z, nu) with K replaced by its preconditioner."""
