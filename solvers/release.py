@@ -136,6 +136,29 @@ class GaussianRelease(Release, Protocol):
         return arrays | ({} if coordinates is None else {"covariance": coordinates.covariance})
 
 
+class UnpricedRelease:
+    """What is alike in every release without a privacy cost, whose curve is its own."""
+
+    gaussian = False
+    squared_privacy_cost = float("nan")
+    privacy_profile = None
+    coordinates = None
+
+    @property
+    def query_variances(self) -> Array:
+        """See `Release`."""
+        raise NotImplementedError
+
+    @property
+    def total_variance(self) -> float:
+        """Sum of the query variances when the targets are just met."""
+        return float(self.query_variances.sum())
+
+    def arrays(self) -> dict[str, Array]:
+        """The variances."""
+        return {"query_variances": self.query_variances}
+
+
 def refuse_unlisted(queries: int) -> None:
     """Refuse to draw the error of every query where they are too many to be listed.
 

@@ -5,8 +5,8 @@ A mechanism is solved once; its budget curve turns the result into numbers at an
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -35,8 +35,21 @@ class BudgetCurve(Protocol):
         ...
 
 
+class _Recorded:
+    """A curve whose content is its kind and its fields."""
+
+    kind: ClassVar[str]
+
+    def content(self) -> dict[str, Any]:
+        """See `BudgetCurve`."""
+        curve: Any = self
+        held = {one.name: getattr(self, one.name) for one in fields(curve)}
+        plain = {n: one.content() if hasattr(one, "content") else one for n, one in held.items()}
+        return {"kind": self.kind, **plain}
+
+
 @dataclass(frozen=True)
-class GaussianBudget:
+class GaussianBudget(_Recorded):
     """A Gaussian mechanism, by the exact (ε, δ) condition of `solvers.privacy`.
 
     Attributes
@@ -45,6 +58,7 @@ class GaussianBudget:
         Δ² when all targets are just met; NaN gives NaN.
     """
 
+    kind = "gaussian"
     squared_privacy_cost: float
 
     def epsilon_at_targets(self, delta: ArrayLike) -> Float:
@@ -56,13 +70,9 @@ class GaussianBudget:
         allowed = np.square(privacy.privacy_cost(epsilon, delta))
         return np.asarray(self.squared_privacy_cost / allowed)
 
-    def content(self) -> dict[str, Any]:
-        """Kind and privacy cost."""
-        return {"kind": "gaussian", "squared_privacy_cost": self.squared_privacy_cost}
-
 
 @dataclass(frozen=True)
-class PureBudget:
+class PureBudget(_Recorded):
     """A mechanism of pure ε-differential privacy, by plain composition: δ changes nothing.
 
     Attributes
@@ -75,6 +85,7 @@ class PureBudget:
         max_j var_j/c_j where the noise has variance 1.
     """
 
+    kind = "pure"
     noise: Noise
     sensitivity: float
     factor: float
@@ -93,18 +104,9 @@ class PureBudget:
         eps, _ = np.broadcast_arrays(np.asarray(epsilon, dtype=np.float64), np.asarray(delta))
         return np.asarray(self.factor * self.noise.variance(eps / self.sensitivity))
 
-    def content(self) -> dict[str, Any]:
-        """Kind, noise, sensitivity and factor."""
-        return {
-            "kind": "pure",
-            "noise": self.noise.content(),
-            "sensitivity": self.sensitivity,
-            "factor": self.factor,
-        }
-
 
 @dataclass(frozen=True)
-class LossBudget:
+class LossBudget(_Recorded):
     """A mechanism of pure ε-differential privacy, by the distribution of its privacy loss.
 
     Whatever it says is a guarantee: of the bracket around ε the upper end. At δ = 0 it is the
@@ -118,6 +120,7 @@ class LossBudget:
         How neighbours move the numbers that the noise is on.
     """
 
+    kind = "privacy-loss"
     pure: PureBudget
     moves: Moves
 
@@ -141,14 +144,6 @@ class LossBudget:
         steps = np.array([self._step(*pair) for pair in pairs]).reshape(eps.shape)
         return np.asarray(self.pure.factor * self.pure.noise.variance(steps))
 
-    def content(self) -> dict[str, Any]:
-        """Kind, the plain composition and the moves."""
-        return {
-            "kind": "privacy-loss",
-            "pure": self.pure.content(),
-            "moves": self.moves.content(),
-        }
-
     def _epsilon(self, delta: float) -> float:
         step = self.pure.epsilon / self.pure.sensitivity
         if delta == 0 or step == 0:
@@ -161,7 +156,7 @@ class LossBudget:
 
 
 @dataclass(frozen=True)
-class NoBudget:
+class NoBudget(_Recorded):
     """A mechanism for which no (ε, δ) is claimed.
 
     Attributes
@@ -170,6 +165,7 @@ class NoBudget:
         Why, in a sentence.
     """
 
+    kind = "none"
     reason: str
 
     def epsilon_at_targets(self, delta: ArrayLike) -> Float:
@@ -180,13 +176,9 @@ class NoBudget:
         """Infinite: no variance reaches a finite ε."""
         return np.full(np.broadcast_shapes(np.shape(epsilon), np.shape(delta)), np.inf)
 
-    def content(self) -> dict[str, Any]:
-        """Kind and reason."""
-        return {"kind": "none", "reason": self.reason}
-
 
 @dataclass(frozen=True)
-class MeasuredBudget:
+class MeasuredBudget(_Recorded):
     """A mechanism whose error was measured at one ε of pure differential privacy.
 
     Attributes
@@ -197,6 +189,7 @@ class MeasuredBudget:
         max_j error_j/c_j there.
     """
 
+    kind = "measured"
     epsilon: float
     ratio: float
 
@@ -208,10 +201,6 @@ class MeasuredBudget:
         """The ratio at that ε, whatever δ; NaN at every other ε."""
         eps, _ = np.broadcast_arrays(np.asarray(epsilon, dtype=np.float64), np.asarray(delta))
         return np.where(np.isclose(eps, self.epsilon, rtol=1e-9, atol=0.0), self.ratio, np.nan)
-
-    def content(self) -> dict[str, Any]:
-        """Kind, ε and ratio."""
-        return {"kind": "measured", "epsilon": self.epsilon, "ratio": self.ratio}
 
 
 def from_record(curve: Mapping[str, Any]) -> BudgetCurve:

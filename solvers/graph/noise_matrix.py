@@ -12,13 +12,14 @@ from solvers.errors import NotApplicableError, OptionError
 from solvers.graph import measures
 from solvers.graph.checks import check_noise, slack
 from solvers.graph.problem import GraphProblem
+from solvers.release import UnpricedRelease
 from solvers.solution import Solution
 from workloads import WorkloadError, priors
 from workloads.operators import Array
 
 
 @dataclass(frozen=True, eq=False)
-class NoiseMatrix:
+class NoiseMatrix(UnpricedRelease):
     """An ε-differentially private mechanism on a query graph: a `solvers.release.Release`.
 
     Attributes
@@ -34,11 +35,7 @@ class NoiseMatrix:
     prior: Array
     matrix: Array
 
-    gaussian = False
-    squared_privacy_cost = float("nan")
     total_variance = float("nan")
-    privacy_profile = None
-    coordinates = None
 
     @cached_property
     def utility(self) -> float:

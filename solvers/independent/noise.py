@@ -15,6 +15,7 @@ from solvers.accounting.budget import BudgetCurve, LossBudget, PureBudget
 from solvers.accounting.distributions import Noise
 from solvers.accounting.privacy_loss import Moves
 from solvers.problem import Problem
+from solvers.release import UnpricedRelease
 from workloads.operators import Array, Explicit, Matrix
 
 
@@ -49,7 +50,7 @@ class AtEpsilon:
 
 
 @dataclass(frozen=True, eq=False)
-class IndependentNoise:
+class IndependentNoise(UnpricedRelease):
     """``W x + L z`` with z independent: a `solvers.release.Release`.
 
     Attributes
@@ -62,20 +63,10 @@ class IndependentNoise:
     source: Source
     curve: BudgetCurve
 
-    gaussian = False
-    squared_privacy_cost = float("nan")
-    privacy_profile = None
-    coordinates = None
-
     @cached_property
     def query_variances(self) -> Array:
         """Variance of every query's answer, shape (m,)."""
         return np.asarray(self.source.variance * Explicit(self.decoder).squared_row_norms())
-
-    @property
-    def total_variance(self) -> float:
-        """Sum of the query variances when the targets are just met."""
-        return float(self.query_variances.sum())
 
     @property
     def epsilon(self) -> float:
@@ -91,10 +82,6 @@ class IndependentNoise:
         """The total variance, ε by plain composition, and the content of the budget ``curve``."""
         pure = {"pure_epsilon": self.epsilon} if np.isfinite(self.epsilon) else {}
         return {"total_variance": self.total_variance, **pure, "curve": self.curve.content()}
-
-    def arrays(self) -> dict[str, Array]:
-        """The variances."""
-        return {"query_variances": self.query_variances}
 
 
 def calibrated(

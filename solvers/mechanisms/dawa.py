@@ -16,6 +16,7 @@ from solvers.algorithms import dawa
 from solvers.errors import NotApplicableError, OptionError
 from solvers.mechanism import Mechanism, Work
 from solvers.problem import Problem
+from solvers.release import UnpricedRelease
 from solvers.solution import Solution
 from solvers.stopping import Deadline
 from workloads import WorkloadError, histograms
@@ -25,7 +26,7 @@ LARGEST_DOMAIN = 4096
 
 
 @dataclass(frozen=True, eq=False)
-class MeasuredError:
+class MeasuredError(UnpricedRelease):
     """The mean squared error of every query on some data at some ε: a `solvers.release.Release`.
 
     It is no noise with a scale, so `query_variances` are the errors divided by the largest ratio
@@ -40,20 +41,10 @@ class MeasuredError:
     errors: Array
     curve: MeasuredBudget
 
-    gaussian = False
-    squared_privacy_cost = float("nan")
-    privacy_profile = None
-    coordinates = None
-
     @property
     def query_variances(self) -> Array:
         """In the proportion of the errors, the largest just at its target; shape (m,)."""
         return self.errors / self.curve.ratio
-
-    @property
-    def total_variance(self) -> float:
-        """Sum of `query_variances`."""
-        return float(self.query_variances.sum())
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
         """There are no errors to draw.
@@ -70,10 +61,6 @@ class MeasuredError:
     def record(self) -> dict[str, Any]:
         """The total variance, and the content of the budget ``curve``."""
         return {"total_variance": self.total_variance, "curve": self.curve.content()}
-
-    def arrays(self) -> dict[str, Array]:
-        """The variances."""
-        return {"query_variances": self.query_variances}
 
 
 def solve(
