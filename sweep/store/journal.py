@@ -211,6 +211,11 @@ class Journal:
             except DamagedSegmentError as error:
                 self.damaged[name] = str(error)
                 continue
+            except StoreError as error:
+                gone = isinstance(error.__cause__, FileNotFoundError)
+                if gone and name not in disk.names(self.folder):
+                    return self.refresh()  # a compaction has removed it meanwhile
+                raise
             self._seen.add(name)
         return self.ledger
 

@@ -148,6 +148,9 @@ def test_no_worker_goes_on_starting_when_its_cluster_is_closed(tmp_path, monkeyp
         worker.kill()
         while set(multiprocessing.active_children()) - others in ({worker}, set()):
             time.sleep(0.1)
+    until = time.monotonic() + 5  # its nanny may be the one that hears of the end
+    while set(multiprocessing.active_children()) - others and time.monotonic() < until:
+        time.sleep(0.1)
     assert set(multiprocessing.active_children()) - others == set()
 
 

@@ -9,7 +9,7 @@ import xarray as xr
 import sweep
 from sweep.errors import StoreError, SweepError
 from sweep.runner import status, upkeep
-from sweep.store import folder
+from sweep.store import disk, folder
 from sweep.store.journal import Journal, write_segment
 from sweep.store.records import CellRecord, ForgottenRecord, Status
 
@@ -130,6 +130,22 @@ def test_a_reader_notices_that_the_journal_was_compacted(tmp_path):
     other.refresh()
     other.compact("r1")
     assert deaths_of_b(reader.refresh()) == 1
+
+
+def test_a_segment_that_is_compacted_away_while_it_is_read_is_no_trouble(tmp_path, monkeypatch):
+    for name in ("a", "b"):
+        write_segment(tmp_path, f"r1-{name}", [cell(name)])
+    reader, other = Journal(tmp_path), Journal(tmp_path)
+    other.refresh()
+    read = disk.content
+
+    def read_after_the_compaction(file):
+        monkeypatch.setattr(disk, "content", read)
+        other.compact("r1")
+        return read(file)
+
+    monkeypatch.setattr(disk, "content", read_after_the_compaction)
+    assert reader.refresh().cells.keys() == {"a", "b"}
 
 
 def test_a_packed_store_is_a_store_again(client, small, tmp_path):
