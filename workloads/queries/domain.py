@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -135,7 +136,7 @@ def domain_of(content: "Domain | Mapping[str, Any]", source: str = "domain") -> 
         raise WorkloadError(f"{source}: no attributes; {_EXPECTED}, one line for each attribute")
     attributes = tuple(_attribute(name, written, source) for name, written in content.items())
     names = [attribute.name for attribute in attributes]
-    twice = next((name for name in names if names.count(name) > 1), None)
+    twice = next((name for name, count in Counter(names).items() if count > 1), None)
     if twice is not None:
         raise WorkloadError(f"{source}, attribute {twice!r}: it is there twice; name one otherwise")
     found = Domain(attributes)

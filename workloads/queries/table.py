@@ -2,6 +2,7 @@
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral, Real
@@ -162,7 +163,7 @@ def _check_header(source: str, columns: list[str]) -> None:
             f"{source}: empty; expected a header with the names of attributes and of targets, and "
             "a query in every row"
         )
-    twice = next((name for name in named if named.count(name) > 1), None)
+    twice = next((name for name, count in Counter(named).items() if count > 1), None)
     if twice is not None:
         raise WorkloadError(f"{source}, column {twice!r}: it is there twice; leave one out")
 
