@@ -108,7 +108,7 @@ def test_targets_are_variances_in_the_end(cells, variance):
         ("age,variance,margin\n3,1,1\n", "column 'margin': a second target, beside 'variance'"),
         ("margin,confidence\n3,95\n", "'95'; expected a number between 0 and 1, such as 0.95"),
         ("age,age,variance\n3,3,1\n", "column 'age': it is there twice"),
-        (",".join(f"c{n}" for n in range(100_000)) + "\n", "no column of targets"),
+        (",".join(f"c{n}" for n in range(100_000)) + "\n", "no queries; expected one"),
         ("age,variance\n3,1,\n", "line 2: 3 cells, and the header names 2 columns"),
         ('age,variance\n"3,1\n', "line 2: not valid CSV"),
         (
