@@ -4,7 +4,7 @@ import math
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from textwrap import indent
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import RenderableType
 from rich.markup import escape
@@ -13,7 +13,6 @@ from rich.text import Text
 
 from sweep import events
 from sweep.plan.dry_run import Plan
-from sweep.report.advice.sections import Section
 from sweep.report.terminal import sentences
 from sweep.report.terminal.catalog import Entry
 from sweep.report.terminal.sentences import counts, reasons
@@ -21,6 +20,9 @@ from sweep.runner.status import StoreStatus, Trouble
 from sweep.runner.stories import CellStory
 from sweep.store.location import Location
 from sweep.store.records import ForgottenRecord, Status
+
+if TYPE_CHECKING:
+    from sweep.report.advice.sections import Section
 
 _SHOWN_TROUBLES = 5
 _SHOWN_REASONS = 5
@@ -175,7 +177,7 @@ def moment(seconds: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(seconds))
 
 
-def advice(parts: Iterable[Section]) -> Iterator[RenderableType]:
+def advice(parts: Iterable["Section"]) -> Iterator[RenderableType]:
     """Advice in sentences and tables."""
     for part in parts:
         yield Text(part.title, style="bold")
