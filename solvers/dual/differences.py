@@ -10,7 +10,6 @@ public (with all pairs: a multiple of the number of records). It is taken off W 
 costs nothing.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -112,7 +111,7 @@ class Differences:
         """
         deadline = Deadline.after(time_limit)
         factors = self._factors()
-        basis, rows = factors.basis, factors.left
+        basis = factors.basis
         assert basis is not None
         omega = total_error_weight * self.centred.targets[self._asked]
         if self.at_once:
@@ -126,22 +125,13 @@ class Differences:
             gap = upper / lower - 1 if lower > 0 else np.inf
             inner = max(tol / 4, min(_FIRST_TOL, gap / 10))
             moved = basis[:, pairs[:, 0]] - basis[:, pairs[:, 1]]
-            result = _dual(
-                Factors(factors.operator, moved),
-                omega,
-                tol=inner,
-                start=start,
-                max_iterations=max_iterations,
-                time_limit=deadline.remaining,
-            )
+            limits = {"max_iterations": max_iterations, "time_limit": deadline.remaining}
+            result, root, scale = _solved(factors, moved, omega, tol=inner, start=start, **limits)
             rounds, iterations = rounds + 1, iterations + result.iterations
             if result.lower > lower:
                 lower, proof, proven = result.lower, result.proof, pairs
-            root = _root(moved, result)
             strategy = sla.solve(root, basis)
             distance, partner = neighbours.partners(strategy)
-            ratios = np.square(rows @ root).sum(axis=1)
-            scale = float(ratios.max() + omega @ ratios)
             cost = scale * float(distance.max())
             if cost < upper:
                 upper, best = cost, root
@@ -152,9 +142,8 @@ class Differences:
             more = neighbours.farthest_pairs(strategy, allowed / scale, _MORE_PER_CELL * d)
             found = joined(found, more)
             stuck = len(found) == len(pairs) and inner <= tol / 4
-            if converged or stuck or deadline.passed or rounds >= _MOST_ROUNDS:
-                break
-            if max_iterations <= 3:
+            ended = rounds >= _MOST_ROUNDS or max_iterations <= 3
+            if converged or stuck or ended or deadline.passed:
                 break
             pairs, start = following(pairs, found, kept, result)
         return DifferencesOptimum(
@@ -183,17 +172,9 @@ class Differences:
         pairs = self._pairs
         assert factors.basis is not None
         moved = self._over_bounds(factors.basis, bounds)
-        result = _dual(
-            Factors(factors.operator, moved),
-            omega,
-            tol=tol / 4,
-            max_iterations=max_iterations,
-            time_limit=deadline.remaining,
-        )
-        root = _root(moved, result)
-        ratios = np.square(factors.left @ root).sum(axis=1)
-        farthest = float(np.square(sla.solve(root, moved)).sum(axis=0).max())
-        upper = float(ratios.max() + omega @ ratios) * farthest
+        limits = {"max_iterations": max_iterations, "time_limit": deadline.remaining}
+        result, root, scale = _solved(factors, moved, omega, tol=tol / 4, **limits)
+        upper = scale * float(np.square(sla.solve(root, moved)).sum(axis=0).max())
         converged = upper <= result.lower * (1 + tol)
         return DifferencesOptimum(
             root,
@@ -278,11 +259,6 @@ class Differences:
         return joined(np.concatenate(chains), np.column_stack([np.arange(d), partner]))
 
 
-def as_asked(solve: Callable[..., Any]) -> Callable[..., Any]:
-    """The form under replace-one of a mechanism that asks the problem's neighbours itself."""
-    return lambda smaller, **options: solve(smaller.problem, **options)
-
-
 def differences(problem: Problem) -> Differences:
     """The problem in differences.
 
@@ -313,8 +289,16 @@ def _dual(moved: Factors, omega: Array, **limits: Any) -> Progress[BlocksPoint]:
     return replace(found, lower=lower, upper=upper)
 
 
-def _root(moved: Array, result: Progress[BlocksPoint]) -> Array:
-    """A square root of the inner solution's covariance on the basis."""
-    spectrum, p = result.best.spectrum, result.best.p
-    inverse = np.sqrt(p)[:, None] * spectrum.columns / np.sqrt(spectrum.singular)
-    return np.asarray(moved @ inverse)
+def _solved(
+    factors: Factors, moved: Array, omega: Array, **limits: Any
+) -> tuple[Progress[BlocksPoint], Array, float]:
+    """The dual of some differences of the basis, a root of its covariance, and its variances.
+
+    Of the variances over their targets the largest, and ``omega`` of each.
+    """
+    result = _dual(Factors(factors.operator, moved), omega, **limits)
+    spectrum = result.best.spectrum
+    inverse = np.sqrt(result.best.p)[:, None] * spectrum.columns / np.sqrt(spectrum.singular)
+    root: Array = moved @ inverse
+    ratios = np.square(factors.left @ root).sum(axis=1)
+    return result, root, float(ratios.max() + omega @ ratios)

@@ -9,13 +9,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from solvers.accounting.distributions import Geometric
-from solvers.dual.differences import as_asked
 from solvers.errors import NotApplicableError
 from solvers.graph import geometric as graph
 from solvers.independent.perturbation import QUERIES, perturbed
 from solvers.mechanism import Mechanism
 from solvers.problem import Problem
-from solvers.reductions.differences import OnDifferences
+from solvers.reductions.differences import OnDifferences, as_asked
 from solvers.solution import Solution
 
 

@@ -5,12 +5,11 @@ is printed upside down (docs/fisher.md).
 """
 
 from solvers.accounting.distributions import Laplace
-from solvers.dual.differences import as_asked
 from solvers.independent.information import laplace_entropy
 from solvers.independent.perturbation import DATA, QUERIES, perturbed
 from solvers.mechanism import Mechanism, Work
 from solvers.problem import Problem
-from solvers.reductions.differences import OnDifferences
+from solvers.reductions.differences import OnDifferences, as_asked
 from solvers.solution import Solution
 
 

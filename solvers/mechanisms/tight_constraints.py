@@ -14,13 +14,12 @@ import scipy.sparse as sp
 from solvers.accounting.convolution import GEOMETRIC
 from solvers.accounting.distributions import TruncatedGeometric
 from solvers.accounting.moves import one_column
-from solvers.dual.differences import as_asked
 from solvers.errors import NotApplicableError, OptionError
 from solvers.graph import tight_constraints as graph
 from solvers.independent.noise import calibrated
 from solvers.mechanism import Mechanism
 from solvers.problem import Problem
-from solvers.reductions.differences import OnDifferences
+from solvers.reductions.differences import OnDifferences, as_asked
 from solvers.solution import Solution
 from workloads.operators import Array, Matrix
 

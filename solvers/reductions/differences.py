@@ -37,6 +37,11 @@ class OnDifferences:
     solve: Callable[..., Any]
 
 
+def as_asked(solve: Callable[..., Any]) -> Callable[..., Any]:
+    """The form under replace-one of a mechanism that asks the problem's neighbours itself."""
+    return lambda smaller, **options: solve(smaller.problem, **options)
+
+
 def _accepts(problem: Problem) -> Differences | None:
     """Raises rather than letting the next reduction solve another problem."""
     if problem.neighbours.add_remove:
