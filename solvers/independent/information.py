@@ -88,14 +88,9 @@ def least_mutual_information(prior: Array, total: float) -> Array:
         Where ``s² + prior s`` is proportional to ``prior``: the stationarity of
         ``sum(log(1 + prior/s))`` under ``sum(s) = total``.
     """
-    low, high = 0.0, total / float(prior.min()) * (total + float(prior.max()))
-    for _ in range(200):
-        middle = (low + high) / 2
-        if float(_balanced(prior, middle).sum()) < total:
-            low = middle
-        else:
-            high = middle
-    return _balanced(prior, (low + high) / 2)
+    high = total / float(prior.min()) * (total + float(prior.max()))
+    level = scipy.optimize.brentq(lambda x: float(_balanced(prior, x).sum()) - total, 0.0, high)
+    return _balanced(prior, level)
 
 
 def _balanced(prior: Array, level: float) -> Array:
