@@ -1,5 +1,6 @@
 """The Dask cluster: started or connected to, kept quiet, and closed."""
 
+import asyncio
 import importlib
 import inspect
 import logging
@@ -7,6 +8,7 @@ import multiprocessing
 import os
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from sweep.errors import ClusterError
 ALLOWED_FAILURES = 1
 """Dask's ``allowed-failures``: it gives a task up once more workers than this have died of it."""
 CONNECT_SECONDS = 20.0
+_ANSWER_SECONDS = 2.0
 _CLOSE_SECONDS = 10.0
 """For a cluster to close; its nannies give a worker that solves four of them, then kill it."""
 _TALKATIVE = ("distributed", "distributed.client", "tornado.application", "asyncio")
@@ -85,6 +88,7 @@ def connected(spec: ClusterSpec, connect_seconds: float | None = None) -> Iterat
             keys = security.of_files(spec.security) if spec.security else None
             seconds = CONNECT_SECONDS if connect_seconds is None else connect_seconds
             with _explained(f"scheduler {spec.address!r} cannot be reached"):
+                _greet(spec.address, keys, seconds)
                 client = client_class(spec.address, timeout=seconds, security=keys)
             with client:
                 yield client
@@ -100,6 +104,31 @@ def connected(spec: ClusterSpec, connect_seconds: float | None = None) -> Iterat
             finally:
                 with suppress(Exception):
                     client.close(timeout=5)
+
+
+def _greet(address: str, keys: Any, seconds: float) -> None:
+    """Have a scheduler answer in time: a client waits without end for what is there and mute.
+
+    Raises
+    ------
+    OSError
+        If it does not.
+    """
+    import distributed
+
+    library: Any = distributed
+
+    async def greet() -> None:
+        arguments = (keys or library.Security()).get_connection_args("client")
+        try:
+            found = library.comm.connect(address, timeout=seconds, **arguments)
+            line = await asyncio.wait_for(found, seconds + _ANSWER_SECONDS)
+        except TimeoutError:
+            raise OSError("what is there does not answer as a scheduler does") from None
+        await line.close()
+
+    with ThreadPoolExecutor(1) as another_loop:
+        another_loop.submit(asyncio.run, greet()).result()
 
 
 @contextmanager

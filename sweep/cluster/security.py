@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict
 
 from sweep.errors import ClusterError
+from workloads.parameters import regular
 
 if TYPE_CHECKING:
     from distributed import Security
@@ -26,6 +27,7 @@ _MAKE_KEY = (
     "-keyout /dev/stdout -out /dev/stdout -days 365 -subj /CN=sweep"
 )
 _SECONDS = 20
+_LARGEST_KEY = 2**20
 _KEY_END = "-----END PRIVATE KEY-----\n"
 _OPEN_SCHEMES = ("tcp", "ws", "ucx")
 
@@ -58,7 +60,7 @@ def of_files(files: KeyFiles) -> "Security":
     """
     for path in (files.ca, files.cert, files.key):
         try:
-            path.read_bytes()
+            regular(str(path), _LARGEST_KEY).read_bytes()
         except OSError as error:
             raise ClusterError(
                 f"key file {str(path)!r} cannot be read ({error.strerror}); correct 'security' in "

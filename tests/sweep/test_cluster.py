@@ -189,3 +189,16 @@ def test_workers_do_not_start_in_a_folder_that_is_gone(tmp_path, monkeypatch):
         clusters.connected(specification.LOCAL),
     ):
         pytest.fail("it has started")
+
+
+def test_what_answers_as_no_scheduler_does_is_left_in_time(monkeypatch):
+    monkeypatch.setattr(clusters, "_ANSWER_SECONDS", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        spec = specification.ClusterSpec(address=f"tcp://127.0.0.1:{mute.getsockname()[1]}")
+        began = time.monotonic()
+        with (
+            pytest.raises(ClusterError, match="what is there does not answer as a scheduler does"),
+            clusters.connected(spec, connect_seconds=0.3),
+        ):
+            pytest.fail("it is connected")
+    assert time.monotonic() - began < 30
