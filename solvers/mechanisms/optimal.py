@@ -374,11 +374,11 @@ def work(m: int, d: int, *, form_work: int | None = None) -> Work:
     (benchmarks/bench_work.py).
     """
     if form_work is not None:
-        return Work(flops=2e9 + 9000.0 * d**3 + 2500.0 * form_work, bytes=130.0 * d**2 + 200.0 * m)
+        return Work(flops=5e9 + 9000.0 * d**3 + 2500.0 * form_work, bytes=130.0 * d**2 + 200.0 * m)
     k = min(m, d)
     heavy = explicit_count(m + d, k)
     light = m + d if heavy < m + d else 0
-    flops = 3.2e8 + 95.0 * heavy**2 * k + 2.7 * heavy**3 + 450.0 * light * k**2
+    flops = 8e8 + 75.0 * heavy**2 * k + 2.7 * heavy**3 + 330.0 * light * k**2
     return Work(flops=flops, bytes=16.0 * heavy**2 + 40.0 * (m + d) * k + 8.0 * m * d)
 
 
