@@ -111,7 +111,9 @@ def _overview(data: xr.Dataset, found: Overview, spread: Spread) -> Table:
 
 def _of_column(data: xr.Dataset, column: Column, by: Sequence[str]) -> pd.DataFrame:
     needed = dict.fromkeys(("status", "gap", column.variable))
-    cells = frames.long(data[[name for name in needed if name in data]], column.variable)
+    narrow = data[[name for name in needed if name in data]]
+    unused = set(narrow.coords) - {*by, *narrow.dims}
+    cells = frames.long(narrow.drop_vars(unused), column.variable)
     if column.delta is not None:
         cells = cells[cells["delta"] == column.delta]
     return layout.summarised(cells, column.variable, by).assign(column=column.heading)
