@@ -183,12 +183,15 @@ def _close(cluster: Any) -> None:
     nannies = [one for one in workers if isinstance(one, Nanny)]
     processes = [one.process for one in nannies]  # a nanny that has no time to close forgets it
     try:
-        cluster.close(timeout=_CLOSE_SECONDS)
-    except Exception:
-        for one in nannies:
-            one.close_gracefully()  # what is killed now is not to be started again
-    cluster.shutdown_on_close = False
-    _kill({one.pid for one in processes if one is not None})
+        with suppress(Exception):
+            cluster.close(timeout=_CLOSE_SECONDS)
+    finally:  # also when a second Ctrl-C hurries it: Python would wait for what is left
+        with signals.undisturbed():
+            for one in nannies:
+                if one.status is not Status.closed:
+                    one.close_gracefully()  # what is killed now is not to be started again
+            cluster.shutdown_on_close = False
+            _kill({one.pid for one in processes if one is not None})
 
 
 def _kill(pids: set[int | None]) -> None:

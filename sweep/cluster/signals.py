@@ -40,7 +40,7 @@ def interrupts_held() -> Iterator[None]:
 
 @contextmanager
 def termination_postponed() -> Iterator[None]:
-    """Act on SIGTERM at the end only: in the midst of a cluster's start nothing could close it.
+    """Act on a first SIGTERM at the end only: in a cluster's start nothing could close it.
 
     It is not blocked as Ctrl-C is, since the processes started meanwhile have to heed it.
     """
@@ -48,12 +48,18 @@ def termination_postponed() -> Iterator[None]:
         yield
         return
     came: list[int] = []
-    before = signal.signal(signal.SIGTERM, lambda number, _: came.append(number))
+
+    def note(number: int, _frame: FrameType | None) -> None:
+        came.append(number)
+        if len(came) > 1:
+            raise KeyboardInterrupt  # the start may never end
+
+    before = signal.signal(signal.SIGTERM, note)
     try:
         yield
     finally:
         signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
-        if came:
+        if len(came) == 1:
             signal.raise_signal(signal.SIGTERM)
 
 

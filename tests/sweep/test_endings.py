@@ -8,6 +8,7 @@ import sys
 import time
 
 import pytest
+from distributed import LocalCluster
 
 from sweep.cluster import clusters, signals, specification
 
@@ -68,3 +69,26 @@ def test_no_worker_is_left_when_its_cluster_does_not_close_in_time(monkeypatch, 
     for _ in range(5):
         time.sleep(0.5)
         assert set(multiprocessing.active_children()) - others == set()
+
+
+@pytest.mark.slow
+def test_no_stopped_worker_is_left_when_a_second_interrupt_hurries_the_end(monkeypatch):
+    """Python would wait for it without end: what is stopped does not heed SIGTERM."""
+
+    def interrupted(cluster, timeout):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(LocalCluster, "close", interrupted)
+    others = set(multiprocessing.active_children())
+    two = {**specification.LOCAL.kwargs, "n_workers": 2}
+
+    def sweep():
+        with clusters.connected(specification.LOCAL.model_copy(update={"kwargs": two})) as client:
+            client.wait_for_workers(2)
+            os.kill(next(iter(client.run(os.getpid).values())), signal.SIGSTOP)
+
+    with pytest.raises(KeyboardInterrupt):
+        sweep()
+    for _ in range(4):
+        time.sleep(0.5)
+    assert set(multiprocessing.active_children()) - others == set()

@@ -65,3 +65,14 @@ def test_sigterm_is_acted_upon_when_the_cluster_is_there():
     finally:
         signal.signal(signal.SIGTERM, before)
     assert steps == ["the cluster is there"]
+
+
+def test_a_second_sigterm_ends_a_start_that_does_not_end():
+    def start():
+        with signals.termination_postponed():
+            signal.raise_signal(signal.SIGTERM)
+            signal.raise_signal(signal.SIGTERM)
+            pytest.fail("it goes on")
+
+    with pytest.raises(KeyboardInterrupt):
+        start()
