@@ -30,7 +30,9 @@ from workloads.operators.blas import lower_gram, product
 
 _SAFE_SQUARED_RATIO = 1e-13
 _CLEAR_OF_NULL_SPACE = 1e-10
-_ROUGHLY_KNOWN = 1e-6
+_ROUGHLY_KNOWN = 1e-4
+"""Least singular value over the largest that single precision has: its square is below the rounding
+error, which leaves ranges of 1024 cells (2e-4) a start of 0.2 to 0.5, those of 4096 one of 4."""
 RELATIVELY_EXACT = 1e-7
 """Least ratio of squared singular values at which a Gram matrix has each of them to 1e-9."""
 
