@@ -117,7 +117,8 @@ def solve(
         found, result = _refine(result.best.blocks, result, tol, deadline)
         notes["levels"] = found.levels
         (root,) = found.factors
-        noise = from_root("optimal", scaled, scaled.basis, scaled.queries, root)
+        unscaled = from_root("optimal", scaled, scaled.basis, scaled.queries, root)
+        noise = unscaled.met("optimal", scaled.targets)
     else:
         noise = inner_factorisation("optimal", scaled, result.best.p, result.best.spectrum)
     solution = from_noise("optimal", scaled, noise, result, objective, tol, notes, **bound)

@@ -46,6 +46,14 @@ def test_every_block_of_a_direct_sum_gets_its_own_optimum():
     assert solution.gap <= 1e-6
 
 
+@pytest.mark.parametrize("seed", [12, 24])
+def test_a_refined_answer_meets_its_tightest_target_to_the_last_digits(seed):
+    rng = np.random.default_rng(seed)
+    matrix, targets = rng.integers(-1, 2, (8, 6)).astype(float), 10.0 ** rng.integers(0, 7, 8)
+    refined = solvers.solve("optimal", matrix, targets, refined=True)
+    assert np.max(refined.query_variances / targets) == pytest.approx(1, rel=1e-12)
+
+
 def test_refined_leaves_more_slack_than_optimal_and_neither_costs_more():
     matrix = sla.block_diag(prefix(2), prefix(8), prefix(4))
     plain = solvers.solve("optimal", matrix)
