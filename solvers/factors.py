@@ -181,6 +181,11 @@ def form_work(operator: QueryOperator) -> int | None:
 def factorise(scaled: Matrix) -> Factors:
     """A rank-revealing factorisation of the scaled workload.
 
+    Parameters
+    ----------
+    scaled : numpy.ndarray or scipy.sparse.csr_array, shape (m, d)
+        A = diag(c)^-1/2 W.
+
     Returns
     -------
     Factors

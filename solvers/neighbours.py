@@ -73,7 +73,13 @@ class Neighbours:
         return self.relation
 
     def check(self, d: int) -> None:
-        """Refuse a domain that the relation does not fit, with OptionError."""
+        """Refuse a domain that the relation does not fit.
+
+        Raises
+        ------
+        OptionError
+            If it speaks of cells that there are not, or leaves some out.
+        """
         if self.within is not None:
             size, many = self.within[0], len(self.within) > 1
             if sum(self.within) != d if many else d % size:
@@ -122,6 +128,11 @@ class Neighbours:
 
     def partners(self, strategy: Array) -> tuple[Array, NDArray[np.intp]]:
         """Every cell's farthest neighbour under a strategy.
+
+        Parameters
+        ----------
+        strategy : numpy.ndarray, shape (k, d)
+            B.
 
         Returns
         -------

@@ -59,11 +59,6 @@ class Solution:
         Further numbers to store, by variable name.
     trace : Trace, optional
         How it came to the answer, of mechanisms that iterate on an objective.
-
-    Notes
-    -----
-    `basis`, `representation` and `covariance` raise NotApplicableError where the noise is not
-    Gaussian, or too large to be written out.
     """
 
     mechanism: str
@@ -172,17 +167,35 @@ class Solution:
 
     @property
     def basis(self) -> Array:
-        """B of the mechanism's own basis, shape (k, d): what the covariance's noise is on."""
+        """B of the mechanism's own basis, shape (k, d): what the covariance's noise is on.
+
+        Raises
+        ------
+        NotApplicableError
+            If the noise is not Gaussian, or too large to be written out.
+        """
         return self._coordinates.basis
 
     @property
     def representation(self) -> Matrix:
-        """L with L @ basis = W, dense or CSR, shape (m, k)."""
+        """L with L @ basis = W, dense or CSR, shape (m, k).
+
+        Raises
+        ------
+        NotApplicableError
+            If the noise is not Gaussian, or too large to be written out.
+        """
         return self._coordinates.representation
 
     @property
     def covariance(self) -> Array:
-        """Of the noise on ``basis @ x``, shape (k, k)."""
+        """Of the noise on ``basis @ x``, shape (k, k).
+
+        Raises
+        ------
+        NotApplicableError
+            If the noise is not Gaussian, or too large to be written out.
+        """
         return self._coordinates.covariance
 
     @property

@@ -126,7 +126,13 @@ class QueryGraph:
 
 
 def refuse_many_answers(name: str, answers: int, advice: str) -> None:
-    """Refuse a graph whose distances would take more than 8 GiB, with WorkloadError."""
+    """Refuse a graph whose distances would take more than 8 GiB.
+
+    Raises
+    ------
+    WorkloadError
+        If they would.
+    """
     count = shortened(answers)
     refuse_above_limit(answers * answers, f"workload {name!r}: {count} x {count}", advice)
 

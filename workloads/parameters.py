@@ -140,7 +140,13 @@ def regular(path: str, most: int = LARGEST_FILE_BYTES) -> Path:
 
 
 def check_least(what: str, value: float, least: float) -> None:
-    """Refuse a value below the smallest one that makes sense, with WorkloadError."""
+    """Refuse a value below the smallest one that makes sense.
+
+    Raises
+    ------
+    WorkloadError
+        If ``value < least``.
+    """
     if not value >= least:
         raise WorkloadError(f"{what} is {value}; expected at least {least}")
 
@@ -167,7 +173,13 @@ def shortened(value: int) -> str:
 
 
 def check_probability(what: str, value: float) -> None:
-    """Refuse a number that is not a probability, with WorkloadError."""
+    """Refuse a number that is not a probability.
+
+    Raises
+    ------
+    WorkloadError
+        If ``value`` is not in [0, 1].
+    """
     if not 0 <= value <= 1:
         raise WorkloadError(f"{what} is {value}; expected a probability from 0 to 1")
 

@@ -17,6 +17,23 @@ def two_valued(
 ) -> Workload:
     """Independent entries: 1 with the given probability, else ``otherwise``.
 
+    Parameters
+    ----------
+    name : str
+        The family's name.
+    shape : tuple of int
+        (m, d).
+    probability : float
+        Of a 1, in [0, 1].
+    otherwise : float
+        The other value.
+    seed : int
+        Of `numpy.random.default_rng`.
+
+    Returns
+    -------
+    Workload
+
     Raises
     ------
     WorkloadError

@@ -72,7 +72,19 @@ class Moves:
         return self.quantum * max(total(column) for column in self.most)
 
     def epsilon(self, step: float, delta: float) -> Bracket:
-        """Least ε at this δ, of noise whose one step costs ``step`` at δ = 0."""
+        """Least ε at this δ, of noise whose one step costs ``step`` at δ = 0.
+
+        Parameters
+        ----------
+        step : float
+            ε > 0 of one step.
+        delta : float
+            δ in (0, 1).
+
+        Returns
+        -------
+        Bracket
+        """
         loss = self.quantum * step
         found = _bracket(self, loss, delta, self._refinement(loss, delta))
         return Bracket(found.lower, min(found.upper, self.largest_sum * step))
@@ -83,7 +95,19 @@ class Moves:
         return _upper(self, loss, delta, self._refinement(loss, delta))
 
     def step(self, epsilon: float, delta: float) -> float:
-        """The largest ε of one step with which the noise is (ε, δ)-private, by the upper bound."""
+        """The largest ε of one step with which the noise is (ε, δ)-private, by the upper bound.
+
+        Parameters
+        ----------
+        epsilon : float
+            ε > 0.
+        delta : float
+            δ in (0, 1).
+
+        Returns
+        -------
+        float
+        """
         return _step(self, epsilon, delta)
 
     def content(self) -> dict[str, Any]:

@@ -20,7 +20,15 @@ Told = Callable[[str], None]
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """A mechanism that was tried."""
+    """A mechanism that was tried.
+
+    Attributes
+    ----------
+    candidate : Candidate
+        How it ended.
+    solution : Solution, optional
+        Its answer, if it has one.
+    """
 
     candidate: Candidate
     solution: Solution | None
@@ -39,7 +47,23 @@ def trials(
     time_limit: float,
     told: Told,
 ) -> tuple[Trial, ...]:
-    """Every mechanism, or the named ones, tried one after the other; the best first."""
+    """Every mechanism, or the named ones, tried one after the other; the best first.
+
+    Parameters
+    ----------
+    solve : callable
+        `solvers.solve`.
+    problem : Problem
+        The workload and its targets.
+    delta : float
+        δ of every ε.
+    mechanisms : sequence of str, optional
+        Names; by default all on query matrices.
+    time_limit : float
+        Seconds for each.
+    told : callable
+        Told of each before it begins.
+    """
     every = (name for name, one in all_mechanisms().items() if not one.runs_code)
     names = every if mechanisms is None else mechanisms
     chosen = [find(name) for name in names if "matrix" in find(name).asks]

@@ -71,7 +71,23 @@ def relaxation(
     delta: float,
     time_limit: float,
 ) -> Relaxation:
-    """What relaxing these targets saves, predicted and by solving anew."""
+    """What relaxing these targets saves, predicted and by solving anew.
+
+    Parameters
+    ----------
+    solve : callable
+        `solvers.solve`.
+    problem : Problem
+        The workload and its targets.
+    found : Solution
+        With the weights that are the prices.
+    dearest : sequence of Price
+        The targets to relax.
+    delta : float
+        δ of every ε.
+    time_limit : float
+        Seconds for the solve.
+    """
     groups, names = _written(problem.workload)
     labels = tuple(price.label for price in dearest)
     at = np.isin(groups, [names.index(label) for label in labels])

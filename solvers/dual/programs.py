@@ -89,7 +89,22 @@ def optimum(
 
 
 def largest_norm(blocks: MatrixBlocks, start: Array, stopping: Stopping) -> Progress[BlocksPoint]:
-    """The largest squared nuclear norm, from positive weights: Problem 1 on free query weights."""
+    """The largest squared nuclear norm over both simplices: Problem 1 on one or more blocks.
+
+    Parameters
+    ----------
+    blocks : MatrixBlocks
+        Of the scaled workload, with free query weights.
+    start : numpy.ndarray, shape (n,)
+        Positive weights.
+    stopping : Stopping
+        When to end.
+
+    Returns
+    -------
+    Progress
+        Bounds on Δ².
+    """
     return _maximised(blocks, start, _largest_entries, stopping)
 
 

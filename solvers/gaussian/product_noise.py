@@ -103,7 +103,13 @@ class ProductNoise(GaussianRelease):
 
 @dataclass(frozen=True, eq=False)
 class ProductCoordinates:
-    """A product of mechanisms written out: `solvers.release.Coordinates`."""
+    """A product of mechanisms written out: `solvers.release.Coordinates`.
+
+    Attributes
+    ----------
+    noise : ProductNoise
+        The mechanisms.
+    """
 
     noise: ProductNoise
 

@@ -34,7 +34,15 @@ class Source(Protocol):
 
 @dataclass(frozen=True)
 class AtEpsilon:
-    """A noise at the ε that one step costs."""
+    """A noise at the ε that one step costs.
+
+    Attributes
+    ----------
+    noise : Noise
+        The distribution.
+    epsilon : float
+        ε of one step.
+    """
 
     noise: Noise
     epsilon: float

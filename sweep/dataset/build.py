@@ -53,7 +53,15 @@ class Terms:
 
 
 class Derivation:
-    """Derives the dataset of some grids, again and again, from a growing ledger."""
+    """Derives the dataset of some grids, again and again, from a growing ledger.
+
+    Parameters
+    ----------
+    grids : sequence of Grid
+        The grids, one for each group.
+    terms : Terms
+        Budgets, reference and attributes.
+    """
 
     def __init__(self, grids: Sequence[Grid], terms: Terms) -> None:
         self.terms = terms
@@ -74,7 +82,22 @@ class Derivation:
 
 
 def assemble(positions: Positions, ledger: Ledger, terms: Terms) -> xr.Dataset:
-    """The dataset of one grid."""
+    """The dataset of one grid.
+
+    Parameters
+    ----------
+    positions : Positions
+        The grid, and the place of every cell in it.
+    ledger : Ledger
+        The current record of every cell.
+    terms : Terms
+        Budgets, reference and attributes.
+
+    Returns
+    -------
+    xarray.Dataset
+        With the long name and the units of every variable.
+    """
     dims = positions.dimensions
     numbers = derivation.columns(positions, ledger)
     data: dict[str, Any] = {

@@ -22,7 +22,15 @@ Column = NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class Positions:
-    """The positions of a grid's cells, computed once and used for every version of the dataset."""
+    """The positions of a grid's cells, computed once and used for every version of the dataset.
+
+    Attributes
+    ----------
+    grid : Grid
+        The axes and the cells.
+    reference : str
+        The label of the mechanism that the variance ratios refer to.
+    """
 
     grid: Grid
     reference: str

@@ -61,7 +61,13 @@ def check_comparisons(experiment: Experiment, grids: Sequence[Grid]) -> None:
 
 
 def check_figures(experiment: Experiment, grids: Sequence[Grid]) -> None:
-    """Refuse figures over axes that no grid has, and two of one name, with ExperimentError."""
+    """Refuse figures over axes that no grid has, and two of one name.
+
+    Raises
+    ------
+    ExperimentError
+        With file, line and key.
+    """
     groups = {grid.group: coordinates(experiment, grid) for grid in grids}
     seen: set[str] = set()
     for at, figure in enumerate(experiment.figures):

@@ -67,7 +67,13 @@ def lay_out(experiment: Experiment) -> tuple[Grid, ...]:
 
 
 def refuse_code(experiment: Experiment) -> None:
-    """Refuse an experiment that names a function to be called, with ExperimentError."""
+    """Refuse an experiment that names a function to be called.
+
+    Raises
+    ------
+    ExperimentError
+        With file, line and key.
+    """
     families, known = workloads.families(), solvers.all_mechanisms()
     for at, block in enumerate(experiment.blocks):
         name, place = block.workload.name, experiment.place / "blocks" / at

@@ -10,7 +10,15 @@ from workloads.family import Kind
 
 @dataclass(frozen=True)
 class Spec:
-    """A workload family or a targets rule by name, with all its parameters."""
+    """A workload family or a targets rule by name, with all its parameters.
+
+    Attributes
+    ----------
+    name : str
+        A name of `workloads.families` or `workloads.targets.rules`.
+    params : Mapping[str, Any]
+        Every parameter, defaults included, JSON-like.
+    """
 
     name: str
     params: Mapping[str, Any] = field(default_factory=dict)
@@ -36,7 +44,15 @@ class WorkloadSpec(Spec):
 
 @dataclass(frozen=True)
 class MechanismSpec:
-    """A mechanism by name, with all its options."""
+    """A mechanism by name, with all its options.
+
+    Attributes
+    ----------
+    name : str
+        A name of `solvers.mechanisms`.
+    options : Mapping[str, Any]
+        Every option, preset and defaults included, JSON-like.
+    """
 
     name: str
     options: Mapping[str, Any] = field(default_factory=dict)

@@ -77,7 +77,13 @@ class Product:
 
 
 def check_points(lengths: Mapping[str, int], place: Place) -> None:
-    """Refuse a product of axes that is too large to be written out, with ExperimentError."""
+    """Refuse a product of axes that is too large to be written out.
+
+    Raises
+    ------
+    ExperimentError
+        With the length of every axis.
+    """
     points = math.prod(lengths.values())
     if points > MOST_POINTS:
         axes = " x ".join(f"{shortened(length)} {name}" for name, length in lengths.items())

@@ -59,7 +59,13 @@ class Table:
     folder: Path | None = field(default=None)
 
     def check_columns(self, known: Sequence[str]) -> None:
-        """Refuse a column that nobody knows, with WorkloadError."""
+        """Refuse a column that nobody knows.
+
+        Raises
+        ------
+        WorkloadError
+            With the nearest name.
+        """
         for column in self.columns:
             if column not in known:
                 raise WorkloadError(
