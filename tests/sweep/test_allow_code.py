@@ -71,7 +71,9 @@ def test_python_callers_ask_too(trace, experiment, tmp_path):
     assert not (tmp_path / "s").exists()
 
 
-def test_status_and_show_never_run_it(trace, experiment, tmp_path, client, monkeypatch, command):
+def test_status_show_and_report_never_run_it(
+    trace, experiment, tmp_path, client, monkeypatch, command
+):
     client.run(lambda folder: sys.path.append(folder), str(tmp_path))
     monkeypatch.syspath_prepend(tmp_path)
     store = tmp_path / "s"
@@ -83,6 +85,7 @@ def test_status_and_show_never_run_it(trace, experiment, tmp_path, client, monke
     assert found.groups == {"entry-point": {"ok": 1}}
     assert command("status", str(store)).exit_code == 0
     assert command("show", str(store)).exit_code == 0
+    assert command("report", str(store), "--output", "page.html").exit_code == 0
     assert command("rerun", str(store), "--where", "mechanism == 'IP'").exit_code == 2
     assert not trace.exists()
     assert "of_a_stranger" not in sys.modules

@@ -19,6 +19,7 @@ from sweep.grid.specs import MechanismSpec, Spec, WorkloadSpec
 from sweep.plan import bounds, solves, tasks
 from sweep.plan.items import Bound, CellTask, Solve
 from sweep.plan.stored import of_store
+from sweep.report.terminal.sentences import remarks
 from sweep.runner import status
 from sweep.runner.selection import selected
 from sweep.store.journal import Journal
@@ -90,6 +91,10 @@ def test_cells_that_the_experiment_lost_are_hidden_and_kept(client, small, tmp_p
     less = sweep.run(small("[2]"), tmp_path / "s", client="never touched", listen=heard.append)
     assert less.squared_privacy_cost.equals(grown.squared_privacy_cost.sel(d=[2]))
     assert (heard[0].hidden, heard[0].todo) == (2, 0)
+    (said,) = remarks(heard[0])
+    assert said.startswith("2 cells of earlier runs are not in the experiment any more")
+    assert "--set d=" in said
+    assert "sweep forget" in said
     again = sweep.run(small("[2, 4]"), tmp_path / "s", client="never touched")
     assert again.squared_privacy_cost.equals(grown.squared_privacy_cost)
 
