@@ -136,18 +136,18 @@ class GaussianRelease(Release, Protocol):
         return arrays | ({} if coordinates is None else {"covariance": coordinates.covariance})
 
 
-class UnpricedRelease:
+class UnpricedRelease(Protocol):
     """What is alike in every release without a privacy cost, whose curve is its own."""
 
-    gaussian = False
-    squared_privacy_cost = float("nan")
-    privacy_profile = None
-    coordinates = None
+    gaussian: bool = False
+    squared_privacy_cost: float = float("nan")
+    privacy_profile: None = None
+    coordinates: None = None
 
     @property
     def query_variances(self) -> Array:
         """See `Release`."""
-        raise NotImplementedError
+        ...
 
     @property
     def total_variance(self) -> float:

@@ -131,7 +131,10 @@ class Moves:
         return cls(str(content["noise"]), quantum, most, least, crowded)
 
     def _refinement(self, loss: float, delta: float) -> int:
-        return _refinement(self, float(f"{loss:.1g}"), delta)
+        """What losses of one digit need, the nearest and the next above: for less, ε may be 0."""
+        digit = 10.0 ** np.floor(np.log10(loss))
+        near, above = float(f"{loss:.1g}"), float(f"{np.ceil(loss / digit) * digit:.1g}")
+        return max(_refinement(self, one, delta) for one in {near, above})
 
 
 @lru_cache(maxsize=4096)

@@ -4,7 +4,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import integrate, optimize, stats
 
@@ -74,6 +74,8 @@ def delta_of_two_laplaces(epsilon, first, second):
 
 
 @given(st.floats(0.01, 30), st.sampled_from(DELTAS))
+@example(0.25, 0.1)  # at 0.2, its first digit, ε is 0
+@example(0.2107, 0.1)
 def test_one_laplace_number_has_a_closed_form(step, delta):
     """δ = 1 - exp((ε - shift) / 2)."""
     found = one_column(LAPLACE, 1).epsilon(step, delta)
