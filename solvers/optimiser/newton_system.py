@@ -284,7 +284,8 @@ class PreconditionedSystem:
         return solve
 
     def _diagonal_only(self) -> Callable[[Array], Array]:
-        return lambda b: (b.T / self._entries).T
+        entries = self._entries  # not self, whose matrices a cycle would keep until collected
+        return lambda b: (b.T / entries).T
 
     def _explicit(self, heavy: Rows) -> Single:
         """The lower triangle of the heaviest part of K."""

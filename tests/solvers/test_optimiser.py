@@ -1,5 +1,6 @@
 """The optimiser's parts: linear systems, stopping, backtracking, several blocks at once."""
 
+import gc
 from itertools import chain, combinations
 from math import prod
 
@@ -8,11 +9,13 @@ import pytest
 import scipy.sparse as sp
 
 import solvers
+import workloads
 from solvers.backtracking import backtrack, sufficient_decrease
 from solvers.dual import programs as dual
 from solvers.factors import factorise
 from solvers.optimiser import Block, MatrixBlocks
 from solvers.optimiser.low_rank_system import LowRankSystem
+from solvers.optimiser.newton_system import PreconditionedSystem
 from solvers.stopping import Deadline, Stop, Stopping
 
 
@@ -180,3 +183,15 @@ def test_blocks_have_the_newton_system_of_the_whole_matrix():
     slopes = [one.x * one.gradient for one in (ahead, behind)]
     change = (slopes[1] - slopes[0]) / 2 + step * point.x * point.gradient
     np.testing.assert_allclose(product, change, atol=1e-5 * np.abs(change).max())
+
+
+def test_no_matrix_of_a_newton_step_outlives_it():
+    """Nothing waits for Python's collector, which counts objects and not their gigabytes."""
+    gc.collect()
+    gc.disable()
+    try:
+        solvers.solve("optimal", workloads.make("range", d=128, seed=0), tol=1e-4)
+        left = [one for one in gc.get_objects() if isinstance(one, PreconditionedSystem)]
+    finally:
+        gc.enable()
+    assert left == []
