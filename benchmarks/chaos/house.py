@@ -75,7 +75,6 @@ class House:
         self.driver: Driver | None = None
         self._scheduler: subprocess.Popen | None = None
         self._nannies: list[subprocess.Popen | None] = [None] * WORKERS
-        self._commands: list[Driver] = []
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
@@ -105,18 +104,10 @@ class House:
                 self._nannies[number] = self._start("-m", module, address, *words)
 
     def command(self, *words: str, lease: bool = False, own_cluster: bool = False) -> Driver:
-        """Start ``sweep`` with these words.
-
-        Beside a command that still runs it locks as that one does: their file system refuses flock
-        to both, or to neither.
-        """
-        self._commands = [one for one in self._commands if one.ended() is None]
-        lease = self._commands[0].lease if self._commands else lease
+        """Start ``sweep`` with these words."""
         lock = "lease" if lease else "flock"
         process = self._start("-c", DRIVER, lock, *words, stdout=subprocess.PIPE, text=True)
-        made = Driver(process, words, lease, own_cluster)
-        self._commands.append(made)
-        return made
+        return Driver(process, words, lease, own_cluster)
 
     @property
     def scheduler(self) -> psutil.Process | None:
