@@ -19,7 +19,7 @@ from benchmarks.chaos.worker import MINES
 from sweep.store.journal import SUFFIX
 
 Undo = Callable[[], None]
-LATER_OWNER = {"machine": "m", "process": 1, "began": "", "host": "far", "nonce": "n"}
+LATER_OWNER = {"machine": "m", "process": 1, "began": "", "host": "far", "folder": "", "nonce": "n"}
 SIGNALS = {
     "killed": signal.SIGKILL,
     "interrupted": signal.SIGINT,
@@ -163,7 +163,7 @@ class Havoc:
 
     def _take_lock(self) -> bool:
         driver, lease = self.house.driver, self.store / "lease"
-        if driver is None or not driver.lease or not lease.exists():
+        if driver is None or not lease.exists():
             return False
         lease.write_text(json.dumps(LATER_OWNER))
 
@@ -178,7 +178,7 @@ class Havoc:
         if self.house.driver is None or not (self.store / "journal").is_dir():
             return False
         words = self.house.driver.words
-        other = self.house.command(*words, lease=self.house.driver.lease)
+        other = self.house.command(*words, flock=not self.house.driver.flock)
         self._in(10, lambda: self._expect_refusal(other))
         return True
 

@@ -16,11 +16,11 @@ WORKERS = 3
 DRIVER = """
 import errno, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
-if sys.argv.pop(1) == "lease":
-    from sweep.store import lock
+if sys.argv.pop(1) == "no flock":
+    import fcntl
     def refuse(stream, kind):
         raise OSError(errno.ENOLCK, "No locks available")
-    lock.fcntl.flock = refuse
+    fcntl.flock = refuse
 from sweep.cli import main
 if __name__ == "__main__":
     sys.exit(main())
@@ -47,7 +47,7 @@ class Driver:
 
     process: subprocess.Popen
     words: tuple[str, ...]
-    lease: bool
+    flock: bool
     own_cluster: bool
     said: list[str] = field(default_factory=list)
 
@@ -103,11 +103,11 @@ class House:
                 module = "distributed.cli.dask_worker"
                 self._nannies[number] = self._start("-m", module, address, *words)
 
-    def command(self, *words: str, lease: bool = False, own_cluster: bool = False) -> Driver:
+    def command(self, *words: str, flock: bool = True, own_cluster: bool = False) -> Driver:
         """Start ``sweep`` with these words."""
-        lock = "lease" if lease else "flock"
+        lock = "flock" if flock else "no flock"
         process = self._start("-c", DRIVER, lock, *words, stdout=subprocess.PIPE, text=True)
-        return Driver(process, words, lease, own_cluster)
+        return Driver(process, words, flock, own_cluster)
 
     @property
     def scheduler(self) -> psutil.Process | None:

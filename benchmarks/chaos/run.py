@@ -155,7 +155,7 @@ class Chaos:
             words = ["rerun", "store", *words]
         else:
             words = ["run", "chaos.yaml", "--store", "store", *words]
-        return self.house.command(*words, lease=self.chance.random() < 0.5, own_cluster=own)
+        return self.house.command(*words, flock=self.chance.random() >= 0.5, own_cluster=own)
 
     def _is_complete(self) -> bool:
         """Whether `sweep run` would leave all alone, and something needs `sweep rerun`."""

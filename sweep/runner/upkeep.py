@@ -175,7 +175,7 @@ def pack(store: str | Path, file: Path) -> int:
         try:
             with tarfile.open(partial, "w:gz" if file.suffix == ".gz" else "w") as archive:
                 if isinstance(found.path, Path):
-                    archive.add(found.path, name, filter=_without_locks)
+                    archive.add(found.path, name, filter=_without_lease)
                 else:
                     _add_objects(archive, found, found.path, name)
             disk.rename(partial, file)
@@ -237,5 +237,5 @@ def _add_objects(archive: tarfile.TarFile, store: Store, place: ObjectPath, name
         archive.addfile(link)
 
 
-def _without_locks(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
-    return None if member.name.rpartition("/")[2] in ("lock", "lease") else member
+def _without_lease(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    return None if member.name.rpartition("/")[2] == LEASE else member

@@ -1,4 +1,4 @@
-"""A lease on a disk that refuses flock: a file, touched again and again."""
+"""A lease on a disk: a file, touched again and again."""
 
 import os
 import time
@@ -24,10 +24,7 @@ class FileLease:
         """Create it, or set aside one whose holder does not live, and create it then."""
         for _ in range(_ATTEMPTS):
             try:
-                with self._file.open("x", encoding="utf-8") as stream:
-                    stream.write(own.text)
-                    stream.flush()
-                    os.fsync(stream.fileno())
+                self._create(own)
                 return
             except FileExistsError:
                 found, other = _read(self._file), self.user()
@@ -35,6 +32,16 @@ class FileLease:
                     raise in_use(self.folder, other) from None
                 self._set_aside(found)
         raise in_use(self.folder, "other runs that are just starting")
+
+    def _create(self, own: Holder) -> None:
+        with self._file.open("x", encoding="utf-8") as stream:
+            try:
+                stream.write(own.text)
+                stream.flush()
+                os.fsync(stream.fileno())
+            except OSError:
+                self._file.unlink()
+                raise
 
     def renew(self, own: Holder) -> bool:
         """Touch it; false if another process has it now."""
@@ -54,7 +61,15 @@ class FileLease:
             touched = self._file.stat().st_mtime
         except FileNotFoundError:
             return None
-        return living(_read(self._file), _now(self.folder) - touched)
+        found = _read(self._file)
+        copied = found is not None and not self._is_in(Path(found.folder))
+        return living(found, _now(self.folder) - touched, copied=copied)
+
+    def _is_in(self, folder: Path) -> bool:
+        try:
+            return self._file.samefile(folder / LEASE)
+        except OSError:
+            return False
 
     def _set_aside(self, stale: Holder | None) -> None:
         """Remove a stale lease, but not one that another process has put in its place."""
@@ -65,7 +80,7 @@ class FileLease:
             return
         if _read(aside) != stale:
             with suppress(FileExistsError):
-                os.link(aside, self._file)
+                _put_back(aside, self._file)
         aside.unlink(missing_ok=True)
 
     @property
@@ -79,6 +94,15 @@ def _read(lease: Path) -> Holder | None:
         return holder.read(disk.text(lease))
     except (OSError, ValueError):
         return None
+
+
+def _put_back(aside: Path, lease: Path) -> None:
+    try:
+        os.link(aside, lease)
+    except FileExistsError:
+        raise
+    except OSError:  # a disk without links
+        aside.rename(lease)
 
 
 def _beside(folder: Path) -> Path:

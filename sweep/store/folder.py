@@ -16,7 +16,7 @@ from sweep.store import disk, lock
 from sweep.store.dataset_folder import DatasetFolder
 from sweep.store.disk_errors import explained, readable, reason
 from sweep.store.keys import KEY, Keys, texts
-from sweep.store.lease import Check
+from sweep.store.lease import LEASE, Check
 from sweep.store.location import Location, located
 
 _FORMAT = 2
@@ -95,7 +95,7 @@ class Store:
     @property
     def user(self) -> str | None:
         """The process that holds the lock, in words; None if there is none."""
-        with readable(self.path / "lock"):
+        with readable(self.path / LEASE):
             return lock.user(self.path)
 
 

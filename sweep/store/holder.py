@@ -9,12 +9,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from sweep.errors import StoreError
+from sweep.store.location import Location
 
 STALE_SECONDS = 120.0
 """Silence after which a holder of another machine counts as dead: more than the minute for which
 NFS may show an outdated time."""
 BEAT_SECONDS = 10.0
 """Seconds between two signs of life."""
+_UNKNOWN = "running"
+"""Instead of the start time of a process that is there, but tells nothing (``hidepid``)."""
 _ENDED = ("Z", "X")
 """States of a process that has ended but is still in the process table."""
 
@@ -33,6 +36,8 @@ class Holder:
         Its start time in ticks, since another process may get the number later.
     host : str
         The host name, for messages.
+    folder : str
+        The store, by its absolute path or its address.
     nonce : str
         A random text that tells two leases of one process apart.
     """
@@ -41,6 +46,7 @@ class Holder:
     process: int
     began: str
     host: str
+    folder: str
     nonce: str
 
     def __str__(self) -> str:
@@ -51,21 +57,23 @@ class Holder:
         """What is written into a lease."""
         return json.dumps(asdict(self))
 
-    def is_alive(self, silent_s: float) -> bool:
-        """Whether it still runs; one of another machine does if it was not silent for long."""
-        if self.machine == _machine():
-            return _began(self.process) == self.began
-        return silent_s < STALE_SECONDS
+    def runs(self) -> bool | None:
+        """Whether the process still runs; None if that cannot be seen from here."""
+        if self.machine != _machine():
+            return None
+        began = _began(self.process)
+        return None if began == _UNKNOWN else began == self.began
 
 
-def ourselves() -> Holder:
-    """The holder that this process is, under a new nonce."""
+def ourselves(folder: Location) -> Holder:
+    """The holder of a folder that this process is, under a new nonce."""
     number = os.getpid()
     return Holder(
         machine=_machine(),
         process=number,
         began=_began(number),
         host=socket.gethostname(),
+        folder=str(folder.resolve()),
         nonce=uuid.uuid4().hex,
     )
 
@@ -103,7 +111,7 @@ def _machine() -> str:
 
 
 def _began(process: int) -> str:
-    """Start time of a process in ticks; "running" if unknown, empty if it has ended."""
+    """Start time of a process in ticks; empty if it has ended."""
     try:
         fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
         return "" if fields[0] in _ENDED else fields[19]
@@ -114,5 +122,5 @@ def _began(process: int) -> str:
     except ProcessLookupError:
         return ""
     except OSError:
-        return "running"
-    return "running"
+        return _UNKNOWN
+    return _UNKNOWN

@@ -54,7 +54,7 @@ def kept(folder: Location, lease: Lease, beat_seconds: float) -> Iterator[Check]
     OSError
         If it cannot be written.
     """
-    own = ourselves()
+    own = ourselves(folder)
     lease.take(own)
     ended, lost = threading.Event(), threading.Event()
 
@@ -79,8 +79,19 @@ def kept(folder: Location, lease: Lease, beat_seconds: float) -> Iterator[Check]
         lease.give_back(own)
 
 
-def living(found: Holder | None, silent_s: float) -> str | None:
-    """The holder of a lease in words, or None if it does not live; it may be unreadable."""
+def living(found: Holder | None, silent_s: float, *, copied: bool = False) -> str | None:
+    """The holder of a lease in words, or None if it does not live; it may be unreadable.
+
+    A process that is seen to run may be silent, since it may have been stopped. Not so if the
+    lease is a copy, which came here with a copy of the store: that has no signs of life.
+    """
     if found is None:
         return "another run" if silent_s < STALE_SECONDS else None
-    return str(found) if found.is_alive(silent_s) else None
+    runs = found.runs()
+    if runs and not copied:
+        return str(found)
+    if runs is False or silent_s >= STALE_SECONDS:
+        return None
+    return (
+        f"{found} (silent for {max(silent_s, 0.0):.0f} s; its lease ends at {STALE_SECONDS:.0f} s)"
+    )

@@ -95,7 +95,7 @@ def test_arrays_are_kept_there(address, small, workers):
 def test_only_one_run_at_a_time(address):
     store = folder.create(address, "mine")
     with store.locked():
-        assert store.user == str(holder.ourselves())
+        assert store.user == str(holder.ourselves(store.path))
         with pytest.raises(StoreError, match="is in use by process"), store.locked():
             pass
     assert store.user is None
@@ -107,7 +107,8 @@ def test_a_lease_left_by_a_dead_process_is_taken_over(address):
     command = [
         sys.executable,
         "-c",
-        "from sweep.store import holder; print(holder.ourselves().text)",
+        "import pathlib; from sweep.store import holder; "
+        "print(holder.ourselves(pathlib.Path()).text)",
     ]
     left = subprocess.run(command, capture_output=True, check=True).stdout
     (store.path / LEASE).create(left)
@@ -118,7 +119,9 @@ def test_a_lease_left_by_a_dead_process_is_taken_over(address):
 
 def test_a_lease_from_afar_counts_until_it_is_silent(address, monkeypatch):
     store = folder.create(address, "mine")
-    other = json.dumps({**json.loads(holder.ourselves().text), "machine": "m", "host": "far"})
+    other = json.dumps(
+        {**json.loads(holder.ourselves(store.path).text), "machine": "m", "host": "far"}
+    )
     (store.path / LEASE).write_bytes(other.encode())
     with pytest.raises(StoreError, match=r"in use by process \d+ on far"), store.locked():
         pass
@@ -130,7 +133,7 @@ def test_a_lease_from_afar_counts_until_it_is_silent(address, monkeypatch):
 
 def test_a_lease_that_was_taken_over_is_told_and_left(address):
     place = folder.create(address, "mine").path
-    other = json.dumps({**json.loads(holder.ourselves().text), "host": "far"})
+    other = json.dumps({**json.loads(holder.ourselves(place).text), "host": "far"})
     with lock.held(place, beat_seconds=0.05) as check:
         check()
         (place / LEASE).write_bytes(other.encode())

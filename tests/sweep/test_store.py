@@ -151,7 +151,7 @@ def test_a_pipe_in_place_of_a_file_keeps_nobody_waiting(client, small, tmp_path,
     sweep.run(small(), store, client)
     (tmp_path / "x.yaml").write_text(small().text)
     files = [path for path in store.rglob("*") if path.is_file() and ".results" not in path.parts]
-    assert {"store.json", "lock", "runs.jsonl", "index.npz"} <= {path.name for path in files}
+    assert {"store.json", "runs.jsonl", "index.npz"} <= {path.name for path in files}
     for path in files:
         path.rename(tmp_path / "away")
         os.mkfifo(path)
