@@ -83,4 +83,5 @@ def trouble(planned: float) -> str | None:
 def readable_bytes(count: float) -> str:
     """A number of bytes in GiB, for a message."""
     whole = count / 2**30
-    return f"{whole:.3g} GiB" if whole < 1e6 else f"{whole:.0e} GiB"
+    digits = ".3g" if whole < 1e3 else ".0f" if whole < 1e6 else ".0e"
+    return f"{whole:{digits}} GiB"

@@ -121,7 +121,7 @@ def _obstacle(mechanism: Mechanism, options: Options) -> Obstacle | None:
     form = mechanism.form(OnOrbits)
     if form is None:
         others = (name for name, m in all_mechanisms().items() if m.form(OnOrbits))
-        return Obstacle(f"it has no form on orbits (there is one for {', '.join(others)})")
+        return Obstacle(f"it has no form on orbits; there is one for {', '.join(others)}")
     changed = mechanism.first_changed(options, other_than=form.options)
     if changed is None:
         return None

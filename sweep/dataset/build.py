@@ -215,7 +215,7 @@ def _spelled(width: int, numbers: NDArray[Any], spell: Spell) -> Any:
 
     def part(some: NDArray[Any]) -> NDArray[Any]:
         distinct, at = np.unique(some, return_inverse=True)
-        spelled = spell(distinct[distinct >= 0]).astype(kind)
+        spelled = _cut(spell(distinct[distinct >= 0]), width).astype(kind)
         return np.append(np.zeros(len(distinct) - len(spelled), kind), spelled)[
             at.reshape(some.shape)
         ]
@@ -228,6 +228,14 @@ def _spelled(width: int, numbers: NDArray[Any], spell: Spell) -> Any:
     with dask.config.set({"array.chunk-size": limit}):
         places: Any = da.asarray(numbers)  # type: ignore[no-untyped-call]
     return places.map_blocks(part, dtype=kind)
+
+
+def _cut(texts: NDArray[Any], width: int) -> NDArray[Any]:
+    """The texts with an ellipsis where they are too long: the whole ones are in the journal."""
+    if texts.dtype.itemsize <= np.dtype(f"<U{width}").itemsize:
+        return texts
+    kept = np.char.add(texts.astype(f"<U{width - 1}"), "…")
+    return np.where(np.char.str_len(texts) > width, kept, texts)
 
 
 def _listed(values: Sequence[str]) -> Spell:

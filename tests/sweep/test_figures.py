@@ -39,7 +39,7 @@ def test_points_without_a_number_are_left_out_and_counted():
     data = dataset({"d": [4, 8], "mechanism": ["CA", "IP"]}, {"variance_ratio": 1.0}, states)
     picture = of_figure(data, OVER_D, "f")
     assert picture.panels[0].lines[1].x == (4,)
-    assert picture.notes == ("1 of 4 points have no number: IP failed at 8.",)
+    assert picture.notes == ("1 of 4 points has no number: IP failed at 8.",)
     assert [line.end for line in picture.panels[0].lines] == ["", "failed"]
     svg = drawing.written(picture, "svg", {}).decode()
     assert "IP: failed" in svg

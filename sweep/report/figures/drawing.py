@@ -14,6 +14,7 @@ import numpy as np
 from sweep.errors import SweepError
 from sweep.report import output
 from sweep.report.figures.pictures import Axis, Field, Lines, Picture
+from sweep.report.numbers.pivots import label_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -200,6 +201,8 @@ def _figure(picture: Picture) -> "Figure":
 
 
 def _draw_lines(panel: Lines, axes: "Axes") -> None:
+    from matplotlib.patheffects import withStroke
+
     for line in panel.lines:
         colour = _COLOURS[line.style % len(_COLOURS)]
         many = len(line.x) > _MANY_POINTS and not line.dots
@@ -215,11 +218,12 @@ def _draw_lines(panel: Lines, axes: "Axes") -> None:
             axes.annotate(
                 f"{line.label}: {line.end}", (line.x[-1], line.y[-1]), xytext=(6, -2),
                 textcoords="offset points", color=colour, fontsize=7,
+                path_effects=[withStroke(linewidth=2, foreground="white")],
             )  # fmt: skip
     values = sorted({x for line in panel.lines for x in line.x})
     if panel.x.log and len(values) <= _FEW_VALUES and not panel.diagonal:
         axes.set_xscale("log")
-        axes.set_xticks(values, [f"{value:g}" for value in values])
+        axes.set_xticks(values, [label_text(value) for value in values])
         axes.set_xticks([], minor=True)
         axes.set_xlabel(panel.x.label)
     else:

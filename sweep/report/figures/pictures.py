@@ -238,7 +238,8 @@ def _missing(entries: pd.DataFrame, by: Sequence[str], x: str) -> list[str]:
         f"{why} at {', '.join(map(label_text, one[x]))}".strip()
         for why, one in missing.groupby(whys, sort=False)
     ]
-    return [f"{len(missing)} of {len(entries)} points have no number: {'; '.join(reasons)}."]
+    have = "has" if len(missing) == 1 else "have"
+    return [f"{len(missing)} of {len(entries)} points {have} no number: {'; '.join(reasons)}."]
 
 
 def _with_coordinate(data: xr.Dataset, name: str) -> xr.Dataset:

@@ -76,8 +76,10 @@ def labels_of(data: xr.Dataset, name: str) -> list[Any]:
 
 
 def label_text(label: Any) -> str:
-    """A label as it is shown."""
-    return f"{label:g}" if isinstance(label, float) else str(label)
+    """A label as it is shown: sizes, which a dataset may hold as floats, with all their digits."""
+    if not isinstance(label, float):
+        return str(label)
+    return f"{label:.0f}" if label.is_integer() and abs(label) < 1e9 else f"{label:g}"
 
 
 def places_text(axis: str, labels: Iterable[Scalar]) -> str:
