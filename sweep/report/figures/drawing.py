@@ -201,8 +201,6 @@ def _figure(picture: Picture) -> "Figure":
 
 
 def _draw_lines(panel: Lines, axes: "Axes") -> None:
-    from matplotlib.patheffects import withStroke
-
     for line in panel.lines:
         colour = _COLOURS[line.style % len(_COLOURS)]
         many = len(line.x) > _MANY_POINTS and not line.dots
@@ -218,7 +216,7 @@ def _draw_lines(panel: Lines, axes: "Axes") -> None:
             axes.annotate(
                 f"{line.label}: {line.end}", (line.x[-1], line.y[-1]), xytext=(6, -2),
                 textcoords="offset points", color=colour, fontsize=7,
-                path_effects=[withStroke(linewidth=2, foreground="white")],
+                bbox={"facecolor": "white", "linewidth": 0, "alpha": 0.6, "pad": 0.5},
             )  # fmt: skip
     values = sorted({x for line in panel.lines for x in line.x})
     if panel.x.log and len(values) <= _FEW_VALUES and not panel.diagonal:
