@@ -120,9 +120,9 @@ def work(m: int, d: int, *, form_work: int | None = None) -> Work:
     Fitted to CPU seconds on one core (benchmarks/bench_work.py).
     """
     if form_work is not None:
-        return Work(flops=3e8 + 240.0 * d**3 + 30.0 * form_work, bytes=100.0 * d * d + 100.0 * m)
+        return Work(flops=8e8 + 240.0 * d**3 + 30.0 * form_work, bytes=100.0 * d * d + 100.0 * m)
     k = min(m, d)
-    flops = 3e8 + 120.0 * k**3 + 100.0 * d**3 + 32.0 * m * k**2
+    flops = 8e8 + 120.0 * k**3 + 100.0 * d**3 + 32.0 * m * k**2
     return Work(flops=flops, bytes=100.0 * d * d + 40.0 * m * k)
 
 

@@ -379,7 +379,7 @@ def work(m: int, d: int, *, form_work: int | None = None) -> Work:
     k = min(m, d)
     heavy = explicit_count(m + d, k)
     light = m + d if heavy < m + d else 0
-    flops = 3.2e8 + 75.0 * heavy**2 * k + 2.7 * heavy**3 + 330.0 * light * k**2
+    flops = 8e8 + 75.0 * heavy**2 * k + 2.7 * heavy**3 + 330.0 * light * k**2
     return Work(flops=flops, bytes=16.0 * heavy**2 + 40.0 * (m + d) * k + 8.0 * m * d)
 
 
