@@ -8,6 +8,7 @@ from sweep.events import CellsDone, Listener, TaskRetried
 from sweep.plan.tasks import Task, Tasks
 from sweep.runner import losses
 from sweep.runner.flight import End, Flight
+from sweep.runner.latecomers import Latecomers
 from sweep.runner.orphans import Orphans
 from sweep.runner.suspects import Suspects
 from sweep.store.records import BoundRecord, CellRecord, Record
@@ -45,6 +46,8 @@ class Dispatch:
     regain : callable
         Gives a client that has lost its scheduler, or another one, once that is back; an error
         that it raises ends the dispatch.
+    latecomers : Latecomers
+        What workers of other runs record meanwhile.
     """
 
     def __init__(
@@ -56,11 +59,12 @@ class Dispatch:
         tick: Tick,
         listen: Listener,
         regain: Regain,
+        latecomers: Latecomers,
     ) -> None:
         self._flight, self._orphans = Flight(client, view), Orphans(view.identity, listen)
         self._suspects = Suspects()
         self._planned, self._accept, self._tick = planned, accept, tick
-        self._listen, self._regain = listen, regain
+        self._listen, self._regain, self._latecomers = listen, regain, latecomers
 
     def perform(self) -> None:
         """Do all tasks.
@@ -80,7 +84,7 @@ class Dispatch:
         ready, sent = self._orphans.sendable(self._flight.client, self._planned), 0
         while self._flight.tasks or sent < len(ready) or self._orphans or self._suspects:
             while sent < len(ready) and self._flight.has_room:
-                self._flight.launch(ready[sent])
+                self._send(ready[sent])
                 sent += 1
             self._tick()
             landed = self._flight.wait()
@@ -88,7 +92,7 @@ class Dispatch:
                 self._start_over()
                 continue
             for task in self._orphans.released(self._flight.client):
-                self._flight.launch(task)
+                self._send(task)
             for task, deaths in self._flight.stranded():
                 self._stranded(task, deaths)
             for task, end in self._flight.land(landed):
@@ -106,7 +110,7 @@ class Dispatch:
             if on_trial:
                 self._suspects.add(task)
             else:
-                self._flight.launch(task.again())
+                self._send(task.again())
         elif losses.retriable(end) and not nothing_left and (died or not on_trial):
             self._suspects.add(task)
         else:
@@ -142,7 +146,7 @@ class Dispatch:
             else:
                 self._settle(task, done)
         for task in self._orphans.sendable(self._flight.client, left):
-            self._flight.launch(task)
+            self._send(task)
 
     def _settle(self, task: Task, done: TaskOutcome) -> None:
         self._accept(task, done)
@@ -156,7 +160,10 @@ class Dispatch:
 
     def _relaunch(self, task: Task, alone_on: str | None = None) -> None:
         self._listen(TaskRetried(len(task.cells)))
-        self._flight.launch(task, alone_on)
+        self._send(task, alone_on)
+
+    def _send(self, task: Task, alone_on: str | None = None) -> None:
+        self._flight.launch(self._latecomers.heeded(task), alone_on)
 
 
 def _belongs_to(task: Task, done: TaskOutcome) -> bool:

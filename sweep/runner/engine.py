@@ -12,6 +12,7 @@ from sweep.plan import tasks
 from sweep.plan.items import Item, Items
 from sweep.plan.tasks import Task
 from sweep.runner.dispatch import Dispatch
+from sweep.runner.latecomers import Latecomers
 from sweep.runner.meter import Meter
 from sweep.runner.session import Session
 from sweep.store import versions
@@ -58,6 +59,7 @@ def solve(
         versions="" if spec.allow_mixed else versions.ours(),
         mechanisms=tuple(mechanisms.items()),
     )
+    latecomers = Latecomers(view.journal, session.journal.names, session.run)
     with ExitStack() as stack:
         ready = stack.enter_context(clusters.connected(spec)) if client is None else client
         exposed = security.exposure(ready.scheduler.address) if client is None else ""
@@ -95,7 +97,10 @@ def solve(
             return found
 
         try:
-            Dispatch(ready, planned, view, accept, tick, session.tell, regain).perform()
+            dispatch = Dispatch(
+                ready, planned, view, accept, tick, session.tell, regain, latecomers
+            )
+            dispatch.perform()
         finally:
             meter.tell()
 

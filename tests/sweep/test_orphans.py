@@ -42,7 +42,9 @@ def lasting(gate, tmp_path, monkeypatch):
         yield cluster
 
 
-def test_a_driver_that_is_killed_leaves_its_tasks_to_the_next_one(lasting, gate, tmp_path, records):
+@pytest.fixture
+def begun(lasting, tmp_path):
+    """A byte for every solve that the cluster has begun; those of a driver that was killed."""
     (tmp_path / "x.yaml").write_text(EXPERIMENT)
     (tmp_path / "cluster.yaml").write_text(f"address: {lasting.scheduler_address}\n")
     command = [sys.executable, "-m", "sweep.cli", "run", "x.yaml", "--store", "s"]
@@ -58,7 +60,12 @@ def test_a_driver_that_is_killed_leaves_its_tasks_to_the_next_one(lasting, gate,
         time.sleep(0.02)
     os.killpg(first.pid, signal.SIGKILL)
     first.wait()
+    return begun
 
+
+def test_a_driver_that_is_killed_leaves_its_tasks_to_the_next_one(
+    lasting, begun, gate, tmp_path, records
+):
     heard = []
 
     def open_the_gate(event):
@@ -74,6 +81,24 @@ def test_a_driver_that_is_killed_leaves_its_tasks_to_the_next_one(lasting, gate,
         one_of_each_worker
     ]
     assert begun.stat().st_size == CELLS
+    assert Counter(Counter(r.cell for r in records(tmp_path / "s")).values()) == {1: CELLS}
+
+
+def test_what_is_recorded_while_the_next_driver_gets_another_cluster_is_not_done_again(
+    begun, client, gate, tmp_path, records
+):
+    """The workers of the first one's scheduler go on, but the next driver cannot ask them."""
+
+    def have_them_end(event):
+        if isinstance(event, events.RunStarted):
+            gate.touch()
+            deadline = time.monotonic() + 20
+            while len(list((tmp_path / "s" / "journal").glob("*.jsonl"))) < 2:
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
+
+    dataset = sweep.run(tmp_path / "x.yaml", tmp_path / "s", client, listen=have_them_end)
+    assert (dataset.status == Status.OK).all()
     assert Counter(Counter(r.cell for r in records(tmp_path / "s")).values()) == {1: CELLS}
 
 
