@@ -11,6 +11,7 @@ from sweep.grid.specs import Spec, WorkloadSpec
 from sweep.plan.items import Bound, Items
 from sweep.plan.tasks import Tasks
 from sweep.runner import dispatch, flight
+from sweep.runner.latecomers import Latecomers
 from sweep.store.records import BoundRecord
 from sweep.store.view import StoreView
 from sweep.worker.perform import TaskOutcome
@@ -46,7 +47,8 @@ def workers_of(client, monkeypatch, size, tick=lambda: None):
     def accept(task, outcome):
         done.extend(outcome.records)
 
-    dispatch.Dispatch(client, planned, view, accept, tick, nothing, nothing).perform()
+    nobody = Latecomers(view.journal, (), "r1")
+    dispatch.Dispatch(client, planned, view, accept, tick, nothing, nothing, nobody).perform()
     return {record.error for record in done}
 
 

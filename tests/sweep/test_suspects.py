@@ -10,6 +10,7 @@ from sweep.grid.specs import Spec, WorkloadSpec
 from sweep.plan.items import Bound
 from sweep.plan.tasks import Task
 from sweep.runner import dispatch, flight, losses
+from sweep.runner.latecomers import Latecomers
 from sweep.runner.suspects import Suspects
 from sweep.store import folder, journal
 from sweep.store.ledger import DEADLY
@@ -78,8 +79,16 @@ def trial(tmp_path, settled):
     """A task that two workers died of, on trial with a third, and what becomes of it."""
     place = folder.create(tmp_path / "s", "small")
     view, settlings = StoreView(str(place.path), place.identity), []
+    nobody = Latecomers(view.journal, (), "r1")
     made = dispatch.Dispatch(
-        Gone(), (), view, lambda *settled: settlings.append(settled), None, events.ignore, None
+        Gone(),
+        (),
+        view,
+        lambda *settled: settlings.append(settled),
+        None,
+        events.ignore,
+        None,
+        nobody,
     )
     made._suspects.add(task("one", "p"))
     for _ in range(DEADLY):
