@@ -1,12 +1,15 @@
 """The code of the user's: a module, and what it imports from its own folder or package."""
 
 import ast
+import dis
 import hashlib
 import inspect
 import sys
 import types
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache, partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +25,8 @@ Source = str | Callable[..., Any]
 _imported: dict[str, str] = {}
 """The hash of every module, by name, as this process has it: empty if it is not of the user's."""
 _OTHER = "other than its file"
+_LITERAL = ("LOAD_CONST", "LOAD_SMALL_INT")
+_IMMUTABLE = (bool, int, float, complex, str, bytes, tuple)
 
 
 def origin(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -98,7 +103,7 @@ def _note(name: str, path: str) -> str:
 
 
 def _is_as_written(name: str, path: str) -> bool:
-    """Whether the functions of a module do what its file says."""
+    """Whether a module has the functions and the constants that its file has."""
     try:
         written = compile(Path(path).read_bytes(), path, "exec", dont_inherit=True)
     except (OSError, SyntaxError, ValueError):
@@ -111,7 +116,19 @@ def _agrees(written: types.CodeType, loaded: Mapping[str, Any]) -> bool:
     for one in written.co_consts:
         if isinstance(one, types.CodeType):
             bodies.setdefault(one.co_name, []).append(one)
-    return all(_is_one_of(loaded.get(name), found) for name, found in bodies.items())
+    constants = ((loaded.get(name, value), value) for name, value in _constants(written))
+    return all(_is_one_of(loaded.get(name), found) for name, found in bodies.items()) and all(
+        repr(held) == repr(value) for held, value in constants if type(held) in _IMMUTABLE
+    )
+
+
+def _constants(body: types.CodeType) -> Iterator[tuple[str, Any]]:
+    """What a module or class calls by names that it gives once; no function gives them anew."""
+    steps = [*dis.get_instructions(body)]
+    given = Counter(step.argval for step in steps if step.opname == "STORE_NAME")
+    for value, name in pairwise(steps):
+        if value.opname in _LITERAL and name.opname == "STORE_NAME" and given[name.argval] == 1:
+            yield name.argval, value.argval
 
 
 def _is_one_of(loaded: Any, bodies: list[types.CodeType]) -> bool:

@@ -306,14 +306,19 @@ def test_examples_of_this_test_are_what_they_say():
         ("class C:\n    def f(self):\n        return 1\n", "class C:\n    pass\n", True),
         ("class C:\n    def f(self):\n        return 1\n", "class C:\n    f = 3\n", True),
         ("class C:\n    def f(self):\n        return [1]\n",) * 2 + (False,),
-        ("X = 1\n", "X = 2\n", True),
+        ("X = 1\n", "X = 2\n", False),
+        ("X = [1]\n", "X = [2]\n", True),
+        ("class C:\n    x: int = 1\n", "class C:\n    x: int = 2\n", False),
+        ("X = 1\nX = X + 1\ndef f():\n    global Y\n    Y += 1\nY = 1\nf()\n",) * 2 + (False,),
+        ("import enum\nclass E(enum.Enum):\n    A = 1\n",) * 2 + (False,),
+        ("import sys\nif sys is None:\n    X = 1\n",) * 2 + (False,),
         ("f = lambda: 1\n", "f = lambda: 2\n", True),
     ],
 )
 def test_what_is_imported_is_told_from_what_was_written_since(
     tmp_path, monkeypatch, before, after, noted
 ):
-    """Functions even if nobody looked before the edit; whatever was looked at, by its hash."""
+    """Functions and numbers even if nobody looked before the edit; all else by its hash."""
     monkeypatch.syspath_prepend(tmp_path)
     path = tmp_path / "edited_since.py"
     path.write_text(before)
