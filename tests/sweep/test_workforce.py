@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 
 import dask
 import pytest
@@ -12,7 +13,7 @@ from faults import search_path, slow_workers
 
 import sweep
 from sweep import events
-from sweep.cluster import specification
+from sweep.cluster import specification, workforce
 from sweep.errors import ClusterError, NoWorkersError
 from sweep.store.records import Status
 
@@ -90,6 +91,15 @@ REFUSALS = {
 }
 
 
+class Clock:
+    """The time, or later."""
+
+    ahead = 0.0
+
+    def monotonic(self):
+        return time.monotonic() + self.ahead
+
+
 @pytest.mark.parametrize(("script", "said"), REFUSALS.values(), ids=REFUSALS)
 @pytest.mark.parametrize("size", [{"scale": 2}, {"adapt": {"minimum": 1, "maximum": 2}}])
 def test_jobs_that_are_refused_end_the_run_in_the_batch_systems_words(
@@ -104,8 +114,16 @@ def test_jobs_that_are_refused_end_the_run_in_the_batch_systems_words(
     kwargs = {"cores": 1, "memory": "1GB", "interface": "lo"}
     named = {"module": "dask_jobqueue", "class": "SLURMCluster", "kwargs": kwargs, **size}
     spec = specification.ClusterSpec.model_validate(named)
+    clock = Clock()
+    monkeypatch.setattr(workforce, "time", clock)
+
+    def lose_patience(event):
+        if isinstance(event, events.WorkersMissing) and said in event.message:
+            clock.ahead = 3600.0
+
     with pytest.raises(NoWorkersError, match=f"SLURMCluster: .*{re.escape(said)}"):
-        sweep.run(small(), tmp_path / "s", cluster=spec, patience=1.5)
+        sweep.run(small(), tmp_path / "s", cluster=spec, patience=60, listen=lose_patience)
+    assert clock.ahead > 0
 
 
 SIZES = {"scale": {"scale": 2}, "adapt": {"adapt": {"minimum": 1, "maximum": 2}}}
