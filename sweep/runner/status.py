@@ -3,6 +3,7 @@
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from sweep.grid.grids import Grid
 from sweep.plan.stored import counted, of_store, troubled
 from sweep.runner import log
 from sweep.store import code
-from sweep.store.folder import open_
+from sweep.store.folder import Store, open_
 from sweep.store.journal import Journal
 from sweep.store.keys import Keys
 from sweep.store.ledger import Ledger
@@ -116,8 +117,7 @@ def status(store: str | Location) -> StoreStatus:
     found = open_(store)
     journal = Journal(found.journal)
     ledger = journal.refresh()
-    user, began, known = found.user, log.last_start(found.path), found.cells
-    written, progress = _latest(found.path, began if user else None)
+    activity, known = _activity(found), found.cells
     grids: Sequence[Grid] = ()
     obstacle = None
     try:
@@ -134,10 +134,7 @@ def status(store: str | Location) -> StoreStatus:
         experiment=found.experiment,
         totals=counted(known, ledger),
         groups={grid.group: counted(grid.cells.ids, ledger) for grid in grids},
-        user=user,
-        running_s=time.time() - began if user and began else None,
-        progress=progress,
-        progress_age_s=time.time() - written,
+        **activity,
         troubles=_unplaced(known, ledger) if obstacle else _troubles(grids, ledger),
         bound_errors=tuple(sorted({one.error for one in ledger.bound_errors.values()})),
         of_other_code=other,
@@ -150,17 +147,19 @@ def status(store: str | Location) -> StoreStatus:
 
 def glance(found: StoreStatus) -> StoreStatus:
     """The state with what changes from second to second looked up again, and nothing else."""
-    store = open_(found.store)
-    user, began = store.user, log.last_start(found.store)
-    written, progress = _latest(found.store, began if user else None)
-    now = time.time()
-    return replace(
-        found,
-        user=user,
-        running_s=now - began if user and began else None,
-        progress=progress,
-        progress_age_s=now - written,
-    )
+    return replace(found, **_activity(open_(found.store)))
+
+
+def _activity(store: Store) -> dict[str, Any]:
+    """Who uses a store and how far that run is; the clocks of two machines may disagree."""
+    user, began, now = store.user, log.last_start(store.path), time.time()
+    written, progress = _latest(store.path, began if user else None)
+    return {
+        "user": user,
+        "running_s": max(now - began, 0.0) if user and began else None,
+        "progress": progress,
+        "progress_age_s": max(now - written, 0.0),
+    }
 
 
 def _latest(store: Location, began: float | None) -> tuple[float, Progressed | None]:

@@ -1,0 +1,77 @@
+"""Clocks that are set while a sweep runs: no limit, no patience and no result depends on them."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+
+import pytest
+from faults import search_path, slow_workers
+from test_kill import CLUSTER
+
+CELLS = 200
+EXPERIMENT = f"""
+reference: IP
+time_limit: 5
+blocks:
+  - workload: {{name: prefix, d: 4}}
+    mechanism: IP
+    replicates: {CELLS}
+"""
+A_CLOCK_THAT_IS_SET = """
+import os, time
+
+now, now_ns = time.time, time.time_ns
+
+def ahead():
+    try:
+        with open(os.environ["CLOCK"]) as file:
+            return int(file.read() or 0)
+    except OSError:
+        return 0
+
+time.time = lambda: now() + ahead()
+time.time_ns = lambda: now_ns() + ahead() * 10**9
+"""
+DAY = 86_400
+
+
+@pytest.mark.slow
+def test_a_clock_that_is_set_forth_and_back_changes_nothing(tmp_path, records):
+    (tmp_path / "sitecustomize.py").write_text(A_CLOCK_THAT_IS_SET)
+    preload = slow_workers(tmp_path, 0.1)
+    (tmp_path / "cluster.yaml").write_text(CLUSTER.format(preload=preload) + "patience: 30\n")
+    (tmp_path / "x.yaml").write_text(EXPERIMENT)
+    path = os.pathsep.join([str(tmp_path), search_path()])
+    environment = {**os.environ, "PYTHONPATH": path, "CLOCK": str(tmp_path / "clock")}
+    begin = [sys.executable, "-m", "sweep.cli"]
+
+    def status():
+        asked = [*begin, "status", "s", "--json"]
+        said = subprocess.run(asked, cwd=tmp_path, env=environment, capture_output=True, text=True)
+        return json.loads(said.stdout)
+
+    command = subprocess.Popen(
+        [*begin, "run", "x.yaml", "--store", "s", "--cluster", "cluster.yaml"],
+        cwd=tmp_path,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        for ahead, done in ((DAY, CELLS // 5), (-DAY, CELLS // 2)):
+            while len(records(tmp_path / "s")) < done:
+                assert command.poll() is None, command.communicate()[0]
+                time.sleep(0.1)
+            (tmp_path / "clock").write_text(str(ahead))
+        assert status()["running_s"] == 0.0
+        said = command.communicate(timeout=60)[0]
+    finally:
+        command.kill()
+    assert command.returncode == 0, said
+    assert f"{CELLS} ok" in said
+    assert Counter(record.status.label for record in records(tmp_path / "s")) == {"ok": CELLS}
+    assert (tmp_path / "fault-0").stat().st_size == CELLS
