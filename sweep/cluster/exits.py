@@ -9,6 +9,8 @@ from weakref import WeakSet
 
 from distributed.core import Status
 
+from sweep.worker.guard import UNRECORDED
+
 _TOPIC = "sweep-worker-exits"
 _LOOK_SECONDS = 0.2
 _UNKNOWN = 255
@@ -82,6 +84,8 @@ def said(code: int) -> str:
     """An exit code in words."""
     if code >= 0:
         return f"it ended with exit code {code}"
+    if -code == UNRECORDED:
+        return "a solve did not stop within twice its time limit"
     with suppress(ValueError):
         return f"it was killed by {signal.Signals(-code).name}, signal {-code}"
     return f"it was killed by signal {-code}"

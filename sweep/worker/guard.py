@@ -1,7 +1,8 @@
 """The guard of a worker: a process of its own, which C code that holds the GIL cannot stop.
 
 It ends the worker if the worker has not called it off in time, and leaves a last segment in the
-journal for it. It ends with the worker, whose pipe it reads.
+journal for it, or else has its nanny tell by the signal. It ends with the worker, whose pipe it
+reads.
 """
 
 import json
@@ -16,6 +17,9 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache
 
+UNRECORDED = signal.SIGXCPU
+"""The signal that ends a worker for which nothing could be written."""
+
 
 @dataclass(frozen=True)
 class Deadline:
@@ -28,7 +32,7 @@ class Deadline:
     journal, segment : str
         Where to write, and under which file name.
     text : str
-        What to write.
+        What to write; nothing if empty.
     """
 
     seconds: float
@@ -93,11 +97,12 @@ def _end(worker: int, passed: list[Deadline]) -> None:
     from sweep.store import disk
     from sweep.store.location import located
 
+    recorded = [one for one in passed if one.text]
     with suppress(OSError):
-        for one in passed:
+        for one in recorded:
             disk.write(located(one.journal) / one.segment, one.text, f"guard-{worker}")
     with suppress(ProcessLookupError):
-        os.kill(worker, signal.SIGKILL)
+        os.kill(worker, signal.SIGKILL if recorded else UNRECORDED)
 
 
 if __name__ == "__main__":

@@ -23,14 +23,15 @@ def watched(item: Item, records: Recording) -> Iterator[None]:
 
     Dask has no time limits for tasks. The cells are recorded as ``timeout``, without numbers,
     before the process ends; the nanny starts a new one, in which the task continues after them.
+    Where the store is not within reach nothing is recorded, and the command takes it as a death.
     Another process does it, since C code may hold the GIL of this one.
     """
-    if item.time_limit is None or not records.reachable or not _has_nanny():
+    if item.time_limit is None or not _has_nanny():
         yield
         return
     seconds = _LIMIT_FACTOR * item.time_limit + GRACE_SECONDS
     segment = records.next_segment()
-    text = segment_text(_late(item, seconds))
+    text = segment_text(_late(item, seconds)) if records.reachable else ""
     guard().watch(segment, Deadline(seconds, records.journal, segment + SUFFIX, text))
     try:
         yield

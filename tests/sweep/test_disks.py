@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 import pytest
+from faults import Fault, injected
 
 import sweep
 from sweep import events
@@ -45,3 +46,21 @@ def test_nothing_is_said_of_a_disk_that_is_shared(client, small, tmp_path):
     heard = []
     sweep.run(small(), tmp_path / "s", client, listen=heard.append)
     assert not any(isinstance(event, events.StoreNotShared) for event in heard)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["sleep", "hold"])
+def test_a_solve_that_never_ends_does_not_hold_a_worker_without_the_store(
+    client, small, tmp_path, monkeypatch, kind
+):
+    monkeypatch.setattr(flight, "perform", without_the_store)
+    experiment = small("[2]", "[IP, GM, CA]", more="time_limit: 0.2")
+    with injected(client, tmp_path, Fault(kind, "GM", seconds=600), grace_s=1.0):
+        dataset = sweep.run(experiment, tmp_path / "s", client)
+    assert dataset.status.sel(d=2).to_series().to_dict() == {
+        "IP": Status.OK,
+        "GM": Status.LOST,
+        "CA": Status.OK,
+    }
+    said = str(dataset.error.sel(d=2, mechanism="GM").item())
+    assert said == "its worker died each time: a solve did not stop within twice its time limit"
