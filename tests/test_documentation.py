@@ -28,6 +28,8 @@ from sweep.grid.expansion import expand
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
+OWN_MECHANISM = DOCS / "how-to" / "mechanism.md"
+OWN_WORKLOAD = DOCS / "how-to" / "workload.md"
 SITE = sorted(
     path
     for path in DOCS.rglob("*.md")
@@ -177,7 +179,7 @@ def test_every_file_of_an_experiment_or_a_cluster_is_valid(tmp_path):
     found = [
         (page, text)
         for page in PAGES
-        if page.name != "mechanisms.md"
+        if page.name != "workload.md"
         for text in blocks(page, "yaml")
     ]
     for number, (page, text) in enumerate(found):
@@ -270,17 +272,17 @@ def test_every_variable_is_described():
 
 @pytest.mark.slow
 def test_a_mechanism_a_workload_a_reduction_and_a_variable_are_one_place_each(tmp_path):
-    """In a copy, with nothing but the modules of docs/mechanisms.md and one meaning added."""
-    page = ROOT / "docs" / "mechanisms.md"
+    """In a copy, with nothing but the modules of two pages and one meaning added."""
     for package in ("sweep", "solvers", "workloads"):
         shutil.copytree(ROOT / package, tmp_path / package)
-    for module in blocks(page, "python"):
+    for module in blocks(OWN_MECHANISM, "python") + blocks(OWN_WORKLOAD, "python"):
         if module.startswith("# "):
             (tmp_path / module.partition("\n")[0].removeprefix("# ")).write_text(module)
     meanings_file = tmp_path / "sweep" / "experiment" / "meanings.py"
     ours = '    "largest_entry": ("largest entry of the query matrix", "records"),\n'
     meanings_file.write_text(meanings_file.read_text().replace("\n}\n", f"\n{ours}}}\n", 1))
-    (tmp_path / "mine.yaml").write_text(blocks(page, "yaml")[0] + SINGLE_QUERY_AND_MARGINALS)
+    named = blocks(OWN_WORKLOAD, "yaml")[0]
+    (tmp_path / "mine.yaml").write_text(named + SINGLE_QUERY_AND_MARGINALS)
     (tmp_path / "cluster.yaml").write_text(ONE_THREAD)
 
     def command(*arguments):
@@ -328,8 +330,8 @@ def test_a_mechanism_a_workload_a_reduction_and_a_variable_are_one_place_each(tm
 
 def test_the_mechanism_of_the_documentation_is_the_same_on_marginals_and_on_the_matrix():
     names = {"__name__": "example"}
-    (module,) = (m for m in blocks(ROOT / "docs" / "mechanisms.md", "python") if "OnOrbits" in m)
-    exec(compile(module, "mechanisms.md", "exec"), names)
+    (module,) = (m for m in blocks(OWN_MECHANISM, "python") if "OnOrbits" in m)
+    exec(compile(module, "mechanism.md", "exec"), names)
     workload = workloads.make("marginals", attributes=2, values=[3, 4])
     problem = as_problem(workload, np.repeat([1.0, 5.0, 2.0], workload.group_sizes))
     dense, small = names["solve"](problem), names["on_orbits"](single_orbit(problem))
