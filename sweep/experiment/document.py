@@ -11,14 +11,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.constructor import DuplicateKeyError
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
-from ruamel.yaml.events import (
-    AliasEvent,
-    Event,
-    MappingEndEvent,
-    MappingStartEvent,
-    SequenceEndEvent,
-    SequenceStartEvent,
-)
+from ruamel.yaml.events import AliasEvent, CollectionEndEvent, CollectionStartEvent, Event
 
 from sweep.errors import ExperimentError
 from workloads.limits import limit, raised_by
@@ -233,7 +226,7 @@ def _check_harmless(text: str) -> None:
             raise _harmful(f"the text holds {unfit[0]!a}, which no text may hold", event)
         if isinstance(event, AliasEvent) and event.anchor in open_:
             raise _harmful(f"alias '*{event.anchor}' is inside the value that it stands for", event)
-        if isinstance(event, MappingStartEvent | SequenceStartEvent):
+        if isinstance(event, CollectionStartEvent):
             open_.append(event.anchor)
             if len(open_) > DEEPEST:
                 raise _harmful(
@@ -241,7 +234,7 @@ def _check_harmless(text: str) -> None:
                     "sweep.experiment.document.DEEPEST",
                     event,
                 )
-        elif isinstance(event, MappingEndEvent | SequenceEndEvent):
+        elif isinstance(event, CollectionEndEvent):
             open_.pop()
 
 

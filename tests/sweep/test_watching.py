@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -221,8 +222,7 @@ def test_logs_tell_events_and_every_attempt_at_a_cell(
 
     told = command("logs", "s").output
     assert "x: 4 cells, 4 to do" in told
-    assert "run ended after 0:00: 3 ok, 1 failed" in told
-    assert "run ended after 0:00: 4 ok" in told
+    assert re.findall(r"run ended after [\d.]+ s: (.*)", told) == ["3 ok, 1 failed", "4 ok"]
 
     lines = command("logs", "s", "--where", "attempt == 2").output
     assert "attempt 1" in lines

@@ -1,9 +1,10 @@
 """An advice in sections of sentences and tables, as a page and as JSON-like content."""
 
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import numpy as np
+from pydantic_core import to_jsonable_python
 
 from solvers.advice import Advice, Candidate
 from sweep.report.advice import advice_picture
@@ -50,7 +51,7 @@ def content(advice: Advice) -> dict[str, Any]:
         "half_width": answers.half_widths,
     }
     known = {one.name: getattr(advice, one.name) for one in fields(advice)}
-    made: dict[str, Any] = _plain(
+    made: dict[str, Any] = to_jsonable_python(
         {
             **{name: known[name] for name in ("queries", "cells", "delta", "neighbours")},
             "lower_bound": advice.lower_bound,
@@ -62,21 +63,10 @@ def content(advice: Advice) -> dict[str, Any]:
             "answers": [
                 dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)
             ],
-        }
+        },
+        inf_nan_mode="null",
     )
     return made
-
-
-def _plain(value: Any) -> Any:
-    if is_dataclass(value) and not isinstance(value, type):
-        return _plain(asdict(value))
-    if isinstance(value, dict):
-        return {name: _plain(one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
-    if isinstance(value, float | np.floating):
-        return float(value) if np.isfinite(value) else None
-    return value
 
 
 def _short(advice: Advice) -> Section:

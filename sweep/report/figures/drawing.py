@@ -1,4 +1,4 @@
-"""Pictures drawn by matplotlib, which is imported here alone."""
+"""Pictures drawn by matplotlib."""
 
 import io
 import math

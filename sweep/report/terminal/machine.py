@@ -1,10 +1,11 @@
 """Lists and states as JSON, for other programs; docs/results.md describes every key."""
 
 import json
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
+
+from pydantic_core import to_jsonable_python
 
 from sweep.report.terminal.catalog import Entry
 from sweep.report.terminal.sentences import reasons
@@ -15,7 +16,7 @@ from sweep.store.records import to_json
 
 def listings(found: Mapping[str, tuple[Entry, ...]]) -> str:
     """The entries of each listing."""
-    return _json({listing: [asdict(one) for one in entries] for listing, entries in found.items()})
+    return _json(dict(found))
 
 
 def state(found: StoreStatus, indent: int | None = 2) -> str:
@@ -94,13 +95,5 @@ def _trouble(one: Trouble) -> dict[str, Any]:
 
 
 def _json(content: Any, indent: int | None = 2) -> str:
-    return json.dumps(_finite(content), indent=indent, allow_nan=False)
-
-
-def _finite(content: Any) -> Any:
-    """The content with null for numbers that JSON does not have."""
-    if isinstance(content, Mapping):
-        return {str(name): _finite(one) for name, one in content.items()}
-    if isinstance(content, list | tuple):
-        return [_finite(one) for one in content]
-    return None if isinstance(content, float) and not math.isfinite(content) else content
+    """JSON with null for numbers that it does not have."""
+    return json.dumps(to_jsonable_python(content, inf_nan_mode="null"), indent=indent)

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 _SHOWN_TROUBLES = 5
 _SHOWN_REASONS = 5
 _OLD_SECONDS = 60.0
-_LONG_SECONDS = 600.0
 
 
 def entries(kind: str, listed: Iterable[Entry]) -> Table:
@@ -116,15 +115,10 @@ def _figures(found: StoreStatus) -> Iterator[tuple[str, str]]:
         if found.progress_age_s > _OLD_SECONDS:
             yield "as of", f"{duration(found.progress_age_s)} ago"
     else:
-        took = sentences.hours(progress.seconds)
+        took = sentences.precise(progress.seconds)
         yield "last run", f"{took}, {sentences.core_hours(progress.core_s)} core-hours"
     for cell, seconds in progress.slowest:
-        yield "slowest", escape(f"{precise(seconds)}  {cell}")
-
-
-def precise(seconds: float) -> str:
-    """Seconds, or hours and minutes if they are many."""
-    return f"{seconds:.3g} s" if seconds < _LONG_SECONDS else sentences.hours(seconds)
+        yield "slowest", escape(f"{sentences.precise(seconds)}  {cell}")
 
 
 def troubles(found: Iterable[Trouble], *, traces: bool) -> list[RenderableType]:
@@ -162,7 +156,7 @@ def story(one: CellStory) -> Iterator[Text]:
         if isinstance(record, ForgottenRecord):
             yield Text(f"  forgotten [{segment}]")
             continue
-        took = "" if record.runtime_s is None else f" in {precise(record.runtime_s)}"
+        took = "" if record.runtime_s is None else f" in {sentences.precise(record.runtime_s)}"
         when = f"{moment(record.started)}  " if record.started else ""
         where = f" on {record.host}" if record.host else ""
         state = record.status.label.replace("_", " ")

@@ -9,6 +9,7 @@ from sweep.runner.status import Trouble
 from sweep.store.records import Status
 
 _SECONDS_IN_WORDS = 60.0
+_LONG_SECONDS = 600.0
 
 
 def said(event: events.Event) -> str:
@@ -50,7 +51,7 @@ def said(event: events.Event) -> str:
             return "the output was closed; the run goes on without it"
         case events.RunEnded(statuses=statuses, seconds=seconds, interrupted=interrupted):
             how = "interrupted" if interrupted else "ended"
-            return f"run {how} after {hours(seconds)}: {counts(statuses)}"
+            return f"run {how} after {precise(seconds)}: {counts(statuses)}"
         case events.Progressed():
             return figures(event)
 
@@ -113,6 +114,11 @@ def hours(seconds: float) -> str:
     """``h:mm``, to the nearest minute."""
     minutes = round(seconds / 60.0)
     return f"{minutes // 60}:{minutes % 60:02d}"
+
+
+def precise(seconds: float) -> str:
+    """Seconds, or hours and minutes if they are many."""
+    return f"{seconds:.3g} s" if seconds < _LONG_SECONDS else hours(seconds)
 
 
 def core_hours(seconds: float) -> str:
