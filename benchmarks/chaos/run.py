@@ -162,7 +162,7 @@ class Chaos:
         if self._journal is None:
             return False
         ledger = self._journal.ledger
-        cells = of_store(self.store).cells.columns
+        cells = of_store(self.store).cells
         left = unfinished(cells, ledger)
         alone = ledger.deadly(ledger.rows(left.ids)).all()
         return bool(alone and (len(troubled(cells, ledger)) or ledger.bound_errors))

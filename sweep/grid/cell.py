@@ -1,13 +1,22 @@
 """A cell: one point of a grid, with an identity that depends on its content alone."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from itertools import repeat
+from typing import TypeVar
 
 from solvers.neighbours import ADD_REMOVE, Neighbours
-from sweep.experiment.canonical import Scalar, digest
+from sweep.experiment.canonical import Scalar, canonical, digest_of
 from sweep.grid.specs import MechanismSpec, Spec, WorkloadSpec
+
+_Spec = TypeVar("_Spec", bound=Spec)
+
+REPLICATE = "replicate"
+"""The axis along which repetitions lie."""
+
+_SEED = "\0seed"
+"""Stands for a seed: no text of an experiment holds a NUL."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +58,7 @@ class Cell:
     @cached_property
     def id(self) -> str:
         """The cell's identity: the same in every run, whatever else the grid holds."""
-        return digest([*self._problem(), self.mechanism.content(), self.replicate, self.simulate])
+        return Family(self).ids([self.replicate])[0]
 
     @property
     def relation(self) -> str:
@@ -61,20 +70,110 @@ class Cell:
     @cached_property
     def workload_key(self) -> str:
         """Equal for cells that share a workload."""
-        return digest(self.workload.content())
+        return Family(self).workload_keys([self.replicate])[0]
 
     @cached_property
     def problem_key(self) -> str:
         """Equal for cells that share a workload and its targets."""
-        return digest(self._problem())
+        return Family(self).problem_keys([self.replicate])[0]
 
     @cached_property
     def solve_key(self) -> str:
         """Equal for cells that one solve serves."""
-        return digest([*self._problem(), self.solved_mechanism.content(), self.replicate])
+        return Family(self).solve_keys([self.replicate])[0]
 
-    def _problem(self) -> list[Any]:
-        known = [self.workload.content(), self.targets.content()]
-        if self.neighbours.add_remove:
-            return known
-        return [*known, {"neighbours": self.neighbours.content()}]
+
+class Family:
+    """Cells that differ in their replicate alone: the seeds of random specs grow with it.
+
+    Its keys are digests of canonical JSON, written once for all replicates.
+    """
+
+    def __init__(self, first: Cell) -> None:
+        self.first = first
+        self._workload, self._targets = _written(first.workload), _written(first.targets)
+        relation = first.neighbours
+        held = "" if relation.add_remove else f",{canonical({'neighbours': relation.content()})}"
+        self._relation = held
+
+    @cached_property
+    def _mechanism(self) -> str:
+        return canonical(self.first.mechanism.content())
+
+    @property
+    def content(self) -> str:
+        """Equal for families whose cells of one replicate are the same cell."""
+        start = self._problem(-self.first.replicate)
+        return f"{start},{self._mechanism},{self.first.simulate}"
+
+    @property
+    def is_random(self) -> bool:
+        """Whether its cells have problems of their own."""
+        return any("seed" in spec.params for spec in (self.first.workload, self.first.targets))
+
+    def member(self, replicate: int) -> Cell:
+        """The cell of a replicate."""
+        first, further = self.first, replicate - self.first.replicate
+        if not further:
+            return first
+        labels = {REPLICATE: replicate} if REPLICATE in first.coords else {}
+        return replace(
+            first,
+            coords={**first.coords, **labels},
+            workload=_seeded(first.workload, further),
+            targets=_seeded(first.targets, further),
+            replicate=replicate,
+        )
+
+    def ids(self, replicates: Sequence[int]) -> list[str]:
+        """The ids of these replicates."""
+        simulate = self.first.simulate
+        return [
+            digest_of(f"[{problem},{self._mechanism},{replicate},{simulate}]")
+            for replicate, problem in zip(replicates, self._problems(replicates), strict=True)
+        ]
+
+    def solve_keys(self, replicates: Sequence[int]) -> list[str]:
+        """The solve keys of these replicates."""
+        solved = canonical(self.first.solved_mechanism.content())
+        return [
+            digest_of(f"[{problem},{solved},{replicate}]")
+            for replicate, problem in zip(replicates, self._problems(replicates), strict=True)
+        ]
+
+    def problem_keys(self, replicates: Sequence[int]) -> list[str]:
+        """The problem keys of these replicates."""
+        if not self.is_random:
+            return [digest_of(f"[{self._problem(0)}]")] * len(replicates)
+        return [digest_of(f"[{problem}]") for problem in self._problems(replicates)]
+
+    def workload_keys(self, replicates: Sequence[int]) -> list[str]:
+        """The workload keys of these replicates."""
+        if "seed" not in self.first.workload.params:
+            return [digest_of(self._workload(0))] * len(replicates)
+        return [digest_of(self._workload(one - self.first.replicate)) for one in replicates]
+
+    def _problems(self, replicates: Sequence[int]) -> Iterator[str]:
+        if not self.is_random:
+            return repeat(self._problem(0), len(replicates))
+        return (self._problem(replicate - self.first.replicate) for replicate in replicates)
+
+    def _problem(self, further: int) -> str:
+        return f"{self._workload(further)},{self._targets(further)}{self._relation}"
+
+
+def _written(spec: Spec) -> Callable[[int], str]:
+    """The canonical content of a spec as a function of what is added to its seed."""
+    if "seed" not in spec.params:
+        fixed = canonical(spec.content())
+        return lambda further: fixed
+    marked = replace(spec, params={**spec.params, "seed": _SEED})
+    before, after = canonical(marked.content()).split(canonical(_SEED))
+    return lambda further: f"{before}{canonical(spec.params['seed'] + further)}{after}"
+
+
+def _seeded(spec: _Spec, further: int) -> _Spec:
+    """The spec with what is added to its seed, if it is random."""
+    if "seed" not in spec.params:
+        return spec
+    return replace(spec, params={**spec.params, "seed": spec.params["seed"] + further})

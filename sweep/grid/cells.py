@@ -1,14 +1,13 @@
 """Cells in columns: a million of them are two arrays of numbers, their families and their keys."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sweep.grid.cell import Cell
-from sweep.grid.family import Family
+from sweep.grid.cell import Cell, Family
 from sweep.store.keys import KEY, Keys, numbered, places
 
 _HASHED_AT_ONCE = 2**14
@@ -102,6 +101,13 @@ class Cells(Sequence[Cell]):
         """The number of the last cell of every id, -1 where there is none."""
         return places(self.ids, ids, self._order)
 
+    def of_id(self, id_: str) -> Cell:
+        """The last cell of an id; KeyError if there is none."""
+        (place,) = self.places([id_])
+        if place < 0:
+            raise KeyError(id_)
+        return self[int(place)]
+
     @property
     def used(self) -> list[Family]:
         """The families that it has cells of."""
@@ -125,22 +131,3 @@ class Cells(Sequence[Cell]):
                 some = members[start : start + _HASHED_AT_ONCE]
                 found[some] = of(self.families[number], self.replicate[some].tolist())
         return found
-
-
-class CellsById(Mapping[str, Cell]):
-    """Distinct cells by their ids."""
-
-    def __init__(self, columns: Cells) -> None:
-        self.columns = columns
-
-    def __getitem__(self, id_: str) -> Cell:
-        (place,) = self.columns.places([id_])
-        if place < 0:
-            raise KeyError(id_)
-        return self.columns[int(place)]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.columns.ids.astype(np.str_).tolist())
-
-    def __len__(self) -> int:
-        return len(self.columns)

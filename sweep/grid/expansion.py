@@ -14,8 +14,8 @@ from sweep.experiment.document import Place
 from sweep.experiment.schema import Experiment
 from sweep.grid import conditions
 from sweep.grid.axes import BlockAxes, Setting, all_of, block_axes
+from sweep.grid.cell import REPLICATE, Cell
 from sweep.grid.comparisons import check_comparisons, check_figures
-from sweep.grid.family import REPLICATE
 from sweep.grid.grids import Grid
 from sweep.grid.mechanisms import MechanismEntry, mechanisms
 from sweep.grid.parameters import reported
@@ -185,12 +185,16 @@ def _points(
         yield Point(
             labels={**setting.labels, "mechanism": entry.label},
             setting=number,
-            workload=workload,
-            targets=targets,
-            mechanism=entry.mechanism,
-            solved_mechanism=entry.uniform_mechanism if uniform else entry.mechanism,
+            cell=Cell(
+                group=block.group,
+                coords={},
+                workload=workload,
+                targets=targets,
+                mechanism=entry.mechanism,
+                solved_mechanism=entry.uniform_mechanism if uniform else entry.mechanism,
+                neighbours=neighbours,
+            ),
             replicates=range(block.replicates),
-            neighbours=neighbours,
         )
 
 
@@ -251,19 +255,20 @@ def _check_problems(part: Product, checked: set[str]) -> None:
     for point in part.points:
         if 0 not in point.replicates:
             continue
-        key = digest(point.workload.content())
-        relation = point.neighbours
-        problem = f"{key} {digest([point.targets.content(), relation.content()])}"
+        cell = point.cell
+        workload, targets = cell.workload, cell.targets
+        key = digest(workload.content())
+        problem = f"{key} {digest([targets.content(), cell.neighbours.content()])}"
         if problem in checked:
             continue
         if made is None or made[0] != key:
-            with reported(part.place / "workload", point.workload.params):
-                made = key, workloads.make(point.workload.name, **point.workload.params)
+            with reported(part.place / "workload", workload.params):
+                made = key, workloads.make(workload.name, **workload.params)
         if isinstance(made[1], workloads.Workload):
             with reported(part.place / "neighbours"):
-                relation.check(made[1].d)
-        with reported(part.place / "targets", point.targets.params):
-            workloads.targets.make(point.targets.name, made[1], **point.targets.params)
+                cell.neighbours.check(made[1].d)
+        with reported(part.place / "targets", targets.params):
+            workloads.targets.make(targets.name, made[1], **targets.params)
         checked.add(problem)
 
 

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweep.experiment.canonical import Scalar
-from sweep.grid.cells import Cells, CellsById
-from sweep.grid.family import REPLICATE
+from sweep.grid.cell import REPLICATE
+from sweep.grid.cells import Cells
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,6 @@ def positions_of(cells: Cells, axes: Sequence[Axis]) -> NDArray[np.int64]:
     return place
 
 
-def distinct(grids: Iterable[Grid]) -> CellsById:
-    """The cells of all grids, by id; a cell that two grids share counts once."""
-    return CellsById(Cells.joined(grid.cells for grid in grids))
+def distinct(grids: Iterable[Grid]) -> Cells:
+    """The cells of all grids; one that two grids share counts once."""
+    return Cells.joined(grid.cells for grid in grids)

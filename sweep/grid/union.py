@@ -2,21 +2,18 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.neighbours import ADD_REMOVE, Neighbours
 from sweep.experiment.canonical import Scalar
 from sweep.experiment.document import Place
-from sweep.grid.cell import Cell
+from sweep.grid.cell import REPLICATE, Cell, Family
 from sweep.grid.cells import Cells
-from sweep.grid.family import REPLICATE, Family
 from sweep.grid.grids import Axis, Grid, positions_of
 from sweep.grid.parameters import label
-from sweep.grid.specs import MechanismSpec, Spec, WorkloadSpec
 from workloads.limits import limit, raised_by
 from workloads.parameters import shortened
 
@@ -40,22 +37,16 @@ class Point:
         ``replicate``.
     setting : int
         The number of its setting of the block's axes; its mechanisms take turns in every replicate.
-    workload, targets : WorkloadSpec, Spec
-        As in `Cell`, of replicate 0.
-    mechanism, solved_mechanism, neighbours
-        As in `Cell`.
+    cell : Cell
+        That of replicate 0, whether it is one of them or not; without coordinates.
     replicates : sequence of int
         Its replicates, at least one.
     """
 
     labels: Mapping[str, Scalar]
     setting: int
-    workload: WorkloadSpec
-    targets: Spec
-    mechanism: MechanismSpec
-    solved_mechanism: MechanismSpec
+    cell: Cell
     replicates: Sequence[int]
-    neighbours: Neighbours = ADD_REMOVE
 
 
 @dataclass(frozen=True)
@@ -138,7 +129,7 @@ def united(group: str, parts: Sequence[Product], simulate: int) -> Grid:
     rows = zip(*(columns.get(name, [0] * len(points)) for name in dimensions), strict=True)
     labels = (dict(zip(dimensions, row, strict=True)) for row in rows)
     families = [
-        Family(_cell(group, coords, point, simulate))
+        Family(replace(point.cell, coords=coords, simulate=simulate))
         for (_, point), coords in zip(points, labels, strict=True)
     ]
     cells = Cells(families, number, replicate)
@@ -190,20 +181,6 @@ def _distinct(cells: Cells, axes: Sequence[Axis], places: Sequence[Place]) -> Ce
     return cells.take(list(by_position.values()))
 
 
-def _cell(group: str, coords: Mapping[str, Scalar], point: Point, simulate: int) -> Cell:
-    """The cell of replicate 0, whether it is one of the point's or not."""
-    return Cell(
-        group=group,
-        coords=coords,
-        workload=point.workload,
-        targets=point.targets,
-        mechanism=point.mechanism,
-        solved_mechanism=point.solved_mechanism,
-        simulate=simulate,
-        neighbours=point.neighbours,
-    )
-
-
 def _column(name: str, points: Sequence[tuple[Product, Point]], group: str) -> list[Scalar]:
     """The labels of all points along one coordinate, converted to one type."""
     values = [_named(name, point, part, group) for part, point in points]
@@ -217,8 +194,9 @@ def _named(name: str, point: Point, part: Product, group: str) -> Scalar:
     if name in point.labels:
         return point.labels[name]
     if name == "neighbours":
-        return point.neighbours.title
-    for spec, prefix in ((point.workload, ""), (point.targets, ""), (point.targets, "targets_")):
+        return point.cell.neighbours.title
+    workload, targets = point.cell.workload, point.cell.targets
+    for spec, prefix in ((workload, ""), (targets, ""), (targets, "targets_")):
         parameter = name.removeprefix(prefix)
         if name.startswith(prefix) and parameter in spec.params:
             return label(spec.params[parameter])

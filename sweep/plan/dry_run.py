@@ -105,7 +105,7 @@ def plan(
         If the folder exists but is not a store, or belongs to another experiment.
     """
     grids = expand(experiment, allow_code=allow_code)
-    cells = distinct(grids).columns
+    cells = distinct(grids)
     ledger = _ledger(experiment, grids, store)
     costs = Costs(experiment.time_limit)
     todo = unfinished(cells, ledger)

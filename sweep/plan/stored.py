@@ -12,7 +12,7 @@ from sweep.errors import StoreError, UnknownNameError
 from sweep.experiment.loading import parse_experiment
 from sweep.experiment.schema import Experiment
 from sweep.grid.cell import Cell
-from sweep.grid.cells import Cells, CellsById
+from sweep.grid.cells import Cells
 from sweep.grid.expansion import lay_out
 from sweep.grid.grids import Grid, distinct
 from sweep.grid.mechanisms import available
@@ -44,22 +44,22 @@ class StoredExperiment:
     store: Store
 
     @cached_property
-    def cells(self) -> CellsById:
-        """The cells of all grids, by id."""
+    def cells(self) -> Cells:
+        """The cells of all grids."""
         return distinct(self.grids)
 
     def label(self, cell: str) -> str:
         """A cell's labels, for people, given its id."""
-        coords = self.cells[cell].coords
+        coords = self.cells.of_id(cell).coords
         return ", ".join(f"{axis}={label}" for axis, label in coords.items()) or cell
 
     def statuses(self, ledger: Ledger) -> dict[str, int]:
         """Number of cells by status."""
-        return counted(self.cells.columns.ids, ledger)
+        return counted(self.cells.ids, ledger)
 
     def of_other_code(self, ledger: Ledger) -> NDArray[np.bool_]:
         """Which of the cells were solved by code other than the present."""
-        return solved_by_other_code(self.cells.columns, ledger)
+        return solved_by_other_code(self.cells, ledger)
 
     def problems_renewed(self, chosen: Iterable[Cell], ledger: Ledger) -> set[str]:
         """Problems certified by other code whose cells of other code are all chosen.
@@ -74,14 +74,14 @@ class StoredExperiment:
             for problem, family in zip(texts(held.problem_keys), held.family.tolist(), strict=True)
             if ledger.bound_codes.get(problem, ours[family]) != ours[family]
         }
-        known = self.cells.columns
+        known = self.cells
         left = known.take(np.flatnonzero(self.of_other_code(ledger)))
         return outdated.difference(texts(left.problem_keys[held.places(left.ids) < 0]))
 
     def hidden(self, ledger: Ledger) -> list[str]:
         """Ids of the recorded cells that the experiment no longer has."""
         recorded = ledger.cells.held
-        return texts(recorded[self.cells.columns.places(recorded) < 0])
+        return texts(recorded[self.cells.places(recorded) < 0])
 
     def check_kinship(self) -> None:
         """Refuse an experiment that has no cell in common with its store.
@@ -93,7 +93,7 @@ class StoredExperiment:
             cells depend on was changed.
         """
         known = self.store.cells
-        if len(known) and (self.cells.columns.places(known) < 0).all():
+        if len(known) and (self.cells.places(known) < 0).all():
             raise StoreError(
                 f"store {str(self.store.path)!r} holds {len(known)} cells, none of "
                 f"which experiment {self.experiment.name!r} still has (it has {len(self.cells)}): "
@@ -109,7 +109,7 @@ class StoredExperiment:
         StoreError
             If a file that it names has changed.
         """
-        gone = int((self.cells.columns.places(self.store.cells) < 0).sum())
+        gone = int((self.cells.places(self.store.cells) < 0).sum())
         if gone:
             raise StoreError(
                 f"store {str(self.store.path)!r} holds {gone} cells that experiment "

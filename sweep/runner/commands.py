@@ -91,7 +91,7 @@ def run(
         grids = expand(loaded, allow_code=allow_code)
         stored = StoredExperiment(loaded, grids, create(store, loaded.name))
         with recorded(stored, events.to_all(measured, listen)) as session:
-            todo = unfinished(stored.cells.columns, session.ledger)
+            todo = unfinished(stored.cells, session.ledger)
             session.reuse(todo)
             open_ = unfinished(todo, session.ledger)
             dead = session.ledger.deadly(session.ledger.rows(open_.ids))

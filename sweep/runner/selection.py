@@ -46,7 +46,7 @@ def selected(stored: StoredExperiment, ledger: Ledger, where: str | None) -> lis
         If the condition is not valid, or holds for no cell (which only `STALE` may).
     """
     if where is None:
-        return list(troubled(stored.cells.columns, ledger))
+        return list(troubled(stored.cells, ledger))
     condition = conditions.parse(where)
     tables = [_columns(grid, stored, ledger) for grid in stored.grids]
     _check_names(condition, {name for table in tables for name in table}, stored)

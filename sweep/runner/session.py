@@ -91,7 +91,7 @@ class Session:
         """
         costs = Costs(self.stored.experiment.time_limit)
         solving = solves.needed(cells, self.ledger, costs, self.stored.experiment.warm_start)
-        proving = bounds.missing(self.stored.cells.columns, self.ledger, costs)
+        proving = bounds.missing(self.stored.cells, self.ledger, costs)
         items = Items.joined(solving, proving)
         self.tell(
             events.RunStarted(
@@ -169,7 +169,7 @@ def recorded(stored: StoredExperiment, listen: events.Listener) -> Iterator[Sess
     store, started = stored.store, time.monotonic()
     with store.locked() as check_lock:
         stored.check_kinship()
-        store.describe(stored.experiment.text, stored.cells.columns.ids)
+        store.describe(stored.experiment.text, stored.cells.ids)
         tell = events.to_all(Log(store.path), listen)
         session = Session(stored, tell, check_lock)
         interrupted = False

@@ -70,7 +70,7 @@ def merge(
             with explained(made.path):
                 _copy_records(source, made.journal, session.run)
                 _copy_arrays(source.store.path, made.path)
-        everything = stored.cells.columns
+        everything = stored.cells
         return len(everything) - len(unfinished(everything, session.refresh()))
 
 
@@ -193,7 +193,7 @@ def _widest(known: Sequence[StoredExperiment]) -> Experiment:
         )
     widest = max(known, key=lambda one: len(one.cells))
     for one in known:
-        missing = int((widest.cells.columns.places(one.cells.columns.ids) < 0).sum())
+        missing = int((widest.cells.places(one.cells.ids) < 0).sum())
         if missing:
             raise SweepError(
                 f"store {str(one.store.path)!r} has {missing} cells that the experiment of "

@@ -53,7 +53,7 @@ def held_of(count):
     experiment = parse_experiment(f"reference: IP\nblocks: [{text}]\n", "many.yaml")
     numbers = {"squared_privacy_cost": 1.0, "total_variance": 1.0}
     before, _ = tracemalloc.get_traced_memory()
-    ledger, cells = Ledger(), distinct(expand(experiment)).columns
+    ledger, cells = Ledger(), distinct(expand(experiment))
     packed = tasks.packed(solves.needed(cells, ledger, costs.Costs()), "task")
     for task in packed:
         record = CellRecord("", "", task.items[0].problem, Status.OK, numbers=numbers)

@@ -373,7 +373,7 @@ def test_a_task_done_before_is_not_done_again(tmp_path, small):
     from sweep.store import folder
 
     place = folder.create(tmp_path / "s", "small")
-    cells = distinct(expand(small())).values()
+    cells = distinct(expand(small()))
     ledger = Ledger()
     task = tasks.Task("r000001", tuple(solves.needed(cells, ledger, costs.Costs())))
     here = StoreView(str(place.path), place.identity)
@@ -431,7 +431,7 @@ def test_a_worker_without_the_store_hands_its_records_over(tmp_path, small):
     from sweep.store import folder
 
     place = folder.create(tmp_path / "s", "small")
-    cells = distinct(expand(small())).values()
+    cells = distinct(expand(small()))
     items = bounds.missing(cells, Ledger(), costs.Costs())
     done = perform.perform(tasks.Task("r1", tuple(items)), StoreView(str(place.path), "else"))
     assert not done.written
@@ -445,7 +445,7 @@ def test_arrays_that_cannot_be_kept_fail_their_cells_with_a_sentence(tmp_path, s
     from sweep.store import folder
 
     place = folder.create(tmp_path / "s", "small")
-    cells = distinct(expand(small())).values()
+    cells = distinct(expand(small()))
     items = solves.needed(cells, Ledger(), costs.Costs())
     elsewhere = StoreView(str(place.path), "else", keep=("covariance",))
     done = perform.perform(tasks.Task("r1", tuple(items)), elsewhere)
@@ -470,7 +470,7 @@ def test_a_store_knows_its_experiment(client, small, tmp_path):
     sweep.run(small(), tmp_path / "s", client)
     found = of_store(tmp_path / "s")
     assert found.experiment.name == "small"
-    assert {c.id for c in found.cells.values()} == set(texts(found.store.cells))
+    assert {c.id for c in found.cells} == set(texts(found.store.cells))
 
 
 def test_a_second_interrupt_waits_for_the_last_dataset(client, small, tmp_path):

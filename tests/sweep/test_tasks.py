@@ -26,32 +26,32 @@ def uniform():
 
 
 def test_a_solve_is_shared_by_the_mechanisms_that_are_the_same_with_equal_targets(uniform):
-    solving = solves.needed(uniform.values(), Ledger(), COSTS)
+    solving = solves.needed(uniform, Ledger(), COSTS)
     served = Counter(solve.mechanism.name for solve in solving for _ in solve.cells)
     assert len(solving) == 4
     assert served == {"IP": 2, "CA": 6}
-    assert {cell.id for solve in solving for cell in solve.cells} == set(uniform)
+    assert {cell.id for solve in solving for cell in solve.cells} == {cell.id for cell in uniform}
 
 
 def test_one_certificate_for_each_problem_that_no_mechanism_certifies(uniform):
-    proving = bounds.missing(uniform.values(), Ledger(), COSTS)
-    problems = {cell.problem_key for cell in uniform.values()}
+    proving = bounds.missing(uniform, Ledger(), COSTS)
+    problems = {cell.problem_key for cell in uniform}
     assert {bound.problem for bound in proving} == problems
     assert len(proving) == 2
 
     ledger = Ledger()
     first, second = sorted(problems)
     ledger.add([BoundRecord(first, 1.0), BoundRecord(second, None, error="too large")])
-    assert bounds.missing(uniform.values(), ledger, COSTS) == []
+    assert bounds.missing(uniform, ledger, COSTS) == []
 
 
 def test_no_certificate_where_the_optimum_is_asked_for_unless_it_failed():
     cells = distinct(grids("  - workload: {name: prefix, d: 4}\n    mechanism: [IP, optimal]\n"))
-    assert bounds.missing(cells.values(), Ledger(), COSTS) == []
-    optimal = next(c for c in cells.values() if c.mechanism.name == "optimal")
+    assert bounds.missing(cells, Ledger(), COSTS) == []
+    optimal = next(c for c in cells if c.mechanism.name == "optimal")
     ledger = Ledger()
     ledger.add([CellRecord(optimal.id, optimal.solve_key, optimal.problem_key, Status.FAILED)])
-    assert len(bounds.missing(cells.values(), ledger, COSTS)) == 1
+    assert len(bounds.missing(cells, ledger, COSTS)) == 1
 
 
 def test_a_hybrid_certifies_nothing_about_the_privacy_cost():
@@ -61,7 +61,7 @@ def test_a_hybrid_certifies_nothing_about_the_privacy_cost():
             "    mechanism: [IP, {name: optimal, total_error_weight: 0.1}]\n"
         )
     )
-    assert len(bounds.missing(cells.values(), Ledger(), COSTS)) == 1
+    assert len(bounds.missing(cells, Ledger(), COSTS)) == 1
 
 
 def test_ten_thousand_replicates_share_one_workload_one_certificate_and_travel_in_blocks():
@@ -69,21 +69,23 @@ def test_ten_thousand_replicates_share_one_workload_one_certificate_and_travel_i
         grids("  - {workload: {name: prefix, d: 4}, mechanism: IP, replicates: 10000}\n")
     )
     items = [
-        *solves.needed(cells.values(), Ledger(), COSTS),
-        *bounds.missing(cells.values(), Ledger(), COSTS),
+        *solves.needed(cells, Ledger(), COSTS),
+        *bounds.missing(cells, Ledger(), COSTS),
     ]
     planned = tasks.packed(items, "r1")
     assert len(items) == 10_001
     assert len(planned) <= 102
     assert max(len(task.items) for task in planned) <= tasks.LARGEST_BLOCK
-    assert Counter(c.id for task in planned for c in task.cells) == dict.fromkeys(cells, 1)
+    assert Counter(c.id for task in planned for c in task.cells) == dict.fromkeys(
+        [c.id for c in cells], 1
+    )
 
 
 def test_expensive_solves_travel_alone_and_first():
     cells = distinct(
         grids("  - workload: {name: prefix, d: [4, 8, 1024]}\n    mechanism: [IP, optimal]\n")
     )
-    planned = tasks.packed(solves.needed(cells.values(), Ledger(), COSTS), "r1")
+    planned = tasks.packed(solves.needed(cells, Ledger(), COSTS), "r1")
     assert sum(len(task.items) for task in planned) == 6
     assert len(planned[0].items) == 1
     assert planned[0].items[0].mechanism.name == "optimal"
@@ -91,18 +93,18 @@ def test_expensive_solves_travel_alone_and_first():
 
 def test_a_task_splits_into_the_same_work():
     cells = distinct(grids("  - workload: {name: prefix, d: [2, 4]}\n    mechanism: [IP, GM]\n"))
-    task = tasks.Task("r1", tuple(solves.needed(cells.values(), Ledger(), COSTS)))
+    task = tasks.Task("r1", tuple(solves.needed(cells, Ledger(), COSTS)))
     parts = task.alone()
     assert [item for part in parts for item in part.items] == list(task.items)
     assert len({part.name for part in (*parts, task, parts[0].again())}) == 6
 
 
 def test_a_cell_whose_solve_was_done_for_another_is_not_solved_again(uniform):
-    ca = next(c for c in uniform.values() if c.coords["mechanism"] == "CA")
+    ca = next(c for c in uniform if c.coords["mechanism"] == "CA")
     ledger = Ledger()
     done = CellRecord(ca.id, ca.solve_key, ca.problem_key, Status.OK, numbers={"squared": 2.0})
     ledger.add([replace(done, code=code.digest())])
-    rest = [cell for cell in uniform.values() if cell.id != ca.id]
+    rest = [cell for cell in uniform if cell.id != ca.id]
     reused = solves.reusable(rest, ledger)
     twins = {c.id for c in rest if c.solve_key == ca.solve_key}
     assert {record.cell for record in reused} == twins
@@ -113,7 +115,7 @@ def test_a_cell_whose_solve_was_done_for_another_is_not_solved_again(uniform):
 
 
 def test_attempts_count_on(uniform):
-    first = next(iter(uniform.values()))
+    first = uniform[0]
     ledger = Ledger()
     ledger.add([CellRecord(first.id, first.solve_key, first.problem_key, Status.FAILED, attempt=2)])
     solving = solves.needed([first], ledger, COSTS)
@@ -127,7 +129,7 @@ def test_a_mechanisms_own_time_limit_comes_before_the_experiments_and_0_is_0():
             "    mechanism: [IP, CA, "
             "{name: AM, time_limit: 3600}, {name: GD, time_limit: 0}]\n"
         )
-    ).values()
+    )
     limited = costs.Costs(time_limit=60.0)
     found = {one.mechanism.name: one for one in solves.needed(cells, Ledger(), limited)}
     limits = {name: one.time_limit for name, one in found.items()}

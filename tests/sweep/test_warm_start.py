@@ -37,7 +37,7 @@ def test_neighbours_begin_where_the_last_one_ended(client, tmp_path):
 
 def test_a_chain_is_one_task_in_its_order():
     cells = distinct(expand(parsed(WARM)))
-    solving = solves.needed(cells.values(), Ledger(), Costs(), "d")
+    solving = solves.needed(cells, Ledger(), Costs(), "d")
     planned = tasks.packed(solving, "r1")
     chained = [task for task in planned if task.items[0].chain]
     assert len(chained) == 1

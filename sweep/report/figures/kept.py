@@ -88,7 +88,7 @@ def _variances(found: list[Any], store: Location) -> tuple[Lines, ...]:
     y = Axis("variance when the targets are just met", log=True)
     lines = []
     for style, (label, cell, values) in enumerate(found):
-        targets = _targets(cells[cell])
+        targets = _targets(cells.of_id(cell))
         pairs = pd.DataFrame({"x": targets, "y": values}).drop_duplicates()
         points = tuple(pairs["y"].tolist())
         lines.append(Line(label, tuple(pairs["x"].tolist()), points, points, points, style, True))

@@ -11,9 +11,9 @@ from pydantic import BaseModel, ConfigDict
 
 from sweep.experiment.canonical import Scalar
 from sweep.experiment.schema import Experiment
+from sweep.grid.cell import REPLICATE
 from sweep.grid.comparisons import coordinates
 from sweep.grid.expansion import lay_out
-from sweep.grid.family import REPLICATE
 from sweep.grid.grids import Grid
 from sweep.report.numbers.pivots import labels_of, places_text
 from sweep.store.records import Status
