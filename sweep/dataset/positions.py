@@ -76,7 +76,7 @@ class Positions:
     @cached_property
     def problems(self) -> tuple[list[str], NDArray[np.int64]]:
         """The keys of all problems, and the place of every cell's among them."""
-        keys, number = np.unique(self.grid.cells.problem_keys, return_inverse=True)
+        keys, number = self.grid.cells.problems
         return texts(keys), number
 
     @cached_property
@@ -136,6 +136,8 @@ class Positions:
 
 def labels(values: Sequence[Scalar]) -> Column:
     """The values as a coordinate: numbers of one type, or texts."""
+    if isinstance(values, range):
+        return np.arange(values.start, values.stop)
     kinds = {type(value) for value in values}
     if kinds <= {int, float} or kinds == {bool}:
         found = np.array(values)

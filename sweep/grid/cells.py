@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sweep.grid.cell import Cell, Family
-from sweep.store.keys import KEY, Keys, numbered, places
+from sweep.store.keys import KEY, Keys, Places, numbered
 
 _HASHED_AT_ONCE = 2**14
 
@@ -88,18 +88,25 @@ class Cells(Sequence[Cell]):
         return self._keys(Family.solve_keys)
 
     @cached_property
-    def problem_keys(self) -> Keys:
-        """Every cell's problem key."""
-        return self._keys(Family.problem_keys)
-
-    @cached_property
     def workload_keys(self) -> Keys:
         """Every cell's workload key."""
         return self._keys(Family.workload_keys)
 
+    @cached_property
+    def problems(self) -> tuple[Keys, NDArray[np.int64]]:
+        """The distinct problem keys, and the number of every cell's among them."""
+        if any(family.is_random for family in self.used):
+            keys, number = np.unique(self._keys(Family.problem_keys), return_inverse=True)
+            return keys, number
+        keys, of_family = np.unique(
+            np.array([family.first.problem_key for family in self.families], KEY),
+            return_inverse=True,
+        )
+        return keys, of_family[self.family]
+
     def places(self, ids: ArrayLike) -> NDArray[np.int64]:
         """The number of the last cell of every id, -1 where there is none."""
-        return places(self.ids, ids, self._order)
+        return self._places.of(ids)
 
     def of_id(self, id_: str) -> Cell:
         """The last cell of an id; KeyError if there is none."""
@@ -119,8 +126,8 @@ class Cells(Sequence[Cell]):
         return np.array([value(self.families[number].first) for number in used])[at]
 
     @cached_property
-    def _order(self) -> NDArray[np.int64]:
-        return np.argsort(self.ids, kind="stable")
+    def _places(self) -> Places:
+        return Places(self.ids)
 
     def _keys(self, of: Callable[[Family, Sequence[int]], list[str]]) -> Keys:
         found = np.empty(len(self), KEY)

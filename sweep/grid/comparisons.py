@@ -16,9 +16,9 @@ Coordinates = Mapping[str, Collection[Scalar]]
 """The labels of every coordinate."""
 
 
-def coordinates(experiment: Experiment, grid: Grid) -> dict[str, tuple[Scalar, ...]]:
+def coordinates(experiment: Experiment, grid: Grid) -> dict[str, Sequence[Scalar]]:
     """The coordinates of a group's dataset with all their labels, those of the budgets too."""
-    found: dict[str, tuple[Scalar, ...]] = {
+    found: dict[str, Sequence[Scalar]] = {
         "epsilon": experiment.epsilon,
         "delta": experiment.delta,
         **{name: (value,) for name, value in grid.scalars.items()},

@@ -9,7 +9,7 @@ import workloads
 from solvers.neighbours import ADD_REMOVE
 from sweep.errors import SweepError
 from sweep.experiment.blocks import Block, WrittenEntry
-from sweep.experiment.canonical import digest
+from sweep.experiment.canonical import Scalar, digest
 from sweep.experiment.document import Place
 from sweep.experiment.schema import Experiment
 from sweep.grid import conditions
@@ -157,9 +157,11 @@ def _multiplied(block: Block, place: Place) -> Product:
             kept = _kept(condition, point, block, place)
             if kept:
                 points.append(replace(point, replicates=kept))
-    axes = {name: axis.labels(name) for name, axis in found.axes.items()}
+    axes: dict[str, Sequence[Scalar]] = {
+        name: axis.labels(name) for name, axis in found.axes.items()
+    }
     if block.replicates > 1:
-        axes[REPLICATE] = tuple(range(block.replicates))
+        axes[REPLICATE] = range(block.replicates)
     axes["mechanism"] = tuple(mechanism.label for mechanism in next(iter(chosen.values())))
     return Product(place, axes=axes, companions=found.companions, points=tuple(points))
 

@@ -19,14 +19,14 @@ class Axis:
     ----------
     name : str
         The dimension's name, for instance ``d``.
-    values : tuple of Scalar
+    values : sequence of Scalar
         The labels along it, distinct, in order.
     companions : Mapping[str, tuple of Scalar]
         Further coordinates along it (zipped axes), each as long as ``values``.
     """
 
     name: str
-    values: tuple[Scalar, ...]
+    values: Sequence[Scalar]
     companions: Mapping[str, tuple[Scalar, ...]] = field(default_factory=dict)
 
 

@@ -55,14 +55,14 @@ class Product:
 
     Attributes
     ----------
-    axes : Mapping[str, tuple of Scalar]
+    axes : Mapping[str, sequence of Scalar]
         Its axes in order, with all their labels in order.
     companions : Mapping[str, str]
         The axis that each zipped coordinate runs along.
     """
 
     place: Place
-    axes: Mapping[str, tuple[Scalar, ...]]
+    axes: Mapping[str, Sequence[Scalar]]
     companions: Mapping[str, str]
     points: tuple[Point, ...]
 
@@ -114,9 +114,10 @@ def united(group: str, parts: Sequence[Product], simulate: int) -> Grid:
     free = [name for name in [*listed, *varied] if name not in companions and name not in _LAST]
     dimensions = [*free, *(name for name in _LAST if name in listed)]
     number, replicate = _replicated(parts)
-    values = {
+    values: dict[str, Sequence[Scalar]] = {
         name: _in_order(name, parts, columns[name]) for name in dimensions if name != REPLICATE
-    } | {REPLICATE: tuple(np.unique(replicate).tolist())}
+    }
+    values[REPLICATE] = _present(replicate)
     axes = tuple(
         Axis(name, values[name], _zipped(name, values[name], columns, companions, parts))
         for name in dimensions
@@ -153,6 +154,13 @@ def _replicated(parts: Sequence[Product]) -> tuple[NDArray[np.int64], NDArray[np
     setting = np.repeat([point.setting for _, point in points], lengths)
     order = np.lexsort((number, replicate, setting, part))
     return number[order], replicate[order]
+
+
+def _present(replicate: NDArray[np.int64]) -> Sequence[int]:
+    """The replicates in use, in order; a range if none between them is missing."""
+    found = np.unique(replicate)
+    whole = range(int(found[0]), int(found[-1]) + 1)
+    return whole if len(whole) == len(found) else tuple(found.tolist())
 
 
 def _distinct(cells: Cells, axes: Sequence[Axis], places: Sequence[Place]) -> Cells:

@@ -11,7 +11,6 @@ from sweep.grid.cells import Cells
 from sweep.plan.costs import CERTIFIER, Costs
 from sweep.plan.items import Bound
 from sweep.store import code
-from sweep.store.keys import numbered
 from sweep.store.ledger import Ledger
 from sweep.store.records import Status
 
@@ -23,10 +22,10 @@ def missing(cells: Iterable[Cell], ledger: Ledger, costs: Costs) -> list[Bound]:
     itself, or those that do have failed.
     """
     columns, codes = Cells.of(cells), code.Codes()
-    problem = numbered(columns.problem_keys)
+    keys, problem = columns.problems
     hopeful = np.isin(ledger.statuses(ledger.rows(columns.ids)), [Status.PENDING, Status.OK])
     brought = np.bincount(problem, hopeful & columns.by_family(_certifies)) > 0
-    _, first = np.unique(problem, return_index=True)
+    used, first = np.unique(problem, return_index=True)
     return [
         Bound(
             problem=key,
@@ -39,8 +38,8 @@ def missing(cells: Iterable[Cell], ledger: Ledger, costs: Costs) -> list[Bound]:
             neighbours=cell.neighbours,
             code=codes.of_bound(cell.workload.name),
         )
-        for number in first[~brought].tolist()
-        for key in [columns.problem_keys[number].decode()]
+        for number in np.sort(first[~brought[used]]).tolist()
+        for key in [keys[problem[number]].decode()]
         if key not in ledger.bounds and key not in ledger.bound_errors
         for cell in [columns[number]]
         if cell.workload.kind == "matrix"

@@ -52,6 +52,7 @@ def needed(
     ends = np.append(first[1:], len(order))
     attempts = ledger.attempts(ledger.rows(columns.ids)) + 1
     firsts = columns if len(first) == len(columns) else columns.take(order[first])
+    problems, problem = firsts.problems
     chains = None if along is None else [_chain(cell, along) for cell in firsts]
 
     @lru_cache(_KEPT_FAMILIES)
@@ -71,7 +72,7 @@ def needed(
         cell, served = firsts[number], order[first[number] : ends[number]].tolist()
         return Solve(
             key=firsts.solve_keys[number].decode(),
-            problem=firsts.problem_keys[number].decode(),
+            problem=problems[problem[number]].decode(),
             workload_key=firsts.workload_keys[number].decode(),
             workload=cell.workload,
             targets=cell.targets,

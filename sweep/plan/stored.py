@@ -69,14 +69,17 @@ class StoredExperiment:
         """
         codes, held = code.Codes(), Cells.of(chosen)
         ours = [codes.of_bound(family.first.workload.name) for family in held.families]
+        keys, number = held.problems
+        problems = texts(keys)
         outdated = {
-            problem
-            for problem, family in zip(texts(held.problem_keys), held.family.tolist(), strict=True)
-            if ledger.bound_codes.get(problem, ours[family]) != ours[family]
+            problems[at]
+            for at, family in zip(number.tolist(), held.family.tolist(), strict=True)
+            if ledger.bound_codes.get(problems[at], ours[family]) != ours[family]
         }
         known = self.cells
         left = known.take(np.flatnonzero(self.of_other_code(ledger)))
-        return outdated.difference(texts(left.problem_keys[held.places(left.ids) < 0]))
+        keys, number = left.problems
+        return outdated.difference(texts(keys[number[held.places(left.ids) < 0]]))
 
     def hidden(self, ledger: Ledger) -> list[str]:
         """Ids of the recorded cells that the experiment no longer has."""

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from solvers.certificate import contradiction
 from sweep.store.columns import Columns
-from sweep.store.keys import Rows, places, texts
+from sweep.store.keys import Places, Rows, texts
 from sweep.store.records import (
     BoundRecord,
     CellRecord,
@@ -51,12 +51,12 @@ class Records(Mapping[str, CellRecord]):
         self.held = columns.keys(name)[rows]
 
     @cached_property
-    def _order(self) -> Rows:
-        return np.argsort(self.held, kind="stable")
+    def _places(self) -> Places:
+        return Places(self.held)
 
     def rows(self, keys: ArrayLike) -> Rows:
         """The row of every key, -1 where there is none."""
-        at = places(self.held, keys, self._order)
+        at = self._places.of(keys)
         return np.where(at < 0, -1, self._rows[at]) if len(self._rows) else at
 
     def __getitem__(self, key: str) -> CellRecord:

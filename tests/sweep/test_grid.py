@@ -41,7 +41,7 @@ def test_a_product_has_a_cell_for_every_combination() -> None:
     assert axes(made) == {
         "d": (4, 8, 16),
         "targets": ("uniform", "random"),
-        "replicate": (0, 1, 2, 3, 4),
+        "replicate": range(5),
         "mechanism": ("IP", "CA"),
     }
     assert dict(made.scalars) == {"workload": "range", "m": 3}

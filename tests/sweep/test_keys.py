@@ -18,8 +18,11 @@ from sweep.store.ledger import Ledger
 from sweep.store.records import CellRecord, Status
 
 
+@pytest.mark.parametrize("marks", [2**64, 4, 1])
 @pytest.mark.parametrize("unsorted", [1, 7, 2**16])
-def test_the_last_row_of_every_key_is_found_while_keys_are_added(monkeypatch, unsorted):
+def test_the_last_row_of_every_key_is_found_while_keys_are_added(monkeypatch, unsorted, marks):
+    mark = keys._mark
+    monkeypatch.setattr(keys, "_mark", lambda *parts: mark(*parts) & (marks - 1))
     monkeypatch.setattr(keys, "_MOST_UNSORTED", unsorted)
     chance, column = random.Random(unsorted), keys.KeyColumn()
     lookup, expected = keys.Lookup(column), {}
@@ -44,7 +47,9 @@ def test_a_key_that_does_not_fit_is_damage(tmp_path):
     segment = write_segment(tmp_path, "r1", [CellRecord("c" * 21, "s", "p", Status.OK)])
     with pytest.raises(DamagedSegmentError):
         read_segment(segment)
-    assert keys.places(np.array(["c" * 20], keys.KEY), ["c" * 21]).tolist() == [-1]
+    known = keys.Places(np.array(["c" * 20], keys.KEY))
+    assert known.of(["c" * 21, "c" * 20, "c"]).tolist() == [-1, 0, -1]
+    assert known.of_one(b"c" * 21) == -1
 
 
 def held_of(count):
