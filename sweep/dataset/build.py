@@ -2,14 +2,16 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import dask
 import numpy as np
 import xarray as xr
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
-from sweep.dataset import derivation, provenance
+from sweep.dataset import derivation, lazy, provenance
+from sweep.dataset.derivation import Make
 from sweep.dataset.positions import Column, Positions
 from sweep.experiment.meanings import described
 from sweep.grid.grids import Grid
@@ -82,7 +84,7 @@ class Derivation:
 
 
 def assemble(positions: Positions, ledger: Ledger, terms: Terms) -> xr.Dataset:
-    """The dataset of one grid.
+    """The dataset of one grid, its variables made when they are read, one at a time.
 
     Parameters
     ----------
@@ -98,36 +100,48 @@ def assemble(positions: Positions, ledger: Ledger, terms: Terms) -> xr.Dataset:
     xarray.Dataset
         With the long name and the units of every variable.
     """
-    dims = positions.dimensions
-    numbers = derivation.columns(positions, ledger)
-    data: dict[str, Any] = {
-        name: (dims, positions.scattered(column, np.nan)) for name, column in numbers.items()
-    }
-    cost = numbers.get("squared_privacy_cost")
+    dims, numbers = positions.dimensions, derivation.columns(positions, ledger)
     coords: dict[str, Any] = dict(positions.coordinates)
+
+    def lazily(
+        make: Make, over: tuple[str, ...] = (), fill: Any = np.nan, kind: DTypeLike = np.float64
+    ) -> tuple[tuple[str, ...], Any]:
+        shape = (*positions.shape, *(len(coords[name][1]) for name in over))
+        return (*dims, *over), lazy.array(shape, kind, lambda: positions.scattered(make(), fill))
+
+    data: dict[str, Any] = {name: lazily(make) for name, make in numbers.items()}
+    cost = numbers.get("squared_privacy_cost")
     if cost is not None and terms.delta and "delta" not in positions.names:
+        curves = derivation.curves(positions, ledger)
         coords["delta"] = (("delta",), np.array(terms.delta))
-        least = derivation.epsilon_at_targets(positions, ledger, cost, terms.delta)
-        data["epsilon_at_targets"] = ((*dims, "delta"), positions.scattered(least, np.nan))
+        data["epsilon_at_targets"] = lazily(
+            lambda: derivation.epsilon_at_targets(cost(), terms.delta, curves), ("delta",)
+        )
         if terms.epsilon and "epsilon" not in positions.names:
             coords["epsilon"] = (("epsilon",), np.array(terms.epsilon))
-            ratio = derivation.variance_ratio_at_budget(
-                positions, ledger, cost, terms.epsilon, terms.delta
+
+            def ratio() -> Column:
+                return derivation.variance_ratio_at_budget(
+                    cost(), terms.epsilon, terms.delta, curves
+                )
+
+            data["delta_at_targets"] = lazily(
+                lambda: derivation.delta_at_targets(cost(), terms.epsilon), ("epsilon",)
             )
-            curve = derivation.delta_at_targets(cost, terms.epsilon)
-            error = derivation.average_squared_error_at_budget(positions, ledger, ratio)
-            pure = derivation.variance_ratio_at_pure_budget(positions, ledger, terms.epsilon)
-            by_budget: list[tuple[str, tuple[str, ...], Column | None]] = [
-                ("delta_at_targets", ("epsilon",), curve),
-                ("variance_ratio_at_budget", ("epsilon", "delta"), ratio),
-                ("average_squared_error_at_budget", ("epsilon", "delta"), error),
-                ("variance_ratio_at_pure_budget", ("epsilon",), pure),
-            ]
-            for name, over, column in by_budget:
-                if column is not None:
-                    data[name] = ((*dims, *over), positions.scattered(column, np.nan))
-    for name, column, fill in _facts(positions, ledger):
-        data[name] = (dims, positions.scattered(column, fill))
+            data["variance_ratio_at_budget"] = lazily(ratio, ("epsilon", "delta"))
+            data["average_squared_error_at_budget"] = lazily(
+                lambda: derivation.average_squared_error_at_budget(positions, ledger, ratio()),
+                ("epsilon", "delta"),
+            )
+            if curves:
+                data["variance_ratio_at_pure_budget"] = lazily(
+                    lambda: derivation.variance_ratio_at_pure_budget(
+                        positions, terms.epsilon, curves
+                    ),
+                    ("epsilon",),
+                )
+    for name, make, fill in _facts(positions, ledger):
+        data[name] = lazily(make, (), fill, np.asarray(fill).dtype)
     for name, width, places, spell in _texts(positions, ledger):
         data[name] = (dims, _spelled(width, positions.scattered(places, -1), spell))
     relation = {"neighbours": positions.grid.relations}
@@ -168,22 +182,26 @@ def _write(dataset: xr.Dataset | xr.DataTree, to: Any) -> None:
 
 def columns(positions: Positions, ledger: Ledger) -> dict[str, Column]:
     """Every variable that has one value for each cell, in the order of the grid's cells."""
-    facts = {name: column for name, column, _ in _facts(positions, ledger)}
+    numbers = derivation.columns(positions, ledger)
+    facts = {name: make for name, make, _ in _facts(positions, ledger)}
     texts = {
         name: _spelled(width, places, spell)
         for name, width, places, spell in _texts(positions, ledger)
     }
-    return derivation.columns(positions, ledger) | facts | texts
+    return {name: make() for name, make in (numbers | facts).items()} | texts
 
 
-def _facts(positions: Positions, ledger: Ledger) -> list[tuple[str, Column, Any]]:
+def _facts(positions: Positions, ledger: Ledger) -> list[tuple[str, Make, Any]]:
     """Variables that are not results: state and origin of cells; with fill values."""
     rows = ledger.rows(positions.ids)
-    times = ledger.numbers("started", rows) * 1e3
+
+    def started() -> Column:
+        return (ledger.numbers("started", rows) * 1e3).astype("datetime64[ms]")
+
     return [
-        ("status", ledger.statuses(rows), np.int8(Status.ABSENT)),
-        ("started", times.astype("datetime64[ms]"), np.datetime64("NaT", "ms")),
-        ("attempt", ledger.tried(rows), np.int32(0)),
+        ("status", partial(ledger.statuses, rows), np.int8(Status.ABSENT)),
+        ("started", started, np.datetime64("NaT", "ms")),
+        ("attempt", partial(ledger.tried, rows), np.int32(0)),
     ]
 
 
@@ -202,10 +220,13 @@ def _texts(positions: Positions, ledger: Ledger) -> list[tuple[str, int, NDArray
     }
     found = [(name, width, *ledger.texts(name, rows)) for name, width in widths.items()]
     numbers = np.arange(len(rows), dtype=np.int32)
-    keys = {"cell": cells.ids, "solve": cells.solve_keys}
+    keys: dict[str, Spell] = {
+        "cell": cells.ids.__getitem__,
+        "solve": lambda numbers: cells.take(numbers).solve_keys,
+    }
     return [
         *((name, width, places, _listed(values)) for name, width, places, values in found),
-        *((name, _KEY_WIDTH, numbers, held.__getitem__) for name, held in keys.items()),
+        *((name, _KEY_WIDTH, numbers, spell) for name, spell in keys.items()),
     ]
 
 

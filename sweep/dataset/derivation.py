@@ -1,7 +1,8 @@
 """Derived numbers of the dataset: ratios, gaps and budgets, one column at a time."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,11 @@ from sweep.store.ledger import Ledger
 from sweep.store.records import Status
 
 Float = NDArray[np.float64]
+Make = Callable[[], Column]
+Curve = tuple[NDArray[np.int64], budget.BudgetCurve]
+"""Some cells, by number, and how their noise is scaled to a budget."""
+
+_AT_ONCE = 2**16
 
 _OF_THE_RECORD = ("runtime_s", "cpu_s", "peak_memory_bytes")
 _DERIVED = (
@@ -29,7 +35,7 @@ _DERIVED = (
 _REPORTED = ("iterations", "converged")
 
 
-def columns(positions: Positions, ledger: Ledger) -> dict[str, Column]:
+def columns(positions: Positions, ledger: Ledger) -> dict[str, Make]:
     """Every variable that has one number for each cell, NaN where there is none.
 
     Query graphs are solved at one ε and have no privacy cost, so they get only the numbers that
@@ -37,49 +43,59 @@ def columns(positions: Positions, ledger: Ledger) -> dict[str, Column]:
 
     Returns
     -------
-    dict of str to numpy.ndarray, shape (number of cells,)
+    dict of str to callable
+        Each makes an array of shape (number of cells,).
     """
     rows = ledger.rows(positions.ids)
     found = {} if positions.kind == "graph" else _compared(positions, ledger, rows)
     extra = sorted({*ledger.reported(rows)} - {*_DERIVED, *_REPORTED})
     for name in (*_REPORTED, *extra, *_OF_THE_RECORD):
-        found[name] = ledger.numbers(name, rows)
+        found[name] = partial(ledger.numbers, name, rows)
     return found
 
 
-def _compared(positions: Positions, ledger: Ledger, rows: Rows) -> dict[str, Column]:
+def _compared(positions: Positions, ledger: Ledger, rows: Rows) -> dict[str, Make]:
     """Privacy costs, compared with the reference, the lower bound and CA.
 
     Against a reference or a CA that timed out the comparison would mean nothing: NaN.
     """
-    cost = ledger.numbers("squared_privacy_cost", rows)
-    total = ledger.numbers("total_variance", rows)
-    problems, number = positions.problems
-    bound = np.array([ledger.bounds.get(problem, np.nan) for problem in problems])[number]
-    finished = ledger.statuses(rows) == Status.OK
-    ratio = cost / partner(np.where(finished, cost, np.nan), positions.reference_cells)
-    at_cost = total * cost
+    cost = partial(ledger.numbers, "squared_privacy_cost", rows)
+    total = partial(ledger.numbers, "total_variance", rows)
+
+    def finished(column: Float) -> Float:
+        return np.where(ledger.statuses(rows) == Status.OK, column, np.nan)
+
+    def ratio() -> Float:
+        return cost() / partner(finished(cost()), positions.reference_cells)
+
+    def bound() -> Float:
+        problems, number = positions.problems
+        return np.array([ledger.bounds.get(problem, np.nan) for problem in problems])[number]
+
+    def at_cost() -> Float:
+        return total() * cost()
+
     return {
         "squared_privacy_cost": cost,
-        "privacy_cost": np.sqrt(cost),
+        "privacy_cost": lambda: np.sqrt(cost()),
         "variance_ratio": ratio,
         "lower_bound": bound,
-        "gap": np.maximum(cost / bound - 1.0, 0.0),
-        "total_variance": total * ratio,
+        "gap": lambda: np.maximum(cost() / bound() - 1.0, 0.0),
+        "total_variance": lambda: total() * ratio(),
         "total_variance_at_unit_cost": at_cost,
-        "total_variance_ratio": at_cost
-        / partner(np.where(finished, at_cost, np.nan), positions.baseline_cells),
+        "total_variance_ratio": lambda: (
+            at_cost() / partner(finished(at_cost()), positions.baseline_cells)
+        ),
     }
 
 
-def epsilon_at_targets(
-    positions: Positions, ledger: Ledger, cost: Float, delta: Sequence[float]
-) -> Float:
+def epsilon_at_targets(cost: Float, delta: Sequence[float], curves: Sequence[Curve]) -> Float:
     """Least ε at which all targets are met, shape (number of cells, number of deltas)."""
     deltas = np.asarray(delta, dtype=np.float64)
     values, inverse = np.unique(cost, return_inverse=True)
-    found: Float = privacy.epsilon(np.sqrt(values)[:, None], deltas)[inverse]
-    for numbers, curve in _curves(positions, ledger):
+    found = _piecewise(lambda some: privacy.epsilon(np.sqrt(some)[:, None], deltas), values)
+    found = found[inverse]
+    for numbers, curve in curves:
         found[numbers] = curve.epsilon_at_targets(deltas)
     return found
 
@@ -89,25 +105,23 @@ def delta_at_targets(cost: Float, epsilon: Sequence[float]) -> Float:
 
     Of Gaussian mechanisms, by their privacy cost alone; NaN for the others.
     """
+    budgets, known = np.asarray(epsilon), np.isfinite(cost)
     found = np.full((cost.size, len(epsilon)), np.nan)
-    known = np.isfinite(cost)
-    found[known] = privacy.delta(np.sqrt(cost[known])[:, None], np.asarray(epsilon))
+    found[known] = _piecewise(
+        lambda some: privacy.delta(np.sqrt(some)[:, None], budgets), cost[known]
+    )
     return found
 
 
 def variance_ratio_at_budget(
-    positions: Positions,
-    ledger: Ledger,
-    cost: Float,
-    epsilon: Sequence[float],
-    delta: Sequence[float],
+    cost: Float, epsilon: Sequence[float], delta: Sequence[float], curves: Sequence[Curve]
 ) -> Float:
     """Largest variance ratio at (ε, δ), shape (number of cells, epsilons, deltas)."""
     budgets = np.asarray(epsilon, dtype=np.float64)[:, None]
     deltas = np.asarray(delta, dtype=np.float64)
     allowed = np.square(privacy.privacy_cost(budgets, deltas))
     found: Float = cost[:, None, None] / allowed
-    for numbers, curve in _curves(positions, ledger):
+    for numbers, curve in curves:
         found[numbers] = curve.variance_ratio_at_budget(budgets, deltas)
     return found
 
@@ -123,17 +137,13 @@ def average_squared_error_at_budget(positions: Positions, ledger: Ledger, ratio:
 
 
 def variance_ratio_at_pure_budget(
-    positions: Positions, ledger: Ledger, epsilon: Sequence[float]
-) -> Float | None:
-    """Largest variance ratio at (ε, 0), shape (number of cells, epsilons).
-
-    NaN where the noise is Gaussian; None where all is.
-    """
-    curves = _curves(positions, ledger)
+    positions: Positions, epsilon: Sequence[float], curves: Sequence[Curve]
+) -> Float:
+    """Largest variance ratio at (ε, 0), shape (number of cells, epsilons); NaN if Gaussian."""
     found = np.full((len(positions.ids), len(epsilon)), np.nan)
     for numbers, curve in curves:
         found[numbers] = curve.variance_ratio_at_budget(np.asarray(epsilon, np.float64), 0.0)
-    return found if curves else None
+    return found
 
 
 def partner(column: Float, numbers: NDArray[np.int64]) -> Float:
@@ -141,13 +151,17 @@ def partner(column: Float, numbers: NDArray[np.int64]) -> Float:
     return np.where(numbers < 0, np.nan, column[numbers]) if column.size else column
 
 
-def _curves(
-    positions: Positions, ledger: Ledger
-) -> list[tuple[NDArray[np.int64], budget.BudgetCurve]]:
+def curves(positions: Positions, ledger: Ledger) -> list[Curve]:
     """The cells whose budget is not the Gaussian closed form, by their curve."""
-    at, curves = ledger.texts("curve", ledger.rows(positions.ids))
+    at, known = ledger.texts("curve", ledger.rows(positions.ids))
     return [
-        (np.flatnonzero(at == number), budget.from_record(json.loads(curves[number])))
+        (np.flatnonzero(at == number), budget.from_record(json.loads(known[number])))
         for number in np.unique(at)
-        if number >= 0 and curves[number]
+        if number >= 0 and known[number]
     ]
+
+
+def _piecewise(function: Callable[[Float], Float], column: Float) -> Float:
+    """A function of a column that takes many times its memory, on parts of it."""
+    parts = range(0, max(len(column), 1), _AT_ONCE)
+    return np.concatenate([function(column[start : start + _AT_ONCE]) for start in parts])

@@ -19,7 +19,7 @@ from sweep.grid.mechanisms import available
 from sweep.plan.solves import code_of
 from sweep.store import code
 from sweep.store.folder import Store, open_
-from sweep.store.keys import texts
+from sweep.store.keys import Places, texts
 from sweep.store.ledger import Ledger
 from sweep.store.location import Location
 from sweep.store.records import Status
@@ -83,8 +83,7 @@ class StoredExperiment:
 
     def hidden(self, ledger: Ledger) -> list[str]:
         """Ids of the recorded cells that the experiment no longer has."""
-        recorded = ledger.cells.held
-        return texts(recorded[self.cells.places(recorded) < 0])
+        return ledger.cells.others(self.cells.ids)
 
     def check_kinship(self) -> None:
         """Refuse an experiment that has no cell in common with its store.
@@ -96,7 +95,7 @@ class StoredExperiment:
             cells depend on was changed.
         """
         known = self.store.cells
-        if len(known) and (self.cells.places(known) < 0).all():
+        if len(known) and (Places(known).of(self.cells.ids) < 0).all():
             raise StoreError(
                 f"store {str(self.store.path)!r} holds {len(known)} cells, none of "
                 f"which experiment {self.experiment.name!r} still has (it has {len(self.cells)}): "
@@ -112,7 +111,8 @@ class StoredExperiment:
         StoreError
             If a file that it names has changed.
         """
-        gone = int((self.cells.places(self.store.cells) < 0).sum())
+        known = self.store.cells
+        gone = len(known) - int((Places(known).of(self.cells.ids) >= 0).sum())
         if gone:
             raise StoreError(
                 f"store {str(self.store.path)!r} holds {gone} cells that experiment "

@@ -18,12 +18,65 @@ _TEXTS = ("problem", "host", "error", "traceback", "code", "versions", "notes", 
 _KEYS = ("cell", "solve")
 
 
+class _Numbers:
+    """A growing column of numbers, which takes no memory as long as all are equal."""
+
+    def __init__(self, kind: str, value: float = 0, count: int = 0) -> None:
+        self._kind, self._value, self._count = kind, value, count
+        self._held: array[Any] | None = None
+
+    @classmethod
+    def restored(cls, kind: str, column: NDArray[Any], count: int) -> "_Numbers":
+        """The column of what was `packed`."""
+        found = cls(kind, column[0].item() if count else 0, count)
+        if len(column) > 1:
+            found._held = array(kind)
+            found._held.frombytes(column.astype(kind).tobytes())
+        return found
+
+    def packed(self, rows: Rows) -> NDArray[Any]:
+        """Its values in some rows, or a single one if all are equal."""
+        return self.taken(rows[:1] if self._held is None else rows, 0)
+
+    def append(self, value: float) -> None:
+        """Add a number."""
+        if self._held is None and not self._count:
+            self._value = value
+        if self._held is None and not _same(value, self._value):
+            self._held = self._spread()
+        if self._held is not None:
+            self._held.append(value)
+        self._count += 1
+
+    def __getitem__(self, row: int) -> Any:
+        return self._value if self._held is None else self._held[row]
+
+    def __setitem__(self, row: int, value: float) -> None:
+        if self._held is None and not _same(value, self._value):
+            self._held = self._spread()
+        if self._held is not None:
+            self._held[row] = value
+
+    def taken(self, rows: Rows, missing: float) -> NDArray[Any]:
+        """The values of some rows: a copy, since the column cannot grow while it is looked at."""
+        kind = np.dtype(self._kind)
+        if self._held is None:
+            return np.where((rows < 0) | (not self._count), kind.type(missing), self._value).astype(
+                kind
+            )
+        held = np.frombuffer(self._held, kind)
+        return np.where(rows < 0, kind.type(missing), held[rows])
+
+    def _spread(self) -> "array[Any]":
+        return array(self._kind, [self._value]) * self._count
+
+
 class _Texts:
     """A column of texts of which many are equal: each is kept once."""
 
-    def __init__(self, values: Sequence[str] = (), numbers: Sequence[int] = ()) -> None:
+    def __init__(self, values: Sequence[str] = (), numbers: _Numbers | None = None) -> None:
         self.values = list(values)
-        self.numbers = array("i", numbers)
+        self.numbers = _Numbers("i") if numbers is None else numbers
         self._number = {value: number for number, value in enumerate(self.values)}
 
     def number(self, value: str) -> int:
@@ -44,10 +97,10 @@ class Columns:
     def __init__(self) -> None:
         self._keys = {name: KeyColumn() for name in _KEYS}
         self._cells = Lookup(self._keys["cell"])
-        self._floats = {name: array("d") for name in _FLOATS}
-        self._counts = {name: array("i") for name in _COUNTS}
+        self._floats = {name: _Numbers("d") for name in _FLOATS}
+        self._counts = {name: _Numbers("i") for name in _COUNTS}
         self._texts = {name: _Texts() for name in _TEXTS}
-        self._numbers: dict[str, array[float]] = {}
+        self._numbers: dict[str, _Numbers] = {}
 
     def __len__(self) -> int:
         return len(self._keys["cell"])
@@ -75,9 +128,9 @@ class Columns:
         for name, keys in self._keys.items():
             keys.append(facts[name].encode())
         self._cells.noted(record.cell.encode())
-        for name, column in self._floats.items():
+        for name, times in self._floats.items():
             value = facts[name]
-            column.append(math.nan if value is None else value)
+            times.append(math.nan if value is None else value)
         for name, count in self._counts.items():
             count.append(facts.get(name, 0))
         for name, texts in self._texts.items():
@@ -86,7 +139,7 @@ class Columns:
         for name, column in self._numbers.items():
             column.append(float(record.numbers.get(name, math.nan)))
         for name in record.numbers.keys() - self._numbers.keys():
-            self._numbers[name] = array("d", [math.nan]) * row
+            self._numbers[name] = _Numbers("d", math.nan, row)
             self._numbers[name].append(float(record.numbers[name]))
         return row
 
@@ -116,7 +169,7 @@ class Columns:
 
     def count(self, name: str, row: int) -> int:
         """One integer of a row."""
-        return self._counts[name][row]
+        return int(self._counts[name][row])
 
     def set_count(self, name: str, row: int, value: int) -> None:
         """Set an integer of a row."""
@@ -125,24 +178,24 @@ class Columns:
     def text(self, name: str, row: int) -> str:
         """One text of a row."""
         texts = self._texts[name]
-        return texts.values[texts.numbers[row]]
+        return texts.values[int(texts.numbers[row])]
 
     def reported_number(self, name: str, row: int) -> float:
         """A number that the solution of a row has reported, or NaN."""
-        return self._numbers[name][row] if name in self._numbers else math.nan
+        return float(self._numbers[name][row]) if name in self._numbers else math.nan
 
     def numbers(self, name: str, rows: Rows) -> NDArray[np.float64]:
         """A time or a reported number of some rows, NaN where there is none."""
-        column = self._floats.get(name) or self._numbers.get(name)
-        return _taken(np.frombuffer(column or array("d")), rows, np.nan)
+        column = self._floats.get(name) or self._numbers.get(name) or _Numbers("d")
+        return column.taken(rows, math.nan)
 
     def counts(self, name: str, rows: Rows, missing: int) -> NDArray[np.int32]:
         """An integer of some rows."""
-        return _taken(np.frombuffer(self._counts[name], np.int32), rows, missing)
+        return self._counts[name].taken(rows, missing)
 
     def text_numbers(self, name: str, rows: Rows) -> NDArray[np.int32]:
         """The place of every row's text among `text_values`, -1 where there is no row."""
-        return _taken(np.frombuffer(self._texts[name].numbers, np.int32), rows, -1)
+        return self._texts[name].numbers.taken(rows, -1)
 
     def text_values(self, name: str) -> Sequence[str]:
         """The distinct texts of a column."""
@@ -151,10 +204,10 @@ class Columns:
     def content(self, rows: Rows) -> Iterator[tuple[str, NDArray[Any]]]:
         """Some rows as named arrays, one after the other, for `restored`."""
         yield from ((name, keys.values[rows]) for name, keys in self._keys.items())
-        yield from ((name, self.numbers(name, rows)) for name in _FLOATS)
-        yield from ((name, self.counts(name, rows, 0)) for name in _COUNTS)
-        yield from ((name, self.text_numbers(name, rows)) for name in _TEXTS)
-        yield from ((f"number {name}", self.numbers(name, rows)) for name in self._numbers)
+        texts = {name: held.numbers for name, held in self._texts.items()}
+        reported = {f"number {name}": column for name, column in self._numbers.items()}
+        columns = self._floats | self._counts | texts | reported
+        yield from ((name, column.packed(rows)) for name, column in columns.items())
 
     @property
     def texts(self) -> dict[str, list[str]]:
@@ -169,14 +222,15 @@ class Columns:
         found = cls()
         found._keys = {name: KeyColumn(arrays[name].astype(KEY, copy=False)) for name in _KEYS}
         found._cells = Lookup(found._keys["cell"])
-        found._floats = {name: _array("d", arrays[name]) for name in _FLOATS}
-        found._counts = {name: _array("i", arrays[name]) for name in _COUNTS}
-        found._texts = {name: _Texts(texts[name], _array("i", arrays[name])) for name in _TEXTS}
-        found._numbers = {
-            name.removeprefix("number "): _array("d", arrays[name])
-            for name in arrays
-            if name.startswith("number ")
-        }
+
+        def column(kind: str, name: str) -> _Numbers:
+            return _Numbers.restored(kind, arrays[name], len(found))
+
+        found._floats = {name: column("d", name) for name in _FLOATS}
+        found._counts = {name: column("i", name) for name in _COUNTS}
+        found._texts = {name: _Texts(texts[name], column("i", name)) for name in _TEXTS}
+        reported = (name for name in arrays if name.startswith("number "))
+        found._numbers = {name.removeprefix("number "): column("d", name) for name in reported}
         return found
 
 
@@ -184,15 +238,8 @@ def _text(content: Any) -> str:
     return json.dumps(content) if content else ""
 
 
-def _array(kind: str, column: NDArray[Any]) -> "array[Any]":
-    found = array(kind)
-    found.frombytes(column.tobytes())
-    return found
-
-
-def _taken(column: NDArray[Any], rows: Rows, missing: Any) -> NDArray[Any]:
-    """The values of some rows: a copy, since the table cannot grow while it is looked at."""
-    if not column.size:
-        return np.full(rows.shape, missing, dtype=column.dtype)
-    found: NDArray[Any] = np.where(rows < 0, column.dtype.type(missing), column[rows])
-    return found
+def _same(one: float, other: float) -> bool:
+    """Whether no difference can be seen between two numbers."""
+    if one == other:
+        return one != 0 or math.copysign(1.0, one) == math.copysign(1.0, other)
+    return math.isnan(one) and math.isnan(other)

@@ -19,7 +19,7 @@ from sweep.store.ledger import Ledger
 from sweep.store.location import Location
 
 NAME = "index.npz"
-_FORMAT = 2
+_FORMAT = 3
 _FACTS = "facts"
 
 

@@ -40,24 +40,27 @@ class Records(Mapping[str, CellRecord]):
     rows : numpy.ndarray
         Those that count; of several of one key the last.
 
-    Attributes
-    ----------
-    held : numpy.ndarray
-        The key of every row.
     """
 
     def __init__(self, columns: Columns, name: str, rows: Rows) -> None:
         self._columns, self._rows = columns, rows
-        self.held = columns.keys(name)[rows]
+        self._held = columns.keys(name)[rows]
 
     @cached_property
     def _places(self) -> Places:
-        return Places(self.held)
+        return Places(self._held)
 
     def rows(self, keys: ArrayLike) -> Rows:
         """The row of every key, -1 where there is none."""
         at = self._places.of(keys)
         return np.where(at < 0, -1, self._rows[at]) if len(self._rows) else at
+
+    def others(self, keys: ArrayLike) -> list[str]:
+        """The keys of which there are records, without these."""
+        at = self._places.of(keys)
+        left = np.ones(len(self._held), dtype=bool)
+        left[at[at >= 0]] = False
+        return texts(self._held[left])
 
     def __getitem__(self, key: str) -> CellRecord:
         (row,) = self.rows([key.encode()])
@@ -66,10 +69,10 @@ class Records(Mapping[str, CellRecord]):
         return self._columns.record(int(row))
 
     def __iter__(self) -> Iterator[str]:
-        return iter(dict.fromkeys(texts(self.held)))
+        return iter(dict.fromkeys(texts(self._held)))
 
     def __len__(self) -> int:
-        return len(np.unique(self.held))
+        return len(np.unique(self._held))
 
 
 class Ledger:

@@ -1,5 +1,6 @@
 """Keys in columns: found like in a dictionary, in a fraction of its memory."""
 
+import math
 import random
 import tracemalloc
 from dataclasses import replace
@@ -12,7 +13,7 @@ from sweep.experiment.loading import parse_experiment
 from sweep.grid.expansion import expand
 from sweep.grid.grids import distinct
 from sweep.plan import costs, solves, tasks
-from sweep.store import keys
+from sweep.store import columns, keys
 from sweep.store.journal import read_segment, write_segment
 from sweep.store.ledger import Ledger
 from sweep.store.records import CellRecord, Status
@@ -75,3 +76,20 @@ def test_a_cell_takes_a_few_hundred_bytes_of_the_command():
     finally:
         tracemalloc.stop()
     assert more - few < 400 * 4000
+
+
+@pytest.mark.parametrize("values", [[2.0] * 4, [0.0, -0.0], [math.nan] * 3, [1.0, 1.0, 3.0], []])
+def test_a_column_is_the_same_whether_its_numbers_are_equal_or_not(values):
+    column = columns._Numbers("d")
+    for value in values:
+        column.append(value)
+    rows = np.array([*range(len(values)), -1])
+    expected = np.array([*values, 7.0])
+    again = columns._Numbers.restored("d", column.packed(rows[:-1]), len(values))
+    assert column.taken(rows, 7.0).tobytes() == expected.tobytes()
+    assert again.taken(rows, 7.0).tobytes() == expected.tobytes()
+    if values:
+        again[len(values) - 1] = 5.0
+        again.append(6.0)
+        assert [again[row] for row in range(len(values) + 1)][-2:] == [5.0, 6.0]
+        assert again.taken(rows[:-2], 0.0).tobytes() == expected[:-2].tobytes()
