@@ -26,7 +26,8 @@ def _mark_of(key: bytes) -> np.uint64:
 
 
 def _marks(keys: Keys) -> NDArray[np.uint64]:
-    parts = np.ascontiguousarray(keys).view([("1", "<u8"), ("2", "<u8"), ("3", "<u4")])
+    held = np.ascontiguousarray(keys.astype(KEY, copy=False))
+    parts = held.view([("1", "<u8"), ("2", "<u8"), ("3", "<u4")])
     found: NDArray[np.uint64] = _mark(parts["1"], parts["2"], parts["3"].astype(np.uint64))
     return found
 
@@ -37,7 +38,7 @@ class Places:
     Parameters
     ----------
     keys : numpy.ndarray
-        The others, of type `KEY`.
+        The others.
     """
 
     def __init__(self, keys: Keys) -> None:
@@ -50,7 +51,7 @@ class Places:
         asked = np.asarray(wanted, dtype=np.bytes_)
         if not len(self._keys):
             return np.full(asked.shape, -1)
-        marks = _marks(asked.astype(KEY))
+        marks = _marks(asked)
         by_mark = np.argsort(marks)
         at = np.empty(len(asked), dtype=np.int64)
         at[by_mark] = self._sorted.searchsorted(marks[by_mark], "right") - 1

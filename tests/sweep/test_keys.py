@@ -51,6 +51,7 @@ def test_a_key_that_does_not_fit_is_damage(tmp_path):
     known = keys.Places(np.array(["c" * 20], keys.KEY))
     assert known.of(["c" * 21, "c" * 20, "c"]).tolist() == [-1, 0, -1]
     assert known.of_one(b"c" * 21) == -1
+    assert keys.Places(np.array([b"cc", b"c"])).of([b"c", b"d"]).tolist() == [1, -1]
 
 
 def held_of(count):
