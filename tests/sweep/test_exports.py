@@ -10,7 +10,8 @@ import subprocess
 import numpy as np
 import pytest
 import xarray as xr
-from test_report import MEASURED, OK, PUBLISHED, dataset, experiment
+from test_report import MEASURED, OK, PUBLISHED, experiment
+from written import dataset
 
 import sweep
 from sweep.errors import SweepError
@@ -68,7 +69,9 @@ def test_means_come_with_their_spread():
     assert entry["state"] == "failed"
     ranges = table(REPLICATED, Wanted(spread="range"))
     assert ranges.shown.loc["4", "IP"] == "4.000 [2.000, 6.000]"
-    assert table(REPLICATED, Wanted(spread="none")).shown.loc["4", "IP"] == "4.000"
+    bare = table(REPLICATED, Wanted(spread="none"))
+    assert bare.shown.loc["4", "IP"] == "4.000"
+    assert "Means over 3 replicates." in bare.notes
 
 
 def test_rows_columns_and_conditions_can_be_asked_for():
@@ -100,29 +103,11 @@ def test_what_does_not_exist_is_said(wanted, said):
         table(REPLICATED, wanted)
 
 
-def test_nothing_is_blank():
-    states = [[OK, int(Status.ABSENT)], [int(Status.TIMEOUT), OK]]
-    data = dataset(
-        {"d": [4, 8], "mechanism": ["CA", "IP"]}, {"variance_ratio": [[1, 2], [3, np.nan]]}, states
-    )
-    shown = table(data, Wanted()).shown
-    assert shown.loc["4"].tolist() == ["1.000", "absent"]
-    assert shown.loc["8"].tolist() == ["timeout", "none"]
-
-
-def test_published_numbers_stand_beside_the_measured_ones():
-    data, made = described(MEASURED, published=[PUBLISHED])
-    (found,) = exports.tables(data, made)
-    assert found.shown.loc[("4", "measured")].tolist() == ["2.500", "1.000", "3.000"]
-    assert found.shown.loc[("4", "paper")].tolist() == ["2.00", "1.00", "–"]
-    assert found.shown.loc[("8", "ratio")].tolist() == ["1.250", "1.000", "–"]
-    first = found.entries.iloc[0]
-    assert (first["mechanism"], first["published"], first["ratio"]) == ("IP", 2.0, 1.25)
-
-
 def test_every_format_has_the_same_numbers():
     data, made = described(MEASURED, published=[PUBLISHED])
     found = exports.tables(data, made)
+    first = found[0].entries.iloc[0]
+    assert (first["mechanism"], first["published"], first["ratio"]) == ("IP", 2.0, 1.25)
     for form in ("markdown", "latex", "html"):
         text = formats.RENDERERS[form](found)
         missing = [one for one in ("2.500", "1.250", "Table 1") if one not in text]

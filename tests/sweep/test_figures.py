@@ -6,7 +6,8 @@ import sys
 import numpy as np
 import pytest
 from test_exports import REPLICATED, described
-from test_report import MEASURED, OK, dataset, experiment
+from test_report import MEASURED, OK, experiment
+from written import dataset
 
 import sweep
 from solvers import privacy

@@ -2,7 +2,7 @@
 
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import pytest
 import xarray as xr
 from rich.console import Console
 from rich.table import Table
+from written import dataset
 
 from sweep import events
 from sweep.experiment.loading import load_experiment, parse_experiment
@@ -26,18 +27,6 @@ OK = int(Status.OK)
 def experiment(**content: Any) -> Experiment:
     blocks = [{"workload": {"name": "prefix", "d": [4, 8]}, "mechanism": ["IP", "CA"]}]
     return parse_experiment(json.dumps({"blocks": blocks, "reference": "CA", **content}), "x.yaml")
-
-
-def dataset(
-    coords: Mapping[str, Sequence[Any]],
-    numbers: Mapping[str, Any],
-    status: Any = OK,
-) -> xr.Dataset:
-    dims = tuple(coords)
-    shape = tuple(map(len, coords.values()))
-    data = {name: (dims, np.broadcast_to(value, shape)) for name, value in numbers.items()}
-    states = np.broadcast_to(np.asarray(status, dtype=np.int8), shape)
-    return xr.Dataset({**data, "status": (dims, states)}, {k: list(v) for k, v in coords.items()})
 
 
 def tables(data: Results, asked: Experiment) -> list[Table]:
@@ -120,18 +109,6 @@ def test_other_states_are_words(state: Status, word: str) -> None:
     text = rendered(tables(data, experiment(published=[table])))
     assert word in text
     assert "123" not in text
-
-
-def test_means_are_over_the_replicates_that_are_ok() -> None:
-    data = dataset(
-        {"replicate": [0, 1, 2], "mechanism": ["CA", "IP"]},
-        {"variance_ratio": [[1, 2], [1, 4], [1, np.nan]], "gap": 0.0},
-        [[OK, OK], [OK, OK], [OK, int(Status.FAILED)]],
-    )
-    table = {**PUBLISHED, "axes": {"mechanism": ["CA", "IP"]}, "values": [1.0, 2.0]}
-    text = rendered(tables(data, experiment(published=[table])))
-    assert "3.000 (2/3)" in text
-    assert "Means over 3 replicates." in " ".join(text.split())
 
 
 def test_a_factor_that_a_row_shares_is_named_as_the_papers_gap() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import written
 import xarray as xr
 
 from sweep.errors import SweepError
@@ -40,16 +41,7 @@ Prose by hand.
 def dataset(
     coords: Mapping[str, Sequence[Any]], values: Any, status: Any = OK, gap: float = 0.0
 ) -> xr.Dataset:
-    dims = tuple(coords)
-    shape = tuple(map(len, coords.values()))
-    return xr.Dataset(
-        {
-            "variance_ratio": (dims, np.broadcast_to(values, shape).astype(float)),
-            "gap": (dims, np.full(shape, gap)),
-            "status": (dims, np.broadcast_to(np.asarray(status, dtype=np.int8), shape)),
-        },
-        {name: list(labels) for name, labels in coords.items()},
-    )
+    return written.dataset(coords, {"variance_ratio": values, "gap": gap}, status)
 
 
 def compared(

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import written
 import xarray as xr
 
 from sweep.errors import ExperimentError
@@ -18,13 +19,7 @@ OK, FAILED, PENDING = int(Status.OK), int(Status.FAILED), int(Status.PENDING)
 
 
 def dataset(coords: Mapping[str, Sequence[Any]], values: Any, status: Any = OK) -> xr.Dataset:
-    dims = tuple(coords)
-    shape = tuple(map(len, coords.values()))
-    states = np.broadcast_to(np.asarray(status, dtype=np.int8), shape)
-    return xr.Dataset(
-        {"ratio": (dims, np.broadcast_to(values, shape).astype(float)), "status": (dims, states)},
-        {name: list(labels) for name, labels in coords.items()},
-    )
+    return written.dataset(coords, {"ratio": values}, status)
 
 
 def verdict(data: xr.Dataset, **claim: Any) -> Judgement:

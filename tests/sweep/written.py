@@ -1,10 +1,15 @@
-"""Experiments as tests write them: blocks in Python, turned into the text of a file."""
+"""Experiments and datasets as tests write them, in Python."""
 
 import json
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+import numpy as np
+import xarray as xr
 
 from sweep.experiment.loading import parse_experiment
 from sweep.experiment.schema import Experiment
+from sweep.store.records import Status
 
 
 def block(workload: Any, mechanism: Any, **others: Any) -> dict[str, Any]:
@@ -18,3 +23,13 @@ def prefix(d: Any, mechanism: Any, **others: Any) -> dict[str, Any]:
 def experiment(*blocks: dict[str, Any], **others: Any) -> Experiment:
     content = {"reference": "IP", "blocks": list(blocks), **others}
     return parse_experiment(json.dumps(content), "x.yaml")
+
+
+def dataset(
+    coords: Mapping[str, Sequence[Any]], numbers: Mapping[str, Any], status: Any = Status.OK
+) -> xr.Dataset:
+    """Variables and statuses over all coordinates, or alike along them."""
+    dims, shape = tuple(coords), tuple(map(len, coords.values()))
+    data = {name: (dims, np.broadcast_to(value, shape)) for name, value in numbers.items()}
+    states = np.broadcast_to(np.asarray(status, dtype=np.int8), shape)
+    return xr.Dataset({**data, "status": (dims, states)}, {k: list(v) for k, v in coords.items()})
