@@ -35,3 +35,15 @@ class SchedulerLostError(ClusterError):
 
 class NoWorkersError(ClusterError):
     """A cluster has had no workers for longer than the run's patience."""
+
+
+def first_line(error: BaseException) -> str:
+    """What an error of somebody else's code says, in a line, with its type if that is no answer."""
+    kind = type(error).__name__
+    try:
+        lines = str(error).strip().splitlines()
+    except (Exception, SystemExit):
+        lines = []
+    if not lines:
+        return kind
+    return lines[0] if isinstance(error, Exception) else f"{kind}: {lines[0]}"

@@ -6,6 +6,7 @@ import inspect
 import logging
 import multiprocessing
 import os
+import threading
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +16,7 @@ from typing import Any
 
 from sweep.cluster import security, signals
 from sweep.cluster.specification import ClusterSpec
-from sweep.errors import ClusterError
+from sweep.errors import ClusterError, first_line
 
 ALLOWED_FAILURES = 1
 """Dask's ``allowed-failures``: it gives a task up once more workers than this have died of it."""
@@ -23,6 +24,8 @@ CONNECT_SECONDS = 20.0
 _ANSWER_SECONDS = 2.0
 _CLOSE_SECONDS = 10.0
 """For a cluster to close; its nannies give a worker that solves four of them, then kill it."""
+_LATE_SECONDS = 5.0
+_SLOW_SECONDS = 15.0
 _TALKATIVE = ("distributed", "distributed.client", "tornado.application", "asyncio")
 _OTHER_PORT = r"Port \d+ is already in use"
 """Of the dashboard, which then has another; its address is told."""
@@ -45,10 +48,12 @@ def cluster_class(spec: ClusterSpec) -> Any:
     """
     try:
         return getattr(importlib.import_module(spec.module), spec.cls)
-    except (ImportError, AttributeError, ValueError) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         raise ClusterError(
-            f"no cluster class {spec.cls!r} in module {spec.module!r} ({error}); install its "
-            "package here, or correct 'module' and 'class' in cluster.yaml"
+            f"no cluster class {spec.cls!r} in module {spec.module!r} ({first_line(error)}); "
+            "install its package here, or correct 'module' and 'class' in cluster.yaml"
         ) from error
 
 
@@ -138,15 +143,16 @@ def _started(spec: ClusterSpec) -> Iterator[Any]:
 
     _check_folder()
     cluster: Any = None
+    name = f"{spec.module}.{spec.cls}"
     with ExitStack() as stack:
         try:
-            with signals.handlers_kept(), signals.termination_postponed():
+            with signals.handlers_kept():
                 make = cluster_class(spec)
-                what = f"cluster {spec.module}.{spec.cls} cannot be started"
                 with (
-                    _explained(what, _START_HINT),
-                    signals.interrupts_held(),
+                    _explained(f"cluster {name} cannot be started", _START_HINT),
+                    signals.postponed(),
                     warnings.catch_warnings(),
+                    _said_if_slow(name),
                 ):
                     keys = stack.enter_context(_keys(spec, make))
                     warnings.filterwarnings("ignore", _OTHER_PORT)
@@ -159,7 +165,27 @@ def _started(spec: ClusterSpec) -> Iterator[Any]:
             yield cluster
         finally:
             if cluster is not None:
-                _close(cluster)
+                _close(cluster, name)
+
+
+@contextmanager
+def _said_if_slow(name: str) -> Iterator[None]:
+    """Warn if what is done takes long: nothing else is said meanwhile."""
+
+    def say() -> None:
+        warnings.warn(
+            f"cluster {name} has been starting for {_SLOW_SECONDS:g} s; the run waits for it, "
+            "Ctrl-C twice ends it",
+            stacklevel=2,
+        )
+
+    timer = threading.Timer(_SLOW_SECONDS, say)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _check_folder() -> None:
@@ -172,8 +198,11 @@ def _check_folder() -> None:
         ) from error
 
 
-def _close(cluster: Any) -> None:
-    """Close a cluster in whatever state it is; it is not tried again when Python ends."""
+def _close(cluster: Any, name: str) -> None:
+    """Close a cluster in whatever state it is; it is not tried again when Python ends.
+
+    In a thread of its own: a class of somebody else's may take no notice of the time that it has.
+    """
     from distributed import Nanny
     from distributed.core import Status
 
@@ -182,9 +211,25 @@ def _close(cluster: Any) -> None:
     workers = list(getattr(cluster, "workers", {}).values())
     nannies = [one for one in workers if isinstance(one, Nanny)]
     processes = [one.process for one in nannies]  # a nanny that has no time to close forgets it
-    try:
-        with suppress(Exception):
+    trouble = [f"it did not close within {_CLOSE_SECONDS + _LATE_SECONDS:g} s"]
+
+    def close() -> None:
+        try:
             cluster.close(timeout=_CLOSE_SECONDS)
+        except BaseException as error:
+            trouble[:] = [first_line(error)]
+        else:
+            trouble.clear()
+
+    closing = threading.Thread(target=close, daemon=True, name=f"closing {name}")
+    try:
+        closing.start()
+        closing.join(_CLOSE_SECONDS + _LATE_SECONDS)
+        if trouble and not nannies:  # which are ended below
+            warnings.warn(
+                f"cluster {name} may have left workers behind, look after them: {trouble[0]}",
+                stacklevel=2,
+            )
     finally:  # also when a second Ctrl-C hurries it: Python would wait for what is left
         with signals.undisturbed():
             for one in nannies:
@@ -261,11 +306,10 @@ def _quiet() -> Iterator[None]:
 def _explained(what: str, hint: str = "check cluster.yaml") -> Iterator[None]:
     try:
         yield
-    except ClusterError:
+    except (ClusterError, KeyboardInterrupt):
         raise
-    except Exception as error:
-        first: BaseException = error
+    except BaseException as error:
+        first = error
         while first.__cause__ is not None:
             first = first.__cause__
-        lines = str(first).strip().splitlines() or [type(first).__name__]
-        raise ClusterError(f"{what}: {lines[0]}; {hint}") from error
+        raise ClusterError(f"{what}: {first_line(first)}; {hint}") from error

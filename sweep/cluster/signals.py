@@ -1,11 +1,19 @@
 """Ctrl-C and SIGTERM: kept from others' handlers, from workers, and from the last dataset."""
 
+import os
 import signal
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing import resource_tracker
 from types import FrameType
+
+_WAKING = signal.SIGUSR2
+_WAITS = (
+    "interrupted while the cluster starts: it is closed as soon as it is there; a second Ctrl-C "
+    "ends the command at once, and may leave workers behind"
+)
 
 
 @contextmanager
@@ -24,43 +32,64 @@ def handlers_kept() -> Iterator[None]:
 
 
 @contextmanager
-def interrupts_held() -> Iterator[None]:
-    """Block Ctrl-C, and leave it blocked in every thread and process started meanwhile.
+def postponed() -> Iterator[None]:
+    """Act on a first Ctrl-C or SIGTERM at the end: in a cluster's start nothing could close it.
 
-    The terminal sends it to all processes, but only the driver should act on it: the driver ends
-    the workers.
+    A second one ends it at once, since the start may never end. Ctrl-C is blocked in every thread
+    and process started meanwhile, for good: the terminal sends it to all processes, but only the
+    driver should act on it, which ends the workers. SIGTERM is not, since they have to heed it.
     """
     resource_tracker.ensure_running()  # it unblocks the signal when it starts
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        yield
+        if threading.current_thread() is threading.main_thread():
+            with _first_noted():
+                yield
+        else:
+            yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager
-def termination_postponed() -> Iterator[None]:
-    """Act on a first SIGTERM at the end only: in a cluster's start nothing could close it.
+def _first_noted() -> Iterator[None]:
+    """Raise a signal that came once again at the end; KeyboardInterrupt if one came twice.
 
-    It is not blocked as Ctrl-C is, since the processes started meanwhile have to heed it.
+    What this thread waits in is interrupted: Ctrl-C is taken by another one, which wakes this one.
     """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
     came: list[int] = []
+    main = threading.get_ident()
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
 
     def note(number: int, _frame: FrameType | None) -> None:
         came.append(number)
         if len(came) > 1:
-            raise KeyboardInterrupt  # the start may never end
+            raise KeyboardInterrupt
+        warnings.warn(_WAITS, stacklevel=2)
 
-    before = signal.signal(signal.SIGTERM, note)
+    def wake() -> None:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        while number := os.read(reading, 1):
+            if number[0] == signal.SIGINT:
+                signal.pthread_kill(main, _WAKING)
+
+    handlers = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    handlers[_WAKING] = signal.signal(_WAKING, lambda *_: None)
+    descriptor = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    waking = threading.Thread(target=wake, daemon=True)
+    waking.start()
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
+        signal.set_wakeup_fd(descriptor)
+        os.close(writing)
+        waking.join()
+        os.close(reading)
+        for number, handler in handlers.items():
+            signal.signal(number, handler or signal.SIG_DFL)
         if len(came) == 1:
-            signal.raise_signal(signal.SIGTERM)
+            signal.raise_signal(came[0])
 
 
 @contextmanager

@@ -21,6 +21,30 @@ class Pretended:
         raise RuntimeError(f"queue {kwargs['queue']!r} does not exist")
 
 
+class UnsayableError(Exception):
+    def __str__(self):
+        raise ValueError("not even this")
+
+
+class Bad:
+    """A cluster class that does what it should not at its start or at its end."""
+
+    scheduler_address = "tcp://127.0.0.1:9"
+
+    def __init__(self, *, at, error, seconds):
+        self.at, self.error, self.seconds = at, error, seconds
+        self.act("start")
+
+    def close(self, timeout):
+        self.act("end")
+
+    def act(self, now):
+        if now == self.at:
+            time.sleep(self.seconds)
+            if self.error is not None:
+                raise self.error
+
+
 def written(tmp_path, text):
     path = tmp_path / "cluster.yaml"
     path.write_text(text)
@@ -106,6 +130,70 @@ def test_what_cannot_be_started_is_one_sentence(module, cls, kwargs, said, capfd
         pass
     assert "\n" not in str(caught.value)
     assert "Traceback" not in capfd.readouterr().err
+
+
+def bad(at, error=None, seconds=0.0):
+    return specification.ClusterSpec.model_validate(
+        {
+            "module": "test_cluster",
+            "class": "Bad",
+            "kwargs": {"at": at, "error": error, "seconds": seconds},
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (SystemExit("bye"), "SystemExit: bye"),
+        (BaseException(), "BaseException"),
+        (UnsayableError(), "UnsayableError"),
+        (ValueError("no\nqueue"), "no"),
+    ],
+)
+def test_a_class_cannot_end_the_command(error, said):
+    with (
+        pytest.raises(ClusterError, match=f"Bad cannot be started: {said}; check cluster.yaml"),
+        clusters.connected(bad("start", error)),
+    ):
+        pass
+
+
+@pytest.mark.parametrize(
+    "text", ["import sys; sys.exit(5)", "raise RuntimeError", "def (", "0 / 0"]
+)
+def test_a_module_cannot_end_the_command(tmp_path, monkeypatch, text):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "bad_at_import.py").write_text(text)
+    spec = specification.ClusterSpec.model_validate({"module": "bad_at_import", "class": "X"})
+    with pytest.raises(ClusterError, match="no cluster class 'X' in module 'bad_at_import' "):
+        clusters.cluster_class(spec)
+
+
+def test_a_start_that_takes_long_is_told(monkeypatch):
+    monkeypatch.setattr(clusters, "_SLOW_SECONDS", 0.1)
+    with (
+        pytest.raises(ClusterError, match="late"),
+        pytest.warns(UserWarning, match=r"test_cluster\.Bad has been starting for 0\.1 s"),
+        clusters.connected(bad("start", ValueError("late"), seconds=1.0)),
+    ):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("error", "seconds", "said"),
+    [(SystemExit(3), 0.0, "SystemExit: 3"), (None, 3.0, r"it did not close within 0\.2 s")],
+)
+def test_a_cluster_that_does_not_close_is_told_and_left(monkeypatch, error, seconds, said):
+    monkeypatch.setattr(clusters, "_CLOSE_SECONDS", 0.1)
+    monkeypatch.setattr(clusters, "_LATE_SECONDS", 0.1)
+    began = time.monotonic()
+    with (
+        pytest.warns(UserWarning, match=f"may have left workers behind, look after them: {said}"),
+        clusters._started(bad("end", error, seconds)),
+    ):
+        pass
+    assert time.monotonic() - began < 2
 
 
 def test_a_scheduler_that_does_not_answer():

@@ -1,6 +1,9 @@
 """What becomes of Ctrl-C and SIGTERM while a sweep runs."""
 
+import os
 import signal
+import threading
+import time
 
 import pytest
 
@@ -50,29 +53,42 @@ def test_a_users_own_handler_is_left_alone():
     assert heard == [signal.SIGINT]
 
 
-def test_sigterm_is_acted_upon_when_the_cluster_is_there():
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_what_comes_while_a_cluster_starts_is_acted_upon_when_it_is_there(number):
     steps = []
 
     def start():
-        with signals.termination_postponed():
-            signal.raise_signal(signal.SIGTERM)
+        with signals.postponed():
+            os.kill(os.getpid(), number)
+            time.sleep(0.2)
             steps.append("the cluster is there")
 
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        with pytest.raises(KeyboardInterrupt):
+        with (
+            pytest.warns(UserWarning, match="it is closed as soon as it is there"),
+            pytest.raises(KeyboardInterrupt),
+        ):
             start()
     finally:
         signal.signal(signal.SIGTERM, before)
     assert steps == ["the cluster is there"]
 
 
-def test_a_second_sigterm_ends_a_start_that_does_not_end():
-    def start():
-        with signals.termination_postponed():
-            signal.raise_signal(signal.SIGTERM)
-            signal.raise_signal(signal.SIGTERM)
-            pytest.fail("it goes on")
+@pytest.mark.filterwarnings("ignore:interrupted while the cluster starts")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_second_ends_a_start_that_does_not_end(number):
+    before = signal.getsignal(number), signal.getsignal(signal.SIGUSR2)
 
+    def start():
+        with signals.postponed():
+            for seconds in (0.1, 0.3):
+                threading.Timer(seconds, os.kill, (os.getpid(), number)).start()
+            time.sleep(30)
+
+    began = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         start()
+    assert time.monotonic() - began < 10
+    assert (signal.getsignal(number), signal.getsignal(signal.SIGUSR2)) == before
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
