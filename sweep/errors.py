@@ -46,4 +46,5 @@ def first_line(error: BaseException) -> str:
         lines = []
     if not lines:
         return kind
-    return lines[0] if isinstance(error, Exception) else f"{kind}: {lines[0]}"
+    alone = isinstance(error, Exception) and not isinstance(error, KeyError)
+    return lines[0] if alone else f"{kind}: {lines[0]}"

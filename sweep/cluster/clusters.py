@@ -88,11 +88,11 @@ def connected(spec: ClusterSpec, connect_seconds: float | None = None) -> Iterat
     client_class: Any = distributed.Client
     with dask.config.set(settings), _quiet():
         if spec.address is not None:
-            if not spec.insecure:
-                security.refuse_exposed(spec.address)
             keys = security.of_files(spec.security) if spec.security else None
             seconds = CONNECT_SECONDS if connect_seconds is None else connect_seconds
             with _explained(f"scheduler {spec.address!r} cannot be reached"):
+                if not spec.insecure:
+                    security.refuse_exposed(spec.address)
                 _greet(spec.address, keys, seconds)
                 client = client_class(spec.address, timeout=seconds, security=keys)
             with client:
@@ -215,11 +215,11 @@ def _close(cluster: Any, name: str) -> None:
 
     def close() -> None:
         try:
-            cluster.close(timeout=_CLOSE_SECONDS)
+            with suppress(AssertionError):  # Dask's: a batch job never has the status "closed"
+                cluster.close(timeout=_CLOSE_SECONDS)
+            trouble.clear()
         except BaseException as error:
             trouble[:] = [first_line(error)]
-        else:
-            trouble.clear()
 
     closing = threading.Thread(target=close, daemon=True, name=f"closing {name}")
     try:

@@ -71,7 +71,7 @@ class ClusterSpec(BaseModel):
     cls: str = Field(default="", alias="class")
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = Field(default_factory=dict)
-    address: str | None = None
+    address: str | None = Field(default=None, min_length=1)
     scale: int | None = Field(default=None, ge=0)
     adapt: Adapt | None = None
     patience: float = Field(default=PATIENCE, ge=0.0)

@@ -97,6 +97,7 @@ def test_a_class_that_is_not_there_is_one_sentence(tmp_path, module, cls):
         ("address: tcp://a:1\nkwargs: {n_workers: 2}\n", "or 'address' alone"),
         ("address: tcp://a:1\nscale: 0\n", "neither with 'address'"),
         ("module: a\nclass: b\nscale: 1\nadapt: {maximum: 1}\n", "expected 'scale' or 'adapt'"),
+        ("address: ''\n", "key 'address': .*should have at least 1 character"),
         ("module: a\n", "either 'module' and 'class', or 'address'"),
         ("class: b\n", "either 'module' and 'class', or 'address'"),
         ("modul: a\nclass: b\n", "key 'modul': no such key; did you mean 'module'"),
@@ -149,6 +150,7 @@ def bad(at, error=None, seconds=0.0):
         (BaseException(), "BaseException"),
         (UnsayableError(), "UnsayableError"),
         (ValueError("no\nqueue"), "no"),
+        (KeyError("queue"), "KeyError: 'queue'"),
     ],
 )
 def test_a_class_cannot_end_the_command(error, said):
@@ -196,8 +198,9 @@ def test_a_cluster_that_does_not_close_is_told_and_left(monkeypatch, error, seco
     assert time.monotonic() - began < 2
 
 
-def test_a_scheduler_that_does_not_answer():
-    spec = specification.ClusterSpec(address="tcp://127.0.0.1:9")
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "tcp://[::::]:1", "foo://127.0.0.1:1"])
+def test_a_scheduler_that_does_not_answer(address):
+    spec = specification.ClusterSpec(address=address)
     with (
         pytest.raises(ClusterError, match="cannot be reached"),
         clusters.connected(spec, connect_seconds=1.0),

@@ -120,9 +120,11 @@ def batch_system(folder, monkeypatch, script):
     monkeypatch.chdir(folder)
 
 
+@pytest.mark.filterwarnings("error:cluster .* may have left workers")
 def test_a_batch_job_reads_the_key_from_files_that_only_the_user_can_read(tmp_path, monkeypatch):
     pytest.importorskip("dask_jobqueue")
     batch_system(tmp_path, monkeypatch, 'cp "$1" job; echo Submitted batch job 1')
+    (tmp_path / "scancel").symlink_to("/bin/true")
     kwargs = {"cores": 1, "memory": "1GB", "n_workers": 1, "interface": "lo"}
     spec = specification.ClusterSpec.model_validate(
         {"module": "dask_jobqueue", "class": "SLURMCluster", "kwargs": kwargs}
