@@ -109,6 +109,19 @@ def test_arrays_that_unfold(tmp_path, monkeypatch):
         workloads.make("file", path=str(tmp_path / "zeros.npz"))
 
 
+@pytest.mark.parametrize("name", ["bytes.npy", "bytes.npz"])
+def test_arrays_that_unfold_into_floats(tmp_path, monkeypatch, name):
+    save = np.save if name.endswith("y") else np.savez
+    save(tmp_path / name, np.ones((500, 600), np.int8))
+    monkeypatch.setattr("workloads.arrays.LARGEST_FILE_BYTES", 2_000_000)
+    with pytest.raises(
+        WorkloadError, match=r"as floats it takes 2,400,000 bytes, more than the limit"
+    ):
+        workloads.make("file", path=str(tmp_path / name))
+    monkeypatch.setattr("workloads.arrays.LARGEST_FILE_BYTES", 2_400_000)
+    assert workloads.make("file", path=str(tmp_path / name)).d == 600
+
+
 def test_a_file_of_holes(tmp_path):
     with (tmp_path / "holes.npy").open("wb") as stream:
         stream.truncate(8 * 10**9)
