@@ -15,7 +15,6 @@ from sweep.cli.options import (
     cluster_of,
     complete_experiment,
     default_store,
-    import_from_here,
 )
 
 
@@ -168,9 +167,7 @@ def scorecard(
         else:
             folder = stores or Path(default_store("quick" if quick else ""))
             if not read:
-                spec = cluster_of(cluster)
-                if allow_code:
-                    import_from_here()
+                spec = cluster_of(cluster, allow_code=allow_code)
                 signal.signal(signal.SIGTERM, signal.default_int_handler)
                 judging.run(
                     judging.chosen(experiments or (), quick=quick),

@@ -95,18 +95,22 @@ AllowMixed = Annotated[
 ]
 
 
-def cluster_of(path: Path | None) -> "ClusterSpec | None":
-    """The cluster of a ``--cluster`` file; None if there is none."""
+def cluster_of(path: Path | None, *, allow_code: bool) -> "ClusterSpec | None":
+    """The cluster of a ``--cluster`` file; None if there is none.
+
+    What the file or, with ``--allow-code``, the experiment names can be imported from the current
+    folder then.
+    """
+    if path is not None or allow_code:
+        _import_from_here()
     if path is None:
         return None
     from sweep.cluster import specification
 
-    import_from_here()
     return specification.load(path)
 
 
-def import_from_here() -> None:
-    """Make modules of the current folder importable, for code that the user has named."""
+def _import_from_here() -> None:
     with suppress(FileNotFoundError):  # somebody has removed it
         here = os.getcwd()
         if here not in sys.path:

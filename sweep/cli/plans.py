@@ -14,7 +14,6 @@ from sweep.cli.options import (
     StoreOption,
     cluster_of,
     default_store,
-    import_from_here,
 )
 
 
@@ -72,9 +71,7 @@ def plan(
 
         loaded = load_experiment(experiment, set_ or ())
         folder = store or default_store(loaded.name)
-        if allow_code:
-            import_from_here()
-        spec = cluster_of(cluster)
+        spec = cluster_of(cluster, allow_code=allow_code)
         workers = planned_threads(spec) if spec else None
         planned = dry_run.plan(loaded, folder, allow_code=allow_code, workers=workers)
         machines = f"of {cluster}, as fast as this machine" if cluster else "on this machine"

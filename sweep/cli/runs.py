@@ -2,7 +2,8 @@
 
 import signal
 from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,13 +21,13 @@ from sweep.cli.options import (
     StoreOption,
     cluster_of,
     default_store,
-    import_from_here,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from sweep.events import Listener, RunEnded
+    from sweep.cluster.specification import ClusterSpec
+    from sweep.events import RunEnded
 
 
 def run(
@@ -51,21 +52,14 @@ def run(
 
         loaded = load_experiment(experiment, set_ or ())
         folder = store or default_store(loaded.name)
-        spec = cluster_of(cluster)
-        if allow_code:
-            import_from_here()
         _watch(
             folder,
-            lambda tell: commands.run(
-                loaded,
-                folder,
-                cluster=spec,
-                patience=patience,
-                prometheus=prometheus,
-                allow_code=allow_code,
-                allow_mixed=allow_mixed,
-                listen=tell,
-            ),
+            partial(commands.run, loaded, folder),
+            cluster_of(cluster, allow_code=allow_code),
+            patience=patience,
+            prometheus=prometheus,
+            allow_code=allow_code,
+            allow_mixed=allow_mixed,
         )
 
 
@@ -107,27 +101,20 @@ def rerun(
 
         if stale and where is not None:
             raise SweepError("--stale and --where exclude each other; give one of them")
-        chosen = STALE if stale else where
-        spec = cluster_of(cluster)
-        if allow_code:
-            import_from_here()
         _watch(
             store,
-            lambda tell: commands.rerun(
-                store,
-                chosen,
-                time_limit=time_limit,
-                cluster=spec,
-                patience=patience,
-                prometheus=prometheus,
-                allow_code=allow_code,
-                allow_mixed=allow_mixed,
-                listen=tell,
-            ),
+            partial(commands.rerun, store, STALE if stale else where, time_limit=time_limit),
+            cluster_of(cluster, allow_code=allow_code),
+            patience=patience,
+            prometheus=prometheus,
+            allow_code=allow_code,
+            allow_mixed=allow_mixed,
         )
 
 
-def _watch(folder: str, work: "Callable[[Listener], object]") -> None:
+def _watch(
+    folder: str, work: "Callable[..., object]", cluster: "ClusterSpec | None", **options: Any
+) -> None:
     """Run with a progress bar, then show the tables, the path of the dataset and what is left."""
     from sweep.dataset.reading import LARGE_TEXTS, open_dataset
     from sweep.errors import DatasetError
@@ -148,7 +135,7 @@ def _watch(folder: str, work: "Callable[[Listener], object]") -> None:
     unwritten: DatasetError | None = None
     with ProgressBar(console) as bar:
         try:
-            work(to_all(bar, remember))
+            work(cluster=cluster, listen=to_all(bar, remember), **options)
         except DatasetError as error:
             unwritten = error
     store, last = open_(folder), ended[-1]
@@ -171,10 +158,12 @@ def _watch(folder: str, work: "Callable[[Listener], object]") -> None:
 
 def _left(last: "RunEnded", folder: str) -> "Iterator[str]":
     """What is left to do after a run, in sentences."""
+    from sweep.report.terminal import sentences
+
     if any(last.statuses.get(name) for name in ("failed", "timeout", "lost")):
         yield f"'sweep status {folder} --errors' shows why; 'sweep rerun {folder}' retries them"
     if pending := last.statuses.get("pending", 0):
-        yield f"{pending} cells are pending; 'sweep run' solves them"
+        yield f"pending: {sentences.counted(pending, 'cell')}; 'sweep run' goes on"
 
 
 def _note_closed(folder: str) -> None:

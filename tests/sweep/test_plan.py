@@ -6,8 +6,10 @@ from benchmarks.calibrate import measured
 from sweep.cluster import specification
 from sweep.cluster.size import planned_threads
 from sweep.errors import ClusterError, StoreError
+from sweep.experiment.loading import parse_experiment
 from sweep.plan.calibration import calibration
 from sweep.plan.dry_run import plan, seconds_per_flop
+from workloads.operators import Drawn
 
 
 def test_a_plan_counts_what_is_to_be_done(small):
@@ -36,8 +38,6 @@ def test_a_plan_knows_what_is_there_and_touches_nothing(client, small, tmp_path)
 
 
 def test_a_matrix_that_cannot_be_written_out_is_said_to_be_so():
-    from sweep.experiment.loading import parse_experiment
-
     huge = parse_experiment(
         "reference: IP\nblocks:\n  - workload: {name: marginals, attributes: 30, values: 10}\n"
         "    mechanism: IP\n",
@@ -49,9 +49,6 @@ def test_a_matrix_that_cannot_be_written_out_is_said_to_be_so():
 
 
 def test_a_plan_of_random_matrices_draws_none(monkeypatch):
-    from sweep.experiment.loading import parse_experiment
-    from workloads.operators import Drawn
-
     monkeypatch.setattr(Drawn, "array", property(lambda drawn: pytest.fail("it was drawn")))
     blocks = "".join(
         f"  - workload: {{name: {name}, d: {d}}}\n    mechanism: [IP, GM, CA, HM, optimal, SM-II]\n"

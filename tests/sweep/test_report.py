@@ -256,5 +256,5 @@ def test_lost_workers_are_told_now_and_then_not_cell_by_cell():
             bar(events.TaskRetried(1))
         bar(events.RunEnded({"ok": 50}, 1.0, interrupted=False))
     assert console.file.getvalue() == (
-        "workers were lost: 1 cells are retried\nworkers were lost: 49 cells are retried\n"
+        "workers were lost: retrying 1 cell\nworkers were lost: retrying 49 cells\n"
     )

@@ -92,5 +92,5 @@ def test_a_run_that_leaves_cells_pending_is_not_all_well(
         patch.setattr(flight, "perform", forgetful)
         ran = command("run", "x.yaml", "--store", "s")
     assert ran.exit_code == 1, ran.output
-    assert "2 cells are pending; 'sweep run' solves them" in ran.output
+    assert "pending: 2 cells; 'sweep run' goes on" in ran.output
     assert command("run", "x.yaml", "--store", "s").exit_code == 0

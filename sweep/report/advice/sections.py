@@ -9,6 +9,7 @@ from pydantic_core import to_jsonable_python
 from solvers.advice import Advice, Candidate
 from sweep.report.advice import advice_picture
 from sweep.report.documents import pages
+from sweep.report.terminal.sentences import counted
 
 _UNPRICED = (
     "Unknown: no mechanism that was run brought dual weights that certify its answer; 'optimal' "
@@ -71,7 +72,7 @@ def content(advice: Advice) -> dict[str, Any]:
 
 def _short(advice: Advice) -> Section:
     best = advice.recommended
-    over = f"over {_counted(advice.cells, 'cell')}"
+    over = f"over {counted(advice.cells, 'cell')}"
     met = f"All {advice.queries:,} targets {over} are met"
     if advice.queries == 1:
         met = f"The target {over} is met"
@@ -84,7 +85,7 @@ def _short(advice: Advice) -> Section:
     exact = int((advice.answers.variances == 0).sum())
     if exact:
         sentences.append(
-            f"{_counted(exact, 'answer')} without any noise: to these neighbours such counts are "
+            f"{counted(exact, 'answer')} without any noise: to these neighbours such counts are "
             "public."
         )
     if advice.pure is not None:
@@ -157,7 +158,7 @@ def _prices(advice: Advice) -> Section:
     free = [one for one in advice.prices if one.free]
     if free:
         sentences.append(
-            f"{len(free)} of {_counted(len(advice.prices), 'target')} cost nothing: the others "
+            f"{len(free)} of {counted(len(advice.prices), 'target')} cost nothing: the others "
             "already make their answers accurate enough."
         )
     relaxed = advice.relaxation
@@ -251,7 +252,3 @@ def _percent(share: float) -> str:
     if 0 < percent < 0.001:
         return "less than 0.001 %"
     return f"{percent:,.0f} %" if percent >= 1000 else f"{percent:.3g} %"
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}{'s' * (count != 1)}"

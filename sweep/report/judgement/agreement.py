@@ -6,12 +6,11 @@ from enum import StrEnum
 from itertools import groupby, product
 from typing import Any
 
-import numpy as np
 import xarray as xr
 
 from sweep.experiment.canonical import Scalar
 from sweep.experiment.published import ComparisonTable
-from sweep.report.numbers.pivots import take
+from sweep.report.numbers.pivots import STATE, ok_numbers, rows_of, take
 from sweep.store.records import Status
 
 _CLOSED_FORM_MECHANISM = "IP"
@@ -78,7 +77,7 @@ class Compared:
         return min(max(expected, self.least), self.most) / expected - 1
 
 
-def percent(share: float) -> str:
+def signed_percent(share: float) -> str:
     """A relative difference in percent, with its sign."""
     digits = 1 if abs(share) < 0.0995 else 0
     return f"{100 * share:+.{digits}f} %"
@@ -143,20 +142,18 @@ def _compared(
     found = take(data, table.variable, point)
     if found is None:
         return empty
-    values, states = found.values.ravel(), found.states.ravel()
-    left = [name for name, labels in found.rows.items() if len(labels) > 1]
+    left = [name for name, labels in rows_of(found).items() if len(labels) > 1]
     if left:
         said = f"the table does not say at which {' and '.join(left)}"
         return replace(empty, agreement=Agreement.UNJUDGED, reason=said)
-    asked = states != Status.ABSENT
-    if not asked.any():
+    worst = Status(int(found[STATE].max()))
+    if worst is Status.ABSENT:
         return empty
-    ok = (states == Status.OK) & np.isfinite(values)
-    if not ok.any():
-        worst = Status(int(states[asked].max()))
+    known = ok_numbers(found)
+    if not known.size:
         said = "has no number" if worst is Status.OK else worst.label.replace("_", " ")
         return replace(empty, agreement=Agreement.UNJUDGED, reason=said)
-    least, most = float(values[ok].min()), float(values[ok].max())
+    least, most = float(known.min()), float(known.max())
     gap = _gap(data, table.variable, point, reference)
     slack = 1 + (gap or 0.0)
     agrees = least / slack - rounding <= stated <= most * slack + rounding
@@ -165,8 +162,7 @@ def _compared(
         if by_definition and agrees
         else (Agreement.AGREES if agrees else Agreement.DIFFERS)
     )
-    seeds = int(np.count_nonzero(ok))
-    return replace(empty, agreement=agreement, least=least, most=most, seeds=seeds, gap=gap)
+    return replace(empty, agreement=agreement, least=least, most=most, seeds=known.size, gap=gap)
 
 
 def _gap(
@@ -181,10 +177,9 @@ def _gap(
 def largest_gap(data: xr.Dataset, at: Mapping[str, Scalar]) -> float | None:
     """The largest certified gap of the cells there that are ok; None if none has one."""
     found = take(data, "gap", at)
-    if found is None:
+    if found is None or not (known := ok_numbers(found)).size:
         return None
-    known = found.values[(found.states == Status.OK) & np.isfinite(found.values)]
-    return float(known.max()) if known.size else None
+    return float(known.max())
 
 
 def _up_to_a_factor(row: Sequence[Compared]) -> list[Compared]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from sweep.errors import SweepError
 from sweep.experiment.canonical import Scalar
-from sweep.report.judgement.agreement import Agreement, percent
+from sweep.report.judgement.agreement import Agreement, signed_percent
 from sweep.report.judgement.runs import Run
 from sweep.report.judgement.scorecard import ClaimRow, NumberRow, Scorecard
 from sweep.report.judgement.verdicts import stated_range
@@ -169,7 +169,7 @@ def _cell(row: NumberRow) -> str:
     measured = _between(row.least, row.most if row.most is not None else row.least)
     off = ""
     if row.verdict is Agreement.DIFFERS and row.difference is not None:
-        off = f" {percent(row.difference)}{' after it' if row.factor else ''}"
+        off = f" {signed_percent(row.difference)}{' after it' if row.factor else ''}"
     return f"{stated} / {measured} {mark}{off}".strip()
 
 

@@ -1,15 +1,13 @@
 """The scorecard on a terminal: a summary, and everything that did not come back."""
 
-from collections.abc import Sequence
-
-from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from sweep.report.judgement.agreement import Agreement, percent
+from sweep.report.judgement.agreement import Agreement, signed_percent
 from sweep.report.judgement.scorecard import NumberRow, Scorecard
 from sweep.report.judgement.verdicts import Verdict, stated_range
 from sweep.report.numbers.pivots import label_text
+from sweep.report.terminal import consoles
 
 _HEADS = ("agree", "up to\nfactor", "differ", "open"), ("hold", "vary", "fail", "open")
 
@@ -26,9 +24,14 @@ def verdict_tables(card: Scorecard) -> list[Table]:
     return [table for table in tables if table.row_count]
 
 
-def _summary(card: Scorecard) -> Table:
-    table = _table("Numbers of the papers, and claims")
+def _by_experiment(title: str) -> Table:
+    table = Table(title=title, **consoles.TABLE)
     table.add_column("experiment", no_wrap=True)
+    return table
+
+
+def _summary(card: Scorecard) -> Table:
+    table = _by_experiment("Numbers of the papers, and claims")
     for what, heads in zip(("numbers", "claims"), _HEADS, strict=True):
         for head in heads:
             table.add_column(f"{what}\n{head}", justify="right")
@@ -40,8 +43,7 @@ def _summary(card: Scorecard) -> Table:
 
 
 def _differing(card: Scorecard) -> Table:
-    table = _table("Numbers that differ")
-    table.add_column("experiment", no_wrap=True)
+    table = _by_experiment("Numbers that differ")
     table.add_column("table", ratio=1)
     table.add_column("at", ratio=2)
     for name in ("stated", "measured", "difference"):
@@ -54,7 +56,7 @@ def _differing(card: Scorecard) -> Table:
                 escape(_at(row)),
                 f"{row.stated:g}",
                 stated_range(row.least, row.most),
-                "" if row.difference is None else percent(row.difference),
+                "" if row.difference is None else signed_percent(row.difference),
             )
     return table
 
@@ -64,8 +66,7 @@ def _at(row: NumberRow) -> str:
 
 
 def _not_holding(card: Scorecard) -> Table:
-    table = _table("Claims that do not hold, or cannot be judged")
-    table.add_column("experiment", no_wrap=True)
+    table = _by_experiment("Claims that do not hold, or cannot be judged")
     table.add_column("sentence", ratio=2)
     table.add_column("states", justify="right")
     table.add_column("measured", justify="right")
@@ -78,21 +79,6 @@ def _not_holding(card: Scorecard) -> Table:
                 escape(row.text),
                 stated_range(row.states_least, row.states_most),
                 stated_range(row.least, row.most),
-                escape(": ".join(_filled((row.verdict, row.reason)))),
+                escape(": ".join(filter(None, (row.verdict, row.reason)))),
             )
     return table
-
-
-def _filled(parts: Sequence[str]) -> list[str]:
-    return [part for part in parts if part]
-
-
-def _table(title: str) -> Table:
-    return Table(
-        title=title,
-        box=box.SIMPLE_HEAD,
-        title_justify="left",
-        padding=(0, 1, 0, 0),
-        show_edge=False,
-        pad_edge=False,
-    )

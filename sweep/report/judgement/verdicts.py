@@ -11,14 +11,18 @@ import xarray as xr
 
 from sweep.experiment.canonical import Scalar
 from sweep.experiment.published import Claim
-from sweep.report.numbers.pivots import label_text, labels_of, places_text
+from sweep.grid.cell import REPLICATE
+from sweep.report.numbers.pivots import (
+    NUMBER,
+    STATE,
+    label_text,
+    labels_of,
+    places_text,
+    with_states,
+)
 from sweep.store.records import Status
 
 _NAMED_PLACES = 4
-_SEED = "replicate"
-_NUMBER = "the number"
-_STATE = "its cell's status"
-"""Names that no axis has, so that an axis may be called ``value`` or ``state``."""
 
 
 class Verdict(StrEnum):
@@ -140,30 +144,18 @@ def _within(value: float, claim: Claim) -> bool:
 
 
 def _numbers(data: xr.Dataset, claim: Claim) -> Iterator[_Number]:
-    if claim.variable not in data:
+    if claim.variable is None or claim.variable not in data:
         raise _UnmeasuredError(f"the dataset has no {claim.variable!r}")
-    chosen = _selected(_shaped(data[[claim.variable, "status"]]), claim)
+    chosen = _selected(with_states(data, claim.variable), claim)
     if claim.along is not None:
         chosen = _growth(chosen, claim.along)
-    dims = [str(name) for name in chosen[_NUMBER].dims]
+    dims = [str(name) for name in chosen[NUMBER].dims]
     labels = [labels_of(chosen, name) for name in dims]
-    values, states = chosen[_NUMBER].to_numpy(), chosen[_STATE].to_numpy()
+    values, states = chosen[NUMBER].to_numpy(), chosen[STATE].to_numpy()
     for index in product(*(range(len(one)) for one in labels)):
         found = {name: one[at] for name, one, at in zip(dims, labels, index, strict=True)}
-        seed = int(found.pop(_SEED))
+        seed = int(found.pop(REPLICATE))
         yield _Number(found, seed, float(values[index]), Status(int(states[index])))
-
-
-def _shaped(data: xr.Dataset) -> xr.Dataset:
-    """The variable beside the status of its cell, over all dimensions."""
-    for name in ("mechanism", _SEED):
-        if name not in data.coords:
-            data = data.assign_coords({name: 0})
-        if name not in data.dims:
-            data = data.expand_dims(name)
-    name = next(str(one) for one in data.data_vars if one != "status")
-    value, state = xr.broadcast(data[name].astype(np.float64), data["status"])
-    return xr.Dataset({_NUMBER: value, _STATE: state})
 
 
 def _selected(data: xr.Dataset, claim: Claim) -> xr.Dataset:
@@ -214,11 +206,11 @@ def _growth(data: xr.Dataset, axis: str) -> xr.Dataset:
 
 def _ratio(above: xr.Dataset, below: xr.Dataset) -> xr.Dataset:
     """Quotients, with the state of whichever of the two is not ok."""
-    states = above[_STATE].where(above[_STATE] != Status.OK, below[_STATE])
-    absent = (above[_STATE] == Status.ABSENT) | (below[_STATE] == Status.ABSENT)
-    value = above[_NUMBER] / below[_NUMBER].where(below[_NUMBER] != 0)
+    states = above[STATE].where(above[STATE] != Status.OK, below[STATE])
+    absent = (above[STATE] == Status.ABSENT) | (below[STATE] == Status.ABSENT)
+    value = above[NUMBER] / below[NUMBER].where(below[NUMBER] != 0)
     state = states.where(~absent, int(Status.ABSENT)).transpose(*value.dims)
-    return xr.Dataset({_NUMBER: value, _STATE: state})
+    return xr.Dataset({NUMBER: value, STATE: state})
 
 
 def _why(unknown: Sequence[_Number]) -> str:

@@ -12,7 +12,7 @@ from sweep.experiment.published import Claim, ComparisonTable
 from sweep.experiment.schema import Experiment
 from sweep.report.judgement.agreement import largest_gap, unit_mechanisms
 from sweep.report.judgement.verdicts import Judgement, judge
-from sweep.report.numbers.pivots import label_text, percent, take
+from sweep.report.numbers.pivots import label_text, labels_of, percent, rows_of, take
 
 _AGREE = 0.01
 """Ratios that differ by less, relatively, count as one factor."""
@@ -132,8 +132,9 @@ def _compared(
     pivot = take(data, published.variable, published.at)
     if pivot is None or "mechanism" not in published.axes:
         return None
-    first = [name for name in published.axes["mechanism"] if name in pivot.columns]
-    columns = (*first, *(name for name in pivot.columns if name not in first))
+    known = labels_of(pivot, "mechanism")
+    first = [name for name in published.axes["mechanism"] if name in known]
+    columns = (*first, *(name for name in known if name not in first))
     gap = largest_gap(data, {**published.at, "mechanism": reference})
     remarks = (
         published.source,
@@ -144,7 +145,7 @@ def _compared(
         group,
         published,
         kind,
-        pivot.rows,
+        rows_of(pivot),
         columns,
         f"{published.title or published.variable}: {meaning(data, published.variable, reference)}",
         tuple(filter(None, remarks)),

@@ -1,5 +1,6 @@
 """What is worth showing of a group of which no paper prints a table."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -7,7 +8,7 @@ import xarray as xr
 
 from sweep.experiment.schema import Experiment
 from sweep.report.numbers.comparison import meaning
-from sweep.report.numbers.pivots import labels_of, take
+from sweep.report.numbers.pivots import NUMBER, labels_of, rows_of, take
 
 _LONGEST = 64
 """Most rows of a table with a row for every mechanism."""
@@ -73,21 +74,24 @@ def overview(group: str, data: xr.Dataset, experiment: Experiment) -> Overview:
     names = experiment.show or _LISTED
     found = {name: take(data, name, {}) for name in names}
     known = {name: pivot for name, pivot in found.items() if pivot is not None}
-    filled = {name: pivot for name, pivot in known.items() if np.isfinite(pivot.values).any()}
+    filled = {
+        name: pivot for name, pivot in known.items() if np.isfinite(pivot[NUMBER].to_numpy()).any()
+    }
     pivots = filled or known
     if not pivots:
         return Overview(f"{group}: nothing to show; no variable is {', '.join(names)}", (), ())
     first = next(iter(pivots.values()))
-    count = int(np.prod([len(labels) for labels in first.rows.values()])) * len(first.columns)
+    rows = tuple(rows_of(first))
+    count = math.prod(first.sizes[name] for name in (*rows, "mechanism"))
     if count > _LONGEST or len(pivots) == 1:
         wanted = "variance_ratio" if not experiment.show and "variance_ratio" in pivots else ""
         name = wanted or next(iter(pivots))
         title = f"{group}: {meaning(data, name, experiment.reference)}"
-        return Overview(title, tuple(first.rows), (_column(name),))
+        return Overview(title, rows, (_column(name),))
     columns = [_column(name) for name in pivots]
     budgets = [] if experiment.show else _budgets(data)
     title = f"{group}: {experiment.title}" if experiment.title else group
-    return Overview(title, tuple(first.rows), (*columns, *budgets))
+    return Overview(title, rows, (*columns, *budgets))
 
 
 def _column(name: str) -> Column:
@@ -101,6 +105,6 @@ def _budgets(data: xr.Dataset) -> list[Column]:
     found = []
     for delta in labels_of(data, "delta"):
         pivot = take(data, "epsilon_at_targets", {"delta": delta})
-        if pivot is not None and np.isfinite(pivot.values).any():
+        if pivot is not None and np.isfinite(pivot[NUMBER].to_numpy()).any():
             found.append(Column(f"ε at δ={delta:g}", "epsilon_at_targets", delta))
     return found

@@ -1,7 +1,6 @@
-"""One variable of a dataset, arranged by rows, mechanisms and replicates for tables."""
+"""One variable of a dataset beside the states of its cells, and labels and numbers in words."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,51 +8,45 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sweep.experiment.canonical import Scalar
+from sweep.grid.cell import REPLICATE
+from sweep.store.records import Status
+
+NUMBER = "the number"
+STATE = "its cell's status"
+"""Names that no axis has, so that an axis may be called ``value`` or ``state``."""
 
 
-@dataclass(frozen=True)
-class Pivot:
-    """One variable, with its dimensions arranged for a table.
-
-    Attributes
-    ----------
-    rows : Mapping[str, list of Scalar]
-        The dimensions of the rows and their labels.
-    values, states : numpy.ndarray, shape (*rows, columns, replicates)
-        The numbers, and the `Status` codes of their cells.
-    """
-
-    rows: Mapping[str, list[Any]]
-    columns: list[Any]
-    values: NDArray[np.float64]
-    states: NDArray[np.int8]
+def with_states(data: xr.Dataset, variable: str) -> xr.Dataset:
+    """`NUMBER` and `STATE` of every cell, over all dimensions, mechanisms and replicates too."""
+    for name in ("mechanism", REPLICATE):
+        if name not in data.dims:
+            data = data.expand_dims(name)
+    number, state = xr.broadcast(data[variable], data["status"])
+    return xr.Dataset({NUMBER: number, STATE: state})
 
 
-def take(data: xr.Dataset, variable: str, at: Mapping[str, Scalar]) -> Pivot | None:
-    """The variable at some coordinates; None if it or one of them does not exist.
+def take(data: xr.Dataset, variable: str, at: Mapping[str, Scalar]) -> xr.Dataset | None:
+    """The variable `with_states` at some coordinates; None if it or one of them does not exist.
 
     Parameters
     ----------
     at : Mapping[str, Scalar]
         Labels along some of its dimensions; a coordinate without a dimension must agree.
     """
-    if variable not in data:
-        return None
-    chosen = located(data[[variable, "status"]], at)
-    if chosen is None:
-        return None
-    for name in ("mechanism", "replicate"):
-        if name not in chosen.dims:
-            chosen = chosen.expand_dims(name)
-    dims = [str(name) for name in chosen[variable].dims if name not in ("mechanism", "replicate")]
-    states = chosen["status"].broadcast_like(chosen[variable])
-    order = (*dims, "mechanism", "replicate")
-    return Pivot(
-        {name: labels_of(chosen, name) for name in dims},
-        labels_of(chosen, "mechanism"),
-        chosen[variable].transpose(*order).to_numpy(),
-        states.transpose(*order).to_numpy(),
-    )
+    chosen = located(data[[variable, "status"]], at) if variable in data else None
+    return None if chosen is None else with_states(chosen, variable)
+
+
+def rows_of(found: xr.Dataset) -> dict[str, list[Any]]:
+    """The dimensions of the rows of a table and their labels: all but mechanisms and replicates."""
+    dims = (str(name) for name in found[NUMBER].dims if name not in ("mechanism", REPLICATE))
+    return {name: labels_of(found, name) for name in dims}
+
+
+def ok_numbers(found: xr.Dataset) -> NDArray[np.float64]:
+    """The finite numbers of the cells that are ok."""
+    numbers = found[NUMBER].to_numpy()
+    return np.asarray(numbers[(found[STATE] == Status.OK).to_numpy() & np.isfinite(numbers)])
 
 
 def located(data: xr.Dataset, at: Mapping[str, Scalar]) -> xr.Dataset | None:

@@ -8,7 +8,9 @@ from typing import Any, Literal, get_args, get_origin
 import solvers
 import workloads
 from sweep.experiment.loading import experiments
+from workloads.family import Family
 from workloads.parameters import describe
+from workloads.targets import Rule
 
 Listing = Literal["experiments", "workloads", "targets", "mechanisms"]
 
@@ -68,33 +70,23 @@ def _experiments() -> tuple[Entry, ...]:
     return tuple(Entry(name, title) for name, title in experiments().items())
 
 
-def _workloads() -> tuple[Entry, ...]:
-    families = workloads.families().values()
-    return tuple(Entry(f.name, f.summary, f.source, _parameters(f.params)) for f in families)
-
-
-def _targets() -> tuple[Entry, ...]:
-    rules = workloads.targets.rules().values()
-    return tuple(Entry(r.name, r.summary, r.source, _parameters(r.params)) for r in rules)
+def _made(known: Mapping[str, Family | Rule]) -> tuple[Entry, ...]:
+    return tuple(
+        Entry(one.name, one.summary, one.source, _parameters(one.params)) for one in known.values()
+    )
 
 
 def _mechanisms() -> tuple[Entry, ...]:
     return tuple(
-        Entry(
-            name=m.name,
-            summary=m.summary,
-            source=m.source,
-            params=_parameters(m.options),
-            presets=tuple(m.presets),
-        )
+        Entry(m.name, m.summary, m.source, _parameters(m.options), tuple(m.presets))
         for m in solvers.all_mechanisms().values()
     )
 
 
 _LISTS = {
     "experiments": _experiments,
-    "workloads": _workloads,
-    "targets": _targets,
+    "workloads": lambda: _made(workloads.families()),
+    "targets": lambda: _made(workloads.targets.rules()),
     "mechanisms": _mechanisms,
 }
 

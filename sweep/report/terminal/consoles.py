@@ -2,14 +2,23 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from rich import box
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
 BROKEN_PIPE = 128 + 13
+TABLE: Mapping[str, Any] = {
+    "box": box.SIMPLE_HEAD,
+    "title_justify": "left",
+    "padding": (0, 1, 0, 0),
+    "show_edge": False,
+    "pad_edge": False,
+}
+"""How our tables of numbers look."""
 _PIPE_WIDTH = 160
 _LONGEST_SENTENCE = 4000
 

@@ -61,7 +61,9 @@ class ProgressBar:
                     self._progress.start()
             case events.ClusterReady():
                 self._progress.start_task(self._bar)
-                self._progress.update(self._bar, description=f"{event.workers} workers")
+                self._progress.update(
+                    self._bar, description=sentences.counted(event.workers, "worker")
+                )
                 if event.dashboard not in ("", self._dashboard) or not self._console.is_terminal:
                     self._say(event)
                 self._dashboard = event.dashboard
@@ -88,8 +90,8 @@ class ProgressBar:
     def _tell_retried(self) -> None:
         """Say it once for all that a worker, or several one after the other, leave to others."""
         if self._retried:
-            text = f"workers were lost: {self._retried} cells are retried"
-            self._progress.console.print(text)
+            cells = sentences.counted(self._retried, "cell")
+            self._progress.console.print(f"workers were lost: retrying {cells}")
         self._retried, self._next_retried = 0, time.monotonic() + _RETRIED_SECONDS
 
     def _say(self, event: events.Event) -> None:
@@ -97,7 +99,7 @@ class ProgressBar:
 
     def _advance(self, event: events.Progressed) -> None:
         if event.workers:
-            self._progress.update(self._bar, description=f"{event.workers} workers")
+            self._progress.update(self._bar, description=sentences.counted(event.workers, "worker"))
         self._progress.update(
             self._bar,
             completed=event.share,

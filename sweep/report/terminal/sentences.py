@@ -20,7 +20,7 @@ def said(event: events.Event) -> str:
         case events.SegmentSetAside(path=path, said=said):
             return f"{said}; it is {path!r} now"
         case events.ClusterReady(workers=workers, threads=threads, dashboard=dashboard):
-            return f"{workers} workers with {threads} threads" + (
+            return f"{counted(workers, 'worker')} with {counted(threads, 'thread')}" + (
                 f"; dashboard: {dashboard}" if dashboard else ""
             )
         case events.SchedulerLost(address=address, patience=patience):
@@ -40,9 +40,9 @@ def said(event: events.Event) -> str:
                 "kept fail"
             )
         case events.TaskRetried(cells=cells):
-            return f"a worker was lost: {cells} cells are retried"
+            return f"a worker was lost: retrying {counted(cells, 'cell')}"
         case events.CellsAwaited(cells=cells):
-            return f"{cells} cells are still with workers of an earlier run: waiting for these"
+            return f"waiting for {counted(cells, 'cell')} still with workers of an earlier run"
         case events.CellsDone(statuses=statuses, task=task):
             return f"task {task}: {counts(statuses) or 'a certificate'}"
         case events.DatasetWritten(path=path, seconds=seconds):
@@ -132,6 +132,11 @@ def counts(statuses: Mapping[str, int]) -> str:
     return ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in named if count)
 
 
+def counted(count: int, what: str) -> str:
+    """``1 cell``, ``1,200 cells``."""
+    return f"{count:,} {what}{'s' * (count != 1)}"
+
+
 def reasons(troubles: Iterable[Trouble]) -> list[tuple[str, int]]:
     """Why cells failed, timed out or were lost, and how many; the most frequent reason first."""
     found = Counter(reason(one.record) for one in troubles)
@@ -144,7 +149,8 @@ def _started(event: events.RunStarted) -> str:
     stored = event.cells - event.todo
     already = f", {stored} are in the store already" if stored else ""
     shared = f", {event.reused} follow from earlier solves" if event.reused else ""
-    return f"{event.experiment}: {event.cells} cells{already}, {event.todo} to do{shared}"
+    cells = counted(event.cells, "cell")
+    return f"{event.experiment}: {cells}{already}, {event.todo:,} to do{shared}"
 
 
 def _missing(event: events.WorkersMissing) -> str:

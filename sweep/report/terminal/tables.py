@@ -2,7 +2,6 @@
 
 from itertools import pairwise, takewhile
 
-from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -11,6 +10,7 @@ from rich.text import Text
 from sweep.experiment.schema import Experiment
 from sweep.report.numbers import exports, layout
 from sweep.report.numbers.frames import Results
+from sweep.report.terminal import consoles
 from sweep.store.records import Status
 
 _QUIET = (Status.ABSENT, Status.PENDING, Status.NOT_APPLICABLE)
@@ -36,12 +36,8 @@ def laid_out(table: layout.Table) -> Table:
     made = Table(
         title=escape(table.title),
         caption=escape("\n".join(table.notes)),
-        box=box.SIMPLE_HEAD,
-        title_justify="left",
         caption_justify="left",
-        padding=(0, 1, 0, 0),
-        show_edge=False,
-        pad_edge=False,
+        **consoles.TABLE,
     )
     labels = [one if isinstance(one, tuple) else (one,) for one in shown.index]
     for at, name in enumerate(shown.index.names):
