@@ -136,7 +136,7 @@ def solve(
     SolveFailedError
         If the answer fails its own check, or contradicts its certificate.
     """
-    chosen = find(mechanism)
+    chosen = find(mechanism, "graph" if isinstance(workload, QueryGraph) else "matrix")
     run: Callable[[], Solution]
     relation = as_neighbours(neighbours)
     if isinstance(workload, QueryGraph):
@@ -146,7 +146,8 @@ def solve(
                 "graph's own: leave neighbours out, or draw its edges so"
             )
         graph = as_graph_problem(workload, targets)
-        run = partial(chosen.solver("graph"), graph, **chosen.resolve(preset, options, "graph"))
+        assert chosen.solve_graph is not None
+        run = partial(chosen.solve_graph, graph, **chosen.resolve(preset, options, "graph"))
     else:
         problem = as_problem(workload, targets, relation)
         run = partial(reduction.solve, chosen, problem, chosen.resolve(preset, options, "matrix"))

@@ -1,13 +1,10 @@
-"""Mechanisms of the user's, whose answers are verified before anybody believes them.
+"""Answers of the user's mechanisms, verified before anybody believes them.
 
 What such a mechanism returns counts as two factors and nothing else: L B is compared with W,
 privacy cost and variances are read off the factors, and a bound that it claims is dropped; the
 problem is certified without it.
 """
 
-import functools
-import inspect
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -17,61 +14,10 @@ import scipy.sparse as sp
 from solvers.errors import SolveFailedError
 from solvers.gaussian.factorisation import Factorisation, InBasis, scale_of
 from solvers.gaussian.verified import LARGEST_RESIDUAL, residual
-from solvers.mechanism import Mechanism
 from solvers.problem import Problem
 from solvers.solution import Solution
 from solvers.strategy import from_strategy
 from workloads.operators import Explicit, Matrix
-
-_TAKES = "expected f(problem, *, option=default, ...) that returns a Solution or a strategy matrix"
-
-
-def mechanism(name: str, function: Callable[..., Any]) -> Mechanism:
-    """A mechanism of a function ``f(problem, *, option=default, ...)``.
-
-    Parameters
-    ----------
-    name : str
-        The name that users write.
-    function : callable
-        Returns a `Solution`, or a strategy: queries that are answered with equal noise, shape
-        (r, d), from which W is derived by least squares.
-
-    Raises
-    ------
-    TypeError
-        If it does not take a problem and options.
-    """
-    parameters = list(inspect.signature(function).parameters.values())
-    options = [p for p in parameters[1:] if p.kind is inspect.Parameter.KEYWORD_ONLY]
-    if not parameters or len(options) != len(parameters) - 1:
-        raise TypeError(f"mechanism {name!r}: {_TAKES}")
-    for option in options:
-        if option.default is inspect.Parameter.empty:
-            raise TypeError(f"mechanism {name!r}: option {option.name!r} has no default; {_TAKES}")
-    lines = (inspect.getdoc(function) or "a mechanism of the user's").splitlines()
-    return guarded(Mechanism(name, lines[0], function))
-
-
-def guarded(given: Mechanism) -> Mechanism:
-    """The same mechanism, every answer verified; on query matrices alone.
-
-    Raises
-    ------
-    TypeError
-        If it takes none.
-    """
-    solve = given.solve
-    if solve is None:
-        raise TypeError(
-            f"mechanism {given.name!r} takes no query matrices, and can be verified there"
-        )
-
-    @functools.wraps(solve)
-    def verified(problem: Problem, **options: Any) -> Solution:
-        return checked(given.name, problem, solve(problem, **options))
-
-    return replace(given, solve=verified, solve_graph=None, forms=(), self_certifying=False)
 
 
 def checked(name: str, problem: Problem, answer: object) -> Solution:

@@ -1,7 +1,7 @@
 """What a mechanism is."""
 
 import inspect
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from solvers import option_bounds
-from solvers.errors import NotApplicableError, OptionError
+from solvers.errors import OptionError
 from workloads.family import Kind
 from workloads.parameters import nearest
 
@@ -75,6 +75,8 @@ class Mechanism:
         Whether it is the mechanism of least total error, which total errors are compared with.
     runs_code : bool
         Whether it calls a function that its options name.
+    foreign : bool
+        Whether it is somebody else's: its answers are verified (`solvers.foreign`).
     """
 
     name: str
@@ -90,6 +92,7 @@ class Mechanism:
     forms: tuple[object, ...] = ()
     least_total_error: bool = False
     runs_code: bool = False
+    foreign: bool = False
 
     @property
     def asks(self) -> tuple[Kind, ...]:
@@ -102,34 +105,8 @@ class Mechanism:
         return {n: p for kind in reversed(self.asks) for n, p in self.options_on(kind).items()}
 
     def options_on(self, kind: Kind) -> Mapping[str, inspect.Parameter]:
-        """The options that it takes on one kind of workload, by name.
-
-        Raises
-        ------
-        NotApplicableError
-            If it does not take that kind.
-        """
-        self.solver(kind)
+        """The options that it takes on one kind of workload, which is among ``asks``, by name."""
         return self._keywords[kind]
-
-    def solver(self, kind: Kind) -> Callable[..., Any]:
-        """What solves that kind of workload.
-
-        Raises
-        ------
-        NotApplicableError
-            If it does not take that kind.
-        """
-        from solvers import registry
-
-        solve = self._solvers()[kind]
-        if solve is None:
-            others = [m.name for m in registry.all_mechanisms().values() if kind in m.asks]
-            raise NotApplicableError(
-                f"mechanism {self.name!r} does not apply to a query {kind}; those that do are: "
-                f"{', '.join(others)}"
-            )
-        return solve
 
     def certifies(self, options: Mapping[str, Any]) -> bool:
         """Whether a solve with these options certifies its gap: a ``tol`` of 0 asks for none."""
@@ -145,27 +122,22 @@ class Mechanism:
         """Its form of that type; None without one."""
         return next((form for form in self.forms if isinstance(form, kind)), None)
 
-    def first_changed(
-        self, options: Mapping[str, Any], *, other_than: Collection[str]
-    ) -> str | None:
-        """The first option on query matrices that is not at its default; None without one.
+    def first_changed(self, options: Mapping[str, Any], names: Iterable[str]) -> str | None:
+        """The first of some options on query matrices that is not at its default; None without one.
 
         Parameters
         ----------
         options : Mapping[str, object]
             Of the solve; those that are left out have their defaults.
-        other_than : collection of str
-            Options that may have any value.
+        names : iterable of str
+            Those that are looked at.
         """
-        return next(
-            (
-                name
-                for name, parameter in self.options_on("matrix").items()
-                if name not in other_than
-                and not _alike(options.get(name, parameter.default), parameter.default)
-            ),
-            None,
-        )
+        known = self.options_on("matrix")
+        for name in names:
+            default = known[name].default
+            if not _alike(options.get(name, default), default):
+                return name
+        return None
 
     @property
     def uses_structure(self) -> bool:
@@ -211,14 +183,12 @@ class Mechanism:
         options : Mapping[str, object]
             What the user wrote.
         kind : {"matrix", "graph"}, optional
-            The kind of workload; the first of ``asks`` if not given.
+            The kind of workload, among ``asks``; the first of them if not given.
 
         Raises
         ------
         OptionError
             If the preset or an option does not exist, or its value is out of range.
-        NotApplicableError
-            If it does not take that kind of workload.
         """
         known = self.options_on(kind or self.asks[0])
         if preset is not None and preset not in self.presets:

@@ -1,21 +1,26 @@
 """Every mechanism by name: ours, those of other packages, and the user's own."""
 
 import importlib
+import inspect
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 from types import MappingProxyType
 from typing import Any
 
 from solvers import mechanisms as _package
-from solvers.errors import OptionError, UnknownMechanismError
+from solvers.errors import NotApplicableError, OptionError, UnknownMechanismError
 from solvers.mechanism import Mechanism
 from workloads import plugins
+from workloads.family import Kind
 from workloads.parameters import nearest
 
 GROUP = "fitness_sweep.mechanisms"
 """The entry points by which other packages add mechanisms."""
+
+_TAKES = "expected f(problem, *, option=default, ...) that returns a Solution or a strategy matrix"
 
 _added: dict[str, Mechanism] = {}
 
@@ -58,30 +63,63 @@ def add(functions: Mapping[str, Callable[..., Any]]) -> None:
     OptionError
         If a name is taken, or a function is no mechanism.
     """
-    from solvers import foreign
-
     new: dict[str, Mechanism] = {}
     for name, function in functions.items():
         if name in _installed():
             raise OptionError(f"mechanism {name!r} exists already; call yours otherwise")
         try:
-            new[name] = foreign.mechanism(name, function)
+            new[name] = of_function(name, function)
         except (TypeError, ValueError) as error:
             raise OptionError(str(error)) from error
     _added.update(new)
 
 
+def of_function(name: str, function: Callable[..., Any]) -> Mechanism:
+    """A mechanism of a function ``f(problem, *, option=default, ...)``.
+
+    Parameters
+    ----------
+    name : str
+        The name that users write.
+    function : callable
+        Returns a `Solution`, or a strategy: queries that are answered with equal noise, shape
+        (r, d), from which W is derived by least squares.
+
+    Raises
+    ------
+    TypeError
+        If it does not take a problem and options.
+    """
+    parameters = list(inspect.signature(function).parameters.values())
+    options = [p for p in parameters[1:] if p.kind is inspect.Parameter.KEYWORD_ONLY]
+    if not parameters or len(options) != len(parameters) - 1:
+        raise TypeError(f"mechanism {name!r}: {_TAKES}")
+    for option in options:
+        if option.default is inspect.Parameter.empty:
+            raise TypeError(f"mechanism {name!r}: option {option.name!r} has no default; {_TAKES}")
+    lines = (inspect.getdoc(function) or "a mechanism of the user's").splitlines()
+    return _foreign(Mechanism(name, lines[0], function))
+
+
+def _foreign(given: Mechanism) -> Mechanism:
+    """The same mechanism, every answer verified; on query matrices alone."""
+    if given.solve is None:
+        raise TypeError(
+            f"mechanism {given.name!r} takes no query matrices, and can be verified there"
+        )
+    return replace(given, solve_graph=None, forms=(), self_certifying=False, foreign=True)
+
+
 @cache
 def plugged() -> plugins.Plugins[Mechanism]:
     """The mechanisms of other packages, and what is wrong with those that are left out."""
-    from solvers import foreign
 
     def made(name: str, loaded: object) -> Mechanism:
         if isinstance(loaded, Mechanism):
-            return foreign.guarded(loaded)
+            return _foreign(loaded)
         if not callable(loaded):
             raise TypeError("expected a solvers.Mechanism or a function")
-        return foreign.mechanism(name, loaded)
+        return of_function(name, loaded)
 
     return plugins.found(GROUP, made, lambda one: one.name, _ours())
 
@@ -103,17 +141,30 @@ def _sorted(found: list[Mechanism]) -> dict[str, Mechanism]:
     return {m.name: m for m in sorted(found, key=lambda m: m.name.casefold())}
 
 
-def find(name: str) -> Mechanism:
+def find(name: str, kind: Kind | None = None) -> Mechanism:
     """The mechanism of that name.
+
+    Parameters
+    ----------
+    kind : {"matrix", "graph"}, optional
+        The kind of workload that it must take.
 
     Raises
     ------
     UnknownMechanismError
         If there is none; the message gives the nearest name.
+    NotApplicableError
+        If it does not take that kind; the message lists those that do.
     """
     known = all_mechanisms()
     if name not in known:
         raise UnknownMechanismError(
             f"no mechanism is called {name!r}; {nearest(name, known)}{plugged().hint}"
+        )
+    if kind and kind not in known[name].asks:
+        others = (one.name for one in known.values() if kind in one.asks)
+        raise NotApplicableError(
+            f"mechanism {name!r} does not apply to a query {kind}; those that do are: "
+            f"{', '.join(others)}"
         )
     return known[name]

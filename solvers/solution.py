@@ -150,7 +150,7 @@ class Solution:
         """The squared personal privacy cost of every cell, shape (d,).
 
         Under replace-one that of its farthest neighbour. Of more than 10^7 cells one entry
-        stands for all.
+        stands for all that are alike.
 
         Raises
         ------

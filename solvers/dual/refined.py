@@ -15,16 +15,20 @@ ratios are sums, S is a span in each block, and all this holds as it is.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.linalg as sla
 from numpy.typing import NDArray
 
+from solvers.errors import SolveFailedError
 from solvers.factors import dense
-from solvers.optimiser import Block, BlocksPoint, MatrixBlocks, Program, maximise
-from solvers.stopping import Deadline, Stopping
+from solvers.optimiser import Block, BlocksPoint, MatrixBlocks, Program, Progress, maximise
+from solvers.stopping import Deadline, Stop, Stopping
 from workloads.operators import Array
+
+FIRST_TOL = 1e-11
+"""What the first level is solved to."""
 
 Split = tuple[Array, Array]
 """Orthonormal columns that span the free and the settled directions of a block."""
@@ -75,6 +79,36 @@ class Refined:
     factors: tuple[Array, ...]
     levels: int
     gap: float
+
+
+def from_optimum(
+    blocks: MatrixBlocks, result: Progress[BlocksPoint], tol: float, deadline: Deadline
+) -> tuple[Refined, Progress[BlocksPoint]]:
+    """Roots of the covariances that are least in the refined ordering, and how that ended.
+
+    Parameters
+    ----------
+    result : Progress
+        An optimum of Problem 1 on these blocks, to `FIRST_TOL`.
+
+    Raises
+    ------
+    SolveFailedError
+        If a level is too ill-conditioned for double precision.
+    """
+    scale = float(result.best.variance_ratios.max())
+    p = result.proof.p / result.proof.p.sum()
+    first = inner_level(result.best, scale, p, result.gap)
+    try:
+        found = refine(blocks, first, FIRST_TOL, deadline)
+    except sla.LinAlgError as error:
+        raise SolveFailedError(
+            f"optimal: refined: a level is too ill-conditioned for double precision ({error}); "
+            "leave refined out"
+        ) from error
+    reached = result.gap <= tol and found.gap <= tol
+    stop = Stop.TIMED_OUT if deadline.passed else Stop.STALLED
+    return found, replace(result, stop=Stop.CONVERGED if reached else stop)
 
 
 def refine(blocks: MatrixBlocks, first: Level, tol: float, deadline: Deadline) -> Refined:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from solvers.errors import OptionError, SolveFailedError
+from solvers.foreign import checked
 from solvers.mechanism import Mechanism
 from solvers.problem import Problem
 from solvers.solution import Solution
@@ -24,8 +25,6 @@ def solve(
     SolveFailedError
         If it raises, or its answer is not borne out by its factors.
     """
-    from solvers import foreign
-
     try:
         answer = functions.call(
             "mechanism 'entry-point'", function, problem, arguments=arguments or {}
@@ -34,7 +33,7 @@ def solve(
         raise SolveFailedError(str(error)) from error
     except WorkloadError as error:
         raise OptionError(str(error)) from error
-    return foreign.checked(function, problem, answer)
+    return checked(function, problem, answer)
 
 
 MECHANISMS = (

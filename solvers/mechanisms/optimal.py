@@ -8,29 +8,25 @@ import numpy as np
 
 from solvers.dual import programs as dual
 from solvers.dual.differences import Differences
-from solvers.dual.refined import Refined, inner_level, refine
-from solvers.errors import NotApplicableError, OptionError, SolveFailedError
+from solvers.dual.refined import FIRST_TOL, from_optimum
+from solvers.errors import NotApplicableError, OptionError
 from solvers.gaussian.checked import from_noise, inner_factorisation
 from solvers.gaussian.verified import from_root
 from solvers.mechanism import Mechanism, Work
-from solvers.optimiser import BlocksPoint, MatrixBlocks, Progress, ScalarPoint
+from solvers.optimiser import BlocksPoint, Progress, ScalarPoint
 from solvers.optimiser.newton_system import explicit_count
 from solvers.orbits import AnyOrbits
+from solvers.orbits import profile_bounds as personal
 from solvers.orbits.solutions import from_dual as from_orbits
 from solvers.orbits.solutions import inner_noise, noise_from_roots
 from solvers.problem import Problem
-from solvers.reduction import Options
 from solvers.reductions.differences import OnDifferences
 from solvers.reductions.kronecker import Multiplicative
 from solvers.reductions.orbits import OnOrbits
 from solvers.solution import Solution
-from solvers.stopping import Deadline, Stop
+from solvers.stopping import Deadline
 from workloads import from_matrix
-from workloads.arrays import masked_count
 from workloads.operators import Array
-
-_REFINED_TOL = 1e-11
-_LARGEST_BOUND = 1e60
 
 
 def solve(
@@ -87,34 +83,22 @@ def solve(
         If the factors do not give the workload, or contradict the bound of the dual.
     """
     _check(start, refined, total_error_weight)
-    alpha = None if profile_bounds is None else _checked_bounds(problem, profile_bounds)
+    alpha = None if profile_bounds is None else personal.of_cells(problem, profile_bounds)
     scaled = problem if alpha is None else _with_columns_divided(problem, np.sqrt(alpha))
-    omega = total_error_weight * problem.targets
     deadline = Deadline.after(time_limit)
     notes: dict[str, Any] = {}
+    limits: dict[str, Any] = {"max_iterations": max_iterations, "time_limit": time_limit}
     if total_error_weight > 0:
-        result = dual.hybrid(
-            scaled.factors,
-            omega,
-            tol=tol,
-            start=start,
-            max_iterations=max_iterations,
-            time_limit=time_limit,
-        )
+        omega = total_error_weight * problem.targets
+        result = dual.hybrid(scaled.factors, omega, tol=tol, start=start, **limits)
     else:
-        result = dual.optimum(
-            scaled.factors,
-            tol=min(tol, _REFINED_TOL) if refined else tol,
-            start=start,
-            max_iterations=max_iterations,
-            time_limit=time_limit,
-        )
-
+        finest = min(tol, FIRST_TOL) if refined else tol
+        result = dual.optimum(scaled.factors, tol=finest, start=start, **limits)
     objective = _objective(total_error_weight)
     plain = alpha is None and total_error_weight == 0
     bound = {"known_lower_bound": result.lower} if plain else {}
     if refined:
-        found, result = _refine(result.best.blocks, result, tol, deadline)
+        found, result = from_optimum(result.best.blocks, result, tol, deadline)
         notes["levels"] = found.levels
         (root,) = found.factors
         unscaled = from_root("optimal", scaled, scaled.basis, scaled.queries, root)
@@ -160,54 +144,8 @@ def _check(start: dual.Weights | None, refined: bool, total_error_weight: float)
         )
 
 
-def _checked_bounds(problem: Problem, bounds: Sequence[float]) -> Array:
-    missing = masked_count(bounds)
-    if missing:
-        raise OptionError(
-            f"optimal: {missing} of profile_bounds are masked; every cell needs a bound: fill them"
-        )
-    alpha = np.asarray(bounds, dtype=np.float64)
-    d = problem.workload.d
-    if alpha.shape != (d,) or not np.all(np.isfinite(alpha) & (alpha > 0)):
-        raise OptionError(
-            f"optimal: profile_bounds of shape {alpha.shape}; expected {d} positive finite "
-            "numbers, one for each cell of the domain"
-        )
-    return _in_range(alpha)
-
-
-def _in_range(alpha: Array) -> Array:
-    bad = np.flatnonzero(~((alpha >= 1 / _LARGEST_BOUND) & (alpha <= _LARGEST_BOUND)))
-    if bad.size:
-        raise OptionError(
-            f"optimal: profile_bounds[{bad[0]}] is {alpha[bad[0]]:g}; expected bounds between "
-            f"{1 / _LARGEST_BOUND:g} and {_LARGEST_BOUND:g}: the squares of other columns of W are "
-            "beyond double precision. Only the ratios of the bounds matter: scale them"
-        )
-    return alpha
-
-
 def _with_columns_divided(problem: Problem, divisor: Array) -> Problem:
     return Problem(from_matrix(problem.workload.matrix / divisor[None, :]), problem.targets)
-
-
-def _refine(
-    blocks: MatrixBlocks, result: Progress[BlocksPoint], tol: float, deadline: Deadline
-) -> tuple[Refined, Progress[BlocksPoint]]:
-    """Roots of the covariances that are least in the refined ordering."""
-    scale = float(result.best.variance_ratios.max())
-    p = result.proof.p / result.proof.p.sum()
-    first = inner_level(result.best, scale, p, result.gap)
-    try:
-        found = refine(blocks, first, _REFINED_TOL, deadline)
-    except np.linalg.LinAlgError as error:
-        raise SolveFailedError(
-            f"optimal: refined: a level is too ill-conditioned for double precision ({error}); "
-            "leave refined out"
-        ) from error
-    reached = result.gap <= tol and found.gap <= tol
-    stop = Stop.TIMED_OUT if deadline.passed else Stop.STALLED
-    return found, replace(result, stop=Stop.CONVERGED if reached else stop)
 
 
 def _profile_slack(solution: Solution) -> float:
@@ -249,9 +187,9 @@ def on_differences(
         )
     bounds = None
     if profile_bounds is not None:
-        bounds = smaller.bounds_of_pairs(_checked_bounds(smaller.problem, profile_bounds))
+        bounds = smaller.bounds_of_pairs(personal.of_cells(smaller.problem, profile_bounds))
     deadline = Deadline.after(time_limit)
-    inner = min(tol, _REFINED_TOL) if refined else tol
+    inner = min(tol, FIRST_TOL) if refined else tol
     found = smaller.optimum(inner, max_iterations, time_limit, total_error_weight, bounds)
     root, converged, timed_out = found.root, found.converged, found.timed_out
     notes: dict[str, Any] = {
@@ -260,7 +198,7 @@ def on_differences(
         "public_queries": smaller.public,
     }
     if refined:
-        level, last = _refine(found.last.best.blocks, found.last, tol, deadline)
+        level, last = from_optimum(found.last.best.blocks, found.last, tol, deadline)
         (root,), converged, timed_out = level.factors, last.converged, last.timed_out
         notes["levels"] = level.levels
     plain = bounds is None and total_error_weight == 0
@@ -311,25 +249,21 @@ def on_orbits(
     """
     _check(start, refined, total_error_weight)
     deadline = Deadline.after(time_limit)
-    roots = None if profile_bounds is None else np.sqrt(_orbit_bounds(orbits, profile_bounds))
+    roots = None if profile_bounds is None else np.sqrt(personal.of_orbits(orbits, profile_bounds))
     whole = orbits if roots is None else orbits.with_columns_divided(roots)
-    limits: dict[str, Any] = {
-        "tol": tol,
-        "max_iterations": max_iterations,
-        "time_limit": time_limit,
-    }
+    limits: dict[str, Any] = {"max_iterations": max_iterations, "time_limit": time_limit}
     near = orbits.start if start is None else orbits.nearest(start)
     result: Progress[BlocksPoint] | Progress[ScalarPoint]
     if total_error_weight != 0:
-        result = whole.hybrid(total_error_weight, start=near, **limits)
+        result = whole.hybrid(total_error_weight, tol=tol, start=near, **limits)
     else:
-        finest = {"tol": min(tol, whole.finest)} if refined else {}
-        result = whole.optimum(start=near, **(limits | finest))
+        finest = min(tol, whole.finest) if refined else tol
+        result = whole.optimum(tol=finest, start=near, **limits)
     plain = roots is None and total_error_weight == 0
     bound = {"known_lower_bound": result.lower} if plain else {}
     objective, notes = _objective(total_error_weight), {"blocks": orbits.matrix_count}
     if refined and isinstance(result.best, BlocksPoint):
-        found, result = _refine(result.best.blocks, result, tol, deadline)
+        found, result = from_optimum(result.best.blocks, result, tol, deadline)
         notes["levels"] = found.levels
         noise = noise_from_roots("optimal", whole, found.factors)
     else:
@@ -345,29 +279,6 @@ def on_orbits(
     return replace(solution, notes={**solution.notes, **more})
 
 
-def _orbit_bounds(orbits: AnyOrbits, bounds: Sequence[float]) -> Array:
-    given = np.asarray(bounds, dtype=np.float64)
-    if given.shape == (orbits.cells.size,):
-        return _in_range(given)
-    alpha = orbits.of_cells(_checked_bounds(orbits.problem, bounds))
-    assert alpha is not None
-    return alpha
-
-
-def _uneven_bounds(orbits: AnyOrbits, options: Options) -> str:
-    """That personal bounds tell cells apart that the queries and targets do not; or nothing."""
-    bounds = options.get("profile_bounds")
-    if bounds is None or np.size(bounds) == orbits.cells.size:
-        return ""
-    if orbits.of_cells(_checked_bounds(orbits.problem, bounds)) is not None:
-        return ""
-    return (
-        "profile_bounds differ between cells that the queries and their targets do not tell "
-        f"apart; give one for each of the {orbits.cells.size} orbits of cells, or equal ones "
-        "within each"
-    )
-
-
 def work(m: int, d: int, *, form_work: int | None = None) -> Work:
     """About nine Newton steps of a spectrum, a preconditioner and a product each.
 
@@ -379,7 +290,7 @@ def work(m: int, d: int, *, form_work: int | None = None) -> Work:
     k = min(m, d)
     heavy = explicit_count(m + d, k)
     light = m + d if heavy < m + d else 0
-    flops = 8e8 + 75.0 * heavy**2 * k + 2.7 * heavy**3 + 330.0 * light * k**2
+    flops = 3.2e8 + 75.0 * heavy**2 * k + 2.7 * heavy**3 + 330.0 * light * k**2
     return Work(flops=flops, bytes=16.0 * heavy**2 + 40.0 * (m + d) * k + 8.0 * m * d)
 
 
@@ -393,7 +304,7 @@ MECHANISMS = (
         other_objectives=("total_error_weight", "profile_bounds"),
         work=work,
         forms=(
-            OnOrbits(on_orbits, hindrance=_uneven_bounds, flops_per_pair=8e3),
+            OnOrbits(on_orbits, hindrance=personal.uneven, flops_per_pair=8e3),
             Multiplicative(),
             OnDifferences(on_differences),
         ),

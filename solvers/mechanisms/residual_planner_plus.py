@@ -39,6 +39,7 @@ from solvers.orbits.parts import Part
 from solvers.orbits.products import Attribute
 from solvers.orbits.single import SingleOrbit
 from solvers.problem import Problem, as_problem
+from solvers.reductions import query_matrix
 from solvers.reductions.orbits import OnOrbits
 from solvers.registry import find
 from solvers.solution import Solution
@@ -80,8 +81,9 @@ def residual(gram: Array) -> Pair:
     values, vectors = np.linalg.eigh(centre @ gram @ centre + 1)
     clear = values > np.finfo(float).eps ** 2 * values[-1]
     root = np.sqrt(np.where(clear, values, 0.0))[:, None] * vectors.T
-    found = find("CA").solver("matrix")(as_problem(root))
-    strategy = dense(found.noise.right)
+    noise = query_matrix.solve(find("CA"), as_problem(root), {}).noise
+    assert isinstance(noise, Factorisation)
+    strategy = dense(noise.right)
     centred = strategy @ centre
     if np.linalg.norm(centred) <= n * np.finfo(float).eps * np.linalg.norm(strategy):
         return np.empty((0, n)), np.empty((n, 0))

@@ -5,7 +5,7 @@ Algorithms 1 to 3 on Problem 4. By default with the freedom that the paper leave
 """
 
 from dataclasses import replace
-from typing import Literal, get_args
+from typing import Any
 
 import numpy as np
 import scipy.linalg as sla
@@ -22,14 +22,12 @@ from solvers.reductions.orbits import OnOrbits
 from solvers.soft_max import adapted_basis, fixed_basis, newton_cg
 from solvers.soft_max import basis as bases
 from solvers.soft_max import objective as softmax
-from solvers.soft_max.newton_cg import Minimised, Settings
+from solvers.soft_max.newton_cg import Minimised, Settings, T2Rule
 from solvers.soft_max.objective import Iterate
 from solvers.solution import Solution
 from solvers.stopping import Deadline
 from solvers.strategy import from_root
 from workloads.operators import Array, Matrix, QueryOperator
-
-T2Rule = Literal["paper", "code"]
 
 ADAPTED = "adapted"
 _BASES = (ADAPTED, *bases.KINDS)
@@ -109,21 +107,21 @@ def solve(
     OptionError
         If an option is out of its range.
     """
-    for option, given, known in (("t2_rule", t2_rule, get_args(T2Rule)), ("basis", basis, _BASES)):
-        if given not in known:
-            raise OptionError(f"SM-II: {option} is {given!r}; expected one of {', '.join(known)}")
+    if basis not in _BASES:
+        raise OptionError(f"SM-II: basis is {basis!r}; expected one of {', '.join(_BASES)}")
     settings = Settings(
-        gap=tol,
+        tol=tol,
         mu=mu,
         nttol=nttol,
-        tol=softmax_tol,
-        max_cg=max_cg,
-        tol2=tol2,
-        t2_over_t1=1.0 if t2_rule == "paper" else mu,
+        softmax_tol=softmax_tol,
+        first_t=first_t,
+        t2_rule=t2_rule,
+        extrapolated=extrapolated,
         sigma=sigma,
         beta=beta,
+        max_cg=max_cg,
+        tol2=tol2,
         max_iterations=max_iterations,
-        extrapolated=extrapolated,
     )
     deadline = Deadline.after(time_limit)
     factored = None if basis == ADAPTED else bases.factor(problem, basis)
@@ -216,50 +214,29 @@ def _verified(
 
 
 def on_orbits(
-    orbits: AnyOrbits,
-    *,
-    tol: float,
-    mu: float,
-    nttol: float | None,
-    softmax_tol: float,
-    first_t: float | None,
-    t2_rule: T2Rule,
-    extrapolated: bool,
-    total_error_weight: float,
-    sigma: float,
-    beta: float,
-    max_cg: int | None,
-    tol2: float,
-    max_iterations: int,
-    time_limit: float | None,
+    orbits: AnyOrbits, *, total_error_weight: float, time_limit: float | None, **constants: Any
 ) -> Solution:
     """SM-II on orbits, every profile entry and ratio counted as often as it occurs.
 
+    Parameters
+    ----------
+    **constants
+        Of `Settings`.
+
     Raises
     ------
+    OptionError
+        If an option is out of its range.
     SolveFailedError
         If the covariances do not give the queries.
     """
-    settings = Settings(
-        gap=tol,
-        mu=mu,
-        nttol=nttol,
-        tol=softmax_tol,
-        max_cg=max_cg,
-        tol2=tol2,
-        t2_over_t1=1.0 if t2_rule == "paper" else mu,
-        sigma=sigma,
-        beta=beta,
-        max_iterations=max_iterations,
-        extrapolated=extrapolated,
-    )
+    settings = Settings(**constants)
     omega = total_error_weight * orbits.targets * orbits.copies
     smooth = soft_max_problem(orbits, omega)
-    start = smooth.start
-    t = first_t or 1 / max(float(start.profile.max()), float(start.ratios.max()))
-    objective = smooth.plain.sharpened(t, t)
-    deadline, bound = Deadline.after(time_limit), smooth.squared_norm if tol > 0 else None
-    found = newton_cg.minimise(objective, start, settings, deadline, bound)
+    objective = settings.first_level(smooth.plain, smooth.start)
+    deadline = Deadline.after(time_limit)
+    bound = smooth.squared_norm if settings.tol > 0 else None
+    found = newton_cg.minimise(objective, smooth.start, settings, deadline, bound)
     end, proof = found.iterate, found.proof
     weights = smooth.whole(proof.weights or found.objective.weights(end))
     noise = noise_from_roots("SM-II", orbits, smooth.roots(end))
@@ -279,7 +256,7 @@ def on_orbits(
         trace=found.trace,
         notes=notes,
     )
-    return _verified(solution, found, omega, tol, noise.orbit_variances / orbits.targets)
+    return _verified(solution, found, omega, settings.tol, noise.orbit_variances / orbits.targets)
 
 
 _PUBLISHED = {
@@ -328,6 +305,6 @@ MECHANISMS = (
         self_certifying=True,
         other_objectives=("total_error_weight",),
         work=work,
-        forms=(OnOrbits(on_orbits, flops_per_pair=11e3),),
+        forms=(OnOrbits(on_orbits, matrix_only=("basis", "initial"), flops_per_pair=11e3),),
     ),
 )

@@ -7,7 +7,7 @@ noise costs is read over all pairs of neighbours. Either way the query matrix is
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from solvers.accounting.budget import NoBudget
 from solvers.dual.differences import Differences, differences
@@ -17,11 +17,10 @@ from solvers.mechanism import Mechanism, Work
 from solvers.neighbours import ADD_REMOVE, Neighbours
 from solvers.problem import Problem
 from solvers.reduction import Options, Reduction
+from solvers.reductions import query_matrix
+from solvers.solution import Solution
 from workloads import Workload
 from workloads.operators import LARGEST_MATRIX_BYTES
-
-if TYPE_CHECKING:
-    from solvers.solution import Solution
 
 
 @dataclass(frozen=True)
@@ -59,14 +58,14 @@ def _obstacle(mechanism: Mechanism, options: Options) -> None:
     return None
 
 
-def _solve(mechanism: Mechanism, smaller: Differences, options: Options) -> "Solution":
+def _solve(mechanism: Mechanism, smaller: Differences, options: Options) -> Solution:
     form = mechanism.form(OnDifferences)
     found: Solution
     if form is not None:
         found = form.solve(smaller, **options)
         return found
     plain = replace(smaller.problem, neighbours=ADD_REMOVE)
-    found = mechanism.solver("matrix")(plain, **options)
+    found = query_matrix.solve(mechanism, plain, options)
     noise = found.noise
     if isinstance(noise, Factorisation):
         noise = replace(noise, neighbours=smaller.problem.neighbours)

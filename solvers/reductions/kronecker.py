@@ -17,6 +17,7 @@ from solvers.mechanism import Mechanism, Work
 from solvers.orbits import single_orbit
 from solvers.problem import Problem, as_problem
 from solvers.reduction import Obstacle, Options, Reduction
+from solvers.reductions import query_matrix
 from solvers.solution import Solution
 from solvers.stopping import Deadline
 from workloads import Workload, from_matrix
@@ -68,7 +69,8 @@ def _product(problem: Problem) -> _Product | None:
 def _obstacle(mechanism: Mechanism, options: Options) -> Obstacle | None:
     if mechanism.form(Multiplicative) is None:
         return Obstacle("on a product it is not the product of itself on the factors")
-    changed = mechanism.first_changed(options, other_than=_SHARED_OPTIONS)
+    others = (n for n in mechanism.options_on("matrix") if n not in _SHARED_OPTIONS)
+    changed = mechanism.first_changed(options, others)
     if changed is None:
         return None
     return Obstacle(f"option {changed!r} needs the query matrix; leave it at its default")
@@ -85,7 +87,8 @@ def _solve(mechanism: Mechanism, smaller: _Product, options: Options) -> Solutio
     for part in parts:
         if "time_limit" in given:
             given["time_limit"] = deadline.remaining
-        found = mechanism.solver("matrix")(part, **given).confirmed()
+        found = query_matrix.solve(mechanism, part, given).confirmed()
+        assert isinstance(found.noise, Factorisation)
         solved.append(found)
         noises.append(found.noise)
     bounds = [part.known_lower_bound for part in solved]

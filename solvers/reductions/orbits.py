@@ -3,10 +3,8 @@
 It takes the mechanisms that declare what they are there: `OnOrbits` among their ``forms``.
 """
 
-import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -45,8 +43,10 @@ class OnOrbits:
     Attributes
     ----------
     solve : callable
-        ``solve(orbits, *, option, ...) -> Solution``; its options are among those of the
-        mechanism on query matrices, whose defaults and meanings they have.
+        ``solve(orbits, *, option, ...) -> Solution``, with the options of the mechanism on query
+        matrices.
+    matrix_only : tuple of str
+        Those that it does not have.
     ordered : bool
         Whether it needs an ordered attribute.
     hindrance : callable
@@ -58,15 +58,10 @@ class OnOrbits:
     """
 
     solve: Callable[..., Solution]
+    matrix_only: tuple[str, ...] = ()
     ordered: bool = False
     hindrance: Callable[[AnyOrbits, Options], str] = _none
     flops_per_pair: float = 3e3
-
-    @cached_property
-    def options(self) -> frozenset[str]:
-        """The options that it takes."""
-        parameters = inspect.signature(self.solve).parameters.values()
-        return frozenset(p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY)
 
 
 def _accepts(problem: Problem) -> AnyOrbits | Obstacle | None:
@@ -122,7 +117,7 @@ def _obstacle(mechanism: Mechanism, options: Options) -> Obstacle | None:
     if form is None:
         others = (name for name, m in all_mechanisms().items() if m.form(OnOrbits))
         return Obstacle(f"it has no form on orbits; there is one for {', '.join(others)}")
-    changed = mechanism.first_changed(options, other_than=form.options)
+    changed = mechanism.first_changed(options, form.matrix_only)
     if changed is None:
         return None
     return Obstacle(f"option {changed!r} needs the query matrix; leave it at its default")
@@ -131,7 +126,7 @@ def _obstacle(mechanism: Mechanism, options: Options) -> Obstacle | None:
 def _solve(mechanism: Mechanism, smaller: AnyOrbits, options: Options) -> Solution:
     form = mechanism.form(OnOrbits)
     assert form is not None
-    return form.solve(smaller, **{name: options[name] for name in form.options})
+    return form.solve(smaller, **{n: v for n, v in options.items() if n not in form.matrix_only})
 
 
 def _lower_bound(

@@ -9,13 +9,14 @@ this. What the paper leaves open are the constants of `Settings` and the coordin
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Literal, TypeVar, get_args
 
 import numpy as np
 import scipy.linalg as sla
 
 from solvers.backtracking import sufficient_decrease
 from solvers.dual.programs import Weights
+from solvers.errors import OptionError
 from solvers.soft_max.objective import Iterate, Model, SoftMax
 from solvers.stopping import Deadline, Stop, Stopping
 from solvers.trace import Trace, traced
@@ -23,6 +24,7 @@ from workloads.operators import Array
 from workloads.operators.blas import inner
 
 Bound = Callable[[Weights], float]
+T2Rule = Literal["paper", "code"]
 Some = TypeVar("Some", bound=Iterate)
 
 _SMALLEST_STEP = 1e-14
@@ -34,57 +36,50 @@ _SHARPEST = 1e15
 
 @dataclass(frozen=True)
 class Settings:
-    """The constants of Algorithms 1 to 3.
+    """The constants of Algorithms 1 to 3: the options of SM-II, where each is described.
 
-    Attributes
-    ----------
-    gap : float
-        Certified relative gap of the squared objective at which to stop.
-    mu : float
-        MU: the factor by which t grows.
-    nttol : float, optional
-        NTTOL: a level ends once ``|<s, gradient>|`` is less; if not given a thousandth of
-        1/t, the unit in which the soft maxima of a level see F, or ``gap`` of it if that is less.
-    tol : float
-        TOL: the last level is the first with ``(d + m) / t1 < tol``.
-    max_cg : int, optional
-        MAXCG, conjugate gradient steps of a direction; until the preconditioned residual has
-        fallen to 3 % if not given.
-    tol2 : float
-        TOL2: squared norm of the residual at which they end earlier.
-    t2_over_t1 : float
-        t2 / t1 after t has been raised: 1 in the paper, MU in its code.
-    sigma, beta : float
-        Sufficient decrease and shrinking factor of the line search.
-    max_iterations : int
-        MAXITER.
-    extrapolated : bool
-        Whether a level begins further along the path of the minimisers, not at the last one.
+    Raises
+    ------
+    OptionError
+        If there is no such rule for t2.
     """
 
-    gap: float
+    tol: float
     mu: float
     nttol: float | None
-    tol: float
-    max_cg: int | None
-    tol2: float
-    t2_over_t1: float
+    softmax_tol: float
+    first_t: float | None
+    t2_rule: T2Rule
+    extrapolated: bool
     sigma: float
     beta: float
+    max_cg: int | None
+    tol2: float
     max_iterations: int
-    extrapolated: bool
+
+    def __post_init__(self) -> None:
+        known = get_args(T2Rule)
+        if self.t2_rule not in known:
+            raise OptionError(
+                f"SM-II: t2_rule is {self.t2_rule!r}; expected one of {', '.join(known)}"
+            )
 
     def level_end(self, objective: SoftMax) -> float:
         """What ``|<s, gradient>|`` must fall below."""
         if self.nttol is not None:
             return self.nttol
-        share = min(max(self.gap, _LEAST_LEVEL_END), _LEVEL_END)
+        share = min(max(self.tol, _LEAST_LEVEL_END), _LEVEL_END)
         return share / max(objective.t1, objective.t2)
+
+    def first_level(self, plain: SoftMax, start: Iterate) -> SoftMax:
+        """The objective with which Algorithm 1 begins."""
+        t = self.first_t or 1 / max(float(start.profile.max()), float(start.ratios.max()))
+        return plain.sharpened(t, t)
 
     def sharpened(self, objective: SoftMax) -> SoftMax:
         """The objective of the next level."""
         t1 = self.mu * objective.t1
-        return objective.sharpened(t1, self.t2_over_t1 * t1)
+        return objective.sharpened(t1, t1 if self.t2_rule == "paper" else self.mu * t1)
 
 
 def conjugate_gradient(model: Model, right: Array, settings: Settings) -> tuple[Array, int]:
@@ -200,7 +195,7 @@ def minimise(
     """
     at, proof, iterations, products, last_level = start, Proof(), 0, 0, False
     size = start.profile.size + start.ratios.size
-    stopping = Stopping(settings.gap, settings.max_iterations, deadline)
+    stopping = Stopping(settings.tol, settings.max_iterations, deadline)
     reached: list[float] = []
     proven: list[float] = []
     while (stop := stopping.spent(iterations)) is None:
@@ -214,8 +209,8 @@ def minimise(
             if bound:
                 proof = certified(proof, objective, at, model.derivatives(along), bound)
             exact = objective.t1 * objective.value(at) > _SHARPEST
-            last_level = exact or size / objective.t1 < settings.tol
-            if last_level or proof.reaches(settings.gap):
+            last_level = exact or size / objective.t1 < settings.softmax_tol
+            if last_level or proof.reaches(settings.tol):
                 break
             sharper = settings.sharpened(objective)
             if settings.extrapolated:
@@ -223,21 +218,15 @@ def minimise(
                 products += used
             objective = sharper
             continue
-        moved = line_search(
-            objective,
-            at,
-            model.ray(along),
-            slope,
-            sigma=settings.sigma,
-            beta=settings.beta,
-        )
+        ray = model.ray(along)
+        moved = line_search(objective, at, ray, slope, sigma=settings.sigma, beta=settings.beta)
         if moved is None:
             break
         at = moved
-    if bound and not proof.reaches(settings.gap):
+    if bound and not proof.reaches(settings.tol):
         weights = objective.weights(at)
         proof = proof.improved(at, objective.squared(at), weights, bound(weights))
-    converged = proof.reaches(settings.gap)
+    converged = proof.reaches(settings.tol)
     timed_out = stop is Stop.TIMED_OUT and not converged
     best = proof.iterate or at
     trace = traced([*reached, objective.squared(at)], [*proven, proof.lower])

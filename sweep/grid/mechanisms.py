@@ -50,7 +50,7 @@ def available(entry: WrittenMechanism) -> bool:
 def mechanism_signature(entry: WrittenMechanism, kind: Kind, place: Place) -> Signature:
     """The options that the entry's mechanism takes on a kind of workload."""
     with reported(place / "name"):
-        mechanism = solvers.registry.find(entry.name)
+        mechanism = solvers.registry.find(entry.name, kind)
         return Signature("mechanism", mechanism.name, mechanism.options_on(kind))
 
 

@@ -96,13 +96,14 @@ def test_a_level_is_problem_4(t):
     expected = minimize(objective, np.zeros(program.matrix.shape[1]), options={"gtol": 1e-9}).fun
     level = SoftMax(program.offset, log_counts, t, t)
     one_level = newton_cg.Settings(
-        gap=0.0,
+        tol=0.0,
         mu=2.0,
         nttol=1e-12,
-        tol=np.inf,
+        softmax_tol=np.inf,
+        first_t=None,
         max_cg=None,
         tol2=0.0,
-        t2_over_t1=1.0,
+        t2_rule="paper",
         sigma=0.01,
         beta=0.5,
         max_iterations=200,
@@ -214,15 +215,16 @@ def test_what_a_large_domain_does_not_allow_is_said(ask, sentence):
 
 
 @pytest.mark.parametrize(
-    ("options", "sentence"),
+    ("mechanism", "options", "sentence"),
     [
-        ({"total_error_weight": -1.0}, "expected a number of at least 0"),
-        ({"refined": True, "total_error_weight": 1.0}, "leave one of the two out"),
+        ("optimal", {"total_error_weight": -1.0}, "expected a number of at least 0"),
+        ("optimal", {"refined": True, "total_error_weight": 1.0}, "leave one of the two out"),
+        ("SM-II", {"t2_rule": "both"}, "expected one of paper, code"),
     ],
 )
-def test_bad_options_are_refused(options, sentence):
+def test_bad_options_are_refused(mechanism, options, sentence):
     with pytest.raises(solvers.OptionError, match=sentence):
-        solvers.solve("optimal", huge(), **options)
+        solvers.solve(mechanism, huge(), **options)
 
 
 def test_input_perturbation_beyond_floats_fails_in_a_sentence():

@@ -36,13 +36,14 @@ def adapted(at):
 
 def settings_of(**changes):
     constants = {
-        "gap": 0.0,
+        "tol": 0.0,
         "mu": 2.0,
         "nttol": 1e-3,
-        "tol": 1e-3,
+        "softmax_tol": 1e-3,
+        "first_t": None,
         "max_cg": 5,
         "tol2": 1e-10,
-        "t2_over_t1": 1.0,
+        "t2_rule": "paper",
         "sigma": 0.01,
         "beta": 0.5,
         "max_iterations": 100,
@@ -115,7 +116,7 @@ def test_only_away_from_a_minimiser_is_the_hessian_damped():
         as_problem(np.tril(np.ones((8, 8)))).factors, np.diag(np.logspace(0, 3, 8))
     )
     level = softmax.plain(np.zeros(8)).sharpened(2.0, 2.0)
-    one_level = settings_of(nttol=1e-14, tol=np.inf, max_cg=None, tol2=0.0)
+    one_level = settings_of(nttol=1e-14, softmax_tol=np.inf, max_cg=None, tol2=0.0)
     end = newton_cg.minimise(level, at, one_level, Deadline(), None).iterate
     assert at.model(level).damping.max() > 0.1
     assert end.model(level).damping.max() < 1e-5
@@ -194,7 +195,7 @@ def test_the_last_level_is_the_first_that_tol_allows():
     _, objective, at = example(2, t=1.0)
     objective = objective.sharpened(1.0, 1.0)
     size = at.profile.size + at.ratios.size
-    end = newton_cg.minimise(objective, at, settings_of(tol=size / 5.0), Deadline(), None)
+    end = newton_cg.minimise(objective, at, settings_of(softmax_tol=size / 5.0), Deadline(), None)
     assert not end.converged
     assert end.objective.t1 == 8.0
 
@@ -203,7 +204,7 @@ def test_extrapolation_ends_near_the_minimiser_of_the_next_level():
     """Its error is of second order in the change of 1/t: the weights stay."""
     at = adapted_basis.first(as_problem(np.tril(np.ones((8, 8)))).factors, np.eye(8))
     objective = softmax.plain(np.zeros(8)).sharpened(50.0, 50.0)
-    one_level = settings_of(nttol=1e-13, tol=np.inf, max_cg=None, tol2=0.0)
+    one_level = settings_of(nttol=1e-13, softmax_tol=np.inf, max_cg=None, tol2=0.0)
 
     def minimiser(level):
         return newton_cg.minimise(level, at, one_level, Deadline(), None).iterate

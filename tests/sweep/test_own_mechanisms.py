@@ -294,7 +294,7 @@ def test_all_of_ours_is_compared_as_a_whole():
 
 
 def test_examples_of_this_test_are_what_they_say():
-    found = foreign.mechanism("mine", cells_and_total)
+    found = registry.of_function("mine", cells_and_total)
     assert found.summary == "Cells and their total."
     assert list(found.options) == ["weight"]
 
