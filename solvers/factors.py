@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from solvers import memory
@@ -16,7 +15,16 @@ from solvers.row_space import (
     row_space,
 )
 from solvers.unions import InCoordinates, in_coordinates
-from workloads.operators import Array, Composed, Explicit, Matrix, QueryOperator, Scaled, on_cells
+from workloads.operators import (
+    Array,
+    Composed,
+    Explicit,
+    Matrix,
+    QueryOperator,
+    Scaled,
+    dense,
+    on_cells,
+)
 from workloads.operators.blas import product
 
 _FAR_APART = 1e3
@@ -45,8 +53,7 @@ class Factors:
     @cached_property
     def left(self) -> Array:
         """The queries in the basis, dense, shape (m, k)."""
-        matrix = self.operator.matrix()
-        return np.asarray(matrix.todense()) if sp.issparse(matrix) else matrix
+        return dense(self.operator.matrix())
 
     @cached_property
     def whole(self) -> Array:
@@ -87,11 +94,6 @@ class Factors:
     def cells(self) -> int:
         """Number of cells d."""
         return self.rank if self.basis is None else self.basis.shape[1]
-
-
-def dense(left: Array, basis: Array | None) -> Factors:
-    """Factors whose queries are a dense matrix."""
-    return Factors(Explicit(left), basis)
 
 
 def structured(operator: QueryOperator) -> Factors | None:
@@ -192,20 +194,20 @@ def factorise(scaled: Matrix) -> Factors:
         With the identity as basis where W has rank d, with W's own rows where it has
         rank m < d, with an orthonormal basis of the row space otherwise.
     """
-    matrix = np.asarray(scaled.todense()) if sp.issparse(scaled) else scaled
+    matrix = dense(scaled)
     m, d = matrix.shape
     norms = np.linalg.norm(matrix, axis=1)
     unit = matrix / np.where(norms > 0, norms, 1.0)[:, None]
     gram = unit.T @ unit if m >= d else unit @ unit.T
     if factor_if_well_conditioned(gram, WELL_CONDITIONED) is not None:
-        return dense(matrix, None) if m >= d else dense(np.eye(m), matrix)
+        return _held(matrix, None) if m >= d else _held(np.eye(m), matrix)
     rows = row_space(unit)
     if len(rows) < d:
         columns = np.linalg.norm(unit, axis=0)
         seen = columns[columns > 0]
         if seen.max() > _FAR_APART * seen.min():
             return _in_units_of_columns(matrix, unit, columns)
-    return dense(matrix, None) if len(rows) == d else dense(matrix @ rows.T, rows)
+    return _held(matrix, None) if len(rows) == d else _held(matrix @ rows.T, rows)
 
 
 def coarsened(factors: Factors) -> Factors | None:
@@ -228,5 +230,9 @@ def _in_units_of_columns(matrix: Array, unit: Array, columns: Array) -> Factors:
     units = np.where(columns > 0, columns, 1.0)
     rows = row_space(unit / units)
     if len(rows) == matrix.shape[1]:
-        return dense(matrix, None)
-    return dense((matrix / units) @ rows.T, rows * units)
+        return _held(matrix, None)
+    return _held((matrix / units) @ rows.T, rows * units)
+
+
+def _held(left: Array, basis: Array | None) -> Factors:
+    return Factors(Explicit(left), basis)

@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg as sla
-import scipy.sparse as sp
 
 from solvers.errors import NotApplicableError, SolveFailedError
 from solvers.gaussian import verified
@@ -29,7 +28,7 @@ from solvers.gaussian.verified import from_right_inverse
 from solvers.problem import Problem
 from solvers.row_space import factor_if_well_conditioned
 from solvers.solution import Solution
-from workloads.operators import Array, Explicit, Matrix, QueryOperator
+from workloads.operators import Array, Explicit, Matrix, QueryOperator, dense
 
 _WELL_CONDITIONED = 1e-10
 _SPAN_TOLERANCE = 1e-8
@@ -138,8 +137,7 @@ def from_covariance(
 
 
 def _gram(strategy: Matrix) -> Array:
-    product = strategy.T @ strategy
-    return product.toarray() if sp.issparse(product) else product
+    return dense(strategy.T @ strategy)
 
 
 def compact(matrix: Matrix) -> tuple[Array, Array]:
@@ -159,13 +157,11 @@ def compact(matrix: Matrix) -> tuple[Array, Array]:
     rows : numpy.ndarray, shape (k, d)
         Orthonormal.
     """
-    dense = matrix.toarray() if sp.issparse(matrix) else matrix
-    size = max(dense.shape)
-    if dense.shape[0] > dense.shape[1]:
-        (dense,) = sla.qr(dense, mode="r", check_finite=False)
-        dense = dense[: dense.shape[1]]
-    _, singular, rows = sla.svd(dense, full_matrices=False, check_finite=False)
-    rank = int(np.sum(singular > size * np.finfo(float).eps * singular[0]))
+    held = dense(matrix)
+    m, d = held.shape
+    square = sla.qr(held, mode="r", check_finite=False)[0][:d] if m > d else held
+    _, singular, rows = sla.svd(square, full_matrices=False, check_finite=False)
+    rank = int(np.sum(singular > max(m, d) * np.finfo(float).eps * singular[0]))
     return singular[:rank], rows[:rank]
 
 

@@ -21,6 +21,7 @@ from workloads.operators import (
     Scaled,
     Stacked,
     cumulative,
+    dense,
 )
 
 _PARALLEL = 1e-14
@@ -124,7 +125,7 @@ def _frame(factors: Sequence[Matrix]) -> Array:
     frame = np.eye(size)
     if not single or size == 1:
         return frame
-    total = _dense(single[0]).ravel()
+    total = dense(single[0]).ravel()
     normal = total / np.linalg.norm(total)
     normal[0] += np.copysign(1.0, normal[0])
     return np.asarray(frame - np.outer(normal, normal) * (2 / (normal @ normal)))
@@ -134,7 +135,7 @@ def _turned(factor: Matrix, frame: Array) -> Matrix:
     """A factor in the coordinates, less those of no row that it sees."""
     if np.count_nonzero(frame) == len(frame):
         return factor
-    turned = _dense(factor @ frame.T)
+    turned = dense(factor @ frame.T)
     beside = np.abs(turned[:, 1:]).max(initial=0.0)
     return turned[:, :1] if beside <= _PARALLEL * np.abs(turned[:, 0]).max() else turned
 
@@ -147,7 +148,7 @@ def _product(
     if len(wide) == 1 and all(f.shape[0] == 1 for j, f in enumerate(turned) if j not in wide):
         known = cumulative(factors[wide[0]])
         if known is not None:
-            total = float(np.prod([_dense(f) for j, f in enumerate(turned) if j not in wide]))
+            total = float(np.prod([dense(f) for j, f in enumerate(turned) if j not in wide]))
             return Composed(known, total * frames[wide[0]].T)
     return Kronecker((tuple(turned),))
 
@@ -156,7 +157,3 @@ def _selection(numbers: NDArray[np.intp], count: int) -> sp.csr_array:
     """The coordinates of a product among all that are seen."""
     places = (np.ones(numbers.size), (np.arange(numbers.size), numbers))
     return sp.csr_array(places, shape=(numbers.size, count))
-
-
-def _dense(matrix: Matrix) -> Array:
-    return matrix.toarray() if sp.issparse(matrix) else np.asarray(matrix)

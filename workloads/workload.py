@@ -18,6 +18,7 @@ from workloads.operators import (
     Kronecker,
     Matrix,
     QueryOperator,
+    dense,
     refuse_above_limit,
 )
 
@@ -158,8 +159,7 @@ class Workload:
             f"workload {self.name!r}: a dense {self.m} x {self.d} matrix",
             "use a mechanism that works on its structure",
         )
-        matrix = self.matrix
-        return matrix.toarray() if sp.issparse(matrix) else matrix
+        return dense(self.matrix)
 
 
 def in_blocks(

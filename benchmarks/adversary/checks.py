@@ -15,8 +15,9 @@ import numpy as np
 import solvers
 from benchmarks.adversary.problems import Array, Case
 from solvers import Solution
-from solvers.gaussian.factorisation import Factorisation, dense
+from solvers.gaussian.factorisation import Factorisation
 from solvers.gaussian.product_noise import ProductNoise
+from workloads.operators import dense
 
 ROUNDING = 1e-8
 """How far a cost may lie below a proven bound: what singular values of Gram matrices allow."""

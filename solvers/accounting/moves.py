@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from solvers.accounting.convolution import GEOMETRIC, LAPLACE, Column
 from solvers.accounting.privacy_loss import Moves
-from workloads.operators import Array, Matrix
+from workloads.operators import Array, Matrix, dense
 
 _FEW_COLUMNS = 6
 _MOST_TRANSFORMS = 96
@@ -101,9 +101,8 @@ def _sorted_columns(shifts: Matrix) -> Array | None:
         return None
     by_column = sp.csc_array(shifts) if sp.issparse(shifts) else shifts
     for start in range(0, shifts.shape[1], width):
-        part = by_column[:, start : start + width]
-        dense = np.abs(part.toarray() if sp.issparse(part) else part)
-        found.append(np.unique(np.sort(dense, axis=0)[::-1].T, axis=0))
+        part = np.abs(dense(by_column[:, start : start + width]))
+        found.append(np.unique(np.sort(part, axis=0)[::-1].T, axis=0))
     columns = np.unique(np.concatenate(found), axis=0)
     return np.asarray(columns[:, columns.any(axis=0)], dtype=np.float64)
 

@@ -23,13 +23,13 @@ from solvers.dual.working_set import following, joined
 from solvers.errors import NotApplicableError
 from solvers.factors import Factors, factorise
 from solvers.gaussian import verified
-from solvers.gaussian.factorisation import Factorisation, dense
+from solvers.gaussian.factorisation import Factorisation
 from solvers.neighbours import Pairs
 from solvers.optimiser import BlocksPoint, Progress
 from solvers.problem import Problem
 from solvers.stopping import Deadline
 from workloads import from_matrix
-from workloads.operators import Array, Explicit
+from workloads.operators import Array, Explicit, dense
 
 _ALL_AT_ONCE = 9000
 _MOST_ROUNDS = 40

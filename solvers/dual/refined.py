@@ -22,10 +22,10 @@ import scipy.linalg as sla
 from numpy.typing import NDArray
 
 from solvers.errors import SolveFailedError
-from solvers.factors import dense
+from solvers.factors import Factors
 from solvers.optimiser import Block, BlocksPoint, MatrixBlocks, Program, Progress, maximise
 from solvers.stopping import Deadline, Stop, Stopping
-from workloads.operators import Array
+from workloads.operators import Array, Explicit
 
 FIRST_TOL = 1e-11
 """What the first level is solved to."""
@@ -239,7 +239,7 @@ def _smaller(
         rows = np.arange(blocks.queries)[block.rows]
         own_columns, own_rows = open_columns[columns], asked[rows]
         if parts.inner[at].size and own_columns.any() and own_rows.any():
-            part = dense(parts.rows[at][own_rows], parts.inner[at][:, own_columns])
+            part = Factors(Explicit(parts.rows[at][own_rows]), parts.inner[at][:, own_columns])
             found.append(Block(part, rows_now[rows[own_rows]], columns_now[columns[own_columns]]))
             kept.append(at)
     if not found:

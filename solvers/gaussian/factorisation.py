@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from solvers.errors import SolveFailedError
 from solvers.neighbours import ADD_REMOVE, Neighbours
 from solvers.release import GaussianRelease
-from workloads.operators import Array, Composed, Explicit, Matrix, QueryOperator, Scaled
+from workloads.operators import Array, Composed, Explicit, Matrix, QueryOperator, Scaled, dense
 from workloads.operators.blas import product
 
 _HELD = 1e-10
@@ -267,8 +267,3 @@ def identity(size: int) -> Explicit:
 def multiplied(operator: QueryOperator, factor: float) -> Scaled:
     """All queries of an operator multiplied by one number."""
     return Scaled(operator, np.full(operator.shape[0], factor))
-
-
-def dense(matrix: Matrix) -> Array:
-    """The matrix as an array."""
-    return matrix.toarray() if sp.issparse(matrix) else matrix

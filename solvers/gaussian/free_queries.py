@@ -17,13 +17,13 @@ import numpy as np
 import scipy.linalg as sla
 
 from solvers.errors import NotApplicableError
-from solvers.gaussian.factorisation import Factorisation, dense
+from solvers.gaussian.factorisation import Factorisation
 from solvers.graph.problem import GraphProblem
 from solvers.neighbours import Neighbours
 from solvers.problem import Problem
 from solvers.release import Release
 from workloads import Workload, WorkloadError
-from workloads.operators import Array
+from workloads.operators import Array, dense
 
 LEAST_ROOM = 1e-6
 """Less of Δ² than this is the tolerance of a solver, no room."""

@@ -12,9 +12,9 @@ import scipy.sparse as sp
 
 from solvers.errors import SolveFailedError
 from solvers.factors import seen_cells, structure_pays
-from solvers.gaussian.factorisation import Factorisation, InBasis, dense, identity
+from solvers.gaussian.factorisation import Factorisation, InBasis, identity
 from solvers.problem import Problem
-from workloads.operators import Array, Composed, Explicit, Matrix, QueryOperator
+from workloads.operators import Array, Composed, Explicit, Matrix, QueryOperator, dense
 from workloads.operators.blas import product
 
 LARGEST_RESIDUAL = 1e-12

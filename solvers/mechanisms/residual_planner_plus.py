@@ -27,7 +27,7 @@ import numpy as np
 import scipy.linalg as sla
 
 from solvers.errors import NotApplicableError
-from solvers.gaussian.factorisation import Factorisation, dense
+from solvers.gaussian.factorisation import Factorisation
 from solvers.gaussian.verified import from_right_inverse
 from solvers.mechanism import Mechanism, Work
 from solvers.mechanisms.residual_planner import least_total_variance
@@ -44,7 +44,7 @@ from solvers.reductions.orbits import OnOrbits
 from solvers.registry import find
 from solvers.solution import Solution
 from solvers.strategy import compact, from_strategy
-from workloads.operators import Array, Explicit, Matrix, cumulative
+from workloads.operators import Array, Explicit, Matrix, cumulative, dense
 
 NAME = "ResidualPlanner+"
 

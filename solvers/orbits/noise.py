@@ -9,7 +9,7 @@ import numpy as np
 import scipy.linalg as sla
 
 from solvers.errors import NotApplicableError
-from solvers.gaussian.factorisation import Factorisation, dense, scale_of
+from solvers.gaussian.factorisation import Factorisation, scale_of
 from solvers.orbits.contrasts import INDICATORS, Choice
 from solvers.orbits.drawing import draw_errors
 from solvers.orbits.layout import Layout
@@ -24,7 +24,7 @@ from solvers.release import (
     GaussianRelease,
     refuse_unlisted,
 )
-from workloads.operators import Array, Indices, Matrix
+from workloads.operators import Array, Indices, Matrix, dense
 
 AnyOrbits = Orbits | SingleOrbit
 AnyPart = Part | Subsets

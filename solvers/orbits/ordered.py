@@ -6,14 +6,14 @@ from math import prod
 
 import numpy as np
 
-from solvers.gaussian.factorisation import Factorisation, InBasis, dense, identity, scale_of
+from solvers.gaussian.factorisation import Factorisation, InBasis, identity, scale_of
 from solvers.orbits.noise import Expanded, OrbitsNoise
 from solvers.orbits.products import Index
 from solvers.orbits.several import Orbits
 from solvers.problem import Problem
 from solvers.solution import Solution
 from workloads import Workload
-from workloads.operators import Array, Composed, Explicit, Stacked
+from workloads.operators import Array, Composed, Explicit, Stacked, dense
 
 
 def over_ordered_cells(orbits: Orbits) -> Problem:

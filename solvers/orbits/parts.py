@@ -9,14 +9,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from solvers.gaussian.checked import inner_unscaled
-from solvers.gaussian.factorisation import Factorisation, InBasis, dense, identity
+from solvers.gaussian.factorisation import Factorisation, InBasis, identity
 from solvers.gaussian.verified import from_root
 from solvers.orbits.contrasts import INDICATORS, Choice, Component, components
 from solvers.orbits.layout import Layout
 from solvers.orbits.products import Group, Index
 from solvers.problem import Problem
 from workloads import Workload
-from workloads.operators import Array, Explicit, Matrix, QueryOperator, Scaled, Stacked
+from workloads.operators import Array, Explicit, Matrix, QueryOperator, Scaled, Stacked, dense
 
 
 @dataclass(frozen=True, eq=False)

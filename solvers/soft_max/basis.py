@@ -14,7 +14,8 @@ import scipy.sparse as sp
 from solvers.errors import OptionError
 from solvers.optimiser.spectrum import spectrum
 from solvers.problem import Problem
-from workloads.operators import Array, Matrix
+from workloads.operators import Array, Matrix, dense
+from workloads.operators.matrices import entry_count
 
 _SPARSE_BELOW = 0.1
 _SPARSE_FROM = 2**15
@@ -75,8 +76,7 @@ def factor(problem: Problem, kind: str) -> Factored:
 
 def _reduced(found: Factored, rank: int) -> Factored:
     """As many rows as the rank, by an interpolative decomposition of L."""
-    left = found.representation
-    left = left.toarray() if sp.issparse(left) else left
+    left = dense(found.representation)
     triangle, order = sla.qr(_unit_rows(left)[0], mode="r", pivoting=True)
     kept, others = order[:rank], order[rank:]
     weights = sla.solve_triangular(triangle[:rank, :rank], triangle[:rank, rank:])
@@ -110,10 +110,10 @@ def _lower_triangular(problem: Problem) -> Factored:
 
 def _paper(problem: Problem) -> Factored:
     candidates = _upper_triangular(problem), _lower_triangular(problem)
-    found = min(candidates, key=lambda candidate: _entries(candidate.representation))
+    found = min(candidates, key=lambda candidate: entry_count(candidate.representation))
     m, d = problem.workload.shape
-    few = _entries(found.representation) <= max(2, d / 8) * m
-    sparser = _entries(found.representation) < _entries(problem.scaled)
+    few = entry_count(found.representation) <= max(2, d / 8) * m
+    sparser = entry_count(found.representation) < entry_count(problem.scaled)
     return found if few and sparser else _identity(problem)
 
 
@@ -160,15 +160,11 @@ def equal_weights_covariance(problem: Problem) -> Array:
     return spectrum(problem.factors, np.full(d, 1 / d), np.full(m, 1 / m)).covariance()
 
 
-def _entries(matrix: Matrix) -> int:
-    return int(matrix.count_nonzero() if sp.issparse(matrix) else np.count_nonzero(matrix))
-
-
 def _sparse_if_worth(matrix: Matrix) -> Matrix:
     m, k = matrix.shape
-    if m * k >= _SPARSE_FROM and _entries(matrix) < _SPARSE_BELOW * m * k:
+    if m * k >= _SPARSE_FROM and entry_count(matrix) < _SPARSE_BELOW * m * k:
         return sp.csr_array(matrix)
-    return matrix.toarray() if sp.issparse(matrix) else matrix
+    return dense(matrix)
 
 
 KINDS: Mapping[str, Callable[[Problem], Factored]] = {

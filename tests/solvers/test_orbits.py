@@ -278,8 +278,8 @@ def test_options_of_the_optimum():
         assert np.max(found.privacy_profile / per_cell) == pytest.approx(
             np.max(whole.privacy_profile / per_cell), rel=3e-8
         )
+    masked = np.ma.masked_less(of_age, 1.1)
     with pytest.raises(solvers.OptionError, match="1 of profile_bounds are masked"):
-        masked = np.ma.masked_less(of_age, 1.1)
         solvers.solve("optimal", workload, targets, profile_bounds=masked)
     uneven = np.linspace(1, 2, 30)
     one_by_one = solvers.solve("optimal", workload, targets, profile_bounds=uneven)

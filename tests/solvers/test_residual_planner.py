@@ -12,8 +12,8 @@ from marginal_problems import make, problems
 import solvers
 import workloads
 from benchmarks.adversary.problems import draw
-from solvers.gaussian.factorisation import dense
 from solvers.orbits import SingleOrbit
+from workloads.operators import dense
 
 TABLES = [["age"], ["age", "sex"], ["race"], ["age", "sex", "race"]]
 

@@ -11,6 +11,7 @@ from workloads.operators.cumulative import Cumulative, cumulative
 from workloads.operators.explicit import Drawn, Explicit
 from workloads.operators.kronecker import Kronecker, kind_of
 from workloads.operators.marginals import Marginals
+from workloads.operators.matrices import dense
 from workloads.operators.protocol import (
     LARGEST_MATRIX_BYTES,
     Array,
@@ -37,6 +38,7 @@ __all__ = [
     "Scaled",
     "Stacked",
     "cumulative",
+    "dense",
     "kind_of",
     "on_cells",
     "refuse_above_limit",

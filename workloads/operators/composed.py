@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 
-from workloads.operators.blas import product
+from workloads.operators.matrices import times, transposed
 from workloads.operators.protocol import Array, Indices, Matrix, QueryOperator
 
 
@@ -41,11 +41,11 @@ class Composed:
 
     def apply(self, x: Array) -> Array:
         """``W @ columns @ x``."""
-        return self.operator.apply(_times(self.columns, x))
+        return self.operator.apply(times(self.columns, x))
 
     def apply_transposed(self, y: Array) -> Array:
         """``columns.T @ W.T @ y``."""
-        return _times(self._back, self.operator.apply_transposed(y))
+        return times(self._back, self.operator.apply_transposed(y))
 
     def gram(self, weights: Array | None = None) -> Array:
         """That of W between the columns."""
@@ -65,7 +65,7 @@ class Composed:
 
     def rows(self, at: Indices) -> Array:
         """The queries with these numbers, dense, shape (len(at), n)."""
-        return _times(self._back, self.operator.rows(at).T).T
+        return times(self._back, self.operator.rows(at).T).T
 
     def matrix(self) -> Matrix:
         """The queries, dense or CSR."""
@@ -77,17 +77,12 @@ class Composed:
     @cached_property
     def _back(self) -> Matrix:
         """The transpose of the columns."""
-        turned = self.columns.T
-        return sp.csr_array(turned) if sp.issparse(turned) else turned
+        return transposed(self.columns)
 
 
 def _between(outer: Matrix, symmetric: Array) -> Array:
     """``outer @ symmetric @ outer.T``."""
-    return _times(outer, _times(outer, symmetric).T)
-
-
-def _times(left: Matrix, right: Array) -> Array:
-    return np.asarray(left @ right) if sp.issparse(left) else product(left, right)
+    return times(outer, times(outer, symmetric).T)
 
 
 def on_cells(operator: QueryOperator, cells: Indices) -> Composed:

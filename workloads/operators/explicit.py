@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from workloads.operators.blas import product
+from workloads.operators.matrices import dense, squared
 from workloads.operators.protocol import Array, Indices, Matrix, refuse_above_limit
 
 
@@ -66,19 +67,16 @@ class _InMemory:
 
     def squared_column_norms(self, weights: Array | None = None) -> Array:
         """``diag(gram(weights))``, in O(nnz(W))."""
-        return self._squares().T @ (np.ones(self.array.shape[0]) if weights is None else weights)
+        given = np.ones(self.array.shape[0]) if weights is None else weights
+        return squared(self.array).T @ given
 
     def rows(self, at: Indices) -> Array:
         """The queries with these numbers, dense, shape (len(at), d)."""
-        chosen = self.array[at]
-        return chosen.toarray() if sp.issparse(chosen) else chosen
+        return dense(self.array[at])
 
     def matrix(self) -> Matrix:
         """W, dense or CSR."""
         return self.array
-
-    def _squares(self) -> Matrix:
-        return self.array.power(2) if sp.issparse(self.array) else np.square(self.array)
 
 
 @dataclass(frozen=True, eq=False)

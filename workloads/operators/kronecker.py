@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from workloads.operators.blas import product
 from workloads.operators.cumulative import cumulative, row_products
 from workloads.operators.explicit import Explicit
+from workloads.operators.matrices import entry_count, squared, times, transposed
 from workloads.operators.protocol import Array, Indices, Matrix, refuse_above_limit
 
 Term = tuple[Matrix, ...]
@@ -58,7 +59,7 @@ class Kronecker:
         """``W.T @ y``, one attribute at a time."""
         total = np.zeros((self.shape[1], *y.shape[1:]))
         for term, part in zip(self.terms, self._split(y), strict=True):
-            total += _multiply([_transposed(factor) for factor in term], part)
+            total += _multiply([transposed(factor) for factor in term], part)
         return total
 
     def gram(self, weights: Array | None = None) -> Array:
@@ -87,7 +88,7 @@ class Kronecker:
 
     def squared_column_norms(self, weights: Array | None = None) -> Array:
         """``diag(gram(weights))``, by the factors with squared entries."""
-        squared = Kronecker(tuple(tuple(_squares(f) for f in term) for term in self.terms))
+        squared = Kronecker(tuple(tuple(squared(f) for f in term) for term in self.terms))
         return squared.apply_transposed(np.ones(self.shape[0]) if weights is None else weights)
 
     def rows(self, at: Indices) -> Array:
@@ -102,7 +103,7 @@ class Kronecker:
 
     def matrix(self) -> Matrix:
         """W as CSR."""
-        entries = sum(prod(_entries(factor) for factor in term) for term in self.terms)
+        entries = sum(prod(entry_count(factor) for factor in term) for term in self.terms)
         m, d = self.shape
         refuse_above_limit(
             2 * entries, f"a sparse {m} x {d} matrix", "use a mechanism that works on its structure"
@@ -131,22 +132,6 @@ def kind_of(factor: Matrix) -> str:
     if rows == columns and not sp.issparse(factor) and np.array_equal(factor, np.eye(rows)):
         return "identity"
     return "matrix"
-
-
-def _entries(factor: Matrix) -> int:
-    return int(factor.nnz) if sp.issparse(factor) else int(np.count_nonzero(factor))
-
-
-def _transposed(factor: Matrix) -> Matrix:
-    return sp.csr_array(factor.T) if sp.issparse(factor) else factor.T
-
-
-def _squares(factor: Matrix) -> Matrix:
-    return factor.power(2) if sp.issparse(factor) else np.square(factor)
-
-
-def _dense(factor: Matrix) -> Array:
-    return factor.toarray() if sp.issparse(factor) else factor
 
 
 def _dense_kron(arrays: Iterable[Array]) -> Array:
@@ -196,7 +181,7 @@ class Pairs:
         if self._structured is not None:
             return self._structured.paired_forms(x.reshape(n, n, -1))
         if sp.issparse(self._factor) or x.shape[1] >= n:
-            return _times(self._matrix, x)
+            return times(self._matrix, x)
         moved = product(self._factor, x.reshape(n, -1)).reshape(self.rows, n, -1)
         return np.asarray(np.einsum("ri,rin->rn", self._factor, moved))
 
@@ -206,7 +191,7 @@ class Pairs:
         if self._structured is not None:
             return self._structured.paired_sums(y).reshape(n * n, -1)
         if sp.issparse(self._factor) or y.shape[1] >= n:
-            return _times(_transposed(self._matrix), y)
+            return times(transposed(self._matrix), y)
         weighted = (self._factor[:, :, None] * y[:, None, :]).reshape(self.rows, -1)
         return product(self._factor.T, weighted).reshape(n * n, -1)
 
@@ -233,14 +218,10 @@ def _some_rows(factors: Sequence[Matrix], at: Indices) -> Array:
     return found
 
 
-def _times(factor: Matrix, x: Array) -> Array:
-    return np.asarray(factor @ x) if sp.issparse(factor) else product(factor, x)
-
-
 def _multiply(factors: Sequence[Matrix], x: Array) -> Array:
     """Kronecker product times x, one attribute at a time."""
     sizes = [int(factor.shape[1]) for factor in factors]
-    return _in_turn([partial(_times, factor) for factor in factors], sizes, x)
+    return _in_turn([partial(times, factor) for factor in factors], sizes, x)
 
 
 def _in_turn(maps: Sequence[Callable[[Array], Array]], sizes: Sequence[int], x: Array) -> Array:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
+from workloads.operators.matrices import dense
 from workloads.operators.protocol import Array, Indices, Matrix, QueryOperator
 
 
@@ -78,7 +79,7 @@ class Stacked:
         sparse = [sp.csr_array(matrix) for matrix in matrices if sp.issparse(matrix)]
         if len(sparse) == len(matrices):
             return sp.csr_array(sp.vstack(sparse))
-        return np.vstack([m.toarray() if sp.issparse(m) else m for m in matrices])
+        return np.vstack([dense(matrix) for matrix in matrices])
 
     def _split(self, y: Array) -> list[Array]:
         return np.split(y, np.cumsum([part.shape[0] for part in self.parts])[:-1])
