@@ -5,9 +5,10 @@ from collections.abc import Mapping
 from workloads import targets
 from workloads.errors import TargetsError, WorkloadError
 from workloads.family import Family, all_families, make
+from workloads.given import from_factors, from_matrix
 from workloads.graphs import QueryGraph
 from workloads.queries import Domain, domain_of, from_queries, read_queries
-from workloads.workload import Workload, from_factors, from_matrix
+from workloads.workload import Workload
 
 __all__ = [
     "Domain",

@@ -5,8 +5,9 @@ from functools import partial
 
 import numpy as np
 
+from workloads.given import from_matrix
 from workloads.operators import Array, Drawn, refuse_above_limit
-from workloads.workload import Workload, from_matrix
+from workloads.workload import Workload
 
 _SMALL_ENTRIES = 2**18
 """Matrices of no more are made at once."""

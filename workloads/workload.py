@@ -1,21 +1,16 @@
 """The workload: a query matrix with its name, its parameters and its groups of queries."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from workloads.arrays import masked_count
 from workloads.errors import WorkloadError
 from workloads.operators import (
     LARGEST_MATRIX_BYTES,
     Array,
-    Explicit,
-    Kronecker,
     Matrix,
     QueryOperator,
     dense,
@@ -27,8 +22,6 @@ __all__ = [
     "LARGEST_MATRIX_BYTES",
     "Stated",
     "Workload",
-    "from_factors",
-    "from_matrix",
     "in_blocks",
 ]
 
@@ -176,137 +169,3 @@ def in_blocks(
     listed = sum(counts) <= LARGEST_LISTED
     groups = np.repeat(np.arange(len(counts)), counts) if listed else None
     return Workload(name, operator, groups=groups, group_names=tuple(names), group_sizes=counts)
-
-
-def from_matrix(matrix: ArrayLike | sp.sparray | sp.spmatrix, name: str = "matrix") -> Workload:
-    """A workload from a numpy array or a scipy.sparse matrix, copied and read-only.
-
-    Later changes to the array affect neither the workload nor a solution of it.
-
-    Parameters
-    ----------
-    matrix : array_like or scipy.sparse matrix, shape (m, d)
-        One row for each linear query.
-    name : str
-        Its name in messages and results.
-
-    Raises
-    ------
-    WorkloadError
-        If the matrix is not two-dimensional and real, is empty, has masked, NaN or infinite
-        entries, or has only zero entries.
-    """
-    array: Any = matrix if sp.issparse(matrix) else _as_array(matrix, name)
-    if array.dtype.kind not in "biuf":
-        raise WorkloadError(
-            f"workload {name!r}: entries of type {array.dtype} are not real numbers; "
-            "give an array of integers or floats"
-        )
-    held: Matrix
-    values: Array
-    if sp.issparse(array):
-        held, values = _as_csr(array)
-    else:
-        held = np.array(array, dtype=np.float64, order="C")
-        values = held.ravel()
-        held.flags.writeable = False
-    if held.ndim != 2 or 0 in held.shape:
-        raise WorkloadError(
-            f"workload {name!r} has shape {held.shape}; expected a matrix with at least one "
-            "query (row) and one domain cell (column)"
-        )
-    if not np.all(np.isfinite(values)):
-        row, column = _first_bad_entry(held)
-        raise WorkloadError(
-            f"workload {name!r} has a NaN or infinite entry at row {row}, column {column} "
-            "(counted from 0); every entry must be finite"
-        )
-    if not np.any(values):
-        raise WorkloadError(f"workload {name!r} has only zero entries: it asks nothing")
-    return Workload(name, Explicit(held))
-
-
-def from_factors(
-    terms: Sequence[Sequence[ArrayLike | sp.sparray | sp.spmatrix]],
-    name: str = "products",
-    names: Sequence[str] | None = None,
-) -> Workload:
-    """A workload of Kronecker products, one below another, never written out.
-
-    Parameters
-    ----------
-    terms : sequence of sequences of array_like or scipy.sparse matrix
-        The factors of each product, one for each attribute, in the order of the cells: the
-        identity keeps its values apart, a row of ones sums over them, any other matrix asks its
-        rows of an ordered attribute.
-    name : str
-        Its name in messages and results.
-    names : sequence of str, optional
-        Of the products, each a group of queries; ``"1"``, ``"2"`` and so on if not given.
-
-    Returns
-    -------
-    Workload
-        Solved by its structure, whatever the size of the domain.
-
-    Raises
-    ------
-    WorkloadError
-        If there is no product, a factor is no matrix (see `from_matrix`), or two products are
-        over different attributes.
-    """
-    known: dict[int, Matrix] = {}
-    for at, term in enumerate(terms, 1):
-        for axis, factor in enumerate(term):
-            title = f"{name}, factor {axis + 1} of product {at}"
-            known.setdefault(id(factor), _held(factor, title))
-    made = tuple(tuple(known[id(factor)] for factor in term) for term in terms)
-    sizes = [tuple(int(factor.shape[1]) for factor in term) for term in made]
-    if not all(sizes) or not sizes:
-        raise WorkloadError(f"workload {name!r}: no product, or one without factors")
-    for at, size in enumerate(sizes, 1):
-        if size != sizes[0]:
-            raise WorkloadError(
-                f"workload {name!r}: product {at} is over attributes of {size} values, the first "
-                f"over {sizes[0]}; expected the same for all"
-            )
-    operator = Kronecker(made)
-    titles = names or [str(at) for at in range(1, len(made) + 1)]
-    return in_blocks(name, operator, titles, operator.term_sizes)
-
-
-def _held(factor: ArrayLike | sp.sparray | sp.spmatrix, title: str) -> Matrix:
-    operator = from_matrix(factor, title).operator
-    assert isinstance(operator, Explicit)
-    return operator.array
-
-
-def _as_csr(matrix: Any) -> tuple[sp.csr_array, Array]:
-    """A frozen copy of the matrix as CSR without duplicate entries, and its values."""
-    held = sp.csr_array(matrix, dtype=np.float64, copy=True)
-    held.sum_duplicates()
-    for part in (held.data, held.indices, held.indptr):
-        part.flags.writeable = False
-    return held, held.data
-
-
-def _as_array(matrix: Any, name: str) -> NDArray[Any]:
-    missing = masked_count(matrix)
-    if missing:
-        raise WorkloadError(
-            f"workload {name!r}: {missing} entries are masked; a query weighs every cell: fill "
-            "them with numbers (matrix.filled(0)) or leave the cells out"
-        )
-    try:
-        return np.asarray(matrix)
-    except ValueError as error:
-        raise WorkloadError(f"workload {name!r} is not a matrix: {error}") from error
-
-
-def _first_bad_entry(held: Matrix) -> tuple[int, int]:
-    if sp.issparse(held):
-        entries = sp.coo_array(held)
-        at = int(np.flatnonzero(~np.isfinite(entries.data))[0])
-        return int(entries.coords[0][at]), int(entries.coords[1][at])
-    row, column = np.argwhere(~np.isfinite(held))[0]
-    return int(row), int(column)

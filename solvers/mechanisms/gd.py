@@ -27,7 +27,6 @@ import numpy as np
 
 from solvers.dual import programs as dual
 from solvers.dual.programs import Weights
-from solvers.errors import OptionError
 from solvers.mechanism import Mechanism, Work
 from solvers.problem import Problem
 from solvers.soft_max import basis as bases
@@ -122,8 +121,6 @@ def solve(
     OptionError
         If an option is out of its range.
     """
-    if not mu > 1:
-        raise OptionError(f"GD: mu is {mu}; the sharpness must grow, give a number above 1")
     stopping = Stopping(tol, max_iterations, Deadline.after(time_limit))
     stop: Stop | None = None
     steps = Steps(mu, nttol, sigma, beta)

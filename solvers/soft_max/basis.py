@@ -94,17 +94,17 @@ def _identity(problem: Problem) -> Factored:
 
 def _upper_triangular(problem: Problem) -> Factored:
     """L = W inv(U): every column less the one before it."""
-    dense = problem.workload.dense
-    upper = np.triu(np.ones((dense.shape[1],) * 2))
-    differences: Array = np.diff(dense, axis=1, prepend=0.0)
+    matrix = problem.workload.dense
+    upper = np.triu(np.ones((matrix.shape[1],) * 2))
+    differences: Array = np.diff(matrix, axis=1, prepend=0.0)
     return Factored(upper, differences, "upper-triangular")
 
 
 def _lower_triangular(problem: Problem) -> Factored:
     """L = W inv(Uᵀ): every column less the one after it."""
-    dense = problem.workload.dense
-    lower = np.tril(np.ones((dense.shape[1],) * 2))
-    differences: Array = -np.diff(dense, axis=1, append=0.0)
+    matrix = problem.workload.dense
+    lower = np.tril(np.ones((matrix.shape[1],) * 2))
+    differences: Array = -np.diff(matrix, axis=1, append=0.0)
     return Factored(lower, differences, "lower-triangular")
 
 
@@ -119,15 +119,15 @@ def _paper(problem: Problem) -> Factored:
 
 def _workload(problem: Problem) -> Factored:
     """The queries that a QR decomposition with column pivoting takes first."""
-    dense = problem.workload.dense
-    unit, norms = _unit_rows(dense)
+    matrix = problem.workload.dense
+    unit, norms = _unit_rows(matrix)
     triangle, order = sla.qr(unit.T, mode="r", pivoting=True)
     pivots = np.abs(np.diag(triangle))
     rank = int(np.sum(pivots > _RANK_TOLERANCE * pivots[0]))
     chosen = np.sort(order[:rank])
     shares = sla.lstsq(unit[chosen].T, unit.T)[0].T
     shares[np.abs(shares) < _RANK_TOLERANCE * np.abs(shares).max()] = 0.0
-    return Factored(dense[chosen], shares * (norms[:, None] / norms[chosen]), "workload")
+    return Factored(matrix[chosen], shares * (norms[:, None] / norms[chosen]), "workload")
 
 
 def _unit_rows(matrix: Array) -> tuple[Array, Array]:

@@ -3,7 +3,7 @@
 import cvxpy as cp
 import numpy as np
 import pytest
-from baselines import FAMILIES, family, least_total_error, random_queries, total_error
+from baselines import least_total_error, random_queries, total_error
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.linalg import hadamard
@@ -63,20 +63,6 @@ def test_completed_columns_never_cost_anything(seed):
     assert least_total_error(queries) <= total_error(complete) * (1 + 1e-7)
     assert total_error(complete) <= total_error(plain) * (1 + 1e-9)
     np.testing.assert_allclose(complete.privacy_profile, complete.squared_privacy_cost, rtol=1e-6)
-
-
-@pytest.mark.parametrize("name", FAMILIES)
-def test_never_below_the_optimal_matrix_mechanism(name):
-    workload = family(name)
-    assert total_error(solvers.solve("AM", workload)) >= least_total_error(workload) * (1 - 1e-7)
-
-
-def test_time_limit_returns_a_feasible_answer():
-    solution = solvers.solve("AM", workloads.make("prefix", d=32), time_limit=0.0)
-    assert solution.timed_out
-    assert not solution.converged
-    assert solution.iterations == 0
-    assert np.max(solution.query_variances) == pytest.approx(1.0)
 
 
 def test_too_few_iterations_are_confessed():

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import solvers
+import workloads
 
 RNG = np.random.default_rng(0)
 QUERIES = {
@@ -70,3 +71,11 @@ def test_converged_means_that_the_stated_gap_is_reached(mechanism, steps, kind):
         gap = found.squared_privacy_cost / least - 1
     assert gap >= -1e-7
     assert not found.converged or gap <= TOLERANCES[mechanism] + 1e-10
+
+
+@pytest.mark.parametrize("mechanism", [*TOLERANCES, "wCA-I", "wCA-II"])
+def test_out_of_time_the_first_answer_is_feasible_and_has_not_converged(mechanism):
+    found = solvers.solve(mechanism, workloads.make("prefix", d=32), time_limit=0.0)
+    assert (found.timed_out, found.converged, found.iterations) == (True, False, 0)
+    assert found.query_variances.max() == pytest.approx(1.0)
+    assert found.gap > TOLERANCES.get(mechanism, 1e-2)

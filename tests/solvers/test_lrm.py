@@ -4,7 +4,7 @@ from itertools import islice
 
 import numpy as np
 import pytest
-from baselines import FAMILIES, family, least_total_error, random_queries, total_error
+from baselines import least_total_error, random_queries, total_error
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,16 +12,6 @@ import solvers
 import workloads
 from solvers.mechanisms import lrm
 from solvers.mechanisms.lrm import rounds
-
-
-@pytest.mark.parametrize("name", FAMILIES)
-def test_comes_close_to_the_optimal_matrix_mechanism_and_not_below(name):
-    """KDD'16, section 5: "COA obtains comparable results with LRM"."""
-    workload = family(name)
-    solution = solvers.solve("LRM", workload)
-    least = least_total_error(workload)
-    assert solution.converged
-    assert least * (1 - 1e-7) <= total_error(solution) <= least * 1.005
 
 
 @pytest.mark.parametrize(("seed", "tol"), [(0, 1e-2), (2, 1e-4)])
@@ -89,14 +79,6 @@ def test_same_seed_same_answer():
     first, again, other = (solvers.solve("LRM", workload, seed=s) for s in (3, 3, 4))
     np.testing.assert_array_equal(first.covariance, again.covariance)
     assert not np.array_equal(first.covariance, other.covariance)
-
-
-def test_time_limit_returns_the_start():
-    solution = solvers.solve("LRM", workloads.make("prefix", d=16), time_limit=0.0)
-    assert solution.timed_out
-    assert not solution.converged
-    assert solution.iterations == 0
-    assert np.max(solution.query_variances) == pytest.approx(1.0)
 
 
 class AfterLooks:

@@ -4,8 +4,9 @@ import numpy as np
 
 from workloads.errors import WorkloadError
 from workloads.family import Family
+from workloads.given import from_matrix
 from workloads.parameters import check_size
-from workloads.workload import Workload, from_matrix
+from workloads.workload import Workload
 
 
 def build(n: int, weights: list[float] | None = None) -> Workload:

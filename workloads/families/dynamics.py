@@ -4,9 +4,10 @@ import numpy as np
 
 from workloads.errors import WorkloadError
 from workloads.family import Family
+from workloads.given import from_matrix
 from workloads.operators import Array, refuse_above_limit
 from workloads.parameters import check_size
-from workloads.workload import Workload, from_matrix
+from workloads.workload import Workload
 
 
 def build(A: list[list[float]], C: list[list[float]], T: int) -> Workload:

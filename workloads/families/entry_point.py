@@ -4,8 +4,9 @@ from typing import Any
 
 from workloads import functions
 from workloads.family import Family
+from workloads.given import from_matrix
 from workloads.parameters import FunctionName
-from workloads.workload import Workload, from_matrix
+from workloads.workload import Workload
 
 
 def build(function: FunctionName, arguments: dict[str, Any] | None = None) -> Workload:

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from workloads.arrays import load
 from workloads.errors import WorkloadError, reading_trouble
 from workloads.family import Family
+from workloads.given import from_matrix
 from workloads.parameters import FilePath, nearest
-from workloads.workload import Workload, from_matrix
+from workloads.workload import Workload
 
 
 def build(path: FilePath, array: str | None = None) -> Workload:

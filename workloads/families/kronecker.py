@@ -7,10 +7,11 @@ import scipy.sparse as sp
 
 from workloads.errors import WorkloadError
 from workloads.family import Family
+from workloads.given import from_matrix
 from workloads.operators import Kronecker, Matrix, refuse_above_limit
 from workloads.parameters import check_size, nearest
 from workloads.ranges import differences
-from workloads.workload import Workload, from_matrix, in_blocks
+from workloads.workload import Workload, in_blocks
 
 Spec = str | list[list[float]]
 

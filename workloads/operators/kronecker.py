@@ -88,8 +88,8 @@ class Kronecker:
 
     def squared_column_norms(self, weights: Array | None = None) -> Array:
         """``diag(gram(weights))``, by the factors with squared entries."""
-        squared = Kronecker(tuple(tuple(squared(f) for f in term) for term in self.terms))
-        return squared.apply_transposed(np.ones(self.shape[0]) if weights is None else weights)
+        squares = Kronecker(tuple(tuple(squared(f) for f in term) for term in self.terms))
+        return squares.apply_transposed(np.ones(self.shape[0]) if weights is None else weights)
 
     def rows(self, at: Indices) -> Array:
         """The queries with these numbers, dense, shape (len(at), d)."""
