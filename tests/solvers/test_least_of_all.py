@@ -24,7 +24,7 @@ OTHERS = (
 
 
 NEAR = {"ESM": 1.01, "LRM": 1.005}
-"""How near the total error of those that minimise it comes: KDD'16, section 5, says "comparable"."""
+"""How near to it those come that minimise it: "comparable results", says KDD'16, section 5."""
 
 
 @pytest.mark.parametrize("mechanism", OTHERS)
