@@ -1,6 +1,7 @@
 """What an experiment is compared with: printed tables, closed forms, and the papers' sentences."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -57,14 +58,15 @@ class ComparisonTable(_Strict):
             raise ValueError(f"values do not match the axes; expected {sizes} numbers or nulls")
         return self
 
-    def printed(self, labels: Mapping[str, Any]) -> float | None:
-        """The number that the paper prints at these labels, None if it prints none."""
-        found: Any = self.values
-        for name, printed in self.axes.items():
-            if labels.get(name) not in printed:
-                return None
-            found = found[printed.index(labels[name])]
-        return None if found is None else float(found)
+    def points(self) -> Iterator[tuple[dict[str, Scalar], float]]:
+        """Every number that it has, with its labels, in its order."""
+        for index in product(*(range(len(labels)) for labels in self.axes.values())):
+            number: Any = self.values
+            for at in index:
+                number = number[at]
+            if number is not None:
+                axes = zip(self.axes.items(), index, strict=True)
+                yield {name: labels[at] for (name, labels), at in axes}, float(number)
 
 
 class Claim(_Strict):

@@ -1,10 +1,9 @@
 """Numbers of a paper beside the measured ones, each with a verdict."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from itertools import groupby, product
-from typing import Any
+from itertools import groupby
 
 import xarray as xr
 
@@ -108,21 +107,11 @@ def compare(
         In the order of the table; points without a number are left out.
     """
     unit = unit_mechanisms(table)
-    found = [_compared(data, table, at, stated, reference, unit) for at, stated in _points(table)]
+    found = [_compared(data, table, at, stated, reference, unit) for at, stated in table.points()]
     if drawn or table.variable != "variance_ratio":
         return found
     rows = groupby(found, key=lambda one: [v for k, v in one.at.items() if k != "mechanism"])
     return [one for _, row in rows for one in _up_to_a_factor(list(row))]
-
-
-def _points(table: ComparisonTable) -> Iterator[tuple[dict[str, Scalar], float]]:
-    for index in product(*(range(len(labels)) for labels in table.axes.values())):
-        stated: Any = table.values
-        for at in index:
-            stated = stated[at]
-        if stated is not None:
-            axes = zip(table.axes.items(), index, strict=True)
-            yield {name: labels[at] for (name, labels), at in axes}, float(stated)
 
 
 def _compared(
@@ -223,6 +212,6 @@ def _rounding(stated: float) -> float:
 def unit_mechanisms(table: ComparisonTable) -> list[Scalar]:
     """The mechanisms whose numbers are all 1, which the paper's ratios refer to."""
     stated: dict[Scalar, set[float]] = {}
-    for at, number in _points(table):
+    for at, number in table.points():
         stated.setdefault(at.get("mechanism", ""), set()).add(number)
     return [name for name, numbers in stated.items() if name != "" and numbers == {1.0}]

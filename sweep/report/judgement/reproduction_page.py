@@ -166,7 +166,7 @@ def _cell(row: NumberRow) -> str:
     stated = _as_printed(row.stated)
     if row.least is None:
         return f"{stated} {mark}".strip()
-    measured = _between(row.least, row.most if row.most is not None else row.least)
+    measured = _range(row.least, row.most)
     off = ""
     if row.verdict is Agreement.DIFFERS and row.difference is not None:
         off = f" {signed_percent(row.difference)}{' after it' if row.factor else ''}"
@@ -175,11 +175,6 @@ def _cell(row: NumberRow) -> str:
 
 def _as_printed(number: float) -> str:
     return f"{number:.2f}" if round(number, 2) == number else f"{number:.4g}"
-
-
-def _between(least: float, most: float) -> str:
-    first, last = f"{least:.4g}", f"{most:.4g}"
-    return first if first == last else f"{first}–{last}"
 
 
 def _claims(claims: Sequence[ClaimRow]) -> str:

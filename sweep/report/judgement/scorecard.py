@@ -194,7 +194,7 @@ def _scored(experiment: Experiment, stores: Path) -> Scorecard:
         )
     ]
     claims = [
-        _claim_row(experiment.name, claim, _judged(groups.get(claim.group or first), claim))
+        _claim_row(experiment.name, claim, judge(groups.get(claim.group or first), claim))
         for claim in experiment.claims
     ]
     run = run_of(experiment, groups, {} if results is None else dict(results.attrs))
@@ -206,12 +206,6 @@ def _results(store: Path, name: str) -> xr.Dataset | xr.DataTree | None:
     if not store.exists() or not open_(store, name).dataset.path.exists():
         return None
     return open_dataset(store)
-
-
-def _judged(data: xr.Dataset | None, claim: Claim) -> Judgement:
-    if data is None and not claim.unjudged:
-        return Judgement(Verdict.UNJUDGED, "not run")
-    return judge(xr.Dataset() if data is None else data, claim)
 
 
 def _claim_row(name: str, claim: Claim, found: Judgement) -> ClaimRow:

@@ -80,7 +80,7 @@ class _Number:
         return self.state is Status.OK and bool(np.isfinite(self.value))
 
 
-def judge(data: xr.Dataset, claim: Claim) -> Judgement:
+def judge(data: xr.Dataset | None, claim: Claim) -> Judgement:
     """The verdict on a claim.
 
     A point that contradicts it is enough to make it fail. It holds only if every cell that it
@@ -90,11 +90,13 @@ def judge(data: xr.Dataset, claim: Claim) -> Judgement:
 
     Parameters
     ----------
-    data : xarray.Dataset
-        The claim's group of the dataset.
+    data : xarray.Dataset or None
+        The claim's group of the dataset; None if there is none.
     """
     if claim.unjudged:
         return Judgement(Verdict.UNJUDGED, claim.unjudged)
+    if data is None:
+        return Judgement(Verdict.UNJUDGED, "not run")
     try:
         numbers = [one for one in _numbers(data, claim) if one.state is not Status.ABSENT]
     except _UnmeasuredError as missing:

@@ -116,8 +116,7 @@ def claims(
     """Every claim with its verdict."""
     first = next(iter(groups), "")
     for claim in stated:
-        data = groups.get(claim.group or first)
-        yield claim, judge(xr.Dataset() if data is None else data, claim)
+        yield claim, judge(groups.get(claim.group or first), claim)
 
 
 def meaning(data: xr.Dataset, variable: str, reference: str) -> str:

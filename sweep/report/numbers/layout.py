@@ -154,8 +154,9 @@ def summarised(cells: pd.DataFrame, value: str, by: Sequence[str]) -> pd.DataFra
 
 def with_published(entries: pd.DataFrame, published: ComparisonTable) -> pd.DataFrame:
     """The entries with the paper's numbers beside them, and the ratios measured / published."""
-    printed = [published.printed(entry) for entry in _records(entries)]
-    beside = entries.assign(published=pd.array(printed, dtype="Float64").to_numpy(na_value=np.nan))
+    stated = {tuple(at.values()): number for at, number in published.points()}
+    places = entries.reindex(columns=list(published.axes)).itertuples(index=False, name=None)
+    beside = entries.assign(published=[stated.get(at, np.nan) for at in places])
     return beside.assign(ratio=beside["mean"] / beside["published"])
 
 
