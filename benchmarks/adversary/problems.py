@@ -244,7 +244,8 @@ def _asked_of_order(rng: Random, n: int) -> list[Array]:
     if not drawn.any():
         drawn[0, 0] = 1.0
     trouble = _pick(rng, (_equal_rows, _zero_rows, _rows_over_decades))
-    kinds = (np.tri(n), ranges, trouble(rng, drawn), np.eye(n))
+    troubled = trouble(rng, drawn)
+    kinds = (np.tri(n), ranges, troubled if troubled.any() else drawn, np.eye(n))
     return [kinds[i] for i in rng.permutation(len(kinds))[: int(rng.integers(1, 3))]]
 
 
