@@ -289,7 +289,7 @@ def test_a_mistaken_value_is_found_before_anything_runs(mistake: str) -> None:
 
 def axis(experiment: Experiment, name: str) -> tuple[object, ...]:
     (grid,) = expand(experiment)
-    return next(axis.values for axis in grid.axes if axis.name == name)
+    return next(tuple(axis.values) for axis in grid.axes if axis.name == name)
 
 
 def test_set_changes_an_axis_wherever_it_is_taken() -> None:
