@@ -9,7 +9,7 @@ a block's spectrum and F = [Z; X],
 integral of exp(-t/λ_a) exp(-t/λ_b) over t > 0: a few nodes of the trapezoidal rule in
 log t make K a sum of Hadamard squares of Gram matrices, accurate to some per cent, at
 the price of one matrix product each. Factorised in single precision, that sum
-preconditions conjugate gradients so well that about two products with the exact K suffice.
+preconditions conjugate gradients so well that one or two products with the exact K suffice.
 
 K is positive semidefinite: weights whose entries of its diagonal are small beside the system's own
 couple to nothing that counts, and are preconditioned by their diagonal alone. Where the others
@@ -184,7 +184,8 @@ class PreconditionedSystem:
         """(z, nu) by conjugate gradients in the null space of the constraints.
 
         What of b the constraints take up in any case is left out from the start: beside it
-        the rest would be lost to rounding.
+        the rest would be lost to rounding. The last correction is taken without a product that
+        would confirm it, where it suffices that it leaves what the one before it left.
 
         Parameters
         ----------
@@ -205,17 +206,19 @@ class PreconditionedSystem:
         pulled = left - product(self._constraints, start)
         residual = pulled - self.times(z)
         none = np.zeros_like(r)
-        direction, _ = self.approximate(residual, none)
-        energy = inner(residual, direction)
-        enough = reduction**2 * abs(inner(z, pulled))
+        correction, own = self.approximate(residual, none)
+        before, energy = abs(inner(z, pulled)), inner(residual, correction)
+        enough, direction = reduction**2 * before, correction
         while energy > enough and self.products < _MOST_PRODUCTS:
+            if energy**2 <= enough * before:
+                return z + correction, multipliers + start + own
             image = self.times(direction)
             length = energy / inner(direction, image)
             z = z + length * direction
             residual = residual - length * image
-            projected, _ = self.approximate(residual, none)
-            following = inner(residual, projected)
-            direction, energy = projected + (following / energy) * direction, following
+            correction, own = self.approximate(residual, none)
+            before, energy = energy, inner(residual, correction)
+            direction = correction + (energy / before) * direction
         return z, multipliers + start + self._multipliers(residual)
 
     def _multipliers(self, b: Array) -> Array:
