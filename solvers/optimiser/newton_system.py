@@ -172,9 +172,8 @@ class PreconditionedSystem:
         self._diagonal = diagonal
         self._constraints = constraints
         self._entries = diagonal + self._curvature()
-        self._bordered = Bordered(
-            self._preconditioner(self._chosen(explicit, mass), mass), constraints
-        )
+        heavy, self._whole = self._chosen(explicit, mass)
+        self._bordered = Bordered(self._preconditioner(heavy, mass), constraints)
 
     def approximate(self, b: Array, r: Array) -> tuple[Array, Array]:
         """(z, nu) with K replaced by its preconditioner."""
@@ -185,7 +184,8 @@ class PreconditionedSystem:
 
         What of b the constraints take up in any case is left out from the start: beside it
         the rest would be lost to rounding. The last correction is taken without a product that
-        would confirm it, where it suffices that it leaves what the one before it left.
+        would confirm it, where it suffices that it leaves what the one before it left, and the
+        preconditioner has all couplings.
 
         Parameters
         ----------
@@ -210,7 +210,7 @@ class PreconditionedSystem:
         before, energy = abs(inner(z, pulled)), inner(residual, correction)
         enough, direction = reduction**2 * before, correction
         while energy > enough and self.products < _MOST_PRODUCTS:
-            if energy**2 <= enough * before:
+            if self._whole and energy**2 <= enough * before:
                 return z + correction, multipliers + start + own
             image = self.times(direction)
             length = energy / inner(direction, image)
@@ -240,17 +240,17 @@ class PreconditionedSystem:
             block.add_diagonal(total)
         return total * np.square(self._signs)
 
-    def _chosen(self, explicit: int | None, mass: Array) -> Rows:
-        """The weights of the explicit matrix."""
+    def _chosen(self, explicit: int | None, mass: Array) -> tuple[Rows, bool]:
+        """The weights of the explicit matrix, and whether no other couples to anything."""
         if explicit is not None:
-            return _heaviest(mass, explicit)
+            return _heaviest(mass, explicit), explicit == mass.size
         rank = sum(block.singular.size for block in self._blocks)
         beside = self._entries / self._diagonal - 1
         order = np.argsort(beside)
         light = int(np.searchsorted(np.cumsum(beside[order]), _NEGLIGIBLE))
         if mass.size - light > explicit_count(mass.size - light, rank):
-            return _heaviest(mass, explicit_count(mass.size - light, rank))
-        return np.sort(order[light:]) if light else slice(None)
+            return _heaviest(mass, explicit_count(mass.size - light, rank)), False
+        return np.sort(order[light:]) if light else slice(None), True
 
     def _preconditioner(self, heavy: Rows, mass: Array) -> Callable[[Array], Array]:
         for ridge in _RIDGES:
