@@ -30,6 +30,9 @@ from workloads.operators.blas import lower_gram, product
 
 _SAFE_SQUARED_RATIO = 1e-13
 _CLEAR_OF_NULL_SPACE = 1e-10
+_LEAST_BESIDE_NULL_SPACE = 1e-8
+_CLEARLY_KNOWN = 1e-8
+_FEW = 0.1
 _ROUGHLY_KNOWN = 1e-4
 """Least singular value over the largest that single precision has: its square is below the rounding
 error, which leaves ranges of 1024 cells (2e-4) a start of 0.2 to 0.5, those of 4096 one of 4."""
@@ -191,11 +194,16 @@ def _beside_null_space(
     gram = lower_gram(half.T)
     squares, vectors = sla.eigh(gram, driver="evd", overwrite_a=True, check_finite=False)
     null = factors.cells - factors.rank
-    if not squares[null] > max(safe, _CLEAR_OF_NULL_SPACE) * squares[-1]:
-        return None
-    _, columns = parted(half, squares, vectors, null)
+    if squares[null] > max(safe, _CLEAR_OF_NULL_SPACE) * squares[-1]:
+        _, columns = parted(half, squares, vectors, null)
+        singular = np.sqrt(squares[null:])
+    else:
+        deflated = _deflated(half, squares, vectors, safe)
+        if deflated is None or not deflated[0][null] > _LEAST_BESIDE_NULL_SPACE * deflated[0][-1]:
+            return None
+        singular, columns = deflated[0][null:], np.ascontiguousarray(deflated[1][:, null:])
     columns[~np.any(basis, axis=0)] = 0.0
-    return Spectrum(np.sqrt(squares[null:]), columns, half, columns, basis * roots)
+    return Spectrum(singular, columns, half, columns, basis * roots)
 
 
 def _from_matrix(factors: Factors, p: Array, q: Array, safe: float) -> Spectrum:
@@ -225,6 +233,29 @@ def _right_singular(half: Array, safe: float) -> tuple[Array, Array]:
     squares, vectors = sla.eigh(gram, driver="evd", overwrite_a=True, check_finite=False)
     if squares[0] > safe * squares[-1]:
         return np.sqrt(squares), vectors
-    _, singular, right = sla.svd(half, full_matrices=False, check_finite=False)
-    floor = np.finfo(float).tiny ** 0.25 + np.finfo(float).eps ** 2 * singular[0]
-    return np.maximum(singular[::-1], floor), np.ascontiguousarray(right[::-1].T)
+    deflated = _deflated(half, squares, vectors, safe)
+    if deflated is None:
+        _, singular, right = sla.svd(half, full_matrices=False, check_finite=False)
+        deflated = singular[::-1], np.ascontiguousarray(right[::-1].T)
+    floor = np.finfo(float).tiny ** 0.25 + np.finfo(float).eps ** 2 * deflated[0][-1]
+    return np.maximum(deflated[0], floor), deflated[1]
+
+
+def _deflated(
+    half: Array, squares: Array, vectors: Array, safe: float
+) -> tuple[Array, Array] | None:
+    """Singular values, ascending, and right vectors, as exact as by a decomposition of all.
+
+    From the eigenvectors of the Gram matrix: the few whose eigenvalues it does not have are parted
+    from the others and decomposed by themselves. None where they are not few.
+    """
+    count = int(np.searchsorted(squares, max(safe, _CLEARLY_KNOWN) * squares[-1]))
+    if not 0 < count <= _FEW * squares.size:
+        return None
+    small, others = parted(half, squares, vectors, count)
+    _, singular, right = sla.svd(product(half, small), full_matrices=False, check_finite=False)
+    turned = product(small, np.ascontiguousarray(right[::-1].T))
+    return (
+        np.concatenate([singular[::-1], np.sqrt(squares[count:])]),
+        np.concatenate([turned, others], axis=1),
+    )

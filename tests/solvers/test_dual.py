@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.linalg as sla
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -9,7 +10,7 @@ import solvers
 import workloads
 from solvers import reduction
 from solvers.dual import programs as dual
-from solvers.factors import NEARLY_FULL, Factors, coarsened, factorise
+from solvers.factors import NEARLY_FULL, Factors, coarsened, dense, factorise
 from solvers.optimiser.blocks import one_block
 from solvers.optimiser.newton_system import BlockVectors, PreconditionedSystem
 from solvers.optimiser.singular_vectors import DenseVectors
@@ -253,3 +254,24 @@ def test_weights_of_a_neighbour_are_read_off_by_position():
     np.testing.assert_allclose(resized.p, [0, 0.5, 1])
     np.testing.assert_allclose(resized.q, [2, 3, 4, 5, 6])
     assert weights.resized(2, 3).p is weights.p
+
+
+@pytest.mark.parametrize("null", [0, 3])
+def test_a_few_tiny_singular_values_are_as_exact_as_by_a_decomposition_of_all(null, monkeypatch):
+    rng = np.random.default_rng(0)
+    cells, tiny = 60, 10.0 ** np.array([-7.5, -6.0, -5.3])
+    singular = np.concatenate([tiny, np.geomspace(1e-3, 1, cells - null - 3)])
+    left, _ = np.linalg.qr(rng.normal(size=(90, singular.size)))
+    rows = np.linalg.qr(rng.normal(size=(cells, cells)))[0][: singular.size]
+    scaled = left * singular
+    factors = dense(scaled, rows) if null else dense(scaled @ rows, None)
+    decomposed = []
+    exact = sla.svd
+    monkeypatch.setattr(
+        sla, "svd", lambda a, **k: (decomposed.append(a.shape[1]), exact(a, **k))[1]
+    )
+    found = spectrum(factors, np.ones(cells), np.ones(90))
+    assert decomposed == [3 + null]
+    np.testing.assert_allclose(found.singular, singular, rtol=1e-7)
+    np.testing.assert_allclose(found.columns.T @ found.columns, np.eye(singular.size), atol=1e-13)
+    np.testing.assert_allclose(np.abs(found.columns.T @ rows.T), np.eye(singular.size), atol=1e-7)
