@@ -38,13 +38,21 @@ def open_dataset(store: str | Location, without: Collection[str] = ()) -> xr.Dat
     found = open_(store)
     if not found.dataset.path.exists():
         raise StoreError(f"store {str(store)!r} has no dataset yet; 'sweep run' writes one")
-    damage = found.dataset.damage
+    version, damage = found.dataset.path.resolve(), found.dataset.damage
     if damage is not None:
         raise StoreError(
             f"the dataset of store {str(store)!r} is damaged: {damage}; the journal is not: "
             "'sweep run' derives the dataset from it again"
         )
-    return read(found.dataset.path, without)
+    try:
+        made = read(version, without)
+    except FileNotFoundError:
+        if found.dataset.keeps(version):
+            raise
+    else:
+        if found.dataset.keeps(version):
+            return made
+    return open_dataset(store, without)
 
 
 def read(path: Location, without: Collection[str] = ()) -> xr.Dataset | xr.DataTree:

@@ -1,10 +1,9 @@
 """What happened to single cells: every attempt that the journal has, with whole tracebacks."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 
-from sweep.errors import DamagedSegmentError, SweepError, UnknownNameError
+from sweep.errors import DamagedSegmentError, StoreError, SweepError, UnknownNameError
 from sweep.experiment.canonical import Scalar
 from sweep.grid.grids import Grid
 from sweep.plan.stored import of_store
@@ -89,17 +88,24 @@ def _told(store: Store, chosen: Sequence[str], grids: Iterable[Grid]) -> tuple[C
 
 
 def _records(
-    folder: Location, cells: Iterable[str]
+    folder: Location, cells: Sequence[str]
 ) -> dict[str, tuple[tuple[str, CellRecord | ForgottenRecord], ...]]:
     found: dict[str, list[tuple[str, CellRecord | ForgottenRecord]]] = {cell: [] for cell in cells}
     for name in disk.names(folder):
         if not name.endswith(journal.SUFFIX):
             continue
-        with suppress(DamagedSegmentError):
-            for record in journal.read_segment(folder / name, found):
-                if isinstance(record, BoundRecord):
-                    continue
-                kept = found[record.cell]
-                if all(record != one for _, one in kept):
-                    kept.append((name.removesuffix(journal.SUFFIX), record))
+        try:
+            held = journal.read_segment(folder / name, found)
+        except DamagedSegmentError:
+            continue
+        except StoreError as error:
+            if journal.was_removed(folder / name, error):
+                return _records(folder, cells)
+            raise
+        for record in held:
+            if isinstance(record, BoundRecord):
+                continue
+            kept = found[record.cell]
+            if all(record != one for _, one in kept):
+                kept.append((name.removesuffix(journal.SUFFIX), record))
     return {cell: tuple(kept) for cell, kept in found.items()}

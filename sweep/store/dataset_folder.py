@@ -60,6 +60,16 @@ class DatasetFolder:
                 return found
         return None
 
+    def keeps(self, version: Location) -> bool:
+        """Whether that version is still whole: `publish` removes those before the last two.
+
+        Of a removed chunk a reader learns nothing: zarr takes it for one without numbers.
+        """
+        versions = self.store / _VERSIONS
+        return version.parent.name != _VERSIONS or version.stem in {
+            f"{number:06d}" for number in _numbers(versions)[-2:]
+        }
+
     def publish(self, write: Callable[[Location], None]) -> Location:
         """Replace the dataset as a whole: readers see the old one or the new one.
 

@@ -117,6 +117,12 @@ def read_segment(path: Location, cells: Container[str] | None = None) -> list[Re
         ) from error
 
 
+def was_removed(path: Location, error: StoreError) -> bool:
+    """Whether a segment cannot be read because a compaction has removed it meanwhile."""
+    gone = isinstance(error.__cause__, FileNotFoundError)
+    return gone and path.name not in disk.names(path.parent)
+
+
 def replaced_by(path: Location) -> frozenset[str]:
     """File names of the segments that a compact segment replaces; none if it is damaged."""
     try:
@@ -212,9 +218,8 @@ class Journal:
                 self.damaged[name] = str(error)
                 continue
             except StoreError as error:
-                gone = isinstance(error.__cause__, FileNotFoundError)
-                if gone and name not in disk.names(self.folder):
-                    return self.refresh()  # a compaction has removed it meanwhile
+                if was_removed(self.folder / name, error):
+                    return self.refresh()
                 raise
             self._seen.add(name)
         return self.ledger
@@ -249,7 +254,15 @@ class Journal:
         kept: list[Record] = []
         forgotten: set[str] = set()
         for name in sorted(self._seen, reverse=True):
-            for record in reversed(read_segment(self.folder / name)):
+            try:
+                held = read_segment(self.folder / name)
+            except StoreError as error:
+                if was_removed(self.folder / name, error):
+                    self.refresh()
+                if name in self._seen:
+                    raise
+                return self.records()
+            for record in reversed(held):
                 if isinstance(record, ForgottenRecord):
                     forgotten.add(record.cell)
                 elif not (isinstance(record, CellRecord) and record.cell in forgotten):

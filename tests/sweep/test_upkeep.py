@@ -7,9 +7,10 @@ import pytest
 import xarray as xr
 
 import sweep
+from sweep.dataset import build, reading
 from sweep.errors import StoreError, SweepError
-from sweep.runner import status, upkeep
-from sweep.store import disk, folder
+from sweep.runner import status, stories, upkeep
+from sweep.store import disk, folder, journal
 from sweep.store.journal import Journal, write_segment
 from sweep.store.records import CellRecord, ForgottenRecord, Status
 
@@ -180,3 +181,65 @@ def test_the_commands_say_what_they_did(client, small, tmp_path, command):
     assert f"3 cells have a result in {tmp_path / 't'}" in merged.output.replace("\n", "")
     assert command("pack", tmp_path / "t", tmp_path / "t.tar").exit_code == 0
     assert command("forget", tmp_path / "s").exit_code == 2
+
+
+def compacted_under(monkeypatch, place):
+    """Have another process compact a journal while this one is about to read its last segment."""
+    read, pending = journal.read_segment, [True]
+
+    def interrupted(path, *cells):
+        if path.name == "r3.jsonl" and pending:
+            pending.clear()
+            other = Journal(place)
+            other.refresh()
+            other.compact("r4")
+        return read(path, *cells)
+
+    monkeypatch.setattr(journal, "read_segment", interrupted)
+
+
+def three_segments(place):
+    place.mkdir()
+    for number, name in enumerate("abc", 1):
+        write_segment(place, f"r{number}", [cell(name)])
+
+
+def test_records_are_copied_from_a_journal_that_is_compacted_meanwhile(tmp_path, monkeypatch):
+    three_segments(tmp_path / "j")
+    held = Journal(tmp_path / "j")
+    held.refresh()
+    compacted_under(monkeypatch, tmp_path / "j")
+    assert [record.cell for record in held.records()] == ["a", "b", "c"]
+    (tmp_path / "j" / next(iter(held.names))).unlink()
+    with pytest.raises(StoreError, match="cannot be read"):
+        held.records()
+
+
+def test_stories_are_told_of_a_journal_that_is_compacted_meanwhile(tmp_path, monkeypatch):
+    three_segments(tmp_path / "j")
+    compacted_under(monkeypatch, tmp_path / "j")
+    told = stories._records(tmp_path / "j", ["a", "c"])
+    assert [len(told[name]) for name in "ac"] == [1, 1]
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_dataset_that_is_replaced_while_it_is_read_is_read_again(tmp_path, monkeypatch, times):
+    def version(number):
+        made = xr.Dataset({"x": ("i", [number, number])})
+        place.dataset.publish(lambda path: build.write(made, path))
+
+    place = folder.create(tmp_path / "s", "x")
+    version(1.0)
+    open_, pending = xr.open_datatree, [True]
+
+    def replaced(*args, **options):
+        opened = open_(*args, **options)
+        while pending:
+            pending.clear()
+            for number in range(times):
+                version(2.0 + number)
+        return opened
+
+    monkeypatch.setattr(xr, "open_datatree", replaced)
+    found = reading.open_dataset(tmp_path / "s").x.values.tolist()
+    assert found == ([1.0, 1.0] if times == 1 else [3.0, 3.0])
