@@ -70,7 +70,7 @@ def plan(
         from sweep.report.terminal import consoles, screen
 
         loaded = load_experiment(experiment, set_ or ())
-        folder = store or default_store(loaded.name)
+        folder = default_store(loaded.name) if store is None else store
         spec = cluster_of(cluster, allow_code=allow_code)
         workers = planned_threads(spec) if spec else None
         planned = dry_run.plan(loaded, folder, allow_code=allow_code, workers=workers)

@@ -51,7 +51,7 @@ def run(
         from sweep.runner import commands
 
         loaded = load_experiment(experiment, set_ or ())
-        folder = store or default_store(loaded.name)
+        folder = default_store(loaded.name) if store is None else store
         _watch(
             folder,
             partial(commands.run, loaded, folder),

@@ -25,10 +25,12 @@ def located(written: "str | Path | ObjectPath") -> Location:
     Raises
     ------
     StoreError
-        If it is an address of another kind, or names no bucket.
+        If it is empty or an address of another kind, or names no bucket.
     """
     if isinstance(written, ObjectPath):
         return written
+    if not str(written).strip():
+        raise StoreError("the store has an empty name; give a folder or an address")
     found = _ADDRESS.match(str(written))
     if found is None:
         return Path(written)

@@ -171,11 +171,18 @@ def test_the_shell_completes_experiments(sweep_command, monkeypatch):
         ("show",),
     ],
 )
-@pytest.mark.parametrize("address", ["ftp://bucket/x", "https://host/x"])
-def test_an_address_is_no_store(sweep_command, small_file, tmp_path, words, address):
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("ftp://bucket/x", "store 'ftp://bucket/x' is an address that no store can have"),
+        ("https://host/x", "store 'https://host/x' is an address that no store can have"),
+        ("", "the store has an empty name"),
+    ],
+)
+def test_what_is_no_store(sweep_command, small_file, tmp_path, words, address, said):
     found = sweep_command(*words, address)
     assert found.exit_code == 2
-    assert f"store '{address}' is an address that no store can have" in found.output
+    assert said in found.output
     assert [path.name for path in tmp_path.iterdir()] == [small_file]
 
 
@@ -189,3 +196,13 @@ def test_a_plan_names_groups_whose_ratios_would_refer_to_nothing(sweep_command, 
     assert found.count("gets no variance ratios") == 1
     (tmp_path / "x.yaml").write_text("reference: IP\n" + blocks)
     assert "gets no variance ratios" not in sweep_command("plan", "x.yaml").stdout
+
+
+@pytest.mark.parametrize("columns", ["0", "1", "40"])
+def test_a_terminal_without_columns_shows_something(
+    sweep_command, small_file, monkeypatch, columns
+):
+    monkeypatch.setenv("COLUMNS", columns)
+    shown = sweep_command("plan", small_file)
+    assert shown.exit_code == 0
+    assert "cells" in shown.output

@@ -20,6 +20,7 @@ TABLE: Mapping[str, Any] = {
 }
 """How our tables of numbers look."""
 _PIPE_WIDTH = 160
+_NARROWEST = 40
 _LONGEST_SENTENCE = 4000
 
 
@@ -89,9 +90,14 @@ def sentence(text: str) -> str:
 
 
 def console(*, when_closed: Callable[[], None] | None = None, error: bool = False) -> Console:
-    """A console as wide as the terminal, or wide enough for our tables if there is none."""
+    """A console as wide as the terminal, or wide enough for our tables if there is none.
+
+    Some terminals say that they have no columns at all; nothing would be shown.
+    """
     stream = sys.stderr if error else sys.stdout
     wide = None if stream.isatty() or "COLUMNS" in os.environ else _PIPE_WIDTH
-    return Terminal(
+    made = Terminal(
         when_closed=when_closed, stderr=error, width=wide, highlight=False, soft_wrap=error
     )
+    made.width = max(made.width, _NARROWEST)
+    return made
