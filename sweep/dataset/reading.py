@@ -36,7 +36,7 @@ def open_dataset(store: str | Location, without: Collection[str] = ()) -> xr.Dat
         If the folder is not a store, or its dataset is damaged or not written yet.
     """
     found = open_(store)
-    if not found.dataset.path.exists():
+    if not found.dataset.exists:
         raise StoreError(f"store {str(store)!r} has no dataset yet; 'sweep run' writes one")
     version, damage = found.dataset.path.resolve(), found.dataset.damage
     if damage is not None:

@@ -138,7 +138,7 @@ def status(store: str | Location) -> StoreStatus:
         troubles=_unplaced(known, ledger) if obstacle else _troubles(grids, ledger),
         bound_errors=tuple(sorted({one.error for one in ledger.bound_errors.values()})),
         of_other_code=other,
-        results=found.dataset.path if found.dataset.path.exists() else None,
+        results=found.dataset.path if found.dataset.exists else None,
         damage=found.dataset.damage,
         damaged_segments=tuple(journal.damaged.values()),
         obstacle=obstacle,

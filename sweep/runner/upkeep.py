@@ -231,7 +231,7 @@ def _add_objects(archive: tarfile.TarFile, store: Store, place: ObjectPath, name
         member = tarfile.TarInfo(f"{name}/{inside}")
         member.size, member.mtime = len(content), path.tagged()[1].timestamp()
         archive.addfile(member, io.BytesIO(content))
-    if store.dataset.path.exists():
+    if store.dataset.exists:
         link = tarfile.TarInfo(f"{name}/{RESULTS}")
         link.type, link.linkname = tarfile.SYMTYPE, str(store.dataset.path)[len(str(place)) + 1 :]
         archive.addfile(link)

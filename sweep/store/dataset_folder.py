@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from sweep.errors import DatasetError
+from sweep.errors import DatasetError, StoreError
 from sweep.store import disk, manifest
 from sweep.store.disk_errors import reason
 from sweep.store.location import Location
@@ -42,6 +42,23 @@ class DatasetFolder:
         return self.store / _VERSIONS / str(version)
 
     @property
+    def exists(self) -> bool:
+        """Whether there is one.
+
+        Raises
+        ------
+        StoreError
+            If that may not be known.
+        """
+        try:
+            return self.path.exists()
+        except OSError as error:
+            raise StoreError(
+                f"dataset {str(self.path)!r} cannot be read: {reason(error)}; let it be read, or "
+                "move it away: the next run derives it again"
+            ) from error
+
+    @property
     def state(self) -> str | None:
         """The state of the journal that the dataset was derived from; None without a dataset."""
         try:
@@ -53,8 +70,8 @@ class DatasetFolder:
     @property
     def damage(self) -> str | None:
         """How the dataset differs from what was written, in words; None if it does not."""
-        while (results := self.path).exists():
-            version = results.resolve()
+        while self.exists:
+            version = self.path.resolve()
             found = manifest.damage(version)
             if found is None or version == self.path.resolve():
                 return found
@@ -131,9 +148,8 @@ class DatasetFolder:
         if isinstance(self.store, Path):
             _remove_partial(self.store)
             self._link_again(self.store / RESULTS)
-        results = self.path
-        if results.exists():
-            current = results.resolve()
+        if self.exists:
+            current = self.path.resolve()
             for version in (self.store / _VERSIONS).glob("*.zarr"):
                 if version.name > current.name:
                     _remove(version)

@@ -9,8 +9,8 @@ from sweep.store.location import Location
 
 _REASONS = {
     errno.EROFS: "the file system is read-only",
-    errno.EACCES: "writing there is not permitted",
-    errno.EPERM: "writing there is not permitted",
+    errno.EACCES: "access is not permitted",
+    errno.EPERM: "access is not permitted",
     errno.ENOSPC: "the disk is full",
     errno.EDQUOT: "the disk quota is used up",
     errno.ENOTDIR: "a part of the path is a file",

@@ -1,5 +1,7 @@
 """A dataset that was damaged is noticed, and derived again from the journal."""
 
+from pathlib import Path
+
 import pytest
 import xarray as xr
 
@@ -50,3 +52,22 @@ def test_a_dataset_without_a_list_of_its_files_is_taken_as_it_is(client, small, 
         path.unlink()
     xr.testing.assert_identical(sweep.open(tmp_path / "s"), before)
     assert status.status(tmp_path / "s").damage is None
+
+
+def test_a_dataset_that_may_not_be_read_is_a_sentence(
+    client, small, tmp_path, command, monkeypatch
+):
+    store = tmp_path / "s"
+    sweep.run(small("[2]"), store, client)
+    exists = Path.exists
+
+    def refused(path, **more):
+        if path.name == "results.zarr":
+            raise PermissionError(13, "Permission denied")
+        return exists(path, **more)
+
+    monkeypatch.setattr(Path, "exists", refused)
+    for words in (("status", store), ("show", store), ("rerun", store)):
+        found = command(*words)
+        assert found.exit_code == 2
+        assert "results.zarr' cannot be read: access is not permitted" in found.stderr

@@ -203,7 +203,7 @@ def _scored(experiment: Experiment, stores: Path) -> Scorecard:
 
 def _results(store: Path, name: str) -> xr.Dataset | xr.DataTree | None:
     """The dataset of an experiment's store; None if there is none yet."""
-    if not store.exists() or not open_(store, name).dataset.path.exists():
+    if not store.exists() or not open_(store, name).dataset.exists:
         return None
     return open_dataset(store)
 
