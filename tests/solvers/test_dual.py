@@ -10,13 +10,13 @@ import solvers
 import workloads
 from solvers import reduction
 from solvers.dual import programs as dual
-from solvers.factors import NEARLY_FULL, Factors, coarsened, dense, factorise
+from solvers.factors import NEARLY_FULL, Factors, coarsened, factorise
 from solvers.optimiser.blocks import one_block
 from solvers.optimiser.newton_system import BlockVectors, PreconditionedSystem
 from solvers.optimiser.singular_vectors import DenseVectors
 from solvers.optimiser.spectrum import spectrum
 from solvers.problem import as_problem
-from workloads.operators import on_cells
+from workloads.operators import Explicit, on_cells
 
 ALL = slice(None)
 
@@ -264,7 +264,7 @@ def test_a_few_tiny_singular_values_are_as_exact_as_by_a_decomposition_of_all(nu
     left, _ = np.linalg.qr(rng.normal(size=(90, singular.size)))
     rows = np.linalg.qr(rng.normal(size=(cells, cells)))[0][: singular.size]
     scaled = left * singular
-    factors = dense(scaled, rows) if null else dense(scaled @ rows, None)
+    factors = Factors(Explicit(scaled), rows) if null else Factors(Explicit(scaled @ rows), None)
     decomposed = []
     exact = sla.svd
     monkeypatch.setattr(
