@@ -65,8 +65,8 @@ def advise(
         from rich.console import Console
 
         from sweep.report import output as files
-        from sweep.report.advice import advising, sections
-        from sweep.report.terminal import consoles, screen
+        from sweep.report.advice import advising, on_screen, sections
+        from sweep.report.terminal import consoles
 
         waiting = Console(stderr=True)
         with waiting.status("reading") as shown:
@@ -86,7 +86,7 @@ def advise(
             typer.echo(json.dumps(sections.content(found), indent=2))
             return
         console = consoles.console()
-        for part in screen.advice(sections.sections(found)):
+        for part in on_screen.advice(sections.sections(found)):
             console.print(part)
         if output is not None:
             console.print(f"page: {output}", markup=False)

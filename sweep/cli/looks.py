@@ -42,8 +42,9 @@ def show(
     with sentences():
         from sweep.dataset.reading import LARGE_TEXTS, open_dataset
         from sweep.plan.stored import experiment_of
-        from sweep.report.numbers import exports, formats
+        from sweep.report.documents import formats
         from sweep.report.numbers.layout import SPREADS, Wanted
+        from sweep.report.tables import exports
         from sweep.report.terminal import consoles, tables
         from sweep.store.folder import open_
 
@@ -61,7 +62,7 @@ def show(
         }
         given: dict[str, Any] = {name: one for name, one in chosen.items() if one is not None}
         if form == "text" and not given:
-            tables.show(dataset, experiment, consoles.console())
+            tables.show(exports.tables(dataset, experiment, "none"), consoles.console())
             return
         if given.keys() <= {"spread"}:
             made = exports.tables(dataset, experiment, **given)
@@ -69,10 +70,7 @@ def show(
         else:
             found = exports.asked(dataset, Wanted(**given))
         if form == "text":
-            console = consoles.console()
-            for table in found:
-                console.print(tables.laid_out(table))
-                console.print()
+            tables.show(found, consoles.console())
         else:
             typer.echo(consoles.escaped(formats.RENDERERS[form](found)), nl=False)
 

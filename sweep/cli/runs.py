@@ -120,6 +120,7 @@ def _watch(
     from sweep.errors import DatasetError
     from sweep.events import Event, RunEnded, to_all
     from sweep.plan.stored import experiment_of
+    from sweep.report.tables import exports
     from sweep.report.terminal import consoles, screen, sentences, tables
     from sweep.report.terminal.progress import ProgressBar
     from sweep.store.folder import open_
@@ -140,7 +141,8 @@ def _watch(
             unwritten = error
     store, last = open_(folder), ended[-1]
     if unwritten is None:
-        tables.show(open_dataset(folder, LARGE_TEXTS), experiment_of(store), console)
+        dataset = open_dataset(folder, LARGE_TEXTS)
+        tables.show(exports.tables(dataset, experiment_of(store), "none"), console)
     console.print(f"{sentences.counts(last.statuses)} in {screen.duration(last.seconds)}")
     if unwritten is None:
         console.print(f"dataset: {store.dataset.path}", markup=False)

@@ -16,9 +16,10 @@ from sweep.report.documents import origin, pages
 from sweep.report.figures import drawing, gallery
 from sweep.report.figures.gallery import Changes
 from sweep.report.figures.pictures import Picture
-from sweep.report.numbers import exports, frames
+from sweep.report.numbers import frames
 from sweep.report.numbers.frames import Results
 from sweep.report.numbers.layout import Spread, Table, Wanted
+from sweep.report.tables import exports
 from sweep.store.location import located
 
 if TYPE_CHECKING:

@@ -15,8 +15,9 @@ from written import dataset
 
 import sweep
 from sweep.errors import SweepError
-from sweep.report.numbers import exports, formats
+from sweep.report.documents import formats
 from sweep.report.numbers.layout import Wanted, table
+from sweep.report.tables import exports
 from sweep.store.records import Status
 
 REPLICATED = dataset(

@@ -15,8 +15,8 @@ from written import dataset
 from sweep import events
 from sweep.experiment.loading import load_experiment, parse_experiment
 from sweep.experiment.schema import Experiment
-from sweep.report.numbers import exports
 from sweep.report.numbers.frames import Results
+from sweep.report.tables import exports
 from sweep.report.terminal.progress import ProgressBar
 from sweep.report.terminal.tables import laid_out
 from sweep.store.records import Status

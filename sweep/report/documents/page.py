@@ -12,10 +12,11 @@ from sweep.experiment.schema import Experiment
 from sweep.plan.stored import experiment_of
 from sweep.report.documents import origin, pages
 from sweep.report.figures import drawing, gallery
-from sweep.report.numbers import exports, frames, layout
+from sweep.report.numbers import frames, layout
 from sweep.report.numbers.frames import Results
 from sweep.report.numbers.layout import Table
 from sweep.report.numbers.pivots import label_text
+from sweep.report.tables import exports
 from sweep.report.terminal import screen
 from sweep.runner.status import Trouble
 from sweep.runner.status import status as status_of

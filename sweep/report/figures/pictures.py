@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from sweep.errors import SweepError
 from sweep.experiment.figures import SIZES, Figure
 from sweep.report.numbers import frames, layout
-from sweep.report.numbers.comparison import meaning
 from sweep.report.numbers.pivots import label_text
+from sweep.report.tables.comparison import meaning
 
 MOST_LINES = 20
 """The most lines of a panel."""

@@ -1,4 +1,4 @@
-"""What is shown of a dataset: tables of numbers and of texts, in every format.
+"""Numbers of a dataset as they are shown, label by label.
 
-In: datasets, experiments. Out: data frames, tables, LaTeX, Markdown, HTML, CSV, JSON.
+In: datasets. Out: data frames, and tables as data.
 """

@@ -4,7 +4,7 @@ import math
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from textwrap import indent
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import RenderableType
 from rich.markup import escape
@@ -20,9 +20,6 @@ from sweep.runner.status import StoreStatus, Trouble
 from sweep.runner.stories import CellStory
 from sweep.store.location import Location
 from sweep.store.records import ForgottenRecord, Status
-
-if TYPE_CHECKING:
-    from sweep.report.advice.sections import Section
 
 _SHOWN_TROUBLES = 5
 _SHOWN_REASONS = 5
@@ -169,19 +166,6 @@ def story(one: CellStory) -> Iterator[Text]:
 def moment(seconds: float) -> str:
     """A time in seconds since 1970 as UTC date and time."""
     return time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(seconds))
-
-
-def advice(parts: Iterable["Section"]) -> Iterator[RenderableType]:
-    """Advice in sentences and tables."""
-    for part in parts:
-        yield Text(part.title, style="bold")
-        yield from (Text(sentence) for sentence in part.sentences)
-        if part.columns:
-            table = Table(*part.columns, box=None, padding=(0, 2, 0, 0))
-            for row in part.rows:
-                table.add_row(*map(escape, row))
-            yield table
-        yield ""
 
 
 def other_code(cells: int, total: int, store: str | Location) -> str:

@@ -1,5 +1,6 @@
 """Tables on the screen."""
 
+from collections.abc import Iterable
 from itertools import pairwise, takewhile
 
 from rich.console import Console
@@ -7,9 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from sweep.experiment.schema import Experiment
-from sweep.report.numbers import exports, layout
-from sweep.report.numbers.frames import Results
+from sweep.report.numbers import layout
 from sweep.report.terminal import consoles
 from sweep.store.records import Status
 
@@ -23,9 +22,9 @@ _LONG = 40
 """A column with a longer text, in characters, breaks its lines."""
 
 
-def show(dataset: Results, experiment: Experiment, console: Console) -> None:
-    """Print the tables of an experiment."""
-    for table in exports.tables(dataset, experiment, "none"):
+def show(tables: Iterable[layout.Table], console: Console) -> None:
+    """Print tables one below the other."""
+    for table in tables:
         console.print(laid_out(table))
         console.print()
 

@@ -7,8 +7,8 @@ import numpy as np
 import xarray as xr
 
 from sweep.experiment.schema import Experiment
-from sweep.report.numbers.comparison import meaning
 from sweep.report.numbers.pivots import NUMBER, labels_of, rows_of, take
+from sweep.report.tables.comparison import meaning
 
 _LONGEST = 64
 """Most rows of a table with a row for every mechanism."""

@@ -7,8 +7,8 @@ from typing import Literal, get_args
 import pandas as pd
 
 from sweep.report.documents import pages
-from sweep.report.numbers import exports
 from sweep.report.numbers.layout import Table
+from sweep.report.tables import exports
 
 Format = Literal["text", "markdown", "latex", "csv", "html", "json"]
 FORMATS: tuple[Format, ...] = get_args(Format)

@@ -11,16 +11,16 @@ from sweep.experiment.published import Claim
 from sweep.experiment.schema import Experiment
 from sweep.report.judgement.verdicts import Judgement, stated_range
 from sweep.report.numbers import frames, layout
-from sweep.report.numbers.comparison import (
+from sweep.report.numbers.frames import Results
+from sweep.report.numbers.layout import Spread, Table, Wanted
+from sweep.report.numbers.pivots import located
+from sweep.report.tables.comparison import (
     Comparison,
     claims,
     comparisons,
     without_published,
 )
-from sweep.report.numbers.frames import Results
-from sweep.report.numbers.layout import Spread, Table, Wanted
-from sweep.report.numbers.overview import Column, Overview, overview
-from sweep.report.numbers.pivots import located
+from sweep.report.tables.overview import Column, Overview, overview
 
 CLAIMS = "What the text says"
 """The title of the table of claims."""
