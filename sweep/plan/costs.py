@@ -23,8 +23,9 @@ _LONGEST_SECONDS = 86400.0
 CERTIFIER = MechanismSpec("optimal")
 """The mechanism whose cost bounds that of a certificate."""
 
-_REFUSED = Work(flops=1e7, bytes=0.0)
-"""What it takes to refuse a solve that is planned to take more memory than there is."""
+_REFUSED_FLOPS = 1e10
+"""Of a solve that is planned to take more memory than this machine has. One like it is refused at
+once, but another may do it: a second is enough for a task of its own."""
 
 _KEPT_WORKLOADS = 8
 
@@ -117,7 +118,7 @@ def _work(
     try:
         declared = solvers.expected_work(mechanism.name, workload, mechanism.options, neighbours)
         if memory.trouble(declared.bytes):
-            return _REFUSED
+            return replace(declared, flops=_REFUSED_FLOPS)
     except OverflowError:
         return Work(flops=math.inf, bytes=math.inf)
     return replace(declared, flops=declared.flops * calibration().factor(mechanism.name))

@@ -1,5 +1,8 @@
+from io import StringIO
+
 import pytest
 from distributed import LocalCluster
+from rich.console import Console
 
 import sweep
 from benchmarks.calibrate import measured
@@ -9,6 +12,7 @@ from sweep.errors import ClusterError, StoreError
 from sweep.experiment.loading import parse_experiment
 from sweep.plan.calibration import calibration
 from sweep.plan.dry_run import plan, seconds_per_flop
+from sweep.report.terminal import screen
 from workloads.operators import Drawn
 
 
@@ -116,3 +120,14 @@ def test_a_plan_says_how_long_it_takes_on_a_cluster(command, tmp_path, monkeypat
 def test_more_workers_make_a_plan_shorter(small):
     many = small("[64, 96, 128]", "[IP, CA, optimal]")
     assert plan(many, workers=1).seconds > plan(many, workers=3).seconds
+
+
+def test_a_plan_says_what_this_machine_has_too_little_memory_for(small, monkeypatch):
+    def said():
+        console = Console(width=200, record=True, file=StringIO())
+        console.print(screen.planned(plan(small("[64]", "[optimal]")), "s", "here"))
+        return console.export_text()
+
+    assert "would refuse" not in said()
+    monkeypatch.setattr("solvers.memory.usable", lambda: 1e3)
+    assert "this machine has 1 kB, and would refuse" in said()

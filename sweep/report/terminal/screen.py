@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from solvers import memory
 from sweep import events
 from sweep.plan.dry_run import Plan
 from sweep.report.terminal import sentences
@@ -60,7 +61,7 @@ def planned(plan: Plan, where: str, machines: str) -> Table:
     size = size_of(8.0 * m * d) if plan.built else "never built: only its structure is used"
     shape = f"{_count(m)} x {_count(d)}"
     table.add_row("largest matrix", f"{shape}, {size} [dim]{escape(plan.largest)}")
-    table.add_row("memory of one worker", f"about {size_of(plan.worker_bytes)} besides Python")
+    table.add_row("memory of one worker", _memory(plan.worker_bytes))
     table.add_row(
         "estimated time",
         f"about {duration(plan.seconds)} [dim]with {plan.workers} workers {machines}",
@@ -194,6 +195,13 @@ def size_of(number: float) -> str:
         if number >= length:
             return f"{number / length:.3g} {unit}"
     return f"{number:.0f} bytes"
+
+
+def _memory(planned: float) -> str:
+    needed = f"about {size_of(planned)} besides Python"
+    if planned <= memory.usable():
+        return needed
+    return f"{needed}; this machine has {size_of(memory.usable())}, and would refuse"
 
 
 def _facts() -> Table:
