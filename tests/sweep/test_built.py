@@ -81,7 +81,7 @@ def test_a_task_tries_once_to_build_what_fails(monkeypatch):
 
     monkeypatch.setattr(module, "build", fails)
     bounds = [Bound(problem, "fails", PREFIX, Spec("uniform")) for problem in ("p", "q", "r")]
-    done = perform(Task("t", tuple(bounds)), StoreView("", ""))
+    done = perform(Task("t", tuple(bounds)), StoreView("nowhere", ""))
     assert [record.error for record in done.records] == ["it fails"] * 3
     assert len(tried) == 1
 

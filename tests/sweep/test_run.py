@@ -155,7 +155,7 @@ def test_a_workload_function_that_ends_the_process_fails_its_cells_alone(client,
     rude = by_function("faults:broken", "IP", arguments={"kind": kind})
     fine = by_function("numpy:eye", "GM", arguments={"N": 2})
     task = tasks.Task("t", (*rude, replace(fine[0], workload_key="fine")))
-    future = client.submit(perform.perform, task, StoreView("", ""), pure=False)
+    future = client.submit(perform.perform, task, StoreView("nowhere", ""), pure=False)
     done = future.result(timeout=30)
     assert [record.status.label for record in done.records] == ["failed", "ok"]
     assert RUDE[kind] in done.records[0].error
