@@ -1,7 +1,6 @@
 """Files that would hang, exhaust memory or command the terminal are refused in a sentence."""
 
 import os
-import resource
 import subprocess
 import sys
 import time
@@ -172,31 +171,63 @@ def test_products_beyond_any_machine(more, monkeypatch):
         expand(parse_experiment(text.replace("reference: IP", "reference: SM-II"), "x.yaml"))
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        bomb() + SOUND,
-        SOUND.replace("d: 4", f"d: {HUGE}"),
-        SOUND + f"    replicates: {HUGE}\n",
-        SOUND + "    where: \"'a' * 6000000000 == mechanism\"\n",
-    ],
-)
+def refused(tmp_path, words):
+    """What ``sweep plan`` says of it, once it has taken neither long nor much memory."""
+    with (tmp_path / "said").open("w+") as said:
+        started = subprocess.Popen(
+            [sys.executable, "-m", "sweep.cli", "plan", words],
+            cwd=tmp_path,
+            env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+            stdout=subprocess.DEVNULL,
+            stderr=said,
+        )
+        _, status, used = os.wait4(started.pid, 0)
+        said.seek(0)
+        sentences = said.read().splitlines()
+    assert os.waitstatus_to_exitcode(status) == 2, sentences
+    assert len(sentences) == 1, sentences
+    assert used.ru_utime + used.ru_stime < 5
+    assert used.ru_maxrss < 500_000  # in kB
+    return sentences[0]
+
+
+AT_ONCE = [
+    bomb() + SOUND,
+    SOUND.replace("d: 4", f"d: {HUGE}"),
+    SOUND + f"    replicates: {HUGE}\n",
+    SOUND + "    where: \"'a' * 6000000000 == mechanism\"\n",
+]
+"""What building, multiplying out and evaluating could do."""
+
+
+@pytest.mark.parametrize("text", AT_ONCE)
 def test_a_command_ends_at_once_and_small(tmp_path, text):
     (tmp_path / "x.yaml").write_text(text)
-    command = [sys.executable, "-m", "sweep.cli", "plan", "x.yaml"]
-    limit = 2**31  # of addresses; what is touched is far less
-    ended = subprocess.run(
-        command,
-        cwd=tmp_path,
-        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
-        capture_output=True,
-        text=True,
-        timeout=30,
-    )
-    assert ended.returncode == 2, ended.stderr
-    assert ended.stderr.startswith("error: x.yaml, line ")
-    assert len(ended.stderr.splitlines()) == 1
+    assert refused(tmp_path, "x.yaml").startswith("error: x.yaml, line ")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", [text for text, _ in HARMFUL])
+def test_a_command_on_yaml_that_does_harm_ends_at_once_and_small(tmp_path, text):
+    (tmp_path / "x.yaml").write_text(text + SOUND)
+    assert "x.yaml" in refused(tmp_path, "x.yaml")
+
+
+@pytest.mark.slow
+def test_a_command_on_what_is_no_regular_file_ends_at_once_and_small(tmp_path, no_file):
+    assert "it is not a regular file" in refused(tmp_path, no_file)
+    matrix = SOUND.replace("name: prefix, d: 4", f"name: file, path: {no_file}")
+    (tmp_path / "y.yaml").write_text(matrix)
+    assert "it is not a regular file" in refused(tmp_path, "y.yaml")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [np.int8, np.float64])
+def test_a_command_on_arrays_that_unfold_ends_at_once_and_small(tmp_path, kind):
+    np.savez_compressed(tmp_path / "zeros.npz", x=np.zeros((40_000, 40_000 // 8), kind))
+    matrix = SOUND.replace("{name: prefix, d: 4}", "{name: file, path: zeros.npz}")
+    (tmp_path / "x.yaml").write_text(matrix)
+    assert "more than the limit" in refused(tmp_path, "x.yaml")
 
 
 ESCAPES = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e"
