@@ -13,6 +13,7 @@ from sweep.grid.cell import Cell
 from sweep.grid.specs import MechanismSpec, WorkloadSpec
 from sweep.plan.calibration import calibration
 from workloads import QueryGraph, Workload
+from workloads.operators import Drawn, Explicit
 
 SECONDS_PER_FLOP = 1e-10
 """One core of today: ten gigaflops. ``sweep plan`` measures that of its machine."""
@@ -121,4 +122,15 @@ def _work(
             return replace(declared, flops=_REFUSED_FLOPS)
     except OverflowError:
         return Work(flops=math.inf, bytes=math.inf)
-    return replace(declared, flops=declared.flops * calibration().factor(mechanism.name))
+    return replace(
+        declared,
+        flops=declared.flops * calibration().factor(mechanism.name),
+        bytes=declared.bytes + _held_bytes(workload),
+    )
+
+
+def _held_bytes(workload: Workload | QueryGraph) -> int:
+    """Memory that the workload itself takes, where it is a matrix."""
+    if isinstance(workload, Workload) and isinstance(workload.operator, Explicit | Drawn):
+        return workload.operator.bytes
+    return 0

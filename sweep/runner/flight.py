@@ -28,6 +28,8 @@ _IN_FLIGHT_PER_THREAD = 20
 """Tasks on the cluster for each thread: enough work while the driver writes a dataset."""
 _MOST_AT_ONCE = 16
 """Outcomes in the driver's memory at a time, of up to a hundred cells each."""
+_PYTHON_BYTES = 2**28
+"""What a worker takes before it has anything to do."""
 _SMALL_BYTES = 2**28
 """Expected memory below which any worker will do."""
 
@@ -73,7 +75,8 @@ class Flight:
         if task.bytes < _SMALL_BYTES:
             return None
         workers = self._workers()
-        roomy = [one for one, has in workers.items() if not 0 < has["memory_limit"] < task.bytes]
+        needed = task.bytes + _PYTHON_BYTES
+        roomy = [one for one, has in workers.items() if not 0 < has["memory_limit"] < needed]
         return roomy if 0 < len(roomy) < len(workers) else None
 
     def stranded(self) -> list[tuple[Task, int]]:

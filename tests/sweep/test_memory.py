@@ -56,6 +56,10 @@ def test_large_solves_go_where_there_is_memory(unequal, monkeypatch):
     assert workers_of(unequal, monkeypatch, 2e9) == {"large"}
 
 
+def test_a_worker_needs_room_for_python_too(unequal, monkeypatch):
+    assert workers_of(unequal, monkeypatch, 0.9e9) == {"large"}
+
+
 @pytest.mark.parametrize("size", [1e6, 1e12])
 def test_any_worker_does_what_all_or_none_have_memory_for(unequal, monkeypatch, size):
     asked = []

@@ -122,6 +122,12 @@ def test_more_workers_make_a_plan_shorter(small):
     assert plan(many, workers=1).seconds > plan(many, workers=3).seconds
 
 
+def test_memory_is_planned_with_the_matrix_itself():
+    text = "reference: IP\nblocks: [{workload: {name: random, d: 400, m: 800}, mechanism: [IP]}]\n"
+    found = plan(parse_experiment(text, "x.yaml"))
+    assert 8 * 400 * 800 < found.worker_bytes < 8 * 8 * 400 * 800
+
+
 def test_a_plan_says_what_this_machine_has_too_little_memory_for(small, monkeypatch):
     def said():
         console = Console(width=200, record=True, file=StringIO())

@@ -97,6 +97,13 @@ class Explicit(_InMemory):
         m, d = self.shape
         return d * (int(self.array.nnz) if sp.issparse(self.array) else m * d)
 
+    @property
+    def bytes(self) -> int:
+        """Memory that the matrix takes."""
+        held = self.array
+        parts = (held.data, held.indices, held.indptr) if sp.issparse(held) else (held,)
+        return sum(int(part.nbytes) for part in parts)
+
 
 @dataclass(frozen=True, eq=False)
 class Drawn(_InMemory):
@@ -123,3 +130,9 @@ class Drawn(_InMemory):
         """Operations, roughly, of one `gram` and one `quadratic_forms`."""
         m, d = self.shape
         return m * d * d
+
+    @property
+    def bytes(self) -> int:
+        """Memory that the matrix takes once it is made."""
+        m, d = self.shape
+        return 8 * m * d
