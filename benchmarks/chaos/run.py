@@ -230,7 +230,7 @@ class Chaos:
                 figures.findings.append(f"a second command ended so: {''.join(other.said)}")
         cells = of_store(self.store).cells
         counted = judge.recorded(journal)
-        missing = [cell for cell in cells if not counted[cell]]
+        missing = [cell for cell in cells if not counted[cell.id]]
         if missing:
             figures.findings.append(f"{len(missing)} cells have no sound result")
         wrong = judge.differences(_tree(self.folder / "calm"), _tree(self.store))

@@ -1,6 +1,7 @@
 """A cluster of two processes for all tests of the sweep, and small experiments."""
 
 import os
+import signal
 from contextlib import ExitStack, suppress
 
 import dask
@@ -52,6 +53,14 @@ def pair():
     with dask.config.set({"distributed.scheduler.allowed-failures": clusters.ALLOWED_FAILURES}):
         yield two
         two.close()
+
+
+@pytest.fixture
+def as_in_a_terminal():
+    """The handler of Ctrl-C that Python starts with, whatever other tests have imported."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture

@@ -72,6 +72,7 @@ def test_no_worker_is_left_when_its_cluster_does_not_close_in_time(monkeypatch, 
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("as_in_a_terminal")
 def test_no_stopped_worker_is_left_when_a_second_interrupt_hurries_the_end(monkeypatch):
     """Python would wait for it without end: what is stopped does not heed SIGTERM."""
 

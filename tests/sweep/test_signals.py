@@ -9,13 +9,7 @@ import pytest
 
 from sweep.cluster import signals
 
-
-@pytest.fixture(autouse=True)
-def as_in_a_terminal():
-    """The handler that Python starts with, whatever other tests have imported."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
+pytestmark = pytest.mark.usefixtures("as_in_a_terminal")
 
 
 class Finalised:
