@@ -23,19 +23,19 @@ test: check  ## lint, types and the default tests
 test-slow: .venv/dev  ## the tests that take minutes
 	OPENBLAS_NUM_THREADS=2 $(BIN)/python -m pytest -m slow
 
-test-slurm: .venv/dev  ## batch jobs of a real Slurm, ten minutes on a machine that does nothing else
+test-slurm: .venv/dev  ## batch jobs of a real Slurm, ten minutes on an otherwise idle machine
 	OPENBLAS_NUM_THREADS=2 $(BIN)/python -m pytest -m slurm
 
-explore: .venv/dev  ## the property tests on examples that no run has seen
+explore: .venv/dev  ## the property tests on new random examples
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m "hypothesis and not slow" --hypothesis-profile=explore
 
-adversary: .venv/dev  ## hard random problems for an hour (MINUTES=), every answer checked by other means
+adversary: .venv/dev  ## hard random problems for an hour (MINUTES=), every answer checked independently
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.adversary --minutes $(MINUTES) $(SEED:%=--seed %)
 
-mutants: .venv/dev  ## 100 random mistakes (COUNT=) in a copy: which ones do no default tests notice?
+mutants: .venv/dev  ## 100 random mistakes (COUNT=) in a copy: which of them does no default test notice?
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.mutants --count $(COUNT) $(SEED:%=--seed %)
 
-chaos: .venv/dev  ## one sweep (CELLS=) through random faults of all kinds (FAULTS=): nothing lost, nothing twice
+chaos: .venv/dev  ## one sweep (CELLS=) through random faults (FAULTS=): nothing is lost or solved twice
 	$(BIN)/python -m benchmarks.chaos --cells $(CELLS) --faults $(FAULTS) $(SEED:%=--seed %)
 
 check: .venv/dev
@@ -49,7 +49,7 @@ docs: .venv/dev  ## the documentation's site, in docs/_build/html
 bench: .venv/dev  ## the figures of docs/benchmarks.md
 	$(BIN)/python -m pytest benchmarks --benchmark-only
 
-calibrate: .venv/dev  ## measure what `sweep plan` goes by, on this machine
+calibrate: .venv/dev  ## measure this machine's speed, from which `sweep plan` estimates times
 	$(BIN)/python benchmarks/calibrate.py
 
 lock: .venv/dev  ## renew both requirements files (needs uv)

@@ -1,4 +1,4 @@
-"""Census workloads on orbits: whole solves from the workload on, the structure found anew.
+"""Census workloads on orbits: whole solves, which find the structure again in each round.
 
 Run: pytest benchmarks/bench_census.py --benchmark-columns=min,median,rounds
 """

@@ -1,4 +1,4 @@
-"""How busy the engine keeps workers: cells that sleep. What it costs by itself: `many_cells`.
+"""How busy the engine keeps workers, by cells that sleep; `many_cells` measures its own cost.
 
 ``python -m pytest benchmarks/bench_engine.py --benchmark-only``
 """
@@ -25,7 +25,7 @@ SLEEP_SECONDS = 20.0
 
 
 def asleep(seconds):
-    """A mechanism that takes so many seconds and no processor."""
+    """A mechanism that takes the given seconds but no processor time."""
 
     def solve(problem):
         time.sleep(seconds)
@@ -42,10 +42,10 @@ def awake():
 @pytest.mark.parametrize("seconds", [1.0, 5.0])
 @pytest.mark.parametrize("workers", [1, 4, 16, 50])
 def test_cells_that_sleep_keep_all_workers_busy(benchmark, tmp_path, workers, seconds):
-    """The share of the workers' time in which they solve, from the first start to the last end.
+    """The share of the time from the first start to the last end that workers spend solving.
 
-    An earlier sweep has them import what they need: fifty on one machine take minutes for that.
-    Dask's profiler is off, because that of fifty workers keeps two processors busy by itself.
+    An earlier sweep makes them import what they need, which takes fifty on one machine minutes.
+    Dask's profiler is off, because for fifty workers it keeps two processors busy by itself.
     """
     with (
         dask.config.set({"distributed.worker.profile.enabled": False}),

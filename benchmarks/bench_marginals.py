@@ -1,4 +1,4 @@
-"""Marginals: whole solves, the structure found anew in each round.
+"""Marginals: whole solves, which find the structure again in each round.
 
 Run: pytest benchmarks/bench_marginals.py --benchmark-columns=min,median,rounds
 """
@@ -45,7 +45,7 @@ def test_solve(benchmark, case, kind, mechanism):
 
 
 def test_dense_optimum_for_comparison(benchmark):
-    """3x8: the largest of its kind that the dense solver takes in seconds."""
+    """3x8, the largest of its kind that the dense solver solves in seconds."""
     workload = workloads.make("marginals", attributes=3, values=8, orders=[1, 2])
     problem = solvers.Problem(workload, np.ones(workload.m))
     dense = solvers.all_mechanisms()["optimal"].solve

@@ -1,7 +1,7 @@
-"""`optimal`: multiples of one symmetric eigendecomposition, and against other solvers.
+"""`optimal` in multiples of one symmetric eigendecomposition, and against other solvers.
 
-Every figure is a ratio of two things timed in the same run, in ``extra_info`` and in the
-table that pytest-benchmark prints; what is timed is the numerator.
+Every figure is a ratio of two times of the same run, in ``extra_info`` and in the
+table that pytest-benchmark prints, which times the numerator.
 """
 
 import runpy

@@ -1,4 +1,4 @@
-"""Solves by the structure of the queries against solves with the query matrix, one after the other.
+"""Solves by the structure of the queries against solves with the query matrix, in the same run.
 
 Run: pytest benchmarks/bench_structure.py --benchmark-columns=min,rounds
 """

@@ -1,7 +1,7 @@
-"""What ``sweep plan`` expects of a solve against what it takes, on one core.
+"""The time that ``sweep plan`` expects of a solve against the time it takes, on one core.
 
-``expected_over_measured`` should lie between 0.5 and 2: that is how the coefficients of
-``work`` in the mechanisms were fitted.
+``expected_over_measured`` should lie between 0.5 and 2: the coefficients of ``work`` in the
+mechanisms were fitted to that.
 """
 
 import time

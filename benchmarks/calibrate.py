@@ -1,8 +1,8 @@
-"""Measures what solves take against the work that their mechanisms declare, on this machine.
+"""Measures the time of solves against the work that their mechanisms declare, on this machine.
 
-Writes ``sweep/plan/calibration.json``, which ``sweep plan`` and the packing of tasks go by. One
-thread; a minute or two, with nothing else running. With names of mechanisms as arguments only
-these are measured, and the others stay as they are in the file, its machine and date too.
+Writes ``sweep/plan/calibration.json``, which ``sweep plan`` and the packing of tasks use. It takes
+a minute or two on one thread, with nothing else running. With names of mechanisms as arguments,
+only these are measured; the other entries of the file, its machine and its date stay as they are.
 """
 
 import json
@@ -60,7 +60,7 @@ def measured(seconds_per_flop, names=()):
     Returns
     -------
     dict of str to float
-        Medians over the workloads; mechanisms that solve none of them in time are left out.
+        Medians over the workloads, without mechanisms that solve none of them in time.
     """
     return {
         name: statistics.median(ratios)

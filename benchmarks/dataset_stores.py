@@ -1,8 +1,8 @@
-"""Ways to keep the dataset of a store: what each costs on a disk and in an object store.
+"""What each way to keep the dataset of a store costs, on a disk and in an object store.
 
     python -m benchmarks.dataset_stores [--cells 10000 100000] [--kills 20]
 
-Compared: a new version beside the old one and a pointer to it, in zarr's formats 2 and 3, and
+It compares a new version beside the old one and a pointer to it, in zarr's formats 2 and 3, with
 commits to an icechunk repository. The object store is moto's server on loopback.
 """
 
@@ -40,7 +40,7 @@ BUCKET = "bucket"
 
 
 def dataset(cells: int) -> xr.Dataset:
-    """A dataset as sweeps have it, of so many cells that are all solved."""
+    """A dataset as a sweep writes it, of that many cells, all of them solved."""
     text = (
         "reference: IP\ndelta: [1.0e-6, 1.0e-9]\nepsilon: [0.1, 1.0]\nblocks:\n"
         "  - workload: {name: random, d: [2, 3, 4, 5, 6]}\n    mechanism: [IP, GM]\n"
@@ -73,7 +73,7 @@ def dataset(cells: int) -> xr.Dataset:
 
 @dataclass(frozen=True)
 class Way:
-    """One way to keep a dataset: written in a place, and read whole from it."""
+    """One way to keep a dataset: how it is written to a place and read as a whole."""
 
     name: str
     write: Callable[[str, xr.Dataset], None]
@@ -179,7 +179,7 @@ def rewrite(number: int, place: str, data: xr.Dataset, begun: Any) -> None:
 
 
 def killed(number: int, place: str, data: xr.Dataset, kills: int) -> tuple[int, int]:
-    """How often what is read after a kill in mid-write is one version, and can be written again."""
+    """How often readers find one whole version after a kill, and the next write succeeds."""
     way, spawn = ways()[number], multiprocessing.get_context("spawn")
     took = seconds(lambda: way.write(place, data.assign(runtime_s=data.runtime_s * 0)))
     whole = goes_on = 0
@@ -217,7 +217,7 @@ def compare(way: Way, where: str, place: str, data: xr.Dataset, repeats: int) ->
 
 @contextmanager
 def object_store() -> Iterator[str]:
-    """A server of S3's protocol in a process of its own, found by the environment."""
+    """A server with S3's protocol in its own process, which the environment variables name."""
     ready = multiprocessing.Queue()
     server = multiprocessing.Process(target=_serve, args=(ready,), daemon=True)
     server.start()

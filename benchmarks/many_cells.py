@@ -1,9 +1,9 @@
-"""What so many trivial cells cost every command: time, processor and memory.
+"""What a given number of trivial cells costs every command: time, processor time and memory.
 
-``python -m benchmarks.many_cells 1000000`` makes the file of an experiment and an empty store in a
+``python -m benchmarks.many_cells 1000000`` writes an experiment and an empty store to a
 folder of its own (``--folder`` keeps them) and runs ``plan``, ``run``, ``run`` again, ``status``
-and ``show``. Memory is that of the command with its scheduler, without its workers. Modules are
-compiled by the first command alone, as those of an installed package are.
+and ``show``. Memory is that of the command with its scheduler, without its workers. Only the
+first command compiles modules; those of an installed package are compiled already.
 """
 
 import argparse

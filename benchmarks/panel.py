@@ -1,8 +1,8 @@
-"""`optimal` on a panel of dense problems, one half to choose settings by and one to report.
+"""`optimal` on a panel of dense problems: one half to choose settings, the other to report.
 
 ``python -m benchmarks.panel [--half chosen|reported] [--against CHECKOUT] [--sizes 64 256]``: CPU
-time over that of one ``scipy.linalg.eigh`` of d x d, and Newton steps, spectra and products. With
-another checkout of the project every problem is solved by both in turn, case by case.
+time divided by that of one ``scipy.linalg.eigh`` of d x d, and Newton steps, spectra and products.
+With another checkout of the project both solve every problem in turn.
 """
 
 import argparse

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import sys
 import tomllib
 from pathlib import Path
 
@@ -11,11 +10,9 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from typer.cli import get_docs_for_click
 
+from sweep.cli import app as command_line
+
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parent))
-
-from sweep.cli import app as command_line  # noqa: E402 - found on the path of the line above
-
 project = "fitness-sweep"
 author = "the fitness-sweep authors"
 copyright = author

@@ -109,7 +109,7 @@ def solve(
     preset : str, optional
         A named set of the mechanism's options, for instance ``"published"`` for SM-II.
     neighbours : str, Mapping or Neighbours
-        Which databases must not be told apart: ``"add-remove"`` one record, or
+        Which databases must be indistinguishable: ``"add-remove"`` one record, or
         ``"replace-one"``; also ``{"within": SIZES}`` (the record stays in its block of
         consecutive cells) and ``{"pairs": [[i, j], ...]}``. See docs/neighbours.md.
     **options
@@ -142,8 +142,8 @@ def solve(
     if isinstance(workload, QueryGraph):
         if not relation.add_remove:
             raise OptionError(
-                f"neighbours: {relation.title} on a query graph; which answers are adjacent is the "
-                "graph's own: leave neighbours out, or draw its edges so"
+                f"neighbours: {relation.title} on a query graph; its own edges say which "
+                "answers are adjacent: leave neighbours out, or change the edges"
             )
         graph = as_graph_problem(workload, targets)
         assert chosen.solve_graph is not None

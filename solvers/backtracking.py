@@ -34,9 +34,9 @@ def backtrack(
     trials = 0
     while length > least:
         trials += 1
-        found = attempt(length)
-        if found is not None:
-            return found, trials
+        accepted = attempt(length)
+        if accepted is not None:
+            return accepted, trials
         length *= shrink
     return None, trials
 

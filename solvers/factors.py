@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers import memory
+from solvers.product_unions import InCoordinates, in_coordinates
 from solvers.row_space import (
     NEARLY_FULL,
     WELL_CONDITIONED,
@@ -14,7 +15,6 @@ from solvers.row_space import (
     factor_if_well_conditioned,
     row_space,
 )
-from solvers.unions import InCoordinates, in_coordinates
 from workloads.operators import (
     Array,
     Composed,
@@ -45,10 +45,13 @@ class Factors:
         The queries in the basis, shape (m, k); A itself where the basis is the identity.
     basis : numpy.ndarray of shape (k, d), or None
         None stands for the identity (k = d).
+    known : numpy.ndarray of shape (m, d), optional
+        A itself, where it is at hand and computed with.
     """
 
     operator: QueryOperator
     basis: Array | None
+    known: Array | None = None
 
     @cached_property
     def left(self) -> Array:
@@ -58,6 +61,8 @@ class Factors:
     @cached_property
     def whole(self) -> Array:
         """A itself, dense, shape (m, d); exactly zero where no query sees a cell."""
+        if self.known is not None:
+            return self.known
         return self.left if self.basis is None else product(self.left, self.basis)
 
     @property
@@ -119,8 +124,8 @@ def structured(operator: QueryOperator) -> Factors | None:
     if columns.max() > _FAR_APART * columns.min():
         return None
     rows = clear_row_space(unit, gram, least_rank=1)
-    found = None if rows is None else Composed(operator, rows.T)
-    return Factors(found, rows) if found is not None and structure_pays(found) else None
+    inner = None if rows is None else Composed(operator, rows.T)
+    return Factors(inner, rows) if inner is not None and structure_pays(inner) else None
 
 
 def seen_cells(operator: QueryOperator) -> NDArray[np.bool_]:
@@ -136,24 +141,24 @@ def seen_cells(operator: QueryOperator) -> NDArray[np.bool_]:
 
 def _of_union(operator: QueryOperator, union: InCoordinates) -> Factors | None:
     """With a basis of the coordinates that some product of a union sees."""
-    found = structured(union.operator)
-    if found is None:
+    factors = structured(union.operator)
+    if factors is None:
         return None
     rows = union.rows
-    basis = rows if found.basis is None else product(found.basis, rows)
-    return Factors(found.operator, np.where(seen_cells(operator), basis, 0.0))
+    basis = rows if factors.basis is None else product(factors.basis, rows)
+    return Factors(factors.operator, np.where(seen_cells(operator), basis, 0.0))
 
 
 def _on_seen_cells(operator: QueryOperator, seen: NDArray[np.bool_]) -> Factors | None:
     """With a basis of the cells that some query sees: the others' columns are zero."""
-    found = structured(on_cells(operator, np.flatnonzero(seen)))
-    if found is None:
+    factors = structured(on_cells(operator, np.flatnonzero(seen)))
+    if factors is None:
         return None
-    if found.basis is None:
-        return Factors(found.operator, np.eye(seen.size)[seen])
-    basis = np.zeros((found.rank, seen.size))
-    basis[:, seen] = found.basis
-    return Factors(found.operator, basis)
+    if factors.basis is None:
+        return Factors(factors.operator, np.eye(seen.size)[seen])
+    basis = np.zeros((factors.rank, seen.size))
+    basis[:, seen] = factors.basis
+    return Factors(factors.operator, basis)
 
 
 def structure_pays(operator: QueryOperator) -> bool:
@@ -175,7 +180,7 @@ def bytes_of_basis(rank: int, cells: int) -> float:
 
 def form_work(operator: QueryOperator) -> int | None:
     """The work of its forms, where solves with equal targets take its structure."""
-    if memory.trouble(24.0 * operator.shape[1] ** 2) or structured(operator) is None:
+    if memory.shortage(24.0 * operator.shape[1] ** 2) or structured(operator) is None:
         return None
     return operator.form_work
 
@@ -201,13 +206,13 @@ def factorise(scaled: Matrix) -> Factors:
     gram = unit.T @ unit if m >= d else unit @ unit.T
     if factor_if_well_conditioned(gram, WELL_CONDITIONED) is not None:
         return _held(matrix, None) if m >= d else _held(np.eye(m), matrix)
-    rows = row_space(unit)
+    rows = row_space(unit, gram if m >= d else None)
     if len(rows) < d:
         columns = np.linalg.norm(unit, axis=0)
         seen = columns[columns > 0]
         if seen.max() > _FAR_APART * seen.min():
             return _in_units_of_columns(matrix, unit, columns)
-    return _held(matrix, None) if len(rows) == d else _held(matrix @ rows.T, rows)
+    return _held(matrix, None) if len(rows) == d else _in_rows(matrix, matrix, rows)
 
 
 def coarsened(factors: Factors) -> Factors | None:
@@ -231,8 +236,14 @@ def _in_units_of_columns(matrix: Array, unit: Array, columns: Array) -> Factors:
     rows = row_space(unit / units)
     if len(rows) == matrix.shape[1]:
         return _held(matrix, None)
-    return _held((matrix / units) @ rows.T, rows * units)
+    return _in_rows(matrix, matrix / units, rows, units)
 
 
 def _held(left: Array, basis: Array | None) -> Factors:
     return Factors(Explicit(left), basis)
+
+
+def _in_rows(matrix: Array, divided: Array, rows: Array, units: Array | float = 1.0) -> Factors:
+    """With a basis of the rows times the units, in which the matrix over them is computed with."""
+    known = matrix if len(rows) >= NEARLY_FULL * matrix.shape[1] else None
+    return Factors(Explicit(divided @ rows.T), rows * units, known)

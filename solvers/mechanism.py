@@ -76,7 +76,7 @@ class Mechanism:
     runs_code : bool
         Whether it calls a function that its options name.
     foreign : bool
-        Whether it is somebody else's: its answers are verified (`solvers.foreign`).
+        Whether it is a user's or a plug-in, whose answers are verified (`solvers.user_mechanisms`).
     """
 
     name: str

@@ -70,7 +70,7 @@ def _limit(file: Path) -> Iterator[float]:
         yield float(text)
 
 
-def trouble(planned: float) -> str | None:
+def shortage(planned: float) -> str | None:
     """What is wrong with a plan to take so many bytes; None if they fit."""
     most = usable()
     if planned <= most:

@@ -83,9 +83,9 @@ class Neighbours:
         if self.within is not None:
             size, many = self.within[0], len(self.within) > 1
             if sum(self.within) != d if many else d % size:
-                said = f"of {d} cells" if many else f"that divide {d}"
+                cells = f"of {d} cells" if many else f"that divide {d}"
                 raise OptionError(
-                    f"neighbours: within {list(self.within)} on {d} cells; expected sizes {said}"
+                    f"neighbours: within {list(self.within)} on {d} cells; expected sizes {cells}"
                 )
         for pair in self.pairs or ():
             if max(pair) >= d:
@@ -111,11 +111,11 @@ class Neighbours:
         """Every pair once."""
         if self.pairs is not None:
             return np.array(self.pairs, dtype=np.intp)
-        found = [
+        indices = [
             block.start + np.column_stack(np.triu_indices(block.stop - block.start, 1))
             for block in self.blocks(d)
         ]
-        return np.asarray(np.concatenate(found), dtype=np.intp)
+        return np.asarray(np.concatenate(indices), dtype=np.intp)
 
     def components(self, d: int) -> NDArray[np.intp]:
         """A label of every cell, equal where a chain of moves leads from one to the other."""
@@ -168,16 +168,16 @@ class Neighbours:
         most : int
             How many, those farthest apart.
         """
-        found, apart = [np.zeros((0, 2), dtype=np.intp)], [np.zeros(0)]
+        pairs, apart = [np.zeros((0, 2), dtype=np.intp)], [np.zeros(0)]
         blocks = [] if self.pairs is not None else self.blocks(strategy.shape[1])
         for block in blocks:
             for rows, distances in _distances(strategy[:, block]):
                 first, second = np.nonzero(np.triu(distances, rows + 1) > least)
-                found.append(block.start + np.column_stack([first + rows, second]))
+                pairs.append(block.start + np.column_stack([first + rows, second]))
                 apart.append(distances[first, second])
         far = np.concatenate(apart)
         order = np.argsort(-far, kind="stable")[:most]
-        return np.asarray(np.concatenate(found)[order], dtype=np.intp)
+        return np.asarray(np.concatenate(pairs)[order], dtype=np.intp)
 
     def differences(self, matrix: Array) -> Iterator[Array]:
         """The columns' differences w_i - w_j over all pairs, shape (m, some), in chunks."""
@@ -194,7 +194,7 @@ Written = str | Mapping[str, Any] | Neighbours
 
 
 def as_neighbours(written: object) -> Neighbours:
-    """The relation that somebody wrote.
+    """The relation that was written.
 
     Parameters
     ----------

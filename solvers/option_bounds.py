@@ -2,10 +2,11 @@
 
 import math
 from collections.abc import Callable, Mapping
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, NamedTuple
 
 from solvers.errors import OptionError
+from workloads.parameters import is_number
 
 
 class _Bounds(NamedTuple):
@@ -29,6 +30,7 @@ _BOUNDS: Mapping[str, _Bounds] = {
     "nttol": _POSITIVE,
     "softmax_tol": _NOT_NEGATIVE,
     "first_t": _POSITIVE,
+    "rank_ratio": _Bounds(lambda x: 1 <= x < math.inf, "a number of at least 1"),
     "sigma": _SHARE,
     "beta": _SHARE,
     "mu": _Bounds(lambda x: 1 < x < math.inf, "more than 1: the sharpness must grow"),
@@ -56,6 +58,6 @@ def check(mechanism: str, options: Mapping[str, Any], defaults: Mapping[str, Any
         known = _BOUNDS.get(name)
         if known is None or (value is None and defaults[name] is None):
             continue
-        right_kind = isinstance(value, Integral if known.whole else Real)
-        if not (right_kind and known.valid(float(value))):
+        right_kind = isinstance(value, Integral) if known.whole else is_number(value)
+        if not (right_kind and known.valid(value)):
             raise OptionError(f"{mechanism}: {name} is {value!r}; expected {known.expected}")

@@ -56,10 +56,10 @@ def delta(privacy_cost: ArrayLike, epsilon: ArrayLike) -> Float:
     """
     cost, eps = _checked("privacy_cost", privacy_cost), _checked("epsilon", epsilon)
     cost, eps = np.broadcast_arrays(cost, eps)
-    asked = cost > 0
-    width = np.where(asked, cost, 1.0)
+    positive = cost > 0
+    width = np.where(positive, cost, 1.0)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        return np.where(asked, np.exp(_log_delta(_upper_point(width, eps), width)), 0.0)[()]
+        return np.where(positive, np.exp(_log_delta(_upper_point(width, eps), width)), 0.0)[()]
 
 
 def epsilon(privacy_cost: ArrayLike, delta: ArrayLike) -> Float:
@@ -88,13 +88,13 @@ def epsilon(privacy_cost: ArrayLike, delta: ArrayLike) -> Float:
     needed = (cost < _ALL_SQUARE) & (cost > 0)
     needed &= target < scipy.special.erf(np.where(needed, cost, 1.0) / np.sqrt(8.0))
     with np.errstate(over="ignore"):
-        found = np.where(cost < _ALL_SQUARE, 0.0, cost * (cost / 2))
+        result = np.where(cost < _ALL_SQUARE, 0.0, cost * (cost / 2))
     if np.any(needed):
         width = cost[needed]
         bracket = np.zeros_like(width), width * (_FARTHEST_POINT + width / 2)
-        found = np.array(found)
-        found[needed] = _root(_excess_in_epsilon, bracket, (width, target[needed]))
-    return found[()]
+        result = np.array(result)
+        result[needed] = _root(_excess_in_epsilon, bracket, (width, target[needed]))
+    return result[()]
 
 
 def privacy_cost(epsilon: ArrayLike, delta: ArrayLike) -> Float:
@@ -120,13 +120,13 @@ def privacy_cost(epsilon: ArrayLike, delta: ArrayLike) -> Float:
     eps, target = np.broadcast_arrays(_checked("epsilon", epsilon), _checked_delta(delta))
     at_zero = np.sqrt(8.0) * scipy.special.erfinv(target)
     needed = (eps > 0) & np.isfinite(eps)
-    found = np.where(np.isfinite(eps), at_zero, np.inf)
+    cost = np.where(np.isfinite(eps), at_zero, np.inf)
     if np.any(needed):
         budget, goal = eps[needed], target[needed]
         lowest, highest = scipy.special.ndtri(goal), at_zero[needed] / 2
         bracket = lowest - _SLACK * (1 + np.abs(lowest)), highest * (1 + _SLACK)
-        found[needed] = _cost_at(_root(_excess_at_point, bracket, (budget, goal)), budget)
-    return found[()]
+        cost[needed] = _cost_at(_root(_excess_at_point, bracket, (budget, goal)), budget)
+    return cost[()]
 
 
 def _root(
@@ -134,13 +134,13 @@ def _root(
 ) -> Float:
     from scipy.optimize import elementwise
 
-    found = elementwise.find_root(
+    result = elementwise.find_root(
         excess,
         bracket,
         args=args,
         tolerances={"xatol": 0.0, "xrtol": _FINEST, "fatol": 0.0, "frtol": 0.0},
     )
-    return np.asarray(found.x, dtype=np.float64)
+    return np.asarray(result.x, dtype=np.float64)
 
 
 def _excess_in_epsilon(eps: Float, /, *args: Float) -> Float:

@@ -67,12 +67,12 @@ class Problem:
     @cached_property
     def queries(self) -> QueryOperator:
         """L with ``L @ basis = W`` as an operator, by its structure where `factors` keeps it."""
-        found = self.factors
-        if not found.structured:
+        factors = self.factors
+        if not factors.structured:
             return Explicit(self.representation)
-        if found.basis is None:
+        if factors.basis is None:
             return self.workload.operator
-        return Scaled(found.operator, np.sqrt(self.targets))
+        return Scaled(factors.operator, np.sqrt(self.targets))
 
     @cached_property
     def representation(self) -> Array:
@@ -148,7 +148,7 @@ def check_targets(workload: Workload, targets: ArrayLike) -> Array:
         )
     try:
         values = np.array(targets, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise TargetsError(
             f"targets for workload {workload.name!r} are not numbers: {error}"
         ) from error
@@ -176,10 +176,10 @@ def _counts(workload: Workload) -> dict[int, str]:
     """How many targets there may be, and of what there is one for each."""
     if workload.listed:
         return {workload.target_count: "query"}
-    found = {workload.target_count: "group of queries"}
+    names = {workload.target_count: "group of queries"}
     if isinstance(workload.operator, Kronecker):
-        found.setdefault(workload.operator.rows_apart, "row of a group, in whatever copy")
-    return found
+        names.setdefault(workload.operator.rows_apart, "row of a group, in whatever copy")
+    return names
 
 
 def readable(count: int) -> str:

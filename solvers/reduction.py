@@ -17,6 +17,7 @@ from solvers.errors import NotApplicableError
 from solvers.mechanism import Mechanism, Work
 from solvers.problem import Problem
 from solvers.registry import find
+from solvers.stopping import Deadline
 from workloads import Workload
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class Reduction:
     solve : callable
         ``solve(mechanism, smaller, options) -> Solution`` of the whole problem.
     lower_bound : callable
-        ``lower_bound(smaller, tol, max_iterations, time_limit)``: a certified lower bound on the
+        ``lower_bound(smaller, tol, max_iterations, deadline)``: a certified lower bound on the
         Δ² of the whole problem.
     work : callable
         ``work(mechanism, workload, options) -> Work | None``: what a solve takes at equal targets
@@ -77,7 +78,7 @@ class Reduction:
     accepts: Callable[[Problem], Any]
     obstacle: Callable[[Mechanism, Options], Obstacle | None]
     solve: Callable[[Mechanism, Any, Options], "Solution"]
-    lower_bound: Callable[[Any, float, int, float | None], float]
+    lower_bound: Callable[[Any, float, int, Deadline], float]
     work: Callable[[Mechanism, Workload, Options], Work | None]
     hindrance: Callable[[Mechanism, Any, Options], Obstacle | None] = _none
 
@@ -98,13 +99,15 @@ def solve(mechanism: Mechanism, problem: Problem, options: Options) -> "Solution
     Parameters
     ----------
     options : Mapping[str, object]
-        All options of the solve, defaults included.
+        All options of the solve, defaults included; looking for what is smaller takes of its
+        ``time_limit``.
 
     Raises
     ------
     NotApplicableError
         If none takes it; the message says what is in the way of each that could.
     """
+    deadline = Deadline.after(options.get("time_limit"))
     obstacles: list[Obstacle] = []
     for reduction in all_reductions():
         smaller = reduction.accepts(problem)
@@ -116,7 +119,8 @@ def solve(mechanism: Mechanism, problem: Problem, options: Options) -> "Solution
         if obstacle is None:
             obstacle = reduction.hindrance(mechanism, smaller, options)
         if obstacle is None:
-            return _solved(reduction, mechanism, smaller, options)
+            left = {"time_limit": deadline.remaining} if "time_limit" in options else {}
+            return _solved(reduction, mechanism, smaller, {**options, **left})
         obstacles.append(obstacle)
     raise _refusal(mechanism.name, problem, obstacles)
 
@@ -156,6 +160,7 @@ def lower_bound(
     NotApplicableError
         If none accepts it.
     """
+    deadline = Deadline.after(time_limit)
     obstacles: list[Obstacle] = []
     for reduction in all_reductions():
         smaller = reduction.accepts(problem)
@@ -166,7 +171,7 @@ def lower_bound(
         if isinstance(smaller, Obstacle):
             obstacles.append(smaller)
             continue
-        return reduction.lower_bound(smaller, tol, max_iterations, time_limit)
+        return reduction.lower_bound(smaller, tol, max_iterations, deadline)
     raise _refusal("a certified lower bound", problem, obstacles)
 
 

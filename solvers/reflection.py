@@ -54,8 +54,8 @@ class Reflection:
 
     def unfold(self, x: Array) -> Array:
         """Free weights of the whole, equal on every orbit."""
-        found: Array = (x / np.bincount(self.orbits))[self.orbits]
-        return found
+        unfolded: Array = (x / np.bincount(self.orbits))[self.orbits]
+        return unfolded
 
 
 def reflection(blocks: MatrixBlocks) -> Reflection | None:
@@ -70,7 +70,7 @@ def reflection(blocks: MatrixBlocks) -> Reflection | None:
 def _images(blocks: MatrixBlocks, columns: Indices) -> Indices | None:
     """The images of all queries; None if that of some query is none, or one of other weight.
 
-    Queries are told by their answers to random data, and those answers compared on others.
+    Queries are identified by their answers to random data, which are compared on other data.
     """
     cells = np.arange(blocks.cells)
     for block in blocks.blocks:
@@ -112,15 +112,15 @@ def _folded(blocks: MatrixBlocks, columns: Indices, rows: Indices) -> Reflection
     for block in blocks.blocks:
         own = np.arange(blocks.cells)[block.columns]
         image = np.searchsorted(own, columns[own])
-        asked = np.arange(blocks.queries)[block.rows]
+        row = np.arange(blocks.queries)[block.rows]
         for sign in (1, -1):
             cells = np.flatnonzero((own < columns[own]) | ((own == columns[own]) & (sign > 0)))
-            kept = np.flatnonzero((asked < rows[asked]) | ((asked == rows[asked]) & (sign > 0)))
+            kept = np.flatnonzero((row < rows[row]) | ((row == rows[row]) & (sign > 0)))
             factors = _half(block.factors, kept, _sums(image, cells, sign))
             if factors is None:
                 return None
             if factors.rank:
-                halves.append(Block(factors, of_rows[asked[kept]], of_columns[own[cells]]))
+                halves.append(Block(factors, of_rows[row[kept]], of_columns[own[cells]]))
     offset = np.bincount(of_rows, blocks.offset).astype(np.float64)
     smaller = replace(blocks, blocks=tuple(halves), cells=int(of_columns.max()) + 1, offset=offset)
     free = [of_columns] + [smaller.cells + of_rows] * blocks.free_queries
@@ -135,11 +135,11 @@ def _orbits(images: Indices) -> Indices:
 
 def _sums(images: Indices, cells: Indices, sign: int) -> Array:
     """Half the sums, or the differences, of some cells and their images, as columns."""
-    found = np.zeros((images.size, cells.size))
+    sums = np.zeros((images.size, cells.size))
     at = np.arange(cells.size)
-    found[cells, at] += 0.5
-    found[images[cells], at] += 0.5 * sign
-    return found
+    sums[cells, at] += 0.5
+    sums[images[cells], at] += 0.5 * sign
+    return sums
 
 
 def _half(factors: Factors, at: Indices, sums: Array) -> Factors | None:

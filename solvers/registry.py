@@ -121,7 +121,7 @@ def plugged() -> plugins.Plugins[Mechanism]:
             raise TypeError("expected a solvers.Mechanism or a function")
         return of_function(name, loaded)
 
-    return plugins.found(GROUP, made, lambda one: one.name, _ours())
+    return plugins.load_plugins(GROUP, made, lambda mechanism: mechanism.name, _ours())
 
 
 @cache
@@ -131,14 +131,14 @@ def _installed() -> Mapping[str, Mechanism]:
 
 @cache
 def _ours() -> Mapping[str, Mechanism]:
-    found: list[Mechanism] = []
+    mechanisms: list[Mechanism] = []
     for module in pkgutil.iter_modules(_package.__path__):
-        found += importlib.import_module(f"{_package.__name__}.{module.name}").MECHANISMS
-    return _sorted(found)
+        mechanisms += importlib.import_module(f"{_package.__name__}.{module.name}").MECHANISMS
+    return _sorted(mechanisms)
 
 
-def _sorted(found: list[Mechanism]) -> dict[str, Mechanism]:
-    return {m.name: m for m in sorted(found, key=lambda m: m.name.casefold())}
+def _sorted(mechanisms: list[Mechanism]) -> dict[str, Mechanism]:
+    return {m.name: m for m in sorted(mechanisms, key=lambda m: m.name.casefold())}
 
 
 def find(name: str, kind: Kind | None = None) -> Mechanism:
@@ -162,7 +162,7 @@ def find(name: str, kind: Kind | None = None) -> Mechanism:
             f"no mechanism is called {name!r}; {nearest(name, known)}{plugged().hint}"
         )
     if kind and kind not in known[name].asks:
-        others = (one.name for one in known.values() if kind in one.asks)
+        others = (mechanism.name for mechanism in known.values() if kind in mechanism.asks)
         raise NotApplicableError(
             f"mechanism {name!r} does not apply to a query {kind}; those that do are: "
             f"{', '.join(others)}"

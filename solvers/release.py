@@ -26,8 +26,8 @@ LARGEST_EXPANDED = 4096
 class Coordinates(Protocol):
     """The same Gaussian noise as correlated noise on other queries: W = L B.
 
-    Definition 3 of arXiv v1. Every basis represents the same mechanism (Theorem 2 of
-    PVLDB 14(10)); this is the one that the mechanism's own description speaks of.
+    Definition 3 of arXiv v1. Every basis represents the same mechanism (Theorem 2 there);
+    this is the one that the mechanism's own description speaks of.
     """
 
     @property
@@ -84,6 +84,11 @@ class Release(Protocol):
         """Variance ratio and least ε at any budget."""
         ...
 
+    @property
+    def moments(self) -> tuple[Array | float, Array | float]:
+        """Fourth and sixth moment of every error over its standard deviation, shape (m,)."""
+        ...
+
     def draw(self, n: int, rng: np.random.Generator) -> Array:
         """Draw n vectors of errors, shape (n, m)."""
         ...
@@ -104,6 +109,11 @@ class GaussianRelease(Release, Protocol):
     def gaussian(self) -> bool:
         """True."""
         return True
+
+    @property
+    def moments(self) -> tuple[Array | float, Array | float]:
+        """Those of the normal distribution."""
+        return 3.0, 15.0
 
     @property
     def fisher_information(self) -> float:
@@ -148,6 +158,11 @@ class UnpricedRelease(Protocol):
     def query_variances(self) -> Array:
         """See `Release`."""
         ...
+
+    @property
+    def moments(self) -> tuple[Array | float, Array | float]:
+        """NaN where no errors are drawn."""
+        return float("nan"), float("nan")
 
     @property
     def total_variance(self) -> float:

@@ -3,8 +3,8 @@
 import numpy as np
 import scipy.linalg as sla
 
-from workloads.operators import Array, Explicit, QueryOperator
-from workloads.operators.blas import lower_gram, product
+from workloads.operators import Array, Explicit, Matrix, QueryOperator, dense
+from workloads.operators.blas import product
 
 WELL_CONDITIONED = 1e-10
 """The least reciprocal condition number of a Gram matrix whose rank is not looked into."""
@@ -12,16 +12,46 @@ NEARLY_FULL = 0.9
 """From which rank on, over d, it pays to compute with all cells and leave the null space out."""
 
 
-def row_space(matrix: Array) -> Array:
-    """An orthonormal basis of it, up to rounding; exactly zero where the matrix is."""
+def row_space(matrix: Array, gram: Array | None = None) -> Array:
+    """An orthonormal basis of it, up to rounding; exactly zero where the matrix is.
+
+    ``gram`` is ``matrix.T @ matrix``, where that is at hand.
+    """
     least = NEARLY_FULL * matrix.shape[1]
     rows = None
     if len(matrix) >= least:
-        rows = clear_row_space(Explicit(matrix), lower_gram(matrix.T), least)
+        known = matrix.T @ matrix if gram is None else gram
+        rows = clear_row_space(Explicit(matrix), known, least)
     if rows is None:
         singular, right = _right_singular(matrix)
         rows = right[: int(np.sum(singular > _rounding(matrix.shape) * singular[0]))]
     return np.where(np.any(matrix, axis=0), rows, 0.0)
+
+
+def singular_rows(matrix: Matrix) -> tuple[Array, Array]:
+    """The singular values above rounding error and their right vectors.
+
+    ``diag(singular) @ rows`` has the Gram matrix of ``matrix`` and full row rank.
+
+    Parameters
+    ----------
+    matrix : numpy.ndarray or scipy.sparse.csr_array, shape (r, d)
+        Not zero.
+
+    Returns
+    -------
+    singular : numpy.ndarray, shape (k,)
+        Positive, in descending order.
+    rows : numpy.ndarray, shape (k, d)
+        Orthonormal.
+    """
+    held = dense(matrix)
+    m, d = held.shape
+    if m > d:
+        held = np.asarray(sla.qr(held, mode="r", check_finite=False)[0][:d])
+    singular, rows = _right_singular(held)
+    rank = int(np.sum(singular > max(m, d) * np.finfo(float).eps * singular[0]))
+    return singular[:rank], rows[:rank]
 
 
 def _right_singular(matrix: Array) -> tuple[Array, Array]:
@@ -39,16 +69,30 @@ def _right_singular(matrix: Array) -> tuple[Array, Array]:
 
 
 def clear_row_space(queries: QueryOperator, gram: Array, least_rank: float) -> Array | None:
-    """The row space by the Gram matrix; None where it is not clear which directions are null."""
-    squares, vectors = sla.eigh(gram, driver="evd", check_finite=False)
-    count = int(np.sum(squares <= WELL_CONDITIONED * squares[-1]))
-    if not 0 < count <= len(gram) - least_rank:
+    """The row space by the Gram matrix; None where it is not clear which directions are null.
+
+    Cholesky's factor with pivots finds columns that all others depend on, well conditioned among
+    themselves: no singular value but those of the null space is less than theirs.
+    """
+    largest = gram.diagonal().max()
+    factor, order, rank, _ = sla.lapack.dpstrf(gram, tol=WELL_CONDITIONED * largest, lower=1)
+    if not least_rank <= rank < len(gram):
         return None
-    image = queries.apply_transposed(queries.apply(vectors[:, :count]))
-    null, rows = _parted(image, squares, vectors)
-    if np.linalg.norm(queries.apply(null)) > _rounding(queries.shape) * np.sqrt(squares[-1]):
+    leading, known, others = factor[:rank, :rank], order[:rank] - 1, order[rank:] - 1
+    reciprocal, _ = sla.lapack.dpocon(leading, np.linalg.norm(gram, 1), uplo="L")
+    if not reciprocal > WELL_CONDITIONED:
         return None
-    return rows.T
+    dependent = np.zeros((len(gram), len(others)))
+    dependent[others, np.arange(len(others))] = 1.0
+    dependent[known] = -sla.solve_triangular(leading, factor[rank:, :rank].T, lower=True, trans=1)
+    image = queries.apply_transposed(queries.apply(dependent))
+    dependent[known] -= sla.cho_solve((leading, True), image[known])
+    both = np.asarray(sla.qr(dependent, overwrite_a=True, check_finite=False)[0], dtype=np.float64)
+    null, rows = both[:, : len(others)], both[:, len(others) :]
+    least_of_largest = np.linalg.norm(gram) / np.sqrt(np.trace(gram))
+    if np.linalg.norm(queries.apply(null)) > _rounding(queries.shape) * least_of_largest:
+        return None
+    return np.ascontiguousarray(rows.T)
 
 
 def _rounding(shape: tuple[int, ...]) -> float:
@@ -73,14 +117,8 @@ def parted(matrix: Array, squares: Array, vectors: Array, count: int) -> tuple[A
     tuple of numpy.ndarray
         Orthonormal columns, shapes (d, count) and (d, d - count).
     """
-    null = vectors[:, :count]
-    return _parted(product(matrix.T, product(matrix, null)), squares, vectors)
-
-
-def _parted(image: Array, squares: Array, vectors: Array) -> tuple[Array, Array]:
-    """`parted`, from what the Gram matrix makes of the null space."""
-    count = image.shape[1]
     null, rows = vectors[:, :count], vectors[:, count:]
+    image = product(matrix.T, product(matrix, null))
     mixed = product(rows.T, image) / squares[count:, None]
     return null - product(rows, mixed), rows + product(null, mixed.T)
 

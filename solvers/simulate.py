@@ -16,6 +16,9 @@ Float = NDArray[np.float64]
 CONFIDENCE = 0.99
 """Probability that the interval of `simulate` holds the largest variance ratio."""
 
+LEAST_DRAWN = 30
+"""So many draws must differ from the first for an interval."""
+
 _CHUNK_ENTRIES = 2**21
 
 
@@ -25,9 +28,10 @@ def simulate(solution: Solution, n: int, seed: int) -> dict[str, float]:
     On a query matrix the targets are just met, so theory gives 1; on a query graph it gives
     the noise's ``variance_ratio``. The empirical variance is the mean square of the errors,
     whose mean is known. Its interval is by the chi-square distribution, at level `CONFIDENCE`
-    for all queries at once (Bonferroni); for noise that is not Gaussian n is replaced by
-    2n/(kurtosis - 1), with the kurtosis of each query's draws (Box's correction), which is
-    no longer exact.
+    for all queries at once (Bonferroni); for noise that is not Gaussian by Pearson's distribution
+    of type III, which has the true variance and skewness of that mean, and is no longer exact.
+    Where fewer than `LEAST_DRAWN` draws of discrete noise differ from the first, they tell nothing
+    of its variance: its interval is from 0 to infinity.
 
     Parameters
     ----------
@@ -53,35 +57,48 @@ def simulate(solution: Solution, n: int, seed: int) -> dict[str, float]:
     """
     if n < 2:
         raise OptionError(f"simulate: {n} noise vectors; expected at least 2")
-    squares, fourths = _moments(solution, n, np.random.default_rng(seed))
-    kurtosis = np.full_like(squares, 3.0)
-    if not solution.noise.gaussian:
-        np.divide(fourths, np.square(squares), out=kurtosis, where=squares > 0)
-    ratios = squares / solution.problem.targets
-    low, high = _interval(ratios, n, kurtosis)
+    squares, other = _drawn(solution, n, np.random.default_rng(seed))
+    low, high = _interval(squares, n, *solution.noise.moments)
+    rare = (other < min(n - 1, LEAST_DRAWN)) & (solution.query_variances > 0)
+    low, high = np.where(rare, 0.0, low), np.where(rare, np.inf, high)
     return {
-        "empirical_variance_ratio": float(ratios.max()),
+        "empirical_variance_ratio": float(squares.max()),
         "empirical_variance_ratio_low": float(low.max()),
         "empirical_variance_ratio_high": float(high.max()),
     }
 
 
-def _moments(solution: Solution, n: int, rng: np.random.Generator) -> tuple[Float, Float]:
-    """Mean squares and mean fourth powers of n draws, in chunks of bounded memory."""
+def _drawn(solution: Solution, n: int, rng: np.random.Generator) -> tuple[Float, NDArray[np.intp]]:
+    """Of n draws over the roots of the targets the mean squares.
+
+    And how many draws differ from the first; all in chunks.
+    """
     queries = solution.query_variances.size
     chunk = max(_CHUNK_ENTRIES // queries, 1)
-    squares, fourths = np.zeros(queries), np.zeros(queries)
+    squares = np.zeros(queries)
+    other, first = np.zeros(queries, dtype=np.intp), None
     for start in range(0, n, chunk):
-        errors = np.square(solution.draw(min(chunk, n - start), rng))
-        squares += errors.sum(axis=0)
-        fourths += np.square(errors).sum(axis=0)
-    return squares / n, fourths / n
+        drawn = solution.draw(min(chunk, n - start), rng)
+        first = drawn[0] if first is None else first
+        other += np.count_nonzero(drawn != first, axis=0)
+        squares += np.square(drawn / np.sqrt(solution.problem.targets)).sum(axis=0)
+    return squares / n, other
 
 
-def _interval(ratios: Float, n: int, kurtosis: Float) -> tuple[Float, Float]:
-    """Both ends of an interval for each ratio, valid for all at once."""
-    degrees = 2.0 * n / np.maximum(kurtosis - 1.0, 2.0 / n)
+def _interval(
+    ratios: Float, n: int, fourth: Float | float, sixth: Float | float
+) -> tuple[Float, Float]:
+    """Both ends of an interval for each ratio, valid for all at once.
+
+    Each end by the skewness of the squares or by that of the chi-square distribution of the same
+    variance (Box), whichever is further from the ratio.
+    """
+    variance = np.maximum(np.asarray(fourth) - 1.0, 2.0 / n)
+    deviation = np.sqrt(variance / n)
+    skewness = (np.asarray(sixth) - 3.0 * fourth + 2.0) / variance**1.5 / n**0.5
     tail = (1.0 - CONFIDENCE) / (2.0 * len(ratios))
-    low = ratios * degrees / stats.chi2.isf(tail, degrees)
-    high = ratios * degrees / stats.chi2.ppf(tail, degrees)
-    return np.asarray(low), np.asarray(high)
+    most = 1 + deviation * stats.pearson3.isf(tail, np.maximum(skewness, 2 * deviation))
+    least = 1 + deviation * stats.pearson3.ppf(tail, np.minimum(skewness, 2 * deviation))
+    low = np.divide(ratios, most, out=np.zeros_like(ratios), where=most > 0)
+    high = np.divide(ratios, least, out=np.full_like(ratios, np.inf), where=least > 0)
+    return low, high

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from solvers import display, reduction
 from solvers.accounting.budget import BudgetCurve
-from solvers.accounting.rescaled import AtBudget, at_budget
+from solvers.accounting.rescaling import AtBudget, at_budget
 from solvers.certificate import contradiction
 from solvers.dual.programs import Weights
 from solvers.errors import NotApplicableError, SolveFailedError
@@ -157,13 +157,13 @@ class Solution:
         NotApplicableError
             If the noise has no privacy cost.
         """
-        found = self.noise.privacy_profile
-        if found is None:
+        profile = self.noise.privacy_profile
+        if profile is None:
             raise NotApplicableError(
                 f"{self.mechanism}: its noise has no privacy cost, hence no privacy profile; "
                 "what it reaches at a budget is in record()"
             )
-        return found
+        return profile
 
     @property
     def basis(self) -> Array:
@@ -210,12 +210,12 @@ class Solution:
         return self.noise.curve
 
     def at_budget(self, epsilon: float, delta: float) -> AtBudget:
-        """The mechanism with its noise rescaled to a budget: Problem 2, by Theorem 5.
+        """The mechanism with its noise rescaled to a budget: Problem 2 (arXiv v1, Theorem 5).
 
         Parameters
         ----------
         epsilon : float
-            ε > 0.
+            ε, from 1e-20 to 1e10.
         delta : float
             δ, from 0 (for pure mechanisms) to less than 1.
 
@@ -250,8 +250,8 @@ class Solution:
         NotApplicableError
             If the noise is not Gaussian, or too large to be written out.
         """
-        asked = candidates if isinstance(candidates, Workload) else from_matrix(candidates)
-        return beside(self.noise, self.privacy_profile, self.problem, asked)
+        workload = candidates if isinstance(candidates, Workload) else from_matrix(candidates)
+        return beside(self.noise, self.privacy_profile, self.problem, workload)
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
         """Draw n vectors of errors, shape (n, m); for experiments, never for a release.
@@ -296,13 +296,13 @@ class Solution:
 
     @property
     def _coordinates(self) -> Coordinates:
-        found = self.noise.coordinates
-        if found is None:
+        coordinates = self.noise.coordinates
+        if coordinates is None:
             raise NotApplicableError(
                 f"{self.mechanism}: its noise is not Gaussian, so no covariance on a basis "
                 "describes it; see the attributes of its noise"
             )
-        return found
+        return coordinates
 
     def __repr__(self) -> str:
         """The numbers that matter, on at most eleven lines."""

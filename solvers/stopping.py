@@ -2,7 +2,7 @@
 
 import math
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 
 
@@ -34,6 +34,10 @@ class Deadline:
         return None if self.at == math.inf else max(self.at - time.perf_counter(), 0.0)
 
 
+NEVER = Deadline()
+"""Of a solve without a limit."""
+
+
 class Stop(Enum):
     """Why a solve ended."""
 
@@ -59,14 +63,14 @@ class Stopping:
 
     tol: float
     max_iterations: int
-    deadline: Deadline = field(default_factory=Deadline)
+    deadline: Deadline = NEVER
 
     def reason(self, lower: float, upper: float, iterations: int) -> Stop | None:
-        """Why to stop with these bounds after so many iterations; None to go on."""
+        """Why to stop with these bounds after so many iterations; None to continue."""
         return Stop.CONVERGED if upper <= lower * (1 + self.tol) else self.spent(iterations)
 
     def spent(self, iterations: int) -> Stop | None:
-        """Why not to go on whatever was reached: time or iterations are over; None if not."""
+        """Why to stop whatever the bounds are: time or iterations are used up; None to continue."""
         if self.deadline.passed:
             return Stop.TIMED_OUT
         return Stop.EXHAUSTED if iterations >= self.max_iterations else None

@@ -22,11 +22,11 @@ import numpy as np
 import scipy.linalg as sla
 
 from solvers.errors import NotApplicableError, SolveFailedError
-from solvers.gaussian import verified
+from solvers.gaussian import verification
 from solvers.gaussian.factorisation import identity
-from solvers.gaussian.verified import from_right_inverse
+from solvers.gaussian.verification import from_right_inverse
 from solvers.problem import Problem
-from solvers.row_space import factor_if_well_conditioned
+from solvers.row_space import factor_if_well_conditioned, singular_rows
 from solvers.solution import Solution
 from workloads.operators import Array, Explicit, Matrix, QueryOperator, dense
 
@@ -57,7 +57,7 @@ def from_strategy(mechanism: str, problem: Problem, strategy: Matrix, **facts: A
         queries = problem.workload.operator
         noise = from_right_inverse(mechanism, problem, lower.T, inverse, identity(d), queries)
         return Solution(mechanism, problem, noise.met(mechanism, problem.targets), **facts)
-    singular, rows = compact(strategy)
+    singular, rows = singular_rows(strategy)
     coordinates = _coordinates(mechanism, problem, rows)
     noise = from_right_inverse(
         mechanism,
@@ -98,7 +98,7 @@ def from_root(
         If the factors that follow do not give the workload.
     """
     left = queries if isinstance(queries, QueryOperator) else Explicit(queries)
-    noise = verified.from_root(mechanism, problem, basis, left, root).met(
+    noise = verification.from_root(mechanism, problem, basis, left, root).met(
         mechanism, problem.targets
     )
     return Solution(mechanism, problem, noise, **facts)
@@ -138,31 +138,6 @@ def from_covariance(
 
 def _gram(strategy: Matrix) -> Array:
     return dense(strategy.T @ strategy)
-
-
-def compact(matrix: Matrix) -> tuple[Array, Array]:
-    """The singular values above rounding error and their right vectors.
-
-    ``diag(singular) @ rows`` has the Gram matrix of ``matrix`` and full row rank.
-
-    Parameters
-    ----------
-    matrix : numpy.ndarray or scipy.sparse.csr_array, shape (r, d)
-        Not zero.
-
-    Returns
-    -------
-    singular : numpy.ndarray, shape (k,)
-        Positive, in descending order.
-    rows : numpy.ndarray, shape (k, d)
-        Orthonormal.
-    """
-    held = dense(matrix)
-    m, d = held.shape
-    square = sla.qr(held, mode="r", check_finite=False)[0][:d] if m > d else held
-    _, singular, rows = sla.svd(square, full_matrices=False, check_finite=False)
-    rank = int(np.sum(singular > max(m, d) * np.finfo(float).eps * singular[0]))
-    return singular[:rank], rows[:rank]
 
 
 def _coordinates(mechanism: str, problem: Problem, basis: Array) -> Array:

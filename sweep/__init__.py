@@ -46,11 +46,11 @@ def __getattr__(name: str) -> Any:
 
     fitness_sweep.check(Path(__file__).parents[1])
     module, attribute = _HOMES[name]
-    found = getattr(import_module(module), attribute)
-    globals()[name] = found
+    value = getattr(import_module(module), attribute)
+    globals()[name] = value
     if name in _GIVE_RESULTS:
         import_module("sweep.report.accessor").register()
-    return found
+    return value
 
 
 def __dir__() -> list[str]:

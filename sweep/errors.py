@@ -22,7 +22,7 @@ class DatasetError(StoreError):
 
 
 class DamagedSegmentError(StoreError):
-    """A journal segment holds something else than was written."""
+    """A journal segment differs from what was written."""
 
 
 class ClusterError(SweepError, RuntimeError):
@@ -30,7 +30,7 @@ class ClusterError(SweepError, RuntimeError):
 
 
 class SchedulerLostError(ClusterError):
-    """A scheduler was lost and did not come back for longer than the run was to wait for it."""
+    """A scheduler was lost and did not come back within the run's patience."""
 
 
 class NoWorkersError(ClusterError):
@@ -38,7 +38,7 @@ class NoWorkersError(ClusterError):
 
 
 def first_line(error: BaseException) -> str:
-    """What an error of somebody else's code says, in a line, with its type if that is no answer."""
+    """The first line of an error from foreign code, with its type if the line alone says little."""
     kind = type(error).__name__
     try:
         lines = str(error).strip().splitlines()

@@ -35,7 +35,7 @@ class RunStarted:
 
 @dataclass(frozen=True)
 class SegmentSetAside:
-    """A damaged journal segment was moved to ``path``; ``said`` tells what was found.
+    """A damaged journal segment was moved to ``path``; ``said`` is a sentence on the damage.
 
     It is not read, and its cells are solved again.
     """
@@ -46,7 +46,7 @@ class SegmentSetAside:
 
 @dataclass(frozen=True)
 class ClusterReady:
-    """The cluster has workers: for the first time, or again.
+    """The cluster has workers, for the first time or again.
 
     Attributes
     ----------
@@ -61,9 +61,31 @@ class ClusterReady:
 
 @dataclass(frozen=True)
 class ClusterExposed:
-    """Others than the user can run code on the cluster: ``said`` tells who."""
+    """Others than the user can run code on the cluster; ``said`` says who."""
 
     said: str
+
+
+@dataclass(frozen=True)
+class WorkersUnwatched:
+    """So many workers have no nanny, which would enforce limits and start a new worker."""
+
+    workers: int
+
+
+@dataclass(frozen=True)
+class WorkerRefused:
+    """The worker at this address was closed: its code or versions differ, which ``said`` says."""
+
+    worker: str
+    said: str
+
+
+@dataclass(frozen=True)
+class ConnectionsStalled:
+    """Dask delivers nothing: these workers are restarted; without any, the driver connects anew."""
+
+    workers: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -72,6 +94,14 @@ class SchedulerLost:
 
     What was sent to it is sent again once it does.
     """
+
+    address: str
+    patience: float
+
+
+@dataclass(frozen=True)
+class SchedulerSilent:
+    """The scheduler is connected and does not answer; the run ends after ``patience`` seconds."""
 
     address: str
     patience: float
@@ -107,7 +137,7 @@ class CellsDone:
 
 @dataclass(frozen=True)
 class Progressed:
-    """How far a run is, about once a second; also kept in the store, for others to see.
+    """The progress of a run, about once a second; also written to the store for other processes.
 
     Attributes
     ----------
@@ -148,21 +178,21 @@ class Progressed:
 
 @dataclass(frozen=True)
 class TaskRetried:
-    """A task of so many cells was lost with its worker and is retried."""
+    """A task of this many cells was lost with its worker and is retried."""
 
     cells: int
 
 
 @dataclass(frozen=True)
 class CellsAwaited:
-    """Workers still solve so many cells for a driver that is gone: they are not sent again yet."""
+    """Workers still solve this many cells for a driver that is gone: they are not sent yet."""
 
     cells: int
 
 
 @dataclass(frozen=True)
 class DatasetWritten:
-    """The dataset at ``path`` has been brought up to date, which took so many seconds."""
+    """The dataset at ``path`` has been brought up to date, which took this many seconds."""
 
     path: str
     seconds: float
@@ -170,7 +200,7 @@ class DatasetWritten:
 
 @dataclass(frozen=True)
 class DatasetNotWritten:
-    """The disk does not take the dataset, for the reason ``said``; it is tried again."""
+    """The dataset cannot be written, for the reason ``said``; it is tried again."""
 
     said: str
 
@@ -185,7 +215,7 @@ class StoreNotShared:
 
 @dataclass(frozen=True)
 class OutputClosed:
-    """Nobody reads any more what the command prints; the run goes on."""
+    """The output of the command was closed; the run goes on."""
 
 
 @dataclass(frozen=True)
@@ -209,7 +239,11 @@ Event = (
     | SegmentSetAside
     | ClusterReady
     | ClusterExposed
+    | WorkersUnwatched
+    | WorkerRefused
+    | ConnectionsStalled
     | SchedulerLost
+    | SchedulerSilent
     | WorkersMissing
     | CellsDone
     | Progressed
@@ -245,7 +279,7 @@ def ignore(event: Event) -> None:
 
 
 def to_all(*listeners: Listener) -> Listener:
-    """One listener that tells several, in order."""
+    """One listener that passes events to several, in order."""
 
     def tell(event: Event) -> None:
         for listener in listeners:

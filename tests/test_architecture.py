@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -27,9 +28,15 @@ REPORT = ("numbers", "terminal", "judgement", "tables", "figures", "documents", 
 """The rooms of ``report``, in the same order."""
 
 
+@cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    """All nodes of a file."""
+    return tuple(ast.walk(ast.parse(path.read_text())))
+
+
 def imported(path: Path) -> Iterator[str]:
     """Full names of all modules and names that a file imports, wherever in it."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             yield from (name.name for name in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -103,3 +110,24 @@ def test_every_module_of_a_large_room_is_on_the_map(room):
     row = [line for line in text.splitlines() if line.startswith(f"| `{name}/` |")][-1]
     modules = {path.stem for path in (ROOT / room).glob("*.py")} - {"__init__"}
     assert modules == set(re.findall(r"`(\w+)`", row.partition("` |")[2]))
+
+
+def documented(function: ast.FunctionDef) -> set[str]:
+    """The names in the section on parameters of a docstring."""
+    sections = re.split(r"^(\w+)\n-+\n", ast.get_docstring(function) or "", flags=re.M)
+    text = dict(zip(sections[1::2], sections[2::2], strict=True)).get("Parameters", "")
+    listed = re.findall(r"^\*{0,2}(\w+(?:, \w+)*)(?: :.*)?$", text, flags=re.M)
+    return {name for names in listed for name in names.split(", ")}
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_documented_parameters_exist(package):
+    wrong = []
+    for path in (ROOT / package).rglob("*.py"):
+        for node in nodes(path):
+            if isinstance(node, ast.FunctionDef):
+                arguments = {
+                    found.arg for found in ast.walk(node.args) if isinstance(found, ast.arg)
+                }
+                wrong += [(path.name, node.name, name) for name in documented(node) - arguments]
+    assert wrong == []

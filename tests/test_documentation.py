@@ -22,7 +22,7 @@ from solvers.orbits import single_orbit
 from solvers.problem import as_problem
 from sweep.cli import app
 from sweep.cluster import specification
-from sweep.experiment import meanings
+from sweep.experiment import variables
 from sweep.experiment.loading import experiments
 from sweep.grid.expansion import expand
 
@@ -266,7 +266,7 @@ def test_every_name_that_an_experiment_takes_has_its_line(known):
 
 
 def test_every_variable_is_described():
-    missing = meanings.MEANINGS.keys() - written_names(ROOT / "docs" / "dataset.md")
+    missing = variables.MEANINGS.keys() - written_names(ROOT / "docs" / "dataset.md")
     assert missing == set()
 
 
@@ -278,9 +278,9 @@ def test_a_mechanism_a_workload_a_reduction_and_a_variable_are_one_place_each(tm
     for module in blocks(OWN_MECHANISM, "python") + blocks(OWN_WORKLOAD, "python"):
         if module.startswith("# "):
             (tmp_path / module.partition("\n")[0].removeprefix("# ")).write_text(module)
-    meanings_file = tmp_path / "sweep" / "experiment" / "meanings.py"
+    variables_file = tmp_path / "sweep" / "experiment" / "variables.py"
     ours = '    "largest_entry": ("largest entry of the query matrix", "records"),\n'
-    meanings_file.write_text(meanings_file.read_text().replace("\n}\n", f"\n{ours}}}\n", 1))
+    variables_file.write_text(variables_file.read_text().replace("\n}\n", f"\n{ours}}}\n", 1))
     named = blocks(OWN_WORKLOAD, "yaml")[0]
     (tmp_path / "mine.yaml").write_text(named + SINGLE_QUERY_AND_MARGINALS)
     (tmp_path / "cluster.yaml").write_text(ONE_THREAD)

@@ -1,4 +1,4 @@
-"""Arrays from files and from users, read without trusting their origin."""
+"""Arrays from files and users, read without trusting them."""
 
 import math
 import zipfile
@@ -36,14 +36,14 @@ def load(path: str) -> NDArray[np.generic] | NpzFile:
         with file.open("rb") as stream:
             _check_floats(stream)
     try:
-        found: NDArray[np.generic] | NpzFile = np.load(file, allow_pickle=False)
+        array: NDArray[np.generic] | NpzFile = np.load(file, allow_pickle=False)
     except MemoryError as error:
         raise ValueError(f"it does not fit into memory: {error}") from error
-    return found
+    return array
 
 
 def _check_floats(stream: IO[bytes]) -> None:
-    """Refuse an array that is too large once it is one of floats, whatever its entries are now."""
+    """Refuse an array that would be too large as floats, whatever its type is now."""
     version = np.lib.format.read_magic(stream)
     old = version == (1, 0)
     read = np.lib.format.read_array_header_1_0 if old else np.lib.format.read_array_header_2_0
@@ -60,12 +60,12 @@ def _check_bytes(count: int, what: str) -> None:
 
 
 def masked_count(values: object) -> int:
-    """How many entries are masked, in an array or in a list of them.
+    """The number of masked entries of an array or a list of arrays.
 
     numpy drops the masks without a word where it makes a plain array.
     """
     if isinstance(values, np.ma.MaskedArray):
         return int(np.ma.getmaskarray(values).sum())
     if isinstance(values, list | tuple):
-        return sum(masked_count(one) for one in values if not isinstance(one, int | float))
+        return sum(masked_count(item) for item in values if not isinstance(item, int | float))
     return 0

@@ -22,8 +22,8 @@ _COMPARISONS: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.LtE: operator.le,
     ast.Gt: operator.gt,
     ast.GtE: operator.ge,
-    ast.In: lambda one, many: one in many,
-    ast.NotIn: lambda one, many: one not in many,
+    ast.In: lambda value, many: value in many,
+    ast.NotIn: lambda value, many: value not in many,
 }
 _ARITHMETIC: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -48,7 +48,7 @@ class MissingNameError(ConditionError):
 
 @dataclass(frozen=True)
 class Condition:
-    """A condition that was checked to be harmless.
+    """A condition that has been checked to be harmless.
 
     Attributes
     ----------
@@ -145,20 +145,20 @@ def _value(node: ast.expr, known: Mapping[str, Any]) -> Any:
         case ast.Name():
             return known[node.id]
         case ast.List() | ast.Tuple():
-            return [_value(one, known) for one in node.elts]
+            return [_value(element, known) for element in node.elts]
         case ast.UnaryOp():
             return _UNARY[type(node.op)](_value(node.operand, known))
         case ast.BinOp():
-            left, right = (_value(one, known) for one in (node.left, node.right))
-            for one in (left, right):
-                if not isinstance(one, int | float):
-                    raise TypeError(f"arithmetic needs numbers, and {one!r} is not one")
+            left, right = (_value(operand, known) for operand in (node.left, node.right))
+            for operand in (left, right):
+                if not isinstance(operand, int | float):
+                    raise TypeError(f"arithmetic needs numbers, and {operand!r} is not one")
             return _ARITHMETIC[type(node.op)](left, right)
         case ast.BoolOp():
             combine = all if isinstance(node.op, ast.And) else any
-            return combine(_value(one, known) for one in node.values)
+            return combine(_value(operand, known) for operand in node.values)
         case ast.Compare():
-            values = [_value(one, known) for one in (node.left, *node.comparators)]
+            values = [_value(operand, known) for operand in (node.left, *node.comparators)]
             pairs = zip(node.ops, values[:-1], values[1:], strict=True)
             return all(_COMPARISONS[type(op)](left, right) for op, left, right in pairs)
     raise TypeError(f"{ast.unparse(node)!r} has no value")

@@ -1,4 +1,4 @@
-"""Errors of workloads and targets, which are subclasses of builtin errors too."""
+"""Errors of workloads and targets, which are also subclasses of builtin errors."""
 
 
 class WorkloadError(ValueError):

@@ -22,7 +22,7 @@ Kind = Literal["matrix", "graph"]
 
 @dataclass(frozen=True)
 class Family:
-    """A named way to make workloads.
+    """A named kind of workload, and the function that makes it.
 
     Attributes
     ----------
@@ -64,27 +64,27 @@ GROUP = "fitness_sweep.workloads"
 @cache
 def all_families() -> Mapping[str, Family]:
     """Every family by name: one for each module of `workloads.families`, and plug-ins."""
-    found = [*_ours().values(), *plugged().entries.values()]
-    return MappingProxyType({family.name: family for family in sorted(found, key=lambda f: f.name)})
+    known = [*_ours().values(), *plugged().entries.values()]
+    return MappingProxyType({family.name: family for family in sorted(known, key=lambda f: f.name)})
 
 
 @cache
 def plugged() -> plugins.Plugins[Family]:
-    """The families of other packages, and what is wrong with those that are left out."""
+    """The families of other packages, and the errors of those that are left out."""
 
     def made(name: str, loaded: object) -> Family:
         if not isinstance(loaded, Family):
             raise TypeError("expected a workloads.Family")
         return loaded
 
-    return plugins.found(GROUP, made, lambda one: one.name, _ours())
+    return plugins.load_plugins(GROUP, made, lambda family: family.name, _ours())
 
 
 @cache
 def _ours() -> Mapping[str, Family]:
     modules = pkgutil.iter_modules(_package.__path__)
-    found = (importlib.import_module(f"{_package.__name__}.{m.name}").FAMILY for m in modules)
-    return {family.name: family for family in found}
+    families = (importlib.import_module(f"{_package.__name__}.{m.name}").FAMILY for m in modules)
+    return {family.name: family for family in families}
 
 
 def make(name: str, **params: Any) -> Workload | QueryGraph:
@@ -114,9 +114,9 @@ def make(name: str, **params: Any) -> Workload | QueryGraph:
         raise WorkloadError(f"no workload is called {name!r}; {hint}")
     bound = bind(f"workload {name!r}", known[name].params, params, WorkloadError)
     try:
-        made = known[name].build(**bound)
+        workload = known[name].build(**bound)
     except (MemoryError, OverflowError) as error:
         raise WorkloadError(
             f"workload {name!r} with {bound} does not fit into memory ({error}); give a smaller one"
         ) from error
-    return replace(made, name=name, params=bound)
+    return replace(workload, name=name, params=bound)

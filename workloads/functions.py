@@ -31,15 +31,15 @@ def load(owner: str, function: str) -> Callable[..., Any]:
             f"{owner}: {function!r} is not a function's name; expected 'module:function'"
         )
     try:
-        found: Callable[..., Any] = getattr(importlib.import_module(module), name)
+        loaded: Callable[..., Any] = getattr(importlib.import_module(module), name)
     except (Exception, SystemExit) as error:
         raise WorkloadError(
-            f"{owner}: {function!r} cannot be loaded ({said(error)}); the module must be installed "
-            "wherever the sweep runs, or be in the folder in which the command runs"
+            f"{owner}: {function!r} cannot be loaded ({error_text(error)}); the module must be "
+            "installed wherever the sweep runs, or be in the folder in which the command runs"
         ) from error
-    if not callable(found):
+    if not callable(loaded):
         raise WorkloadError(f"{owner}: {function!r} is not a function")
-    return found
+    return loaded
 
 
 def call(owner: str, function: str, *problem: Any, arguments: Mapping[str, Any]) -> Any:
@@ -52,23 +52,23 @@ def call(owner: str, function: str, *problem: Any, arguments: Mapping[str, Any])
     CallFailedError
         If it raises.
     """
-    found = load(owner, function)
+    loaded = load(owner, function)
     try:
-        inspect.signature(found).bind(*problem, **arguments)
+        inspect.signature(loaded).bind(*problem, **arguments)
     except (TypeError, ValueError) as error:
         raise WorkloadError(
             f"{owner}: {function!r} does not take {dict(arguments)} ({error})"
         ) from error
     try:
-        return found(*problem, **arguments)
+        return loaded(*problem, **arguments)
     except (Exception, SystemExit) as error:
         raise CallFailedError(
-            f"{owner}: {function!r} called with {dict(arguments)} raised {said(error)}"
+            f"{owner}: {function!r} called with {dict(arguments)} raised {error_text(error)}"
         ) from error
 
 
-def said(error: BaseException) -> str:
-    """An error of the user's code in a line, whatever its message does."""
+def error_text(error: BaseException) -> str:
+    """The message of an error of the user's code, in one line."""
     try:
         return f"{type(error).__name__}: {error}"
     except BaseException:

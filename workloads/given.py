@@ -1,4 +1,4 @@
-"""Workloads of matrices that somebody gives: whole, or the factors of products."""
+"""Workloads from given matrices, or from the factors of Kronecker products."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -66,7 +66,7 @@ def from_factors(
     name: str = "products",
     names: Sequence[str] | None = None,
 ) -> Workload:
-    """A workload of Kronecker products, one below another, never written out.
+    """A workload of stacked Kronecker products, never written out.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def from_factors(
     made = tuple(tuple(known[id(factor)] for factor in term) for term in terms)
     sizes = [tuple(int(factor.shape[1]) for factor in term) for term in made]
     if not all(sizes) or not sizes:
-        raise WorkloadError(f"workload {name!r}: no product, or one without factors")
+        raise WorkloadError(f"workload {name!r}: no products, or a product without factors")
     for at, size in enumerate(sizes, 1):
         if size != sizes[0]:
             raise WorkloadError(
@@ -117,8 +117,8 @@ def _held(factor: ArrayLike | sp.sparray | sp.spmatrix, title: str) -> Matrix:
 
 
 def _as_csr(matrix: Any) -> tuple[sp.csr_array, Array]:
-    """A frozen copy of the matrix as CSR without duplicate entries, and its values."""
-    held = sp.csr_array(matrix, dtype=np.float64, copy=True)
+    """A frozen copy as CSR, its duplicate entries added up as floats, and its values."""
+    held = sp.csr_array(matrix.astype(np.float64, copy=False), copy=True)
     held.sum_duplicates()
     for part in (held.data, held.indices, held.indptr):
         part.flags.writeable = False

@@ -114,8 +114,8 @@ class QueryGraph:
             If the matrix would take more than 8 GiB.
         """
         refuse_many_answers(self.name, self.n, "ask for fewer answers")
-        found: Array = shortest_path(self.adjacency, directed=False, unweighted=True)
-        return found
+        distances: Array = shortest_path(self.adjacency, directed=False, unweighted=True)
+        return distances
 
     @cached_property
     def coordinates(self) -> Array | None:

@@ -5,8 +5,6 @@ are synthetic: each has the shape that makes its namesake easy or hard to summar
 of its numbers. Only `random-uniform` is the paper's own.
 """
 
-from collections.abc import Callable
-
 import numpy as np
 
 from workloads.errors import WorkloadError
@@ -16,23 +14,6 @@ from workloads.parameters import check_least, check_size, nearest
 __all__ = ["RULES", "make"]
 
 _STREAM = 0x815706
-
-
-Histogram = Callable[[np.random.Generator, int], Array]
-
-RULES: dict[str, str] = {}
-"""What each histogram is, by its name."""
-_BUILD: dict[str, Histogram] = {}
-
-
-def _rule(name: str, summary: str) -> Callable[[Histogram], Histogram]:
-    """Make a function a histogram of that name."""
-
-    def registered(build: Histogram) -> Histogram:
-        RULES[name], _BUILD[name] = summary, build
-        return build
-
-    return registered
 
 
 def make(name: str, d: int, seed: int = 0) -> Array:
@@ -47,14 +28,13 @@ def make(name: str, d: int, seed: int = 0) -> Array:
     WorkloadError
         If the name is unknown, or a number is out of range.
     """
-    if name not in RULES:
-        raise WorkloadError(f"no histogram is called {name!r}; {nearest(name, RULES)}")
+    if name not in _BUILD:
+        raise WorkloadError(f"no histogram is called {name!r}; {nearest(name, _BUILD)}")
     check_size(f"histogram {name!r}: d", d, 1)
     check_least(f"histogram {name!r}: seed", seed, 0)
     return _BUILD[name](np.random.default_rng([seed, _STREAM]), d)
 
 
-@_rule("random-uniform", "independent uniform numbers of mean 0 and variance 10 (KDD 2016)")
 def _random_uniform(rng: np.random.Generator, d: int) -> Array:
     half = np.sqrt(30.0)
     return np.asarray(rng.uniform(-half, half, d), dtype=np.float64)
@@ -69,7 +49,6 @@ def _power_law(d: int, exponent: float) -> Array:
     return np.asarray(np.arange(1.0, d + 1) ** -exponent, dtype=np.float64)
 
 
-@_rule("search-log", "about 300 000 records in waves with six bursts")
 def _search_log(rng: np.random.Generator, d: int) -> Array:
     place = np.arange(d) / d
     shape: Array = 1.2 + np.sin(2 * np.pi * 16 * place)
@@ -78,19 +57,33 @@ def _search_log(rng: np.random.Generator, d: int) -> Array:
     return _counts(rng, shape, 300_000)
 
 
-@_rule("net-trace", "about 25 000 records, few heavy cells in random places, most empty")
 def _net_trace(rng: np.random.Generator, d: int) -> Array:
     return _counts(rng, rng.permutation(_power_law(d, 1.5)), 25_000)
 
 
-@_rule("social-network", "about 11 000 records, a falling power law: neighbours are alike")
 def _social_network(rng: np.random.Generator, d: int) -> Array:
     return _counts(rng, _power_law(d, 1.2), 11_000)
 
 
-@_rule("adult", "about 32 000 records, a skewed hump with regular spikes")
 def _adult(rng: np.random.Generator, d: int) -> Array:
     place = np.arange(d) / d
     shape = place * np.exp(-8 * place)
     shape[:: max(d // 16, 1)] *= 6
     return _counts(rng, shape + 1e-6, 32_000)
+
+
+RULES = {
+    "random-uniform": "independent uniform numbers of mean 0 and variance 10 (KDD 2016)",
+    "search-log": "about 300 000 records in waves with six bursts",
+    "net-trace": "about 25 000 records, few heavy cells in random places, most empty",
+    "social-network": "about 11 000 records, a falling power law: neighbours are alike",
+    "adult": "about 32 000 records, a skewed hump with regular spikes",
+}
+"""What each histogram is, by its name."""
+_BUILD = {
+    "random-uniform": _random_uniform,
+    "search-log": _search_log,
+    "net-trace": _net_trace,
+    "social-network": _social_network,
+    "adult": _adult,
+}

@@ -1,4 +1,4 @@
-"""What an experiment may ask for at most: limits against files that would hang a machine.
+"""Limits on what an experiment may ask for, against files that would hang a machine.
 
 They are read from the environment when a process starts: the command's and that of its workers.
 """

@@ -98,7 +98,7 @@ def describe(expected: Any) -> str:
         return _PLAIN[expected][1]
     origin, inner = typing.get_origin(expected), typing.get_args(expected)
     if origin in (Union, types.UnionType):
-        return " or ".join(describe(one) for one in inner)
+        return " or ".join(describe(annotation) for annotation in inner)
     if origin is list:
         return f"a list of {_plural(describe(inner[0]))}"
     if origin is dict:
@@ -128,19 +128,19 @@ def regular(path: str, most: int = LARGEST_FILE_BYTES) -> Path:
     ValueError, RuntimeError
         If the text is not a path.
     """
-    found = Path(path).expanduser()
-    about = found.stat()
+    resolved = Path(path).expanduser()
+    about = resolved.stat()
     if not stat.S_ISREG(about.st_mode):
         raise OSError(errno.EINVAL, "it is not a regular file")
     if about.st_size > most:
         raise OSError(
             errno.EFBIG, f"it holds {about.st_size:,} bytes, more than the limit of {most:,}"
         )
-    return found
+    return resolved
 
 
 def check_least(what: str, value: float, least: float) -> None:
-    """Refuse a value below the smallest one that makes sense.
+    """Refuse a value below the smallest meaningful one.
 
     Raises
     ------
@@ -190,16 +190,29 @@ def typed_parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Param
     return {p.name: p for p in parameters if p.kind is not inspect.Parameter.POSITIONAL_ONLY}
 
 
+def is_number(value: object) -> bool:
+    """Whether a value is a real number, and not one too large for a float."""
+    if not isinstance(value, Real):
+        return False
+    try:
+        float(value)
+    except OverflowError:
+        return False
+    return True
+
+
 def _fits(value: object, expected: Any) -> bool:
+    if expected is float and not is_number(value):
+        return False
     if expected in _PLAIN:
         return isinstance(value, _PLAIN[expected][0]) and (
             isinstance(value, bool) is (expected is bool)
         )
     origin, inner = typing.get_origin(expected), typing.get_args(expected)
     if origin in (Union, types.UnionType):
-        return any(_fits(value, one) for one in inner)
+        return any(_fits(value, annotation) for annotation in inner)
     if origin is list:
-        return isinstance(value, list | tuple) and all(_fits(one, inner[0]) for one in value)
+        return isinstance(value, list | tuple) and all(_fits(item, inner[0]) for item in value)
     if origin is dict:
-        return isinstance(value, Mapping) and all(_fits(one, inner[1]) for one in value.values())
+        return isinstance(value, Mapping) and all(_fits(item, inner[1]) for item in value.values())
     return value is None if expected in (None, type(None)) else True

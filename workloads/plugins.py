@@ -1,18 +1,18 @@
-"""What other packages add, by the entry points of their packaging."""
+"""Plug-ins: what other packages add through entry points."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import Generic, TypeVar
 
-from workloads.functions import said
+from workloads.functions import error_text
 
 Added = TypeVar("Added")
 
 
 @dataclass(frozen=True)
 class Plugins(Generic[Added]):
-    """What other packages add to one kind of thing.
+    """The plug-ins of one kind, and the errors of those that are left out.
 
     Attributes
     ----------
@@ -31,20 +31,20 @@ class Plugins(Generic[Added]):
         return "".join(f"; {trouble}" for trouble in self.troubles)
 
 
-def found(
+def load_plugins(
     group: str,
-    made: Callable[[str, object], Added],
+    build: Callable[[str, object], Added],
     name_of: Callable[[Added], str],
     ours: Collection[str],
 ) -> Plugins[Added]:
-    """The plug-ins of one group; one that is broken leaves the others alone.
+    """The plug-ins of one group; a broken one does not affect the others.
 
     Parameters
     ----------
     group : str
         Of entry points: ``fitness_sweep.mechanisms``.
-    made : callable
-        ``made(name, loaded)``: what an entry point adds; a ValueError or TypeError if nothing.
+    build : callable
+        ``build(name, loaded)``: what an entry point adds; a ValueError or TypeError if nothing.
     name_of : callable
         The name that users write.
     ours : collection of str
@@ -52,12 +52,14 @@ def found(
     """
     entries: dict[str, Added] = {}
     troubles: list[str] = []
-    for point in sorted(entry_points(group=group), key=lambda one: (_package(one), one.name)):
+    for point in sorted(entry_points(group=group), key=lambda point: (_package(point), point.name)):
         described = f"plug-in {point.name!r} of package {_package(point)!r}"
         try:
-            added = made(point.name, point.load())
+            added = build(point.name, point.load())
         except (Exception, SystemExit) as error:
-            troubles.append(f"{described} is left out, because it cannot be loaded ({said(error)})")
+            troubles.append(
+                f"{described} is left out, because it cannot be loaded ({error_text(error)})"
+            )
             continue
         name = name_of(added)
         if name in ours or name in entries:

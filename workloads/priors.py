@@ -73,8 +73,8 @@ def weights(phi: Array, prior: Array, alike: Classes | None = None) -> Array | N
         sum (by linear programming, then solved again on its support), or None.
     """
     known = classes(phi, prior) if alike is None else alike
-    found = solved(known.reduced(phi), prior[known.first], known.sizes)
-    return None if found is None else found[known.of]
+    solution = solved(known.reduced(phi), prior[known.first], known.sizes)
+    return None if solution is None else solution[known.of]
 
 
 def solved(matrix: Array, vector: Array, sizes: Ends) -> Array | None:
@@ -103,10 +103,10 @@ def solved(matrix: Array, vector: Array, sizes: Ends) -> Array | None:
 
 def _by_linear_programming(matrix: Array, vector: Array, sizes: Ends) -> Array | None:
     scale = float(vector.max())
-    found = scipy.optimize.linprog(sizes, A_eq=matrix, b_eq=vector / scale)
-    if found.x is None or found.status != 0:
+    result = scipy.optimize.linprog(sizes, A_eq=matrix, b_eq=vector / scale)
+    if result.x is None or result.status != 0:
         return None
-    support = np.flatnonzero(found.x > _SUPPORT)
+    support = np.flatnonzero(result.x > _SUPPORT)
     on_support = np.zeros(len(vector))
     on_support[support] = np.linalg.lstsq(matrix[:, support], vector, rcond=None)[0]
     cleaned = _cleaned(on_support, _SUPPORT)
@@ -190,21 +190,25 @@ def make(prior: ArrayLike, graph: QueryGraph, epsilon: float) -> Array:
         If the name is unknown, or the probabilities are not n non-negative numbers of sum 1.
     """
     if not isinstance(prior, str):
-        return _distribution(np.asarray(prior, dtype=np.float64), graph, "given")
+        try:
+            given = np.asarray(prior, dtype=np.float64)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise WorkloadError(f"the prior's probabilities are not numbers: {error}") from error
+        return _distribution(given, graph, "given")
     name, _, rest = prior.partition(":")
     if name not in RULES:
         raise WorkloadError(f"no prior is called {name!r}; {nearest(name, RULES)}")
     try:
-        made = _BUILD[name](graph, epsilon, rest.strip())
+        probabilities = _BUILD[name](graph, epsilon, rest.strip())
     except (OSError, ValueError, EOFError, RuntimeError, zipfile.BadZipFile) as error:
         if isinstance(error, WorkloadError):
             raise
         raise WorkloadError(f"prior {prior!r} cannot be read ({error}); {RULES[name]}") from error
-    return _distribution(made, graph, prior)
+    return _distribution(probabilities, graph, prior)
 
 
 def path_of(prior: str) -> str | None:
-    """The file that a prior is read from; None if it is read from none."""
+    """The file that a prior is read from; None if there is none."""
     name, _, rest = prior.partition(":")
     return rest.strip() if name == "file" else None
 
@@ -225,14 +229,14 @@ def _distribution(values: Array, graph: QueryGraph, name: str) -> Array:
 
 
 def _numbers(text: str) -> Array:
-    return np.array([float(one) for one in text.split(",")])
+    return np.array([float(number) for number in text.split(",")])
 
 
 def _product(graph: QueryGraph, epsilon: float, text: str) -> Array:
-    made = one = _numbers(text)
-    while 1 < len(made) < graph.n:
-        made = np.outer(made, one).ravel()
-    return made
+    product = factor = _numbers(text)
+    while 1 < len(product) < graph.n:
+        product = np.outer(product, factor).ravel()
+    return product
 
 
 RULES: Mapping[str, str] = MappingProxyType(

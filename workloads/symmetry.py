@@ -1,4 +1,4 @@
-"""Answers that a privacy-constraints matrix and a prior do not tell apart."""
+"""Answers that a privacy-constraints matrix and a prior do not distinguish."""
 
 from dataclasses import dataclass
 
@@ -61,16 +61,16 @@ def classes(phi: Array, prior: Array) -> Classes:
     prior : numpy.ndarray, shape (n,)
         Non-negative.
     """
-    found = Classes(_split(np.zeros(len(prior), dtype=np.int64), prior))
+    partition = Classes(_split(np.zeros(len(prior), dtype=np.int64), prior))
     random = np.random.default_rng(0)
     while True:
-        sums = found.sums(phi)
-        finer = Classes(_split(found.of, sums @ random.random(sums.shape[1])))
-        if finer.of.max() == found.of.max():
-            spread = np.abs(sums - sums[found.first][found.of]).max()
+        sums = partition.sums(phi)
+        finer = Classes(_split(partition.of, sums @ random.random(sums.shape[1])))
+        if finer.of.max() == partition.of.max():
+            spread = np.abs(sums - sums[partition.first][partition.of]).max()
             alone = Classes(np.arange(len(prior), dtype=np.int64))
-            return found if spread <= 10 * _EQUAL * sums.max() else alone
-        found = finer
+            return partition if spread <= 10 * _EQUAL * sums.max() else alone
+        partition = finer
 
 
 def _split(of: NDArray[np.int64], values: Array) -> NDArray[np.int64]:

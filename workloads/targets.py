@@ -1,80 +1,26 @@
-"""Variance targets: the rules that give every query of a workload its bound.
+"""Variance targets: made by a rule, and read by group.
 
-A rule makes an array of shape (m,), or of shape (number of groups,) for a workload with too
-many queries to list (``Workload.listed`` is false). Random rules draw from a separate stream,
-different from the workload's even at the same seed.
+They have shape (m,), or shape (number of groups,) for a workload with too many queries to list
+(``Workload.listed`` is false).
 """
 
-import inspect
-import zipfile
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from workloads.arrays import load
-from workloads.errors import TargetsError, reading_trouble
+from workloads.errors import TargetsError
 from workloads.graphs import QueryGraph
 from workloads.operators import Array
-from workloads.parameters import FilePath, bind, nearest, typed_parameters
+from workloads.parameters import bind, nearest
+from workloads.rules import RULES, Rule, with_groups
 from workloads.workload import Workload
-
-_STREAM = 0x7A26E75
-
-
-@dataclass(frozen=True)
-class Rule:
-    """A named rule that gives every query its variance target.
-
-    Attributes
-    ----------
-    name : str
-        The name users write.
-    build : callable
-        ``build(workload, /, *, ...) -> targets``, every parameter typed.
-    uniform : bool
-        Whether all targets are equal, whatever the parameters.
-    source : str
-        Paper and section.
-    """
-
-    name: str
-    summary: str
-    build: Callable[..., Array]
-    uniform: bool = False
-    source: str = ""
-
-    @property
-    def params(self) -> Mapping[str, inspect.Parameter]:
-        """The parameters of ``build``, by name, with types and defaults."""
-        return typed_parameters(self.build)
-
-    @property
-    def random(self) -> bool:
-        """Whether the targets depend on a seed."""
-        return "seed" in self.params
-
-
-_RULES: dict[str, Rule] = {}
 
 
 def rules() -> Mapping[str, Rule]:
     """Every rule by name."""
-    return MappingProxyType(_RULES)
-
-
-def _rule(
-    name: str, summary: str, *, uniform: bool = False, source: str = ""
-) -> Callable[[Callable[..., Array]], Callable[..., Array]]:
-    """Make a function a rule."""
-
-    def registered(build: Callable[..., Array]) -> Callable[..., Array]:
-        _RULES[name] = Rule(name, summary, build, uniform, source)
-        return build
-
-    return registered
+    return MappingProxyType(RULES)
 
 
 def make(rule: str, workload: Workload | QueryGraph, **params: Any) -> Array:
@@ -98,18 +44,17 @@ def make(rule: str, workload: Workload | QueryGraph, **params: Any) -> Array:
         If the name or a parameter's name, type or value is wrong, or the rule does not
         suit the workload.
     """
-    known = rules()
-    if rule not in known:
-        raise TargetsError(f"no targets rule is called {rule!r}; {nearest(rule, known)}")
-    bound = bind(f"targets rule {rule!r}", known[rule].params, params, TargetsError)
-    made = known[rule].build(workload, **bound)
-    bad = np.flatnonzero(~(np.isfinite(made) & (made > 0)))
+    if rule not in RULES:
+        raise TargetsError(f"no targets rule is called {rule!r}; {nearest(rule, RULES)}")
+    bound = bind(f"targets rule {rule!r}", RULES[rule].params, params, TargetsError)
+    targets = RULES[rule].build(workload, **bound)
+    bad = np.flatnonzero(~(np.isfinite(targets) & (targets > 0)))
     if bad.size:
         raise TargetsError(
-            f"targets rule {rule!r} gives target {made[bad[0]]} to query {bad[0]} (counted from "
+            f"targets rule {rule!r} gives target {targets[bad[0]]} to query {bad[0]} (counted from "
             f"0) of workload {workload.name!r}; a variance bound must be positive and finite"
         )
-    return made
+    return targets
 
 
 def by_group(workload: Workload, targets: Array) -> Array:
@@ -131,7 +76,7 @@ def by_group(workload: Workload, targets: Array) -> Array:
     TargetsError
         If the workload has no groups, or the targets of one group differ.
     """
-    sizes = _grouped(workload, "targets by group").group_sizes
+    sizes = with_groups(workload, "targets by group").group_sizes
     groups = workload.groups
     if groups is None:
         return targets
@@ -145,190 +90,3 @@ def by_group(workload: Workload, targets: Array) -> Array:
             f"from {lowest[uneven[0]]:g} to {highest[uneven[0]]:g}; expected one for the group"
         )
     return lowest
-
-
-@_rule("uniform", "the same variance bound for every query", uniform=True)
-def _uniform(workload: Workload | QueryGraph, /, *, value: float = 1.0) -> Array:
-    return np.full(_target_count(workload), float(value))
-
-
-@_rule(
-    "random-integer",
-    "whole numbers from low to high, all equally likely",
-    source="inferred from PVLDB 14(10), Table 8; no text says integers",
-)
-def _random_integer(
-    workload: Workload | QueryGraph, /, *, low: int = 1, high: int = 10, seed: int = 0
-) -> Array:
-    _check_interval("random-integer", low, high)
-    count = _target_count(workload)
-    return _stream(seed).integers(low, high, size=count, endpoint=True).astype(float)
-
-
-@_rule("random", "real numbers, uniform from low to high", source="arXiv v1, section 7.3")
-def _random(
-    workload: Workload | QueryGraph, /, *, low: float = 1.0, high: float = 10.0, seed: int = 0
-) -> Array:
-    _check_interval("random", low, high)
-    return _stream(seed).uniform(low, high, size=_target_count(workload))
-
-
-@_rule("random-by-group", "one real number, uniform from low to high, for each group of queries")
-def _random_by_group(
-    workload: Workload | QueryGraph, /, *, low: float = 1.0, high: float = 10.0, seed: int = 0
-) -> Array:
-    grouped = _grouped(workload, "random-by-group")
-    _check_interval("random-by-group", low, high)
-    return _spread(grouped, _stream(seed).uniform(low, high, size=len(grouped.group_names)))
-
-
-@_rule(
-    "important",
-    "a fraction of the queries, drawn at random, in [low, high], the others in "
-    "[other_low, other_high]",
-    source="arXiv v1, section 7.4",
-)
-def _important(
-    workload: Workload | QueryGraph,
-    /,
-    *,
-    fraction: float = 0.1,
-    low: float = 1.0,
-    high: float = 3.0,
-    other_low: float = 10.0,
-    other_high: float = 15.0,
-    seed: int = 0,
-) -> Array:
-    if not 0 <= fraction <= 1:
-        raise TargetsError(
-            f"targets rule 'important': fraction is {fraction}; expected a number from 0 to 1"
-        )
-    _check_interval("important", low, high)
-    _check_interval("important", other_low, other_high)
-    stream, count = _stream(seed), _target_count(workload)
-    made = stream.uniform(other_low, other_high, size=count)
-    chosen = stream.permutation(count)[: round(fraction * count)]
-    made[chosen] = stream.uniform(low, high, size=chosen.size)
-    return made
-
-
-@_rule(
-    "by-group",
-    "one variance bound for each group of queries, by name or in order",
-    source="arXiv v1, sections 7.2 and 7.5",
-)
-def _by_group(
-    workload: Workload | QueryGraph, /, *, values: dict[str, float] | list[float]
-) -> Array:
-    grouped = _grouped(workload, "by-group")
-    names = grouped.group_names
-    if isinstance(values, Mapping):
-        for name in values:
-            if name not in names:
-                raise TargetsError(
-                    f"targets rule 'by-group': workload {workload.name!r} has no group {name!r}; "
-                    f"{nearest(name, names)}"
-                )
-        missing = [name for name in names if name not in values]
-        if missing:
-            raise TargetsError(
-                f"targets rule 'by-group': no target for group {missing[0]!r} of workload "
-                f"{workload.name!r}; give one for each of: {', '.join(names)}"
-            )
-        return _spread(grouped, np.array([float(values[name]) for name in names]))
-    if len(values) != len(names):
-        raise TargetsError(
-            f"targets rule 'by-group': {len(values)} targets for the {len(names)} groups of "
-            f"workload {workload.name!r}; give one for each of: {', '.join(names)}"
-        )
-    return _spread(grouped, np.asarray(values, dtype=np.float64))
-
-
-@_rule(
-    "sequential", "first, first + step, ... for the groups in order", source="arXiv v1, section 7.6"
-)
-def _sequential(
-    workload: Workload | QueryGraph, /, *, first: float = 1.0, step: float = 1.0
-) -> Array:
-    grouped = _grouped(workload, "sequential")
-    values: Array = first + step * np.arange(len(grouped.group_names), dtype=np.float64)
-    return _spread(grouped, values)
-
-
-@_rule(
-    "total",
-    "k for the total, the same bound for all other queries",
-    source="PVLDB 14(10), section 7.2",
-)
-def _total(workload: Workload | QueryGraph, /, *, k: float, others: float = 1.0) -> Array:
-    grouped = _grouped(workload, "total")
-    names = grouped.group_names
-    if "total" not in names:
-        raise TargetsError(
-            f"targets rule 'total': workload {workload.name!r} has no group 'total'; "
-            "it is for 'identity-sum'"
-        )
-    return _spread(grouped, np.array([float(k if n == "total" else others) for n in names]))
-
-
-@_rule("stated", "those that the queries' own file states, for workload 'csv'")
-def _stated(workload: Workload | QueryGraph, /) -> Array:
-    if isinstance(workload, QueryGraph) or workload.stated is None:
-        raise TargetsError(
-            f"targets rule 'stated': workload {workload.name!r} comes without targets; it is for "
-            "'csv', whose file states them"
-        )
-    return workload.stated.targets
-
-
-@_rule("file", "one number for each query, from a .npy file")
-def _file(workload: Workload | QueryGraph, /, *, path: FilePath) -> Array:
-    count = _target_count(workload)
-    try:
-        held = load(path)
-    except (OSError, ValueError, EOFError, RuntimeError, zipfile.BadZipFile) as error:
-        raise TargetsError(
-            f"targets file {path!r} cannot be read ({reading_trouble(error)}); expected a .npy "
-            "file that numpy.save wrote"
-        ) from error
-    if not isinstance(held, np.ndarray) or held.dtype.kind not in "iuf":
-        raise TargetsError(f"targets file {path!r} is not an array of real numbers")
-    if held.shape != (count,):
-        raise TargetsError(
-            f"targets file {path!r} has shape {held.shape}; workload {workload.name!r} needs one "
-            f"variance bound for each query, shape ({count},)"
-        )
-    return held.astype(np.float64)
-
-
-def _spread(workload: Workload, values: Array) -> Array:
-    """One target for each query from one for each group."""
-    return values if workload.groups is None else values[workload.groups]
-
-
-def _target_count(workload: Workload | QueryGraph) -> int:
-    """Length of the targets; a query graph has one, for the variance at its worst answer."""
-    return 1 if isinstance(workload, QueryGraph) else workload.target_count
-
-
-def _grouped(workload: Workload | QueryGraph, rule: str) -> Workload:
-    """The workload, if its queries are in groups; those of a query graph never are."""
-    if isinstance(workload, QueryGraph) or not workload.group_names:
-        raise TargetsError(
-            f"targets rule {rule!r} needs groups of queries, and workload {workload.name!r} has "
-            "none; use 'uniform', a random rule or 'file'"
-        )
-    return workload
-
-
-def _check_interval(rule: str, low: float, high: float) -> None:
-    if not 0 < low <= high < np.inf:
-        raise TargetsError(
-            f"targets rule {rule!r}: low {low} and high {high}; expected 0 < low <= high"
-        )
-
-
-def _stream(seed: int) -> np.random.Generator:
-    if seed < 0:
-        raise TargetsError(f"seed {seed} of the targets is negative; expected 0 or more")
-    return np.random.default_rng([seed, _STREAM])

@@ -31,7 +31,7 @@ LARGEST_LISTED = 10_000_000
 
 @dataclass(frozen=True, eq=False)
 class Stated:
-    """How accurate the queries are to be, as whoever wrote them stated it.
+    """The accuracy that the author of the queries stated.
 
     Attributes
     ----------

@@ -1,1 +1,1 @@
-"""Random hard problems, solved by every mechanism and checked by other means."""
+"""Random hard problems, solved by every mechanism and checked independently."""

@@ -1,9 +1,9 @@
-"""Draws hard problems for as long as it is given, solves them in every way, checks all answers.
+"""Draws hard problems for a given time, solves them in every way and checks all answers.
 
 ``python -m benchmarks.adversary --minutes 60``. A finding is printed with the seed of its problem,
-which ``--case SEED`` examines again; the exit code is 1 if there was one. At the end: how many
-problems of which kind there were, and the worst of every number that was measured. An interrupt
-ends it with these, too.
+which ``--case SEED`` examines again; the exit code is 1 if there was one. At the end it prints
+the number of problems of each kind and the worst of every measured number, also after an
+interrupt.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from benchmarks.adversary.problems import Case, draw
 
 @dataclass
 class Tally:
-    """What was found of all problems so far: counts, and the worst of each number."""
+    """The results of all problems so far: counts, and the worst of each number."""
 
     problems: int = 0
     kinds: Counter[str] = field(default_factory=Counter)

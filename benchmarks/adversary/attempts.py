@@ -1,4 +1,4 @@
-"""A problem put to every mechanism: what was solved, what was refused, what went wrong."""
+"""A problem given to every mechanism: what was solved, what was refused, what went wrong."""
 
 import traceback
 import warnings
@@ -26,7 +26,7 @@ PURE = frozenset({"laplace", "geometric"})
 
 @dataclass
 class Examined:
-    """What was found of one problem.
+    """The results for one problem.
 
     Attributes
     ----------
@@ -136,7 +136,7 @@ def _last_lines() -> str:
 
 @dataclass(frozen=True)
 class Variant:
-    """The same problem otherwise.
+    """The same problem in another form.
 
     Attributes
     ----------

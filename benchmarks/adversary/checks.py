@@ -1,7 +1,7 @@
-"""What must hold of solutions, measured by other means than the solvers'. Pure.
+"""Properties that solutions must have, measured independently of the solvers. Pure.
 
-Every check yields numbers with what they may be at most; the factors of a mechanism are multiplied
-in extended precision, those of small problems in fifty digits, the optimum is Clarabel's.
+Every check yields numbers with their upper limits. The factors of a mechanism are multiplied in
+extended precision, those of small problems in fifty digits; the optimum is Clarabel's.
 """
 
 from collections.abc import Iterator, Mapping
@@ -38,7 +38,7 @@ Solved = Mapping[str, tuple[Solution, Mapping[str, Any]]]
 
 @dataclass(frozen=True)
 class Measured:
-    """A number and what it may be at most.
+    """A number and its upper limit.
 
     Attributes
     ----------
@@ -64,13 +64,13 @@ class Measured:
 
 
 def written(mechanism: str, options: Mapping[str, Any]) -> str:
-    """A solve as a user would write it, arrays left out."""
+    """A solve as a user would write it, without arrays."""
     shown = (f"{k}={v!r}" if np.ndim(v) == 0 else f"{k}=..." for k, v in options.items())
     return f"{mechanism}({', '.join(shown)})"
 
 
 def of_solution(case: Case, solution: Solution, options: Mapping[str, Any]) -> Iterator[Measured]:
-    """All that can be said of one solution alone."""
+    """All checks of a single solution."""
     of = written(solution.mechanism, options)
     if not solution.noise.gaussian:
         yield from independent(case, solution, of)
@@ -128,7 +128,7 @@ def factorisation(
 
 
 def coordinates(case: Case, solution: Solution, of: str) -> Iterator[Measured]:
-    """The mechanism's own basis gives the workload too, unseen cells but for rounding."""
+    """The mechanism's own basis also gives the workload, with unseen cells up to rounding."""
     left, right = _extended(dense(solution.representation)), _extended(solution.basis)
     variances, profile = solution.query_variances, solution.privacy_profile
     known = [np.where(entries > 0, entries, entries.max()) for entries in (variances, profile)]
@@ -245,7 +245,7 @@ def independent(case: Case, solution: Solution, of: str) -> Iterator[Measured]:
         epsilon = np.sqrt(2 * (np.square(case.matrix).sum(axis=1) / case.targets).max())
     else:
         epsilon = np.abs(case.matrix).sum(axis=0).max() * np.sqrt(2 / case.targets.min())
-    found = solution.at_budget(float(epsilon), 0.0).variance_ratio
+    found = float(solution.curve.variance_ratio_at_budget(epsilon, 0.0))
     yield Measured("closed form off", abs(found - 1), EXACT, of)
 
 
@@ -285,7 +285,7 @@ def same(name: str, first: float, second: float, allowed: float, of: str) -> Mea
 
 
 def against_clarabel(case: Case, solution: Solution) -> Iterator[Measured]:
-    """The optimum as a semidefinite programme, where Clarabel says that it solved it."""
+    """The optimum as a semidefinite program, where Clarabel says that it solved it."""
     found = clarabel(case.matrix / np.sqrt(case.targets)[:, None])
     if found is not None:
         off = abs(solution.squared_privacy_cost / found - 1)
@@ -297,6 +297,6 @@ def clarabel(scaled: Array) -> float | None:
     unit = float(np.abs(scaled).max())
     m, d = scaled.shape
     block = cp.Variable((m + d, m + d), PSD=True)
-    programme = cp.Problem(cp.Minimize(cp.max(cp.diag(block))), [block[:m, m:] == scaled / unit])
-    programme.solve(solver=cp.CLARABEL)
-    return float(programme.value**2) * unit**2 if programme.status == cp.OPTIMAL else None
+    program = cp.Problem(cp.Minimize(cp.max(cp.diag(block))), [block[:m, m:] == scaled / unit])
+    program.solve(solver=cp.CLARABEL)
+    return float(program.value**2) * unit**2 if program.status == cp.OPTIMAL else None

@@ -1,4 +1,4 @@
-"""Random problems of many kinds, and options to solve them with. Pure: the seed decides."""
+"""Random problems of many kinds, and options to solve them with. Pure: determined by the seed."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -50,7 +50,7 @@ class Case:
 
     @property
     def small(self) -> bool:
-        """Whether independent solvers and long arithmetic take it."""
+        """Whether independent solvers and long arithmetic can handle it."""
         return sum(self.workload.shape) <= 16
 
     @property
@@ -68,7 +68,7 @@ def _ratio(values: Array) -> float:
 
 
 def draw(seed: int) -> Case:
-    """The problem of a seed: dense as often as known by its structure."""
+    """The problem of a seed: structured in about a third of the cases, dense otherwise."""
     rng = np.random.default_rng(seed)
     if rng.random() < 0.35:
         workload, kinds = _structured(rng), ()
@@ -142,7 +142,7 @@ def _zero_columns(rng: Random, matrix: Array) -> Array:
 
 
 def _dependent_columns(rng: Random, matrix: Array) -> Array:
-    """One more column that is a combination of the others but for 1e-2 to 1e-12."""
+    """One more column that is a combination of the others up to 1e-2 to 1e-12."""
     mixed = matrix @ rng.standard_normal(matrix.shape[1])
     off = 10 ** rng.uniform(-12, -2) * rng.standard_normal(len(matrix))
     return np.column_stack([matrix, mixed + off * np.abs(matrix).max()])
@@ -283,7 +283,7 @@ def _targets(rng: Random, workload: Workload) -> tuple[str, Array]:
 
 
 def options(seed: int, mechanism: Mechanism, case: Case) -> dict[str, Any] | None:
-    """Options of a mechanism on a problem, mostly its defaults; None to leave it out."""
+    """Options of a mechanism on a problem, mostly its defaults; None to omit it."""
     name = mechanism.name
     rng = np.random.default_rng([seed, *name.encode()])
     if name in SLOW and (max(case.workload.shape) > _LARGEST_SLOW or rng.random() < 0.8):

@@ -1,4 +1,4 @@
-"""The same problems where one record is replaced: every pair of neighbours by itself.
+"""The same problems with one record replaced: every pair of neighbours is checked by itself.
 
 The matrix of differences e_i - e_j is written out, one column for each pair; costs, bounds and
 Clarabel's optimum are those of its columns.

@@ -1,1 +1,1 @@
-"""One sweep through many random faults, and what is left of it afterwards."""
+"""One sweep through many random faults, and a check of its results afterwards."""

@@ -1,4 +1,4 @@
-"""The faults of a chaos run: each strikes once, and says what it did, or that it cannot now."""
+"""The faults of a chaos run: each strikes once and reports what it did, or that it cannot now."""
 
 import json
 import os
@@ -16,7 +16,7 @@ import psutil
 
 from benchmarks.chaos.house import Driver, House
 from benchmarks.chaos.worker import MINES
-from sweep.store.journal import SUFFIX
+from sweep.store.segments import SUFFIX
 
 Undo = Callable[[], None]
 LATER_OWNER = {"machine": "m", "process": 1, "began": "", "host": "far", "folder": "", "nonce": "n"}
@@ -39,7 +39,7 @@ KINDS = [*TO_PROCESSES, *TO_SOLVES, *TO_THE_STORE, *OTHERS]
 
 @dataclass
 class Havoc:
-    """What strikes a house and its store.
+    """The faults that strike a house and its store.
 
     Attributes
     ----------
@@ -152,7 +152,7 @@ class Havoc:
         return True
 
     def _fill_disk(self, processes: list[psutil.Process]) -> bool:
-        """Have every write of a process to a file fail, as far as its user can tell."""
+        """Make every write of a process to a file fail, as on a full disk."""
         if not processes:
             return False
         process = self.chance.choice(processes)

@@ -1,4 +1,4 @@
-"""What is to be found after a chaos run: everything, once, and the same as without."""
+"""What a chaos run must leave: every result, solved once, and the same as without faults."""
 
 import json
 from collections import Counter
@@ -10,8 +10,8 @@ import numpy as np
 import xarray as xr
 
 from sweep.errors import DamagedSegmentError
-from sweep.store.journal import DAMAGED, SUFFIX, read_segment
 from sweep.store.records import BoundRecord, CellRecord, Record, Status
+from sweep.store.segments import DAMAGED, SUFFIX, read_segment
 
 MEASURED = {"runtime_s", "cpu_s", "peak_memory_bytes", "started", "host", "attempt"}
 """Variables that tell of the run, not of the mechanism."""
@@ -70,7 +70,7 @@ def written(journal: Path, sound: Path, damaged: Mapping[str, float]) -> list[Wr
 
 
 def computed_twice(begun: Iterable[Begun], written: Iterable[Written]) -> list[Begun]:
-    """What was begun though its result was in the journal, sound."""
+    """What was begun although its sound result was in the journal."""
     by_about: dict[str, list[Written]] = {}
     for one in written:
         by_about.setdefault(one.about, []).append(one)
@@ -104,7 +104,7 @@ def set_aside(journal: Path) -> int:
 
 
 def differences(one: xr.DataTree, other: xr.DataTree) -> list[str]:
-    """Variables whose values differ in any bit, and what else is not the same."""
+    """Variables whose values differ in any bit, and other differences."""
     wrong = [] if set(one.groups) == set(other.groups) else ["groups"]
     for group in sorted(set(one.groups) & set(other.groups)):
         here, there = one[group].to_dataset(), other[group].to_dataset()

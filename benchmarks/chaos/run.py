@@ -1,4 +1,4 @@
-"""A sweep that is struck by faults until all have struck, and goes on until it is complete."""
+"""A sweep that is struck by all faults and then continues until it is complete."""
 
 import random
 import re
@@ -38,7 +38,7 @@ ORDERLY = {0, 1, 130, 143, -2, -9, -15}
 
 @dataclass
 class Figures:
-    """What there is to say of a chaos run."""
+    """The figures of a chaos run."""
 
     cells: int = 0
     struck: Counter[str] = field(default_factory=Counter)
@@ -158,7 +158,7 @@ class Chaos:
         return self.house.command(*words, flock=self.chance.random() >= 0.5, own_cluster=own)
 
     def _is_complete(self) -> bool:
-        """Whether `sweep run` would leave all alone, and something needs `sweep rerun`."""
+        """Whether `sweep run` would do nothing although something needs `sweep rerun`."""
         if self._journal is None:
             return False
         ledger = self._journal.ledger
@@ -198,7 +198,7 @@ class Chaos:
             pause.unlink(missing_ok=True)
 
     def _clear(self) -> None:
-        """No more faults: what is laid is taken away, what is stopped goes on."""
+        """End all faults: remove what was laid, and continue what was stopped."""
         self.havoc.undo(everything=True)
         for mine in (self.folder / MINES).iterdir():
             mine.unlink(missing_ok=True)

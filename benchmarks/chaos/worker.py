@@ -1,4 +1,4 @@
-"""Preloaded by every worker of a chaos run: notes what begins, steps on mines, takes its time.
+"""Preloaded by every worker of a chaos run: notes what begins, steps on mines, slows solves down.
 
 ``CHAOS_FOLDER`` is the run's folder. A mine is a file there, laid by `benchmarks.chaos.havoc`: the
 solve that takes it away ends as its name says.
@@ -23,7 +23,7 @@ def dask_setup(worker) -> None:
 
 
 def install(folder: Path) -> None:
-    """Have this process note in the folder what it begins, and step on the mines there."""
+    """Make this process note in the folder what it begins, and step on the mines there."""
     run_solver, watched = solve.run_solver, perform.watched
     watchdog.GRACE_SECONDS, watchdog._LIMIT_FACTOR = 3.0, 1.0
 

@@ -1,9 +1,9 @@
 """Draws random mutations of the packages, and names those that no default test notices.
 
-``python -m benchmarks.mutants --count 100 --seed 0``: everything happens in a copy. Which tests
-reach a mutated function is found out once, by running them all; the reach and the verdicts, one
-JSON line each, are kept in ``results/mutants`` by the content of the sources and tests, so that the
-same command goes on where it was stopped. A mutant is killed by a test that fails or hangs.
+``python -m benchmarks.mutants --count 100 --seed 0``: everything happens in a copy. All tests
+run once to find out which of them reach which function. The reach and the verdicts, one JSON line
+each, are kept in ``results/mutants`` by the content of the sources and tests, so the same command
+continues where it was stopped. A mutant is killed by a test that fails or hangs.
 """
 
 import argparse
@@ -31,7 +31,7 @@ PATIENCE = 120.0
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of a mutant: ``killed``, ``hung``, ``survived`` or ``unreached``.
+    """The verdict on a mutant: ``killed``, ``hung``, ``survived`` or ``unreached``.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class Verdict:
 
 
 def sample(root: Path, count: int, seed: int) -> list[tuple[str, Mutation]]:
-    """So many mutations, each of those of all files as likely as any other."""
+    """A sample of mutations, in which every mutation of every file is equally likely."""
     files = sorted(path for package in PACKAGES for path in (root / package).rglob("*.py"))
     every = [
         (path.relative_to(root).as_posix(), mutation)
@@ -81,7 +81,7 @@ def sample(root: Path, count: int, seed: int) -> list[tuple[str, Mutation]]:
 def judged(
     copy: Copy, number: int, path: str, mutation: Mutation, reach: Reach, seconds: float = math.inf
 ) -> Verdict:
-    """Make the mistake, run the tests that reach it, the quickest for so long, and take it back."""
+    """Make the mutation, run the quickest tests that reach it for ``seconds``, and undo it."""
     file, reaching = copy.root / path, reach.tests(path, mutation)
     ends = accumulate(reach.seconds[test] for test in reaching)
     tests = [test for test, end in zip(reaching, ends, strict=True) if end <= seconds]

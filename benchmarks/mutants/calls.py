@@ -1,7 +1,7 @@
-"""Which functions of the packages every test calls, in its own process and in those it starts.
+"""Records which functions of the packages every test calls, in its process and in those it starts.
 
 A pytest plugin, and `listen` for child processes (by a ``sitecustomize``). Each process writes the
-first call of every function in every test to a file of its own, at once: it may be killed.
+first call of every function in every test to its own file, at once, because it may be killed.
 """
 
 import os
@@ -22,7 +22,7 @@ _inside = tuple(ROOT + package + os.sep for package in PACKAGES)
 
 
 def listen() -> None:
-    """From now on, every function of the packages that is called is written down."""
+    """Record every function of the packages that is called from now on."""
     folder = Path(os.environ[FOLDER])
     name = f"{os.getpid()}-{time.time_ns()}.calls"
     sink = os.open(folder / name, os.O_WRONLY | os.O_APPEND | os.O_CREAT)

@@ -38,7 +38,7 @@ class Copy:
 
     @classmethod
     def of(cls, project: Path, root: Path) -> "Copy":
-        """Copy the project, without what is made from it."""
+        """Copy the project, without generated files."""
         shutil.copytree(project, root, ignore=shutil.ignore_patterns(*_LEFT_OUT))
         (root / "sitecustomize.py").write_text(_LISTENS, encoding="utf-8")
         return cls(root)

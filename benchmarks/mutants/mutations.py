@@ -1,8 +1,8 @@
-"""The small mistakes that a source file could have: every one as a replacement of some bytes.
+"""The small mistakes that a source file could have, each as a replacement of some bytes.
 
 Comparisons moved by one or reversed, arithmetic operators exchanged, ``and`` for ``or``, numbers
 off by one, conditions negated, a ``not`` or a minus sign gone. Annotations and formatted strings
-are left alone.
+are not mutated.
 """
 
 import ast
@@ -72,7 +72,7 @@ def mutations(source: str) -> list[Mutation]:
 
 
 class _Places:
-    """Where the nodes of a source stand in its bytes."""
+    """The positions of the nodes of a source in its bytes."""
 
     def __init__(self, source: str) -> None:
         self.source = source.encode()

@@ -1,4 +1,4 @@
-"""Which tests reach which function: drawn once, by running every test file with `calls`."""
+"""Which tests reach which function, found once by running every test file with `calls`."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -15,7 +15,7 @@ _LONGEST_FILE = 1800.0
 
 @dataclass(frozen=True)
 class Reach:
-    """What was called by which test, and how long the tests took that passed.
+    """The functions that each test calls, and the time of the tests that passed.
 
     Attributes
     ----------

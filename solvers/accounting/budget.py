@@ -1,4 +1,4 @@
-"""What a mechanism reaches at a privacy budget (ε, δ), and the ε that its targets need.
+"""The accuracy of a mechanism at a privacy budget (ε, δ), and the ε that its targets need.
 
 A mechanism is solved once; its budget curve turns the result into numbers at any budget.
 ``from_record`` restores a curve from the JSON-like ``content()`` that a sweep keeps.
@@ -31,7 +31,7 @@ class BudgetCurve(Protocol):
         ...
 
     def content(self) -> dict[str, Any]:
-        """What `from_record` restores the curve from, JSON-like."""
+        """The JSON-like content from which `from_record` restores the curve."""
         ...
 
 
@@ -43,8 +43,8 @@ class _Recorded:
     def content(self) -> dict[str, Any]:
         """See `BudgetCurve`."""
         curve: Any = self
-        held = {one.name: getattr(self, one.name) for one in fields(curve)}
-        plain = {n: one.content() if hasattr(one, "content") else one for n, one in held.items()}
+        held = {field.name: getattr(self, field.name) for field in fields(curve)}
+        plain = {n: v.content() if hasattr(v, "content") else v for n, v in held.items()}
         return {"kind": self.kind, **plain}
 
 

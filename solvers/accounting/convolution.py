@@ -26,7 +26,7 @@ Column = tuple[tuple[int, int], ...]
 GEOMETRIC, LAPLACE = "geometric", "laplace"
 
 _ROUNDING = 8 * np.finfo(float).eps
-_TILTS = np.geomspace(1e-4, 1e4, 81)
+_TILTS = np.geomspace(1e-4, 1e12, 161)
 _STEEPEST = 600.0
 _STEEPEST_ON_GRID = 10.0
 
@@ -87,13 +87,13 @@ def _convolved(
         log_mass += count * (largest + np.log(mass))
         transform *= scipy.fft.rfft(weights / mass, size) ** count
         queries += count
-    found = scipy.fft.irfft(transform, size)[:length]
+    density = scipy.fft.irfft(transform, size)[:length]
     error = _ROUNDING * np.sqrt(size) * (queries + 2) * np.log2(size + 1)
-    return found, log_mass, float(error)
+    return density, log_mass, float(error)
 
 
 def chernoff(noise: str, column: Column, loss: float, delta: float) -> tuple[float, float]:
-    """The t where the bound on ε by E exp(t loss) is best, and that bound, which any t gives.
+    """The t at which the bound on ε by E exp(t loss) is best, and that bound.
 
     δ(ε) <= E exp(t loss) exp(-t ε) t^t / (1 + t)^(1 + t) (Canonne, Kamath and Steinke 2020).
     """
@@ -144,21 +144,21 @@ def spread(steps: int, step: float) -> Float:
     """
     up = 1 / (1 + np.exp(-step / 2))
     bins = 0.5 * -np.expm1(-step / 2) * np.exp(-step / 2 * np.arange(2 * steps))
-    found = np.zeros(2 * steps + 1)
-    found[0], found[-1] = 0.5, 0.5 * np.exp(-step * steps)
-    found[:-1] += up * bins
-    found[1:] += (1 - up) * bins
+    masses = np.zeros(2 * steps + 1)
+    masses[0], masses[-1] = 0.5, 0.5 * np.exp(-step * steps)
+    masses[:-1] += up * bins
+    masses[1:] += (1 - up) * bins
     with np.errstate(divide="ignore"):
-        return np.asarray(np.log(found))
+        return np.asarray(np.log(masses))
 
 
 def merged(steps: int, step: float) -> Float:
     """Laplace noise moved by so many grid steps of loss, inner losses merged two steps at once."""
-    found = np.zeros(2 * steps + 1)
-    found[0], found[-1] = 0.5, 0.5 * np.exp(-step * steps)
-    found[1::2] = 0.5 * -np.expm1(-step) * np.exp(-step * np.arange(steps))
+    masses = np.zeros(2 * steps + 1)
+    masses[0], masses[-1] = 0.5, 0.5 * np.exp(-step * steps)
+    masses[1::2] = 0.5 * -np.expm1(-step) * np.exp(-step * np.arange(steps))
     with np.errstate(divide="ignore"):
-        return np.asarray(np.log(found))
+        return np.asarray(np.log(masses))
 
 
 def total(column: Column) -> int:

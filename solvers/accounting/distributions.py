@@ -19,10 +19,15 @@ Float = NDArray[np.float64]
 
 _SMALLEST = 1e-300
 _FLAT = 1e-4
+_STEEP = 30.0
+_FAR = 100.0
+_GRID = 2**16
+_LARGEST_ANSWER = 10**60
+"""Its fourth power is a float still."""
 
 
 class Noise(Protocol):
-    """Noise on one number, by the ε that one step of it may cost."""
+    """Noise on one number, parametrised by the ε that one step may cost."""
 
     def variance(self, epsilon: ArrayLike) -> Float:
         """The variance at ε > 0, in squared steps; decreasing in ε, infinite at most at 0."""
@@ -30,6 +35,10 @@ class Noise(Protocol):
 
     def epsilon(self, variance: float) -> float:
         """The least ε at which the variance is at most this; 0 where every ε does."""
+        ...
+
+    def moments(self, epsilon: float) -> tuple[float, float, float]:
+        """Third, fourth and sixth moment over the standard deviation at ε."""
         ...
 
     def sample(self, epsilon: float, shape: tuple[int, ...], rng: np.random.Generator) -> Float:
@@ -55,10 +64,15 @@ class Geometric:
         """``2 asinh((2 variance)^-1/2)``: the variance is ``1 / (2 sinh²(ε/2))``."""
         return float(2.0 * np.arcsinh(1.0 / np.sqrt(2.0 * variance)))
 
+    def moments(self, epsilon: float) -> tuple[float, float, float]:
+        """``0, 6 + 1/v, 90 + 30/v + 1/v²`` with v the variance."""
+        inverse = 2.0 * float(np.sinh(min(epsilon, _STEEP) / 2.0)) ** 2
+        return 0.0, 6.0 + inverse, 90.0 + 30.0 * inverse + inverse**2
+
     def sample(self, epsilon: float, shape: tuple[int, ...], rng: np.random.Generator) -> Float:
-        """The difference of two geometric numbers."""
-        success = -np.expm1(-epsilon)
-        return (rng.geometric(success, shape) - rng.geometric(success, shape)).astype(np.float64)
+        """The difference of two geometric numbers: whole parts of exponential ones of rate ε."""
+        numbers = np.floor(rng.standard_exponential((2, *shape)) / epsilon)
+        return np.asarray(numbers[0] - numbers[1])
 
     def content(self) -> dict[str, Any]:
         """Its name."""
@@ -77,6 +91,10 @@ class Laplace:
     def epsilon(self, variance: float) -> float:
         """``(2 / variance)^1/2``."""
         return float(np.sqrt(2.0 / variance))
+
+    def moments(self, epsilon: float) -> tuple[float, float, float]:
+        """``0, 6, 90``."""
+        return 0.0, 6.0, 90.0
 
     def sample(self, epsilon: float, shape: tuple[int, ...], rng: np.random.Generator) -> Float:
         """Laplace numbers of numpy."""
@@ -115,8 +133,10 @@ class TruncatedGeometric:
     measure: str = "variance"
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.n, Integral) and self.n >= 1):
-            raise OptionError(f"n is {self.n}; expected a largest answer, a whole number from 1")
+        if not (isinstance(self.n, Integral) and 1 <= self.n <= _LARGEST_ANSWER):
+            raise OptionError(
+                f"n is {self.n}; expected a largest answer, a whole number from 1 to 10^60"
+            )
         if self.measure not in MEASURES:
             raise OptionError(f"measure is {self.measure!r}; expected one of {', '.join(MEASURES)}")
 
@@ -154,6 +174,20 @@ class TruncatedGeometric:
                 rtol=1e-14,
             )
         )
+
+    def moments(self, epsilon: float) -> tuple[float, float, float]:
+        """Of the errors that `sample` draws, on a grid where there are very many."""
+        answer, epsilon = self.worst_answer(epsilon), min(max(epsilon, _SMALLEST), _STEEP)
+        below, above = (min(float(k), _FAR / epsilon) for k in (answer, self.n - answer))
+        errors = np.unique(np.rint(np.linspace(-below, above, _GRID)))
+        edges = np.floor((errors[1:] + errors[:-1]) / 2) + 1
+        tail = np.exp(-epsilon * np.maximum(edges, 1 - edges)) / (1 + np.exp(-epsilon))
+        chances = -np.diff(np.where(edges > 0, tail, 1 - tail), prepend=1.0, append=0.0)
+        if self.measure == "variance":
+            errors = errors - chances @ errors
+        errors /= np.sqrt(chances @ np.square(errors))
+        third, fourth, sixth = (float(chances @ errors**k) for k in (3, 4, 6))
+        return third, fourth, sixth
 
     def sample(self, epsilon: float, shape: tuple[int, ...], rng: np.random.Generator) -> Float:
         """Errors of the worst answer, less their mean where variance is the measure."""

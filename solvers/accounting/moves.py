@@ -1,4 +1,4 @@
-"""How far a neighbour moves the answers: the columns of W that decide a privacy loss distribution.
+"""How far neighbours move the answers: the columns of W that determine the privacy loss.
 
 Larger shifts reveal more (the noise is log-concave), so of two columns whose sorted shifts are
 ordered entry by entry the smaller is dropped.
@@ -48,9 +48,9 @@ def moves(noise: str, shifts: Matrix) -> Moves | None:
     crowded = _work(worst) > _MOST_TRANSFORMS
     some = worst if most is least else _worst(least)
     lower = some[:_FEW_COLUMNS] if crowded else some
-    found = Moves(noise, quantum, _columns(worst), _columns(lower), crowded)
-    largest = found.largest_sum / quantum
-    return found if largest <= _LARGEST_LATTICE else None
+    result = Moves(noise, quantum, _columns(worst), _columns(lower), crowded)
+    largest = result.largest_sum / quantum
+    return result if largest <= _LARGEST_LATTICE else None
 
 
 def one_column(noise: str, count: int) -> Moves:
@@ -95,20 +95,20 @@ def _in_quanta(noise: str, shifts: Matrix) -> tuple[float, Array | None, Array |
 
 def _sorted_columns(shifts: Matrix) -> Array | None:
     """Distinct columns that are not zero, as rows of falling magnitudes without common zeros."""
-    found: list[Array] = []
+    parts: list[Array] = []
     width = max(_LARGEST_ENTRIES // shifts.shape[0], 1)
     if shifts.shape[0] * shifts.shape[1] > 16 * _LARGEST_ENTRIES:
         return None
     by_column = sp.csc_array(shifts) if sp.issparse(shifts) else shifts
     for start in range(0, shifts.shape[1], width):
         part = np.abs(dense(by_column[:, start : start + width]))
-        found.append(np.unique(np.sort(part, axis=0)[::-1].T, axis=0))
-    columns = np.unique(np.concatenate(found), axis=0)
+        parts.append(np.unique(np.sort(part, axis=0)[::-1].T, axis=0))
+    columns = np.unique(np.concatenate(parts), axis=0)
     return np.asarray(columns[:, columns.any(axis=0)], dtype=np.float64)
 
 
 def _common_divisor(values: Array, largest: float) -> float | None:
-    """What all values are whole multiples of, up to rounding; None without one of some size."""
+    """The number of which all values are multiples, up to rounding; None if it is too small."""
     divisor = float(values.min())
     while largest / divisor <= _MOST_DISTINCT:
         rest = np.abs(values - divisor * np.rint(values / divisor))
@@ -142,7 +142,7 @@ def _work(columns: list[Array]) -> int:
 
 
 def _columns(columns: list[Array]) -> tuple[Column, ...]:
-    return tuple(_column(one) for one in columns)
+    return tuple(_column(column) for column in columns)
 
 
 def _column(shifts: Array) -> Column:

@@ -43,7 +43,7 @@ class Bracket:
 
 @dataclass(frozen=True)
 class Moves:
-    """By how much neighbours move the answers, the worst ones of all neighbours.
+    """How far the worst neighbours move the answers.
 
     Attributes
     ----------
@@ -134,7 +134,7 @@ class Moves:
         """What losses of one digit need, the nearest and the next above: for less, ε may be 0."""
         digit = 10.0 ** np.floor(np.log10(loss))
         near, above = float(f"{loss:.1g}"), float(f"{np.ceil(loss / digit) * digit:.1g}")
-        return max(_refinement(self, one, delta) for one in {near, above})
+        return max(_refinement(self, rounded, delta) for rounded in {near, above})
 
 
 @lru_cache(maxsize=4096)
@@ -157,8 +157,8 @@ def _step(moves: Moves, epsilon: float, delta: float) -> float:
             return float(np.exp(low))
     if excess(low) >= 0:
         return float(np.exp(safe))
-    found = float(scipy.optimize.brentq(excess, low, high, xtol=_ROOT_ERROR / 4, rtol=1e-15))
-    return float(np.exp(max(found - _ROOT_ERROR, safe)))
+    root = float(scipy.optimize.brentq(excess, low, high, xtol=_ROOT_ERROR / 4, rtol=1e-15))
+    return float(np.exp(max(root - _ROOT_ERROR, safe)))
 
 
 def _chernoff_step(moves: Moves, epsilon: float, delta: float, safe: float) -> float:
@@ -178,7 +178,7 @@ def _chernoff_step(moves: Moves, epsilon: float, delta: float, safe: float) -> f
 
 @lru_cache(maxsize=4096)
 def _refinement(moves: Moves, loss: float, delta: float) -> int:
-    """Grid steps for each quantum: as many as the bracket needs, as long as the grid is small.
+    """Grid steps per quantum: as many as the bracket needs, while the grid stays small.
 
     One where the shifts themselves are rounded to quanta.
     """

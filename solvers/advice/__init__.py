@@ -1,4 +1,4 @@
-"""Advice for somebody with queries and targets: what they cost, why, and what comes with them.
+"""Advice on queries and targets: what they cost, why, and what comes for free.
 
 `report` says what advice consists of, `candidates` solves every mechanism, `prices` finds what
 each target costs and what relaxing the dearest saves, `advise` puts them together.

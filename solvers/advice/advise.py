@@ -38,7 +38,7 @@ def advise(
     neighbours: Written = "add-remove",
     told: Told = lambda said: None,
 ) -> Advice:
-    """What queries with targets cost, what each target costs, and what comes with them.
+    """What queries with targets cost, what each target costs, and what comes for free.
 
     Every mechanism on query matrices is run, or the named ones.
 
@@ -59,7 +59,7 @@ def advise(
     time_limit : float
         Seconds for each mechanism that can be stopped.
     neighbours : str, Mapping or Neighbours
-        Which databases must not be told apart, as for `solvers.solve`.
+        Which databases must be indistinguishable, as for `solvers.solve`.
     told : callable
         Told what is being done, in a few words.
 
@@ -80,7 +80,7 @@ def advise(
     problem = as_problem(workload, targets, relation)
     if not problem.workload.listed:
         raise NotApplicableError(
-            f"advice on {problem.size}: too many queries to be listed; solve 'optimal' itself"
+            f"advice on {problem.size}: too many queries to list; solve 'optimal' itself"
         )
     tried = trials(solve, problem, delta, mechanisms, time_limit, told)
     best = _recommended(tried)
@@ -121,16 +121,16 @@ def _check(delta: float, epsilon: float | None, time_limit: float) -> None:
 
 
 def _recommended(tried: Sequence[Trial]) -> Trial:
-    gaussian = [one for one in tried if one.solution is not None and one.solution.noise.gaussian]
+    gaussian = [t for t in tried if t.solution is not None and t.solution.noise.gaussian]
     if not gaussian:
         reasons = "; ".join(t.candidate.reason for t in tried if t.candidate.reason)
         raise NotApplicableError(
             "no mechanism with Gaussian noise gave an answer: "
             f"{reasons or 'none was tried; name one that has it, such as optimal'}"
         )
-    least = min(one.candidate.squared_privacy_cost for one in gaussian)
+    least = min(trial.candidate.squared_privacy_cost for trial in gaussian)
     equal = (t for t in gaussian if t.candidate.squared_privacy_cost <= (1 + CLOSE) * least)
-    return min(equal, key=lambda one: one.candidate.seconds)
+    return min(equal, key=lambda trial: trial.candidate.seconds)
 
 
 def _solution(trial: Trial) -> Solution:
@@ -147,29 +147,29 @@ def _charged(
     told: Told,
 ) -> tuple[tuple[Price, ...], Relaxation | None]:
     """The price of every target, and what relaxing the dearest saves."""
-    found = proof(tried)
-    if found is None or found.weights is None or len(found.weights.q) != problem.workload.m:
+    proven = proof(tried)
+    if proven is None or proven.weights is None or len(proven.weights.q) != problem.workload.m:
         return (), None
-    charged = prices(problem.workload, problem.targets, elasticities(found.weights))
-    told(f"{found.mechanism}, the dearest targets relaxed")
+    charged = prices(problem.workload, problem.targets, elasticities(proven.weights))
+    told(f"{proven.mechanism}, the dearest targets relaxed")
     dearest = [price for price in charged[:DEAREST] if not price.free]
-    return charged, relaxation(solve, problem, found, dearest, delta, time_limit)
+    return charged, relaxation(solve, problem, proven, dearest, delta, time_limit)
 
 
 def _free(solution: Solution, problem: Problem, further: Workload) -> tuple[FreeAnswer, ...]:
-    """Those further queries that were not asked and cost nothing, the most accurate first."""
+    """Further queries that cost nothing and were not asked, the most accurate first."""
     d, relation = problem.workload.d, problem.neighbours
     if d > _LARGEST_FREE or not (relation.add_remove or relation.count(d) <= _MOST_PAIRS):
         return ()
     new = np.flatnonzero(~_already(further, problem.workload))
     if not new.size:
         return ()
-    found = solution.free_queries(further.dense[new])
+    extra = solution.free_queries(further.dense[new])
     names = labels_of(further)
     return tuple(
-        FreeAnswer(names[new[at]], float(np.sqrt(found.variances[at])), not found.free[at])
-        for at in np.argsort(found.variances, kind="stable")
-        if np.isfinite(found.variances[at])
+        FreeAnswer(names[new[at]], float(np.sqrt(extra.variances[at])), not extra.free[at])
+        for at in np.argsort(extra.variances, kind="stable")
+        if np.isfinite(extra.variances[at])
     )
 
 
@@ -180,7 +180,7 @@ def _already(further: Workload, workload: Workload) -> NDArray[np.bool_]:
 
 
 def _rows(workload: Workload) -> Iterator[tuple[bytes, bytes]]:
-    """The queries in a form in which equal ones are equal."""
+    """The queries in a form in which equal queries compare equal."""
     matrix = sp.csr_array(workload.matrix, copy=True)
     matrix.sum_duplicates()
     matrix.eliminate_zeros()

@@ -1,4 +1,4 @@
-"""Every mechanism tried on one problem."""
+"""Trials of every mechanism on one problem."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -64,14 +64,14 @@ def trials(
     told : callable
         Told of each before it begins.
     """
-    every = (name for name, one in all_mechanisms().items() if not one.runs_code)
+    every = (name for name, mechanism in all_mechanisms().items() if not mechanism.runs_code)
     names = every if mechanisms is None else mechanisms
     chosen = [find(name) for name in names if "matrix" in find(name).asks]
     done = []
     for number, mechanism in enumerate(chosen, 1):
         told(f"{mechanism.name} ({number} of {len(chosen)})")
         done.append(_tried(solve, mechanism, problem, delta, time_limit))
-    bound = max((b for one in done for b in _bounds(one)), default=float("nan"))
+    bound = max((b for trial in done for b in _bounds(trial)), default=float("nan"))
     measured = (_against(trial, bound) for trial in done)
     return tuple(sorted(measured, key=_rank))
 

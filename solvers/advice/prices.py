@@ -40,17 +40,17 @@ def proof(trials: Sequence[Trial]) -> Solution | None:
         and trial.solution.weights is not None
         and trial.solution.known_lower_bound is not None
     ]
-    best = min(known, key=lambda one: (max(one.gap, CLOSE), one.runtime), default=None)
+    best = min(known, key=lambda s: (max(s.gap, CLOSE), s.runtime), default=None)
     return best if best is not None and best.gap <= _PROVEN else None
 
 
 def elasticities(weights: Weights) -> Array:
-    """That of Δ² to each target, shape (m,)."""
+    """The elasticity of Δ² to each target, shape (m,)."""
     return np.asarray(weights.q / weights.q.sum())
 
 
 def prices(workload: Workload, targets: Array, elasticity: Array) -> tuple[Price, ...]:
-    """The price of each target as it was written: of each group of queries, or of each query."""
+    """The price of each target as written: for each group of queries, or for each query."""
     groups, names = _written(workload)
     count = len(names)
     summed = np.bincount(groups, elasticity, minlength=count)
@@ -66,12 +66,12 @@ def prices(workload: Workload, targets: Array, elasticity: Array) -> tuple[Price
 def relaxation(
     solve: Solve,
     problem: Problem,
-    found: Solution,
+    solution: Solution,
     dearest: Sequence[Price],
     delta: float,
     time_limit: float,
 ) -> Relaxation:
-    """What relaxing these targets saves, predicted and by solving anew.
+    """What relaxing these targets saves, predicted and by solving again.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def relaxation(
         `solvers.solve`.
     problem : Problem
         The workload and its targets.
-    found : Solution
+    solution : Solution
         With the weights that are the prices.
     dearest : sequence of Price
         The targets to relax.
@@ -92,11 +92,11 @@ def relaxation(
     labels = tuple(price.label for price in dearest)
     at = np.isin(groups, [names.index(label) for label in labels])
     relaxed = np.where(at, FACTOR * problem.targets, problem.targets)
-    known = find(found.mechanism).options
-    options = {"start": found.weights, "time_limit": time_limit}
+    known = find(solution.mechanism).options
+    options = {"start": solution.weights, "time_limit": time_limit}
     taken = {name: value for name, value in options.items() if name in known}
-    anew = solve(found.mechanism, problem.workload, relaxed, **taken)
-    before = found.squared_privacy_cost
+    anew = solve(solution.mechanism, problem.workload, relaxed, **taken)
+    before = solution.squared_privacy_cost
     predicted = float(FACTOR ** -sum(price.elasticity for price in dearest))
     return Relaxation(
         labels=labels,

@@ -1,4 +1,4 @@
-"""What advice consists of: numbers and names, no words."""
+"""The content of advice: numbers and names, not sentences."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -79,7 +79,7 @@ class Price:
 
     @property
     def free(self) -> bool:
-        """Whether it costs nothing that matters: other targets make its queries accurate enough."""
+        """Whether its price is negligible: other targets make its queries accurate enough."""
         return self.elasticity < FREE_BELOW
 
 
@@ -216,6 +216,6 @@ class Advice:
     @property
     def pure(self) -> Candidate | None:
         """The mechanism of pure ε that needs the least, if it is less than recommended."""
-        found = (one for one in self.candidates if np.isfinite(one.pure_epsilon))
-        best = min(found, key=lambda one: one.epsilon, default=None)
+        finite = (candidate for candidate in self.candidates if np.isfinite(candidate.pure_epsilon))
+        best = min(finite, key=lambda candidate: candidate.epsilon, default=None)
         return best if best and best.epsilon < self.recommended.epsilon else None

@@ -1,4 +1,4 @@
-"""Algorithms that one mechanism each is built on.
+"""Algorithms, each of which one mechanism is built on.
 
 In: matrices, counts. Out: matrices, partitions, trees.
 """

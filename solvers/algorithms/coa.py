@@ -19,7 +19,10 @@ Where this parts from the paper:
   own runs are ``homotopy=False, theta=1e-3, tol=0, max_iterations=30``.
 - θ is in units of the mean diagonal entry of V, so that the units of W do not matter.
 - V of any rank is allowed: as in the paper θ > 0 keeps X positive definite. Where V has
-  not full rank the last θ costs about sqrt(θ) of the objective, 1e-5 at θ = 1e-10.
+  not full rank the last θ costs about sqrt(θ) of the objective, 1e-5 at θ = 1e-10, and
+  five conjugate gradient steps are too few: on random W of a third or half the rank, 24 to 48
+  cells, it ends 0.04 to 0.23 % above the optimum, unconverged after 1000 steps; with
+  ``cg_steps=20``, at most 0.01 %.
 """
 
 from collections.abc import Iterator
@@ -134,7 +137,7 @@ def coa(
         iterations=iterations,
         converged=gap <= tol,
         timed_out=stop is Stop.TIMED_OUT and gap > tol,
-        trace=traced([one for one, _ in visited], gradient_norm=[norm for _, norm in visited]),
+        trace=traced([cost for cost, _ in visited], gradient_norm=[norm for _, norm in visited]),
     )
 
 

@@ -48,12 +48,12 @@ def deviations(x: Array) -> list[Array]:
     list of numpy.ndarray
         The k-th of shape (d - 2^k + 1,), by the first cell.
     """
-    found, length = [], 1
+    levels, length = [], 1
     while length <= x.size:
         windows = np.lib.stride_tricks.sliding_window_view(x, length)
-        found.append(np.abs(windows - windows.mean(axis=1, keepdims=True)).sum(axis=1))
+        levels.append(np.abs(windows - windows.mean(axis=1, keepdims=True)).sum(axis=1))
         length *= 2
-    return found
+    return levels
 
 
 def noisy_costs(
@@ -67,23 +67,23 @@ def noisy_costs(
         ε₁ and ε₂.
     """
     scale = 2 * _COST_SENSITIVITY / first
-    return [one + 1 / second + rng.laplace(scale=scale, size=one.size) for one in costs]
+    return [level + 1 / second + rng.laplace(scale=scale, size=level.size) for level in costs]
 
 
 def published_costs(
     costs: list[Array], first: float, second: float, rng: np.random.Generator
 ) -> list[Array]:
-    """The same as the authors' code has it; parameters as of `noisy_costs`.
+    """The same as in the authors' code; parameters as for `noisy_costs`.
 
     Noise of scale (2 - 2^-k - 1/d)/ε₁, none on single cells, and no cost below zero. The argument
     above does not show that the choice of the partition is ε₁-private then.
     """
-    found, cells = [], costs[0].size
-    for k, one in enumerate(costs):
+    noisy_levels, cells = [], costs[0].size
+    for k, level in enumerate(costs):
         scale = (_COST_SENSITIVITY - 2.0**-k - 1 / cells) / first if k else 0.0
-        noisy = one + 1 / second + rng.laplace(scale=scale, size=one.size)
-        found.append(np.maximum(noisy, 0.0))
-    return found
+        noisy = level + 1 / second + rng.laplace(scale=scale, size=level.size)
+        noisy_levels.append(np.maximum(noisy, 0.0))
+    return noisy_levels
 
 
 COSTS: Mapping[str, CostNoise] = {"proven": noisy_costs, "published": published_costs}
@@ -109,8 +109,8 @@ def least_cost_partition(costs: list[Array], cells: int) -> Index:
     chosen = np.zeros(cells + 1, dtype=np.int64)
     by_end = np.full((cells + 1, len(costs)), np.inf)
     lengths = 2 ** np.arange(len(costs))
-    for k, one in enumerate(costs):
-        by_end[lengths[k] :, k] = one
+    for k, level in enumerate(costs):
+        by_end[lengths[k] :, k] = level
     for end in range(1, cells + 1):
         fitting = int(end).bit_length()
         starts = end - lengths[: min(fitting, len(costs))]

@@ -1,4 +1,4 @@
-"""Trees of range counts over ordered cells, and what least squares on them costs.
+"""Trees of range counts over ordered cells, and the variances of least squares on them.
 
 A tree is a sequence of partitions of the cells into intervals, each finer than the one before:
 the root, groups, the single cells. Its strategy T has one row for each different interval. With
@@ -88,37 +88,37 @@ class Tree:
         -------
         numpy.ndarray, shape (n,)
         """
-        found: Array = np.einsum("ji,ji->j", queries, queries)
+        diagonal: Array = np.einsum("ji,ji->j", queries, queries)
         for level in self._levels:
             sums = np.add.reduceat(queries * level.u, level.starts, axis=1)
-            found -= np.square(sums) @ level.weights
-        return found
+            diagonal -= np.square(sums) @ level.weights
+        return diagonal
 
     def covariance(self) -> Array:
         """``inv(T.T @ T)``, the covariance of the cells' estimates, shape (d, d)."""
-        found = np.eye(self.d)
+        matrix = np.eye(self.d)
         for level in self._levels:
             ends = np.append(level.starts[1:], self.d)
             for start, end, weight in zip(level.starts, ends, level.weights, strict=True):
                 if weight > 0:
                     u = level.u[start:end]
-                    found[start:end, start:end] -= np.outer(weight * u, u)
-        return found
+                    matrix[start:end, start:end] -= np.outer(weight * u, u)
+        return matrix
 
     @cached_property
     def _levels(self) -> tuple[_Level, ...]:
         """From the groups of cells up to the root."""
         g = np.ones(self.d)
-        found = []
+        levels = []
         below = self.partitions[-1]
         for starts in reversed(self.partitions[:-1]):
             children = np.diff(np.append(np.searchsorted(below, starts), len(below)))
             shares = 1 / (1 + np.add.reduceat(g, starts))
             divided = children > 1
-            found.append(_Level(starts, g, np.where(divided, shares, 0.0)))
+            levels.append(_Level(starts, g, np.where(divided, shares, 0.0)))
             g = g * np.repeat(np.where(divided, shares, 1.0), _lengths(starts, self.d))
             below = starts
-        return tuple(found)
+        return tuple(levels)
 
 
 def regular(d: int, branching: int) -> Tree:
@@ -139,10 +139,10 @@ def published(d: int) -> Tree:
 
 def height(d: int, branching: int) -> int:
     """The least h with ``branching**h >= d``, at least 1, by integers alone."""
-    found, covered = 1, branching
+    levels, covered = 1, branching
     while covered < d:
-        found, covered = found + 1, covered * branching
-    return found
+        levels, covered = levels + 1, covered * branching
+    return levels
 
 
 def _lengths(starts: Indices, d: int) -> Indices:

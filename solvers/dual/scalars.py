@@ -13,25 +13,25 @@ from workloads.operators import Array
 
 
 def optimum(
-    blocks: ScalarClasses, *, tol: float, max_iterations: int, time_limit: float | None
+    blocks: ScalarClasses, *, tol: float, max_iterations: int, deadline: Deadline
 ) -> Progress[ScalarPoint]:
     """The least ``sum(1 / v) * (max(A v) + offset . A v)``."""
-    stopping = Stopping(tol, max_iterations, Deadline.after(time_limit))
-    found = scalar_blocks.minimise(blocks.smaller, stopping)
+    stopping = Stopping(tol, max_iterations, deadline)
+    result = scalar_blocks.minimise(blocks.smaller, stopping)
     best, proof = (
-        ScalarPoint(blocks.whole, blocks.weights(point.x)) for point in (found.best, found.proof)
+        ScalarPoint(blocks.whole, blocks.weights(point.x)) for point in (result.best, result.proof)
     )
-    return replace(found, best=best, proof=proof)
+    return replace(result, best=best, proof=proof)
 
 
 def hybrid(blocks: ScalarClasses, **limits: Any) -> Progress[ScalarPoint]:
     """The hybrid with total error; the gap to reach is that of the objective's square."""
-    found = optimum(blocks, **limits)
-    lower, upper = (2 * float(np.sqrt(bound)) for bound in (found.lower, found.upper))
-    squares = found.trace
+    result = optimum(blocks, **limits)
+    lower, upper = (2 * float(np.sqrt(bound)) for bound in (result.lower, result.upper))
+    squares = result.trace
     reached, proven = 2 * np.sqrt(squares.objective), 2 * np.sqrt(squares.lower_bound)
     trace = replace(squares, objective=reached, lower_bound=proven)
-    return replace(found, lower=lower, upper=upper, trace=trace)
+    return replace(result, lower=lower, upper=upper, trace=trace)
 
 
 def least_total_error(blocks: ScalarBlocks, weights: Array) -> Progress[ScalarPoint]:

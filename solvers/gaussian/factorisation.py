@@ -2,7 +2,7 @@
 
 The field's factorization mechanism: the answers to W are ``L (B x + z)`` with z standard
 normal. Δ² is the largest squared column norm of B, the variances are the squared row norms
-of L, and whatever else there is to say follows from L B = W (`solvers.gaussian.verified`).
+of L, and whatever else there is to say follows from L B = W (`solvers.gaussian.verification`).
 """
 
 from dataclasses import dataclass
@@ -229,8 +229,8 @@ def scale_of(mechanism: str, variances: Array, targets: Array) -> float:
     return float(np.sqrt(ratio))
 
 
-def _near(found: Array, expected: Array) -> bool:
-    return bool(np.all(np.abs(found - expected) <= _HELD * _positive(expected)))
+def _near(actual: Array, expected: Array) -> bool:
+    return bool(np.all(np.abs(actual - expected) <= _HELD * _positive(expected)))
 
 
 def _positive(values: Array) -> Array:

@@ -75,11 +75,11 @@ class FreeQueries:
         All are larger than ``fresh`` by one factor, the least that leaves every cell its room.
         """
         noisy = np.isfinite(self.fresh) & (self.fresh > 0)
-        asked = self.queries[noisy]
-        if not asked.size:
+        queries = self.queries[noisy]
+        if not queries.size:
             return self.fresh
-        seen = np.any(asked != 0, axis=0)
-        used = (np.square(asked) / self.fresh[noisy, None]).sum(axis=0)
+        seen = np.any(queries != 0, axis=0)
+        used = (np.square(queries) / self.fresh[noisy, None]).sum(axis=0)
         return np.asarray(self.fresh * float((used[seen] / self.room[seen]).max(initial=0.0)))
 
 
@@ -99,13 +99,13 @@ def beside(
     d = strategy.shape[1]
     if asked.d != d:
         raise WorkloadError(
-            f"queries for free over {asked.d} cells; the workload has {d}: give one column "
+            f"free queries over {asked.d} cells; the workload has {d}: give one column "
             "for each of its cells"
         )
     empty = np.flatnonzero(~np.any(asked.dense, axis=1))
     if empty.size:
         raise WorkloadError(
-            f"query {empty[0]} (counted from 0) of the queries for free is zero: leave it out"
+            f"query {empty[0]} (counted from 0) of the free queries is zero: leave it out"
         )
     if isinstance(problem, Problem) and not problem.neighbours.add_remove:
         return free_over_pairs(asked.dense, strategy, problem.neighbours)
@@ -146,8 +146,8 @@ def free_over_pairs(queries: Array, strategy: Array, neighbours: Neighbours) -> 
     both = np.vstack([queries, strategy])
     if len(both) * neighbours.count(both.shape[1]) > _LARGEST_ENTRIES:
         raise NotApplicableError(
-            f"queries for free under {neighbours.title}: {neighbours.count(both.shape[1])} pairs "
-            "of neighbours are too many to be listed; ask for fewer queries at once"
+            f"free queries under {neighbours.title}: {neighbours.count(both.shape[1])} pairs "
+            "of neighbours are too many to list; ask for fewer queries at once"
         )
     moved = np.concatenate(list(neighbours.differences(both)), axis=1)
     asked, own = moved[: len(queries)], moved[len(queries) :]
@@ -166,7 +166,7 @@ def strategy_of(noise: Release) -> Array:
         return dense(noise.right)
     if noise.coordinates is None:
         raise NotApplicableError(
-            f"queries for free need Gaussian noise; this is {type(noise).__name__}"
+            f"free queries need Gaussian noise; this is {type(noise).__name__}"
         )
     lower = sla.cholesky(noise.coordinates.covariance, lower=True)
     return np.asarray(sla.solve_triangular(lower, noise.coordinates.basis, lower=True))

@@ -42,7 +42,7 @@ def check_noise(
     off = float(np.abs(noise.sum(axis=1) - 1).max())
     if not (np.all(np.isfinite(noise)) and noise.min() >= 0 and off <= ROUNDING * graph.n):
         raise SolveFailedError(
-            f"{mechanism}: a row of the noise matrix is no distribution (sum off by {off:.3g}, "
+            f"{mechanism}: a row of the noise matrix is not a distribution (sum off by {off:.3g}, "
             f"least entry {noise.min():.3g})"
         )
     shrunk = np.exp(-epsilon) * (1 - ROUNDING)

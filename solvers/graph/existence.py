@@ -57,13 +57,13 @@ def existence(graph: QueryGraph) -> tuple[tuple[float, float], ...]:
         return float(np.exp(-epsilon * rows).sum(axis=1).max()) <= 1.5
 
     surely = max(_border(sparse, 0.0, math.log(2 * graph.n)))
-    scanned = [float(one) for one in np.linspace(_LEAST, surely, _SCANNED)]
-    found = [*map(exists, scanned[:-1]), True]
-    ends = [0.0] if found[0] else []
+    scanned = [float(epsilon) for epsilon in np.linspace(_LEAST, surely, _SCANNED)]
+    possible = [*map(exists, scanned[:-1]), True]
+    ends = [0.0] if possible[0] else []
     for at in range(_SCANNED - 1):
-        if found[at] != found[at + 1]:
+        if possible[at] != possible[at + 1]:
             border = _border(exists, scanned[at], scanned[at + 1])
-            ends.append(border[0] if found[at] else border[1])
+            ends.append(border[0] if possible[at] else border[1])
     return tuple(zip(ends[::2], [*ends[1::2], math.inf], strict=True))
 
 

@@ -83,7 +83,7 @@ def _changes(graph: QueryGraph) -> Array:
     points = graph.coordinates
     if points is None:
         raise NotApplicableError(
-            f"geometric: the answers of workload {graph.name!r} are no numbers; use it on "
+            f"geometric: the answers of workload {graph.name!r} are not numbers; use it on "
             "'counting', 'sum' or 'k-count', or use 'tight-constraints'"
         )
     first, second = graph.edges

@@ -12,7 +12,7 @@ from workloads.priors import weights
 from workloads.symmetry import classes
 
 MOST_CLASSES = 400
-"""Unknowns of the linear programme for priors that are not ε-regular: a second's work."""
+"""Unknowns of the linear program for priors that are not ε-regular: a second's work."""
 
 
 def utility(noise: Array, prior: Array) -> float:
@@ -49,7 +49,7 @@ def utility_bound(phi: Array, prior: Array) -> Bound:
 
     Theorem 1 where the prior is ε-regular. For other priors the least ``sum(y)`` with
     ``y @ phi >= prior`` and ``y >= 0``: by Equation (3) ``phi @ diag(XR) <= 1``, so utility is
-    ``prior @ diag(XR) <= y @ phi @ diag(XR) <= sum(y)``. A linear programme in as many unknowns
+    ``prior @ diag(XR) <= y @ phi @ diag(XR) <= sum(y)``. A linear program in as many unknowns
     as Φ and the prior tell answers apart; above `MOST_CLASSES` of them ``sum(max(y, 0))`` of
     Theorem 1's y, which is one of its candidates. Never above 1.
 
@@ -69,10 +69,10 @@ def utility_bound(phi: Array, prior: Array) -> Bound:
         return Bound(min(simple, 1.0), regular=False)
     scale = float(prior.max())
     matrix, least = alike.reduced(phi), prior[alike.first] / scale
-    found = scipy.optimize.linprog(alike.sizes, A_ub=-matrix, b_ub=-least)
-    if found.x is None:
+    result = scipy.optimize.linprog(alike.sizes, A_ub=-matrix, b_ub=-least)
+    if result.x is None:
         return Bound(min(simple, 1.0), regular=False)
-    covered = found.x * max(float((least / (matrix @ found.x)).max()), 1.0)
+    covered = result.x * max(float((least / (matrix @ result.x)).max()), 1.0)
     return Bound(min(float(alike.sizes @ covered) * scale, simple, 1.0), regular=False)
 
 

@@ -98,6 +98,19 @@ class NoiseMatrix(UnpricedRelease):
         """Of the reported answer at every true one, coordinate by coordinate, as drawn."""
         return measures.variances(self.matrix, self.problem.graph).ravel()
 
+    @cached_property
+    def moments(self) -> tuple[Array, Array]:
+        """Of the errors as drawn; those of the normal distribution for errors that are all 0."""
+        squares = np.square(self._errors)
+        second, fourth, sixth = (
+            np.einsum("ij,ijk->ik", self.matrix, squares**power).ravel() for power in (1, 2, 3)
+        )
+        some = second > 0
+        return (
+            np.divide(fourth, second**2, out=np.full_like(second, 3.0), where=some),
+            np.divide(sixth, second**3, out=np.full_like(second, 15.0), where=some),
+        )
+
     @property
     def curve(self) -> BudgetCurve:
         """There is none: the noise is of one ε.
@@ -108,7 +121,7 @@ class NoiseMatrix(UnpricedRelease):
             Always.
         """
         raise NotApplicableError(
-            f"a noise matrix on a query graph is of one epsilon, {self.epsilon:g}; solve again for "
+            f"a noise matrix on a query graph has one epsilon, {self.epsilon:g}; solve again for "
             "another"
         )
 
@@ -125,8 +138,8 @@ class NoiseMatrix(UnpricedRelease):
         outputs = np.stack(
             [np.searchsorted(upto[i], uniform[:, i], side="right") for i in each], axis=1
         )
-        found: Array = errors[each, np.minimum(outputs, answers - 1)].reshape(n, -1)
-        return found
+        drawn: Array = errors[each, np.minimum(outputs, answers - 1)].reshape(n, -1)
+        return drawn
 
     def record(self) -> dict[str, Any]:
         """The measures, by the names that a sweep stores them under."""

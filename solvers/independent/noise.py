@@ -17,6 +17,7 @@ from solvers.accounting.privacy_loss import Moves
 from solvers.problem import Problem
 from solvers.release import UnpricedRelease
 from workloads.operators import Array, Explicit, Matrix
+from workloads.operators.scaled import scaled_rows
 
 
 class Source(Protocol):
@@ -25,6 +26,11 @@ class Source(Protocol):
     @property
     def variance(self) -> float:
         """Of one number, or its expected square where the numbers are biased."""
+        ...
+
+    @property
+    def moments(self) -> tuple[float, float, float]:
+        """Third, fourth and sixth moment of one number over the root of its variance."""
         ...
 
     def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
@@ -52,6 +58,11 @@ class AtEpsilon:
         """Of one number."""
         return float(self.noise.variance(self.epsilon))
 
+    @property
+    def moments(self) -> tuple[float, float, float]:
+        """Of one number."""
+        return self.noise.moments(self.epsilon)
+
     def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
         """Draw numbers of that shape."""
         return self.noise.sample(self.epsilon, shape, rng)
@@ -75,6 +86,17 @@ class IndependentNoise(UnpricedRelease):
     def query_variances(self) -> Array:
         """Variance of every query's answer, shape (m,)."""
         return np.asarray(self.source.variance * Explicit(self.decoder).squared_row_norms())
+
+    @cached_property
+    def moments(self) -> tuple[Array, Array]:
+        """From the cumulants, which add up; those of the normal distribution for no noise."""
+        third, fourth, sixth = self.source.moments
+        norms = np.sqrt(Explicit(self.decoder).squared_row_norms())
+        unit = scaled_rows(self.decoder, np.divide(1.0, norms, out=norms * 0, where=norms > 0))
+        cubes, fourths, sixths = (np.asarray((unit**k).sum(axis=1)).ravel() for k in (3, 4, 6))
+        peak, skew = (fourth - 3) * fourths, 10 * third**2
+        last = (sixth - 15 * fourth + 30 - skew) * sixths
+        return 3 + peak, 15 + 15 * peak + skew * np.square(cubes) + last
 
     @property
     def epsilon(self) -> float:

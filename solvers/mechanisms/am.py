@@ -21,9 +21,10 @@ from solvers.mechanism import Mechanism, Work
 from solvers.optimiser import ScalarBlocks
 from solvers.optimiser.scalar_blocks import minimise
 from solvers.problem import Problem
+from solvers.row_space import singular_rows
 from solvers.solution import Solution
 from solvers.stopping import Deadline, Stopping
-from solvers.strategy import compact, from_strategy
+from solvers.strategy import from_strategy
 from workloads.operators import Array
 
 _NEGLIGIBLE = 1e-6
@@ -52,18 +53,19 @@ def solve(
         Newton steps at most.
     """
     stopping = Stopping(tol, max_iterations, Deadline.after(time_limit))
-    singular, rows = compact(problem.workload.matrix)
+    singular, rows = singular_rows(problem.workload.matrix)
+    singular = singular / singular[0]
     squared_norms = (np.square(rows) * np.square(singular)[:, None]).T
-    found = minimise(ScalarBlocks(squared_norms, np.zeros(len(squared_norms))), stopping)
-    scale = float(found.best.gradient.max())
-    strategy = np.sqrt(found.best.v / scale)[:, None] * singular[:, None] * rows
+    result = minimise(ScalarBlocks(squared_norms, np.zeros(len(squared_norms))), stopping)
+    scale = float(result.best.gradient.max())
+    strategy = np.sqrt(result.best.v / scale)[:, None] * singular[:, None] * rows
     return from_strategy(
         "AM",
         problem,
         _completed(strategy) if complete else strategy,
-        iterations=found.iterations,
-        converged=found.converged,
-        timed_out=found.timed_out,
+        iterations=result.iterations,
+        converged=result.converged,
+        timed_out=result.timed_out,
     )
 
 

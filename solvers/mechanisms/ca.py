@@ -9,8 +9,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
+import numpy as np
+
 from solvers.dual import programs as dual
-from solvers.gaussian.checked import from_dual
+from solvers.gaussian.construction import from_dual
 from solvers.mechanism import Mechanism, Work
 from solvers.orbits import AnyOrbits
 from solvers.orbits.solutions import from_dual as from_orbits
@@ -19,6 +21,7 @@ from solvers.problem import Problem
 from solvers.reductions.kronecker import Multiplicative
 from solvers.reductions.orbits import OnOrbits
 from solvers.solution import Solution
+from solvers.stopping import Deadline
 from workloads.operators import Array
 
 
@@ -36,7 +39,7 @@ def _solve(
     Parameters
     ----------
     weighting : callable
-        The weight omega of every variance, from its target.
+        The weight omega of every variance, from its target; the largest is 1.
     tol : float
         Certified relative gap of the total error to reach.
     max_iterations : int
@@ -52,32 +55,33 @@ def _solve(
     SolveFailedError
         If the covariance does not confirm the numbers of the dual.
     """
+    deadline = Deadline.after(time_limit)
     omega = weighting(problem.targets)
     result = dual.least_total_error(
         problem.factors,
         omega * problem.targets,
         tol=tol,
         max_iterations=max_iterations,
-        time_limit=time_limit,
+        deadline=deadline,
     )
 
-    def total_error(found: Solution) -> float:
-        return found.squared_privacy_cost * float(omega @ found.query_variances)
+    def total_error(solution: Solution) -> float:
+        return solution.squared_privacy_cost * float(omega @ solution.query_variances)
 
-    found = from_dual(name, problem, result, total_error, tol)
-    return _with_gap(found, total_error(found), result.lower)
+    solution = from_dual(name, problem, result, total_error, tol)
+    return _with_gap(solution, total_error(solution), result.lower)
 
 
 def _equal(targets: Array) -> Array:
-    return targets**-0.0
+    return np.ones_like(targets)
 
 
 def _inverse(targets: Array) -> Array:
-    return targets**-1.0
+    return np.asarray(targets.min() / targets)
 
 
 def _inverse_square(targets: Array) -> Array:
-    return targets**-2.0
+    return np.square(_inverse(targets))
 
 
 def _on_orbits(
@@ -90,18 +94,19 @@ def _on_orbits(
     time_limit: float | None,
 ) -> Solution:
     """The same on orbits, every one weighted by its queries' number."""
+    deadline = Deadline.after(time_limit)
     omega = weighting(orbits.targets) * orbits.copy_shares
     result = orbits.least_total_error(
-        omega * orbits.targets, tol=tol, max_iterations=max_iterations, time_limit=time_limit
+        omega * orbits.targets, tol=tol, max_iterations=max_iterations, deadline=deadline
     )
     noise = inner_noise(name, orbits, result.best)
 
-    def total_error(found: Solution) -> float:
-        return found.squared_privacy_cost * float(omega @ noise.orbit_variances)
+    def total_error(solution: Solution) -> float:
+        return solution.squared_privacy_cost * float(omega @ noise.orbit_variances)
 
     notes = {"blocks": orbits.matrix_count}
-    found = from_orbits(name, orbits, noise, result, total_error, tol, notes=notes)
-    return _with_gap(found, total_error(found), result.lower)
+    solution = from_orbits(name, orbits, noise, result, total_error, tol, notes=notes)
+    return _with_gap(solution, total_error(solution), result.lower)
 
 
 def _with_gap(solution: Solution, total_error: float, lower: float) -> Solution:

@@ -49,7 +49,7 @@ def solve(
         Its ``notes["total_error_gap"]`` is the certified gap of its own objective.
     """
     operator = problem.workload.operator
-    found = coa(
+    result = coa(
         operator.gram(np.ones(problem.workload.m)),
         tol=tol,
         cg_steps=cg_steps,
@@ -63,12 +63,12 @@ def solve(
         problem,
         np.eye(problem.workload.d),
         operator,
-        sla.inv(found.X),
-        iterations=found.iterations,
-        converged=found.converged,
-        timed_out=found.timed_out,
-        notes={"total_error_gap": found.objective / found.lower_bound - 1},
-        trace=found.trace,
+        sla.inv(result.X),
+        iterations=result.iterations,
+        converged=result.converged,
+        timed_out=result.timed_out,
+        notes={"total_error_gap": result.objective / result.lower_bound - 1},
+        trace=result.trace,
     )
 
 

@@ -3,10 +3,10 @@
 from typing import Any
 
 from solvers.errors import OptionError, SolveFailedError
-from solvers.foreign import checked
 from solvers.mechanism import Mechanism
 from solvers.problem import Problem
 from solvers.solution import Solution
+from solvers.user_mechanisms import verified_solution
 from workloads import WorkloadError, functions
 from workloads.parameters import CodeName
 
@@ -33,13 +33,13 @@ def solve(
         raise SolveFailedError(str(error)) from error
     except WorkloadError as error:
         raise OptionError(str(error)) from error
-    return checked(function, problem, answer)
+    return verified_solution(function, problem, answer)
 
 
 MECHANISMS = (
     Mechanism(
         "entry-point",
-        "what a Python function of yours does: module:function; its answers are verified",
+        "a Python function of the user's, module:function; its answers are verified",
         solve,
         runs_code=True,
     ),

@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from solvers.dual.programs import Weights
-from solvers.gaussian.checked import inner_factorisation
+from solvers.gaussian.construction import inner_factorisation
 from solvers.independent.information import gaussian_entropy
 from solvers.mechanism import Mechanism, Work
 from solvers.optimiser.spectrum import RELATIVELY_EXACT, spectrum
@@ -37,10 +37,10 @@ def solve(problem: Problem) -> Solution:
     """
     factors = problem.factors
     equal = np.ones(factors.cells)
-    found = spectrum(factors, equal, problem.targets, RELATIVELY_EXACT)
-    noise = inner_factorisation("fisher", problem, equal, found)
+    spectra = spectrum(factors, equal, problem.targets, RELATIVELY_EXACT)
+    noise = inner_factorisation("fisher", problem, equal, spectra)
     solution = Solution("fisher", problem, noise)
-    eigenvalues = found.singular
+    eigenvalues = spectra.singular
     spread = float(eigenvalues.sum() * (1 / eigenvalues).sum())
     bound = spread / noise.fisher_information
     measures = {"cramer_rao_bound": bound, "cramer_rao_ratio": bound / solution.total_variance}
@@ -72,6 +72,9 @@ MECHANISMS = (
         solve,
         source="Farokhi and Sandberg, Corollary 6",
         work=work,
-        forms=(OnOrbits(on_orbits), Multiplicative()),
+        forms=(
+            OnOrbits(on_orbits),
+            Multiplicative(measures={"cramer_rao_bound": 1, "cramer_rao_ratio": 0}),
+        ),
     ),
 )

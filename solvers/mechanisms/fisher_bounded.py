@@ -18,7 +18,7 @@ from solvers.independent.perturbation import DATA, QUERIES, check_place
 from solvers.mechanism import Mechanism
 from solvers.problem import Problem
 from solvers.solution import Solution
-from workloads.operators import Array, Matrix
+from workloads.operators import Array, Matrix, Scaled
 
 REASON = (
     "the noise is bounded: some answers are possible under one database and impossible under its "
@@ -117,13 +117,14 @@ def _solution(
 
 
 def _check_orthogonal(problem: Problem) -> None:
-    """Refuse queries that are not orthogonal: W Wᵀ v = diag(W Wᵀ) v for two random v."""
-    operator = problem.workload.operator
-    norms = operator.squared_row_norms()
-    probes = np.random.default_rng(0).standard_normal((problem.workload.m, 2))
-    products = operator.apply(operator.apply_transposed(probes))
-    off = np.abs(products - norms[:, None] * probes).max()
-    if off > _ORTHOGONALITY * float(norms.max()):
+    """Refuse queries that are not orthogonal: U Uᵀ v = v for two random v, U of unit rows."""
+    norms = np.sqrt(problem.workload.operator.squared_row_norms())
+    asked = norms > 0
+    inverse = np.divide(1.0, norms, out=np.zeros_like(norms), where=asked)
+    unit = Scaled(problem.workload.operator, inverse)
+    probes = np.random.default_rng(0).standard_normal((norms.size, 2)) * asked[:, None]
+    off = np.abs(unit.apply(unit.apply_transposed(probes)) - probes).max()
+    if off > _ORTHOGONALITY:
         raise NotApplicableError(
             f"fisher-bounded: the queries of workload {problem.workload.name!r} are not orthogonal "
             "to each other, and for such queries no optimal noise on a box is known in closed "

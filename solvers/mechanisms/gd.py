@@ -6,7 +6,7 @@ The paper says no more of it; where it leaves a choice open:
 - **step**: the backtracking of Algorithm 3 with its constants, from a step of 1 every time.
 - **stopping**: Algorithm 1's rules with s = -gradient: a level ends once the squared norm of
   the gradient is less than NTTOL, and the last level is the first with (d + m)/t less than
-  TOL. They prove nothing. So with a ``tol`` it goes on to sharper levels until Δ² is within it
+  TOL. They prove nothing. With a ``tol`` it continues to sharper levels until Δ² is within it
   of a lower bound that the dual gives beforehand (`solvers.dual`; the soft-max weights of a
   level that ends like this prove 0.3 to 0.6 % less). Only that is convergence: the rules alone
   (``tol=0``, the preset ``published``) end unconverged, with their gap.
@@ -126,9 +126,7 @@ def solve(
     steps = Steps(mu, nttol, sigma, beta)
     chosen = bases.factor(problem, basis)
     size = sum(problem.workload.shape)
-    proof = dual.optimum(
-        problem.factors, tol=tol / 2 or _ASIDE, time_limit=stopping.deadline.remaining
-    )
+    proof = dual.optimum(problem.factors, tol=tol / 2 or _ASIDE, deadline=stopping.deadline)
     reached, ended, iterations = False, False, 0
     objective = plain(np.zeros(problem.workload.m))
     visits = descend(

@@ -21,6 +21,8 @@ from solvers.solution import Solution
 def solve(problem: Problem, *, on: str = QUERIES) -> Solution:
     """Independent geometric noise of one parameter on every query, or on every cell of x.
 
+    On the queries the target of an all-zero one counts too, although its answer 0 needs no noise.
+
     Parameters
     ----------
     problem : Problem

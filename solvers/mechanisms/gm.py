@@ -15,7 +15,8 @@ def solve(problem: Problem) -> Solution:
     """Δ² = max squared column norm of W / min c; no query is derived from another.
 
     Every query gets the variance min c, so only the tightest target is just met
-    (KDD'16, section 2). L is a multiple of the identity, B of W.
+    (KDD'16, section 2). L is a multiple of the identity, B of W. By that definition the target of
+    an all-zero query counts too, although its answer 0 needs no noise.
     """
     deviation = float(problem.targets.min()) ** 0.5
     noise = Factorisation(
@@ -51,7 +52,7 @@ MECHANISMS = (
         "GM",
         "Gaussian mechanism: independent noise of one variance on every query",
         solve,
-        source="KDD'16, section 2 [15]; PVLDB 14(10), section 7",
+        source="KDD'16, sections 2 and 5; PVLDB 14(10), section 7",
         work=work,
         forms=(OnOrbits(on_orbits, flops_per_pair=2e3), Multiplicative()),
     ),

@@ -20,6 +20,8 @@ variance and the workload is derived by least squares. The papers differ in the 
   cells as one below it is asked once, not twice.
 """
 
+from numbers import Integral
+
 import numpy as np
 
 from solvers.algorithms import hierarchy
@@ -89,8 +91,8 @@ def choose_branching(d: int, branching: int | str) -> int:
         return _least_average_variance(d, noise_power=2)
     if branching == "sqrt":
         return max(2, int(np.ceil(np.sqrt(d))))
-    if isinstance(branching, int) and not isinstance(branching, bool) and branching >= 2:
-        return branching
+    if isinstance(branching, Integral) and not isinstance(branching, bool) and branching >= 2:
+        return min(int(branching), max(d, 2))
     raise OptionError(
         f"HM: branching {branching!r}; expected an integer of at least 2, 'qardaji', 'laplace', "
         "'sqrt', 'published', or none for the best branching for the workload and its targets"

@@ -1,37 +1,24 @@
 """Interior point: Problem 1 itself by a primal logarithmic barrier.
 
 The baseline of Table 2 (arXiv v1, section 7.1.1, which cites Boyd and Vandenberghe and gives
-no details). Over the symmetric k x k matrices Σ and a bound s, Newton's method follows the
-minimisers of
-
-    t s - sum_i log(s - b_iᵀ Σ⁻¹ b_i) - sum_j log(1 - v_j Σ v_jᵀ / c_j)
-
-(Convex Optimization, section 11.3) while t grows by a constant factor. On that path the gap
-is exactly (d + m)/t. The answer is certified without it: the multipliers p_i = 1/(s - g_i)
-and q_j = 1/(1 - h_j), moved along the Newton step and scaled to sum to one, bound the optimum
-from below by the squared nuclear norm of diag(q/c)^1/2 W diag(p)^1/2 (docs/optimal.md),
+no details). Newton's method follows the barrier's minimisers (`solvers.algorithms.primal_barrier`)
+while t grows by a constant factor. The answer is certified without them: the multipliers
+p_i = 1/(s - g_i) and q_j = 1/(1 - h_j), moved along the Newton step and scaled to sum to one, bound
+the optimum from below by the squared nuclear norm of diag(q/c)^1/2 W diag(p)^1/2 (docs/optimal.md),
 taken from W directly.
 
-Where the paper leaves a choice open:
+The paper leaves the start open. Here it is input perturbation, Σ = BBᵀ, scaled into the middle of
+its constraints: strictly feasible for every workload.
 
-- **start**: input perturbation, Σ = BBᵀ, scaled into the middle of its constraints: strictly
-  feasible for every workload.
-- **coordinates**: at every step those in which Σ = I and sum_i p_i u_i u_iᵀ is diagonal. The
-  curvature of the profile is diagonal there. A Newton step solves one dense symmetric system
-  in k(k+1)/2 + 1 unknowns.
-
-That system has about k⁴/4 entries, which ends the mechanism at k of about two hundred; the
+The Newton system has about k⁴/4 entries, which ends the mechanism at k of about two hundred; the
 paper names d = 64 as the limit of its own. `optimal` has no such limit: the two share only
 the factorisation of the workload.
 """
 
-from dataclasses import dataclass
-from functools import cached_property
-
 import numpy as np
 import scipy.linalg as sla
 
-from solvers.backtracking import sufficient_decrease
+from solvers.algorithms.primal_barrier import Point, line_search, newton_step
 from solvers.dual.programs import Weights
 from solvers.errors import NotApplicableError
 from solvers.mechanism import Mechanism, Work
@@ -44,61 +31,6 @@ from workloads.operators import Array, Explicit
 LARGEST_BYTES = 4 * 2**30
 _GROWTH = 10.0
 _CENTRED = 0.2
-_SUFFICIENT = 0.1
-_SHORTEST_STEP = 1e-9
-
-
-@dataclass(frozen=True, eq=False)
-class _Point:
-    """A strictly feasible (Σ, s).
-
-    Attributes
-    ----------
-    lower : numpy.ndarray, shape (k, k)
-        R with Σ = R Rᵀ.
-    bound : float
-        s.
-    whitened : numpy.ndarray, shape (k, d)
-        ``inv(R) @ B``.
-    queries : numpy.ndarray, shape (m, k)
-        ``diag(c)**-0.5 @ L @ R``.
-    """
-
-    lower: Array
-    bound: float
-    whitened: Array
-    queries: Array
-
-    @cached_property
-    def profile(self) -> Array:
-        """The privacy profile g, shape (d,)."""
-        profile: Array = np.einsum("ij,ij->j", self.whitened, self.whitened)
-        return profile
-
-    @cached_property
-    def ratios(self) -> Array:
-        """The variances over their targets h, shape (m,)."""
-        ratios: Array = np.einsum("ij,ij->i", self.queries, self.queries)
-        return ratios
-
-    @property
-    def feasible(self) -> bool:
-        """Whether both kinds of constraint hold strictly."""
-        return bool(self.profile.max() < self.bound and self.ratios.max() < 1)
-
-    @property
-    def value(self) -> float:
-        """Δ² when scaled so that the targets are just met."""
-        return float(self.profile.max() * self.ratios.max())
-
-    @cached_property
-    def multipliers(self) -> tuple[Array, Array]:
-        """Of the constraints: p = 1/(s - g), shape (d,), and q = 1/(1 - h), shape (m,)."""
-        return 1 / (self.bound - self.profile), 1 / (1 - self.ratios)
-
-    def barrier(self, t: float) -> float:
-        """What Newton's method minimises."""
-        return t * self.bound + float(sum(np.log(part).sum() for part in self.multipliers))
 
 
 def solve(
@@ -135,10 +67,11 @@ def solve(
     _refuse_too_large(problem.factors.rank, m, d, problem.workload.name)
     point, unit = _start(problem)
     t, iterations = (d + m) / point.bound, 0
+    point = point.bounded(t)
     best, proof = point, point.multipliers
     lower = _lower_bound(problem, *proof) / unit
     while (stop := stopping.reason(lower, best.value, iterations)) is None:
-        step = _newton_step(point, t)
+        step = newton_step(point, t)
         if step is None:
             break
         iterations += 1
@@ -146,13 +79,14 @@ def solve(
             bound = _lower_bound(problem, *step.multipliers) / unit
             if bound > lower:
                 lower, proof = bound, step.multipliers
-        moved = _line_search(step, t)
+        moved = line_search(step, t)
         if moved is None and step.decrement >= _CENTRED:
             break
         point = moved or point
         best = min(best, point, key=lambda at: at.value)
         if step.decrement < _CENTRED:
             t *= _GROWTH
+            point = point.bounded(t)
     return from_root(
         "interior-point",
         problem,
@@ -183,7 +117,7 @@ def _refuse_too_large(rank: int, m: int, d: int, name: str) -> None:
         )
 
 
-def _start(problem: Problem) -> tuple[_Point, float]:
+def _start(problem: Problem) -> tuple[Point, float]:
     """Input perturbation in the middle of its constraints, and the unit of Δ²."""
     basis, queries = problem.basis, problem.factors.left
     covariance = basis @ basis.T
@@ -191,99 +125,13 @@ def _start(problem: Problem) -> tuple[_Point, float]:
     lower = sla.cholesky(covariance / scale, lower=True)
     whitened = sla.solve_triangular(lower, basis, lower=True)
     unit = 2 * float(np.square(whitened).sum(axis=0).max())
-    return _Point(lower, 1.0, whitened / np.sqrt(unit), queries @ lower), unit
+    return Point(lower, 1.0, whitened / np.sqrt(unit), queries @ lower), unit
 
 
 def _lower_bound(problem: Problem, p: Array, q: Array) -> float:
     """The squared nuclear norm at positive weights, from the scaled workload itself."""
     weighted = np.sqrt(q)[:, None] * (problem.factors.left @ (problem.basis * np.sqrt(p)))
     return float(np.linalg.norm(weighted, "nuc")) ** 2 / float(p.sum() * q.sum())
-
-
-@dataclass(frozen=True, eq=False)
-class _Step:
-    """A Newton step.
-
-    Attributes
-    ----------
-    origin : _Point
-        Where it starts, in coordinates in which the profile's curvature is diagonal.
-    change : numpy.ndarray, shape (k, k)
-        Of Σ, in the coordinates in which Σ = I.
-    bound_change : float
-        Of s.
-    decrement : float
-        The squared Newton decrement.
-    multipliers : tuple of numpy.ndarray
-        p (d,) and q (m,) after the step, to first order; positive where the decrement is
-        less than 1.
-    """
-
-    origin: _Point
-    change: Array
-    bound_change: float
-    decrement: float
-    multipliers: tuple[Array, Array]
-
-
-def _newton_step(point: _Point, t: float) -> _Step | None:
-    """The step to the minimiser at t; None where rounding has destroyed the system."""
-    p, q = point.multipliers
-    eigenvalues, rotation = sla.eigh((point.whitened * p) @ point.whitened.T, check_finite=False)
-    whitened, queries = rotation.T @ point.whitened, point.queries @ rotation
-    first, second = np.triu_indices(len(eigenvalues))
-    weight = np.where(first == second, 1.0, np.sqrt(2.0))
-    jacobian = np.empty((first.size + 1, p.size + q.size))
-    jacobian[:-1, : p.size] = whitened[first] * whitened[second] * -p
-    jacobian[:-1, p.size :] = queries.T[first] * queries.T[second] * q
-    jacobian[:-1] *= weight[:, None]
-    jacobian[-1] = np.concatenate([-p, np.zeros_like(q)])
-    gradient = jacobian.sum(axis=1)
-    gradient[-1] += t
-    hessian = jacobian @ jacobian.T
-    hessian[np.diag_indices(first.size)] += eigenvalues[first] + eigenvalues[second]
-    try:
-        factor = sla.cho_factor(hessian, overwrite_a=True, check_finite=False)
-    except sla.LinAlgError:
-        return None
-    step = -sla.cho_solve(factor, gradient, check_finite=False)
-    change = np.empty_like(rotation)
-    change[first, second] = change[second, first] = step[:-1] / weight
-    growth = 1 + step @ jacobian
-    return _Step(
-        _Point(point.lower @ rotation, point.bound, whitened, queries),
-        change,
-        float(step[-1]),
-        -float(gradient @ step),
-        (p * growth[: p.size], q * growth[p.size :]),
-    )
-
-
-def _line_search(step: _Step, t: float) -> _Point | None:
-    """Backtracking from the whole step; None where no step is long enough."""
-    origin = step.origin
-
-    def along(length: float) -> _Point | None:
-        try:
-            lower = sla.cholesky(np.eye(len(step.change)) + length * step.change, lower=True)
-        except sla.LinAlgError:
-            return None
-        moved = _Point(
-            origin.lower @ lower,
-            origin.bound + length * step.bound_change,
-            sla.solve_triangular(lower, origin.whitened, lower=True),
-            origin.queries @ lower,
-        )
-        return moved if moved.feasible else None
-
-    return sufficient_decrease(
-        along,
-        lambda moved: moved.barrier(t),
-        origin.barrier(t),
-        -step.decrement,
-        sufficient=_SUFFICIENT,
-        least=_SHORTEST_STEP,
-    )
 
 
 def work(m: int, d: int) -> Work:

@@ -1,7 +1,7 @@
 """The mechanism of greatest utility for a prior, by linear programming.
 
 Greatest utility is least loss, ``sum_i prior[i] (1 - X[i, i])``, which falls as exp(-ε) while
-what HiGHS leaves of a constraint stays at 1e-10. So the programme is in the unknowns
+what HiGHS leaves of a constraint stays at 1e-10. So the program is in the unknowns
 
     L[i] = exp(ε) (1 - X[i, i]),   Y[i, o] = exp(ε d(i, o)) X[i, o],
 
@@ -28,7 +28,7 @@ from workloads.parameters import PriorText
 from workloads.priors import UNIFORM
 
 LARGEST = 100
-"""Answers; the linear programme has n² variables and 2 n constraints for each edge."""
+"""Answers; the linear program has n² variables and 2 n constraints for each edge."""
 
 _TIME_LIMIT_REACHED = 1
 _TOLERANCE = 1e-10
@@ -38,11 +38,11 @@ _OVERLOOKED = 1e-9
 """HiGHS takes smaller coefficients for zero."""
 
 _CONVERGED = 1e-6
-"""The loss may be above that of the linear programme by this, relatively."""
+"""The loss may be above that of the linear program by this, relatively."""
 
 _ROUNDING = 1e-15
 _TIED = 1e-9
-_OWN = "linear programme"
+_OWN = "linear program"
 
 
 def solve(
@@ -72,7 +72,7 @@ def solve(
     Returns
     -------
     Solution
-        Converged if its loss is that of the linear programme, to 1e-6 of it.
+        Converged if its loss is that of the linear program, to 1e-6 of it.
         ``notes["mixed_in"]``: the weight of the uniform distribution; ``notes["taken_from"]``:
         whose matrix it is; ``notes["highs"]``: what HiGHS says if it fails.
 
@@ -84,28 +84,28 @@ def solve(
     graph = problem.graph
     if graph.n > LARGEST:
         raise NotApplicableError(
-            f"lp-optimal: workload {graph.name!r} has {graph.n} answers and its linear programme "
+            f"lp-optimal: workload {graph.name!r} has {graph.n} answers and its linear program "
             f"{graph.n**2} variables; it applies up to {LARGEST} answers"
         )
     phi, probabilities = given(problem, epsilon, prior)
-    found = scipy.optimize.linprog(
+    result = scipy.optimize.linprog(
         options={
             "time_limit": np.inf if time_limit is None else float(time_limit),
             "primal_feasibility_tolerance": _TOLERANCE,
             "dual_feasibility_tolerance": _TOLERANCE,
         },
-        **_programme(graph, epsilon, probabilities),
+        **_program(graph, epsilon, probabilities),
     )
     candidates = _others(problem, epsilon)
     notes: dict[str, Any] = {}
     least = -np.inf
-    if found.x is not None and found.fun is not None and found.status == 0:
-        least = float(found.fun) * np.exp(-epsilon)
+    if result.x is not None and result.fun is not None and result.status == 0:
+        least = float(result.fun) * np.exp(-epsilon)
         candidates[_OWN], notes["mixed_in"] = _repaired(
-            found.x[graph.n :].reshape(graph.shape) * phi, graph, epsilon
+            result.x[graph.n :].reshape(graph.shape) * phi, graph, epsilon
         )
-    elif found.status != _TIME_LIMIT_REACHED:
-        notes["highs"] = str(found.message)
+    elif result.status != _TIME_LIMIT_REACHED:
+        notes["highs"] = str(result.message)
     losses = {name: _loss(noise, probabilities) for name, noise in candidates.items()}
     taken = min(losses, key=lambda name: losses[name])
     if losses.get(_OWN, np.inf) <= losses[taken] * (1 + _TIED):
@@ -116,16 +116,16 @@ def solve(
         epsilon,
         prior,
         candidates[taken],
-        iterations=int(found.nit or 0),
+        iterations=int(result.nit or 0),
         converged=bool(losses[taken] <= least * (1 + _CONVERGED) + _ROUNDING),
-        timed_out=found.status == _TIME_LIMIT_REACHED,
+        timed_out=result.status == _TIME_LIMIT_REACHED,
         notes={**notes, "taken_from": taken},
     )
 
 
 def _others(problem: GraphProblem, epsilon: float) -> dict[str, Array]:
     """The noise matrices of the closed forms that apply, by mechanism."""
-    found = {"randomised-response": randomised_response(problem.graph.n, epsilon)}
+    others = {"randomised-response": randomised_response(problem.graph.n, epsilon)}
     for name, closed in (
         ("geometric", geometric.solve),
         ("tight-constraints", tight_constraints.solve),
@@ -135,8 +135,8 @@ def _others(problem: GraphProblem, epsilon: float) -> dict[str, Array]:
         except SolverError:
             continue
         if isinstance(noise, NoiseMatrix):
-            found[name] = noise.matrix
-    return found
+            others[name] = noise.matrix
+    return others
 
 
 def _loss(noise: Array, probabilities: Array) -> float:
@@ -146,7 +146,7 @@ def _loss(noise: Array, probabilities: Array) -> float:
     return float(probabilities @ wrong.sum(axis=1))
 
 
-def _programme(graph: QueryGraph, epsilon: float, probabilities: Array) -> dict[str, Any]:
+def _program(graph: QueryGraph, epsilon: float, probabilities: Array) -> dict[str, Any]:
     """In L (n of them) and then Y, row by row: rows sum to 1, and Lemma 1 along every edge."""
     n, distances = graph.n, graph.distances
     number = np.arange(n**2).reshape(n, n) + n
@@ -206,10 +206,10 @@ def _repaired(approximate: Array, graph: QueryGraph, epsilon: float) -> tuple[Ar
 
 def _raised(noise: Array, phi: Array) -> Array:
     """The least matrix above this whose entries no neighbour's is more than exp(ε) times."""
-    found = np.empty_like(noise)
+    raised = np.empty_like(noise)
     for output, column in enumerate(noise.T):
-        found[:, output] = (phi * column).max(axis=1)
-    return found
+        raised[:, output] = (phi * column).max(axis=1)
+    return raised
 
 
 def work(m: int, d: int) -> Work:

@@ -31,12 +31,13 @@ from collections.abc import Iterator
 import numpy as np
 import scipy.linalg as sla
 
-from solvers.errors import OptionError, SolveFailedError
+from solvers.errors import SolveFailedError
 from solvers.mechanism import Mechanism, Work
 from solvers.problem import Problem
+from solvers.row_space import singular_rows
 from solvers.solution import Solution
 from solvers.stopping import Deadline, Stop, Stopping
-from solvers.strategy import compact, from_root
+from solvers.strategy import from_root
 from solvers.trace import traced
 from workloads.operators import Array
 
@@ -79,16 +80,12 @@ def solve(
 
     Raises
     ------
-    OptionError
-        If ``rank_ratio`` is below 1.
     SolveFailedError
         If no round gave an unbiased mechanism.
     """
-    if not rank_ratio >= 1:
-        raise OptionError(f"LRM: rank_ratio {rank_ratio}; expected a number of at least 1")
     stopping = Stopping(tol, max_iterations, Deadline.after(time_limit))
     stop: Stop | None = None
-    singular, vectors = compact(problem.workload.matrix)
+    singular, vectors = singular_rows(problem.workload.matrix)
     rows = singular[:, None] * vectors
     size = int(np.ceil(rank_ratio * len(singular)))
     start = _spectral(singular, vectors, size) if seed is None else _random(rows, size, seed)

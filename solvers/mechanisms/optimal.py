@@ -1,17 +1,18 @@
 """The optimum of Problem 1, certified: least privacy cost that meets every target."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from solvers.dual import pairs
 from solvers.dual import programs as dual
 from solvers.dual.differences import Differences
-from solvers.dual.refined import FIRST_TOL, from_optimum
+from solvers.dual.refinement import FIRST_TOL, from_optimum
 from solvers.errors import NotApplicableError, OptionError
-from solvers.gaussian.checked import from_noise, inner_factorisation
-from solvers.gaussian.verified import from_root
+from solvers.gaussian.construction import from_noise, inner_factorisation
+from solvers.gaussian.verification import from_root
 from solvers.mechanism import Mechanism, Work
 from solvers.optimiser import BlocksPoint, Progress, ScalarPoint
 from solvers.optimiser.newton_system import explicit_count
@@ -27,6 +28,56 @@ from solvers.solution import Solution
 from solvers.stopping import Deadline
 from workloads import from_matrix
 from workloads.operators import Array
+
+
+@dataclass(frozen=True, eq=False)
+class _Options:
+    """The options of `solve`, which every form of it takes."""
+
+    tol: float
+    max_iterations: int
+    deadline: Deadline
+    start: dual.Weights | None
+    refined: bool
+    total_error_weight: float
+    profile_bounds: Sequence[float] | None
+
+    def __post_init__(self) -> None:
+        """Raise OptionError where they exclude each other, or ``start`` holds no weights."""
+        if self.start is not None and not isinstance(self.start, dual.Weights):
+            raise OptionError(
+                f"optimal: start of type {type(self.start).__name__}; expected the weights of "
+                "another solution (Solution.weights)"
+            )
+        if self.refined and self.total_error_weight > 0:
+            raise OptionError(
+                "optimal: refined with a total_error_weight; the refined ordering is of Problem 1 "
+                "alone: leave one of the two out"
+            )
+
+    @property
+    def plain(self) -> bool:
+        """Whether Δ² itself is minimised, so that the dual bounds it."""
+        return self.profile_bounds is None and self.total_error_weight == 0
+
+    @property
+    def limits(self) -> dict[str, Any]:
+        """The limits of the dual's optimiser."""
+        return {"max_iterations": self.max_iterations, "deadline": self.deadline}
+
+    def dual_tol(self, finest: float = FIRST_TOL) -> float:
+        """The gap to reach in the dual: refinement sets out from a finer one."""
+        return min(self.tol, finest) if self.refined else self.tol
+
+    def objective(self, solution: Solution) -> float:
+        """What is minimised: Δ², or the hybrid with total error."""
+        return self.weighed(solution.squared_privacy_cost, solution.total_variance)
+
+    def weighed(self, cost: float, total_variance: float) -> float:
+        """The objective of a squared privacy cost and a total variance."""
+        if self.total_error_weight == 0:
+            return cost
+        return 2 * float(np.sqrt(cost * (1 + self.total_error_weight * total_variance)))
 
 
 def solve(
@@ -56,11 +107,11 @@ def solve(
         Dual weights of a neighbouring problem (``Solution.weights``); changes no result
         beyond the gap.
     refined : bool
-        Whether to go on to the one solution that is least in the refined privacy ordering
-        (Definition 3 and Theorem 10 of PVLDB 14(10)). ``notes["levels"]`` tells how many
+        Whether to find the one solution that is least in the refined privacy ordering
+        (Definition 5 and Theorem 10 of arXiv v1). ``notes["levels"]`` tells how many
         problems that took.
     total_error_weight : float
-        θ >= 0 of the hybrid with total squared error (section 6.1): the solution minimises
+        θ >= 0 of the hybrid with total squared error (PVLDB 14(10), section 6.1): it minimises
         ``Δ² (1 + θ sum(query_variances))``, which the best scale makes of
         ``max(profile) + max(ratios) + θ sum(query_variances)``.
     profile_bounds : sequence of float, shape (d,), optional
@@ -82,66 +133,35 @@ def solve(
     SolveFailedError
         If the factors do not give the workload, or contradict the bound of the dual.
     """
-    _check(start, refined, total_error_weight)
+    deadline = Deadline.after(time_limit)
+    options = _Options(
+        tol, max_iterations, deadline, start, refined, total_error_weight, profile_bounds
+    )
     alpha = None if profile_bounds is None else personal.of_cells(problem, profile_bounds)
     scaled = problem if alpha is None else _with_columns_divided(problem, np.sqrt(alpha))
-    deadline = Deadline.after(time_limit)
     notes: dict[str, Any] = {}
-    limits: dict[str, Any] = {"max_iterations": max_iterations, "time_limit": time_limit}
     if total_error_weight > 0:
         omega = total_error_weight * problem.targets
-        result = dual.hybrid(scaled.factors, omega, tol=tol, start=start, **limits)
+        result = dual.hybrid(scaled.factors, omega, tol=tol, start=start, **options.limits)
     else:
-        finest = min(tol, FIRST_TOL) if refined else tol
-        result = dual.optimum(scaled.factors, tol=finest, start=start, **limits)
-    objective = _objective(total_error_weight)
-    plain = alpha is None and total_error_weight == 0
-    bound = {"known_lower_bound": result.lower} if plain else {}
+        result = dual.optimum(scaled.factors, tol=options.dual_tol(), start=start, **options.limits)
+    bound = {"known_lower_bound": result.lower} if options.plain else {}
     if refined:
-        found, result = from_optimum(result.best.blocks, result, tol, deadline)
-        notes["levels"] = found.levels
-        (root,) = found.factors
+        unique, result = from_optimum(result.best.blocks, result, tol, deadline)
+        notes["levels"] = unique.levels
+        (root,) = unique.factors
         unscaled = from_root("optimal", scaled, scaled.basis, scaled.queries, root)
         noise = unscaled.met("optimal", scaled.targets)
     else:
         noise = inner_factorisation("optimal", scaled, result.best.p, result.best.spectrum)
-    solution = from_noise("optimal", scaled, noise, result, objective, tol, notes, **bound)
-    if not plain:
-        notes |= {"objective": objective(solution), "objective_gap": result.gap}
+    solution = from_noise("optimal", scaled, noise, result, options.objective, tol, notes, **bound)
+    if not options.plain:
+        notes |= {"objective": options.objective(solution), "objective_gap": result.gap}
     if alpha is not None:
         own = noise.with_cells_scaled(np.sqrt(alpha))
         solution = replace(solution, problem=problem, noise=own)
-    return replace(
-        solution, notes={**solution.notes, **notes, "profile_slack": _profile_slack(solution)}
-    )
-
-
-def _objective(total_error_weight: float) -> Callable[[Solution], float]:
-    """What a solution minimises: Δ², or the hybrid with total error."""
-
-    def value(found: Solution) -> float:
-        return _weighed(total_error_weight, found.squared_privacy_cost, found.total_variance)
-
-    return value
-
-
-def _weighed(total_error_weight: float, cost: float, total_variance: float) -> float:
-    if total_error_weight == 0:
-        return cost
-    return 2 * float(np.sqrt(cost * (1 + total_error_weight * total_variance)))
-
-
-def _check(start: dual.Weights | None, refined: bool, total_error_weight: float) -> None:
-    if start is not None and not isinstance(start, dual.Weights):
-        raise OptionError(
-            f"optimal: start of type {type(start).__name__}; expected the weights of another "
-            "solution (Solution.weights)"
-        )
-    if refined and total_error_weight > 0:
-        raise OptionError(
-            "optimal: refined with a total_error_weight; the refined ordering is of Problem 1 "
-            "alone: leave one of the two out"
-        )
+    notes["profile_slack"] = _profile_slack(solution)
+    return replace(solution, notes={**solution.notes, **notes})
 
 
 def _with_columns_divided(problem: Problem, divisor: Array) -> Problem:
@@ -153,17 +173,7 @@ def _profile_slack(solution: Solution) -> float:
     return max(float(slack), 0.0)
 
 
-def on_differences(
-    smaller: Differences,
-    *,
-    tol: float,
-    max_iterations: int,
-    time_limit: float | None,
-    start: dual.Weights | None,
-    refined: bool,
-    total_error_weight: float,
-    profile_bounds: Sequence[float] | None,
-) -> Solution:
+def on_differences(smaller: Differences, *, time_limit: float | None, **options: Any) -> Solution:
     """The optimum over all pairs of replace-one neighbours; ``start`` is not used.
 
     Refined it is least in the ordering of the costs of all pairs.
@@ -177,63 +187,53 @@ def on_differences(
     SolveFailedError
         If the factors do not give the workload.
     """
-    _check(start, refined, total_error_weight)
-    asked = {"refined": refined, "profile_bounds": profile_bounds is not None}
-    for option in (name for name, given in asked.items() if given and not smaller.at_once):
+    asked = _Options(deadline=Deadline.after(time_limit), **options)
+    costly = {"refined": asked.refined, "profile_bounds": asked.profile_bounds is not None}
+    for option in (name for name, given in costly.items() if given and not smaller.at_once):
         raise NotApplicableError(
             f"optimal: option {option!r} under {smaller.problem.neighbours.title} on "
-            f"{smaller.problem.size}: too many pairs of neighbours to be solved for together; "
+            f"{smaller.problem.size}: too many pairs of neighbours to solve for together; "
             "leave it out"
         )
     bounds = None
-    if profile_bounds is not None:
-        bounds = smaller.bounds_of_pairs(personal.of_cells(smaller.problem, profile_bounds))
-    deadline = Deadline.after(time_limit)
-    inner = min(tol, FIRST_TOL) if refined else tol
-    found = smaller.optimum(inner, max_iterations, time_limit, total_error_weight, bounds)
-    root, converged, timed_out = found.root, found.converged, found.timed_out
+    if asked.profile_bounds is not None:
+        bounds = smaller.bounds_of_pairs(personal.of_cells(smaller.problem, asked.profile_bounds))
+    weight = asked.total_error_weight
+    result = pairs.optimum(
+        smaller, asked.dual_tol(), **asked.limits, total_error_weight=weight, bounds=bounds
+    )
+    root, converged, timed_out = result.root, result.converged, result.timed_out
     notes: dict[str, Any] = {
-        "pairs": found.pairs,
-        "rounds": found.rounds,
+        "pairs": result.pairs,
+        "rounds": result.rounds,
         "public_queries": smaller.public,
     }
-    if refined:
-        level, last = from_optimum(found.last.best.blocks, found.last, tol, deadline)
+    if asked.refined:
+        level, last = from_optimum(result.last.best.blocks, result.last, asked.tol, asked.deadline)
         (root,), converged, timed_out = level.factors, last.converged, last.timed_out
         notes["levels"] = level.levels
-    plain = bounds is None and total_error_weight == 0
     noise = smaller.noise("optimal", root)
     solution = Solution(
         "optimal",
         smaller.problem,
         noise,
-        known_lower_bound=found.lower if plain else None,
-        iterations=found.iterations,
+        known_lower_bound=result.lower if asked.plain else None,
+        iterations=result.iterations,
         timed_out=timed_out,
-        weights=found.weights,
+        weights=result.weights,
         notes=notes,
     )
     cost = solution.squared_privacy_cost
     if bounds is not None:
         cost = smaller.largest_over_bounds(noise, bounds)
-    objective = _weighed(total_error_weight, cost, solution.total_variance)
-    least = found.lower if total_error_weight == 0 else 2 * float(np.sqrt(found.lower))
-    if not plain:
+    objective = asked.weighed(cost, solution.total_variance)
+    least = result.lower if weight == 0 else 2 * float(np.sqrt(result.lower))
+    if not asked.plain:
         notes |= {"objective": objective, "objective_gap": objective / least - 1}
-    return replace(solution, converged=converged and objective <= least * (1 + tol))
+    return replace(solution, converged=converged and objective <= least * (1 + asked.tol))
 
 
-def on_orbits(
-    orbits: AnyOrbits,
-    *,
-    tol: float,
-    max_iterations: int,
-    time_limit: float | None,
-    start: dual.Weights | None,
-    refined: bool,
-    total_error_weight: float,
-    profile_bounds: Sequence[float] | None,
-) -> Solution:
+def on_orbits(orbits: AnyOrbits, *, time_limit: float | None, **options: Any) -> Solution:
     """The certified optimum of Problem 1, or of its relatives, on orbits.
 
     Personal bounds are one for each cell, equal within each orbit, or one for each orbit. A
@@ -247,32 +247,34 @@ def on_orbits(
     SolveFailedError
         If the factors do not give the workload, or contradict the bound of the dual.
     """
-    _check(start, refined, total_error_weight)
-    deadline = Deadline.after(time_limit)
-    roots = None if profile_bounds is None else np.sqrt(personal.of_orbits(orbits, profile_bounds))
+    asked = _Options(deadline=Deadline.after(time_limit), **options)
+    roots = None
+    if asked.profile_bounds is not None:
+        roots = np.sqrt(personal.of_orbits(orbits, asked.profile_bounds))
     whole = orbits if roots is None else orbits.with_columns_divided(roots)
-    limits: dict[str, Any] = {"max_iterations": max_iterations, "time_limit": time_limit}
-    near = orbits.start if start is None else orbits.nearest(start)
+    start = orbits.start if asked.start is None else orbits.nearest(asked.start)
     result: Progress[BlocksPoint] | Progress[ScalarPoint]
-    if total_error_weight != 0:
-        result = whole.hybrid(total_error_weight, tol=tol, start=near, **limits)
+    if asked.total_error_weight != 0:
+        weight = asked.total_error_weight
+        result = whole.hybrid(weight, tol=asked.tol, start=start, **asked.limits)
     else:
-        finest = min(tol, whole.finest) if refined else tol
-        result = whole.optimum(tol=finest, start=near, **limits)
-    plain = roots is None and total_error_weight == 0
-    bound = {"known_lower_bound": result.lower} if plain else {}
-    objective, notes = _objective(total_error_weight), {"blocks": orbits.matrix_count}
-    if refined and isinstance(result.best, BlocksPoint):
-        found, result = from_optimum(result.best.blocks, result, tol, deadline)
-        notes["levels"] = found.levels
-        noise = noise_from_roots("optimal", whole, found.factors)
+        result = whole.optimum(tol=asked.dual_tol(whole.finest), start=start, **asked.limits)
+    bound = {"known_lower_bound": result.lower} if asked.plain else {}
+    notes: dict[str, Any] = {"blocks": orbits.matrix_count}
+    if asked.refined and isinstance(result.best, BlocksPoint):
+        unique, result = from_optimum(result.best.blocks, result, asked.tol, asked.deadline)
+        notes["levels"] = unique.levels
+        relative = noise_from_roots("optimal", whole.relative, unique.factors)
+        noise = replace(relative, orbits=whole).met("optimal")
     else:
-        notes |= {"levels": 1} if refined else {}
+        notes |= {"levels": 1} if asked.refined else {}
         noise = inner_noise("optimal", whole, result.best)
-    solution = from_orbits("optimal", whole, noise, result, objective, tol, notes, **bound)
+    solution = from_orbits(
+        "optimal", whole, noise, result, asked.objective, asked.tol, notes, **bound
+    )
     more: dict[str, Any] = {}
-    if not plain:
-        more |= {"objective": objective(solution), "objective_gap": result.gap}
+    if not asked.plain:
+        more |= {"objective": asked.objective(solution), "objective_gap": result.gap}
     if roots is not None:
         solution = replace(solution, noise=noise.on_cells_scaled(orbits, roots))
     more["profile_slack"] = _profile_slack(solution)
@@ -280,17 +282,19 @@ def on_orbits(
 
 
 def work(m: int, d: int, *, form_work: int | None = None) -> Work:
-    """About nine Newton steps of a spectrum, a preconditioner and a product each.
+    """Five to ten Newton steps of a spectrum, a preconditioner and a product each.
 
+    Equal targets take the fewest: 1.7 times less than this, different ones up to 1.9 times more.
     By structure fifteen steps with ten to twenty products. Fitted to CPU seconds on one core
-    (benchmarks/bench_work.py).
+    (benchmarks/bench_work.py); below 500 cells calls take longer than their operations.
     """
     if form_work is not None:
         return Work(flops=5e9 + 9000.0 * d**3 + 2500.0 * form_work, bytes=130.0 * d**2 + 200.0 * m)
     k = min(m, d)
     heavy = explicit_count(m + d, k)
     light = m + d if heavy < m + d else 0
-    flops = 3.2e8 + 75.0 * heavy**2 * k + 2.7 * heavy**3 + 330.0 * light * k**2
+    small = 5e8 + 3.5e4 * (m + d) * k
+    flops = small + 75.0 * heavy**2 * k + 3.4 * heavy**3 + 330.0 * light * k**2
     return Work(flops=flops, bytes=16.0 * heavy**2 + 40.0 * (m + d) * k + 8.0 * m * d)
 
 

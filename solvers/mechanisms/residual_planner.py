@@ -29,6 +29,7 @@ from solvers.orbits.solutions import from_dual, inner_noise
 from solvers.problem import Problem
 from solvers.reductions.orbits import OnOrbits
 from solvers.solution import Solution
+from solvers.stopping import Deadline
 from workloads.operators import Array
 
 NAME = "ResidualPlanner"
@@ -84,20 +85,21 @@ def on_orbits(
     NotApplicableError
         If the queries are no marginals with one target for each.
     """
+    deadline = Deadline.after(time_limit)
     if objective not in OBJECTIVES:
         raise OptionError(f"{NAME}: objective {objective!r}; expected {' or '.join(OBJECTIVES)}")
     if not isinstance(orbits, SingleOrbit):
         raise _refusal(orbits.problem)
     if objective == "total-variance":
         return Solution(NAME, orbits.problem, least_total_variance(NAME, orbits))
-    result = orbits.optimum(tol=tol, max_iterations=max_iterations, time_limit=time_limit)
+    result = orbits.optimum(tol=tol, max_iterations=max_iterations, deadline=deadline)
     noise = inner_noise(NAME, orbits, result.best)
     return from_dual(
         NAME,
         orbits,
         noise,
         result,
-        lambda found: found.squared_privacy_cost,
+        lambda solution: solution.squared_privacy_cost,
         tol,
         known_lower_bound=result.lower,
     )
@@ -111,8 +113,8 @@ def least_total_variance(mechanism: str, orbits: SingleOrbit) -> OrbitsNoise:
     log_costs = known.log_ranks - log_sizes
     logs = -log_sizes - np.log(shared) / 2 - log_costs
     (part,) = orbits.parts
-    found = part.inner(mechanism, np.ones(1), np.exp(logs - logs.max()))
-    return OrbitsNoise(orbits, (found,)).met(mechanism)
+    factors = part.inner(mechanism, np.ones(1), np.exp(logs - logs.max()))
+    return OrbitsNoise(orbits, (factors,)).met(mechanism)
 
 
 def _log_sizes(known: Closure) -> Array:

@@ -22,13 +22,14 @@ from dataclasses import dataclass
 from functools import reduce
 from itertools import chain, combinations
 from math import prod, sqrt
+from typing import Any
 
 import numpy as np
 import scipy.linalg as sla
 
 from solvers.errors import NotApplicableError
 from solvers.gaussian.factorisation import Factorisation
-from solvers.gaussian.verified import from_right_inverse
+from solvers.gaussian.verification import from_right_inverse
 from solvers.mechanism import Mechanism, Work
 from solvers.mechanisms.residual_planner import least_total_variance
 from solvers.orbits import AnyOrbits, Orbits
@@ -42,8 +43,10 @@ from solvers.problem import Problem, as_problem
 from solvers.reductions import query_matrix
 from solvers.reductions.orbits import OnOrbits
 from solvers.registry import find
+from solvers.row_space import singular_rows
 from solvers.solution import Solution
-from solvers.strategy import compact, from_strategy
+from solvers.stopping import Deadline
+from solvers.strategy import from_strategy
 from workloads.operators import Array, Explicit, Matrix, cumulative, dense
 
 NAME = "ResidualPlanner+"
@@ -74,21 +77,34 @@ Pair = tuple[Array, Array]
 """Rows of full rank, and their pseudo-inverse."""
 
 
-def residual(gram: Array) -> Pair:
-    """R_i of an attribute whose queries, of entries up to one, have this Gram matrix."""
+def residual(gram: Array, deadline: Deadline) -> tuple[Pair, Solution]:
+    """R_i of an attribute whose queries, of entries up to one, have this Gram matrix.
+
+    And the solve of its strategy.
+    """
     n = len(gram)
     centre = np.eye(n) - 1 / n
     values, vectors = np.linalg.eigh(centre @ gram @ centre + 1)
     clear = values > np.finfo(float).eps ** 2 * values[-1]
     root = np.sqrt(np.where(clear, values, 0.0))[:, None] * vectors.T
-    noise = query_matrix.solve(find("CA"), as_problem(root), {}).noise
-    assert isinstance(noise, Factorisation)
-    strategy = dense(noise.right)
+    solved = query_matrix.solve(find("CA"), as_problem(root), {"time_limit": deadline.remaining})
+    assert isinstance(solved.noise, Factorisation)
+    strategy = dense(solved.noise.right)
     centred = strategy @ centre
     if np.linalg.norm(centred) <= n * np.finfo(float).eps * np.linalg.norm(strategy):
-        return np.empty((0, n)), np.empty((n, 0))
-    singular, rows = compact(centred)
-    return singular[:, None] * rows, rows.T / singular
+        return (np.empty((0, n)), np.empty((n, 0))), solved
+    singular, rows = singular_rows(centred)
+    return (singular[:, None] * rows, rows.T / singular), solved
+
+
+def _reached(solved: Iterable[Solution]) -> dict[str, Any]:
+    """What a solution says of all its strategies' solves together."""
+    each = list(solved)
+    return {
+        "iterations": sum(strategy.iterations for strategy in each),
+        "converged": all(strategy.converged for strategy in each),
+        "timed_out": any(strategy.timed_out for strategy in each),
+    }
 
 
 def ordered_axis(gram: Array, own: Pair) -> Axis:
@@ -140,13 +156,15 @@ def _subsets(items: Iterable[int]) -> Iterator[Subset]:
     return map(frozenset, chain.from_iterable(combinations(listed, size) for size in sizes))
 
 
-def solve(problem: Problem) -> Solution:
+def solve(problem: Problem, *, time_limit: float | None = None) -> Solution:
     """All cells as the values of one ordered attribute, unless the queries are products.
 
     Parameters
     ----------
     problem : Problem
         The workload and its targets; these only scale the answer.
+    time_limit : float, optional
+        In seconds, of the strategies of all attributes together.
 
     Returns
     -------
@@ -157,19 +175,21 @@ def solve(problem: Problem) -> Solution:
     NotApplicableError
         If tables ask different matrices of one attribute.
     """
-    found = orbits_of(problem)
-    if found is not None:
-        return on_orbits(found)
+    deadline = Deadline.after(time_limit)
+    orbits = orbits_of(problem)
+    if orbits is not None:
+        return on_orbits(orbits, time_limit=deadline.remaining)
     operator = problem.workload.operator
     gram = operator.gram()
-    own = residual(gram / _unit(operator.array if isinstance(operator, Explicit) else None))
+    unit = _unit(operator.array if isinstance(operator, Explicit) else None)
+    own, solved = residual(gram / unit, deadline)
     sigmas = scales([ordered_axis(gram, own)], [frozenset({0})])
     total = np.ones((1, len(gram)))
     rows = [(own[0] if chosen else total) / sqrt(s) for chosen, s in sigmas.items()]
-    return from_strategy(NAME, problem, np.vstack(rows))
+    return from_strategy(NAME, problem, np.vstack(rows), **_reached([solved]))
 
 
-def on_orbits(orbits: AnyOrbits) -> Solution:
+def on_orbits(orbits: AnyOrbits, *, time_limit: float | None) -> Solution:
     """The same with every ordered attribute and every categorical one on its own.
 
     Raises
@@ -177,12 +197,14 @@ def on_orbits(orbits: AnyOrbits) -> Solution:
     NotApplicableError
         If tables ask different matrices of one attribute.
     """
+    deadline = Deadline.after(time_limit)
     if isinstance(orbits, SingleOrbit):
         return Solution(NAME, orbits.problem, least_total_variance(NAME, orbits))
     _check_one_matrix_each(orbits)
     matrices = {axis: _matrix(orbits, axis) for axis in orbits.ordered_axes}
-    grams = {i: (cumulative(one) or Explicit(one)).gram() for i, one in matrices.items()}
-    own = {axis: residual(gram / _unit(matrices[axis])) for axis, gram in grams.items()}
+    grams = {i: (cumulative(matrix) or Explicit(matrix)).gram() for i, matrix in matrices.items()}
+    solved = {i: residual(gram / _unit(matrices[i]), deadline) for i, gram in grams.items()}
+    own = {axis: pair for axis, (pair, _) in solved.items()}
     axes = [
         ordered_axis(grams[i], own[i]) if i in own else categorical_axis(attribute.of.size)
         for i, attribute in enumerate(orbits.attributes)
@@ -190,7 +212,9 @@ def on_orbits(orbits: AnyOrbits) -> Solution:
     sigmas = scales(axes, (frozenset(group.axes) for group in orbits.products.groups))
     parts = tuple(_factorised(orbits, part, own, sigmas) for part in orbits.parts)
     noise = OrbitsNoise(orbits, parts).met(NAME)
-    return Solution(NAME, orbits.problem, noise, notes={"base_mechanisms": len(sigmas)})
+    reached = _reached(strategy for _, strategy in solved.values())
+    notes = {"base_mechanisms": len(sigmas)}
+    return Solution(NAME, orbits.problem, noise, notes=notes, **reached)
 
 
 def _matrix(orbits: Orbits, axis: int) -> Matrix:
@@ -217,7 +241,7 @@ def _factorised(
             _factor(attribute, k, i in chosen, own.get(i))
             for i, (attribute, k) in enumerate(zip(orbits.attributes, choice, strict=True))
         ]
-        right, inverse = (reduce(np.kron, one) for one in zip(*factors, strict=True))
+        right, inverse = (reduce(np.kron, matrices) for matrices in zip(*factors, strict=True))
         rows.append(right / sqrt(variance))
         inverses.append(inverse * sqrt(variance))
     roots = np.sqrt(part.rank / orbits.cells[part.columns])
@@ -253,10 +277,10 @@ def _check_one_matrix_each(orbits: Orbits) -> None:
             )
 
 
-def _equal(one: Matrix | None, other: Matrix | None) -> bool:
-    if one is None or other is None:
-        return one is other
-    return one is other or np.array_equal(dense(one), dense(other))
+def _equal(first: Matrix | None, second: Matrix | None) -> bool:
+    if first is None or second is None:
+        return first is second
+    return first is second or np.array_equal(dense(first), dense(second))
 
 
 def work(m: int, d: int) -> Work:

@@ -7,11 +7,8 @@ Algorithms 1 to 3 on Problem 4. By default with the freedom that the paper leave
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-import scipy.linalg as sla
-
 from solvers.dual.programs import Weights
-from solvers.errors import OptionError, SolveFailedError
+from solvers.errors import OptionError
 from solvers.mechanism import Mechanism, Work
 from solvers.optimiser.spectrum import spectrum
 from solvers.orbits import AnyOrbits
@@ -19,11 +16,10 @@ from solvers.orbits.soft_max import soft_max_problem
 from solvers.orbits.solutions import noise_from_roots
 from solvers.problem import Problem
 from solvers.reductions.orbits import OnOrbits
-from solvers.soft_max import adapted_basis, fixed_basis, newton_cg
+from solvers.soft_max import adapted_basis, fixed_basis, initial_iterate, newton_cg
 from solvers.soft_max import basis as bases
 from solvers.soft_max import objective as softmax
 from solvers.soft_max.newton_cg import Minimised, Settings, T2Rule
-from solvers.soft_max.objective import Iterate
 from solvers.solution import Solution
 from solvers.stopping import Deadline
 from solvers.strategy import from_root
@@ -80,7 +76,7 @@ def solve(
     sigma, beta : float
         Sufficient decrease and shrinking factor of the line search.
     basis : str
-        B: "adapted", anew for every Newton step so that the covariance is I and the weighted
+        B: "adapted", chosen at every Newton step so that the covariance is I and the weighted
         privacy cost diagonal in it (`solvers.soft_max.adapted_basis`), or a name of
         `solvers.soft_max.basis`.
     initial : array_like, shape (r, d), optional
@@ -125,59 +121,21 @@ def solve(
     )
     deadline = Deadline.after(time_limit)
     factored = None if basis == ADAPTED else bases.factor(problem, basis)
-    start = _first(problem, factored, initial)
+    start = initial_iterate.initial_iterate(problem, factored, initial)
     t = first_t or 1 / max(float(start.profile.max()), float(start.ratios.max()))
     omega = total_error_weight * problem.targets
     objective = softmax.plain(omega).sharpened(t, t)
 
-    def bound(found: Weights) -> float:
-        return spectrum(problem.factors, found.p, found.q + omega).nuclear_norm ** 2
+    def bound(weights: Weights) -> float:
+        return spectrum(problem.factors, weights.p, weights.q + omega).nuclear_norm ** 2
 
-    found = newton_cg.minimise(objective, start, settings, deadline, bound if tol > 0 else None)
-    solution = _solution(problem, factored, found)
-    return _verified(solution, found, omega, tol, solution.query_variances / problem.targets)
-
-
-def _first(problem: Problem, factored: bases.Factored | None, initial: Array | None) -> Iterate:
-    """The first covariance, in the basis asked for."""
-    basis = problem.basis if factored is None else factored.basis
-    try:
-        if factored is not None:
-            covariance = np.eye(len(basis)) if initial is None else _spread(basis, initial)
-            return fixed_basis.first(problem, factored, covariance)
-        if initial is None:
-            return adapted_basis.first(problem.factors, bases.equal_weights_covariance(problem))
-        return adapted_basis.first(problem.factors, _spread(basis, initial))
-    except sla.LinAlgError as error:
-        if initial is None:
-            raise SolveFailedError(
-                f"SM-II: the first covariance is not positive definite ({error}): too "
-                "ill-conditioned for double precision; bring the targets closer together"
-            ) from error
-        raise OptionError(
-            "SM-II: initial does not determine the workload: some query is no combination of "
-            "its queries; add the missing ones"
-        ) from error
+    result = newton_cg.minimise(objective, start, settings, deadline, bound if tol > 0 else None)
+    solution = _solution(problem, factored, result)
+    return _verified(solution, result, omega, tol, solution.query_variances / problem.targets)
 
 
-def _spread(basis: Array, initial: Array) -> Array:
-    """Section 6.3: what independent noise on Qx means for Bx.
-
-    The text sets Σ = Q⁺ (Q⁺)ᵀ in any basis; the noise on Bx is B times that times Bᵀ.
-    """
-    d = basis.shape[1]
-    queries = np.asarray(initial, dtype=np.float64)
-    if queries.ndim != 2 or queries.shape[1] != d:
-        raise OptionError(
-            f"SM-II: initial has shape {queries.shape}; expected queries over the {d} cells "
-            f"of the workload, shape (r, {d})"
-        )
-    spread = basis @ np.linalg.pinv(queries)
-    return np.asarray(spread @ spread.T)
-
-
-def _solution(problem: Problem, factored: bases.Factored | None, found: Minimised) -> Solution:
-    proof, end = found.proof, found.iterate
+def _solution(problem: Problem, factored: bases.Factored | None, result: Minimised) -> Solution:
+    proof, end = result.proof, result.iterate
     basis: Array = problem.basis
     queries: Matrix | QueryOperator = problem.queries
     if isinstance(end, adapted_basis.Iterate):
@@ -190,26 +148,26 @@ def _solution(problem: Problem, factored: bases.Factored | None, found: Minimise
         basis,
         queries,
         root,
-        known_lower_bound=None if found.objective.omega.any() else proof.proved,
-        iterations=found.iterations,
-        converged=found.converged,
-        timed_out=found.timed_out,
-        weights=proof.weights or found.objective.weights(end),
-        trace=found.trace,
+        known_lower_bound=None if result.objective.omega.any() else proof.proved,
+        iterations=result.iterations,
+        converged=result.converged,
+        timed_out=result.timed_out,
+        weights=proof.weights or result.objective.weights(end),
+        trace=result.trace,
         notes={
             "basis": ADAPTED if factored is None else factored.kind,
-            "t": found.objective.t1,
-            "products": found.products,
+            "t": result.objective.t1,
+            "products": result.products,
         },
     )
 
 
 def _verified(
-    solution: Solution, found: Minimised, omega: Array, tol: float, ratios: Array
+    solution: Solution, result: Minimised, omega: Array, tol: float, ratios: Array
 ) -> Solution:
-    """Converged only if the covariance, evaluated anew, keeps the gap."""
+    """Converged only if the gap holds for the covariance when it is evaluated again."""
     value = solution.squared_privacy_cost * (1 + float(omega @ ratios))
-    kept = value <= found.proof.lower * (1 + tol)
+    kept = value <= result.proof.lower * (1 + tol)
     return solution if kept == solution.converged else replace(solution, converged=kept)
 
 
@@ -236,27 +194,27 @@ def on_orbits(
     objective = settings.first_level(smooth.plain, smooth.start)
     deadline = Deadline.after(time_limit)
     bound = smooth.squared_norm if settings.tol > 0 else None
-    found = newton_cg.minimise(objective, smooth.start, settings, deadline, bound)
-    end, proof = found.iterate, found.proof
-    weights = smooth.whole(proof.weights or found.objective.weights(end))
+    result = newton_cg.minimise(objective, smooth.start, settings, deadline, bound)
+    end, proof = result.iterate, result.proof
+    weights = smooth.whole(proof.weights or result.objective.weights(end))
     noise = noise_from_roots("SM-II", orbits, smooth.roots(end))
-    notes = {"basis": ADAPTED, "t": found.objective.t1, "products": found.products}
+    notes = {"basis": ADAPTED, "t": result.objective.t1, "products": result.products}
     if omega.any():
-        value = found.objective.squared(end)
+        value = result.objective.squared(end)
         notes |= {"objective": 2 * value**0.5, "objective_gap": value / proof.lower - 1}
     solution = Solution(
         "SM-II",
         orbits.problem,
         noise,
         known_lower_bound=None if omega.any() else proof.proved,
-        iterations=found.iterations,
-        converged=found.converged,
-        timed_out=found.timed_out,
+        iterations=result.iterations,
+        converged=result.converged,
+        timed_out=result.timed_out,
         weights=orbits.weights(weights.p, weights.q),
-        trace=found.trace,
+        trace=result.trace,
         notes=notes,
     )
-    return _verified(solution, found, omega, settings.tol, noise.orbit_variances / orbits.targets)
+    return _verified(solution, result, omega, settings.tol, noise.orbit_variances / orbits.targets)
 
 
 _PUBLISHED = {
@@ -272,6 +230,14 @@ _PUBLISHED = {
 }
 
 
+def products_without(k: int, max_cg: int | None) -> float:
+    """Products with the Hessian that are expected without a preconditioner, at rank k.
+
+    Counted to the end of conjugate gradients: a tenth of this to five times it, as the median it.
+    """
+    return 10.0 * k**2 if max_cg is None else 40.0 * k
+
+
 def work(
     m: int,
     d: int,
@@ -280,14 +246,14 @@ def work(
     max_cg: int | None = None,
     form_work: int | None = None,
 ) -> Work:
-    """About 18 Newton steps and 100 to 400 products; in a basis that stays k² to 16 k² of them.
+    """About 18 Newton steps and 100 to 400 products; in a basis that stays `products_without`.
 
     Fitted to CPU seconds on one core (benchmarks/bench_work.py). How often Algorithms 1 to 3
     iterate depends on the workload more than on its size.
     """
     k = min(m, d)
     if basis != ADAPTED:
-        products = 5.0 * k**2 if max_cg is None else 40.0 * k
+        products = products_without(k, max_cg)
         bytes_held = 40.0 * (m + d) * k + 100.0 * k * k
         return Work(flops=1e9 + 5.0 * (m + d) * k**2 * products, bytes=bytes_held)
     if form_work is not None:

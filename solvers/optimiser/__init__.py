@@ -11,8 +11,9 @@ Out: a `Progress` of `interior_point.maximise`: certified bounds and the points 
 """
 
 from solvers.optimiser.blocks import Block, BlocksPoint, MatrixBlocks
-from solvers.optimiser.interior_point import Progress, maximise
+from solvers.optimiser.interior_point import maximise
 from solvers.optimiser.program import NewtonSystem, Point, Program, multiplicative_step
+from solvers.optimiser.progress import Progress
 from solvers.optimiser.scalar_blocks import ScalarBlocks, ScalarPoint
 
 __all__ = [

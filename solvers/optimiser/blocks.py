@@ -16,7 +16,9 @@ from functools import cached_property
 import numpy as np
 
 from solvers.factors import Factors
-from solvers.optimiser.newton_system import BlockVectors, PreconditionedSystem
+from solvers.optimiser.block_vectors import BlockVectors
+from solvers.optimiser.couplings import Couplings
+from solvers.optimiser.newton_system import PreconditionedSystem
 from solvers.optimiser.singular_vectors import Rows
 from solvers.optimiser.spectrum import Spectrum, rough_masses, spectrum
 from workloads.operators import Array
@@ -169,7 +171,7 @@ class BlocksPoint:
     @cached_property
     def nuclear_norm(self) -> float:
         """F."""
-        return sum(found.nuclear_norm for found in self.spectra)
+        return sum(spectrum.nuclear_norm for spectrum in self.spectra)
 
     @cached_property
     def profile(self) -> Array:
@@ -188,7 +190,14 @@ class BlocksPoint:
             return self.profile
         return np.concatenate([self.profile, self.variance_ratios])
 
-    def newton_system(self, diagonal: Array, constraints: Array) -> PreconditionedSystem:
+    def newton_system(
+        self,
+        diagonal: Array,
+        constraints: Array,
+        kept: Couplings | None = None,
+        *,
+        keeping: bool = False,
+    ) -> PreconditionedSystem:
         """The Newton system here."""
         with_queries = self.blocks.free_queries
         signs, mass = np.ones(self.x.size), self._column_mass
@@ -197,10 +206,17 @@ class BlocksPoint:
             signs[self.p.size :] = -free_share
             mass = np.concatenate([mass, self._row_mass * free_share])
         vectors = [
-            BlockVectors(found.singular, found.vectors(with_queries=with_queries), weights)
-            for found, weights in zip(self.spectra, self._weights, strict=True)
+            BlockVectors(
+                spectrum.singular,
+                spectrum.vectors(with_queries=with_queries),
+                weights,
+                len(spectrum.columns),
+            )
+            for spectrum, weights in zip(self.spectra, self._weights, strict=True)
         ]
-        return PreconditionedSystem(vectors, signs, mass, diagonal, constraints)
+        return PreconditionedSystem(
+            vectors, signs, mass, diagonal, constraints, kept=kept, keeping=keeping
+        )
 
     @property
     def _weights(self) -> Iterator[Rows]:
@@ -216,11 +232,11 @@ class BlocksPoint:
 
     @cached_property
     def _column_mass(self) -> Array:
-        return self.blocks.column_sums([found.column_mass for found in self.spectra])
+        return self.blocks.column_sums([spectrum.column_mass for spectrum in self.spectra])
 
     @cached_property
     def _row_mass(self) -> Array:
-        return self.blocks.row_sums([found.row_mass for found in self.spectra])
+        return self.blocks.row_sums([spectrum.row_mass for spectrum in self.spectra])
 
 
 def one_block(factors: Factors, offset: Array, *, free_queries: bool = True) -> MatrixBlocks:

@@ -20,7 +20,9 @@ class Bordered:
     """
 
     exact = True
+    bends = False
     products = 0
+    couplings = None
 
     def __init__(self, inverse: Callable[[Array], Array], constraints: Array) -> None:
         self._inverse = inverse
@@ -34,6 +36,10 @@ class Bordered:
         excess = product(self._constraints.T, solved) - r
         nu = np.asarray(np.linalg.lstsq(self._schur, excess, rcond=None)[0], dtype=np.float64)
         return solved - product(self._solved, nu), nu
+
+    def bend(self, z: Array, negligible: float) -> Array:
+        """None that is known."""
+        return np.zeros_like(z)
 
     def solve(self, b: Array, r: Array, reduction: float) -> tuple[Array, Array]:
         """(z, nu): with the inverse itself nothing is left to reduce."""

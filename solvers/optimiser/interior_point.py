@@ -12,106 +12,29 @@ import numpy as np
 import scipy.linalg as sla
 
 from solvers.backtracking import backtrack
+from solvers.optimiser.couplings import Couplings
 from solvers.optimiser.program import AnyPoint, Program
+from solvers.optimiser.progress import Progress
+from solvers.optimiser.step_limits import EXACT, INEXACT, UNCOUPLED
 from solvers.stopping import Stop, Stopping
-from solvers.trace import Trace, traced
+from solvers.trace import traced
 from workloads.operators import Array
 
-_SMALLEST_CENTRING = 1e-4
 _SMALLEST_STEP = 1e-4
 _LEAST_CENTRALITY = 0.01
 _REDUCTION = 0.003
 _VANISHING = 0.3
+_MOST_BEND = 0.5
+_NEGLIGIBLE_BEND = 0.002
+"""Over the sum of x * slack: prefixes are below it after a step or two, ranges ten times above."""
+_NEARLY = 3.0
+_SOON = 100.0
+_SETTLED = 0.02
+_AIM = 0.7
+"""Of a gap that is so many times the goal, a step with couplings kept leaves so much of the goal.
 
-
-@dataclass(frozen=True)
-class _StepLimits:
-    """How far steps may go.
-
-    Attributes
-    ----------
-    shortest, longest : float
-        Bounds on the share of the way to the boundary of the positive weights and slacks. Between
-        them it is what the predictor takes off mu: where little stands in its way, more.
-    off_centre : float
-        So many times the complementarity gap the certified gap is where mu is kept: tiny weights
-        are off the central path then. Nearer to it, mu is kept by the square of the distance.
-    steady : float
-        A weight of which a step leaves little is taken from its slack if that changes by less
-        than this part of itself.
-    """
-
-    shortest: float
-    longest: float
-    off_centre: float
-    steady: float
-
-    def share(self, reduction: float) -> float:
-        """Of the way to the boundary, where the predictor takes mu to that part of it."""
-        return min(max(self.shortest, 1 - reduction), self.longest)
-
-    def centring(self, reduction: float, off: float) -> float:
-        """Which part of mu to aim at, the certified gap being so many times the complementarity."""
-        wanted = max(reduction**3, _SMALLEST_CENTRING, (off / self.off_centre) ** 2)
-        return min(wanted, 1.0)
-
-
-_EXACT = _StepLimits(shortest=0.999, longest=0.999, off_centre=1000.0, steady=0.0)
-_INEXACT = _StepLimits(shortest=0.9, longest=0.99, off_centre=100.0, steady=0.15)
-"""On one half of `benchmarks.panel`, 64 and 128 cells, ``steady`` saves 16 of 333 Newton steps
-(0.05 to 0.25 hardly differ; with no bound tables of many queries take a tenth more), and an
-``off_centre`` of 100 saves 22 of 355 against 20. Marginals over twelve decades do not end with it.
+Where the mass of the weights has changed by more than `_SETTLED` since, it takes too many products.
 """
-
-
-@dataclass(frozen=True, eq=False)
-class Progress(Generic[AnyPoint]):
-    """How far a run of the interior point got.
-
-    Attributes
-    ----------
-    lower, upper : float
-        The best certified bounds.
-    proof : Point
-        The point whose weights prove ``lower``.
-    best : Point
-        The point whose inner solution has the value ``upper``.
-    iterations : int
-        Newton steps taken.
-    factorisations : int
-        Points computed, the first included.
-    products : int
-        Products with the Hessian.
-    stop : Stop
-        Why it ended.
-    trace : Trace
-        The upper bound of every point, and the best lower bound so far.
-    """
-
-    lower: float
-    upper: float
-    proof: AnyPoint
-    best: AnyPoint
-    iterations: int
-    factorisations: int
-    products: int
-    stop: Stop
-    trace: Trace
-
-    @property
-    def gap(self) -> float:
-        """``upper / lower - 1``."""
-        return max(self.upper / self.lower - 1.0, 0.0)
-
-    @property
-    def converged(self) -> bool:
-        """Whether the gap is at the tolerance."""
-        return self.stop is Stop.CONVERGED
-
-    @property
-    def timed_out(self) -> bool:
-        """Whether the time limit passed before."""
-        return self.stop is Stop.TIMED_OUT
 
 
 def maximise(
@@ -140,6 +63,7 @@ def maximise(
     at = _centred(program, start)
     lower, upper, proof, best = 0.0, np.inf, start, start
     factorisations, products, iterations = 1, 0, 0
+    kept: _Kept | None = None
     reached: list[float] = []
     proven: list[float] = []
     while True:
@@ -153,9 +77,12 @@ def maximise(
         stop = stopping.reason(lower, upper, iterations)
         if stop is not None:
             break
-        step = _newton(program, at, gap=high / low - 1)
+        gap, goal = high / low - 1, stopping.tol
+        finish = None if kept is None else kept.finish(at.point, gap, goal)
+        step = _newton(program, at, gap, finish, keeping=finish is None and gap <= _SOON * goal)
         products += step.products
         moved, trials = _move(program, at, step)
+        kept = None if step.couplings is None else _Kept(step.couplings, at.point.x)
         factorisations += trials
         if moved is None:
             stop = Stop.STALLED
@@ -185,10 +112,36 @@ class _Iterate(Generic[AnyPoint]):
 
 
 @dataclass(frozen=True, eq=False)
+class _Finish:
+    """What a step that is to be the last takes over, and which part of mu it is to leave."""
+
+    couplings: Couplings
+    part: float
+
+
+@dataclass(frozen=True, eq=False)
+class _Kept:
+    """Couplings, and the weights x (n,) where they were computed."""
+
+    couplings: Couplings
+    x: Array
+
+    def finish(self, point: AnyPoint, gap: float, goal: float) -> _Finish | None:
+        """What they serve for at a point of that gap; None if a step of its own pays."""
+        if gap > _NEARLY * goal:
+            return None
+        ratios, mass = point.x / self.x, point.x * point.gradient
+        if mass @ np.abs(ratios - 1) > _SETTLED * mass.sum():
+            return None
+        return _Finish(self.couplings.scaled(ratios), _AIM * goal / gap)
+
+
+@dataclass(frozen=True, eq=False)
 class _Step:
     """The change of x relative to x, of slacks and multipliers, and how far to go at most.
 
-    ``target`` is what x * slack is to become, the mean that the whole step aims at.
+    ``target`` is what x * slack is to become, the mean that the whole step aims at; ``couplings``
+    are those of its system, where the next may need them.
     """
 
     relative: Array
@@ -198,6 +151,7 @@ class _Step:
     steady: float
     length: float
     products: int
+    couplings: Couplings | None
 
     def ahead(self, at: _Iterate[AnyPoint], length: float) -> tuple[Array, Array]:
         """Weights and slacks after so much of the step.
@@ -221,30 +175,84 @@ def _centred(program: Program[AnyPoint], point: AnyPoint) -> _Iterate[AnyPoint]:
     return _Iterate(point, np.maximum(slack, least), multipliers)
 
 
-def _newton(program: Program[AnyPoint], at: _Iterate[AnyPoint], gap: float) -> _Step:
-    """Predictor and corrector for x * slack = mu, at a point of that certified gap."""
+def _newton(
+    program: Program[AnyPoint],
+    at: _Iterate[AnyPoint],
+    gap: float,
+    finish: _Finish | None,
+    *,
+    keeping: bool,
+) -> _Step:
+    """Predictor and corrector for x * slack = mu, at a point of that certified gap.
+
+    The corrector is of second order in the gradient too, unless this is to be the last step; and in
+    x * slack once more, if what it changes that by lets the step go further.
+    """
     x, slack = at.point.x, at.slack
     complementarity = x * slack
     mu = float(complementarity.mean())
     mass = x * _dual_residual(program, at)
     missing = 1.0 - program.groups.T @ x
-    system = at.point.newton_system(complementarity, x[:, None] * program.groups)
-    limits = _EXACT if system.exact else _INEXACT
+    constraints, kept = x[:, None] * program.groups, None if finish is None else finish.couplings
+    system = at.point.newton_system(complementarity, constraints, kept, keeping=keeping)
+    limits = EXACT if system.exact else INEXACT if system.bends else UNCOUPLED
 
-    relative, _ = system.approximate(mass - complementarity, missing)
-    slack_step = -slack * (1 + relative)
-    length = _longest(relative, slack_step / slack)
-    ahead = float(np.mean(x * (1 + length * relative) * (slack + length * slack_step)))
-    correction = np.clip(x * relative * slack_step, -10 * mu, 10 * mu)
+    def roughly(wanted: Array, bend: Array | float = 0.0) -> _Rough:
+        relative, _ = system.approximate(mass + wanted + bend, missing)
+        return _Rough(relative, wanted / complementarity - relative)
 
+    first = roughly(-complementarity)
+    ahead = float(np.mean(complementarity * first.left))
     off = gap * at.point.nuclear_norm / float(x @ slack)
-    target = limits.centring(ahead / mu, off) * mu
-    wanted = target - complementarity - correction
-    relative, change = system.solve(mass + wanted, missing, _REDUCTION)
+    part = limits.centring(ahead / mu, off)
+    target = (part if finish is None else max(part, finish.part)) * mu
+    wanted = target - complementarity - first.correction(complementarity)
+    bend: Array | float = 0.0
+    if system.bends and finish is None:
+        second = roughly(wanted)
+        most = _MOST_BEND * x * at.point.gradient
+        negligible = _NEGLIGIBLE_BEND * float(complementarity.sum())
+        bend = np.clip(system.bend(second.length * second.relative, negligible), -most, most)
+        second = roughly(wanted, bend)
+        closer = target - complementarity - second.correction(complementarity)
+        if roughly(closer, bend).length > second.length:
+            wanted = closer
+    relative, change = system.solve(mass + wanted + bend, missing, _REDUCTION)
     slack_step = wanted / x - slack * relative
     longest = limits.share(ahead / mu) * _longest(relative, slack_step / slack)
-    length, products = min(1.0, longest), system.products
-    return _Step(relative, slack_step, change, target, limits.steady, length, products)
+    return _Step(
+        relative,
+        slack_step,
+        change,
+        target,
+        limits.steady,
+        min(1.0, longest),
+        system.products,
+        system.couplings if keeping else None,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Rough:
+    """A step as the preconditioner has it: the changes of x and of slacks, relative to them."""
+
+    relative: Array
+    slack_relative: Array
+
+    @property
+    def length(self) -> float:
+        """How far it can be gone."""
+        return _longest(self.relative, self.slack_relative)
+
+    @property
+    def left(self) -> Array:
+        """What so much of it leaves of x * slack."""
+        return (1 + self.length * self.relative) * (1 + self.length * self.slack_relative)
+
+    def correction(self, complementarity: Array) -> Array:
+        """What x * slack changes by beyond the first order, none of it out of all proportion."""
+        most = 10 * float(complementarity.mean())
+        return np.clip(complementarity * self.relative * self.slack_relative, -most, most)
 
 
 def _move(

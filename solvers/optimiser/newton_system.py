@@ -1,14 +1,7 @@
 """The Newton system of the dual on matrix blocks, and how it is solved.
 
-In weights scaled by themselves the Hessian of -2f is a sum over the blocks of, with Z, X, λ of
-a block's spectrum and F = [Z; X],
-
-    K_ij = ± sum_ab F_ia F_ib T_ab F_ja F_jb,   T_ab = λ_a λ_b / (λ_a + λ_b)
-
-(+ within columns or within queries, - across). Since 1/T_ab = 1/λ_a + 1/λ_b, T is the
-integral of exp(-t/λ_a) exp(-t/λ_b) over t > 0: a few nodes of the trapezoidal rule in
-log t make K a sum of Hadamard squares of Gram matrices, accurate to some per cent, at
-the price of one matrix product each. Factorised in single precision, that sum
+In weights scaled by themselves the Hessian of -2f is a sum K over the blocks, of
+`block_vectors.BlockVectors`. Factorised in single precision, their approximation of it
 preconditions conjugate gradients so well that one or two products with the exact K suffice.
 
 K is positive semidefinite: weights whose entries of its diagonal are small beside the system's own
@@ -18,14 +11,14 @@ the root masses of i and j, and the masses sum to the nuclear norm.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import scipy.linalg as sla
 
+from solvers.optimiser.block_vectors import BlockVectors
 from solvers.optimiser.bordered import Bordered
-from solvers.optimiser.singular_vectors import Rows, Single, SingularVectors
+from solvers.optimiser.couplings import Couplings
+from solvers.optimiser.singular_vectors import Rows, Single
 from workloads.operators import Array
 from workloads.operators.blas import inner, product
 
@@ -43,91 +36,8 @@ _PART_AT_LEAST = 500
 The first take two or three products a step, the second ten to twenty, each a twentieth of what an
 explicit matrix of five times the rank takes.
 """
-_NODE_SPACING = 2.0
-_FIRST_NODE = 0.5
-_SMALLEST_RELATIVE = 1e-9
-_MOST_DECAY = 5.0
 _RIDGES = (1e-7, 1e-5, 1e-3)
 _MOST_PRODUCTS = 80
-_PANEL = 256
-
-
-@dataclass(frozen=True, eq=False)
-class BlockVectors:
-    """What the Hessian takes of one block.
-
-    Attributes
-    ----------
-    singular : numpy.ndarray, shape (k,)
-        λ, in ascending order.
-    vectors : SingularVectors
-        F = [Z; X], one row for each free weight that the block has.
-    weights : slice or numpy.ndarray of int
-        The numbers of these weights among all free ones, ascending.
-    """
-
-    singular: Array
-    vectors: SingularVectors
-    weights: Rows
-
-    @cached_property
-    def kernel(self) -> Array:
-        """T, shape (k, k)."""
-        inverse = 1 / self.singular
-        return np.asarray(1 / np.add.outer(inverse, inverse))
-
-    @cached_property
-    def damping(self) -> list[Array]:
-        """Vectors w, (k,), the sum of whose outer products is T, to some per cent.
-
-        The trapezoidal rule, the integral below its first node added to that one. Zero where
-        they have decayed, and ascending: the small numbers instead would make products in
-        single precision denormal, which processors take fifty times longer for.
-        """
-        inverse = 1 / np.maximum(self.singular, _SMALLEST_RELATIVE * self.singular[-1])
-        nodes = np.arange(
-            -np.log(2 * inverse[0]) - _FIRST_NODE,
-            -np.log(2 * inverse[-1]) + 1.6 + _NODE_SPACING,
-            _NODE_SPACING,
-        )
-        decays = np.multiply.outer(np.exp(nodes), inverse)
-        damped = np.where(decays < _MOST_DECAY, np.exp(-decays), 0.0)
-        lengths = _NODE_SPACING * np.exp(nodes)
-        lengths[0] /= -np.expm1(-_NODE_SPACING)
-        return list(np.sqrt(lengths)[:, None] * damped)
-
-    def add_product(self, total: Array, z: Array) -> None:
-        """Add this block's K, but for the signs, times z."""
-        change = self.vectors.gram(z[self.weights])
-        change *= self.kernel.T  # symmetric, and in the order of the Gram matrix
-        total[self.weights] += self.vectors.forms(change)
-
-    def add_diagonal(self, total: Array) -> None:
-        """Add the diagonal of this block's K, approximately."""
-        squares = (np.square(self.vectors.squares(damped)) for damped in self.damping)
-        total[self.weights] += sum(squares)
-
-    def add_explicit(self, total: Single, chosen: Rows, count: int) -> None:
-        """Add the lower triangle of K, but for the signs, at some of the ``count`` weights."""
-        at, rows = self._chosen(chosen, count)
-        own = (
-            total
-            if isinstance(at, slice)
-            else np.zeros((len(rows), len(rows)), np.float32, order="F")
-        )
-        _add_squared_grams(own, rows, self.damping)
-        if not isinstance(at, slice):
-            total[np.ix_(at, at)] += own
-
-    def _chosen(self, chosen: Rows, count: int) -> tuple[Rows, Single]:
-        """Which of the chosen weights this block has, and their rows."""
-        if isinstance(self.weights, slice):
-            return slice(None), self.vectors.rows(chosen).astype(np.float32, copy=False)
-        place = np.full(count, -1)
-        place[self.weights] = np.arange(self.weights.size)
-        own = place[chosen]
-        at = np.flatnonzero(own >= 0)
-        return at, self.vectors.rows(own[at]).astype(np.float32, copy=False)
 
 
 class PreconditionedSystem:
@@ -148,11 +58,19 @@ class PreconditionedSystem:
     explicit : int, optional
         How many weights enter the factorised part of the preconditioner; by default as many
         as pays.
+    kept : Couplings, optional
+        What to factorise, if it is known already.
+    keeping : bool
+        Whether the couplings are to be had afterwards, for the price of a copy.
 
     Attributes
     ----------
     products : int
         Products with K so far.
+    bends : bool
+        Whether the preconditioner has all couplings.
+    couplings : Couplings or None
+        These couplings; None if it has not all, or they were not to be kept.
     """
 
     exact = False
@@ -165,6 +83,9 @@ class PreconditionedSystem:
         diagonal: Array,
         constraints: Array,
         explicit: int | None = None,
+        kept: Couplings | None = None,
+        *,
+        keeping: bool = False,
     ) -> None:
         self.products = 0
         self._blocks = blocks
@@ -172,7 +93,10 @@ class PreconditionedSystem:
         self._diagonal = diagonal
         self._constraints = constraints
         self._entries = diagonal + self._curvature()
-        heavy, self._whole = self._chosen(explicit, mass)
+        heavy, self.bends = self._chosen(explicit, mass) if kept is None else (kept.heavy, True)
+        if kept is None and keeping and self.bends:
+            kept = Couplings(heavy, self._explicit(heavy))
+        self.couplings = kept
         self._bordered = Bordered(self._preconditioner(heavy, mass), constraints)
 
     def approximate(self, b: Array, r: Array) -> tuple[Array, Array]:
@@ -210,7 +134,7 @@ class PreconditionedSystem:
         before, energy = abs(inner(z, pulled)), inner(residual, correction)
         enough, direction = reduction**2 * before, correction
         while energy > enough and self.products < _MOST_PRODUCTS:
-            if self._whole and energy**2 <= enough * before:
+            if self.bends and energy**2 <= enough * before:
                 return z + correction, multipliers + start + own
             image = self.times(direction)
             length = energy / inner(direction, image)
@@ -233,6 +157,19 @@ class PreconditionedSystem:
             block.add_product(total, self._signs * z)
         return self._signs * total + self._diagonal * z
 
+    def bend(self, z: Array, negligible: float) -> Array:
+        """What the gradient changes by along z beyond the first order, times the weights.
+
+        To second order, of changes relative to the weights, shape (n,). Nothing where it would add
+        up to less than a number, which it hardly does if zᵀ K z, without its couplings, does.
+        """
+        total = np.zeros_like(z)
+        if inner(np.square(z), self._entries - self._diagonal) < negligible:
+            return total
+        for block in self._blocks:
+            block.add_bend(total, self._signs * z)
+        return self._signs * total
+
     def _curvature(self) -> Array:
         """The diagonal of K, approximately."""
         total = np.zeros_like(self._diagonal)
@@ -254,8 +191,9 @@ class PreconditionedSystem:
 
     def _preconditioner(self, heavy: Rows, mass: Array) -> Callable[[Array], Array]:
         for ridge in _RIDGES:
+            kept = self.couplings
+            explicit = self._explicit(heavy) if kept is None else kept.lower.copy(order="F")
             with np.errstate(over="ignore", invalid="ignore"):
-                explicit = self._explicit(heavy)
                 explicit[np.diag_indices_from(explicit)] += (self._diagonal + ridge * mass)[
                     heavy
                 ].astype(np.float32)
@@ -294,31 +232,12 @@ class PreconditionedSystem:
         """The lower triangle of the heaviest part of K."""
         signs = self._signs[heavy].astype(np.float32)
         total = np.zeros((signs.size, signs.size), np.float32, order="F")
-        for block in self._blocks:
-            block.add_explicit(total, heavy, self._signs.size)
-        total *= signs
-        total *= signs[:, None]
+        with np.errstate(over="ignore", invalid="ignore"):
+            for block in self._blocks:
+                block.add_explicit(total, heavy, self._signs.size)
+            total *= signs
+            total *= signs[:, None]
         return total
-
-
-def _add_squared_grams(total: Single, rows: Single, damping: Sequence[Array]) -> None:
-    """Add the entrywise squares of ``rows @ diag(w) @ rows.T``, lower triangle and a little above.
-
-    Some rows at a time: what is squared and added is in the cache still.
-    """
-    parts = []
-    for damped in damping:
-        zeros = int(np.count_nonzero(damped == 0))
-        first = zeros if 8 * zeros > damped.size else 0
-        if zeros < damped.size:
-            parts.append((np.ascontiguousarray(rows[:, first:]), damped[first:].astype(np.float32)))
-    for start in range(0, len(rows), _PANEL):
-        panel = slice(start, start + _PANEL)
-        squares = total.T[panel, start:]
-        for active, weights in parts:
-            gram = product(active[panel] * weights, active[start:].T)
-            gram *= gram
-            squares += gram
 
 
 def explicit_count(weights: int, rank: int) -> int:

@@ -6,6 +6,7 @@ from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
+from solvers.optimiser.couplings import Couplings
 from workloads.operators import Array
 
 
@@ -21,12 +22,31 @@ class NewtonSystem(Protocol):
         ...
 
     @property
+    def bends(self) -> bool:
+        """Whether `approximate` is good enough to ask for the `bend` along what it says."""
+        ...
+
+    @property
     def products(self) -> int:
         """Products with K so far; 0 where none is needed."""
         ...
 
+    @property
+    def couplings(self) -> Couplings | None:
+        """What `newton_system` may take over at weights nearby; None if nothing was to be kept."""
+        ...
+
     def approximate(self, b: Array, r: Array) -> tuple[Array, Array]:
         """(z, nu) as far as they are had for one back substitution."""
+        ...
+
+    def bend(self, z: Array, negligible: float) -> Array:
+        """What the gradient changes by along z beyond the first order, times the weights.
+
+        Nothing where it adds up to less than a number.
+
+        Nothing is asked of it where `solve` is exact.
+        """
         ...
 
     def solve(self, b: Array, r: Array, reduction: float) -> tuple[Array, Array]:
@@ -52,8 +72,19 @@ class Point(Protocol):
         """Of 2f in the free weights, shape (n,)."""
         ...
 
-    def newton_system(self, diagonal: Array, constraints: Array) -> NewtonSystem:
-        """The Newton system here, for a positive diagonal (n,) and constraints (n, groups)."""
+    def newton_system(
+        self,
+        diagonal: Array,
+        constraints: Array,
+        kept: Couplings | None = None,
+        *,
+        keeping: bool = False,
+    ) -> NewtonSystem:
+        """The Newton system here, for a positive diagonal (n,) and constraints (n, groups).
+
+        Its preconditioner is made of couplings that are ``kept``, where there are any; ``keeping``
+        says that its own are to be had afterwards.
+        """
         ...
 
 

@@ -20,9 +20,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from solvers.optimiser.bordered import Bordered
-from solvers.optimiser.interior_point import Progress, maximise
+from solvers.optimiser.couplings import Couplings
+from solvers.optimiser.interior_point import maximise
 from solvers.optimiser.low_rank_system import LARGEST_FACTORISED, LowRankSystem
 from solvers.optimiser.program import Program, multiplicative_step
+from solvers.optimiser.progress import Progress
 from solvers.stopping import Stopping
 from workloads.operators import Array
 
@@ -119,7 +121,14 @@ class ScalarPoint:
         """Of 2f in the free weights, shape (n,)."""
         return self.blocks.ratios(self.v)
 
-    def newton_system(self, diagonal: Array, constraints: Array) -> Bordered:
+    def newton_system(
+        self,
+        diagonal: Array,
+        constraints: Array,
+        kept: Couplings | None = None,
+        *,
+        keeping: bool = False,
+    ) -> Bordered:
         """The Newton system here: ``X A diag(v³/2) Aᵀ X + diag(diagonal)``, factorised."""
         x = self.x
         solve = self.blocks.system.factorised(np.square(x) / diagonal, self.v**3 / 2)

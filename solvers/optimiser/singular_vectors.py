@@ -37,7 +37,7 @@ class SingularVectors(Protocol):
         ...
 
     def squares(self, weights: Array) -> Array:
-        """``F**2 @ weights``, shape (n,)."""
+        """``F**2 @ weights``, shape (n,) or (n, r) as the weights have (k,) or (k, r)."""
         ...
 
     def rows(self, at: Rows) -> Array | Single:
@@ -80,13 +80,17 @@ class DenseVectors(Generic[Real]):
         return 2 * halves.astype(np.float64, copy=False)
 
     def squares(self, weights: Array) -> Array:
-        """``F**2 @ weights``, shape (n,)."""
+        """``F**2 @ weights``, shape (n,) or (n, r)."""
         total = weighted_squares(self.matrix, self._cast(weights))
         return total.astype(np.float64, copy=False)
 
     def rows(self, at: Rows) -> NDArray[Real]:
         """Some of the rows."""
         return self.matrix[at]
+
+    def parted(self, at: int) -> "tuple[DenseVectors[Real], DenseVectors[Real]]":
+        """The rows before that one, and the others."""
+        return DenseVectors(self.matrix[:at]), DenseVectors(self.matrix[at:])
 
     def _cast(self, values: Array | Single) -> NDArray[Real]:
         return values.astype(self.matrix.dtype, copy=False)
@@ -126,7 +130,9 @@ class StructuredVectors:
         return self.q * self.operator.quadratic_forms(inner)
 
     def squares(self, weights: Array) -> Array:
-        """``X**2 @ weights``, shape (m,)."""
+        """``X**2 @ weights``, shape (m,) or (m, r)."""
+        if weights.ndim == 2:
+            return np.stack([self.squares(column) for column in weights.T], axis=1)
         inner = product(self.factor * weights, self.factor.T)
         return self.q * self.operator.quadratic_forms(inner)
 
@@ -163,8 +169,13 @@ class StackedVectors:
         return np.concatenate([self.upper.forms(symmetric), self.lower.forms(symmetric)])
 
     def squares(self, weights: Array) -> Array:
-        """``F**2 @ weights``, shape (n,)."""
+        """``F**2 @ weights``, shape (n,) or (n, r)."""
         return np.concatenate([self.upper.squares(weights), self.lower.squares(weights)])
+
+    def parted(self, at: int) -> tuple[SingularVectors, SingularVectors]:
+        """The upper and the lower rows, the first of these being that one."""
+        assert at == self.upper.size
+        return self.upper, self.lower
 
     def rows(self, at: Rows) -> Array:
         """Some of the rows, in order of their numbers."""

@@ -85,14 +85,14 @@ def _in_blocks(operator: Marginals) -> tuple[Blocks, list[tuple[int, ...]]]:
 
 def _blocks(operator: Marginals) -> Blocks:
     """Attributes of more than one value, those in the same marginals together."""
-    found: dict[int, list[int]] = {}
+    blocks: dict[int, list[int]] = {}
     for position, subset in enumerate(operator.subsets):
         for attribute in subset:
             if operator.sizes[attribute] > 1:
-                found.setdefault(attribute, []).append(position)
+                blocks.setdefault(attribute, []).append(position)
     together: dict[tuple[int, ...], list[int]] = {}
-    for attribute in sorted(found):
-        together.setdefault(tuple(found[attribute]), []).append(attribute)
+    for attribute in sorted(blocks):
+        together.setdefault(tuple(blocks[attribute]), []).append(attribute)
     return tuple(map(tuple, together.values()))
 
 

@@ -47,10 +47,10 @@ class Component:
             yield tuple(INDICATORS if i in without else k for i, k in enumerate(self.choice))
 
 
-def components(found: Products, attributes: Sequence[Attribute]) -> Iterator[Component]:
+def components(products: Products, attributes: Sequence[Attribute]) -> Iterator[Component]:
     """Every choice of indicators and contrasts that some group of queries sees."""
     choices: dict[Choice, None] = {}
-    for group in found.groups:
+    for group in products.groups:
         options = [
             [INDICATORS, *attribute.with_contrasts] if axis in group.kept else [INDICATORS]
             for axis, attribute in enumerate(attributes)
@@ -62,7 +62,7 @@ def components(found: Products, attributes: Sequence[Attribute]) -> Iterator[Com
         yield Component(choice, float(prod(ranks)))
 
 
-def choice_count(found: Products, attributes: Sequence[Attribute]) -> int:
+def choice_count(products: Products, attributes: Sequence[Attribute]) -> int:
     """At most so many choices there are."""
     options = [1 + len(attribute.with_contrasts) for attribute in attributes]
-    return sum(prod(options[axis] for axis in group.kept) for group in found.groups)
+    return sum(prod(options[axis] for axis in group.kept) for group in products.groups)

@@ -100,9 +100,9 @@ class Layout:
         """
         if values.size == self.cells.size:
             return values
-        orbit, found = self.orbit_of_cell, np.empty(self.cells.size)
-        found[orbit] = values
-        return found if np.array_equal(found[orbit], values) else None
+        orbit, sums = self.orbit_of_cell, np.empty(self.cells.size)
+        sums[orbit] = values
+        return sums if np.array_equal(sums[orbit], values) else None
 
     def weights(self, p: Array, q: Array) -> Weights:
         """Of all cells and queries, if there are at most 10^7 of either; of orbits otherwise."""
@@ -124,20 +124,20 @@ class Layout:
     def orbit_of_query(self) -> Index:
         """The number of every query's orbit, shape (m,)."""
         first = np.cumsum([0, *self.group_sizes])
-        found = []
+        orbits = []
         for group, start, size in zip(self.products.groups, first, self.group_sizes, strict=False):
             shape = self.group_shape(group)
             numbers = start + np.arange(size).reshape(shape)
-            found.append(numbers[np.ix_(*self._places(group, shape))].ravel())
-        return np.concatenate(found)
+            orbits.append(numbers[np.ix_(*self._places(group, shape))].ravel())
+        return np.concatenate(orbits)
 
     @property
     def orbit_of_cell(self) -> Index:
         """The number of every cell's orbit, shape (d,)."""
-        found = np.zeros(1, dtype=np.intp)
+        orbits = np.zeros(1, dtype=np.intp)
         for attribute in self.attributes:
-            found = (found[:, None] * attribute.sizes.size + attribute.of).ravel()
-        return found
+            orbits = (orbits[:, None] * attribute.sizes.size + attribute.of).ravel()
+        return orbits
 
     def _copies(self, group: Group) -> Array:
         shape = self.group_shape(group)

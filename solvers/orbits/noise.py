@@ -11,9 +11,9 @@ import scipy.linalg as sla
 from solvers.errors import NotApplicableError
 from solvers.gaussian.factorisation import Factorisation, scale_of
 from solvers.orbits.contrasts import INDICATORS, Choice
-from solvers.orbits.drawing import draw_errors
 from solvers.orbits.layout import Layout
 from solvers.orbits.parts import Part, Span
+from solvers.orbits.sampling import draw_errors
 from solvers.orbits.several import Orbits
 from solvers.orbits.single import SingleOrbit
 from solvers.orbits.subsets import SubsetNoise, Subsets
@@ -60,16 +60,16 @@ class OrbitsNoise(GaussianRelease):
     def orbit_variances(self) -> Array:
         """Variance of the queries of each orbit, shape (r,)."""
         total = np.zeros(self.orbits.targets.size)
-        for part, found in self._pairs:
-            total[part.rows] += found.query_variances
+        for part, factors in self._pairs:
+            total[part.rows] += factors.query_variances
         return total
 
     @cached_property
     def orbit_profile(self) -> Array:
         """Squared personal privacy cost of the cells of each orbit, shape (n,)."""
         total = np.full(self.orbits.cells.size, self.idle)
-        for part, found in self._pairs:
-            total[part.columns] += found.privacy_profile
+        for part, factors in self._pairs:
+            total[part.columns] += factors.privacy_profile
         return total
 
     @property
@@ -100,7 +100,7 @@ class OrbitsNoise(GaussianRelease):
     @property
     def inverse_trace(self) -> float:
         """Trace of the pseudo-inverse of the Fisher information."""
-        return sum(part.inverse_trace(found) for part, found in self._pairs)
+        return sum(part.inverse_trace(factors) for part, factors in self._pairs)
 
     @cached_property
     def coordinates(self) -> Coordinates:
@@ -144,7 +144,7 @@ class OrbitsNoise(GaussianRelease):
 
     def on_cells_scaled(self, orbits: AnyOrbits, factors: Array) -> "OrbitsNoise":
         """The noise of the queries with the columns of every orbit multiplied by a number."""
-        parts = tuple(found.with_cells_scaled(factors[part.columns]) for part, found in self._pairs)
+        parts = tuple(noise.with_cells_scaled(factors[part.columns]) for part, noise in self._pairs)
         return OrbitsNoise(orbits, parts)
 
     @property
@@ -171,17 +171,17 @@ def expanded(noise: OrbitsNoise) -> Expanded:
     """The bases of all parts, each on its contrasts; rows of different contrasts are orthogonal."""
     bases, representations, covariances = [], [], []
     layout = noise.orbits.layout
-    for part, found in noise.orbits.spans(noise.parts):
-        own = found.coordinates
+    for part, factors in noise.orbits.spans(noise.parts):
+        own = factors.coordinates
         rows = own.basis * _spread(layout, part)
         queries = dense(own.representation)
         for choice in chain.from_iterable(component.apart for component in part.components):
             span = orthonormal(layout, part, choice)
             contrasts, d = span.shape[1:]
             bases.append(np.einsum("ko,ovd->kvd", rows, span).reshape(-1, d))
-            asked, along = _on_contrasts(layout, part, span)
+            rows_seen, along = _on_contrasts(layout, part, span)
             answers = np.zeros((layout.problem.workload.m, len(rows), contrasts))
-            answers[asked[:, 0]] = queries[asked[:, 1], :, None] * along[:, None, :]
+            answers[rows_seen[:, 0]] = queries[rows_seen[:, 1], :, None] * along[:, None, :]
             representations.append(answers.reshape(len(answers), -1))
             covariances.append(np.kron(own.covariance, np.eye(contrasts)))
     return Expanded(np.vstack(bases), np.hstack(representations), sla.block_diag(*covariances))
@@ -202,13 +202,13 @@ def _on_contrasts(layout: Layout, part: Span, span: Array) -> tuple[Indices, Arr
         (n, contrasts).
     """
     orbit = layout.orbit_of_query
-    asked = np.flatnonzero(np.isin(orbit, part.rows))
-    row = np.searchsorted(part.rows, orbit[asked])
+    queries = np.flatnonzero(np.isin(orbit, part.rows))
+    row = np.searchsorted(part.rows, orbit[queries])
     weighted = dense(part.queries.matrix())[row] * _spread(layout, part)
-    seen = np.asarray(layout.problem.workload.matrix[asked] @ span.reshape(-1, span.shape[2]).T)
+    seen = np.asarray(layout.problem.workload.matrix[queries] @ span.reshape(-1, span.shape[2]).T)
     squares = np.square(weighted).sum(axis=1)
-    shares = np.einsum("jo,jov->jv", weighted, seen.reshape(len(asked), *span.shape[:2]))
-    return np.column_stack([asked, row]), shares / np.where(squares > 0, squares, 1.0)[:, None]
+    shares = np.einsum("jo,jov->jv", weighted, seen.reshape(len(queries), *span.shape[:2]))
+    return np.column_stack([queries, row]), shares / np.where(squares > 0, squares, 1.0)[:, None]
 
 
 def orthonormal(layout: Layout, part: Span, choice: Choice) -> Array:

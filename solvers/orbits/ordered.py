@@ -42,12 +42,12 @@ def _ordered_first(orbits: Orbits) -> Index:
     return numbers.transpose(np.argsort(order)).ravel()
 
 
-def in_copies(found: Solution, orbits: Orbits) -> Solution:
+def in_copies(solution: Solution, orbits: Orbits) -> Solution:
     """A solution over the ordered cells, in every combination of the other attributes' values.
 
     Parameters
     ----------
-    found : Solution
+    solution : Solution
         Of `over_ordered_cells`; its strategy has full rank.
     orbits : Orbits
         Of the whole problem.
@@ -56,15 +56,15 @@ def in_copies(found: Solution, orbits: Orbits) -> Solution:
     -------
     Solution
     """
-    assert isinstance(found.noise, Factorisation)
-    strategy = dense(found.noise.right)
+    assert isinstance(solution.noise, Factorisation)
+    strategy = dense(solution.noise.right)
     apart = np.eye(orbits.cells.size // strategy.shape[1])
     inverse = np.linalg.inv(strategy)
     along = _ordered_first(orbits)
-    whole, back = (np.kron(one, apart)[np.ix_(along, along)] for one in (strategy, inverse))
-    noise = in_every_copy(found.mechanism, orbits, whole, back)
-    notes = {**found.notes, "ordered_cells": strategy.shape[1]}
-    return Solution(found.mechanism, orbits.problem, noise, notes=notes)
+    whole, back = (np.kron(matrix, apart)[np.ix_(along, along)] for matrix in (strategy, inverse))
+    noise = in_every_copy(solution.mechanism, orbits, whole, back)
+    notes = {**solution.notes, "ordered_cells": strategy.shape[1]}
+    return Solution(solution.mechanism, orbits.problem, noise, notes=notes)
 
 
 def in_every_copy(mechanism: str, orbits: Orbits, strategy: Array, inverse: Array) -> OrbitsNoise:

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from solvers.gaussian.checked import inner_unscaled
+from solvers.gaussian.construction import inner_unscaled
 from solvers.gaussian.factorisation import Factorisation, InBasis, identity
-from solvers.gaussian.verified import from_root
+from solvers.gaussian.verification import from_root
 from solvers.orbits.contrasts import INDICATORS, Choice, Component, components
 from solvers.orbits.layout import Layout
 from solvers.orbits.products import Group, Index
@@ -67,7 +67,7 @@ class Part(Span):
     cells: Array
     copies: Array
 
-    def inner(self, mechanism: str, p: Array, found: Any) -> Factorisation:
+    def inner(self, mechanism: str, p: Array, spectrum: Any) -> Factorisation:
         """The inner solution at dual weights, not scaled, from the spectrum there.
 
         Raises
@@ -75,7 +75,7 @@ class Part(Span):
         SolveFailedError
             If the factors do not give the queries.
         """
-        return inner_unscaled(mechanism, self.problem, p, found)
+        return inner_unscaled(mechanism, self.problem, p, spectrum)
 
     def from_root(self, mechanism: str, root: Array) -> Factorisation:
         """The mechanism of a covariance, not scaled, from its square root; errors as of `inner`."""
@@ -97,9 +97,9 @@ class Part(Span):
         coordinates = InBasis(own, queries, 1.0)
         return Factorisation(Scaled(queries, roots), Scaled(own, 1 / roots), coordinates)
 
-    def inverse_trace(self, found: Any) -> float:
+    def inverse_trace(self, noise: Any) -> float:
         """Trace of the pseudo-inverse of the Fisher information about its contrasts."""
-        strategy = dense(found.right) * np.sqrt(self.cells / self.rank)
+        strategy = dense(noise.right) * np.sqrt(self.cells / self.rank)
         return self.rank * float(np.square(np.linalg.pinv(strategy)).sum())
 
 
@@ -176,8 +176,8 @@ def _operator(layout: Layout, group: Group, selection: Choice) -> QueryOperator:
 def _stacked(operators: Sequence[tuple[QueryOperator, Array]]) -> QueryOperator:
     """One below another, each with its factors; what stands several times in a row only once."""
     runs = [list(run) for _, run in groupby(operators, key=lambda pair: id(pair[0]))]
-    found = [Scaled(run[0][0], np.concatenate([own for _, own in run])) for run in runs]
-    return found[0] if len(found) == 1 else Stacked(tuple(found))
+    scaled = [Scaled(run[0][0], np.concatenate([own for _, own in run])) for run in runs]
+    return scaled[0] if len(scaled) == 1 else Stacked(tuple(scaled))
 
 
 def _chosen(shape: Sequence[int], selection: Sequence[int]) -> Index:

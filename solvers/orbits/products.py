@@ -146,14 +146,14 @@ class Products:
         size = self.sizes[attribute]
         if attribute in self.ordered_axes:
             return np.arange(size)
-        found = np.zeros(size, dtype=np.intp)
+        classes = np.zeros(size, dtype=np.intp)
         for group, values in zip(self.groups, targets, strict=True):
             if attribute in group.kept:
                 axis = group.axes.index(attribute)
                 if not np.all(values == values.take([0], axis)):
                     rows = np.moveaxis(values, axis, 0).reshape(size, -1)
-                    found = _parted(found, np.unique(rows, axis=0, return_inverse=True)[1])
-        return found
+                    classes = _parted(classes, np.unique(rows, axis=0, return_inverse=True)[1])
+        return classes
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Personal privacy bounds, one for every cell, as the option ``profile_bounds`` gives them."""
+"""Personal privacy bounds, one for every cell, from the option ``profile_bounds``."""
 
 from collections.abc import Sequence
 
@@ -38,7 +38,10 @@ def _unmasked(bounds: Sequence[float]) -> Array:
         raise OptionError(
             f"optimal: {missing} of profile_bounds are masked; every cell needs a bound: fill them"
         )
-    return np.asarray(bounds, dtype=np.float64)
+    try:
+        return np.asarray(bounds, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise OptionError(f"optimal: profile_bounds are not numbers: {error}") from error
 
 
 def _in_range(alpha: Array) -> Array:
@@ -69,7 +72,7 @@ def of_orbits(orbits: AnyOrbits, bounds: Sequence[float]) -> Array:
 
 
 def uneven(orbits: AnyOrbits, options: Options) -> str:
-    """That personal bounds tell cells apart that the queries and targets do not; or nothing."""
+    """Why personal bounds do not fit the orbits of cells; empty if they do."""
     bounds = options.get("profile_bounds")
     if bounds is None or np.size(bounds) == orbits.cells.size:
         return ""

@@ -1,4 +1,4 @@
-"""A problem on its orbits: its targets there, and its dual."""
+"""A problem on its orbits, with its targets and its dual."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +13,8 @@ from solvers.gaussian.factorisation import Factorisation
 from solvers.optimiser import Block, BlocksPoint, MatrixBlocks, Progress
 from solvers.orbits.layout import Layout
 from solvers.orbits.parts import Part, Span, parts
-from workloads.operators import Array
+from solvers.orbits.units import scaled, unit_of
+from workloads.operators import Array, Scaled
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,14 +50,31 @@ class Orbits(Layout):
         return len(self.parts)
 
     def spans(self, parts: Sequence[Any]) -> Iterator[tuple[Span, Factorisation]]:
-        """What each part sees, and its mechanism."""
+        """The span of each part, and its mechanism."""
         return zip(self.parts, parts, strict=True)
+
+    @cached_property
+    def unit(self) -> float:
+        """Of the targets, in which the dual is solved."""
+        if unit_of(np.log(self.targets)) == 1:
+            return 1.0
+        operators = [part.problem.workload.operator for part in self.parts]
+        roots = [part.problem.targets**-0.5 for part in self.parts]
+        norms = (
+            Scaled(*pair).squared_row_norms().max() for pair in zip(operators, roots, strict=True)
+        )
+        return unit_of(-np.log([max(norms)]))
+
+    @cached_property
+    def relative(self) -> "Orbits":
+        """The same in that unit."""
+        return self if self.unit == 1 else replace(self, targets=self.targets / self.unit)
 
     @cached_property
     def blocks(self) -> MatrixBlocks:
         """The matrices as the optimiser takes them."""
-        found = tuple(Block(part.problem.factors, part.rows, part.columns) for part in self.parts)
-        return MatrixBlocks(found, self.cells.size, np.zeros(self.targets.size), free_queries=True)
+        blocks = tuple(Block(part.problem.factors, part.rows, part.columns) for part in self.parts)
+        return MatrixBlocks(blocks, self.cells.size, np.zeros(self.targets.size), free_queries=True)
 
     @property
     def start(self) -> Weights:
@@ -66,15 +84,20 @@ class Orbits(Layout):
 
     def optimum(self, *, start: Weights | None = None, **limits: Any) -> Progress[BlocksPoint]:
         """The least Δ² that meets every target (`dual.optimum`)."""
-        return dual.optimum(self.blocks, start=start or self.start, **limits)
+        result = dual.optimum(self.relative.blocks, start=start or self.start, **limits)
+        return scaled(result, 1 / self.unit)
 
     def hybrid(self, weight: float, *, start: Weights, **limits: Any) -> Progress[BlocksPoint]:
         """The least objective with a weight on the total variance (`dual.hybrid`)."""
-        return dual.hybrid(self.blocks, weight * self.targets * self.copies, start=start, **limits)
+        weights = weight * self.targets * self.copies
+        result = dual.hybrid(self.relative.blocks, weights, start=start, **limits)
+        return scaled(result, self.unit**-0.5)
 
     def least_total_error(self, weights: Array, **limits: Any) -> Progress[BlocksPoint]:
         """The least weighted sum of variances over targets (`dual.least_total_error`)."""
-        return dual.least_total_error(self.blocks, weights, start=self.start.p, **limits)
+        start = self.start.p
+        result = dual.least_total_error(self.relative.blocks, weights, start=start, **limits)
+        return scaled(result, 1 / self.unit)
 
     def at(self, weights: Weights) -> BlocksPoint:
         """The dual at these weights."""

@@ -1,4 +1,4 @@
-"""Marginals with a target for each: all cells are one orbit, and the dual's matrices are numbers.
+"""Marginals with one target each: all cells are one orbit, and the dual's matrices are numbers.
 
 Relabelling the values of every attribute moves any cell to any other, and any query of a marginal
 T to any other of its N_T. The choices of contrasts are subsets S of attributes
@@ -37,6 +37,7 @@ from solvers.orbits.layout import Layout
 from solvers.orbits.parts import Span
 from solvers.orbits.products import Attribute, products
 from solvers.orbits.subsets import SMALLEST_LOG, Subsets
+from solvers.orbits.units import scaled, unit_of
 from solvers.problem import Problem
 from workloads import TargetsError
 from workloads.operators import Array, Kronecker, Marginals
@@ -116,6 +117,16 @@ class SingleOrbit:
         return pair_count(self.operator)
 
     @cached_property
+    def unit(self) -> float:
+        """Of the targets, in which the dual is solved."""
+        return unit_of(np.log(self.targets) + 2 * log(self.divisor))
+
+    @property
+    def relative(self) -> "SingleOrbit":
+        """The same in that unit."""
+        return self if self.unit == 1 else replace(self, targets=self.targets / self.unit)
+
+    @cached_property
     def matrix(self) -> ScalarBlocks:
         """A."""
         known = self.closure
@@ -128,22 +139,22 @@ class SingleOrbit:
 
     @cached_property
     def blocks(self) -> ScalarClasses:
-        """A, and what is alike in it."""
+        """A, with its classes of equal rows and columns."""
         known = self.closure
         row_keys = np.column_stack([np.log(self.targets), self.log_copies])
         return collapse(self.matrix, row_keys, known.log_ranks[:, None])
 
     def optimum(self, *, start: object = None, **limits: Any) -> Progress[ScalarPoint]:
         """The least Δ² that meets every target; ``start`` is not used."""
-        return scalars.optimum(self.blocks, **limits)
+        return scaled(scalars.optimum(self.relative.blocks, **limits), 1 / self.unit)
 
     def hybrid(self, weight: float, *, start: object, **limits: Any) -> Progress[ScalarPoint]:
         """The least objective with a weight on the total variance; ``start`` is not used."""
-        blocks = self.blocks.with_offset(weight * self.targets * self.copies)
-        return scalars.hybrid(blocks, **limits)
+        blocks = self.relative.blocks.with_offset(weight * self.targets * self.copies)
+        return scaled(scalars.hybrid(blocks, **limits), self.unit**-0.5)
 
     def least_total_error(self, weights: Array, **limits: Any) -> Progress[ScalarPoint]:
-        """In closed form: equal weights of all cells are the best there are."""
+        """The least total error in closed form: equal weights of all cells are optimal."""
         return scalars.least_total_error(self.matrix, weights)
 
     def at(self, weights: Weights) -> ScalarPoint:
@@ -161,7 +172,7 @@ class SingleOrbit:
         return replace(self, divisor=self.divisor * float(divisor[0]))
 
     def nearest(self, given: Weights) -> Weights:
-        """Those to start from: no iteration here uses them."""
+        """The weights to start from, which no iteration here uses."""
         return self.start
 
     def per_query(self, values: Array) -> Array:
@@ -187,20 +198,20 @@ class SingleOrbit:
     @cached_property
     def layout(self) -> Layout:
         """The marginals as products; one value of attributes too large for any listed query."""
-        found = products(self.operator)
-        assert found is not None
+        read = products(self.operator)
+        assert read is not None
         sizes = (size if size <= LARGEST_LISTED else 1 for size in self.operator.sizes)
         alike = tuple(Attribute(np.zeros(size, dtype=np.intp)) for size in sizes)
-        return Layout(self.problem, found, alike)
+        return Layout(self.problem, read, alike)
 
     def spans(self, parts: Sequence[Any]) -> Iterator[tuple[Span, Factorisation]]:
         """Every subset by itself, and its mechanism in orthonormal contrasts."""
-        (own,), (found,) = self.parts, parts
-        return own.spans(found)
+        (own,), (noise,) = self.parts, parts
+        return own.spans(noise)
 
 
 def single_orbit(problem: Problem) -> SingleOrbit | None:
-    """The problem if it is one of marginals, each once, with one target for each; else None."""
+    """The problem if it has distinct marginals with one target each; else None."""
     workload, operator = problem.workload, as_marginals(problem)
     if operator is None or not workload.group_sizes:
         return None
@@ -212,7 +223,7 @@ def single_orbit(problem: Problem) -> SingleOrbit | None:
 
 
 def as_marginals(problem: Problem) -> Marginals | None:
-    """The queries as marginals: products of identities and totals, each once, are some too."""
+    """The queries as marginals, which distinct products of identities and totals are too."""
     operator = problem.workload.operator
     if isinstance(operator, Marginals):
         return operator

@@ -56,27 +56,27 @@ def soft_max_problem(orbits: AnyOrbits, omega: Array) -> SoftMaxProblem:
 
 
 def _of_matrices(orbits: Orbits, omega: Array) -> SoftMaxProblem:
-    def squared_norm(found: Weights) -> float:
-        return orbits.at(Weights(found.p, found.q + omega)).nuclear_norm ** 2
+    def squared_norm(weights: Weights) -> float:
+        return orbits.at(Weights(weights.p, weights.q + omega)).nuclear_norm ** 2
 
     return SoftMaxProblem(
         blocks.first(orbits.blocks, orbits.start),
         SoftMax(omega, orbits.log_copies, log_cells=np.log(orbits.cell_shares)),
         squared_norm,
         lambda end: [part.factor for part in cast(blocks.Iterate, end).parts],
-        lambda found: found,
+        lambda weights: weights,
     )
 
 
 def _of_scalars(orbits: SingleOrbit, classes: ScalarClasses) -> SoftMaxProblem:
-    """On classes of alike subsets and marginals."""
+    """The problem on classes of equivalent subsets and marginals."""
     counts = np.zeros(classes.smaller.offset.size)
     counts[classes.row_class] = orbits.log_copies
     counts += np.log(np.bincount(classes.row_class))
     return SoftMaxProblem(
         scalars.first(classes.smaller, counts),
         SoftMax(classes.smaller.offset, counts),
-        lambda found: classes.smaller.lower_bound(found.q),
+        lambda weights: classes.smaller.lower_bound(weights.q),
         lambda end: [np.sqrt(classes.variables(cast(scalars.Iterate, end).v))],
-        lambda found: Weights(found.p, classes.weights(found.q)),
+        lambda weights: Weights(weights.p, classes.weights(weights.q)),
     )

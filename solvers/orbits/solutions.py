@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from solvers.gaussian.checked import from_noise
+from solvers.gaussian.construction import from_noise
 from solvers.optimiser import BlocksPoint, Progress, ScalarPoint
 from solvers.orbits.noise import AnyOrbits, AnyPart, OrbitsNoise
 from solvers.release import Coordinates
@@ -23,15 +23,15 @@ def inner_noise(mechanism: str, orbits: AnyOrbits, point: BlocksPoint | ScalarPo
         If the factors of a part do not give its queries.
     """
     parts: Sequence[AnyPart] = orbits.parts
-    found = tuple(
+    noises = tuple(
         part.inner(mechanism, point.p[part.columns], spectrum)
         for part, spectrum in zip(parts, point.spectra, strict=True)
     )
-    return OrbitsNoise(orbits, found).met(mechanism)
+    return OrbitsNoise(orbits, noises).met(mechanism)
 
 
 def noise_from_roots(mechanism: str, orbits: AnyOrbits, roots: Sequence[Array]) -> OrbitsNoise:
-    """The noise of a covariance for each part, from their square roots, its targets just met.
+    """The noise of a covariance for each part, given square roots, scaled to just meet the targets.
 
     Raises
     ------
@@ -39,8 +39,8 @@ def noise_from_roots(mechanism: str, orbits: AnyOrbits, roots: Sequence[Array]) 
         If the factors of a part do not give its queries.
     """
     parts: Sequence[AnyPart] = orbits.parts
-    found = tuple(part.from_root(mechanism, root) for part, root in zip(parts, roots, strict=True))
-    return OrbitsNoise(orbits, found).met(mechanism)
+    noises = tuple(part.from_root(mechanism, root) for part, root in zip(parts, roots, strict=True))
+    return OrbitsNoise(orbits, noises).met(mechanism)
 
 
 def from_dual(
@@ -54,8 +54,8 @@ def from_dual(
     **facts: Any,
 ) -> Solution:
     """The solution of a dual result on orbits; parameters as of `from_noise`."""
-    found = from_noise(mechanism, orbits.problem, noise, result, value, tol, notes, **facts)
-    return replace(found, weights=orbits.weights(result.proof.p, result.proof.q))
+    solution = from_noise(mechanism, orbits.problem, noise, result, value, tol, notes, **facts)
+    return replace(solution, weights=orbits.weights(result.proof.p, result.proof.q))
 
 
 def on_every_cell(
@@ -84,6 +84,6 @@ def on_every_cell(
 def on_every_query(
     orbits: AnyOrbits, deviation: float, written_out: Callable[[OrbitsNoise], Coordinates]
 ) -> OrbitsNoise:
-    """Independent noise of one standard deviation on every query, with its own coordinates."""
+    """Independent noise of one standard deviation on every query, in its own coordinates."""
     parts = tuple(part.on_queries(deviation) for part in orbits.parts)
     return OrbitsNoise(orbits, parts, 0.0, written_out, deviation)

@@ -83,7 +83,7 @@ class Subsets:
         return self.inner(mechanism, np.ones(1), np.square(root))
 
     def on_cells(self, mechanism: str) -> SubsetNoise:
-        """Noise of unit variance on every cell, of which a query sums d / N_T.
+        """Noise of unit variance on every cell; a query sums d / N_T of them.
 
         Raises
         ------
@@ -101,22 +101,22 @@ class Subsets:
         return SubsetNoise(np.exp(logs), np.ones(1), log_cells)
 
     def on_queries(self, deviation: float) -> SubsetNoise:
-        """Noise of one variance on every query, of which a cell is in one for each marginal."""
+        """Noise of one variance on every query; each cell is in one query of each marginal."""
         count = self.orbits.targets.size
         variances = np.full(count, deviation**2)
         return SubsetNoise(variances, np.array([count / deviation**2]), np.nan)
 
-    def inverse_trace(self, found: Any) -> float:
+    def inverse_trace(self, noise: Any) -> float:
         """Trace of the pseudo-inverse of the Fisher information: the sum of w_S s_S / d."""
-        logs = self.orbits.closure.log_ranks + found.log_variances
+        logs = self.orbits.closure.log_ranks + noise.log_variances
         return float(np.exp(np.logaddexp.reduce(logs) - log(self.orbits.problem.workload.d)))
 
-    def spans(self, found: SubsetNoise) -> Iterator[tuple[Span, Factorisation]]:
+    def spans(self, noise: SubsetNoise) -> Iterator[tuple[Span, Factorisation]]:
         """Every subset by itself, and its mechanism in orthonormal contrasts."""
         orbits = self.orbits
         known, d = orbits.closure, orbits.problem.workload.d
         by_subset = sp.csc_array(known.incidence)
-        logs = np.broadcast_to(found.log_variances, known.log_ranks.shape)
+        logs = np.broadcast_to(noise.log_variances, known.log_ranks.shape)
         for at, (log_rank, log_variance) in enumerate(zip(known.log_ranks, logs, strict=True)):
             rows = by_subset.indices[by_subset.indptr[at] : by_subset.indptr[at + 1]]
             queries = np.exp(log_rank - orbits.log_copies[rows])[:, None] / orbits.divisor

@@ -1,4 +1,4 @@
-"""What is alike in a problem, before anything of the size of its orbits is built."""
+"""The symmetry of a problem, found before anything of the size of its orbits is built."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ class Symmetry(Layout):
 
     @property
     def coordinates(self) -> int:
-        """The most of them, or of their combinations, that the queries see (`solvers.unions`)."""
+        """The most of them, or of combinations, that queries see (`solvers.product_unions`)."""
         shape = self.cell_shape
         seen = sum(prod(shape[axis] for axis in group.axes) for group in self.products.groups)
         return min(seen, self.orbit_count)
@@ -52,14 +52,14 @@ class Symmetry(Layout):
 
     @property
     def told_apart(self) -> dict[int, list[int]]:
-        """By group the attributes whose values its targets alone tell apart."""
-        found: dict[int, list[int]] = {}
+        """For each group the attributes whose values only its targets distinguish."""
+        by_class: dict[int, list[int]] = {}
         for at, (group, values) in enumerate(self._pairs):
             for i, axis in enumerate(group.axes):
                 unordered = axis in group.kept and axis not in self.ordered_axes
                 if unordered and np.ptp(values, axis=i).any():
-                    found.setdefault(at, []).append(axis)
-        return found
+                    by_class.setdefault(at, []).append(axis)
+        return by_class
 
     @property
     def _pairs(self) -> Iterator[tuple[Group, Array]]:
@@ -77,15 +77,15 @@ class Symmetry(Layout):
 
 
 def symmetry(problem: Problem) -> Symmetry | None:
-    """What is alike in a problem; None where its queries are no products."""
-    found = products(problem.workload.operator)
-    if found is None:
+    """The symmetry of a problem; None if its queries are not products."""
+    read = products(problem.workload.operator)
+    if read is None:
         return None
-    targets = found.targets(problem.workload, problem.targets)
-    return Symmetry(problem, found, found.attributes(targets), targets)
+    targets = read.targets(problem.workload, problem.targets)
+    return Symmetry(problem, read, read.attributes(targets), targets)
 
 
 def orbits(problem: Problem) -> Orbits | None:
-    """The problem on its orbits; None where its queries are no products."""
-    found = symmetry(problem)
-    return None if found is None else found.orbits
+    """The problem on its orbits; None if its queries are not products."""
+    classes = symmetry(problem)
+    return None if classes is None else classes.orbits

@@ -1,4 +1,4 @@
-"""Replace-one neighbours: differences of columns in place of columns (`solvers.dual.differences`).
+"""Replace-one neighbours: differences of columns instead of columns (`solvers.dual.differences`).
 
 A mechanism that minimises over them, or whose sensitivity is its own, declares so:
 `OnDifferences` among its ``forms``. Any other chooses its noise as for add-remove; what that
@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from solvers.accounting.budget import NoBudget
+from solvers.dual import pairs
 from solvers.dual.differences import Differences, differences
 from solvers.errors import NotApplicableError
 from solvers.gaussian.factorisation import Factorisation
@@ -19,13 +20,14 @@ from solvers.problem import Problem
 from solvers.reduction import Options, Reduction
 from solvers.reductions import query_matrix
 from solvers.solution import Solution
+from solvers.stopping import Deadline
 from workloads import Workload
 from workloads.operators import LARGEST_MATRIX_BYTES
 
 
 @dataclass(frozen=True)
 class OnDifferences:
-    """What a mechanism is under replace-one neighbours.
+    """The form of a mechanism under replace-one neighbours.
 
     Attributes
     ----------
@@ -37,7 +39,7 @@ class OnDifferences:
 
 
 def as_asked(solve: Callable[..., Any]) -> Callable[..., Any]:
-    """The form under replace-one of a mechanism that asks the problem's neighbours itself."""
+    """The form under replace-one of a mechanism that handles neighbours itself."""
     return lambda smaller, **options: solve(smaller.problem, **options)
 
 
@@ -49,7 +51,7 @@ def _accepts(problem: Problem) -> Differences | None:
     if 8 * d * max(m, d) > LARGEST_MATRIX_BYTES:
         raise NotApplicableError(
             f"{problem.neighbours.title} on {problem.size}: replace-one neighbours need the query "
-            "matrix, which is too large to be written out; leave neighbours at add-remove"
+            "matrix, which is too large to write out; leave neighbours at add-remove"
         )
     return differences(problem)
 
@@ -60,27 +62,27 @@ def _obstacle(mechanism: Mechanism, options: Options) -> None:
 
 def _solve(mechanism: Mechanism, smaller: Differences, options: Options) -> Solution:
     form = mechanism.form(OnDifferences)
-    found: Solution
+    solution: Solution
     if form is not None:
-        found = form.solve(smaller, **options)
-        return found
+        solution = form.solve(smaller, **options)
+        return solution
     plain = replace(smaller.problem, neighbours=ADD_REMOVE)
-    found = query_matrix.solve(mechanism, plain, options)
-    noise = found.noise
+    solution = query_matrix.solve(mechanism, plain, options)
+    noise = solution.noise
     if isinstance(noise, Factorisation):
         noise = replace(noise, neighbours=smaller.problem.neighbours)
     elif not isinstance(noise.curve, NoBudget):
         raise NotApplicableError(
-            f"{mechanism.name}: what its noise costs under {smaller.problem.neighbours.title} is "
+            f"{mechanism.name}: the cost of its noise under {smaller.problem.neighbours.title} is "
             "not known; leave neighbours at add-remove"
         )
-    return replace(found, problem=smaller.problem, noise=noise, known_lower_bound=None)
+    return replace(solution, problem=smaller.problem, noise=noise, known_lower_bound=None)
 
 
 def _lower_bound(
-    smaller: Differences, tol: float, max_iterations: int, time_limit: float | None
+    smaller: Differences, tol: float, max_iterations: int, deadline: Deadline
 ) -> float:
-    return smaller.optimum(tol, max_iterations, time_limit).lower
+    return pairs.optimum(smaller, tol, max_iterations, deadline).lower
 
 
 def expected_work(

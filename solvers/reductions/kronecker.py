@@ -3,8 +3,8 @@
 It takes the mechanisms that declare that they are products: `Multiplicative` among their ``forms``.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from math import prod
 
 import numpy as np
@@ -29,11 +29,19 @@ _SHARED_OPTIONS = frozenset({"tol", "max_iterations", "time_limit", "start"})
 
 @dataclass(frozen=True)
 class Multiplicative:
-    """On a product with equal targets the mechanism is the product of itself on the factors.
+    """The form of a mechanism that on a product with equal targets is a product of itself.
 
     So it is with its options at their defaults, but for ``tol``, ``max_iterations`` and
     ``time_limit``, which the factors share, and ``start``, which is not used.
+
+    Attributes
+    ----------
+    measures : Mapping of str to int
+        Those of its measures that are products of the factors', and the power of the target that
+        each is multiplied by.
     """
+
+    measures: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +76,7 @@ def _product(problem: Problem) -> _Product | None:
 
 def _obstacle(mechanism: Mechanism, options: Options) -> Obstacle | None:
     if mechanism.form(Multiplicative) is None:
-        return Obstacle("on a product it is not the product of itself on the factors")
+        return Obstacle("on a product it does not factor into solves of the factors")
     others = (n for n in mechanism.options_on("matrix") if n not in _SHARED_OPTIONS)
     changed = mechanism.first_changed(options, others)
     if changed is None:
@@ -87,10 +95,12 @@ def _solve(mechanism: Mechanism, smaller: _Product, options: Options) -> Solutio
     for part in parts:
         if "time_limit" in given:
             given["time_limit"] = deadline.remaining
-        found = query_matrix.solve(mechanism, part, given).confirmed()
-        assert isinstance(found.noise, Factorisation)
-        solved.append(found)
-        noises.append(found.noise)
+        solution = query_matrix.solve(mechanism, part, given).confirmed()
+        assert isinstance(solution.noise, Factorisation)
+        solved.append(solution)
+        noises.append(solution.noise)
+    form = mechanism.form(Multiplicative)
+    powers = form.measures if form else {}
     bounds = [part.known_lower_bound for part in solved]
     known = prod(bound for bound in bounds if bound is not None) / smaller.target
     return Solution(
@@ -101,25 +111,36 @@ def _solve(mechanism: Mechanism, smaller: _Product, options: Options) -> Solutio
         iterations=sum(part.iterations for part in solved),
         converged=all(part.converged for part in solved),
         timed_out=any(part.timed_out for part in solved),
-        notes={"factors": len(parts)},
+        notes={"factors": len(parts), **_notes(solved)},
         weights=_weights([part.weights for part in solved]),
+        measures={
+            name: smaller.target**power * prod(part.measures[name] for part in solved)
+            for name, power in powers.items()
+        },
     )
 
 
+def _notes(solved: Sequence[Solution]) -> dict[str, float]:
+    """Of the notes that are measures those of the whole: of ratios that multiply, less one."""
+    return {
+        name: sign * float(np.expm1(sum(np.log1p(sign * part.notes[name]) for part in solved)))
+        for name, sign in (("total_error_gap", 1), ("profile_slack", -1))
+        if all(name in part.notes for part in solved)
+    }
+
+
 def _weights(weights: Sequence[Weights | None]) -> Weights | None:
-    """The weights that prove the product of the factors' bounds; none of over 10^7 entries."""
-    known = [one for one in weights if one is not None]
-    columns, queries = [one.p for one in known], [one.q for one in known]
+    """The weights that prove the product of the factors' bounds; None above 10^7 entries."""
+    known = [factor for factor in weights if factor is not None]
+    columns, queries = [factor.p for factor in known], [factor.q for factor in known]
     largest = max(prod(p.size for p in columns), prod(q.size for q in queries))
     if len(known) < len(weights) or largest > LARGEST_LISTED:
         return None
     return Weights(kron(columns), kron(queries))
 
 
-def _lower_bound(
-    smaller: _Product, tol: float, max_iterations: int, time_limit: float | None
-) -> float:
-    deadline, share = Deadline.after(time_limit), tol / len(smaller.parts)
+def _lower_bound(smaller: _Product, tol: float, max_iterations: int, deadline: Deadline) -> float:
+    share = tol / len(smaller.parts)
     bounds = (
         reduction.lower_bound(part, share, max_iterations, deadline.remaining)
         for part in smaller.parts

@@ -1,4 +1,4 @@
-"""Unions of Kronecker products, marginals among them, solved on orbits (`solvers.orbits`).
+"""Unions of Kronecker products, including marginals, solved on orbits (`solvers.orbits`).
 
 It takes the mechanisms that declare what they are there: `OnOrbits` among their ``forms``.
 """
@@ -22,6 +22,7 @@ from solvers.problem import Problem, readable
 from solvers.reduction import Obstacle, Options, Reduction
 from solvers.registry import all_mechanisms
 from solvers.solution import Solution
+from solvers.stopping import Deadline
 from workloads import Workload
 from workloads.operators import Marginals, QueryOperator
 from workloads.workload import LARGEST_LISTED
@@ -38,7 +39,7 @@ def _none(orbits: AnyOrbits, options: Options) -> str:
 
 @dataclass(frozen=True)
 class OnOrbits:
-    """What a mechanism is on orbits; it gives what the query matrix gives.
+    """The form of a mechanism on orbits, with the same results as on the query matrix.
 
     Attributes
     ----------
@@ -75,9 +76,9 @@ def _several(problem: Problem) -> Orbits | Obstacle | None:
     apart = _apart(found)
     if found.orbit_count == problem.workload.d:
         because = apart or "every attribute is ordered, or has one value"
-        return Obstacle(f"{because}, so that no two cells are alike")
+        return Obstacle(f"{because}, so no two cells are equivalent")
     seen = found.coordinates
-    short = memory.trouble(8.0 * _MATRICES * seen**2 + bytes_of_basis(seen, found.orbit_count))
+    short = memory.shortage(8.0 * _MATRICES * seen**2 + bytes_of_basis(seen, found.orbit_count))
     if short is not None:
         because = f" ({apart})" if apart else ""
         return Obstacle(f"its {readable(found.orbit_count)} orbits of cells{because} take {short}")
@@ -97,12 +98,12 @@ def _listable(workload: Workload) -> bool:
     return not isinstance(operator, Marginals) or max(operator.sizes) <= LARGEST_LISTED
 
 
-def _apart(found: Symmetry) -> str | None:
-    """Which targets tell values apart that the queries do not; None if they tell none."""
-    workload, told = found.problem.workload, found.told_apart
+def _apart(symmetry: Symmetry) -> str | None:
+    """The targets that distinguish values that the queries do not; None if there are none."""
+    workload, told = symmetry.problem.workload, symmetry.told_apart
     if not told:
         return None
-    names = workload.group_names or tuple(map(str, range(len(found.products.groups))))
+    names = workload.group_names or tuple(map(str, range(len(symmetry.products.groups))))
     shown = [f"{names[at]!r} (attribute {_listed(axes)})" for at, axes in told.items()]
     more = f" and {len(shown) - 3} more groups" if shown[3:] else ""
     return f"the targets within {', '.join(shown[:3])}{more} differ from value to value"
@@ -129,10 +130,8 @@ def _solve(mechanism: Mechanism, smaller: AnyOrbits, options: Options) -> Soluti
     return form.solve(smaller, **{n: v for n, v in options.items() if n not in form.matrix_only})
 
 
-def _lower_bound(
-    smaller: AnyOrbits, tol: float, max_iterations: int, time_limit: float | None
-) -> float:
-    return smaller.optimum(tol=tol, max_iterations=max_iterations, time_limit=time_limit).lower
+def _lower_bound(smaller: AnyOrbits, tol: float, max_iterations: int, deadline: Deadline) -> float:
+    return smaller.optimum(tol=tol, max_iterations=max_iterations, deadline=deadline).lower
 
 
 def _work(mechanism: Mechanism, workload: Workload, options: Options) -> Work | None:
@@ -173,7 +172,7 @@ def _by_structure(mechanism: Mechanism, operator: QueryOperator) -> bool:
 
 
 def _hindrance(mechanism: Mechanism, smaller: AnyOrbits, options: Options) -> Obstacle | None:
-    """That there is no order, or that the parts are planned to take more memory than there is."""
+    """An obstacle if nothing is ordered, or if the parts would take too much memory."""
     form = mechanism.form(OnOrbits)
     if form is not None and form.ordered and not smaller.ordered_axes:
         return Obstacle("its noise is on ordered cells, and no attribute is ordered")
@@ -182,7 +181,7 @@ def _hindrance(mechanism: Mechanism, smaller: AnyOrbits, options: Options) -> Ob
         said = _too_many_pairs(smaller)
     if said:
         return Obstacle(said)
-    short = memory.trouble(_planned(mechanism, smaller, options).bytes)
+    short = memory.shortage(_planned(mechanism, smaller, options).bytes)
     return Obstacle(f"on its orbits it takes {short}") if short else None
 
 

@@ -1,4 +1,4 @@
-"""The query matrix itself, or its structure where that pays: what no other reduction takes.
+"""The query matrix itself, or its structure where that pays: for all remaining problems.
 
 Whether a solve keeps the structure of the queries is up to `Problem.factors`, so that closed
 forms that need no factorisation make none.
@@ -6,18 +6,19 @@ forms that need no factorisation make none.
 
 from solvers import factors, memory
 from solvers.dual import programs as dual
-from solvers.foreign import checked
 from solvers.mechanism import Mechanism, Work
 from solvers.problem import Problem
 from solvers.reduction import Obstacle, Options, Reduction
 from solvers.solution import Solution
+from solvers.stopping import Deadline
+from solvers.user_mechanisms import verified_solution
 from workloads import Workload
 from workloads.operators import LARGEST_MATRIX_BYTES, Marginals
 from workloads.parameters import LARGEST_SIZE
 
 
 def _accepts(problem: Problem) -> Problem | Obstacle:
-    """Any problem but marginals too large to write out: theirs is the one operator of any size."""
+    """Any problem but marginals too large to write out, whose operator has no limit on size."""
     m, d = problem.workload.shape
     large = 8 * d * max(m, d) > LARGEST_MATRIX_BYTES
     if large and isinstance(problem.workload.operator, Marginals):
@@ -30,22 +31,20 @@ def _obstacle(mechanism: Mechanism, options: Options) -> None:
 
 
 def solve(mechanism: Mechanism, problem: Problem, options: Options) -> Solution:
-    """What the mechanism does on query matrices; verified where it is somebody else's."""
+    """The mechanism on query matrices, verified if it is a plug-in or a user's."""
     assert mechanism.solve is not None
-    found: Solution = mechanism.solve(problem, **options)
-    return checked(mechanism.name, problem, found) if mechanism.foreign else found
+    solution: Solution = mechanism.solve(problem, **options)
+    return verified_solution(mechanism.name, problem, solution) if mechanism.foreign else solution
 
 
-def _lower_bound(
-    problem: Problem, tol: float, max_iterations: int, time_limit: float | None
-) -> float:
+def _lower_bound(problem: Problem, tol: float, max_iterations: int, deadline: Deadline) -> float:
     return dual.optimum(
-        problem.factors, tol=tol, max_iterations=max_iterations, time_limit=time_limit
+        problem.factors, tol=tol, max_iterations=max_iterations, deadline=deadline
     ).lower
 
 
 def _hindrance(mechanism: Mechanism, problem: Problem, options: Options) -> Obstacle | None:
-    """That the solve is planned to take more memory than there is."""
+    """An obstacle if the solve would take too much memory."""
     m, d = problem.workload.shape
     if max(m, d) > LARGEST_SIZE:
         return Obstacle("too large for query matrices")
@@ -55,7 +54,7 @@ def _hindrance(mechanism: Mechanism, problem: Problem, options: Options) -> Obst
     pays = mechanism.uses_structure and factors.structure_pays(operator)
     k = operator.shape[1] if pays else d
     planned = mechanism.expected_work(m, k, options, operator.form_work if pays else None)
-    short = memory.trouble(planned.bytes + factors.bytes_of_basis(k, d))
+    short = memory.shortage(planned.bytes + factors.bytes_of_basis(k, d))
     return Obstacle(f"by its query matrix it takes {short}") if short else None
 
 
@@ -66,8 +65,8 @@ def _work(mechanism: Mechanism, workload: Workload, options: Options) -> Work:
         structured = factors.form_work(operator)
         if structured is not None:
             k = operator.shape[1]
-            found = mechanism.expected_work(m, k, options, structured)
-            return Work(found.flops, found.bytes + factors.bytes_of_basis(k, d))
+            work = mechanism.expected_work(m, k, options, structured)
+            return Work(work.flops, work.bytes + factors.bytes_of_basis(k, d))
     return mechanism.expected_work(int(m), int(d), options)
 
 

@@ -1,6 +1,6 @@
 """Problem 4 in a basis that follows the covariance.
 
-By Theorem 2 of PVLDB 14(10) every basis holds the same mechanisms, and it decides how fast
+By Theorem 2 of arXiv v1 every basis holds the same mechanisms, and it decides how fast
 conjugate gradients are. So each Newton step is taken in the basis in which the present Σ is I
 and B diag(p) Bᵀ is diagonal, of entries λ. There the Hessian takes P to
 
@@ -20,53 +20,8 @@ import scipy.linalg as sla
 
 from solvers.factors import Factors
 from solvers.soft_max.objective import ChartModel, SoftMax
-from workloads.operators import Array, QueryOperator
+from workloads.operators import Array, Composed, Explicit, QueryOperator, dense
 from workloads.operators.blas import product, whole
-
-
-@dataclass(frozen=True, eq=False)
-class _Held:
-    """The queries in a basis, as a matrix of shape (m, k)."""
-
-    matrix: Array
-
-    def forms(self, symmetric: Array) -> Array:
-        forms: Array = np.einsum("ij,ij->i", self.matrix, product(self.matrix, symmetric))
-        return forms
-
-    def gram(self, weights: Array) -> Array:
-        return product(self.matrix.T, weights[:, None] * self.matrix)
-
-    def squares(self) -> Array:
-        squares: Array = np.einsum("ij,ij->i", self.matrix, self.matrix)
-        return squares
-
-    def turned(self, by: Array) -> "_Held":
-        return _Held(product(self.matrix, by))
-
-
-@dataclass(frozen=True, eq=False)
-class _Structured:
-    """The queries in a basis, ``operator @ factor``, never formed."""
-
-    operator: QueryOperator
-    factor: Array
-
-    def forms(self, symmetric: Array) -> Array:
-        inner = product(self.factor, product(symmetric, self.factor.T))
-        return self.operator.quadratic_forms(inner)
-
-    def gram(self, weights: Array) -> Array:
-        return product(self.factor.T, product(self.operator.gram(weights), self.factor))
-
-    def squares(self) -> Array:
-        return self.operator.quadratic_forms(product(self.factor, self.factor.T))
-
-    def turned(self, by: Array) -> "_Structured":
-        return _Structured(self.operator, product(self.factor, by))
-
-
-_Queries = _Held | _Structured
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +34,7 @@ class Iterate:
         ``inv(C) @ B``: its squared column norms are the profile.
     ratios : numpy.ndarray, shape (m,)
         h.
-    before : tuple of numpy.ndarray and queries
+    before : tuple of numpy.ndarray and QueryOperator
         The factor of the covariance that this one was reached from, and the scaled queries
         in its basis.
     turn : numpy.ndarray, shape (k, k)
@@ -88,7 +43,7 @@ class Iterate:
 
     columns: Array
     ratios: Array
-    before: tuple[Array, _Queries]
+    before: tuple[Array, QueryOperator]
     turn: Array
 
     @cached_property
@@ -104,17 +59,19 @@ class Iterate:
 
     def model(self, objective: SoftMax) -> ChartModel:
         """F to second order about this covariance."""
-        found = objective.weights(self)
-        return ChartModel(objective, self, found, self.chart(found.p))
+        weights = objective.weights(self)
+        return ChartModel(objective, self, weights, self.chart(weights.p))
 
     def chart(self, p: Array) -> "AdaptedChart":
         """The basis in which Σ = I and ``columns @ diag(p) @ columns.T`` is diagonal."""
         half = self.columns * np.sqrt(p)
         mean, rotation = sla.eigh(product(half, half.T), driver="evd", check_finite=False)
         turn = product(self.turn, rotation)
-        factor, queries = product(self.before[0], turn), self.before[1].turned(turn)
+        factor, queries = product(self.before[0], turn), _turned(self.before[1], turn)
         columns = product(rotation.T, self.columns)
-        return AdaptedChart(np.maximum(mean, 0.0), columns, factor, queries, queries.squares())
+        return AdaptedChart(
+            np.maximum(mean, 0.0), columns, factor, queries, queries.squared_row_norms()
+        )
 
 
 def first(factors: Factors, covariance: Array) -> Iterate:
@@ -137,17 +94,24 @@ def first(factors: Factors, covariance: Array) -> Iterate:
 
 
 def from_covariance(factors: Factors, covariance: Array) -> Iterate:
-    """A covariance as it is; parameters and errors as of `first`."""
+    """The iterate of a covariance, unscaled; parameters and errors as for `first`."""
     k = len(covariance)
     basis = np.eye(k) if factors.basis is None else factors.basis
     lower = sla.cholesky(covariance, lower=True, check_finite=False)
     columns = sla.solve_triangular(lower, basis, lower=True, check_finite=False)
-    queries: _Queries = (
-        _Structured(factors.operator, np.eye(k)) if factors.structured else _Held(factors.left)
+    queries = (
+        Composed(factors.operator, np.eye(k)) if factors.structured else Explicit(factors.left)
     )
     return Iterate(
         columns, factors.operator.quadratic_forms(covariance), (np.eye(k), queries), lower
     )
+
+
+def _turned(queries: QueryOperator, by: Array) -> QueryOperator:
+    """The queries in the basis that a matrix takes the present one to."""
+    if isinstance(queries, Composed):
+        return Composed(queries.operator, product(dense(queries.columns), by))
+    return Explicit(product(dense(queries.matrix()), by))
 
 
 def scaled(at: Iterate, factor: float) -> Iterate:
@@ -163,7 +127,7 @@ class AdaptedChart:
     mean: Array
     columns: Array
     factor: Array
-    queries: _Queries
+    queries: QueryOperator
     ratios: Array
 
     @cached_property
@@ -176,7 +140,7 @@ class AdaptedChart:
 
     def forms(self, along: Array) -> tuple[Array, Array]:
         of_profile: Array = np.einsum("ij,ij->j", self.columns, product(along, self.columns))
-        return of_profile, self.queries.forms(along)
+        return of_profile, self.queries.quadratic_forms(along)
 
     def weighted(self, of_profile: Array, of_ratios: Array) -> Array:
         total = product(self.columns * of_profile, self.columns.T)
@@ -184,7 +148,7 @@ class AdaptedChart:
         return total
 
     def ray(self, along: Array) -> Callable[[float], Iterate]:
-        growth, identity = self.queries.forms(along), np.eye(len(along))
+        growth, identity = self.queries.quadratic_forms(along), np.eye(len(along))
 
         def moved(length: float) -> Iterate:
             lower = sla.cholesky(identity + length * along, lower=True, check_finite=False)

@@ -1,6 +1,6 @@
 """Bases of the query space: W = L B with linearly independent rows of B.
 
-Theorem 2 of PVLDB 14(10): every basis represents the same mechanisms, so the choice is one
+Theorem 2 of arXiv v1: every basis represents the same mechanisms, so the choice is one
 of convenience. It decides how fast an optimiser over Σ converges and how sparse L is.
 """
 
@@ -39,7 +39,7 @@ class Factored(NamedTuple):
 
 
 def factor(problem: Problem, kind: str) -> Factored:
-    """The workload in a basis of the kind asked for.
+    """The workload in a basis of the requested kind.
 
     Parameters
     ----------
@@ -68,20 +68,20 @@ def factor(problem: Problem, kind: str) -> Factored:
     """
     if kind not in KINDS:
         raise OptionError(f"there is no basis {kind!r}; expected one of {', '.join(KINDS)}")
-    found = KINDS[kind](problem)
-    if problem.factors.rank < len(found.basis):
-        found = _reduced(found, problem.factors.rank)
-    return found._replace(representation=_sparse_if_worth(found.representation))
+    factored = KINDS[kind](problem)
+    if problem.factors.rank < len(factored.basis):
+        factored = _reduced(factored, problem.factors.rank)
+    return factored._replace(representation=_sparse_if_worth(factored.representation))
 
 
-def _reduced(found: Factored, rank: int) -> Factored:
+def _reduced(factored: Factored, rank: int) -> Factored:
     """As many rows as the rank, by an interpolative decomposition of L."""
-    left = dense(found.representation)
+    left = dense(factored.representation)
     triangle, order = sla.qr(_unit_rows(left)[0], mode="r", pivoting=True)
     kept, others = order[:rank], order[rank:]
     weights = sla.solve_triangular(triangle[:rank, :rank], triangle[:rank, rank:])
-    basis = found.basis[kept] + weights @ found.basis[others]
-    return Factored(basis, left[:, kept], found.kind)
+    basis = factored.basis[kept] + weights @ factored.basis[others]
+    return Factored(basis, left[:, kept], factored.kind)
 
 
 def _own(problem: Problem) -> Factored:
@@ -110,11 +110,11 @@ def _lower_triangular(problem: Problem) -> Factored:
 
 def _paper(problem: Problem) -> Factored:
     candidates = _upper_triangular(problem), _lower_triangular(problem)
-    found = min(candidates, key=lambda candidate: entry_count(candidate.representation))
+    shortest = min(candidates, key=lambda candidate: entry_count(candidate.representation))
     m, d = problem.workload.shape
-    few = entry_count(found.representation) <= max(2, d / 8) * m
-    sparser = entry_count(found.representation) < entry_count(problem.scaled)
-    return found if few and sparser else _identity(problem)
+    few = entry_count(shortest.representation) <= max(2, d / 8) * m
+    sparser = entry_count(shortest.representation) < entry_count(problem.scaled)
+    return shortest if few and sparser else _identity(problem)
 
 
 def _workload(problem: Problem) -> Factored:
@@ -137,7 +137,7 @@ def _unit_rows(matrix: Array) -> tuple[Array, Array]:
 
 
 def _row_space(problem: Problem) -> Factored:
-    """The orthonormal factor of the basis that the problem's own factorisation has."""
+    """The orthonormal factor of the basis in the problem's own factorisation."""
     own = problem.factors.basis
     if own is None:
         return _identity(problem)._replace(kind="row-space")

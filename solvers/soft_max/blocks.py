@@ -45,12 +45,12 @@ class Iterate:
 
     def model(self, objective: SoftMax) -> ChartModel:
         """F to second order about these covariances."""
-        found = objective.weights(self)
+        weights = objective.weights(self)
         charts = tuple(
-            part.chart(found.p[block.columns])
+            part.chart(weights.p[block.columns])
             for part, block in zip(self.parts, self.blocks.blocks, strict=True)
         )
-        return ChartModel(objective, self, found, _Charts(self.blocks, charts))
+        return ChartModel(objective, self, weights, _Charts(self.blocks, charts))
 
 
 def first(blocks: MatrixBlocks, start: Weights) -> Iterate:
@@ -63,8 +63,8 @@ def first(blocks: MatrixBlocks, start: Weights) -> Iterate:
     """
     point = blocks.at(np.concatenate([start.p, start.q]))
     parts = [
-        adapted_basis.from_covariance(block.factors, found.covariance())
-        for block, found in zip(blocks.blocks, point.spectra, strict=True)
+        adapted_basis.from_covariance(block.factors, spectrum.covariance())
+        for block, spectrum in zip(blocks.blocks, point.spectra, strict=True)
     ]
     plain = Iterate(blocks, tuple(parts))
     scale = float(np.sqrt(plain.profile.max() / plain.ratios.max()))
@@ -88,9 +88,9 @@ class _Charts:
 
     def forms(self, along: Array) -> tuple[Array, Array]:
         pairs = zip(self.charts, self._split(along), strict=True)
-        found = [chart.forms(own) for chart, own in pairs]
-        of_profile = self.blocks.column_sums([one for one, _ in found])
-        return of_profile, self.blocks.row_sums([one for _, one in found])
+        forms = [chart.forms(own) for chart, own in pairs]
+        of_profile = self.blocks.column_sums([columns for columns, _ in forms])
+        return of_profile, self.blocks.row_sums([rows for _, rows in forms])
 
     def weighted(self, of_profile: Array, of_ratios: Array) -> Array:
         return _joined(

@@ -1,4 +1,4 @@
-"""Problem 4 in a basis that stays: the coordinates of Σ in which the paper writes it.
+"""Problem 4 in a fixed basis: the coordinates of Σ that the paper uses.
 
 Equations (13) and (14) of arXiv v1, every factorisation shared.
 """
@@ -9,31 +9,15 @@ from functools import cached_property
 
 import numpy as np
 import scipy.linalg as sla
-import scipy.sparse as sp
 
 from solvers.problem import Problem
 from solvers.soft_max.basis import Factored
 from solvers.soft_max.objective import SoftMax
-from workloads.operators import Array, Explicit, Matrix
+from workloads.operators import Array, Explicit
 from workloads.operators.blas import product
+from workloads.operators.scaled import scaled_rows
 
 _MARGIN = 0.99
-
-
-@dataclass(frozen=True, eq=False)
-class QueriesInBasis:
-    """A workload in a basis, its queries scaled by their targets.
-
-    Attributes
-    ----------
-    basis : numpy.ndarray, shape (k, d)
-        B.
-    rows : numpy.ndarray or scipy.sparse.csr_array, shape (m, k)
-        ``diag(c)**-0.5 @ L``.
-    """
-
-    basis: Array
-    rows: Matrix
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +26,10 @@ class Iterate:
 
     Attributes
     ----------
+    basis : numpy.ndarray, shape (k, d)
+        B.
+    queries : Explicit
+        ``diag(c)**-0.5 @ L``, shape (m, k).
     lower : numpy.ndarray, shape (k, k)
         R with Σ = R Rᵀ.
     whitened : numpy.ndarray, shape (k, d)
@@ -50,7 +38,8 @@ class Iterate:
         h.
     """
 
-    queries: QueriesInBasis
+    basis: Array
+    queries: Explicit
     covariance: Array
     lower: Array
     whitened: Array
@@ -84,13 +73,12 @@ def first(problem: Problem, factored: Factored, covariance: Array) -> Iterate:
     scipy.linalg.LinAlgError
         If it is not positive definite.
     """
-    left, scale = factored.representation, problem.targets[:, None] ** -0.5
-    rows = scale * left if isinstance(left, np.ndarray) else sp.csr_array(left.multiply(scale))
-    largest = float(Explicit(rows).quadratic_forms(covariance).max())
-    return iterate(QueriesInBasis(factored.basis, rows), _MARGIN / largest * covariance)
+    queries = Explicit(scaled_rows(factored.representation, problem.targets**-0.5))
+    largest = float(queries.quadratic_forms(covariance).max())
+    return iterate(factored.basis, queries, _MARGIN / largest * covariance)
 
 
-def iterate(queries: QueriesInBasis, covariance: Array) -> Iterate:
+def iterate(basis: Array, queries: Explicit, covariance: Array) -> Iterate:
     """The iterate at a covariance.
 
     Raises
@@ -98,13 +86,13 @@ def iterate(queries: QueriesInBasis, covariance: Array) -> Iterate:
     scipy.linalg.LinAlgError
         If it is not positive definite.
     """
-    return _with_ratios(queries, covariance, Explicit(queries.rows).quadratic_forms(covariance))
+    return _with_ratios(basis, queries, covariance, queries.quadratic_forms(covariance))
 
 
-def _with_ratios(queries: QueriesInBasis, covariance: Array, ratios: Array) -> Iterate:
+def _with_ratios(basis: Array, queries: Explicit, covariance: Array, ratios: Array) -> Iterate:
     lower = sla.cholesky(covariance, lower=True, check_finite=False)
-    whitened = sla.solve_triangular(lower, queries.basis, lower=True, check_finite=False)
-    return Iterate(queries, covariance, lower, whitened, ratios)
+    whitened = sla.solve_triangular(lower, basis, lower=True, check_finite=False)
+    return Iterate(basis, queries, covariance, lower, whitened, ratios)
 
 
 class Hessian:
@@ -116,16 +104,16 @@ class Hessian:
     """
 
     def __init__(self, objective: SoftMax, at: Iterate) -> None:
-        found = objective.weights(at)
-        self._objective, self._at, self._p, self._q = objective, at, found.p, found.q
+        weights = objective.weights(at)
+        self._objective, self._at, self._p, self._q = objective, at, weights.p, weights.q
         self._x = sla.solve_triangular(
             at.lower, at.whitened, lower=True, trans="T", check_finite=False
         )
         inverse, _ = sla.lapack.dpotri(at.lower, lower=True)
         self._precision = np.tril(inverse) + np.tril(inverse, -1).T
-        half = self._x * np.sqrt(found.p)
+        half = self._x * np.sqrt(weights.p)
         mean = product(half, half.T)
-        self.gradient: Array = _weighted_gram(at.queries.rows, found.q + objective.omega) - mean
+        self.gradient: Array = at.queries.gram(weights.q + objective.omega) - mean
 
     @property
     def drift(self) -> Array:
@@ -133,7 +121,7 @@ class Hessian:
         objective, p, q = self._objective, self._p, self._q
         g, h = self._at.profile, self._at.ratios
         of_profile = product(self._x * (objective.t1 * p * (g - p @ g)), self._x.T)
-        return _weighted_gram(self._at.queries.rows, objective.t2 * q * (h - q @ h)) - of_profile
+        return self._at.queries.gram(objective.t2 * q * (h - q @ h)) - of_profile
 
     def product(self, along: Array) -> Array:
         """The Hessian times a symmetric matrix P, three products of size k x k x d for B.
@@ -143,11 +131,11 @@ class Hessian:
         objective, x, p, q = self._objective, self._x, self._p, self._q
         moved = product(along, x)
         a = np.einsum("ij,ij->j", x, moved)
-        b = Explicit(self._at.queries.rows).quadratic_forms(along)
+        b = self._at.queries.quadratic_forms(along)
         mixed = product(self._precision, moved * (2 * p))
         mixed += x * (objective.t1 * p * (a - p @ a))
         half = product(mixed, x.T)
-        image: Array = _weighted_gram(self._at.queries.rows, objective.t2 * q * (b - q @ b))
+        image: Array = self._at.queries.gram(objective.t2 * q * (b - q @ b))
         image += (half + half.T) / 2
         return image
 
@@ -158,23 +146,16 @@ class Hessian:
     def derivatives(self, along: Array) -> tuple[Array, Array]:
         """Of the profile and of the ratios along a symmetric matrix."""
         of_profile: Array = -np.einsum("ij,ij->j", self._x, product(along, self._x))
-        return of_profile, Explicit(self._at.queries.rows).quadratic_forms(along)
+        return of_profile, self._at.queries.quadratic_forms(along)
 
     def ray(self, along: Array) -> Callable[[float], Iterate]:
         """The covariances along a symmetric matrix."""
         at = self._at
-        growth = Explicit(at.queries.rows).quadratic_forms(along)
+        growth = at.queries.quadratic_forms(along)
 
         def moved(length: float) -> Iterate:
             return _with_ratios(
-                at.queries, at.covariance + length * along, at.ratios + length * growth
+                at.basis, at.queries, at.covariance + length * along, at.ratios + length * growth
             )
 
         return moved
-
-
-def _weighted_gram(rows: Matrix, by: Array) -> Array:
-    """``rows.T @ diag(by) @ rows``, dense."""
-    if isinstance(rows, np.ndarray):
-        return product(rows.T, by[:, None] * rows)
-    return np.asarray((rows.T @ rows.multiply(by[:, None])).todense())

@@ -18,7 +18,7 @@ from solvers.backtracking import sufficient_decrease
 from solvers.dual.programs import Weights
 from solvers.errors import OptionError
 from solvers.soft_max.objective import Iterate, Model, SoftMax
-from solvers.stopping import Deadline, Stop, Stopping
+from solvers.stopping import NEVER, Deadline, Stop, Stopping
 from solvers.trace import Trace, traced
 from workloads.operators import Array
 from workloads.operators.blas import inner
@@ -36,7 +36,7 @@ _SHARPEST = 1e15
 
 @dataclass(frozen=True)
 class Settings:
-    """The constants of Algorithms 1 to 3: the options of SM-II, where each is described.
+    """The constants of Algorithms 1 to 3, which are the options of SM-II and described there.
 
     Raises
     ------
@@ -65,7 +65,7 @@ class Settings:
             )
 
     def level_end(self, objective: SoftMax) -> float:
-        """What ``|<s, gradient>|`` must fall below."""
+        """The tolerance on ``|<s, gradient>|`` at which a level ends."""
         if self.nttol is not None:
             return self.nttol
         share = min(max(self.tol, _LEAST_LEVEL_END), _LEVEL_END)
@@ -82,37 +82,40 @@ class Settings:
         return objective.sharpened(t1, t1 if self.t2_rule == "paper" else self.mu * t1)
 
 
-def conjugate_gradient(model: Model, right: Array, settings: Settings) -> tuple[Array, int]:
+def conjugate_gradient(
+    model: Model, right: Array, settings: Settings, deadline: Deadline = NEVER
+) -> tuple[Array, int]:
     """Algorithm 2: s with ``Hessian @ s = right``, by conjugate gradients, and their products.
 
-    The Hessian is positive definite; where rounding leaves no curvature the search ends.
+    The Hessian is positive definite; where rounding leaves no curvature the search ends, and
+    where time is over with the s so far.
     """
     residual = right
     search = ready = model.precondition(residual)
-    found, products = np.zeros_like(right), 0
+    step, products = np.zeros_like(right), 0
     energy = inner(residual, ready)
     enough = _REDUCTION**2 * energy if settings.max_cg is None else 0.0
     most = right.size if settings.max_cg is None else settings.max_cg
-    while products < most and energy > enough:
+    while products < most and energy > enough and not deadline.passed:
         image = model.product(search)
         products += 1
         curvature = inner(search, image)
         if not curvature > 0:
             break
         length = energy / curvature
-        found = found + length * search
+        step = step + length * search
         residual = residual - length * image
         if settings.tol2 > 0 and inner(residual, residual) <= settings.tol2:
             break
         ready = model.precondition(residual)
         following = inner(residual, ready)
         search, energy = ready + following / energy * search, following
-    return found, products
+    return step, products
 
 
 @dataclass(frozen=True, eq=False)
 class Proof:
-    """The best covariance of all levels, and the best lower bound: often not of one level.
+    """The best covariance and the best lower bound, often from different levels.
 
     Attributes
     ----------
@@ -139,7 +142,7 @@ class Proof:
         return self.upper <= self.lower * (1 + tol)
 
     def improved(self, at: Iterate, upper: float, weights: Weights, lower: float) -> "Proof":
-        """With what is better of a covariance and of weights."""
+        """The proof with a better covariance and better weights."""
         proof = self
         if upper < self.upper:
             proof = replace(proof, upper=upper, iterate=at)
@@ -184,7 +187,7 @@ def minimise(
     deadline: Deadline,
     bound: Bound | None,
 ) -> Minimised:
-    """Algorithm 1, and at the end of every level a look at the gap.
+    """Algorithm 1, with the gap checked at the end of every level.
 
     Parameters
     ----------
@@ -202,10 +205,10 @@ def minimise(
         reached.append(objective.squared(at))
         proven.append(proof.lower)
         model = at.model(objective)
-        along, used = conjugate_gradient(model, -model.gradient, settings)
+        along, used = conjugate_gradient(model, -model.gradient, settings, deadline)
         iterations, products = iterations + 1, products + used
         slope = inner(along, model.gradient)
-        if abs(slope) < settings.level_end(objective):
+        if abs(slope) < settings.level_end(objective) and not deadline.passed:
             if bound:
                 proof = certified(proof, objective, at, model.derivatives(along), bound)
             exact = objective.t1 * objective.value(at) > _SHARPEST
@@ -214,13 +217,14 @@ def minimise(
                 break
             sharper = settings.sharpened(objective)
             if settings.extrapolated:
-                at, used = extrapolate(objective, sharper, at, model, settings)
+                at, used = extrapolate(objective, sharper, at, model, settings, deadline)
                 products += used
             objective = sharper
             continue
         ray = model.ray(along)
         moved = line_search(objective, at, ray, slope, sigma=settings.sigma, beta=settings.beta)
         if moved is None:
+            stop = stopping.spent(iterations)
             break
         at = moved
     if bound and not proof.reaches(settings.tol):
@@ -246,16 +250,22 @@ def certified(
 
 
 def extrapolate(
-    objective: SoftMax, sharper: SoftMax, at: Iterate, model: Model, settings: Settings
+    objective: SoftMax,
+    sharper: SoftMax,
+    at: Iterate,
+    model: Model,
+    settings: Settings,
+    deadline: Deadline = NEVER,
 ) -> tuple[Iterate, int]:
-    """Where the minimiser of the next level is, to first order in 1/t, and the products used.
+    """The minimiser of the next level to first order in 1/t, and the number of products used.
 
     Right after t has been raised the soft-max weights at the old minimiser are far from those
     at the new one, and Newton's method needs a dozen steps from there; along the tangent of
     the path they stay.
     """
     shrunk = 1 - objective.t1 / sharper.t1
-    tangent, used = conjugate_gradient(model, -model.gradient - shrunk * model.drift, settings)
+    right = -model.gradient - shrunk * model.drift
+    tangent, used = conjugate_gradient(model, right, settings, deadline)
     slope = sharper.slope(at, model.derivatives(tangent))
     if slope >= 0:
         return at, used

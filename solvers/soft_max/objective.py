@@ -54,11 +54,11 @@ class Model(Protocol):
         ...
 
     def product(self, along: Array) -> Array:
-        """The Hessian of F, or one that is damped away from a minimiser, times a direction."""
+        """The Hessian of F, damped away from a minimiser, times a direction."""
         ...
 
     def precondition(self, residual: Array) -> Array:
-        """About the inverse of that times a residual."""
+        """An approximation of its inverse, times a residual."""
         ...
 
     def derivatives(self, along: Array) -> tuple[Array, Array]:
@@ -66,7 +66,7 @@ class Model(Protocol):
         ...
 
     def ray(self, along: Array) -> Callable[[float], Iterate]:
-        """The covariance so far along a direction; `scipy.linalg.LinAlgError` if indefinite."""
+        """The covariance at a step along a direction; `scipy.linalg.LinAlgError` if indefinite."""
         ...
 
 
@@ -115,8 +115,8 @@ class SoftMax:
 
     def slope(self, at: Iterate, derivatives: tuple[Array, Array]) -> float:
         """The derivative of F where the profile and the ratios have these."""
-        found, (of_profile, of_ratios) = self.weights(at), derivatives
-        return float(found.p @ of_profile + (found.q + self.omega) @ of_ratios)
+        weights, (of_profile, of_ratios) = self.weights(at), derivatives
+        return float(weights.p @ of_profile + (weights.q + self.omega) @ of_ratios)
 
     def sharpened(self, t1: float, t2: float) -> "SoftMax":
         """The same function at another sharpness."""
@@ -141,7 +141,7 @@ class Chart(Protocol):
         ...
 
     def damping(self, gradient: Array) -> Array:
-        """What added to the curvature keeps a step from shrinking a variance below half."""
+        """The term added to the curvature so that no step halves a variance."""
         ...
 
     def forms(self, along: Array) -> tuple[Array, Array]:
@@ -173,10 +173,10 @@ class ChartModel:
         What is added to the diagonal.
     """
 
-    def __init__(self, objective: SoftMax, at: Iterate, found: Weights, chart: Chart) -> None:
+    def __init__(self, objective: SoftMax, at: Iterate, weights: Weights, chart: Chart) -> None:
         self._objective, self._at, self._chart = objective, at, chart
-        self._p, self._q = found.p, found.q
-        self.gradient: Array = chart.weighted(-found.p, found.q + objective.omega)
+        self._p, self._q = weights.p, weights.q
+        self.gradient: Array = chart.weighted(-weights.p, weights.q + objective.omega)
         damping = chart.damping(self.gradient)
         largest = float((chart.curvature + damping).max())
         self.damping: Array = damping + _LEAST_CURVATURE * largest
@@ -223,6 +223,6 @@ def soft_maximum(values: Array, t: float) -> float:
 
 def soft_weights(values: Array, t: float) -> Array:
     """``exp(t values)`` of sum one: the gradient of the soft maximum."""
-    found: Array = np.exp(t * (values - values.max()))
-    found /= found.sum()
-    return found
+    weights: Array = np.exp(t * (values - values.max()))
+    weights /= weights.sum()
+    return weights

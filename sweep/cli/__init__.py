@@ -5,25 +5,25 @@ In: words from a terminal. Out: calls of the rooms before, a sentence for every 
 
 import gc
 
-from sweep.cli import endings, judgements, looks, plans, runs, upkeep, watching
+from sweep.cli import errors, judgements, maintenance, monitoring, plans, results, runs
 from sweep.cli.app import app, settle
 
 _COMMANDS = (
     plans.list_,
     plans.plan,
     runs.run,
-    watching.status,
-    watching.logs,
+    monitoring.status,
+    monitoring.logs,
     runs.rerun,
-    looks.show,
-    looks.plot,
-    looks.report,
+    results.show,
+    results.plot,
+    results.report,
     judgements.advise,
     judgements.scorecard,
-    upkeep.merge,
-    upkeep.forget,
-    upkeep.compact,
-    upkeep.pack,
+    maintenance.merge,
+    maintenance.forget,
+    maintenance.compact,
+    maintenance.pack,
 )
 """In the order of ``sweep --help``."""
 
@@ -41,5 +41,7 @@ def main() -> None:
     try:
         app()
     except SystemExit as end:
-        endings.end_in_time(end.code)
+        errors.limit_exit_time(end.code)
         raise
+    finally:
+        gc.freeze()  # or Python looks for garbage in all that was imported once more

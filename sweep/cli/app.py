@@ -1,4 +1,4 @@
-"""The application that every module of commands adds to."""
+"""The application to which every module adds its commands."""
 
 import io
 import os
@@ -8,15 +8,15 @@ from typing import Annotated
 
 import typer
 
-from sweep.cli.endings import debug_mode
+from sweep.cli.errors import debug_mode
 
 _HELP = """
-Sweeps of differentially private query mechanisms, on a Dask cluster.
+Sweeps of differentially private query mechanisms on a Dask cluster.
 
-An EXPERIMENT is a grid of workloads, variance targets and mechanisms: the name of a shipped one
-('sweep list experiments'), or the path of a YAML file. Its results go to a store, a folder with
-a journal and an xarray dataset, DIR/results.zarr, which can be opened at any time. Running an
-experiment again solves only the cells that its store does not hold yet.
+An EXPERIMENT is a grid of workloads, variance targets and mechanisms: either the name of a shipped
+one ('sweep list experiments') or the path of a YAML file. Its results go to a store, a folder with
+a journal and an xarray dataset, STORE/results.zarr, which can be opened at any time. Running an
+experiment again solves only the cells that are not in its store yet.
 
 A first session:
 
@@ -25,8 +25,8 @@ A first session:
   sweep run vldb-table4\n
   sweep show results/vldb-table4
 
-Exit codes: 0 all is well, 1 some cells failed, timed out, were lost or are still pending, or the
-dataset could not be written, 2 bad input, 70 internal error, 130 interrupted.
+Exit codes: 0 success; 1 some cells failed, timed out, were lost or are still pending, or the
+dataset could not be written; 2 bad input; 70 internal error; 130 interrupted.
 """
 
 app = typer.Typer(
@@ -38,8 +38,8 @@ app = typer.Typer(
 )
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(requested: bool) -> None:
+    if requested:
         from sweep.dataset.provenance import revision, version_of
 
         typer.echo(f"fitness-sweep {version_of('fitness-sweep')} (git revision: {revision()})")
@@ -60,10 +60,10 @@ def _options(
 
 
 def settle() -> None:
-    """Let no text fail for want of an encoding or a stream, and no warning show code."""
+    """Make standard streams accept any text, and warnings print without source code."""
     for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed by whoever has called us
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+        if getattr(sys, name) is None:  # closed by the calling process
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - for good
         stream = getattr(sys, name)
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

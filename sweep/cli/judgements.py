@@ -1,4 +1,4 @@
-"""Commands that judge: ``advise`` queries of your own, the ``scorecard`` the papers."""
+"""Commands that judge: ``advise`` the user's queries, ``scorecard`` the papers."""
 
 import signal
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from sweep.cli.endings import RESUME, TROUBLED, complain, sentences
+from sweep.cli.errors import RESUME, TROUBLED, error_handling, print_error
 from sweep.cli.options import (
     AllowCode,
     AllowMixed,
@@ -17,60 +17,95 @@ from sweep.cli.options import (
     default_store,
 )
 
+_Queries = Annotated[
+    Path, typer.Argument(metavar="QUERIES", help="A CSV file with one query per row.")
+]
+_Domain = Annotated[
+    Path,
+    typer.Option(
+        metavar="FILE", help="A YAML file with the values of each attribute: 'age: 0..115'."
+    ),
+]
+_Mechanisms = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME", help="Try only this mechanism. May be repeated. [all]"),
+]
+_TimeLimit = Annotated[
+    float, typer.Option(metavar="SECONDS", help="Time limit for each mechanism that takes one.")
+]
+_Neighbours = Annotated[
+    str,
+    typer.Option(
+        metavar="RELATION",
+        help="Indistinguishable databases differ by one record added or removed (add-remove) "
+        "or by the value of one record (replace-one).",
+    ),
+]
+_Page = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Also write an HTML page, with a picture.")
+]
+_Experiments = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="EXPERIMENT",
+        help="Shipped experiments, or paths of YAML files. [all that can be judged]",
+        autocompletion=complete_experiment,
+    ),
+]
+_Stores = Annotated[
+    Path | None,
+    typer.Option(
+        "--stores",
+        metavar="DIR",
+        help="Folder with one store per experiment. [results; results/quick with --quick]",
+    ),
+]
+_Quick = Annotated[bool, typer.Option("--quick", help="Run only the sizes that take seconds.")]
+_Read = Annotated[bool, typer.Option("--read", help="Judge what the stores hold now; run nothing.")]
+_Card = Annotated[
+    Path | None,
+    typer.Option("--card", metavar="FILE.json", help="Show a scorecard written earlier."),
+]
+_Outputs = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--output",
+        metavar="FILE",
+        help="Write it to FILE.json, or into the marked sections of FILE.md. May be repeated.",
+    ),
+]
+
 
 def advise(
-    queries: Annotated[
-        Path, typer.Argument(metavar="QUERIES", help="A CSV file with a query in each row.")
-    ],
-    domain: Annotated[
-        Path,
-        typer.Option(
-            metavar="FILE", help="A YAML file with the values of each attribute: 'age: 0..115'."
-        ),
-    ],
-    delta: Annotated[float, typer.Option(help="δ of every ε, for instance 1e-6.")],
-    epsilon: Annotated[
-        float | None, typer.Option(help="A budget: what it allows is said, too.")
-    ] = None,
-    mechanism: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="Try this mechanism alone. May be repeated. [all]"),
-    ] = None,
-    time_limit: Annotated[
-        float, typer.Option(metavar="SECONDS", help="For each mechanism that can be stopped.")
-    ] = 30.0,
-    neighbours: Annotated[
-        str,
-        typer.Option(
-            metavar="RELATION",
-            help="Databases that must not be told apart differ by one record added or removed "
-            "(add-remove), or by one that has another value (replace-one).",
-        ),
-    ] = "add-remove",
-    output: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write a page of HTML, with a picture.")
-    ] = None,
+    queries: _Queries,
+    domain: _Domain,
+    delta: Annotated[float, typer.Option(help="The δ of every ε, for instance 1e-6.")],
+    epsilon: Annotated[float | None, typer.Option(help="Also say what this budget allows.")] = None,
+    mechanism: _Mechanisms = None,
+    time_limit: _TimeLimit = 30.0,
+    neighbours: _Neighbours = "add-remove",
+    output: _Page = None,
     json_: Annotated[bool, typer.Option("--json", help="Print the advice as JSON.")] = False,
 ) -> None:
-    """Say what somebody's queries and accuracy targets cost in privacy, and why.
+    """Say what a set of queries with accuracy targets costs in privacy, and why.
 
-    Every mechanism is tried; what each target costs, what comes free and how accurate every
-    answer is are told.
+    Tries every mechanism and shows what each target costs, what comes for free, and how accurate
+    every answer is.
 
     Example: sweep advise queries.csv --domain domain.yaml --delta 1e-6
     """
-    with sentences():
+    with error_handling():
         import json
 
         from rich.console import Console
 
         from sweep.report import output as files
-        from sweep.report.advice import advising, on_screen, sections
+        from sweep.report.advice import advising, sections, terminal
         from sweep.report.terminal import consoles
 
         waiting = Console(stderr=True)
         with waiting.status("reading") as shown:
-            found = advising.advise(
+            advice = advising.advise(
                 queries,
                 domain,
                 delta=delta,
@@ -78,57 +113,27 @@ def advise(
                 mechanisms=mechanism,
                 time_limit=time_limit,
                 neighbours=neighbours,
-                told=lambda said: shown.update(f"trying {said}"),
+                told=lambda name: shown.update(f"trying {name}"),
             )
         if output is not None:
-            files.write(output, sections.page(found, queries.name))
+            files.write(output, sections.page(advice, queries.name))
         if json_:
-            typer.echo(json.dumps(sections.content(found), indent=2))
+            typer.echo(json.dumps(sections.content(advice), indent=2))
             return
         console = consoles.console()
-        for part in on_screen.advice(sections.sections(found)):
+        for part in terminal.advice(sections.sections(advice)):
             console.print(part)
         if output is not None:
             console.print(f"page: {output}", markup=False)
 
 
 def scorecard(
-    experiments: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[EXPERIMENT]...",
-            help="Names of shipped experiments, or paths of YAML files. [all that are compared]",
-            autocompletion=complete_experiment,
-        ),
-    ] = None,
-    stores: Annotated[
-        Path | None,
-        typer.Option(
-            "--stores",
-            metavar="DIR",
-            help="Folder with a store for each experiment. [results; results/quick with --quick]",
-        ),
-    ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Run only the sizes that take seconds.")
-    ] = False,
-    read: Annotated[
-        bool, typer.Option("--read", help="Judge what the stores hold now; run nothing.")
-    ] = False,
-    card: Annotated[
-        Path | None,
-        typer.Option(
-            "--card", metavar="FILE.json", help="Show a scorecard that was written before."
-        ),
-    ] = None,
-    output: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--output",
-            metavar="FILE",
-            help="Write it to FILE.json, or into the marked sections of FILE.md. May be repeated.",
-        ),
-    ] = None,
+    experiments: _Experiments = None,
+    stores: _Stores = None,
+    quick: _Quick = False,
+    read: _Read = False,
+    card: _Card = None,
+    output: _Outputs = None,
     format_: Annotated[
         str, typer.Option("--format", metavar="FORMAT", help="text, markdown or json.")
     ] = "text",
@@ -137,14 +142,14 @@ def scorecard(
     allow_mixed: AllowMixed = False,
     patience: PatienceOption = None,
 ) -> None:
-    """Judge every number and every claim of the papers.
+    """Judge every published number and every claim of the papers.
 
-    Runs what the stores do not hold yet, as 'sweep run' does; the same command continues it. All
+    Runs what is not in the stores yet, as 'sweep run' does; the same command continues it. All
     sizes take hours on one machine.
 
     Example: sweep scorecard --quick --output card.json
     """
-    with sentences(RESUME):
+    with error_handling(RESUME):
         from sweep.errors import SweepError
         from sweep.report.judgement import judging
         from sweep.report.judgement import scorecard as cards
@@ -155,15 +160,15 @@ def scorecard(
                 f"no format is called {format_!r}; expected one of: {', '.join(judging.FORMATS)}"
             )
         if card is not None and (quick or read or stores):
-            raise SweepError("--card excludes --stores, --quick and --read: it is judged already")
+            raise SweepError("--card shows a finished scorecard; drop --stores, --quick and --read")
         if quick and read:
-            raise SweepError("--quick and --read exclude each other; --read judges what is there")
+            raise SweepError("give either --quick or --read; --read judges what is there")
         part = bool(experiments) and card is None
         judging.check_outputs(output or (), part=part)
         wanted = judging.chosen(experiments or (), quick=False)
         if card is not None:
-            made = cards.read(card)
-            made = made.of(*(one.name for one in wanted)) if experiments else made
+            score = cards.read(card)
+            score = score.of(*(experiment.name for experiment in wanted)) if experiments else score
         else:
             folder = stores or Path(default_store("quick" if quick else ""))
             if not read:
@@ -178,12 +183,12 @@ def scorecard(
                     allow_mixed=allow_mixed,
                     patience=patience,
                 )
-            made = cards.score(wanted, folder)
-        judging.write(made, output or (), part=part)
-        judging.show(made, format_, consoles.console())
-        if card is None and judging.troubles(made):
-            complain(
-                f"{judging.troubles(made)} cells failed, timed out, were lost or are pending; "
+            score = cards.score(wanted, folder)
+        judging.write(score, output or (), part=part)
+        judging.show(score, format_, consoles.console())
+        if card is None and judging.unfinished(score):
+            print_error(
+                f"{judging.unfinished(score)} cells failed, timed out, were lost or are pending; "
                 f"'sweep status {folder}/EXPERIMENT --errors' shows why"
             )
             raise typer.Exit(TROUBLED)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def complete_experiment(incomplete: str) -> list[str]:
-    """The shipped experiments that begin so, for completion in the shell."""
+    """The shipped experiments with this prefix, for completion in the shell."""
     from sweep.experiment.loading import experiments
 
     return [name for name in experiments() if name.startswith(incomplete)]
@@ -23,17 +23,17 @@ ExperimentName = Annotated[
     str,
     typer.Argument(
         metavar="EXPERIMENT",
-        help="Name of a shipped experiment, or path of a YAML file.",
+        help="A shipped experiment, or the path of a YAML file.",
         autocompletion=complete_experiment,
     ),
 ]
-StoreFolder = Annotated[str, typer.Argument(metavar="STORE", help="The --store of 'sweep run'.")]
+StoreFolder = Annotated[str, typer.Argument(metavar="STORE", help="The store of a 'sweep run'.")]
 StoreOption = Annotated[
     str | None,
     typer.Option(
         "--store",
         metavar="STORE",
-        help="Folder of the results, or s3://BUCKET/PREFIX, gs://..., az://... "
+        help="Folder for the results, or s3://BUCKET/PREFIX, gs://..., az://... "
         "[results/EXPERIMENT]",
     ),
 ]
@@ -42,7 +42,7 @@ ClusterOption = Annotated[
     typer.Option(
         "--cluster",
         metavar="FILE",
-        help="A cluster.yaml in dask-ctl's form. [one process for every processor of this machine]",
+        help="A cluster.yaml in dask-ctl's form. [one process per processor of this machine]",
     ),
 ]
 PatienceOption = Annotated[
@@ -51,7 +51,7 @@ PatienceOption = Annotated[
         "--patience",
         metavar="SECONDS",
         min=0.0,
-        help="How long to wait while the cluster has no workers. [600]",
+        help="How long to wait for workers, or for a scheduler that does not answer. [600]",
     ),
 ]
 PrometheusOption = Annotated[
@@ -67,30 +67,30 @@ SetOption = Annotated[
     typer.Option(
         "--set",
         metavar="KEY=VALUE",
-        help="Change a value of the experiment, as in --set d=64,128. May be repeated.",
+        help="Override a value of the experiment, as in --set d=64,128. May be repeated.",
     ),
 ]
 AllowCode = Annotated[
     bool,
     typer.Option(
         "--allow-code",
-        help="Call the functions that the experiment names (workload 'entry-point').",
+        help="Allow calls of functions that the experiment names (workload 'entry-point').",
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for other programs.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")]
 WhereOption = Annotated[
     str | None,
     typer.Option(
         "--where",
         metavar="CONDITION",
-        help="Only cells for which this holds, over coordinates, status and variables.",
+        help="Only cells that meet this condition on coordinates, status and variables.",
     ),
 ]
 AllowMixed = Annotated[
     bool,
     typer.Option(
         "--allow-mixed",
-        help="Let workers have other versions of Python and of libraries than this command.",
+        help="Allow workers with other versions of Python and libraries than this command.",
     ),
 ]
 
@@ -98,8 +98,8 @@ AllowMixed = Annotated[
 def cluster_of(path: Path | None, *, allow_code: bool) -> "ClusterSpec | None":
     """The cluster of a ``--cluster`` file; None if there is none.
 
-    What the file or, with ``--allow-code``, the experiment names can be imported from the current
-    folder then.
+    With a file, or with ``--allow-code``, modules in the current folder can be imported: either may
+    name one.
     """
     if path is not None or allow_code:
         _import_from_here()
@@ -111,12 +111,12 @@ def cluster_of(path: Path | None, *, allow_code: bool) -> "ClusterSpec | None":
 
 
 def _import_from_here() -> None:
-    with suppress(FileNotFoundError):  # somebody has removed it
+    with suppress(FileNotFoundError):  # the folder has been removed
         here = os.getcwd()
         if here not in sys.path:
             sys.path.append(here)
 
 
 def default_store(name: str) -> str:
-    """The store of an experiment if none is given."""
+    """The default store of an experiment."""
     return f"results/{name}"

@@ -1,10 +1,10 @@
-"""Commands that look before anything runs: ``list`` and ``plan``."""
+"""Commands for use before a run: ``list`` and ``plan``."""
 
 from typing import Annotated
 
 import typer
 
-from sweep.cli.endings import sentences
+from sweep.cli.errors import error_handling
 from sweep.cli.options import (
     AllowCode,
     AsJson,
@@ -20,7 +20,7 @@ from sweep.cli.options import (
 def list_(
     kind: Annotated[
         str | None,
-        typer.Argument(metavar="[KIND]", help="experiments, workloads, targets or mechanisms."),
+        typer.Argument(metavar="KIND", help="experiments, workloads, targets or mechanisms."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -28,20 +28,20 @@ def list_(
 
     Example: sweep list mechanisms
     """
-    with sentences():
+    with error_handling():
         from sweep.errors import SweepError
-        from sweep.report.terminal import catalog, consoles, machine, screen
+        from sweep.report.terminal import catalog, consoles, json_output, screen
 
         if kind is not None and kind not in catalog.LISTINGS:
             raise SweepError(
                 f"there is no list of {kind!r}; expected one of: {', '.join(catalog.LISTINGS)}"
             )
-        found = catalog.catalog() if kind is None else catalog.catalog([kind])
+        listings = catalog.catalog() if kind is None else catalog.catalog([kind])
         if as_json:
-            typer.echo(machine.listings(found))
+            typer.echo(json_output.listings(listings))
             return
         console = consoles.console()
-        for listing, entries in found.items():
+        for listing, entries in listings.items():
             console.print(screen.entries(listing, entries))
             console.print()
         for trouble in catalog.troubles():
@@ -57,11 +57,11 @@ def plan(
 ) -> None:
     """Show what a run would do, without doing it.
 
-    Prints cells, shared solves, finished cells, the largest matrix, memory and time.
+    Prints the numbers of cells, finished cells and solves, the largest matrix, memory and time.
 
     Example: sweep plan vldb-table5 --set d=64,128
     """
-    with sentences():
+    with error_handling():
         from rich.markup import escape
 
         from sweep.cluster.size import planned_threads

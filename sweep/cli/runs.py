@@ -1,5 +1,6 @@
 """Commands that solve cells: ``run`` and ``rerun``."""
 
+import ctypes
 import signal
 from contextlib import suppress
 from functools import partial
@@ -7,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sweep.cli import endings
-from sweep.cli.endings import RESUME, TROUBLED, complain
+from sweep.cli import errors
+from sweep.cli.errors import RESUME, TROUBLED, print_error
 from sweep.cli.options import (
     AllowCode,
     AllowMixed,
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
     from sweep.cluster.specification import ClusterSpec
     from sweep.events import RunEnded
 
+_MMAP_THRESHOLD = -3
+"""``M_MMAP_THRESHOLD`` of glibc's malloc.h."""
+_LARGE_BYTES = 2**20
+
 
 def run(
     experiment: ExperimentName,
@@ -40,13 +45,13 @@ def run(
     patience: PatienceOption = None,
     prometheus: PrometheusOption = None,
 ) -> None:
-    """Solve the cells that the store does not hold yet, and show the tables.
+    """Solve the cells that are not in the store yet, and show the tables.
 
-    Ctrl-C ends it cleanly; the same command continues where it stopped.
+    Ctrl-C ends the run cleanly; the same command continues where it stopped.
 
     Example: sweep run vldb-table5 --set d=64,128 --store results/small
     """
-    with endings.sentences(RESUME):
+    with errors.error_handling(RESUME):
         from sweep.experiment.loading import load_experiment
         from sweep.runner import commands
 
@@ -79,7 +84,7 @@ def rerun(
     time_limit: Annotated[
         float | None,
         typer.Option(
-            metavar="SECONDS", min=0.0, help="Limit for one solve, instead of the experiment's."
+            metavar="SECONDS", min=0.0, help="Time limit of one solve, instead of the experiment's."
         ),
     ] = None,
     cluster: ClusterOption = None,
@@ -88,19 +93,19 @@ def rerun(
     patience: PatienceOption = None,
     prometheus: PrometheusOption = None,
 ) -> None:
-    """Solve some cells again: by default the failed, timed-out and lost cells.
+    """Solve some cells again: by default those that failed, timed out or were lost.
 
     A cell that was ok keeps its result if it now fails.
 
     Example: sweep rerun results/vldb-table5 --where "mechanism == 'CA' and d > 256"
     """
-    with endings.sentences(RESUME):
+    with errors.error_handling(RESUME):
         from sweep.errors import SweepError
         from sweep.runner import commands
         from sweep.runner.selection import STALE
 
         if stale and where is not None:
-            raise SweepError("--stale and --where exclude each other; give one of them")
+            raise SweepError("give either --stale or --where, not both")
         _watch(
             store,
             partial(commands.rerun, store, STALE if stale else where, time_limit=time_limit),
@@ -121,7 +126,7 @@ def _watch(
     from sweep.events import Event, RunEnded, to_all
     from sweep.plan.stored import experiment_of
     from sweep.report.tables import exports
-    from sweep.report.terminal import consoles, screen, sentences, tables
+    from sweep.report.terminal import consoles, messages, screen, tables
     from sweep.report.terminal.progress import ProgressBar
     from sweep.store.folder import open_
 
@@ -132,6 +137,7 @@ def _watch(
             ended.append(event)
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    _return_memory()
     console = consoles.console(when_closed=lambda: _note_closed(folder))
     unwritten: DatasetError | None = None
     with ProgressBar(console) as bar:
@@ -143,14 +149,14 @@ def _watch(
     if unwritten is None:
         dataset = open_dataset(folder, LARGE_TEXTS)
         tables.show(exports.tables(dataset, experiment_of(store), "none"), console)
-    console.print(f"{sentences.counts(last.statuses)} in {screen.duration(last.seconds)}")
+    console.print(f"{messages.counts(last.statuses)} in {screen.duration(last.seconds)}")
     if unwritten is None:
         console.print(f"dataset: {store.dataset.path}", markup=False)
     else:
-        complain(f"warning: {unwritten}")
+        print_error(f"warning: {unwritten}")
     left = list(_left(last, folder))
-    for said in left:
-        console.print(said, markup=False)
+    for line in left:
+        console.print(line, markup=False)
     if last.of_other_code:
         total = sum(last.statuses.values())
         console.print(screen.other_code(last.of_other_code, total, folder), markup=False)
@@ -158,22 +164,31 @@ def _watch(
         raise typer.Exit(TROUBLED)
 
 
+def _return_memory() -> None:
+    """Return large arrays to the system when they are freed; this process solves nothing.
+
+    By itself glibc keeps more and more of them, for every thread (``mallopt(3)``).
+    """
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, _LARGE_BYTES)
+
+
 def _left(last: "RunEnded", folder: str) -> "Iterator[str]":
     """What is left to do after a run, in sentences."""
-    from sweep.report.terminal import sentences
+    from sweep.report.terminal import messages
 
     if any(last.statuses.get(name) for name in ("failed", "timeout", "lost")):
         yield f"'sweep status {folder} --errors' shows why; 'sweep rerun {folder}' retries them"
     if pending := last.statuses.get("pending", 0):
-        yield f"pending: {sentences.counted(pending, 'cell')}; 'sweep run' goes on"
+        yield f"pending: {messages.counted(pending, 'cell')}; 'sweep run' continues"
 
 
 def _note_closed(folder: str) -> None:
-    """Say where it may be read that nobody reads the output any more."""
+    """Report a closed output on standard error and in the store's log."""
     from sweep.events import OutputClosed
     from sweep.runner.log import Log
     from sweep.store.location import located
 
     with suppress(OSError):
-        complain("the output was closed; the sweep goes on without it, and Ctrl-C ends it")
+        print_error("the output was closed; the sweep continues without it, and Ctrl-C ends it")
     Log(located(folder))(OutputClosed())

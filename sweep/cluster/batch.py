@@ -1,4 +1,4 @@
-"""What a batch system says of the jobs that were submitted to it."""
+"""What a batch system reports about the jobs submitted to it."""
 
 import asyncio
 import getpass
@@ -54,22 +54,22 @@ class Queue:
         command, line = _LISTINGS[self._system]
         try:
             words = (getpass.getuser() if word == _USER else word for word in command)
-            asked = await asyncio.create_subprocess_exec(
+            process = await asyncio.create_subprocess_exec(
                 *words, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
             )
-            said, _ = await asyncio.wait_for(asked.communicate(), _SECONDS)
+            output = await _output(process)
         except (OSError, KeyError, TimeoutError):
             return None
-        if asked.returncode != 0:
+        if process.returncode != 0:
             return None
-        lines = (re.match(line, text) for text in said.decode(errors="replace").splitlines())
-        known = {one["job"]: _state(one.groupdict()) for one in lines if one}
+        lines = (re.match(line, text) for text in output.decode(errors="replace").splitlines())
+        known = {match["job"]: _state(match.groupdict()) for match in lines if match}
         jobs = self._jobs(list(self._cluster.workers)).values()
         self._believed = self._believed or not known.keys().isdisjoint(jobs)
         return known if self._believed else None
 
     def over(self, names: Iterable[Any], known: Mapping[str, str]) -> list[Any]:
-        """Which of these have been submitted as a job that is over."""
+        """Which of these were submitted as a job that has ended."""
         return [name for name, job in self._jobs(names).items() if job not in known]
 
     def summary(self, names: Iterable[Any], known: Mapping[str, str]) -> str:
@@ -84,6 +84,15 @@ class Queue:
         return {name: job for name, job in ids.items() if job is not None}
 
 
-def _state(said: Mapping[str, str]) -> str:
-    reason = said.get("reason", "None")
-    return said["state"] + (f" ({reason})" if reason not in ("", "None") else "")
+async def _output(process: asyncio.subprocess.Process) -> bytes:
+    """What it prints; one that takes too long is ended, since it is asked again and again."""
+    try:
+        return (await asyncio.wait_for(process.communicate(), _SECONDS))[0]
+    finally:
+        if process.returncode is None:
+            process.kill()
+
+
+def _state(fields: Mapping[str, str]) -> str:
+    reason = fields.get("reason", "None")
+    return fields["state"] + (f" ({reason})" if reason not in ("", "None") else "")

@@ -4,7 +4,6 @@ import asyncio
 import importlib
 import inspect
 import logging
-import multiprocessing
 import os
 import threading
 import warnings
@@ -14,7 +13,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from sweep.cluster import security, signals
+from sweep.cluster import security, shutdown, signals
 from sweep.cluster.specification import ClusterSpec
 from sweep.errors import ClusterError, first_line
 
@@ -22,13 +21,10 @@ ALLOWED_FAILURES = 1
 """Dask's ``allowed-failures``: it gives a task up once more workers than this have died of it."""
 CONNECT_SECONDS = 20.0
 _ANSWER_SECONDS = 2.0
-_CLOSE_SECONDS = 10.0
-"""For a cluster to close; its nannies give a worker that solves four of them, then kill it."""
-_LATE_SECONDS = 5.0
 _SLOW_SECONDS = 15.0
 _TALKATIVE = ("distributed", "distributed.client", "tornado.application", "asyncio")
 _OTHER_PORT = r"Port \d+ is already in use"
-"""Of the dashboard, which then has another; its address is told."""
+"""A warning about the dashboard, which then takes another port; its address is printed."""
 _SHARED = "shared_temp_directory"
 _START_HINT = (
     "check cluster.yaml; a script (not a notebook) has to call sweep.run under "
@@ -112,7 +108,7 @@ def connected(spec: ClusterSpec, connect_seconds: float | None = None) -> Iterat
 
 
 def _greet(address: str, keys: Any, seconds: float) -> None:
-    """Have a scheduler answer in time: a client waits without end for what is there and mute.
+    """Make sure that a scheduler answers: a client would wait for a silent one without limit.
 
     Raises
     ------
@@ -126,10 +122,10 @@ def _greet(address: str, keys: Any, seconds: float) -> None:
     async def greet() -> None:
         arguments = (keys or library.Security()).get_connection_args("client")
         try:
-            found = library.comm.connect(address, timeout=seconds, **arguments)
-            line = await asyncio.wait_for(found, seconds + _ANSWER_SECONDS)
+            opened = library.comm.connect(address, timeout=seconds, **arguments)
+            line = await asyncio.wait_for(opened, seconds + _ANSWER_SECONDS)
         except TimeoutError:
-            raise OSError("what is there does not answer as a scheduler does") from None
+            raise OSError("what answers there is not a Dask scheduler") from None
         await line.close()
 
     with ThreadPoolExecutor(1) as another_loop:
@@ -138,7 +134,7 @@ def _greet(address: str, keys: Any, seconds: float) -> None:
 
 @contextmanager
 def _started(spec: ClusterSpec) -> Iterator[Any]:
-    """The cluster that a class makes, closed at the end."""
+    """The cluster of a specification, closed at the end."""
     from distributed import LocalCluster
 
     _check_folder()
@@ -152,25 +148,33 @@ def _started(spec: ClusterSpec) -> Iterator[Any]:
                     _explained(f"cluster {name} cannot be started", _START_HINT),
                     signals.postponed(),
                     warnings.catch_warnings(),
-                    _said_if_slow(name),
+                    _warning_if_slow(name),
                 ):
                     keys = stack.enter_context(_keys(spec, make))
                     warnings.filterwarnings("ignore", _OTHER_PORT)
-                    log = {"silence_logs": logging.CRITICAL} if make is LocalCluster else {}
-                    made = make(*spec.args, **{**log, **spec.kwargs, **keys})
-                    if not hasattr(made, "scheduler_address"):
-                        kind = type(made).__name__
-                        raise TypeError(f"what it makes is no cluster, but a {kind}")
-                    cluster = made
+                    ours = _of_this_machine(spec) if make is LocalCluster else {}
+                    started = make(*spec.args, **{**ours, **spec.kwargs, **keys})
+                    if not hasattr(started, "scheduler_address"):
+                        kind = type(started).__name__
+                        raise TypeError(f"it makes a {kind}, which is not a cluster")
+                    cluster = started
             yield cluster
         finally:
             if cluster is not None:
-                _close(cluster, name)
+                shutdown.close(cluster, name)
+
+
+def _of_this_machine(spec: ClusterSpec) -> dict[str, Any]:
+    """Arguments of a LocalCluster that keep tracebacks off the screen."""
+    from sweep.cluster.nannies import LocalNanny
+
+    processes = {"worker_class": LocalNanny} if spec.kwargs.get("processes", True) else {}
+    return {"silence_logs": logging.CRITICAL, **processes}
 
 
 @contextmanager
-def _said_if_slow(name: str) -> Iterator[None]:
-    """Warn if what is done takes long: nothing else is said meanwhile."""
+def _warning_if_slow(name: str) -> Iterator[None]:
+    """Warn if the start takes long, since nothing else is printed during it."""
 
     def say() -> None:
         warnings.warn(
@@ -189,7 +193,7 @@ def _said_if_slow(name: str) -> Iterator[None]:
 
 
 def _check_folder() -> None:
-    """Refuse to start processes where the folder that they would start in has been removed."""
+    """Refuse to start processes in a working directory that no longer exists."""
     try:
         os.getcwd()
     except FileNotFoundError as error:
@@ -198,68 +202,8 @@ def _check_folder() -> None:
         ) from error
 
 
-def _close(cluster: Any, name: str) -> None:
-    """Close a cluster in whatever state it is; it is not tried again when Python ends.
-
-    In a thread of its own: a class of somebody else's may take no notice of the time that it has.
-    """
-    from distributed import Nanny
-    from distributed.core import Status
-
-    for one in unstarted(cluster).values():
-        one.status = Status.failed  # what closing expects of it
-    workers = list(getattr(cluster, "workers", {}).values())
-    nannies = [one for one in workers if isinstance(one, Nanny)]
-    processes = [one.process for one in nannies]  # a nanny that has no time to close forgets it
-    trouble = [f"it did not close within {_CLOSE_SECONDS + _LATE_SECONDS:g} s"]
-
-    def close() -> None:
-        try:
-            with suppress(AssertionError):  # Dask's: a batch job never has the status "closed"
-                cluster.close(timeout=_CLOSE_SECONDS)
-            trouble.clear()
-        except BaseException as error:
-            trouble[:] = [first_line(error)]
-
-    closing = threading.Thread(target=close, daemon=True, name=f"closing {name}")
-    try:
-        closing.start()
-        closing.join(_CLOSE_SECONDS + _LATE_SECONDS)
-        if trouble and not nannies:  # which are ended below
-            warnings.warn(
-                f"cluster {name} may have left workers behind, look after them: {trouble[0]}",
-                stacklevel=2,
-            )
-    finally:  # also when a second Ctrl-C hurries it: Python would wait for what is left
-        with signals.undisturbed():
-            for one in nannies:
-                if one.status is not Status.closed:
-                    one.close_gracefully()  # what is killed now is not to be started again
-            cluster.shutdown_on_close = False
-            _kill({one.pid for one in processes if one is not None})
-
-
-def _kill(pids: set[int | None]) -> None:
-    """Kill those processes that a closed cluster was still starting, or could not end.
-
-    They would find gone what they were to inherit from this one, and print a traceback.
-    """
-    for process in multiprocessing.active_children():
-        if process.pid in pids:
-            process.kill()
-            process.join(_CLOSE_SECONDS)
-
-
-def unstarted(cluster: Any) -> dict[Any, Any]:
-    """The workers, by name, that a cluster could not start."""
-    from distributed.core import Status
-
-    workers = dict(getattr(cluster, "workers", {}))
-    return {name: one for name, one in workers.items() if one.status is Status.created}
-
-
 def _size(cluster: Any, spec: ClusterSpec) -> None:
-    """Have a cluster that was started grow to what its specification asks for."""
+    """Scale a started cluster to the size that its specification asks for."""
     if spec.scale is not None:
         cluster.scale(spec.scale)
     if spec.adapt is not None:
@@ -277,20 +221,20 @@ def _keys(spec: ClusterSpec, make: Any) -> Iterator[dict[str, Any]]:
 
     decided = spec.insecure or {"security", "protocol"} & spec.kwargs.keys()
     with ExitStack() as stack:
-        made = security.of_files(spec.security) if spec.security else None
-        if decided or made:
+        keys = security.of_files(spec.security) if spec.security else None
+        if decided or keys:
             pass
         elif make is LocalCluster and spec.kwargs.get("processes", True):
-            made = security.temporary()
+            keys = security.temporary()
         elif inspect.isclass(make) and _SHARED in inspect.signature(make).parameters:
             shared = Path(spec.kwargs.get(_SHARED, ".")).expanduser()
-            made = stack.enter_context(security.temporary_in_files(shared))
-        yield {} if made is None else {"security": made}
+            keys = stack.enter_context(security.temporary_in_files(shared))
+        yield {} if keys is None else {"security": keys}
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep Dask's log off the screen: what matters of it is in the journal."""
+    """Keep Dask's log off the screen: what matters is in the journal."""
     loggers = [logging.getLogger(name) for name in _TALKATIVE]
     before = [logger.level for logger in loggers]
     for logger in loggers:

@@ -1,7 +1,7 @@
 """Who may talk to a cluster: a Dask scheduler runs whatever it is sent.
 
 A cluster on this machine gets a key of its own, which lives as long as it does and only in the
-memory of its processes: whoever does not have it, another user of the machine for instance, is
+memory of its processes: anyone without it, another user of the machine for instance, is
 refused. Clusters beyond this machine need keys in files, or the word that none are wanted.
 """
 
@@ -70,7 +70,7 @@ def of_files(files: KeyFiles) -> "Security":
 
 
 def settings(files: KeyFiles) -> dict[str, Any]:
-    """The same as settings of Dask: processes that SSHCluster starts elsewhere get these only."""
+    """The same as Dask settings, which is all that processes started by SSHCluster get."""
     ca, cert, key = _paths(files)
     roles = {role: {"cert": cert, "key": key} for role in ("client", "scheduler", "worker")}
     tls = {"ca-file": ca, **roles}
@@ -81,15 +81,15 @@ def settings(files: KeyFiles) -> dict[str, Any]:
 
 
 def temporary() -> "Security | None":
-    """TLS by a key that nobody else has; None if there is no ``openssl`` to make one."""
-    pair = _made()
+    """TLS with a key made for this cluster; None if there is no ``openssl`` to make one."""
+    pair = _openssl()
     return None if pair is None else _security(pair[0], *pair)
 
 
 @contextmanager
 def temporary_in_files(folder: Path) -> "Iterator[Security | None]":
-    """The same, in files within that folder that only the user can read and that go at the end."""
-    pair = _made()
+    """The same in files within that folder, readable by the user alone and removed at the end."""
+    pair = _openssl()
     if pair is None:
         yield None
         return
@@ -100,10 +100,10 @@ def temporary_in_files(folder: Path) -> "Iterator[Security | None]":
         yield _security(paths[0], *paths)
 
 
-def _made() -> tuple[str, str] | None:
-    """A certificate that is signed by itself, and its key."""
+def _openssl() -> tuple[str, str] | None:
+    """A self-signed certificate and its key."""
     try:
-        made = subprocess.run(
+        result = subprocess.run(
             _MAKE_KEY.split(),
             capture_output=True,
             stdin=subprocess.DEVNULL,
@@ -113,12 +113,12 @@ def _made() -> tuple[str, str] | None:
         ).stdout
     except (OSError, subprocess.SubprocessError):
         return None
-    key, end, certificate = made.partition(_KEY_END)
+    key, end, certificate = result.partition(_KEY_END)
     return certificate, key + end
 
 
 def refuse_exposed(address: str) -> None:
-    """Refuse a scheduler that other machines can reach and that asks for no key.
+    """Refuse a scheduler that other machines can reach without a key.
 
     Raises
     ------
@@ -127,7 +127,7 @@ def refuse_exposed(address: str) -> None:
     """
     if _asks_for_no_key(address) and not _on_loopback(address):
         raise ClusterError(
-            f"scheduler {address} asks for no key: whoever reaches it over the network can run "
+            f"scheduler {address} has no key: anyone who can reach it over the network can run "
             "code as you; give 'security: {ca: FILE, cert: FILE, key: FILE}' in cluster.yaml, or "
             "'insecure: true' if you trust everybody who can"
         )
@@ -150,13 +150,13 @@ def _security(ca: str, cert: str, key: str) -> "Security":
     from distributed import Security
 
     security_class: Any = Security
-    made: Security = security_class(
+    security: Security = security_class(
         require_encryption=True,
         tls_ca_file=ca,
         **{f"tls_{role}_cert": cert for role in ("client", "scheduler", "worker")},
         **{f"tls_{role}_key": key for role in ("client", "scheduler", "worker")},
     )
-    return made
+    return security
 
 
 def _asks_for_no_key(address: str) -> bool:

@@ -17,27 +17,29 @@ _WAITS = (
 
 
 @contextmanager
-def handlers_kept() -> Iterator[None]:
-    """Keep the signal handlers: some cluster modules replace them when they are imported."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+def handlers_kept() -> Iterator[tuple[int, ...]]:
+    """Restore the signal handlers at the end: some cluster modules replace them when imported.
+
+    Gives the signals whose handlers may be changed meanwhile: none outside the main thread.
+    """
+    in_main = threading.current_thread() is threading.main_thread()
+    numbers = (signal.SIGINT, signal.SIGTERM) if in_main else ()
+    before = {number: signal.getsignal(number) for number in numbers}
     try:
-        yield
+        yield numbers
     finally:
         for number, handler in before.items():
-            if handler is not None:
-                signal.signal(number, handler)
+            if signal.getsignal(number) is not handler:
+                signal.signal(number, handler or signal.SIG_DFL)
 
 
 @contextmanager
 def postponed() -> Iterator[None]:
     """Act on a first Ctrl-C or SIGTERM at the end: in a cluster's start nothing could close it.
 
-    A second one ends it at once, since the start may never end. Ctrl-C is blocked in every thread
-    and process started meanwhile, for good: the terminal sends it to all processes, but only the
-    driver should act on it, which ends the workers. SIGTERM is not, since they have to heed it.
+    A second one ends it at once, since the start may never end. Ctrl-C stays blocked in every
+    thread and process started meanwhile: the terminal sends it to all processes, but only the
+    driver should act on it, which ends the workers. SIGTERM is not blocked: workers must heed it.
     """
     resource_tracker.ensure_running()  # it unblocks the signal when it starts
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -55,7 +57,9 @@ def postponed() -> Iterator[None]:
 def _first_noted() -> Iterator[None]:
     """Raise a signal that came once again at the end; KeyboardInterrupt if one came twice.
 
-    What this thread waits in is interrupted: Ctrl-C is taken by another one, which wakes this one.
+    This thread may be waiting in C code, with Ctrl-C blocked, so that any other thread may be the
+    one to receive it. Python then writes to the wake-up descriptor; the thread that reads it
+    interrupts the wait with a signal of its own.
     """
     came: list[int] = []
     main = threading.get_ident()
@@ -110,36 +114,20 @@ def noted() -> Iterator[Callable[[], None]]:
         if came:
             raise KeyboardInterrupt
 
-    if threading.current_thread() is not threading.main_thread():
-        yield check
-        return
-    numbers = [
-        number
-        for number in (signal.SIGINT, signal.SIGTERM)
-        if signal.getsignal(number) is signal.default_int_handler
-    ]
-    for number in numbers:
-        signal.signal(number, note)
-    try:
-        yield check
-    finally:
+    with handlers_kept() as numbers:
         for number in numbers:
-            signal.signal(number, signal.default_int_handler)
+            if signal.getsignal(number) is signal.default_int_handler:
+                signal.signal(number, note)
+        yield check
 
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """Ignore a second Ctrl-C: it would strike in the midst of the last dataset's threads.
+    """Ignore a second Ctrl-C, which would interrupt the threads that write the last dataset.
 
-    By a handler that does nothing: processes inherit SIG_IGN, and would not heed SIGTERM either.
+    The handler does nothing: SIG_IGN would be inherited by processes, which would ignore SIGTERM.
     """
-    if threading.current_thread() is not threading.main_thread():
+    with handlers_kept() as numbers:
+        for number in numbers:
+            signal.signal(number, lambda *_: None)
         yield
-        return
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    before = {number: signal.signal(number, lambda *_: None) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler or signal.SIG_DFL)

@@ -21,12 +21,12 @@ def planned_threads(spec: ClusterSpec) -> int:
     """
     if spec.address is not None:
         with clusters.connected(spec) as client:
-            found = sum(client.ncores().values())
-        if not found:
+            threads = sum(client.ncores().values())
+        if not threads:
             raise ClusterError(
                 f"scheduler {spec.address} has no workers; start some, or plan later"
             )
-        return int(found)
+        return int(threads)
     workers = _workers(spec)
     if workers is not None:
         return max(workers, 1) * _threads_of_one(spec.kwargs)

@@ -1,6 +1,7 @@
-"""A ``cluster.yaml`` in dask-ctl's form, and what the command adds to it: how to get a cluster."""
+"""How to get a cluster: a ``cluster.yaml`` in dask-ctl's form, and options of the command."""
 
 import logging
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,14 +11,15 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from sweep.cluster.security import KeyFiles
 from sweep.errors import ClusterError
 from sweep.experiment import document
-from sweep.experiment.complaints import complaint, worst
 from sweep.experiment.files import text_of
+from sweep.experiment.validation_errors import message, worst
 
 PATIENCE = 600.0
+_SCHEME = re.compile(r"(\w+):/+")
 
 
 class Adapt(BaseModel):
-    """Between how many workers Dask may choose, by what there is to do."""
+    """The range within which Dask adapts the number of workers to the load."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -53,11 +55,11 @@ class ClusterSpec(BaseModel):
     adapt : Adapt, optional
         Between how many workers it may choose instead.
     patience : float
-        Seconds that a run waits while there are no workers.
+        Seconds that a run waits for workers, or for a scheduler that does not answer.
     security : KeyFiles, optional
         Keys for TLS; a LocalCluster without them gets a temporary one.
     insecure : bool
-        Whether a cluster may do without, whoever can reach it.
+        Whether a cluster may be unprotected, even if others can reach it.
     allow_mixed : bool
         Whether its workers may have other versions of Python and of libraries than the command.
     prometheus : str, optional
@@ -142,9 +144,12 @@ def load(path: Path) -> ClusterSpec:
         content = document.plain(text_of(path))
         return ClusterSpec.model_validate(content)
     except OSError as error:
+        expected = "the path of a cluster.yaml"
+        if scheme := _SCHEME.match(str(path)):
+            address = str(path).replace(scheme[0], f"{scheme[1]}://", 1)
+            expected = f"a file with the line 'address: {address}'"
         raise ClusterError(
-            f"cluster file {str(path)!r} cannot be read: {error.strerror or error}; "
-            "give the path of a cluster.yaml"
+            f"cluster file {str(path)!r} cannot be read: {error.strerror or error}; give {expected}"
         ) from error
     except ValidationError as error:
         first = worst(error.errors(include_url=False))
@@ -153,23 +158,25 @@ def load(path: Path) -> ClusterSpec:
         known = [field.alias or name for name, field in keys.model_fields.items()]
         raise ClusterError(
             f"cluster file {str(path)!r}{', key ' + repr(where) if where else ''}: "
-            f"{complaint(first, known)}{'' if where else _FORM}"
+            f"{message(first, known)}{'' if where else _FORM}"
         ) from error
     except (YAMLError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark is not None else ""
-        said = getattr(error, "problem", None) or str(error).splitlines()[0]
-        raise ClusterError(f"cluster file {str(path)!r}{line} is not valid YAML: {said}") from error
+        cause = getattr(error, "problem", None) or str(error).splitlines()[0]
+        raise ClusterError(
+            f"cluster file {str(path)!r}{line} is not valid YAML: {cause}"
+        ) from error
 
 
-def asked(
+def requested(
     spec: ClusterSpec | None,
     patience: float | None,
     *,
     allow_mixed: bool,
     prometheus: str | None = None,
 ) -> ClusterSpec:
-    """The specification, or the default one, with what else was asked for.
+    """The specification, or the default one, with options of the command.
 
     Raises
     ------

@@ -53,34 +53,34 @@ class StoreBackend(BackendEntrypoint):
             If the folder is not a store, has no dataset yet, has several groups and none is
             named, or has no group of that name.
         """
-        found = _newest(filename_or_obj)
-        if isinstance(found, xr.Dataset):
+        version = _newest(filename_or_obj)
+        if isinstance(version, xr.Dataset):
             if group is None:
-                return _without(found, drop_variables)
+                return _without(version, drop_variables)
             raise StoreError(
                 f"store {str(filename_or_obj)!r} has a single group; open it without "
                 f"group={group!r}"
             )
-        names = ", ".join(repr(str(name)) for name in found.children)
+        names = ", ".join(repr(str(name)) for name in version.children)
         if group is None:
             raise StoreError(
                 f"store {str(filename_or_obj)!r} has several groups ({names}); open them all with "
                 'xarray.open_datatree(..., engine="sweep"), or one with group=...'
             )
-        if group.strip("/") not in found.children:
+        if group.strip("/") not in version.children:
             raise StoreError(
                 f"store {str(filename_or_obj)!r} has no group {group!r}; expected one of: {names}"
             )
-        return _without(found[group.strip("/")].to_dataset(), drop_variables)
+        return _without(version[group.strip("/")].to_dataset(), drop_variables)
 
     def open_groups_as_dict(
         self, filename_or_obj: Any, *, drop_variables: str | Iterable[str] | None = None
     ) -> dict[str, xr.Dataset]:
         """The dataset of every group, by path; that of a single group at ``"/"``."""
-        found = _newest(filename_or_obj)
-        if isinstance(found, xr.Dataset):
-            return {"/": _without(found, drop_variables)}
-        return {node.path: _without(node.to_dataset(), drop_variables) for node in found.subtree}
+        version = _newest(filename_or_obj)
+        if isinstance(version, xr.Dataset):
+            return {"/": _without(version, drop_variables)}
+        return {node.path: _without(node.to_dataset(), drop_variables) for node in version.subtree}
 
     def open_datatree(
         self, filename_or_obj: Any, *, drop_variables: str | Iterable[str] | None = None

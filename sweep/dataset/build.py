@@ -3,17 +3,19 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import dask
 import numpy as np
 import xarray as xr
+import zarr
 from numpy.typing import DTypeLike, NDArray
 
 from sweep.dataset import derivation, lazy, provenance
 from sweep.dataset.derivation import Make
 from sweep.dataset.positions import Column, Positions
-from sweep.experiment.meanings import described
+from sweep.experiment.variables import BUDGETS, described
 from sweep.grid.grids import Grid
 from sweep.store import disk
 from sweep.store.ledger import Ledger
@@ -22,6 +24,7 @@ from sweep.store.records import Status
 
 _LARGEST_CHUNK_BYTES = 2**23
 _SPELLED_AT_ONCE_BYTES = 2**22
+_IN_MEMORY_BYTES = 2**22
 _TIME_ENCODING = {
     "units": "milliseconds since 1970-01-01",
     "dtype": "int64",
@@ -71,16 +74,16 @@ class Derivation:
 
     def dataset(self, ledger: Ledger) -> xr.Dataset | xr.DataTree:
         """The dataset; a tree with one node for each group if there are several."""
-        made = {
+        parts = {
             positions.grid.group: assemble(positions, ledger, self.terms)
             for positions in self.positions
         }
-        if len(made) == 1:
-            return next(iter(made.values()))
-        relations = "; ".join(dict.fromkeys(data.attrs["neighbours"] for data in made.values()))
-        first = next(iter(made.values())).attrs
+        if len(parts) == 1:
+            return next(iter(parts.values()))
+        relations = "; ".join(dict.fromkeys(data.attrs["neighbours"] for data in parts.values()))
+        first = next(iter(parts.values())).attrs
         root = xr.Dataset(attrs={**first, "neighbours": relations})
-        return xr.DataTree.from_dict({"/": root, **made})
+        return xr.DataTree.from_dict({"/": root, **parts})
 
 
 def assemble(positions: Positions, ledger: Ledger, terms: Terms) -> xr.Dataset:
@@ -111,48 +114,56 @@ def assemble(positions: Positions, ledger: Ledger, terms: Terms) -> xr.Dataset:
 
     data: dict[str, Any] = {name: lazily(make) for name, make in numbers.items()}
     cost = numbers.get("squared_privacy_cost")
-    if cost is not None and terms.delta and "delta" not in positions.names:
-        curves = derivation.curves(positions, ledger)
-        coords["delta"] = (("delta",), np.array(terms.delta))
-        data["epsilon_at_targets"] = lazily(
-            lambda: derivation.epsilon_at_targets(cost(), terms.delta, curves), ("delta",)
-        )
-        if terms.epsilon and "epsilon" not in positions.names:
-            coords["epsilon"] = (("epsilon",), np.array(terms.epsilon))
-
-            def ratio() -> Column:
-                return derivation.variance_ratio_at_budget(
-                    cost(), terms.epsilon, terms.delta, curves
-                )
-
-            data["delta_at_targets"] = lazily(
-                lambda: derivation.delta_at_targets(cost(), terms.epsilon), ("epsilon",)
-            )
-            data["variance_ratio_at_budget"] = lazily(ratio, ("epsilon", "delta"))
-            data["average_squared_error_at_budget"] = lazily(
-                lambda: derivation.average_squared_error_at_budget(positions, ledger, ratio()),
-                ("epsilon", "delta"),
-            )
-            if curves:
-                data["variance_ratio_at_pure_budget"] = lazily(
-                    lambda: derivation.variance_ratio_at_pure_budget(
-                        positions, terms.epsilon, curves
-                    ),
-                    ("epsilon",),
-                )
+    if cost is not None:
+        coords |= (budgets := _budgets(positions, terms))
+        for name, make in _of_budgets(cost, positions, ledger, terms).items():
+            if budgets.keys() >= set(BUDGETS[name]):
+                data[name] = lazily(make, BUDGETS[name])
     for name, make, fill in _facts(positions, ledger):
         data[name] = lazily(make, (), fill, np.asarray(fill).dtype)
     for name, width, places, spell in _texts(positions, ledger):
         data[name] = (dims, _spelled(width, positions.scattered(places, -1), spell))
     relation = {"neighbours": positions.grid.relations}
     attributes = {**(terms.attributes or {}), **relation, **provenance.describe()}
-    made = xr.Dataset(data, coords, attrs=attributes)
-    made["started"].encoding = dict(_TIME_ENCODING)
-    for variable in made.variables:
-        made[variable].attrs.update(described(str(variable)))
-    made["status"].attrs["flag_values"] = [int(status) for status in Status]
-    made["status"].attrs["flag_meanings"] = " ".join(status.label for status in Status)
-    return made
+    dataset = xr.Dataset(data, coords, attrs=attributes)
+    dataset["started"].encoding = dict(_TIME_ENCODING)
+    for variable in dataset.variables:
+        dataset[variable].attrs.update(described(str(variable)))
+    dataset["status"].attrs["flag_values"] = [int(status) for status in Status]
+    dataset["status"].attrs["flag_meanings"] = " ".join(status.label for status in Status)
+    return dataset
+
+
+def _budgets(positions: Positions, terms: Terms) -> dict[str, Any]:
+    """The coordinates of budgets, but for names that an axis has; no ε without δ."""
+    budgets: dict[str, Any] = {}
+    for name, values in (("delta", terms.delta), ("epsilon", terms.epsilon)):
+        if not values or name in positions.names:
+            break
+        budgets[name] = ((name,), np.array(values))
+    return budgets
+
+
+def _of_budgets(cost: Make, positions: Positions, ledger: Ledger, terms: Terms) -> dict[str, Make]:
+    """The variables that have a value for every budget."""
+    epsilon, delta, curves = terms.epsilon, terms.delta, derivation.curves(positions, ledger)
+
+    def ratio() -> Column:
+        return derivation.variance_ratio_at_budget(cost(), epsilon, delta, curves)
+
+    makes: dict[str, Make] = {
+        "epsilon_at_targets": lambda: derivation.epsilon_at_targets(cost(), delta, curves),
+        "delta_at_targets": lambda: derivation.delta_at_targets(cost(), epsilon),
+        "variance_ratio_at_budget": ratio,
+        "average_squared_error_at_budget": lambda: derivation.average_squared_error_at_budget(
+            positions, ledger, ratio()
+        ),
+    }
+    if curves:
+        makes["variance_ratio_at_pure_budget"] = lambda: derivation.variance_ratio_at_pure_budget(
+            positions, epsilon, curves
+        )
+    return makes
 
 
 def write(dataset: xr.Dataset | xr.DataTree, path: Location) -> None:
@@ -166,9 +177,21 @@ def write(dataset: xr.Dataset | xr.DataTree, path: Location) -> None:
     OSError
         If it cannot be written.
     """
-    to = disk.zarr_store(path)
     with dask.config.set(scheduler="synchronous"):
-        _write(dataset, to)
+        if isinstance(path, Path) and dataset.nbytes <= _IN_MEMORY_BYTES:
+            _write_at_once(dataset, path)
+        else:
+            _write(dataset, disk.zarr_store(path))
+
+
+def _write_at_once(dataset: xr.Dataset | xr.DataTree, folder: Path) -> None:
+    """Write the files of a small dataset from memory, in half the time that zarr takes for it."""
+    files: dict[str, Any] = {}
+    _write(dataset, zarr.storage.MemoryStore(files))
+    for name, content in files.items():
+        file = folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content.to_bytes())
 
 
 def _write(dataset: xr.Dataset | xr.DataTree, to: Any) -> None:
@@ -196,7 +219,8 @@ def _facts(positions: Positions, ledger: Ledger) -> list[tuple[str, Make, Any]]:
     rows = ledger.rows(positions.ids)
 
     def started() -> Column:
-        return (ledger.numbers("started", rows) * 1e3).astype("datetime64[ms]")
+        seconds = ledger.numbers("started", rows)  # 0 if no worker ever told
+        return np.where(seconds > 0, seconds * 1e3, np.nan).astype("datetime64[ms]")
 
     return [
         ("status", partial(ledger.statuses, rows), np.int8(Status.ABSENT)),
@@ -245,9 +269,10 @@ def _spelled(width: int, numbers: NDArray[Any], spell: Spell) -> Any:
         return part(numbers)
     import dask.array as da
 
+    untyped: Any = da
     limit = _LARGEST_CHUNK_BYTES * numbers.itemsize // kind.itemsize
     with dask.config.set({"array.chunk-size": limit}):
-        places: Any = da.asarray(numbers)  # type: ignore[no-untyped-call]
+        places = untyped.asarray(numbers)
     return places.map_blocks(part, dtype=kind)
 
 

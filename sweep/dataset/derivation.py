@@ -47,11 +47,11 @@ def columns(positions: Positions, ledger: Ledger) -> dict[str, Make]:
         Each makes an array of shape (number of cells,).
     """
     rows = ledger.rows(positions.ids)
-    found = {} if positions.kind == "graph" else _compared(positions, ledger, rows)
+    columns = {} if positions.kind == "graph" else _compared(positions, ledger, rows)
     extra = sorted({*ledger.reported(rows)} - {*_DERIVED, *_REPORTED})
     for name in (*_REPORTED, *extra, *_OF_THE_RECORD):
-        found[name] = partial(ledger.numbers, name, rows)
-    return found
+        columns[name] = partial(ledger.numbers, name, rows)
+    return columns
 
 
 def _compared(positions: Positions, ledger: Ledger, rows: Rows) -> dict[str, Make]:
@@ -93,11 +93,11 @@ def epsilon_at_targets(cost: Float, delta: Sequence[float], curves: Sequence[Cur
     """Least ε at which all targets are met, shape (number of cells, number of deltas)."""
     deltas = np.asarray(delta, dtype=np.float64)
     values, inverse = np.unique(cost, return_inverse=True)
-    found = _piecewise(lambda some: privacy.epsilon(np.sqrt(some)[:, None], deltas), values)
-    found = found[inverse]
+    epsilons = _piecewise(lambda some: privacy.epsilon(np.sqrt(some)[:, None], deltas), values)
+    epsilons = epsilons[inverse]
     for numbers, curve in curves:
-        found[numbers] = curve.epsilon_at_targets(deltas)
-    return found
+        epsilons[numbers] = curve.epsilon_at_targets(deltas)
+    return epsilons
 
 
 def delta_at_targets(cost: Float, epsilon: Sequence[float]) -> Float:
@@ -106,11 +106,11 @@ def delta_at_targets(cost: Float, epsilon: Sequence[float]) -> Float:
     Of Gaussian mechanisms, by their privacy cost alone; NaN for the others.
     """
     budgets, known = np.asarray(epsilon), np.isfinite(cost)
-    found = np.full((cost.size, len(epsilon)), np.nan)
-    found[known] = _piecewise(
+    deltas = np.full((cost.size, len(epsilon)), np.nan)
+    deltas[known] = _piecewise(
         lambda some: privacy.delta(np.sqrt(some)[:, None], budgets), cost[known]
     )
-    return found
+    return deltas
 
 
 def variance_ratio_at_budget(
@@ -120,10 +120,10 @@ def variance_ratio_at_budget(
     budgets = np.asarray(epsilon, dtype=np.float64)[:, None]
     deltas = np.asarray(delta, dtype=np.float64)
     allowed = np.square(privacy.privacy_cost(budgets, deltas))
-    found: Float = cost[:, None, None] / allowed
+    ratios: Float = cost[:, None, None] / allowed
     for numbers, curve in curves:
-        found[numbers] = curve.variance_ratio_at_budget(budgets, deltas)
-    return found
+        ratios[numbers] = curve.variance_ratio_at_budget(budgets, deltas)
+    return ratios
 
 
 def average_squared_error_at_budget(positions: Positions, ledger: Ledger, ratio: Float) -> Float:
@@ -140,13 +140,13 @@ def variance_ratio_at_pure_budget(
     positions: Positions, epsilon: Sequence[float], curves: Sequence[Curve]
 ) -> Float:
     """Largest variance ratio at (ε, 0), shape (number of cells, epsilons); NaN if Gaussian."""
-    found = np.full((len(positions.ids), len(epsilon)), np.nan)
+    ratios = np.full((len(positions.ids), len(epsilon)), np.nan)
     for numbers, curve in curves:
-        found[numbers] = curve.variance_ratio_at_budget(np.asarray(epsilon, np.float64), 0.0)
-    return found
+        ratios[numbers] = curve.variance_ratio_at_budget(np.asarray(epsilon, np.float64), 0.0)
+    return ratios
 
 
-def partner(column: Float, numbers: NDArray[np.int64]) -> Float:
+def partner(column: Float, numbers: NDArray[np.int32]) -> Float:
     """The column's value at every cell's partner, NaN where it has none."""
     return np.where(numbers < 0, np.nan, column[numbers]) if column.size else column
 

@@ -24,8 +24,8 @@ class _LazyArray(BackendArray):
         return explicit_indexing_adapter(key, self.shape, IndexingSupport.BASIC, self._part)
 
     def _part(self, key: tuple[Any, ...]) -> NDArray[Any]:
-        found: NDArray[Any] = np.asarray(self._make()[key], dtype=self.dtype)
-        return found
+        part: NDArray[Any] = np.asarray(self._make()[key], dtype=self.dtype)
+        return part
 
 
 def array(shape: tuple[int, ...], dtype: DTypeLike, make: Callable[[], NDArray[Any]]) -> Any:

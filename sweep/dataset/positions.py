@@ -59,14 +59,14 @@ class Positions:
     @cached_property
     def coordinates(self) -> dict[str, tuple[tuple[str, ...], Column]]:
         """Dimensions and values of every coordinate."""
-        found: dict[str, tuple[tuple[str, ...], Column]] = {}
+        coords: dict[str, tuple[tuple[str, ...], Column]] = {}
         for axis in self.grid.axes:
-            found[axis.name] = ((axis.name,), labels(axis.values))
+            coords[axis.name] = ((axis.name,), labels(axis.values))
             for name, values in axis.companions.items():
-                found[name] = ((axis.name,), labels(values))
+                coords[name] = ((axis.name,), labels(values))
         for name, value in self.grid.scalars.items():
-            found[name] = ((), labels([value]).reshape(()))
-        return found
+            coords[name] = ((), labels([value]).reshape(()))
+        return coords
 
     @property
     def ids(self) -> Keys:
@@ -80,12 +80,12 @@ class Positions:
         return texts(keys), number
 
     @cached_property
-    def reference_cells(self) -> NDArray[np.int64]:
+    def reference_cells(self) -> NDArray[np.int32]:
         """For every cell, the number of the reference mechanism's cell of its problem, or -1."""
         return self._partner(self._labelled(lambda cell: self.reference))
 
     @cached_property
-    def baseline_cells(self) -> NDArray[np.int64]:
+    def baseline_cells(self) -> NDArray[np.int32]:
         """For every cell, the number of the cell of least total error of its problem, or -1.
 
         A mechanism under its own name comes before one with options under another label.
@@ -114,9 +114,9 @@ class Positions:
     @cached_property
     def _positions(self) -> NDArray[np.int64] | None:
         """The place of every cell on the grid; None if they are all there, one after the other."""
-        found = positions_of(self.grid.cells, self.grid.axes)
-        full = np.arange(math.prod(self.shape)) if len(found) == math.prod(self.shape) else ()
-        return None if np.array_equal(found, full) else found
+        positions = positions_of(self.grid.cells, self.grid.axes)
+        full = np.arange(math.prod(self.shape)) if len(positions) == math.prod(self.shape) else ()
+        return None if np.array_equal(positions, full) else positions
 
     @cached_property
     def _compared_by(self) -> NDArray[np.int64]:
@@ -125,13 +125,21 @@ class Positions:
         pairs = self.problems[1] * (replicates.max(initial=0) + 1) + replicates
         return np.unique(pairs, return_inverse=True)[1]
 
-    def _partner(self, chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """For every cell, the number of the first chosen one that it is compared with, or -1."""
-        of = self._compared_by
-        partners = np.full(of.max(initial=-1) + 1, -1, dtype=np.int64)
-        numbers = np.flatnonzero(chosen)[::-1]
-        partners[of[numbers]] = numbers
-        return partners[of]
+    def _partner(self, chosen: NDArray[np.bool_]) -> NDArray[np.int32]:
+        """For every cell, the number of the first chosen one that it is compared with, or -1.
+
+        Of its own replicate, or else of its problem: a block may solve that once.
+        """
+        own = _first(chosen, self._compared_by)
+        return np.where(own < 0, _first(chosen, self.problems[1]), own)
+
+
+def _first(chosen: NDArray[np.bool_], of: NDArray[np.int64]) -> NDArray[np.int32]:
+    """For every cell, the number of the first chosen one of the same class, or -1."""
+    first = np.full(of.max(initial=-1) + 1, -1, dtype=np.int32)
+    numbers = np.flatnonzero(chosen)[::-1]
+    first[of[numbers]] = numbers
+    return first[of]
 
 
 def labels(values: Sequence[Scalar]) -> Column:
@@ -140,7 +148,7 @@ def labels(values: Sequence[Scalar]) -> Column:
         return np.arange(values.start, values.stop)
     kinds = {type(value) for value in values}
     if kinds <= {int, float} or kinds == {bool}:
-        found = np.array(values)
-        if found.dtype != object:
-            return found
+        labels = np.array(values)
+        if labels.dtype != object:
+            return labels
     return np.array([str(value) for value in values], dtype=np.str_)

@@ -46,7 +46,7 @@ def revision() -> str:
     if not (folder / ".git").exists():
         return "not a git checkout"
     try:
-        found = subprocess.run(
+        git = subprocess.run(
             ["git", "describe", "--always", "--dirty", "--abbrev=40"],
             cwd=folder,
             capture_output=True,
@@ -56,7 +56,7 @@ def revision() -> str:
         )
     except (OSError, subprocess.SubprocessError):
         return "unknown"
-    return found.stdout.strip()
+    return git.stdout.strip()
 
 
 def _blas() -> str:
@@ -65,9 +65,9 @@ def _blas() -> str:
 
     _ = np.dot
     libraries = {
-        f"{one['internal_api']} {one['version']} ({one.get('architecture', 'generic')})"
-        for one in threadpool_info()
-        if one["user_api"] == "blas"
+        f"{library['internal_api']} {library['version']} ({library.get('architecture', 'generic')})"
+        for library in threadpool_info()
+        if library["user_api"] == "blas"
     }
     return ", ".join(sorted(libraries)) or "unknown"
 

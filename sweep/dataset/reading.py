@@ -35,23 +35,23 @@ def open_dataset(store: str | Location, without: Collection[str] = ()) -> xr.Dat
     StoreError
         If the folder is not a store, or its dataset is damaged or not written yet.
     """
-    found = open_(store)
-    if not found.dataset.exists:
+    opened = open_(store)
+    if not opened.dataset.exists:
         raise StoreError(f"store {str(store)!r} has no dataset yet; 'sweep run' writes one")
-    version, damage = found.dataset.path.resolve(), found.dataset.damage
+    version, damage = opened.dataset.path.resolve(), opened.dataset.damage
     if damage is not None:
         raise StoreError(
             f"the dataset of store {str(store)!r} is damaged: {damage}; the journal is not: "
             "'sweep run' derives the dataset from it again"
         )
     try:
-        made = read(version, without)
+        dataset = read(version, without)
     except FileNotFoundError:
-        if found.dataset.keeps(version):
+        if opened.dataset.keeps(version):
             raise
     else:
-        if found.dataset.keeps(version):
-            return made
+        if opened.dataset.keeps(version):
+            return dataset
     return open_dataset(store, without)
 
 

@@ -36,7 +36,7 @@ _PLAIN_TAGS = ("str", "int", "float", "bool", "null", "map", "seq")
 
 
 class HarmfulYAMLError(MarkedYAMLError):
-    """YAML with a tag, an alias inside its own value, too deep a nesting, or half a character."""
+    """YAML with a tag, an alias inside its own value, too deep nesting, or a lone surrogate."""
 
 
 @dataclass(frozen=True)
@@ -65,8 +65,8 @@ class Origin:
         return ExperimentError(f"{where}: {message}")
 
     def moved(self, path: KeyPath, place: str) -> "Origin":
-        """A copy in which everything at and below ``path`` was written at ``place``."""
-        kept = {at: said for at, said in self.places.items() if at[: len(path)] != path}
+        """A copy in which everything at and below ``path`` originates at ``place``."""
+        kept = {at: text for at, text in self.places.items() if at[: len(path)] != path}
         return replace(self, places={**kept, path: place})
 
 
@@ -85,7 +85,7 @@ class Place:
 
     @property
     def is_written(self) -> bool:
-        """Whether it stands in the file itself."""
+        """Whether the value is written in the file itself."""
         return self.path in self.origin.places
 
     def error(self, message: str) -> ExperimentError:
@@ -259,9 +259,9 @@ def _check_count(values: object) -> None:
 
 def _plain(value: object, path: KeyPath, origin: Origin) -> Any:
     if isinstance(value, Mapping):
-        return {str(key): _plain(one, (*path, str(key)), origin) for key, one in value.items()}
+        return {str(key): _plain(item, (*path, str(key)), origin) for key, item in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return [_plain(one, (*path, at), origin) for at, one in enumerate(value)]
+        return [_plain(item, (*path, at), origin) for at, item in enumerate(value)]
     if value is None or isinstance(value, bool):
         return value
     for kind in (int, float, str):

@@ -1,4 +1,4 @@
-"""Figures: which variable an experiment draws over which of its axes, as data beside it."""
+"""The figures that an experiment declares: which variable over which axis."""
 
 from typing import Annotated, Literal
 

@@ -33,9 +33,9 @@ class File(str):
 
     def __new__(cls, written: str, path: str, sha256: str, rooted: str) -> "File":
         """The text ``written``, remembering the rest."""
-        made = super().__new__(cls, written)
-        made.path, made.sha256, made.rooted = path, sha256, rooted
-        return made
+        file = super().__new__(cls, written)
+        file.path, file.sha256, file.rooted = path, sha256, rooted
+        return file
 
     def __reduce__(self) -> tuple[type["File"], tuple[str, str, str, str]]:
         return File, (str(self), self.path, self.sha256, self.rooted)
@@ -85,9 +85,9 @@ def identity(value: Any) -> Any:
     if isinstance(value, File):
         return {"sha256": value.sha256}
     if isinstance(value, Mapping):
-        return {name: identity(one) for name, one in value.items()}
+        return {name: identity(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [identity(one) for one in value]
+        return [identity(item) for item in value]
     return value
 
 
@@ -102,7 +102,7 @@ def at_hand(params: Mapping[str, Any]) -> dict[str, Any]:
         If a file's content differs from that at the start of the sweep. One that cannot be read is
         left to the code that reads it, which has the better message.
     """
-    return {name: _at_hand(one) if isinstance(one, File) else one for name, one in params.items()}
+    return {name: _at_hand(v) if isinstance(v, File) else v for name, v in params.items()}
 
 
 def _at_hand(file: File) -> str:
@@ -134,18 +134,18 @@ def module_file(name: str) -> str | None:
     Nothing is imported, not even the packages that contain the module.
     """
     try:
-        found = _spec(name)
+        spec = _spec(name)
     except Exception:
         return None
-    return found.origin if found is not None and found.has_location else None
+    return spec.origin if spec is not None and spec.has_location else None
 
 
 def _spec(name: str) -> ModuleSpec | None:
     package, _, module = name.rpartition(".")
     if not package:
         finders = [finder.find_spec for finder in sys.meta_path]
-        found = (find(module, None) for find in finders)
-        return next(filter(None, found), None) or PathFinder.find_spec(module, [os.getcwd()])
+        specs = (find(module, None) for find in finders)
+        return next(filter(None, specs), None) or PathFinder.find_spec(module, [os.getcwd()])
     outer = _spec(package)
     if outer is None:
         return None

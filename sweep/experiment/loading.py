@@ -1,4 +1,4 @@
-"""Experiments loaded from YAML, and errors of form turned into sentences with line and key."""
+"""Experiments loaded from YAML; schema errors become sentences with line and key."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -12,13 +12,13 @@ from pydantic import BaseModel, ValidationError
 from sweep.errors import ExperimentError
 from sweep.experiment.blocks import Block
 from sweep.experiment.canonical import digest
-from sweep.experiment.complaints import complaint, worst
 from sweep.experiment.document import Document, KeyPath, read
 from sweep.experiment.figures import Figure
 from sweep.experiment.files import text_of
 from sweep.experiment.overrides import Settings, apply
 from sweep.experiment.published import Claim, ComparisonTable
 from sweep.experiment.schema import DERIVED, Experiment
+from sweep.experiment.validation_errors import message, worst
 from workloads.parameters import nearest
 
 _SHIPPED = "sweep.experiments"
@@ -71,7 +71,7 @@ def parse_experiment(text: str, file: str, overrides: Settings = ()) -> Experime
 
 
 def experiments() -> Mapping[str, str]:
-    """The titles of the experiments that ship, by name."""
+    """The titles of the shipped experiments, by name."""
     files = [file for file in resources.files(_SHIPPED).iterdir() if file.name.endswith(".yaml")]
     titles = {file.name.removesuffix(".yaml"): _title(file.read_text("utf-8")) for file in files}
     return MappingProxyType(dict(sorted(titles.items(), key=lambda item: _natural(item[0]))))
@@ -133,7 +133,7 @@ def _explained(error: ValidationError, document: Document) -> ExperimentError:
     path = _real(first["loc"], content)
     of_file = first["loc"] == ("name",) and "name" not in content
     more = "; it is that of the file: rename it, or give 'name:' in it" if of_file else ""
-    return document.origin.error(path, complaint(first, _keys(path)) + more)
+    return document.origin.error(path, message(first, _keys(path)) + more)
 
 
 def _real(loc: Sequence[str | int], content: Any) -> KeyPath:

@@ -5,12 +5,11 @@ from typing import Any
 
 import numpy as np
 
-import workloads
 from sweep.errors import ExperimentError
+from sweep.experiment import scope
 from sweep.experiment.document import Document, KeyPath, scalar_list
 from workloads.parameters import nearest
 
-_WHOLE = ("delta", "epsilon", "keep")
 _SINGLE = ("time_limit", "simulate", "reference")
 _BLOCK = ("mechanism", "targets", "neighbours", "replicates")
 
@@ -45,12 +44,12 @@ def parse(settings: Settings) -> dict[str, list[Any]]:
 def _plain(value: Any) -> Any:
     """The value with numpy arrays and numbers as Python lists and numbers."""
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
 
 
 def apply(document: Document, settings: Settings) -> Document:
-    """The document with the settings in place of what was written.
+    """The document with the settings replacing the written values.
 
     A key is ``epsilon``, ``delta``, ``keep``, ``time_limit``, ``simulate``, ``reference``,
     ``replicates``, ``mechanism``, ``targets``, ``neighbours``, a parameter of a workload or of
@@ -64,46 +63,47 @@ def apply(document: Document, settings: Settings) -> Document:
         If no block takes the key; with the nearest valid one.
     """
     for key, values in parse(settings).items():
-        said = f"--set {key}={','.join(map(str, values))}"
+        source = f"--set {key}={','.join(map(str, values))}"
         try:
-            paths = _set(document, key, values, said)
+            paths = _set(document, key, values, source)
         except (TypeError, KeyError, AttributeError, ValueError) as error:
             if isinstance(error, ExperimentError):
                 raise
             raise ExperimentError(
-                f"{said}: does not fit what the file says there ({error}); 'sweep plan' without "
+                f"{source}: does not fit what the file says there ({error}); 'sweep plan' without "
                 "--set shows what is wrong with the file, if anything"
             ) from error
         origin = document.origin
         for path in paths:
-            origin = origin.moved(path, said)
+            origin = origin.moved(path, source)
         document = Document(document.tree, origin)
     return document
 
 
-def _set(document: Document, key: str, values: list[Any], said: str) -> list[KeyPath]:
+def _set(document: Document, key: str, values: list[Any], source: str) -> list[KeyPath]:
     tree = document.tree
-    if key in _WHOLE and not any(key in _options(block) for _, block in _blocks(tree)):
+    if key in (*_SINGLE, "replicates") and len(values) != 1:
+        raise ExperimentError(f"{source}: expected one value")
+    scope.keep(tree, key, values)
+    if scope.is_whole(tree, key):
         tree[key] = values
         return [(key,)]
-    if key in (*_SINGLE, "replicates") and len(values) != 1:
-        raise ExperimentError(f"{said}: expected one value")
     if key in _SINGLE:
         tree[key] = values[0]
         return [(key,)]
     paths: list[KeyPath] = []
-    names = {*_WHOLE, *_SINGLE, *_BLOCK}
-    for at, block in _blocks(tree):
+    names = {*scope.WHOLE, *_SINGLE, *_BLOCK}
+    for at, block in scope.blocks(tree):
         if key in _BLOCK:
             block[key] = _block_value(key, values, block.get(key))
             paths.append(("blocks", at, key))
             continue
-        for part, owner in _owners(block):
+        for part, owner in scope.owners(block):
             names |= owner.keys()
             if key in owner:
-                paths.append(_set_parameter(block, at, part, key, values, said))
+                paths.append(_set_parameter(block, at, part, key, values, source))
     if not paths:
-        raise ExperimentError(f"{said}: no block takes {key!r}; {nearest(key, sorted(names))}")
+        raise ExperimentError(f"{source}: no block takes {key!r}; {nearest(key, sorted(names))}")
     return paths
 
 
@@ -113,49 +113,12 @@ def _block_value(key: str, values: list[Any], written: Any) -> Any:
     entries = written if isinstance(written, list) else [] if written is None else [written]
     chosen: list[Any] = []
     for value in values:
-        chosen += [entry for entry in entries if value in _names(entry)] or [value]
+        chosen += [entry for entry in entries if value in scope.names(entry)] or [value]
     return chosen if key == "mechanism" or len(chosen) > 1 else chosen[0]
 
 
-def _names(entry: Any) -> list[Any]:
-    if not isinstance(entry, dict):
-        return [entry]
-    name = entry.get("name")
-    preset = f"{name} ({entry.get('preset')})"
-    return [entry.get("label", preset if "preset" in entry else name), name]
-
-
-def _owners(block: dict[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
-    """The parts of a block in which a parameter may be set, each with its parameters."""
-    owners: list[tuple[str, Mapping[str, Any]]] = []
-    families, rules = workloads.families(), workloads.targets.rules()
-    name = _name(block.get("workload"))
-    if name in families:
-        owners.append(("workload", families[name].params))
-    targets = block.get("targets", "uniform")
-    if not isinstance(targets, list) and _name(targets) in rules:
-        owners.append(("targets", rules[_name(targets)].params))
-    return [*owners, ("options", _options(block))]
-
-
-def _blocks(tree: Mapping[str, Any]) -> list[tuple[int, dict[str, Any]]]:
-    blocks = tree.get("blocks")
-    listed = enumerate(blocks if isinstance(blocks, list) else [])
-    return [(at, block) for at, block in listed if isinstance(block, dict)]
-
-
-def _options(block: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that a block writes for all its mechanisms."""
-    options = block.get("options")
-    return options if isinstance(options, dict) else {}
-
-
-def _name(entry: Any) -> Any:
-    return entry.get("name") if isinstance(entry, dict) else entry
-
-
 def _set_parameter(
-    block: dict[str, Any], at: int, part: str, key: str, values: list[Any], said: str
+    block: dict[str, Any], at: int, part: str, key: str, values: list[Any], source: str
 ) -> KeyPath:
     owner = block.get(part, "uniform")
     if not isinstance(owner, dict):
@@ -165,7 +128,7 @@ def _set_parameter(
         axis = len(values) > 1 or _is_axis(owner.get(key))
         owner[key] = {"axis": values} if axis else values[0]
     else:
-        _keep_rows(block, together, key, values, said)
+        _keep_rows(block, together, key, values, source)
     return ("blocks", at, part, key)
 
 
@@ -174,7 +137,7 @@ def _is_axis(written: Any) -> bool:
 
 
 def _keep_rows(
-    block: dict[str, Any], together: Sequence[str], key: str, values: list[Any], said: str
+    block: dict[str, Any], together: Sequence[str], key: str, values: list[Any], source: str
 ) -> None:
     holders = [holder for holder in (block["workload"], block.get("targets")) if holder]
     lists = {
@@ -188,9 +151,9 @@ def _keep_rows(
     missing = [value for value in values if value not in written]
     if missing or len(lists) != len(together):
         raise ExperimentError(
-            f"{said}: {key!r} is zipped with {[n for n in together if n != key]}; expected some "
+            f"{source}: {key!r} is zipped with {[n for n in together if n != key]}; expected some "
             f"of its values {list(written)}, or change the file"
         )
-    rows = [list(written).index(value) for value in values]
+    rows = [row for value in values for row, one in enumerate(written) if one == value]
     for name, (holder, listed) in lists.items():
         holder[name] = [listed[row] for row in rows]

@@ -1,4 +1,4 @@
-"""What an experiment is compared with: printed tables, closed forms, and the papers' sentences."""
+"""What an experiment is compared with: published tables, closed forms and claims of papers."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
@@ -68,9 +68,17 @@ class ComparisonTable(_Strict):
                 axes = zip(self.axes.items(), index, strict=True)
                 yield {name: labels[at] for (name, labels), at in axes}, float(number)
 
+    @property
+    def references(self) -> list[Scalar]:
+        """The mechanisms whose numbers are all 1, which its ratios refer to."""
+        stated: dict[Scalar, set[float]] = {}
+        for at, number in self.points():
+            stated.setdefault(at.get("mechanism", ""), set()).add(number)
+        return [name for name, numbers in stated.items() if name != "" and numbers == {1.0}]
+
 
 class Claim(_Strict):
-    """A sentence of a paper, and the number that decides whether it is so.
+    """A claim of a paper, and the number that decides whether it holds.
 
     That number is `variable` at every point that `at` leaves, one for each seed. With `over` it
     is a ratio of two mechanisms at one point, with `along` a growth. The sentence holds where
@@ -113,7 +121,7 @@ class Claim(_Strict):
     def _check_decided(self) -> "Claim":
         measured = (self.variable, self.over, self.along, self.least, self.most)
         if self.unjudged:
-            if self.at or any(one is not None for one in measured):
+            if self.at or any(value is not None for value in measured):
                 raise ValueError("has 'unjudged', so expected no other key than text and source")
         elif self.variable is None:
             raise ValueError(
@@ -130,5 +138,5 @@ def _has_shape(values: object, shape: Sequence[int]) -> bool:
     return (
         isinstance(values, list)
         and len(values) == shape[0]
-        and all(_has_shape(one, shape[1:]) for one in values)
+        and all(_has_shape(row, shape[1:]) for row in values)
     )

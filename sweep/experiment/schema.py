@@ -117,7 +117,7 @@ class Experiment(BaseModel):
 
     @property
     def is_compared(self) -> bool:
-        """Whether it has a number or a sentence of a paper to compare with."""
+        """Whether it has a number or a claim of a paper to compare with."""
         return bool(self.published or self.closed_form or self.claims)
 
 

@@ -1,4 +1,4 @@
-"""The axes of a block before they are multiplied out."""
+"""The axes of a block, from which its grid is the product."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -10,13 +10,13 @@ from solvers.neighbours import as_neighbours
 from sweep.experiment.blocks import Block, WrittenTargets
 from sweep.experiment.canonical import Scalar
 from sweep.experiment.document import Place
-from sweep.experiment.meanings import is_reserved
+from sweep.experiment.labels import label
+from sweep.experiment.variables import is_reserved
 from sweep.grid.mechanisms import available, mechanism_signature
 from sweep.grid.parameters import (
     Signature,
     WrittenParameter,
-    label,
-    reported,
+    errors_at,
     targets_signature,
     workload_signature,
     written_parameters,
@@ -138,7 +138,7 @@ def block_axes(block: Block, place: Place) -> BlockAxes:
         for name, parameter in written_parameters(rule, block.targets.params, here).items():
             add("targets", name, parameter)
     else:
-        rules = (_rule(one, here / at) for at, one in enumerate(block.targets))
+        rules = (_rule(written, here / at) for at, written in enumerate(block.targets))
         axes["targets"] = BlockAxis(here, tuple(rules))
     if "neighbours" in block.model_fields_set:
         relations = _neighbours(block.neighbours, kind, place / "neighbours")
@@ -182,26 +182,27 @@ def _neighbours(written: Any, kind: Kind, place: Place) -> tuple[Setting, ...]:
     listed = written if isinstance(written, list) else [written]
     if not listed:
         raise place.error("this axis has no values; expected at least one")
-    with reported(place):
-        relations = [as_neighbours(one) for one in listed]
+    with errors_at(place):
+        relations = [as_neighbours(relation) for relation in listed]
     if kind == "graph":
         raise place.error(
-            "neighbours on a query graph; which answers are adjacent is the graph's own: leave "
+            "neighbours on a query graph; its own edges say which answers are adjacent: leave "
             "neighbours out"
         )
     return tuple(
-        Setting({"neighbours": one.title}, {("problem", "neighbours"): one}) for one in relations
+        Setting({"neighbours": relation.title}, {("problem", "neighbours"): relation})
+        for relation in relations
     )
 
 
 def _options(block: Block, kind: Kind, place: Place) -> dict[str, WrittenParameter]:
     """The options of all mechanisms, checked against each of them."""
-    found: dict[str, WrittenParameter] = {}
+    options: dict[str, WrittenParameter] = {}
     for at, entry in enumerate(block.mechanism):
         if block.options and available(entry):
             signature = mechanism_signature(entry, kind, place / "mechanism" / at)
-            found = written_parameters(signature, block.options, place / "options")
-    return found
+            options = written_parameters(signature, block.options, place / "options")
+    return options
 
 
 def _zip(

@@ -57,8 +57,8 @@ class Cell:
 
     @cached_property
     def id(self) -> str:
-        """The cell's identity: the same in every run, whatever else the grid holds."""
-        return Family(self).ids([self.replicate])[0]
+        """The cell's identity: the same in every run, whatever else is in the grid."""
+        return CellFamily(self).ids([self.replicate])[0]
 
     @property
     def relation(self) -> str:
@@ -70,21 +70,21 @@ class Cell:
     @cached_property
     def workload_key(self) -> str:
         """Equal for cells that share a workload."""
-        return Family(self).workload_keys([self.replicate])[0]
+        return CellFamily(self).workload_keys([self.replicate])[0]
 
     @cached_property
     def problem_key(self) -> str:
         """Equal for cells that share a workload and its targets."""
-        return Family(self).problem_keys([self.replicate])[0]
+        return CellFamily(self).problem_keys([self.replicate])[0]
 
     @cached_property
     def solve_key(self) -> str:
         """Equal for cells that one solve serves."""
-        return Family(self).solve_keys([self.replicate])[0]
+        return CellFamily(self).solve_keys([self.replicate])[0]
 
 
-class Family:
-    """Cells that differ in their replicate alone: the seeds of random specs grow with it.
+class CellFamily:
+    """Cells that differ only in their replicate, which is added to the seeds of random specs.
 
     Its keys are digests of canonical JSON, written once for all replicates.
     """
@@ -99,6 +99,10 @@ class Family:
     @cached_property
     def _mechanism(self) -> str:
         return canonical(self.first.mechanism.content())
+
+    @cached_property
+    def _solved_mechanism(self) -> str:
+        return canonical(self.first.solved_mechanism.content())
 
     @property
     def content(self) -> str:
@@ -135,9 +139,8 @@ class Family:
 
     def solve_keys(self, replicates: Sequence[int]) -> list[str]:
         """The solve keys of these replicates."""
-        solved = canonical(self.first.solved_mechanism.content())
         return [
-            digest_of(f"[{problem},{solved},{replicate}]")
+            digest_of(f"[{problem},{self._solved_mechanism},{replicate}]")
             for replicate, problem in zip(replicates, self._problems(replicates), strict=True)
         ]
 
@@ -151,7 +154,7 @@ class Family:
         """The workload keys of these replicates."""
         if "seed" not in self.first.workload.params:
             return [digest_of(self._workload(0))] * len(replicates)
-        return [digest_of(self._workload(one - self.first.replicate)) for one in replicates]
+        return [digest_of(self._workload(number - self.first.replicate)) for number in replicates]
 
     def _problems(self, replicates: Sequence[int]) -> Iterator[str]:
         if not self.is_random:
@@ -163,7 +166,7 @@ class Family:
 
 
 def _written(spec: Spec) -> Callable[[int], str]:
-    """The canonical content of a spec as a function of what is added to its seed."""
+    """The canonical content of a spec as a function of the offset of its seed."""
     if "seed" not in spec.params:
         fixed = canonical(spec.content())
         return lambda further: fixed
@@ -173,7 +176,7 @@ def _written(spec: Spec) -> Callable[[int], str]:
 
 
 def _seeded(spec: _Spec, further: int) -> _Spec:
-    """The spec with what is added to its seed, if it is random."""
+    """The spec with an offset added to its seed, if it is random."""
     if "seed" not in spec.params:
         return spec
     return replace(spec, params={**spec.params, "seed": spec.params["seed"] + further})

@@ -1,4 +1,4 @@
-"""Cells in columns: a million of them are two arrays of numbers, their families and their keys."""
+"""Cells in columns: a million of them take two arrays of numbers, their families and keys."""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
@@ -7,14 +7,14 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sweep.grid.cell import Cell, Family
+from sweep.grid.cell import Cell, CellFamily
 from sweep.store.keys import KEY, Keys, Places, numbered
 
 _HASHED_AT_ONCE = 2**14
 
 
 class Cells(Sequence[Cell]):
-    """Cells in columns: each made when it is asked for, from its family and its replicate.
+    """Cells in columns; single ones are made on demand from their family and replicate.
 
     Parameters
     ----------
@@ -22,7 +22,9 @@ class Cells(Sequence[Cell]):
         For every cell, the number of its family and its replicate.
     """
 
-    def __init__(self, families: Sequence[Family], family: ArrayLike, replicate: ArrayLike) -> None:
+    def __init__(
+        self, families: Sequence[CellFamily], family: ArrayLike, replicate: ArrayLike
+    ) -> None:
         self.families = tuple(families)
         self.family = np.asarray(family, dtype=np.int32)
         self.replicate = np.asarray(replicate, dtype=np.int32)
@@ -34,21 +36,21 @@ class Cells(Sequence[Cell]):
             return cells
         listed = list(cells)
         replicates = [cell.replicate for cell in listed]
-        return cls([Family(cell) for cell in listed], np.arange(len(listed)), replicates)
+        return cls([CellFamily(cell) for cell in listed], np.arange(len(listed)), replicates)
 
     @classmethod
     def joined(cls, parts: "Iterable[Cells]") -> "Cells":
-        """The distinct cells of several, each where it comes first, as it comes last."""
+        """The distinct cells of several, ordered by first occurrence, each as it comes last."""
         held = list(parts)
         if len(held) == 1:
             return held[0]
-        starts = np.cumsum([0, *(len(one.families) for one in held)])
-        families = [family for one in held for family in one.families]
-        family = [one.family + start for one, start in zip(held, starts, strict=False)]
+        starts = np.cumsum([0, *(len(part.families) for part in held)])
+        families = [family for part in held for family in part.families]
+        family = [part.family + start for part, start in zip(held, starts, strict=False)]
         whole = cls(
-            families, np.concatenate(family), np.concatenate([one.replicate for one in held])
+            families, np.concatenate(family), np.concatenate([part.replicate for part in held])
         )
-        if len({one.content for one in families}) == len(families):
+        if len({family.content for family in families}) == len(families):
             return whole
         first = numbered(whole.ids)
         last = np.empty(first.max(initial=-1) + 1, dtype=np.int64)
@@ -56,7 +58,7 @@ class Cells(Sequence[Cell]):
         return whole.take(last)
 
     def take(self, numbers: ArrayLike) -> "Cells":
-        """Some of them, by number or by a mask; themselves if a mask leaves none out."""
+        """Some of the cells, by number or mask; these cells themselves if a mask selects all."""
         chosen = np.asarray(numbers)
         if chosen.dtype == bool and chosen.all():
             return self
@@ -74,29 +76,29 @@ class Cells(Sequence[Cell]):
     def __getitem__(self, at: int | slice) -> "Cell | Cells":
         if isinstance(at, slice):
             return Cells(self.families, self.family[at], self.replicate[at])
-        family: Family = self.families[self.family[at]]
+        family: CellFamily = self.families[self.family[at]]
         return family.member(int(self.replicate[at]))
 
     @cached_property
     def ids(self) -> Keys:
         """Every cell's id."""
-        return self._keys(Family.ids)
+        return self._keys(CellFamily.ids)
 
-    @cached_property
+    @property
     def solve_keys(self) -> Keys:
-        """Every cell's solve key."""
-        return self._keys(Family.solve_keys)
+        """Every cell's solve key, hashed anew: they are seldom needed all at once."""
+        return self._keys(CellFamily.solve_keys)
 
-    @cached_property
+    @property
     def workload_keys(self) -> Keys:
-        """Every cell's workload key."""
-        return self._keys(Family.workload_keys)
+        """Every cell's workload key, hashed anew."""
+        return self._keys(CellFamily.workload_keys)
 
     @cached_property
     def problems(self) -> tuple[Keys, NDArray[np.int64]]:
         """The distinct problem keys, and the number of every cell's among them."""
         if any(family.is_random for family in self.used):
-            keys, number = np.unique(self._keys(Family.problem_keys), return_inverse=True)
+            keys, number = np.unique(self._keys(CellFamily.problem_keys), return_inverse=True)
             return keys, number
         keys, of_family = np.unique(
             np.array([family.first.problem_key for family in self.families], KEY),
@@ -116,12 +118,12 @@ class Cells(Sequence[Cell]):
         return self[int(place)]
 
     @property
-    def used(self) -> list[Family]:
-        """The families that it has cells of."""
+    def used(self) -> list[CellFamily]:
+        """The families of its cells."""
         return [self.families[number] for number in np.flatnonzero(np.bincount(self.family))]
 
     def by_family(self, value: Callable[[Cell], bool | float]) -> NDArray[Any]:
-        """For every cell, what is the same in its family."""
+        """A value for every cell, computed once for each family."""
         used, at = np.unique(self.family, return_inverse=True)
         return np.array([value(self.families[number].first) for number in used])[at]
 
@@ -129,12 +131,12 @@ class Cells(Sequence[Cell]):
     def _places(self) -> Places:
         return Places(self.ids)
 
-    def _keys(self, of: Callable[[Family, Sequence[int]], list[str]]) -> Keys:
-        found = np.empty(len(self), KEY)
+    def _keys(self, of: Callable[[CellFamily, Sequence[int]], list[str]]) -> Keys:
+        keys = np.empty(len(self), KEY)
         order = np.argsort(self.family, kind="stable")
         used, starts = np.unique(self.family[order], return_index=True)
         for number, members in zip(used, np.split(order, starts[1:]), strict=False):
             for start in range(0, len(members), _HASHED_AT_ONCE):
                 some = members[start : start + _HASHED_AT_ONCE]
-                found[some] = of(self.families[number], self.replicate[some].tolist())
-        return found
+                keys[some] = of(self.families[number], self.replicate[some].tolist())
+        return keys

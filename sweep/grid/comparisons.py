@@ -1,4 +1,4 @@
-"""Whether tables, claims and figures speak of coordinates that their experiment has."""
+"""Checks that tables, claims and figures refer to coordinates of their experiment."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
@@ -17,19 +17,19 @@ Coordinates = Mapping[str, Collection[Scalar]]
 
 
 def coordinates(experiment: Experiment, grid: Grid) -> dict[str, Sequence[Scalar]]:
-    """The coordinates of a group's dataset with all their labels, those of the budgets too."""
-    found: dict[str, Sequence[Scalar]] = {
+    """The coordinates of a group's dataset with all their labels, including budgets."""
+    labels: dict[str, Sequence[Scalar]] = {
         "epsilon": experiment.epsilon,
         "delta": experiment.delta,
         **{name: (value,) for name, value in grid.scalars.items()},
     }
     for axis in grid.axes:
-        found |= {axis.name: axis.values, **axis.companions}
-    return found
+        labels |= {axis.name: axis.values, **axis.companions}
+    return labels
 
 
 def check_comparisons(experiment: Experiment, grids: Sequence[Grid]) -> None:
-    """Refuse a table or a claim that no cell of the experiment can ever meet.
+    """Refuse a table or a claim that refers to no cell of the experiment.
 
     Labels are not looked at in an experiment that ``--set`` has changed: what it compares with is
     about the sizes of the paper, and some of them may be left out.
@@ -39,7 +39,7 @@ def check_comparisons(experiment: Experiment, grids: Sequence[Grid]) -> None:
     ExperimentError
         For an unknown group, axis or label; with file, line and key.
     """
-    changed = any(said.startswith("--set") for said in experiment.origin.places.values())
+    changed = any(source.startswith("--set") for source in experiment.origin.places.values())
     groups = {grid.group: coordinates(experiment, grid) for grid in grids}
     listed: dict[str, Sequence[ComparisonTable | Claim]] = {
         "published": experiment.published,
@@ -47,10 +47,10 @@ def check_comparisons(experiment: Experiment, grids: Sequence[Grid]) -> None:
         "claims": [claim for claim in experiment.claims if not claim.unjudged],
     }
     for key, compared in listed.items():
-        for at, one in enumerate(compared):
+        for at, statement in enumerate(compared):
             place = experiment.place / key / at
-            known = _of_group(groups, one.group, place)
-            for here, axis, labels in _named(one, place):
+            known = _of_group(groups, statement.group, place)
+            for here, axis, labels in _named(statement, place):
                 if axis not in known:
                     raise here.error(f"no axis is called {axis!r}; {nearest(axis, sorted(known))}")
                 for label in () if changed else labels:
@@ -61,7 +61,7 @@ def check_comparisons(experiment: Experiment, grids: Sequence[Grid]) -> None:
 
 
 def check_figures(experiment: Experiment, grids: Sequence[Grid]) -> None:
-    """Refuse figures over axes that no grid has, and two of one name.
+    """Refuse figures over axes that no grid has, and duplicate names.
 
     Raises
     ------
@@ -107,20 +107,20 @@ def _check_group(groups: Mapping[str, Coordinates], group: str | None, place: Pl
 
 
 def _named(
-    one: ComparisonTable | Claim, place: Place
+    statement: ComparisonTable | Claim, place: Place
 ) -> Iterator[tuple[Place, str, Collection[Scalar]]]:
     """The axes and labels that a table or a claim names, each with its place."""
-    if isinstance(one, Claim):
-        for axis, labels in one.at.items():
+    if isinstance(statement, Claim):
+        for axis, labels in statement.at.items():
             yield place / "at" / axis, axis, labels
-        if one.over is not None:
-            yield place / "over", "mechanism", (one.over,)
-        if one.along is not None:
-            yield place / "along", one.along, ()
+        if statement.over is not None:
+            yield place / "over", "mechanism", (statement.over,)
+        if statement.along is not None:
+            yield place / "along", statement.along, ()
         return
-    for axis, labels in one.axes.items():
+    for axis, labels in statement.axes.items():
         yield place / "axes" / axis, axis, labels
-    for axis, label in one.at.items():
+    for axis, label in statement.at.items():
         yield place / "at" / axis, axis, (label,)
 
 

@@ -19,8 +19,8 @@ class Condition(conditions.Condition):
     """A condition whose errors are those of a sweep."""
 
     def holds(self, values: Mapping[str, Any]) -> bool:
-        """As that of `workloads.conditions`, with `MissingCoordinateError` and `SweepError`."""
-        with _told():
+        """As in `workloads.conditions`, but raising `MissingCoordinateError` or `SweepError`."""
+        with _translated_errors():
             return super().holds(values)
 
 
@@ -32,12 +32,12 @@ def parse(text: str) -> Condition:
     SweepError
         If it is not an expression, or contains more than comparisons.
     """
-    with _told():
+    with _translated_errors():
         return Condition(**vars(conditions.parse(text)))
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _translated_errors() -> Iterator[None]:
     try:
         yield
     except conditions.MissingNameError as error:

@@ -18,9 +18,10 @@ from sweep.grid.cell import REPLICATE, Cell
 from sweep.grid.comparisons import check_comparisons, check_figures
 from sweep.grid.grids import Grid
 from sweep.grid.mechanisms import MechanismEntry, mechanisms
-from sweep.grid.parameters import reported
+from sweep.grid.parameters import errors_at
 from sweep.grid.specs import Spec, WorkloadSpec
 from sweep.grid.union import Point, Product, check_points, united
+from workloads import functions
 from workloads.parameters import nearest
 
 _LONGEST_FOLDER_NAME = 200
@@ -49,6 +50,7 @@ def expand(experiment: Experiment, *, allow_code: bool = False) -> tuple[Grid, .
     parts = _products(experiment)
     checked: set[str] = set()
     for part in parts:
+        _check_functions(part)
         _check_problems(part, checked)
     grids = _grids(experiment, parts)
     check_comparisons(experiment, grids)
@@ -113,7 +115,7 @@ def _grids(experiment: Experiment, parts: Sequence[Product]) -> tuple[Grid, ...]
 
 
 def _check_groups(experiment: Experiment) -> None:
-    """Groups become folders: some names are reserved, and some file systems ignore case."""
+    """Refuse group names that cannot be folders: reserved ones, or equal but for their case."""
     seen: dict[str, str] = {}
     for at, block in enumerate(experiment.blocks):
         here, other = (
@@ -140,35 +142,35 @@ def _check_warm_start(experiment: Experiment, grids: Sequence[Grid]) -> None:
 
 def _multiplied(block: Block, place: Place) -> Product:
     """All points of a block."""
-    found = block_axes(block, place)
-    lengths = {name: len(axis.settings) for name, axis in found.axes.items()}
+    written = block_axes(block, place)
+    lengths = {name: len(axis.settings) for name, axis in written.axes.items()}
     lengths |= {REPLICATE: block.replicates}
     check_points({**lengths, "mechanism": len(block.mechanism)}, place)
-    condition = _condition(block, found, place)
+    condition = _condition(block, written, place)
     points: list[Point] = []
     chosen: dict[str, list[MechanismEntry]] = {}
-    for number, settings in enumerate(product(*(axis.settings for axis in found.axes.values()))):
-        setting = found.fixed.merged(all_of(settings))
+    for number, settings in enumerate(product(*(axis.settings for axis in written.axes.values()))):
+        setting = written.fixed.merged(all_of(settings))
         options = digest(setting.of("options"))
         if options not in chosen:
-            chosen[options] = _mechanisms(block, found, setting, place)
+            chosen[options] = _mechanisms(block, written, setting, place)
             check_points({**lengths, "mechanism": len(chosen[options])}, place)
-        for point in _points(block, found, setting, number, chosen[options], place):
+        for point in _points(block, written, setting, number, chosen[options], place):
             kept = _kept(condition, point, block, place)
             if kept:
                 points.append(replace(point, replicates=kept))
     axes: dict[str, Sequence[Scalar]] = {
-        name: axis.labels(name) for name, axis in found.axes.items()
+        name: axis.labels(name) for name, axis in written.axes.items()
     }
     if block.replicates > 1:
         axes[REPLICATE] = range(block.replicates)
     axes["mechanism"] = tuple(mechanism.label for mechanism in next(iter(chosen.values())))
-    return Product(place, axes=axes, companions=found.companions, points=tuple(points))
+    return Product(place, axes=axes, companions=written.companions, points=tuple(points))
 
 
 def _points(
     block: Block,
-    found: BlockAxes,
+    axes: BlockAxes,
     setting: Setting,
     number: int,
     chosen: Sequence[MechanismEntry],
@@ -178,8 +180,8 @@ def _points(
     rule = setting.rule
     if rule is None:
         raise place.error("has no targets")
-    family, given = found.workload, setting.of("workload")
-    workload = WorkloadSpec(family.name, family.bound(given, place / "workload"), kind=found.kind)
+    family, given = axes.workload, setting.of("workload")
+    workload = WorkloadSpec(family.name, family.bound(given, place / "workload"), kind=axes.kind)
     targets = Spec(rule.name, rule.bound(setting.of("targets"), place / "targets"))
     uniform = workloads.targets.rules()[targets.name].uniform
     neighbours = setting.of("problem").get("neighbours", ADD_REMOVE)
@@ -201,13 +203,13 @@ def _points(
 
 
 def _mechanisms(
-    block: Block, found: BlockAxes, setting: Setting, place: Place
+    block: Block, axes: BlockAxes, setting: Setting, place: Place
 ) -> list[MechanismEntry]:
-    """The mechanisms of a block with these common options, without the unavailable ones."""
+    """The available mechanisms of a block, with these common options."""
     entries: dict[str, MechanismEntry] = {}
     for at, written in enumerate(block.mechanism):
         here = place / "mechanism" / at
-        for entry in mechanisms(written, setting.of("options"), found.kind, here):
+        for entry in mechanisms(written, setting.of("options"), axes.kind, here):
             if entry.label in entries:
                 raise here.error(
                     f"two mechanisms are labelled {entry.label!r}; label one of them differently"
@@ -216,7 +218,7 @@ def _mechanisms(
     return list(entries.values())
 
 
-def _condition(block: Block, found: BlockAxes, place: Place) -> conditions.Condition | None:
+def _condition(block: Block, axes: BlockAxes, place: Place) -> conditions.Condition | None:
     if block.where is None:
         return None
     here = place / "where"
@@ -224,7 +226,7 @@ def _condition(block: Block, found: BlockAxes, place: Place) -> conditions.Condi
         condition = conditions.parse(block.where)
     except SweepError as error:
         raise here.error(str(error)) from error
-    known = found.names | {"mechanism", "group"} | ({REPLICATE} if block.replicates > 1 else set())
+    known = axes.names | {"mechanism", "group"} | ({REPLICATE} if block.replicates > 1 else set())
     for name in sorted(condition.names - known):
         raise here.error(
             f"condition {block.where!r} uses {name!r}, which is not a coordinate of this block; "
@@ -251,9 +253,22 @@ def _kept(
         raise (place / "where").error(str(error)) from error
 
 
+def _check_functions(part: Product) -> None:
+    """Import every function that is a mechanism: workers would miss it cell by cell."""
+    known, checked = solvers.all_mechanisms(), set[str]()
+    for point in part.points:
+        mechanism = point.cell.mechanism
+        name = str(mechanism.options.get("function"))
+        if not known[mechanism.name].runs_code or name in checked:
+            continue
+        with errors_at(part.place / "mechanism"):
+            functions.load(f"mechanism {mechanism.name!r}", name)
+        checked.add(name)
+
+
 def _check_problems(part: Product, checked: set[str]) -> None:
     """Make every workload and its targets of the first replicate, once."""
-    made: tuple[str, workloads.Workload | workloads.QueryGraph] | None = None
+    built: tuple[str, workloads.Workload | workloads.QueryGraph] | None = None
     for point in part.points:
         if 0 not in point.replicates:
             continue
@@ -263,20 +278,20 @@ def _check_problems(part: Product, checked: set[str]) -> None:
         problem = f"{key} {digest([targets.content(), cell.neighbours.content()])}"
         if problem in checked:
             continue
-        if made is None or made[0] != key:
-            with reported(part.place / "workload", workload.params):
-                made = key, workloads.make(workload.name, **workload.params)
-        if isinstance(made[1], workloads.Workload):
-            with reported(part.place / "neighbours"):
-                cell.neighbours.check(made[1].d)
-        with reported(part.place / "targets", targets.params):
-            workloads.targets.make(targets.name, made[1], **targets.params)
+        if built is None or built[0] != key:
+            with errors_at(part.place / "workload", workload.params):
+                built = key, workloads.make(workload.name, **workload.params)
+        if isinstance(built[1], workloads.Workload):
+            with errors_at(part.place / "neighbours"):
+                cell.neighbours.check(built[1].d)
+        with errors_at(part.place / "targets", targets.params):
+            workloads.targets.make(targets.name, built[1], **targets.params)
         checked.add(problem)
 
 
 def _check_reference(experiment: Experiment) -> None:
-    labels = [one.axis_label for block in experiment.blocks for one in block.mechanism]
-    known = [*dict.fromkeys(labels), *solvers.all_mechanisms()]
+    labels = [mechanism.axis_label for block in experiment.blocks for mechanism in block.mechanism]
+    known = [*dict.fromkeys([*labels, *solvers.all_mechanisms()])]
     if experiment.reference not in known:
         raise (experiment.place / "reference").error(
             f"no mechanism is called {experiment.reference!r}; "

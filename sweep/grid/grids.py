@@ -54,11 +54,11 @@ class Grid:
     @property
     def relations(self) -> str:
         """Which databases are neighbours, in words; several where it is an axis."""
-        return "; ".join(dict.fromkeys(one.first.relation for one in self.cells.used))
+        return "; ".join(dict.fromkeys(family.first.relation for family in self.cells.used))
 
 
 def positions_of(cells: Cells, axes: Sequence[Axis]) -> NDArray[np.int64]:
-    """The place of every cell on the axes, as if these were one."""
+    """The flat position of every cell in the product of the axes."""
     place = np.zeros(len(cells), dtype=np.int64)
     for axis in axes:
         if axis.name == REPLICATE:

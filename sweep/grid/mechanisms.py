@@ -9,13 +9,13 @@ import solvers
 from solvers.mechanism import Mechanism
 from sweep.experiment.blocks import WrittenMechanism
 from sweep.experiment.document import Place
+from sweep.experiment.labels import label
 from sweep.grid.parameters import (
     Parameters,
     Signature,
     WrittenParameter,
     canonical,
-    label,
-    reported,
+    errors_at,
     written_parameters,
 )
 from sweep.grid.specs import MechanismSpec
@@ -49,7 +49,7 @@ def available(entry: WrittenMechanism) -> bool:
 
 def mechanism_signature(entry: WrittenMechanism, kind: Kind, place: Place) -> Signature:
     """The options that the entry's mechanism takes on a kind of workload."""
-    with reported(place / "name"):
+    with errors_at(place / "name"):
         mechanism = solvers.registry.find(entry.name, kind)
         return Signature("mechanism", mechanism.name, mechanism.options_on(kind))
 
@@ -82,13 +82,13 @@ def mechanisms(
     preset = entry.preset
     signature = mechanism_signature(entry, kind, place)
     options, mechanism = signature.params, solvers.all_mechanisms()[entry.name]
-    with reported(place / "preset"):
+    with errors_at(place / "preset"):
         mechanism.resolve(preset, {}, kind)
     axes = written_parameters(signature, entry.params, place)
     check_points({name: len(option.values) for name, option in axes.items()}, place)
     for given, suffix in _combinations(axes):
         own = {**(mechanism.presets[preset] if preset else {}), **common, **given}
-        with reported(place, own):
+        with errors_at(place, own):
             resolved = mechanism.resolve(None, own, kind)
         chosen = {n: canonical(v, options[n].annotation) for n, v in resolved.items()}
         yield MechanismEntry(

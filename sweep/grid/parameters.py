@@ -1,4 +1,4 @@
-"""From what an experiment says to specs: names, types and values checked, defaults filled in."""
+"""From a written experiment to specs: names, types and values checked, defaults filled in."""
 
 import inspect
 import re
@@ -12,9 +12,10 @@ from typing import Any, Literal, Union
 import workloads
 from solvers.errors import SolverError
 from sweep.experiment.blocks import WrittenEntry
-from sweep.experiment.canonical import Scalar, rounded
+from sweep.experiment.canonical import rounded
 from sweep.experiment.document import Place
 from sweep.experiment.files import located
+from sweep.experiment.labels import values_of
 from workloads import TargetsError, WorkloadError
 from workloads.parameters import bind, nearest
 
@@ -42,9 +43,9 @@ class Signature:
 
     def bound(self, given: Mapping[str, Any], place: Place) -> dict[str, Any]:
         """All parameters in canonical form: the given ones, and the defaults of the others."""
-        with reported(place):
-            found = bind(self.described, self.params, given, WorkloadError)
-        return {name: canonical(v, self.params[name].annotation) for name, v in found.items()}
+        with errors_at(place):
+            params = bind(self.described, self.params, given, WorkloadError)
+        return {name: canonical(v, self.params[name].annotation) for name, v in params.items()}
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class WrittenParameter:
 
 
 @contextmanager
-def reported(place: Place, names: Iterable[str] = ()) -> Iterator[None]:
+def errors_at(place: Place, names: Iterable[str] = ()) -> Iterator[None]:
     """Turn errors of workloads and solvers into errors of the experiment, with the place.
 
     The place is that of the parameter among ``names`` that the message mentions, if there is
@@ -74,9 +75,9 @@ def reported(place: Place, names: Iterable[str] = ()) -> Iterator[None]:
     try:
         yield
     except (WorkloadError, TargetsError, SolverError) as error:
-        said = str(error).partition(":")[2]
-        named = (place / name for name in names if re.search(rf"\b{re.escape(name)}\b", said))
-        blamed = next((one for one in named if one.is_written), place)
+        text = str(error).partition(":")[2]
+        named = (place / name for name in names if re.search(rf"\b{re.escape(name)}\b", text))
+        blamed = next((candidate for candidate in named if candidate.is_written), place)
         raise blamed.error(str(error)) from error
 
 
@@ -102,63 +103,37 @@ def written_parameters(
     signature: Signature, given: Mapping[str, Any], place: Place
 ) -> dict[str, WrittenParameter]:
     """The parameters that were written, each value checked against its type."""
-    found: dict[str, WrittenParameter] = {}
+    written: dict[str, WrittenParameter] = {}
     for name, value in given.items():
         here = place / name
-        values, is_axis = _values(signature.params.get(name), value)
-        for one in values:
-            _check(signature, name, one, here)
+        values, is_axis = values_of(signature.params.get(name), value)
+        for item in values:
+            _check(signature, name, item, here)
         expected = signature.params[name].annotation
-        with reported(here):
-            held = tuple(canonical(one, expected) for one in values)
-        found[name] = WrittenParameter(here, held, is_axis)
+        with errors_at(here):
+            held = tuple(canonical(item, expected) for item in values)
+        written[name] = WrittenParameter(here, held, is_axis)
         if not values:
             raise here.error("this axis has no values; expected at least one")
-    return found
+    return written
 
 
 def canonical(value: Any, expected: Any) -> Any:
-    """One form for all values that mean the same: floats of 12 digits, lists, 1.0 for 1.
+    """One form for all values of the same meaning: floats of 12 digits, lists, 1.0 for 1.
 
     From here on, a file that a text names is known by its content.
     """
     known = _alternatives(expected)
     if isinstance(value, Mapping):
-        return {name: canonical(one, _inside(known, dict)) for name, one in value.items()}
+        return {name: canonical(item, _inside(known, dict)) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [canonical(one, _inside(known, list)) for one in value]
+        return [canonical(item, _inside(known, list)) for item in value]
     if isinstance(value, str):
         return located(value, known)
     whole = isinstance(value, int) and (int in known or float not in known)
     if whole or isinstance(value, bool) or not isinstance(value, int | float):
         return value
     return rounded(value)
-
-
-def label(value: Any) -> Scalar:
-    """The coordinate of a value: itself, or a short text for a list, a mapping or nothing."""
-    if isinstance(value, Mapping):
-        return ",".join(f"{name}={label(one)}" for name, one in value.items())
-    if isinstance(value, list | tuple):
-        nested = any(isinstance(one, list | tuple) for one in value)
-        return (";" if nested else ",").join(str(label(one)) for one in value)
-    return "none" if value is None else typing.cast(Scalar, value)
-
-
-def _values(parameter: inspect.Parameter | None, value: Any) -> tuple[list[Any], bool]:
-    """The values of a parameter, and whether they form an axis."""
-    if isinstance(value, Mapping) and value.keys() == {"axis"} and isinstance(value["axis"], list):
-        return value["axis"], True
-    takes_it = parameter is None or _fits(parameter, value)
-    return (value, True) if isinstance(value, list) and not takes_it else ([value], False)
-
-
-def _fits(parameter: inspect.Parameter, value: Any) -> bool:
-    try:
-        bind("", {parameter.name: parameter}, {parameter.name: value}, WorkloadError)
-    except WorkloadError:
-        return False
-    return True
 
 
 def _check(signature: Signature, name: str, value: Any, place: Place) -> None:
@@ -168,13 +143,13 @@ def _check(signature: Signature, name: str, value: Any, place: Place) -> None:
         hint = nearest(name, signature.params)
         raise place.error(f"{described} does not take {name!r}; {hint}")
     parameter = signature.params[name]
-    with reported(place):
+    with errors_at(place):
         bind(described, {name: parameter}, {name: value}, WorkloadError)
     choices = [
         choice
-        for one in _alternatives(parameter.annotation)
-        if typing.get_origin(one) is Literal
-        for choice in typing.get_args(one)
+        for annotation in _alternatives(parameter.annotation)
+        if typing.get_origin(annotation) is Literal
+        for choice in typing.get_args(annotation)
     ]
     if choices and value not in [*choices, parameter.default]:
         raise place.error(f"{described}: {name!r} is {value!r}; {nearest(value, choices)}")
@@ -188,5 +163,5 @@ def _alternatives(expected: Any) -> tuple[Any, ...]:
 
 def _inside(alternatives: tuple[Any, ...], kind: type) -> Any:
     """The type of the items of a list or a mapping of that type."""
-    inner = [typing.get_args(one) for one in alternatives if typing.get_origin(one) is kind]
+    inner = [typing.get_args(a) for a in alternatives if typing.get_origin(a) is kind]
     return inner[0][-1] if inner else Any

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from sweep.experiment.canonical import Scalar
 from sweep.experiment.document import Place
-from sweep.grid.cell import REPLICATE, Cell, Family
+from sweep.experiment.labels import label
+from sweep.grid.cell import REPLICATE, Cell, CellFamily
 from sweep.grid.cells import Cells
 from sweep.grid.grids import Axis, Grid, positions_of
-from sweep.grid.parameters import label
 from workloads.limits import limit, raised_by
 from workloads.parameters import shortened
 
@@ -28,7 +28,7 @@ _LAST = (REPLICATE, "mechanism")
 
 @dataclass(frozen=True)
 class Point:
-    """Replicates of a cell before its block is united with others: dimensions are not known yet.
+    """Replicates of a cell in a block whose union with the others has yet to fix the dimensions.
 
     Attributes
     ----------
@@ -101,7 +101,7 @@ def united(group: str, parts: Sequence[Product], simulate: int) -> Grid:
     if not points:
         place = parts[0].place
         named = (place / "where", place / "mechanism")
-        blamed = next((one for one in named if one.is_written), place)
+        blamed = next((candidate for candidate in named if candidate.is_written), place)
         raise blamed.error(
             f"group {group!r} has no cells: none of its mechanisms is available, or 'where' is "
             "never true"
@@ -130,7 +130,7 @@ def united(group: str, parts: Sequence[Product], simulate: int) -> Grid:
     rows = zip(*(columns.get(name, [0] * len(points)) for name in dimensions), strict=True)
     labels = (dict(zip(dimensions, row, strict=True)) for row in rows)
     families = [
-        Family(replace(point.cell, coords=coords, simulate=simulate))
+        CellFamily(replace(point.cell, coords=coords, simulate=simulate))
         for (_, point), coords in zip(points, labels, strict=True)
     ]
     cells = Cells(families, number, replicate)
@@ -158,13 +158,14 @@ def _replicated(parts: Sequence[Product]) -> tuple[NDArray[np.int64], NDArray[np
 
 def _present(replicate: NDArray[np.int64]) -> Sequence[int]:
     """The replicates in use, in order; a range if none between them is missing."""
-    found = np.unique(replicate)
-    whole = range(int(found[0]), int(found[-1]) + 1)
-    return whole if len(whole) == len(found) else tuple(found.tolist())
+    ordered = np.sort(replicate)
+    replicates = ordered[np.diff(ordered, prepend=ordered[0] - 1) > 0]
+    whole = range(int(replicates[0]), int(replicates[-1]) + 1)
+    return whole if len(whole) == len(replicates) else tuple(replicates.tolist())
 
 
 def _distinct(cells: Cells, axes: Sequence[Axis], places: Sequence[Place]) -> Cells:
-    """The cells without those that two blocks share; no two at one point, none at two."""
+    """The distinct cells; refuses two cells at one point and one cell at two points."""
     positions = positions_of(cells, axes)
     alone = len({family.content for family in cells.families}) == len(cells.families)
     if alone and np.diff(np.sort(positions)).all():
@@ -245,7 +246,7 @@ def _zipped(
     parts: Sequence[Product],
 ) -> dict[str, tuple[Scalar, ...]]:
     """The coordinates along an axis: one label for each of its values."""
-    found: dict[str, tuple[Scalar, ...]] = {}
+    zipped: dict[str, tuple[Scalar, ...]] = {}
     for other in (other for other, along in companions.items() if along == name):
         pairs = set(zip(columns[name], columns[other], strict=True))
         if len(pairs) > len(values):
@@ -254,8 +255,8 @@ def _zipped(
                 f"at one {name!r}; zip them the same way"
             )
         at = dict(pairs)
-        found[other] = tuple(at[value] for value in values)
-    return found
+        zipped[other] = tuple(at[value] for value in values)
+    return zipped
 
 
 def _unique(values: Iterable[_T]) -> list[_T]:

@@ -1,4 +1,4 @@
-"""The bounds that problems need: those that no solve brings."""
+"""The bounds that have to be computed, because no solve proves them."""
 
 from collections.abc import Iterable
 
@@ -16,7 +16,7 @@ from sweep.store.records import Status
 
 
 def missing(cells: Iterable[Cell], ledger: Ledger, costs: Costs) -> list[Bound]:
-    """The certificates that were not attempted yet and that no solve will bring.
+    """The certificates that were never attempted and that no solve will prove.
 
     A problem needs one if its workload is a query matrix and none of its mechanisms certifies
     itself, or those that do have failed.

@@ -1,4 +1,4 @@
-"""How far solves are from the work that their mechanisms declare, measured on one machine.
+"""Measured over declared work of solves, on one machine.
 
 A mechanism declares its work in floating-point operations, as a function of the workload's shape
 (``Mechanism.work``). Their true price differs: eigendecompositions are slower than matrix
@@ -35,11 +35,11 @@ class Calibration:
     factors: Mapping[str, float] = field(default_factory=dict)
 
     def factor(self, mechanism: str) -> float:
-        """Of one mechanism; 1 if it was never measured."""
+        """The factor of one mechanism; 1 if it was never measured."""
         return self.factors.get(mechanism, 1.0)
 
 
 @cache
 def calibration() -> Calibration:
-    """The one that ships with this version."""
+    """The calibration that ships with this version."""
     return Calibration(**json.loads(FILE.read_text(encoding="utf-8")))

@@ -118,8 +118,8 @@ def _work(
 ) -> Work:
     try:
         declared = solvers.expected_work(mechanism.name, workload, mechanism.options, neighbours)
-        if memory.trouble(declared.bytes):
-            return replace(declared, flops=_REFUSED_FLOPS)
+        if memory.shortage(declared.bytes):
+            return Work(_REFUSED_FLOPS, declared.bytes + _held_bytes(workload))
     except OverflowError:
         return Work(flops=math.inf, bytes=math.inf)
     return replace(

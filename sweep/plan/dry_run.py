@@ -118,7 +118,7 @@ def plan(
     largest, size = _largest([cell.workload for cell in firsts], costs)
     at_once = workers or os.cpu_count() or 1
     open_ = [family.first for family in left.used]
-    needed = (costs.work(one.solved_mechanism, one.workload, one.neighbours).bytes for one in open_)
+    needed = (costs.work(c.solved_mechanism, c.workload, c.neighbours).bytes for c in open_)
     return Plan(
         groups={grid.group: {axis.name: len(axis.values) for axis in grid.axes} for grid in grids},
         cells=len(cells),
@@ -140,9 +140,9 @@ def plan(
 
 
 def _solves_reference(grid: Grid, reference: str) -> bool:
-    """Whether it does, or has no use for it: query graphs have no variance ratios."""
+    """Whether a group has its reference, or needs none: query graphs have no variance ratios."""
     graph = grid.cells[0].workload.kind == "graph"
-    return graph or any(one.first.coords["mechanism"] == reference for one in grid.cells.used)
+    return graph or any(family.first.coords["mechanism"] == reference for family in grid.cells.used)
 
 
 def seconds_per_flop() -> float:

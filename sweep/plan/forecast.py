@@ -56,7 +56,7 @@ class _Kind:
 
 
 class Forecast:
-    """Expects what is left from what was measured, kind by kind (mechanism by mechanism).
+    """Forecasts the rest of a run from what was measured, kind by kind.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ class Forecast:
     @property
     def left(self) -> Left:
         """What is left."""
-        everything = [one for kind in self._kinds.values() for one in kind.measured]
+        everything = [ratio for kind in self._kinds.values() for ratio in kind.measured]
         if not everything:
             return Left(sum(kind.seconds for kind in self._kinds.values()), _spread(_UNTRIED))
         total = variance = 0.0

@@ -1,4 +1,4 @@
-"""What is to be done: solves, each with the cells that it serves, and bounds to be proved."""
+"""The work of a run: solves, each with the cells that it serves, and bounds to be proved."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from sweep.store import code
 
 @dataclass(frozen=True)
 class CellTask:
-    """A cell that a solve serves: what the worker needs to know of it.
+    """What a worker needs to know about a cell that a solve serves.
 
     Attributes
     ----------
@@ -58,9 +58,11 @@ class Solve:
     bytes : float
         Expected peak memory.
     neighbours : Neighbours
-        Which databases must not be told apart.
+        Which databases must be indistinguishable.
     code : str
         Hash of the code that has to do it (`sweep.store.code.Codes`).
+    renews : bool
+        Whether one of the cells has a good result, which it keeps if this one is stopped.
     """
 
     key: str
@@ -76,6 +78,7 @@ class Solve:
     bytes: float = 0.0
     neighbours: Neighbours = ADD_REMOVE
     code: str = field(default_factory=code.digest)
+    renews: bool = False
 
 
 @dataclass(frozen=True)
@@ -98,12 +101,12 @@ _Item = TypeVar("_Item", bound=Item, covariant=True)
 
 
 def kind(item: Item) -> str:
-    """Items of one kind take alike more or less than planned: the mechanism, or ``certificate``."""
+    """What items with the same error of estimate share: the mechanism, or ``certificate``."""
     return item.mechanism.name if isinstance(item, Solve) else "certificate"
 
 
 class Items(Sequence[_Item]):
-    """Solves or bounds in columns: each is made when it is asked for.
+    """Solves or bounds in columns; single ones are made on demand.
 
     Attributes
     ----------
@@ -135,24 +138,27 @@ class Items(Sequence[_Item]):
         if isinstance(items, Items):
             return items
         chains = [item.chain if isinstance(item, Solve) else "" for item in items]
+        chained = chains if any(chains) else None
         keys = [item.workload_key for item in items]
         seconds = [item.seconds for item in items]
-        return cls(seconds, keys, [kind(item) for item in items], items.__getitem__, chains)
+        return cls(seconds, keys, [kind(item) for item in items], items.__getitem__, chained)
 
     @classmethod
-    def joined(cls, one: "Sequence[_Item]", other: "Sequence[_Item]") -> "Items[_Item]":
+    def joined(cls, items: "Sequence[_Item]", others: "Sequence[_Item]") -> "Items[_Item]":
         """The items of both, one after the other."""
-        first, second = cls.of(one), cls.of(other)
+        first, second = cls.of(items), cls.of(others)
         if not len(second):
             return first
-        count = len(first)
-        chains = [*(first.chains or [""] * count), *(second.chains or [""] * len(second))]
+        count, make, make_further = len(first), first._make, second._make
+        chains = None
+        if first.chains or second.chains:
+            chains = [*(first.chains or [""] * count), *(second.chains or [""] * len(second))]
         return cls(
             np.concatenate([first.seconds, second.seconds]),
             np.concatenate([first.workload_keys, second.workload_keys]),
             [*first.kinds, *second.kinds],
-            lambda number: first[number] if number < count else second[number - count],
-            chains if first.chains or second.chains else None,
+            lambda number: make(number) if number < count else make_further(number - count),
+            chains,
         )
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""The solves that cells need: every one once, for all the cells that it serves."""
+"""The solves that cells need, each shared by all cells that it serves."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -16,7 +16,7 @@ from sweep.plan.items import CellTask, Items, Solve
 from sweep.store import code
 from sweep.store.keys import numbered
 from sweep.store.ledger import Ledger
-from sweep.store.records import CellRecord
+from sweep.store.records import CellRecord, Status
 
 _KEPT_FAMILIES = 1024
 
@@ -50,7 +50,8 @@ def needed(
     order = np.argsort(key_of_cell, kind="stable")
     first = np.flatnonzero(np.diff(key_of_cell[order], prepend=-1))
     ends = np.append(first[1:], len(order))
-    attempts = ledger.attempts(ledger.rows(columns.ids)) + 1
+    rows = ledger.rows(columns.ids)
+    attempts, good = ledger.attempts(rows) + 1, ledger.statuses(rows) == Status.OK
     firsts = columns if len(first) == len(columns) else columns.take(order[first])
     problems, problem = firsts.problems
     chains = None if along is None else [_chain(cell, along) for cell in firsts]
@@ -68,30 +69,32 @@ def needed(
             "code": code_of(cell, codes),
         }
 
-    def made(number: int) -> Solve:
+    def solve(number: int) -> Solve:
         cell, served = firsts[number], order[first[number] : ends[number]].tolist()
+        family = firsts.families[firsts.family[number]]
         return Solve(
-            key=firsts.solve_keys[number].decode(),
+            key=family.solve_keys([cell.replicate])[0],
             problem=problems[problem[number]].decode(),
-            workload_key=firsts.workload_keys[number].decode(),
+            workload_key=family.workload_keys([cell.replicate])[0],
             workload=cell.workload,
             targets=cell.targets,
             cells=tuple(
                 CellTask(
-                    columns.ids[one].decode(),
-                    columns.families[columns.family[one]].first.simulate,
-                    int(attempts[one]),
+                    columns.ids[row].decode(),
+                    columns.families[columns.family[row]].first.simulate,
+                    int(attempts[row]),
                 )
-                for one in served
+                for row in served
             ),
             chain="" if chains is None else chains[number],
+            renews=bool(good[served].any()),
             **shared(int(firsts.family[number])),
         )
 
     seconds = firsts.by_family(lambda cell: costs.seconds(cell.solved_mechanism, cell))
     names = [family.first.solved_mechanism.name for family in firsts.families]
     kinds = [names[family] for family in firsts.family.tolist()]
-    return Items(seconds, firsts.workload_keys, kinds, made, chains)
+    return Items(seconds, firsts.workload_keys, kinds, solve, chains)
 
 
 def reusable(cells: Iterable[Cell], ledger: Ledger) -> list[CellRecord]:

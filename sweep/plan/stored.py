@@ -1,8 +1,9 @@
 """An experiment in a store: its cells, and the state that they are in."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,7 +20,8 @@ from sweep.grid.mechanisms import available
 from sweep.plan.solves import code_of
 from sweep.store import code
 from sweep.store.folder import Store, open_
-from sweep.store.keys import Places, texts
+from sweep.store.journal import Journal
+from sweep.store.keys import Places, Rows, texts
 from sweep.store.ledger import Ledger
 from sweep.store.location import Location
 from sweep.store.records import Status
@@ -49,7 +51,7 @@ class StoredExperiment:
         return distinct(self.grids)
 
     def label(self, cell: str) -> str:
-        """A cell's labels, for people, given its id."""
+        """A cell's labels as a text, given its id."""
         coords = self.cells.of_id(cell).coords
         return ", ".join(f"{axis}={label}" for axis, label in coords.items()) or cell
 
@@ -83,10 +85,10 @@ class StoredExperiment:
 
     def hidden(self, ledger: Ledger) -> list[str]:
         """Ids of the recorded cells that the experiment no longer has."""
-        return ledger.cells.others(self.cells.ids)
+        return ledger.others(self.cells.ids)
 
     def check_kinship(self) -> None:
-        """Refuse an experiment that has no cell in common with its store.
+        """Refuse an experiment that has no cell in common with its store, hidden ones included.
 
         Raises
         ------
@@ -95,7 +97,10 @@ class StoredExperiment:
             cells depend on was changed.
         """
         known = self.store.cells
-        if len(known) and (Places(known).of(self.cells.ids) < 0).all():
+        if not len(known) or (Places(known).of(self.cells.ids) >= 0).any():
+            return
+        recorded = Journal(self.store.journal).refresh()
+        if (recorded.rows(self.cells.ids) < 0).all():
             raise StoreError(
                 f"store {str(self.store.path)!r} holds {len(known)} cells, none of "
                 f"which experiment {self.experiment.name!r} still has (it has {len(self.cells)}): "
@@ -129,8 +134,8 @@ def counted(ids: ArrayLike, ledger: Ledger) -> dict[str, int]:
 
 def troubled(cells: Cells, ledger: Ledger) -> Cells:
     """The cells that failed, timed out or were lost."""
-    found = [status for status in Status if status.troubled]
-    return cells.take(np.isin(ledger.statuses(ledger.rows(cells.ids)), found))
+    statuses = [status for status in Status if status.troubled]
+    return cells.take(np.isin(ledger.statuses(ledger.rows(cells.ids)), statuses))
 
 
 def unfinished(cells: Cells, ledger: Ledger) -> Cells:
@@ -142,7 +147,8 @@ def unfinished(cells: Cells, ledger: Ledger) -> Cells:
 def solved_by_other_code(cells: Cells, ledger: Ledger) -> NDArray[np.bool_]:
     """Which cells were solved, or their problem certified, by code other than the present."""
     codes, firsts = code.Codes(), [family.first for family in cells.families]
-    return ledger.of_other_code(
+    return rows_of_other_code(
+        ledger,
         ledger.rows(cells.ids),
         [code_of(cell, codes) for cell in firsts],
         [codes.of_bound(cell.workload.name) for cell in firsts],
@@ -150,13 +156,48 @@ def solved_by_other_code(cells: Cells, ledger: Ledger) -> NDArray[np.bool_]:
     )
 
 
+def rows_of_other_code(
+    ledger: Ledger, rows: Rows, codes: Sequence[str], of_bounds: Sequence[str], at: NDArray[Any]
+) -> NDArray[np.bool_]:
+    """Which rows are final, and were solved or certified by code other than the present.
+
+    Parameters
+    ----------
+    rows : numpy.ndarray
+        Rows of the ledger.
+    codes, of_bounds : sequence of str
+        Hashes of the code that solves, and of that which certifies, now.
+    at : numpy.ndarray
+        The place in these of every row's own.
+    """
+    final = np.isin(ledger.statuses(rows), [status for status in Status if status.final])
+    theirs, known = ledger.texts("code", rows)
+    number = {code: place for place, code in enumerate(known)}
+
+    def numbered(listed: Iterable[str | None]) -> NDArray[np.int64]:
+        return np.array(
+            [-1 if code is None else number.setdefault(code, len(number)) for code in listed],
+            dtype=np.int64,
+        )
+
+    solved_by_other = theirs != numbered(codes)[at]
+    problems, keys = ledger.texts("problem", rows)
+    certifiers = np.append(numbered(map(ledger.bound_codes.get, keys)), -1)[problems]
+    certified_by_other = (certifiers >= 0) & (certifiers != numbered(of_bounds)[at])
+    return np.asarray(final & (solved_by_other | certified_by_other))
+
+
 def experiment_of(store: Store) -> Experiment:
     """The experiment as it was last run in this store."""
-    return parse_experiment(store.text, f"{store.experiment}.yaml")
+    return _parsed(store, store.text)
+
+
+def _parsed(store: Store, text: str) -> Experiment:
+    return parse_experiment(text, f"{store.experiment}.yaml")
 
 
 def unknown_mechanisms(experiment: Experiment) -> list[str]:
-    """Names of mechanisms that this process does not have: given in Python, or by a plug-in."""
+    """Names of mechanisms unknown to this process, which were given in Python or by a plug-in."""
     known = solvers.all_mechanisms()
     named = {
         entry.name: None
@@ -177,15 +218,21 @@ def of_store(store: str | Location) -> StoredExperiment:
     UnknownNameError
         If it has mechanisms that are not known here.
     """
-    found = open_(store)
-    experiment = experiment_of(found)
+    opened = open_(store)
+    text = opened.text
+    experiment = _parsed(opened, text)
     unknown = unknown_mechanisms(experiment)
     if unknown:
         raise UnknownNameError(
-            f"store {str(found.path)!r} has results of {', '.join(map(repr, unknown))}, and no "
+            f"store {str(opened.path)!r} has results of {', '.join(map(repr, unknown))}, and no "
             "mechanism here has that name; one that was given in Python is known only where it is "
             "given again: sweep.rerun(..., mechanisms={NAME: FUNCTION})"
         )
-    stored = StoredExperiment(experiment, lay_out(experiment), found)
-    stored.check_unchanged()
+    stored = StoredExperiment(experiment, lay_out(experiment), opened)
+    try:
+        stored.check_unchanged()
+    except StoreError:
+        if opened.text == text:
+            raise
+        return of_store(store)  # a run has just noted another experiment
     return stored

@@ -53,7 +53,7 @@ class Task:
 
     @property
     def expected_results(self) -> frozenset[tuple[str, str]]:
-        """For each record that it returns: cell and solve; for a bound, "" and the problem."""
+        """Cell and solve of each record that it returns; "" and the problem for a bound."""
         bounds = (("", item.problem) for item in self.items if isinstance(item, Bound))
         solves = (item for item in self.items if isinstance(item, Solve))
         return frozenset([*bounds, *((cell.id, s.key) for s in solves for cell in s.cells)])
@@ -74,7 +74,7 @@ class Task:
 
 
 class Tasks(Sequence[Task]):
-    """Tasks, each made when it is asked for.
+    """The tasks of a run, made on demand.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ class Tasks(Sequence[Task]):
         if isinstance(at, slice):
             return [self[number] for number in range(*at.indices(len(self)))]
         number = range(len(self))[at]
-        items = tuple(self._items[one] for one in self._blocks[number].tolist())
+        items = tuple(self._items[index] for index in self._blocks[number].tolist())
         return Task(f"{self._prefix}-{number:06d}", items)
 
 

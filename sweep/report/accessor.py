@@ -12,13 +12,13 @@ import pandas as pd
 import xarray as xr
 
 from sweep.errors import SweepError
-from sweep.report.documents import origin, pages
+from sweep.report.documents import provenance, templates
 from sweep.report.figures import drawing, gallery
 from sweep.report.figures.gallery import Changes
 from sweep.report.figures.pictures import Picture
 from sweep.report.numbers import frames
 from sweep.report.numbers.frames import Results
-from sweep.report.numbers.layout import Spread, Table, Wanted
+from sweep.report.numbers.layout import Spread, Wanted
 from sweep.report.tables import exports
 from sweep.store.location import located
 
@@ -41,11 +41,11 @@ class Plot:
 
     @property
     def figure(self) -> "Figure":
-        """The figure of matplotlib, to be changed at will."""
+        """The matplotlib figure, which may be changed."""
         return drawing.figure(self.picture)
 
     def save(self, path: str | Path) -> None:
-        """Write it into a file: PNG, SVG or PDF, by its ending."""
+        """Write it to a file: PNG, SVG or PDF, by the suffix."""
         drawing.save(self.picture, Path(path), self.facts)
 
     def _repr_png_(self) -> bytes:
@@ -86,13 +86,13 @@ class Plots:
         experiment = frames.experiment_of(self._results)
         name = figure or gallery.by_default(self._results, experiment)[0]
         folder = None if store is None else located(store)
-        found = gallery.pictures(self._results, experiment, name, Changes(**changes), folder)
-        if len(found) > 1:
+        pictures = gallery.pictures(self._results, experiment, name, Changes(**changes), folder)
+        if len(pictures) > 1:
             listed = ", ".join(frames.groups(self._results))
             raise SweepError(
-                f"{len(found)} groups have figure {name!r}; name one of {listed} as group"
+                f"{len(pictures)} groups have figure {name!r}; name one of {listed} as group"
             )
-        return Plot(found[0], origin.facts(self._results))
+        return Plot(pictures[0], provenance.facts(self._results))
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name not in dir(self):
@@ -104,7 +104,7 @@ class Plots:
 
 
 class SweepAccessor:
-    """What a sweep's results say, in a notebook.
+    """Tables, figures and troubles of a sweep's results, for notebooks.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ class SweepAccessor:
         where: str | None = None,
         spread: Spread = "error",
     ) -> pd.DataFrame:
-        """One variable as a table of texts, states and spread included.
+        """One variable as a table of texts, including states and spread.
 
         Parameters
         ----------
@@ -146,10 +146,11 @@ class SweepAccessor:
             If there is no such variable, coordinate or cell.
         """
         listed = (rows,) if isinstance(rows, str) else tuple(rows)
-        found = exports.asked(self._results, Wanted(value, listed, columns, where, spread))
-        if len(found) == 1:
-            return found[0].shown
-        return pd.concat({one.title.partition(":")[0]: one.shown for one in found}, names=["group"])
+        tables = exports.requested(self._results, Wanted(value, listed, columns, where, spread))
+        if len(tables) == 1:
+            return tables[0].shown
+        groups = [table.title.partition(":")[0] for table in tables]
+        return pd.concat([table.shown for table in tables], keys=groups, names=["group"])
 
     def frame(self) -> pd.DataFrame:
         """All cells as one tidy table; see `sweep.to_frame`."""
@@ -165,15 +166,13 @@ class SweepAccessor:
         kept = ["group", *dict.fromkeys(map(str, axes)), "status", "error", "host", "cell"]
         return troubled[[name for name in kept if name in troubled]].reset_index(drop=True)
 
-    def _tables(self) -> list[Table]:
-        return exports.tables(self._results, frames.experiment_of(self._results))
-
     def __repr__(self) -> str:
         title = self._results.attrs.get("title", "results")
-        return f"{title}: {origin.state(self._results)}"
+        return f"{title}: {provenance.state(self._results)}"
 
     def _repr_html_(self) -> str:
-        return pages.rendered("notebook.html", title=repr(self), tables=self._tables())
+        tables = exports.tables(self._results, frames.experiment_of(self._results))
+        return templates.rendered("notebook.html", title=repr(self), tables=tables)
 
 
 def register() -> None:

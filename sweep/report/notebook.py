@@ -20,9 +20,9 @@ P = ParamSpec("P")
 
 
 def watched(work: Callable[P, Store]) -> Callable[P, xr.Dataset | xr.DataTree]:
-    """The function with the dataset as its result, which shows its progress in a notebook.
+    """The function with the dataset as its result and a progress bar in notebooks.
 
-    Unless somebody else listens.
+    Only if no other listener is given.
     """
 
     @wraps(work)

@@ -1,4 +1,4 @@
-"""Files that people ask for."""
+"""Files that users ask for."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from sweep.errors import SweepError
 
 
 def write(path: Path, content: str | bytes) -> None:
-    """Write a file, and its folder where there is none.
+    """Write a file, creating its folder if necessary.
 
     Raises
     ------

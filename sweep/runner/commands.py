@@ -13,7 +13,7 @@ from sweep.experiment.schema import Experiment
 from sweep.grid.expansion import expand, refuse_code
 from sweep.plan.stored import StoredExperiment, of_store, unfinished
 from sweep.runner import metrics
-from sweep.runner.session import recorded
+from sweep.runner.session import open_session
 from sweep.store.folder import Store, create
 
 if TYPE_CHECKING:
@@ -52,7 +52,8 @@ def run(
     allow_mixed : bool
         Whether workers may have other versions of Python and of libraries than this process.
     patience : float, optional
-        Seconds to wait while the cluster has no workers, instead of the cluster's own (600).
+        Seconds to wait for workers, or for a scheduler that does not answer, instead of the
+        cluster's own (600).
     prometheus : str, optional
         Port of this machine, or ``HOST:PORT``, at which Prometheus finds the run's figures.
     mechanisms : Mapping[str, callable], optional
@@ -83,14 +84,14 @@ def run(
     NoWorkersError
         If it has no workers for longer than ``patience``; the remaining cells stay pending.
     """
-    from sweep.cluster.specification import asked
+    from sweep.cluster.specification import requested
 
-    spec = asked(cluster, patience, allow_mixed=allow_mixed, prometheus=prometheus)
+    spec = requested(cluster, patience, allow_mixed=allow_mixed, prometheus=prometheus)
     with registry.added(mechanisms or {}), metrics.served(spec.prometheus) as measured:
         loaded = experiment if isinstance(experiment, Experiment) else load_experiment(experiment)
         grids = expand(loaded, allow_code=allow_code)
         stored = StoredExperiment(loaded, grids, create(store, loaded.name))
-        with recorded(stored, events.to_all(measured, listen)) as session:
+        with open_session(stored, events.to_all(measured, listen)) as session:
             todo = unfinished(stored.cells, session.ledger)
             session.reuse(todo)
             open_ = unfinished(todo, session.ledger)
@@ -148,10 +149,10 @@ def rerun(
     ExperimentError, StoreError, DatasetError, ClusterError, SchedulerLostError, NoWorkersError
         As for `run`.
     """
-    from sweep.cluster.specification import asked
+    from sweep.cluster.specification import requested
     from sweep.runner.selection import selected
 
-    spec = asked(cluster, patience, allow_mixed=allow_mixed, prometheus=prometheus)
+    spec = requested(cluster, patience, allow_mixed=allow_mixed, prometheus=prometheus)
     with registry.added(mechanisms or {}), metrics.served(spec.prometheus) as measured:
         stored = of_store(store)
         if not allow_code:
@@ -163,7 +164,7 @@ def rerun(
                 )
             longer = stored.experiment.model_copy(update={"time_limit": time_limit})
             stored = replace(stored, experiment=longer)
-        with recorded(stored, events.to_all(measured, listen)) as session:
+        with open_session(stored, events.to_all(measured, listen)) as session:
             chosen = selected(stored, session.ledger, where)
             problems = {cell.problem_key for cell in chosen}
             if where is None:

@@ -1,29 +1,51 @@
-"""Tasks sent to the cluster and taken back; those that it loses are retried, then ``lost``."""
+"""Tasks sent to the cluster and collected; those that it loses are retried, then ``lost``."""
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
-from sweep.events import CellsDone, Listener, TaskRetried
+from sweep.events import CellsDone, ConnectionsStalled, Listener, TaskRetried
 from sweep.plan.tasks import Task, Tasks
-from sweep.runner import losses
-from sweep.runner.flight import End, Flight
-from sweep.runner.latecomers import Latecomers
+from sweep.runner import lost_tasks, stalls
+from sweep.runner.in_flight import End, InFlightTasks
+from sweep.runner.late_records import LateRecords
 from sweep.runner.orphans import Orphans
+from sweep.runner.stalls import Place, Stalls
 from sweep.runner.suspects import Suspects
 from sweep.store.records import BoundRecord, CellRecord, Record
 from sweep.store.view import StoreView
-from sweep.worker.perform import TaskOutcome, done_before
+from sweep.worker.perform import Refusal, TaskOutcome, done_before
 
 _MOST_DROPS = 5
 
 Tick = Callable[[], None]
 Accept = Callable[[Task, TaskOutcome], None]
-Regain = Callable[[Any], Any]
+
+
+@dataclass(frozen=True)
+class Remedies:
+    """What to do when something is wrong with the cluster; an error raised ends the dispatch.
+
+    Attributes
+    ----------
+    regain : callable
+        Gives a client that has lost its scheduler, or another one, once that is back.
+    renew : callable
+        Gives another client in place of one that does not hear of its tasks any more; an OSError
+        if the scheduler cannot be reached is no reason to end.
+    refuse : callable
+        Closes a worker that does not agree with the command; called with how it differs, too.
+        Its task is sent again then.
+    """
+
+    regain: Callable[[Any], Any]
+    renew: Callable[[Any], Any]
+    refuse: Callable[[str, str], None]
 
 
 class Dispatch:
-    """One pass of all tasks through the cluster, which holds only as many as keep it busy.
+    """Passes all tasks through the cluster, with only as many at a time as keep it busy.
 
     A task that is lost with its workers is split, so that one cell does not take others down
     with it, and each of its items is tried on a worker of its own; one of which `DEADLY` workers
@@ -43,11 +65,10 @@ class Dispatch:
         Called at least every few seconds; an error that it raises ends the dispatch.
     listen : Listener
         Called with an event for every task that ends.
-    regain : callable
-        Gives a client that has lost its scheduler, or another one, once that is back; an error
-        that it raises ends the dispatch.
-    latecomers : Latecomers
-        What workers of other runs record meanwhile.
+    remedies : Remedies
+        For a scheduler that is lost, and for connections and workers that do not do.
+    late_records : LateRecords
+        Records that workers of other runs write during this one.
     """
 
     def __init__(
@@ -58,13 +79,14 @@ class Dispatch:
         accept: Accept,
         tick: Tick,
         listen: Listener,
-        regain: Regain,
-        latecomers: Latecomers,
+        remedies: Remedies,
+        late_records: LateRecords,
     ) -> None:
-        self._flight, self._orphans = Flight(client, view), Orphans(view.identity, listen)
-        self._suspects = Suspects()
+        self._in_flight, self._orphans = InFlightTasks(client, view), Orphans(view.identity, listen)
+        self._suspects, self._stalls = Suspects(), Stalls()
         self._planned, self._accept, self._tick = planned, accept, tick
-        self._listen, self._regain, self._latecomers = listen, regain, latecomers
+        self._listen, self._remedies = listen, remedies
+        self._late_records = late_records
 
     def perform(self) -> None:
         """Do all tasks.
@@ -77,75 +99,95 @@ class Dispatch:
         try:
             self._perform()
         except BaseException:
-            self._flight.cancel()
+            self._in_flight.cancel()
             raise
+        finally:
+            self._late_records.end()
 
     def _perform(self) -> None:
-        ready, sent = self._orphans.sendable(self._flight.client, self._planned), 0
-        while self._flight.tasks or sent < len(ready) or self._orphans or self._suspects:
-            while sent < len(ready) and self._flight.has_room:
+        ready, sent = self._orphans.sendable(self._in_flight.client, self._planned), 0
+        while self._in_flight.tasks or sent < len(ready) or self._orphans or self._suspects:
+            while sent < len(ready) and self._in_flight.has_room:
                 self._send(ready[sent])
                 sent += 1
             self._tick()
-            landed = self._flight.wait()
-            if self._flight.client.status != "running":
-                self._start_over()
+            self._late_records.tell(self._in_flight.tasks.values())
+            landed = self._in_flight.wait()
+            if self._in_flight.client.status != "running":
+                self._start_over(self._remedies.regain(self._in_flight.client))
                 continue
-            for task in self._orphans.released(self._flight.client):
+            for task in self._orphans.released(self._in_flight.client):
                 self._send(task)
-            for task, deaths in self._flight.stranded():
+            for task, deaths in self._in_flight.stranded():
                 self._stranded(task, deaths)
-            for task, end in self._flight.land(landed):
-                self._landed(task, end)
+            for task, end in self._in_flight.collect(landed):
+                self._handle(task, end)
             if self._suspects:
                 self._try_suspects()
+            self._unblock(self._stalls.look(self._in_flight.client, self._in_flight.unheard))
 
-    def _landed(self, task: Task, end: End) -> None:
-        died, on_trial = losses.deaths(end), self._suspects.on_trial(task)
+    def _unblock(self, stalled: frozenset[Place]) -> None:
+        workers = tuple(sorted(place for place in stalled if place))
+        if workers:
+            self._listen(ConnectionsStalled(workers))
+            stalls.restart(self._in_flight.client, workers)
+        if None in stalled:
+            self._listen(ConnectionsStalled(()))
+            try:
+                client = self._remedies.renew(self._in_flight.client)
+            except OSError:
+                return  # the stall is found again, unless the scheduler is given up first
+            self._start_over(client)
+
+    def _handle(self, task: Task, end: End) -> None:
+        died, on_trial = lost_tasks.deaths(end), self._suspects.on_trial(task)
         nothing_left = on_trial and self._suspects.over(task, died)
         if isinstance(end, TaskOutcome):
             ours = _belongs_to(task, end)
-            self._settle(task, end if ours else losses.outcome(task, losses.UNEXPECTED))
-        elif end == losses.DROPPED and len(task.earlier) < _MOST_DROPS:
-            if on_trial:
-                self._suspects.add(task)
-            else:
-                self._send(task.again())
-        elif losses.retriable(end) and not nothing_left and (died or not on_trial):
+            self._settle(task, end if ours else lost_tasks.outcome(task, lost_tasks.UNEXPECTED))
+        elif isinstance(end, Refusal):
+            self._remedies.refuse(end.worker, end.said)
+            self._repeat(task, on_trial)
+        elif end == lost_tasks.DROPPED and len(task.earlier) < _MOST_DROPS:
+            self._repeat(task, on_trial)
+        elif lost_tasks.retriable(end) and not nothing_left and (died or not on_trial):
             self._suspects.add(task)
         else:
-            self._give_up(task, losses.reason(end))
+            self._give_up(task, lost_tasks.reason(end))
+
+    def _repeat(self, task: Task, alone: bool) -> None:
+        self._suspects.add(task) if alone else self._send(task.again())
 
     def _stranded(self, task: Task, deaths: int) -> None:
-        done, on_trial = done_before(task, self._flight.view), self._suspects.on_trial(task)
+        done, on_trial = done_before(task, self._in_flight.view), self._suspects.on_trial(task)
         nothing_left = on_trial and self._suspects.over(task, 0 if done else deaths)
         if done is not None:
             self._settle(task, done)
         elif not on_trial:
             self._relaunch(task.again())
         elif nothing_left:
-            self._give_up(task, losses.WORKER_DIED)
+            self._give_up(task, lost_tasks.WORKER_DIED)
         else:
             self._suspects.add(task)
 
     def _try_suspects(self) -> None:
-        """Send suspects to workers that have nothing else; to others if nothing else is left."""
-        busy = len(self._flight.tasks) > self._suspects.trials
-        for task, worker in self._suspects.next_trials(self._flight.loads(), busy=busy):
+        """Send suspects to idle workers; to busy ones if nothing else is left to do."""
+        busy = len(self._in_flight.tasks) > self._suspects.trials
+        for task, worker in self._suspects.next_trials(self._in_flight.loads(), busy=busy):
             self._relaunch(task, alone_on=worker)
 
-    def _start_over(self) -> None:
-        """Send to a scheduler that came back what is not in the journal."""
-        self._flight.move(self._regain(self._flight.client))
+    def _start_over(self, client: Any) -> None:
+        """Send what is not in the journal by another client, or to a scheduler that came back."""
+        self._in_flight.move(client)
         left = self._orphans.take_back()
-        for task, done in self._flight.abandon():
+        for task, done in self._in_flight.abandon():
             if self._suspects.on_trial(task):
                 self._suspects.over(task, 0)
             if done is None:
                 left.append(task.again())
             else:
                 self._settle(task, done)
-        for task in self._orphans.sendable(self._flight.client, left):
+        for task in self._orphans.sendable(self._in_flight.client, left):
             self._send(task)
 
     def _settle(self, task: Task, done: TaskOutcome) -> None:
@@ -154,20 +196,20 @@ class Dispatch:
         self._listen(CellsDone(dict(statuses), task.name))
 
     def _give_up(self, task: Task, reason: str) -> None:
-        if reason == losses.WORKER_DIED:
-            reason = losses.died(self._flight.exit_codes(self._suspects.dead(task)))
-        self._settle(task, losses.outcome(task, reason, self._suspects.deaths(task)))
+        if reason == lost_tasks.WORKER_DIED:
+            reason = lost_tasks.died(self._in_flight.exit_codes(self._suspects.dead(task)))
+        self._settle(task, lost_tasks.outcome(task, reason, self._suspects.deaths(task)))
 
     def _relaunch(self, task: Task, alone_on: str | None = None) -> None:
         self._listen(TaskRetried(len(task.cells)))
         self._send(task, alone_on)
 
     def _send(self, task: Task, alone_on: str | None = None) -> None:
-        self._flight.launch(self._latecomers.heeded(task), alone_on)
+        self._in_flight.submit(self._late_records.with_late_segments(task), alone_on)
 
 
 def _belongs_to(task: Task, done: TaskOutcome) -> bool:
-    """Whether all of an outcome is of this task."""
+    """Whether an outcome has only results of this task."""
     results = {_result(record) for record in done.records}
     return done.name == task.name and results <= task.expected_results
 

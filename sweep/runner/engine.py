@@ -1,23 +1,24 @@
-"""Solves and bounds done on a cluster: one that is given, or one that is started for them."""
+"""Solves and bounds computed on a given cluster, or on one started for them."""
 
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from typing import Any
 
-from sweep.cluster import clusters, line, security, signals
+from sweep.cluster import clusters, connection, security, signals
 from sweep.cluster.specification import ClusterSpec
-from sweep.cluster.workforce import StartedCluster, Workforce
+from sweep.cluster.started_cluster import StartedCluster
+from sweep.cluster.workforce import Workforce
 from sweep.events import ClusterExposed
 from sweep.plan import tasks
 from sweep.plan.items import Item, Items
 from sweep.plan.tasks import Task
-from sweep.runner.dispatch import Dispatch
-from sweep.runner.latecomers import Latecomers
-from sweep.runner.meter import Meter
+from sweep.runner.dispatch import Dispatch, Remedies
+from sweep.runner.late_records import LateRecords
+from sweep.runner.progress import ProgressMeter
 from sweep.runner.session import Session
 from sweep.store import versions
 from sweep.store.view import StoreView
-from sweep.worker import agreement
+from sweep.worker import compatibility
 from sweep.worker.perform import TaskOutcome
 
 
@@ -29,7 +30,7 @@ def solve(
     spec: ClusterSpec,
     mechanisms: Mapping[str, Callable[..., Any]],
 ) -> None:
-    """Do what a session has planned; every outcome goes to its journal.
+    """Do the work that a session has planned; every outcome goes to its journal.
 
     Parameters
     ----------
@@ -59,13 +60,13 @@ def solve(
         versions="" if spec.allow_mixed else versions.ours(),
         mechanisms=tuple(mechanisms.items()),
     )
-    latecomers = Latecomers(view.journal, session.journal.names, session.run)
+    late_records = LateRecords(view, session.journal.names, session.run)
     with ExitStack() as stack:
         ready = stack.enter_context(clusters.connected(spec)) if client is None else client
         exposed = security.exposure(ready.scheduler.address) if client is None else ""
         if exposed:
             session.tell(ClusterExposed(exposed))
-        agreement.check_workers(ready, allow_mixed=spec.allow_mixed)
+        compatibility.check_workers(ready, allow_mixed=spec.allow_mixed)
         started = ready.cluster if client is None else None
         workforce = Workforce(
             ready,
@@ -74,8 +75,7 @@ def solve(
             session.tell,
         )
         planned = tasks.packed(items, session.run, _threads(ready))
-        meter = Meter(planned, cells, session.stored.label, session.tell)
-
+        meter = ProgressMeter(planned, cells, session.stored.label, session.began, session.tell)
         interruption = stack.enter_context(signals.noted())
 
         def wait() -> None:
@@ -92,15 +92,16 @@ def solve(
             meter.take(task, done)
 
         def regain(lost: Any) -> Any:
-            found = line.regained(lost, spec, stack, wait, session.tell)
-            workforce.follow(found)
-            return found
+            return workforce.follow(connection.reconnected(lost, spec, stack, wait, session.tell))
+
+        def renew(stalled: Any) -> Any:
+            return workforce.follow(stack.enter_context(connection.another(stalled)))
 
         try:
-            dispatch = Dispatch(
-                ready, planned, view, accept, tick, session.tell, regain, latecomers
-            )
-            dispatch.perform()
+            remedies = Remedies(regain, renew, workforce.refuse)
+            Dispatch(
+                ready, planned, view, accept, tick, session.tell, remedies, late_records
+            ).perform()
         finally:
             meter.tell()
 

@@ -1,7 +1,7 @@
-"""A store's log: what happened in its runs and when, and how far the one in progress is.
+"""A store's log: what happened in its runs and when, and the progress of the current one.
 
-Files beside the journal for whoever looks: nothing is derived from them, and a store that does not
-take them ends no run. ``runs.jsonl`` has a line for every event; once it is large it becomes
+Files beside the journal for readers only: nothing is derived from them, and failing to write them
+ends no run. ``runs.jsonl`` has a line for every event; once it is large it becomes
 ``runs.1.jsonl`` in place of the one before. ``progress.json`` has the latest figures of the run.
 """
 
@@ -10,13 +10,14 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from sweep import events
 from sweep.events import CellsDone, Event, Progressed, RunEnded, TaskRetried
 from sweep.store import disk
+from sweep.store.disk_errors import readable
 from sweep.store.location import Location
 
 NAME, OLDER, PROGRESS = "runs.jsonl", "runs.1.jsonl", "progress.json"
@@ -29,7 +30,7 @@ _FREQUENT = CellsDone | TaskRetried
 
 
 class Log:
-    """Writes every event that it hears into a store, as far as the store takes it.
+    """Writes every event that it hears into a store, unless the store cannot be written.
 
     Parameters
     ----------
@@ -53,7 +54,8 @@ class Log:
                 self._next_progress = now + _SECONDS[self._on_disk]
                 self._write_progress()
             return
-        if isinstance(event, RunEnded):
+        if isinstance(event, RunEnded) and self._latest is not None:
+            self._latest = replace(self._latest, seconds=event.seconds)
             self._write_progress()
         self._waiting.append(_line(event))
         if now >= self._next or not isinstance(event, _FREQUENT):
@@ -75,21 +77,36 @@ class Log:
 
 
 def lines(store: Location) -> Iterator[dict[str, Any]]:
-    """What a store's log holds, oldest first: events with their ``time``; torn lines left out."""
+    """The events in a store's log with their ``time``, oldest first; torn lines are skipped.
+
+    Raises
+    ------
+    StoreError
+        If it cannot be read.
+    """
     for name in (OLDER, NAME):
-        with suppress(OSError):
-            for text in disk.text(store / name).splitlines():
-                with suppress(ValueError):
-                    line = json.loads(text)
-                    if isinstance(line, dict) and "event" in line and "time" in line:
-                        yield line
+        with readable(store / name) as file:
+            written = _written(file)
+        for text in written:
+            with suppress(ValueError):
+                line = json.loads(text)
+                if isinstance(line, dict) and "event" in line and "time" in line:
+                    yield line
+
+
+def _written(file: Location) -> list[str]:
+    """The lines of a file of the log, damaged ones too; none if it is not there."""
+    try:
+        return disk.content(file).decode(errors="replace").splitlines()
+    except FileNotFoundError:
+        return []
 
 
 def last_start(store: Location) -> float | None:
     """When the last run started, in seconds since 1970, UTC; None if no run is in the log."""
     for name in (NAME, OLDER):
         with suppress(OSError):
-            for text in reversed(disk.text(store / name).splitlines()):
+            for text in reversed(_written(store / name)):
                 if '"RunStarted"' in text:
                     with suppress(ValueError, KeyError, TypeError):
                         return float(json.loads(text)["time"])
@@ -100,15 +117,15 @@ def progress(store: Location) -> tuple[float, Progressed] | None:
     """The latest figures of the last run and when they were written; None if there are none."""
     try:
         content = json.loads(disk.text(store / PROGRESS))
-        found = events.from_json(content)
-        return (float(content["time"]), found) if isinstance(found, Progressed) else None
+        event = events.from_json(content)
+        return (float(content["time"]), event) if isinstance(event, Progressed) else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
 
 def _line(event: Event) -> str:
-    said = {"event": type(event).__name__, "time": time.time(), **asdict(event)}
-    return json.dumps(said, default=str) + "\n"
+    content = {"event": type(event).__name__, "time": time.time(), **asdict(event)}
+    return json.dumps(content, default=str) + "\n"
 
 
 def _size(file: Location) -> int:

@@ -1,4 +1,4 @@
-"""The figures of a run for Prometheus, which asks this process for them over HTTP."""
+"""The figures of a run for Prometheus, which polls this process over HTTP."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ _LOOPBACK = "127.0.0.1"
 
 @contextmanager
 def served(where: str | None) -> Iterator[Listener]:
-    """A listener whose latest figures are served while this lasts.
+    """A listener whose latest figures are served in this context.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ def served(where: str | None) -> Iterator[Listener]:
         import prometheus_client
     except ImportError as error:
         raise ClusterError(
-            "--prometheus takes the package prometheus-client; install fitness-sweep[prometheus]"
+            "--prometheus needs the package prometheus-client; install fitness-sweep[prometheus]"
         ) from error
     gauges = _Gauges(prometheus_client)
     try:
@@ -75,8 +75,8 @@ class _Gauges:
     def __init__(self, library: Any) -> None:
         self.registry = library.CollectorRegistry()
 
-        def gauge(name: str, said: str, labels: tuple[str, ...] = ()) -> Any:
-            return library.Gauge(f"sweep_{name}", said, labels, registry=self.registry)
+        def gauge(name: str, description: str, labels: tuple[str, ...] = ()) -> Any:
+            return library.Gauge(f"sweep_{name}", description, labels, registry=self.registry)
 
         self._cells = gauge("cells", "Cells of this run by status", ("status",))
         self._running = gauge("tasks_running", "Tasks that workers are at")

@@ -1,4 +1,4 @@
-"""Tasks that workers still do though no driver waits for them.
+"""Tasks that workers still run although their driver is gone.
 
 A driver that is killed, or is cut off from its scheduler, leaves behind the tasks that had begun:
 Dask forgets them, but their workers finish and record them. What they are about is not sent again
@@ -12,16 +12,16 @@ from typing import Any
 
 from sweep.events import CellsAwaited, Listener
 from sweep.plan.tasks import Task
-from sweep.worker.inquiry import answers
+from sweep.worker.broadcast import answers
 from sweep.worker.recording import Identity, identities
-from sweep.worker.running import running
+from sweep.worker.running_tasks import running
 
 _LOOK_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
 class _Orphan:
-    """A task that some worker does, and what it is about."""
+    """A task that some worker runs, and the cells or problems in it."""
 
     name: str
     worker: str
@@ -29,7 +29,7 @@ class _Orphan:
 
 
 class Orphans:
-    """The tasks of a store that workers do for a driver that is gone, and what waits for them.
+    """The tasks of a store that workers run for a driver that is gone, and the tasks held for them.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class Orphans:
         return bool(self._waiting)
 
     def sendable(self, client: Any, planned: Sequence[Task]) -> Sequence[Task]:
-        """What of the tasks can be sent at once; the rest waits for what workers still do."""
+        """The part of the tasks that can be sent now; the rest is held until the orphans end."""
         self._found = [
             _Orphan(name, worker, about)
             for worker, answer in self._answers(client, None).items()
@@ -66,25 +66,25 @@ class Orphans:
         return free
 
     def released(self, client: Any) -> list[Task]:
-        """The tasks that have waited and need not wait any more; looks every second."""
+        """The held tasks that need not wait any longer; checks every second."""
         now = time.monotonic()
         if not self._waiting or now < self._next_look:
             return []
         self._next_look = now + _LOOK_SECONDS
-        found = self._answers(client, {orphan.worker for orphan in self._found})
-        left = {orphan.name for orphan in self._found if _goes_on(orphan, found)}
+        answers = self._answers(client, {orphan.worker for orphan in self._found})
+        left = {orphan.name for orphan in self._found if _goes_on(orphan, answers)}
         ready = [task for task, names in self._waiting if not names & left]
         self._waiting = [(task, names) for task, names in self._waiting if names & left]
         return ready
 
     def take_back(self) -> list[Task]:
-        """All tasks that wait, which then wait no more."""
+        """All held tasks, which are then no longer held."""
         taken = [task for task, _ in self._waiting]
         self._waiting.clear()
         return taken
 
     def _hold_back(self, task: Task) -> Task:
-        """The task without the items that have to wait."""
+        """The task without the items that have to be held."""
         doing = [(item, self._doing(identities(item))) for item in task.items]
         names = frozenset[str]().union(*(by for _, by in doing))
         if not names:
@@ -101,7 +101,7 @@ class Orphans:
         return frozenset(orphan.name for orphan in self._found if about & orphan.about)
 
     def _answers(self, client: Any, workers: Collection[str] | None) -> dict[str, Any]:
-        """The answers of workers; of those that were known an error if none can be had."""
+        """The answers of workers; an error for each known worker if none can be had."""
         try:
             return answers(client, running, self._store, workers=workers)
         except Exception as error:
@@ -109,6 +109,6 @@ class Orphans:
 
 
 def _goes_on(orphan: _Orphan, answers: dict[str, Any]) -> bool:
-    """Whether a worker still does it, or is there and cannot say."""
+    """Whether a worker still runs it, or is alive and cannot say."""
     answer = answers.get(orphan.worker, {})
     return isinstance(answer, BaseException) or orphan.name in answer

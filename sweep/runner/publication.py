@@ -1,12 +1,14 @@
-"""The dataset on disk, which follows the journal while a run goes on."""
+"""The dataset on disk, which follows the journal during a run."""
 
 import time
-from functools import cached_property
+from functools import cache, cached_property
+from pathlib import Path
 from typing import Any
 
 from sweep.errors import DatasetError
 from sweep.events import DatasetNotWritten, DatasetWritten, Listener
 from sweep.plan.stored import StoredExperiment
+from sweep.store import code
 from sweep.store.journal import Journal
 
 _FLUSH_SECONDS = 2.0
@@ -15,7 +17,7 @@ _TRY_AGAIN_SECONDS = 30.0
 
 
 class Publication:
-    """Derives the dataset from the journal, now and then.
+    """Derives the dataset from the journal at intervals.
 
     Parameters
     ----------
@@ -46,19 +48,21 @@ class Publication:
     def follow(self, journal: Journal) -> None:
         """Derive the dataset, unless the one on disk is up to date and sound.
 
-        A disk that does not take it ends nothing: why is told, and noted in `unwritten`.
+        If the disk refuses it, the run continues; the reason is reported and kept in `unwritten`.
         """
         store = self._stored.store.dataset
-        state = f"{self._stored.experiment.digest}:{journal.state}"
+        state = f"{_deriving_code()}:{self._stored.experiment.digest}:{journal.state}"
+        if journal.ledger.altered:
+            state += ":altered"
         if store.state == state and not self.damaged:
             return
         from sweep.dataset import build
 
         started = time.perf_counter()
-        made = self._derivation.dataset(journal.ledger)
-        made.attrs["journal_state"] = state
+        dataset = self._derivation.dataset(journal.ledger)
+        dataset.attrs["journal_state"] = state
         try:
-            path = store.publish(lambda folder: build.write(made, folder))
+            path = store.publish(lambda folder: build.write(dataset, folder))
         except DatasetError as error:
             self._next = time.monotonic() + _TRY_AGAIN_SECONDS
             if str(error) != str(self.unwritten):
@@ -90,3 +94,9 @@ class Publication:
             attributes=attributes,
         )
         return build.Derivation(self._stored.grids, terms)
+
+
+@cache
+def _deriving_code() -> str:
+    """The hash of the code that makes a dataset of a journal: it judges, and converts budgets."""
+    return code.digest_of([Path(__file__).parents[1] / "dataset"])[:8] + code.digest()[:8]

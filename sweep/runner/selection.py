@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from sweep.errors import SweepError
+from sweep.experiment.variables import BUDGETS
 from sweep.grid import conditions
 from sweep.grid.cell import Cell
 from sweep.grid.grids import Grid
@@ -21,8 +22,6 @@ from workloads.parameters import nearest
 
 STALE = "code == 'other'"
 """The condition that selects cells that were solved by other code."""
-
-_BY_BUDGET = {"epsilon_at_targets": "delta", "variance_ratio_at_budget": "epsilon and delta"}
 
 
 def selected(stored: StoredExperiment, ledger: Ledger, where: str | None) -> list[Cell]:
@@ -50,18 +49,18 @@ def selected(stored: StoredExperiment, ledger: Ledger, where: str | None) -> lis
     condition = conditions.parse(where)
     tables = [_columns(grid, stored, ledger) for grid in stored.grids]
     _check_names(condition, {name for table in tables for name in table}, stored)
-    found = {
+    chosen = {
         cell.id: cell
         for grid, table in zip(stored.grids, tables, strict=True)
         for cell, values in zip(grid.cells, _rows(grid, table, condition.names), strict=True)
         if holds(condition, values)
     }
-    if not found and where != STALE:
+    if not chosen and where != STALE:
         raise SweepError(
             f"condition {where!r} holds for no cell of store {str(stored.store.path)!r}; "
             "'sweep status' shows its cells"
         )
-    return list(found.values())
+    return list(chosen.values())
 
 
 def _columns(grid: Grid, stored: StoredExperiment, ledger: Ledger) -> dict[str, Iterable[Any]]:
@@ -77,7 +76,7 @@ def _columns(grid: Grid, stored: StoredExperiment, ledger: Ledger) -> dict[str, 
         **{name: _companions(grid, name) for axis in grid.axes for name in axis.companions},
         **{axis.name: [cell.coords[axis.name] for cell in grid.cells] for axis in grid.axes},
         "group": [grid.group] * len(others),
-        "status": [Status(one).label for one in ledger.statuses(ledger.rows(grid.cells.ids))],
+        "status": [Status(status).label for status in ledger.statuses(ledger.rows(grid.cells.ids))],
         "code": np.where(others, "other", "current"),
     }
 
@@ -91,7 +90,7 @@ def _companions(grid: Grid, name: str) -> list[Any]:
 def _rows(
     grid: Grid, table: Mapping[str, Iterable[Any]], names: frozenset[str]
 ) -> Iterator[dict[str, Any]]:
-    """The values of every cell, without those that it lacks."""
+    """The values of every cell, as far as it has them."""
     columns = {name: list(map(plain, table[name])) for name in names if name in table}
     for at in range(len(grid.cells)):
         yield {name: column[at] for name, column in columns.items() if column[at] is not None}
@@ -109,10 +108,11 @@ def _check_names(
     condition: conditions.Condition, known: set[str], stored: StoredExperiment
 ) -> None:
     for name in sorted(condition.names - known):
-        if name in _BY_BUDGET:
+        if name in BUDGETS:
             raise SweepError(
                 f"condition {condition.text!r} uses {name!r}, of which a cell has one value for "
-                f"every {_BY_BUDGET[name]}; use squared_privacy_cost, or the dataset itself"
+                f"every {' and '.join(BUDGETS[name])}; use squared_privacy_cost, or the dataset "
+                "itself"
             )
         raise SweepError(
             f"condition {condition.text!r} uses {name!r}, which store "

@@ -15,7 +15,7 @@ from sweep.plan.items import Item, Items
 from sweep.plan.stored import StoredExperiment
 from sweep.runner.log import Log
 from sweep.runner.publication import Publication
-from sweep.store import journal
+from sweep.store import segments
 from sweep.store.disk_errors import explained
 from sweep.store.journal import Journal
 from sweep.store.lease import Check
@@ -39,6 +39,7 @@ class Session:
     """
 
     def __init__(self, stored: StoredExperiment, tell: events.Listener, check_lock: Check) -> None:
+        self.began = time.monotonic()
         self.stored = stored
         self._check_lock = check_lock
         self.tell = tell
@@ -54,7 +55,12 @@ class Session:
         return self.journal.ledger
 
     def refresh(self) -> Ledger:
-        """Take in what is new in the journal; set aside, and tell of, what is damaged."""
+        """Read what is new in the journal; set damaged segments aside and report them.
+
+        What the run had forgotten holds again, unless the journal has something newer.
+        """
+        if self.ledger.altered:
+            self.journal = Journal(self.stored.store.journal)
         ledger = self.journal.refresh()
         damaged = dict(self.journal.damaged)
         with explained(self.stored.store.path):
@@ -68,7 +74,7 @@ class Session:
         """Write records into the journal from this process."""
         held = tuple(records)
         with explained(self.stored.store.path):
-            journal.write_segment(self.stored.store.journal, name, held)
+            segments.write_segment(self.stored.store.journal, name, held)
         self.journal.take(name, held)
 
     def reuse(self, cells: Iterable[Cell]) -> None:
@@ -78,7 +84,7 @@ class Session:
             self.write(f"{self.run}-reused", records)
 
     def begin(self, cells: Sequence[Cell], reused: int = 0, deadly: int = 0) -> Items[Item]:
-        """What is to be done to solve these cells, and to certify what no solve will.
+        """The work to solve these cells and to certify problems that no solve will certify.
 
         Parameters
         ----------
@@ -111,7 +117,7 @@ class Session:
         return items
 
     def publish(self) -> None:
-        """Have the dataset follow the journal now.
+        """Bring the dataset up to date with the journal now.
 
         Raises
         ------
@@ -124,7 +130,7 @@ class Session:
         self.publication.follow(self.journal)
 
     def accept(self, done: "TaskOutcome") -> None:
-        """Take in a task's outcome; write it to the journal if its worker could not.
+        """Accept a task's outcome; write it to the journal if its worker could not.
 
         A worker may also have written it to a copy of the store, on a disk of its own.
         """
@@ -140,9 +146,9 @@ class Session:
             self.write(done.name, done.records)
 
     def _holds(self, segment: str) -> bool:
-        """Whether the journal has it: all that see an address in an object store see the same."""
+        """Whether the journal has it; in an object store every process sees the same segments."""
         folder = self.stored.store.journal
-        return isinstance(folder, ObjectPath) or (folder / f"{segment}{journal.SUFFIX}").exists()
+        return isinstance(folder, ObjectPath) or (folder / f"{segment}{segments.SUFFIX}").exists()
 
     def tick(self) -> None:
         """Publish the dataset if enough time has passed since the last one.
@@ -158,7 +164,7 @@ class Session:
 
 
 @contextmanager
-def recorded(stored: StoredExperiment, listen: events.Listener) -> Iterator[Session]:
+def open_session(stored: StoredExperiment, listen: events.Listener) -> Iterator[Session]:
     """A session in the locked store; at its end dataset and log are up to date.
 
     Raises
@@ -166,7 +172,7 @@ def recorded(stored: StoredExperiment, listen: events.Listener) -> Iterator[Sess
     DatasetError
         At the end, if the dataset could not be written.
     """
-    store, started = stored.store, time.monotonic()
+    store = stored.store
     with store.locked() as check_lock:
         stored.check_kinship()
         store.describe(stored.experiment.text, stored.cells.ids)
@@ -187,7 +193,7 @@ def recorded(stored: StoredExperiment, listen: events.Listener) -> Iterator[Sess
                 tell(
                     events.RunEnded(
                         statuses=statuses,
-                        seconds=time.monotonic() - started,
+                        seconds=time.monotonic() - session.began,
                         interrupted=interrupted,
                         of_other_code=other,
                     )
@@ -199,7 +205,7 @@ def recorded(stored: StoredExperiment, listen: events.Listener) -> Iterator[Sess
 def _run_name(segments: Iterable[str], store: str) -> str:
     """A name that no other run has on any cluster; names sort in the order of a store's runs.
 
-    It has to be unique because Dask treats tasks of one key as one task, whoever submits them.
+    It has to be unique because Dask treats tasks with the same key as one, even across clients.
     """
     number = 1 + max(map(_run_number, segments), default=0)
     return f"r{number:06d}-{store[:8]}-{uuid.uuid4().hex[:8]}"

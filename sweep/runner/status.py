@@ -1,4 +1,4 @@
-"""The state of a store, read from its journal: from any terminal, while a run goes on."""
+"""The state of a store, read from its journal, by any process and even during a run."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from sweep.errors import SweepError, UnknownNameError
 from sweep.events import Progressed
 from sweep.experiment.canonical import Scalar
 from sweep.grid.grids import Grid
-from sweep.plan.stored import counted, of_store, troubled
+from sweep.plan.stored import counted, of_store, rows_of_other_code, troubled
 from sweep.runner import log
 from sweep.store import code
 from sweep.store.folder import Store, open_
@@ -114,10 +114,10 @@ def status(store: str | Location) -> StoreStatus:
     StoreError
         If the folder is not a store.
     """
-    found = open_(store)
-    journal = Journal(found.journal)
+    opened = open_(store)
+    journal = Journal(opened.journal)
     ledger = journal.refresh()
-    activity, known = _activity(found), found.cells
+    activity, known = _activity(opened), opened.cells
     grids: Sequence[Grid] = ()
     obstacle = None
     try:
@@ -127,31 +127,31 @@ def status(store: str | Location) -> StoreStatus:
         other, obstacle = 0, str(error)
     except SweepError as error:
         ours, rows = [code.digest()], ledger.rows(known)
-        other = int(ledger.of_other_code(rows, ours, ours, np.zeros_like(rows)).sum())
+        other = int(rows_of_other_code(ledger, rows, ours, ours, np.zeros_like(rows)).sum())
         obstacle = str(error)
     return StoreStatus(
-        store=found.path,
-        experiment=found.experiment,
+        store=opened.path,
+        experiment=opened.experiment,
         totals=counted(known, ledger),
         groups={grid.group: counted(grid.cells.ids, ledger) for grid in grids},
         **activity,
         troubles=_unplaced(known, ledger) if obstacle else _troubles(grids, ledger),
-        bound_errors=tuple(sorted({one.error for one in ledger.bound_errors.values()})),
+        bound_errors=tuple(sorted({bound.error for bound in ledger.bound_errors.values()})),
         of_other_code=other,
-        results=found.dataset.path if found.dataset.exists else None,
-        damage=found.dataset.damage,
+        results=opened.dataset.path if opened.dataset.exists else None,
+        damage=opened.dataset.damage,
         damaged_segments=tuple(journal.damaged.values()),
         obstacle=obstacle,
     )
 
 
-def glance(found: StoreStatus) -> StoreStatus:
-    """The state with what changes from second to second looked up again, and nothing else."""
-    return replace(found, **_activity(open_(found.store)))
+def glance(earlier: StoreStatus) -> StoreStatus:
+    """The state with only its fast-changing parts updated."""
+    return replace(earlier, **_activity(open_(earlier.store)))
 
 
 def _activity(store: Store) -> dict[str, Any]:
-    """Who uses a store and how far that run is; the clocks of two machines may disagree."""
+    """Who uses a store and the progress of that run; two machines' clocks may disagree."""
     user, began, now = store.user, log.last_start(store.path), time.time()
     written, progress = _latest(store.path, began if user else None)
     return {
@@ -164,10 +164,10 @@ def _activity(store: Store) -> dict[str, Any]:
 
 def _latest(store: Location, began: float | None) -> tuple[float, Progressed | None]:
     """The latest figures of a run that began then, or of any, and when they were written."""
-    found = log.progress(store)
-    if found is None or found[0] < (began or 0.0):
+    progress = log.progress(store)
+    if progress is None or progress[0] < (began or 0.0):
         return 0.0, None
-    return found
+    return progress
 
 
 def _troubles(grids: Sequence[Grid], ledger: Ledger) -> tuple[Trouble, ...]:
@@ -181,5 +181,5 @@ def _troubles(grids: Sequence[Grid], ledger: Ledger) -> tuple[Trouble, ...]:
 
 def _unplaced(cells: Keys, ledger: Ledger) -> tuple[Trouble, ...]:
     """The troubled cells of an experiment that cannot be expanded here: without their labels."""
-    found = (ledger.record(row) for row in ledger.rows(np.sort(cells)).tolist() if row >= 0)
-    return tuple(Trouble("", {"cell": one.cell}, one) for one in found if one.status.troubled)
+    records = (ledger.record(row) for row in ledger.rows(np.sort(cells)).tolist() if row >= 0)
+    return tuple(Trouble("", {"cell": last.cell}, last) for last in records if last.status.troubled)

@@ -1,4 +1,4 @@
-"""Single items whose workers died: each tried on a worker of its own, several at a time."""
+"""Items whose workers died, each tried on a worker of its own, several at a time."""
 
 import time
 from collections import Counter, defaultdict, deque
@@ -13,7 +13,7 @@ _SETTLED_SECONDS = 2.0
 
 
 class Suspects:
-    """Tasks of one item each that may be what killed their workers, and what came of trying."""
+    """Tasks of one item each that may have killed their workers, and the results of trying them."""
 
     def __init__(self) -> None:
         self._waiting: deque[Task] = deque()
@@ -26,11 +26,11 @@ class Suspects:
         return bool(self._waiting)
 
     def add(self, task: Task) -> None:
-        """Have every item of a task tried by itself."""
+        """Add every item of a task, to be tried by itself."""
         self._waiting += task.alone() if len(task.items) > 1 else (task.again(),)
 
     def next_trials(self, loads: Mapping[str, int], *, busy: bool) -> list[tuple[Task, str]]:
-        """Tasks to be sent now, each with its worker.
+        """The tasks to send now, each with its worker.
 
         Parameters
         ----------
@@ -40,17 +40,17 @@ class Suspects:
             Whether the run has other tasks in flight: only idle workers will do then.
         """
         now, taken = time.monotonic(), self._trials.values()
-        self._seen = {one: self._seen.get(one, now) for one in loads}
+        self._seen = {worker: self._seen.get(worker, now) for worker in loads}
         free = [
-            one
-            for one, load in loads.items()
-            if one not in taken
+            worker
+            for worker, load in loads.items()
+            if worker not in taken
             and not (load and busy)
-            and now - self._seen[one] >= _SETTLED_SECONDS
+            and now - self._seen[worker] >= _SETTLED_SECONDS
         ]
-        found = [(self._waiting.popleft(), one) for one in free[: len(self._waiting)]]
-        self._trials |= {task.name: worker for task, worker in found}
-        return found
+        pairs = [(self._waiting.popleft(), worker) for worker in free[: len(self._waiting)]]
+        self._trials |= {task.name: worker for task, worker in pairs}
+        return pairs
 
     def on_trial(self, task: Task) -> bool:
         """Whether a task in flight has a worker of its own."""
@@ -70,15 +70,15 @@ class Suspects:
         return self.deaths(task) >= DEADLY
 
     def deaths(self, task: Task) -> int:
-        """How many workers have died of a task of one item while they did nothing else."""
+        """How many workers died while they ran only this task."""
         return self._deaths[_subject(task)] if len(task.items) == 1 else 0
 
     def dead(self, task: Task) -> list[str]:
-        """The addresses of workers that have died of a task of one item, alone with it."""
+        """The addresses of workers that died while they ran only this task."""
         return self._dead[_subject(task)] if len(task.items) == 1 else []
 
 
 def _subject(task: Task) -> str:
-    """What the only item of a task is about."""
+    """The solve or problem of a task's only item."""
     (item,) = task.items
     return item.key if isinstance(item, Solve) else f"bound {item.problem}"

@@ -1,7 +1,10 @@
 """The arrays behind the numbers, kept on request: a small zarr group for each solve."""
 
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import reduce
+from operator import truediv
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +40,21 @@ _MEANINGS: Mapping[str, str] = {
 }
 
 
+_SUFFIX = ".zarr"
+
+
+def names(store: Location) -> list[str]:
+    """The keys of the solves of which a store has arrays."""
+    try:
+        files = disk.names(store / "arrays")
+    except FileNotFoundError:
+        return []
+    return [name.removesuffix(_SUFFIX) for name in files if name.endswith(_SUFFIX)]
+
+
 def folder(store: Location, solve: str) -> Location:
     """The zarr group with the arrays of a solve."""
-    return store / "arrays" / f"{solve}.zarr"
+    return store / "arrays" / f"{solve}{_SUFFIX}"
 
 
 def write(
@@ -90,14 +105,45 @@ def write(
         dataset = dataset.assign_coords(iteration=np.arange(dataset.sizes["iteration"]))
     if dataset.sizes.get("query") == len(labels):
         dataset = dataset.assign_coords(query=np.array(labels, dtype=np.str_))
-    final = folder(store, solve)
-    beside = final.with_name(f".{solve}-{uuid.uuid4().hex}.partial")
+    _put_in_place(
+        folder(store, solve),
+        lambda fresh: dataset.to_zarr(
+            disk.zarr_store(fresh), mode="w", consolidated=True, zarr_format=2
+        ),
+    )
+
+
+def copy(source: Location, target: Location, solve: str) -> None:
+    """Replace the arrays of a solve by those that another store has of it.
+
+    Raises
+    ------
+    OSError
+        If they cannot be read or written.
+    """
+    origin = folder(source, solve)
+
+    def copied(fresh: Location) -> None:
+        disk.remove(fresh)
+        for file in disk.files(origin):
+            inside = str(file)[len(str(origin)) + 1 :]
+            disk.put(reduce(truediv, inside.split("/"), fresh), file.read_bytes())
+
+    _put_in_place(folder(target, solve), copied)
+
+
+def _put_in_place(final: Location, write: Callable[[Location], object]) -> None:
+    """Have a zarr group written: on a disk beside the old one, which it then replaces."""
+    beside = final.with_name(f".{final.stem}-{uuid.uuid4().hex}.partial")
+    old = beside.with_name(f".old{beside.name}")
     fresh = beside if isinstance(final, Path) else final
     try:
-        dataset.to_zarr(disk.zarr_store(fresh), mode="w", consolidated=True, zarr_format=2)
+        write(fresh)
         if fresh != final:
-            disk.remove(final)
+            with suppress(FileNotFoundError):
+                disk.rename(final, old)
             disk.rename(fresh, final)
+            disk.remove(old)
     except OSError:
         disk.remove(fresh)
         raise

@@ -1,6 +1,6 @@
 """The version of the code that solves: a hash, compared on every worker.
 
-That of this project's packages, and, where a solve runs code of somebody else (a function that the
+It covers this project's packages and, where a solve runs other code (a function that the
 experiment names, a plug-in, a function given in Python), that of it, too.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 
 import solvers
 import workloads
-from sweep.store import closure
+from sweep.store import closure, edits
 from workloads.parameters import CodeName
 
 _DIGITS = 20
@@ -38,22 +38,22 @@ def digest_of(packages: Iterable[Path]) -> str:
     str
         20 hexadecimal digits.
     """
-    found = hashlib.sha256()
+    hasher = hashlib.sha256()
     for folder in packages:
         for name in sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.py")):
             content = hashlib.sha256((folder / name).read_bytes()).hexdigest()
-            found.update(f"{folder.name}/{name} {content}\n".encode())
-    return found.hexdigest()[:_DIGITS]
+            hasher.update(f"{folder.name}/{name} {content}\n".encode())
+    return hasher.hexdigest()[:_DIGITS]
 
 
 class Codes:
-    """The hashes of the code of solves, as it is now; asked again and again it looks once."""
+    """The hashes of the code of solves, each computed once."""
 
     def __init__(self) -> None:
         self._known: dict[object, str] = {}
 
     def of_bound(self, workload: str) -> str:
-        """Of what certifies a problem of that workload family.
+        """The hash of the code that certifies a problem of that workload family.
 
         Parameters
         ----------
@@ -63,7 +63,7 @@ class Codes:
         return self._digest(_of_family(workload))
 
     def of_solve(self, workload: str, mechanism: str, options: Mapping[str, Any]) -> str:
-        """Of what solves.
+        """The hash of the code that solves.
 
         Parameters
         ----------
@@ -77,10 +77,10 @@ class Codes:
     def _digest(self, sources: tuple[closure.Source, ...]) -> str:
         if not sources:
             return digest()
-        for one in sources:
-            if one not in self._known:
-                self._known[one] = closure.digest(one)
-        parts = [digest(), *(self._known[one] for one in sources)]
+        for source in sources:
+            if source not in self._known:
+                self._known[source] = closure.digest(source)
+        parts = [digest(), *(self._known[source] for source in sources)]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:_DIGITS]
 
 
@@ -117,7 +117,7 @@ def solve_difference(
             "every worker the same files and restart its workers"
         )
     for source in _of_family(workload) + _of_mechanism(mechanism, options):
-        if edited := closure.edited(source):
+        if edited := edits.edited(source):
             return (
                 f"{here} imported module {edited!r} of {named!r} (with workload {workload!r}) "
                 "before it was edited; restart the workers (client.restart()) and solve it again"

@@ -1,4 +1,4 @@
-"""Records of cells as columns: two hundred bytes a cell, where objects take thousands."""
+"""Records of cells as columns: two hundred bytes per cell, where objects take thousands."""
 
 import json
 import math
@@ -19,7 +19,7 @@ _KEYS = ("cell", "solve")
 
 
 class _Numbers:
-    """A growing column of numbers, which takes no memory as long as all are equal."""
+    """A growing column of numbers, which takes no memory while all are equal."""
 
     def __init__(self, kind: str, value: float = 0, count: int = 0) -> None:
         self._kind, self._value, self._count = kind, value, count
@@ -28,11 +28,11 @@ class _Numbers:
     @classmethod
     def restored(cls, kind: str, column: NDArray[Any], count: int) -> "_Numbers":
         """The column of what was `packed`."""
-        found = cls(kind, column[0].item() if count else 0, count)
+        numbers = cls(kind, column[0].item() if count else 0, count)
         if len(column) > 1:
-            found._held = array(kind)
-            found._held.frombytes(column.astype(kind).tobytes())
-        return found
+            numbers._held = array(kind)
+            numbers._held.frombytes(column.astype(kind).tobytes())
+        return numbers
 
     def packed(self, rows: Rows) -> NDArray[Any]:
         """Its values in some rows, or a single one if all are equal."""
@@ -58,7 +58,7 @@ class _Numbers:
             self._held[row] = value
 
     def taken(self, rows: Rows, missing: float) -> NDArray[Any]:
-        """The values of some rows: a copy, since the column cannot grow while it is looked at."""
+        """The values of some rows, copied because the column cannot grow while a view exists."""
         kind = np.dtype(self._kind)
         if self._held is None:
             return np.where((rows < 0) | (not self._count), kind.type(missing), self._value).astype(
@@ -72,7 +72,7 @@ class _Numbers:
 
 
 class _Texts:
-    """A column of texts of which many are equal: each is kept once."""
+    """A column of texts, many of them equal: each distinct one is stored once."""
 
     def __init__(self, values: Sequence[str] = (), numbers: _Numbers | None = None) -> None:
         self.values = list(values)
@@ -80,11 +80,11 @@ class _Texts:
         self._number = {value: number for number, value in enumerate(self.values)}
 
     def number(self, value: str) -> int:
-        """That of a text, which is kept from now on."""
-        found = self._number.setdefault(value, len(self.values))
-        if found == len(self.values):
+        """The number of a text, which is added if it is new."""
+        number = self._number.setdefault(value, len(self.values))
+        if number == len(self.values):
             self.values.append(value)
-        return found
+        return number
 
 
 class Columns:
@@ -160,7 +160,7 @@ class Columns:
         return CellRecord(**facts)
 
     def fail(self, row: int, error: str) -> None:
-        """Turn a record into one of a failure, without its numbers."""
+        """Turn a record into a failure, without its numbers."""
         self.set_count("status", row, Status.FAILED)
         for name, text in (("error", error), ("curve", "")):
             self._texts[name].numbers[row] = self._texts[name].number(text)
@@ -218,28 +218,28 @@ class Columns:
     def restored(
         cls, arrays: Mapping[str, NDArray[Any]], texts: Mapping[str, Sequence[str]]
     ) -> "Columns":
-        """The table of that content; an error of some kind if it is not one."""
-        found = cls()
-        found._keys = {name: KeyColumn(arrays[name].astype(KEY, copy=False)) for name in _KEYS}
-        found._cells = Lookup(found._keys["cell"])
+        """The table of that content; raises some error if it is not one."""
+        columns = cls()
+        columns._keys = {name: KeyColumn(arrays[name].astype(KEY, copy=False)) for name in _KEYS}
+        columns._cells = Lookup(columns._keys["cell"])
 
         def column(kind: str, name: str) -> _Numbers:
-            return _Numbers.restored(kind, arrays[name], len(found))
+            return _Numbers.restored(kind, arrays[name], len(columns))
 
-        found._floats = {name: column("d", name) for name in _FLOATS}
-        found._counts = {name: column("i", name) for name in _COUNTS}
-        found._texts = {name: _Texts(texts[name], column("i", name)) for name in _TEXTS}
+        columns._floats = {name: column("d", name) for name in _FLOATS}
+        columns._counts = {name: column("i", name) for name in _COUNTS}
+        columns._texts = {name: _Texts(texts[name], column("i", name)) for name in _TEXTS}
         reported = (name for name in arrays if name.startswith("number "))
-        found._numbers = {name.removeprefix("number "): column("d", name) for name in reported}
-        return found
+        columns._numbers = {name.removeprefix("number "): column("d", name) for name in reported}
+        return columns
 
 
 def _text(content: Any) -> str:
     return json.dumps(content) if content else ""
 
 
-def _same(one: float, other: float) -> bool:
-    """Whether no difference can be seen between two numbers."""
-    if one == other:
-        return one != 0 or math.copysign(1.0, one) == math.copysign(1.0, other)
-    return math.isnan(one) and math.isnan(other)
+def _same(value: float, other: float) -> bool:
+    """Whether two numbers are the same: NaN equals NaN, and 0.0 differs from -0.0."""
+    if value == other:
+        return value != 0 or math.copysign(1.0, value) == math.copysign(1.0, other)
+    return math.isnan(value) and math.isnan(other)

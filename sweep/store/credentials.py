@@ -1,4 +1,4 @@
-"""Credentials of object stores, looked for before any request leaves this machine.
+"""Credentials of object stores, checked before any request leaves this machine.
 
 Where it is given none, obstore asks the metadata service of the cloud's machines, an address that
 exists only there. That is done only if the environment says so, by the variable that each cloud has
@@ -16,7 +16,7 @@ from sweep.errors import StoreError
 
 @dataclass(frozen=True)
 class Cloud:
-    """What an object store takes as credentials.
+    """The credentials that an object store takes.
 
     Attributes
     ----------
@@ -122,7 +122,7 @@ def check(address: str, environment: Mapping[str, str] = os.environ) -> None:
 
 
 def of_profile(environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
-    """What obstore takes besides the address if the credentials are those of a profile of AWS.
+    """The arguments of obstore for the credentials of an AWS profile.
 
     Its own files are read by botocore, which is not let ask the metadata service either.
 
@@ -140,7 +140,7 @@ def of_profile(environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
         from obstore.auth.boto3 import Boto3CredentialProvider
     except ImportError as error:
         raise StoreError(
-            f"AWS_PROFILE is {name!r}, and profiles are read by the package boto3; install it, "
+            f"AWS_PROFILE is {name!r}, but reading profiles needs the package boto3; install it, "
             "here and on the workers, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
         ) from error
     session = Session(profile=name)

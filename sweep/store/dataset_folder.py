@@ -6,6 +6,7 @@ version's name.
 """
 
 import json
+import math
 import shutil
 import uuid
 from collections.abc import Callable
@@ -22,6 +23,8 @@ RESULTS = "results.zarr"
 POINTER = "results.json"
 """In an object store, the object that names the current version of the dataset."""
 _VERSIONS = ".results"
+_LONGEST_WRITE_SECONDS = 3600.0
+"""Seconds that a worker takes to write a segment or the arrays of a solve, at most."""
 
 
 @dataclass(frozen=True)
@@ -72,13 +75,13 @@ class DatasetFolder:
         """How the dataset differs from what was written, in words; None if it does not."""
         while self.exists:
             version = self.path.resolve()
-            found = manifest.damage(version)
-            if found is None or version == self.path.resolve():
-                return found
+            damage = manifest.damage(version)
+            if damage is None or version == self.path.resolve():
+                return damage
         return None
 
     def keeps(self, version: Location) -> bool:
-        """Whether that version is still whole: `publish` removes those before the last two.
+        """Whether that version still exists: `publish` removes all but the last two.
 
         Of a removed chunk a reader learns nothing: zarr takes it for one without numbers.
         """
@@ -122,7 +125,7 @@ class DatasetFolder:
         return self.path
 
     def _put_in_place(self, fresh: Location, write: Callable[[Location], None]) -> None:
-        """Write a version of the dataset and point to it; or leave nothing of it."""
+        """Write a version of the dataset and point to it, or remove it if that fails."""
         try:
             write(fresh)
             manifest.write(fresh)
@@ -155,7 +158,7 @@ class DatasetFolder:
                     _remove(version)
 
     def _link_again(self, results: Path) -> None:
-        """Make a link of the dataset again, if the store is a copy that followed the link."""
+        """Replace the dataset by a link again if the store was copied with links followed."""
         if results.is_dir() and not results.is_symlink():
             with suppress(OSError):
                 versions = results.with_name(_VERSIONS)
@@ -171,22 +174,39 @@ def _numbers(versions: Location) -> list[int]:
 
 
 def _next(versions: Location) -> Location:
-    """Where the next version of the dataset belongs."""
+    """The path of the next version of the dataset."""
     return versions / f"{max(_numbers(versions), default=0) + 1:06d}.zarr"
 
 
 def _remove_partial(store: Path) -> None:
-    """Remove the temporary files that writers were killed over."""
-    for folder in (store, store / "journal", store / "arrays"):
+    """Remove the temporary files of writers that were killed.
+
+    In the store itself only the lock's holder writes; workers may still write what they do for a
+    driver that is gone.
+    """
+    now = disk.clock(store)
+    longest = {"": 0.0, "journal": _LONGEST_WRITE_SECONDS, "arrays": _LONGEST_WRITE_SECONDS}
+    for name, age in longest.items():
+        folder = store / name
         for left in [*folder.glob(".*.partial"), *folder.glob(f".{RESULTS}-*")]:
+            if now - _written(left) < age:
+                continue
             if left.is_dir() and not left.is_symlink():
                 shutil.rmtree(left, ignore_errors=True)
             else:
-                left.unlink(missing_ok=True)
+                with suppress(OSError):  # of another user, in a folder of theirs
+                    left.unlink(missing_ok=True)
+
+
+def _written(file: Path) -> float:
+    """When a file was last written, by its file system's clock; endless if it is gone."""
+    with suppress(OSError):
+        return file.stat().st_mtime
+    return math.inf
 
 
 def _remove(version: Location) -> None:
-    """Remove a version of the dataset, as far as possible: leftovers do no harm."""
+    """Remove a version of the dataset as far as possible; leftovers do no harm."""
     with suppress(OSError):
         disk.remove(version)
     with suppress(OSError):

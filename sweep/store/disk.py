@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, whatever is killed and whenever the power fails.
+"""Files that exist whole or not at all, whatever is killed and whenever the power fails.
 
 On a disk that takes care; an object store does it by itself.
 """
@@ -8,15 +8,17 @@ import io
 import os
 import shutil
 import stat
+import time
+import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from sweep.store.location import Location
 
 _UNSUPPORTED = {errno.EINVAL, errno.ENOTSUP, errno.EACCES, errno.EBADF}
-"""What file systems say that cannot synchronise a folder; nothing better can be had there."""
+"""What is said of a folder that cannot be synchronised, or not by us; nothing better can be had."""
 _LARGE = 2**28
 _MOST_COMPRESSED = 1000
 """How many bytes of a large file one byte on the disk may stand for: some compress."""
@@ -57,14 +59,14 @@ def write_by(final: Location, save: Callable[[BinaryIO], object], unique: str = 
             stream.flush()
             os.fsync(stream.fileno())
         rename(partial, final)
-    except OSError:
+    except BaseException:
         partial.unlink(missing_ok=True)
         raise
 
 
 @contextmanager
 def opened(file: Location) -> Iterator[BinaryIO]:
-    """A file, to be read from anywhere in it.
+    """A file open for random access.
 
     Raises
     ------
@@ -75,10 +77,10 @@ def opened(file: Location) -> Iterator[BinaryIO]:
         yield io.BytesIO(file.read_bytes())
         return
     with open(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as stream:
-        about = os.fstat(stream.fileno())
-        if not stat.S_ISREG(about.st_mode):
+        status = os.fstat(stream.fileno())
+        if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, "it is not a regular file", str(file))
-        if about.st_size > _LARGE and about.st_size > _MOST_COMPRESSED * 512 * about.st_blocks:
+        if status.st_size > _LARGE and status.st_size > _MOST_COMPRESSED * 512 * status.st_blocks:
             raise OSError(errno.EINVAL, "it consists of holes", str(file))
         yield stream
 
@@ -122,7 +124,7 @@ def put(file: Location, content: bytes) -> None:
 
 
 def append(file: Location, text: str) -> None:
-    """Write text behind that of a file, which one process at a time may do.
+    """Append text to a file, which only one process at a time may do.
 
     Raises
     ------
@@ -137,8 +139,57 @@ def append(file: Location, text: str) -> None:
         file.write_bytes((file.read_bytes() if file.is_file() else b"") + text.encode())
 
 
+def create(final: Location, content: str) -> None:
+    """Write a file as `write` does, unless there is one of that name.
+
+    Raises
+    ------
+    FileExistsError
+        If there is one, perhaps since this moment.
+    OSError
+        If the disk does not take it.
+    """
+    if not isinstance(final, Path):
+        final.create(content.encode())
+        return
+    partial = final.with_name(f".{final.name}.{uuid.uuid4().hex}.partial")
+    try:
+        with partial.open("x", encoding="utf-8") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        _link(partial, final)
+        synchronise(final.parent)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _link(partial: Path, final: Path) -> None:
+    try:
+        os.link(partial, final)
+    except FileExistsError:
+        raise
+    except OSError:  # a disk without links
+        if final.exists():
+            raise FileExistsError(errno.EEXIST, "is there already", str(final)) from None
+        partial.replace(final)
+
+
+def clock(folder: Path) -> float:
+    """The time by the clock of a folder's file system, which may be that of a server."""
+    probe = folder / f".{uuid.uuid4().hex}.partial"
+    try:
+        probe.touch()
+        return probe.stat().st_mtime
+    except OSError:
+        return time.time()
+    finally:
+        with suppress(OSError):
+            probe.unlink(missing_ok=True)
+
+
 def remove(folder: Location) -> None:
-    """Remove a folder with all that is in it, as far as possible."""
+    """Remove a folder and its content as far as possible."""
     if isinstance(folder, Path):
         shutil.rmtree(folder, ignore_errors=True)
     else:
@@ -146,7 +197,7 @@ def remove(folder: Location) -> None:
 
 
 def names(folder: Location, beginning: str = "") -> list[str]:
-    """Names of what is directly in a folder, sorted: all, or those of files that begin so.
+    """Sorted names of the entries of a folder: all, or the files with this prefix.
 
     Raises
     ------
@@ -159,7 +210,7 @@ def names(folder: Location, beginning: str = "") -> list[str]:
 
 
 def stamps(folder: Location) -> dict[str, str]:
-    """What changes when a file directly in a folder is written anew, by the file's name.
+    """Stamps of the files directly in a folder, by name, which change when a file is rewritten.
 
     Raises
     ------
@@ -169,8 +220,8 @@ def stamps(folder: Location) -> dict[str, str]:
     if not isinstance(folder, Path):
         return folder.tags()
     with os.scandir(folder) as entries:
-        found = ((entry.name, entry.stat()) for entry in entries)
-        return {name: f"{about.st_size} {about.st_mtime_ns}" for name, about in found}
+        stats = ((entry.name, entry.stat()) for entry in entries)
+        return {name: f"{status.st_size} {status.st_mtime_ns}" for name, status in stats}
 
 
 def files(folder: Location) -> list[Location]:
@@ -181,12 +232,17 @@ def files(folder: Location) -> list[Location]:
 
 
 def zarr_store(folder: Location) -> Any:
-    """What zarr and xarray open a zarr group with."""
-    return folder if isinstance(folder, Path) else folder.zarr()
+    """The store object by which zarr and xarray open a group.
+
+    Never a path: of one with ``::`` in it fsspec would take a part for the name of a folder.
+    """
+    from zarr.storage import LocalStore
+
+    return LocalStore(folder) if isinstance(folder, Path) else folder.zarr()
 
 
 def rename(old: Location, new: Location) -> None:
-    """Give a file another name in its folder, for good.
+    """Rename a file within its folder, durably.
 
     Raises
     ------
@@ -203,18 +259,19 @@ def rename(old: Location, new: Location) -> None:
 
 
 def synchronise(folder: Path) -> None:
-    """Have the disk keep the names in a folder, if the file system can.
+    """Synchronise the entries of a folder, if the file system can.
 
     Raises
     ------
     OSError
         If the disk does not take it.
     """
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        os.fsync(descriptor)
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
     except OSError as error:
         if error.errno not in _UNSUPPORTED:
             raise
-    finally:
-        os.close(descriptor)

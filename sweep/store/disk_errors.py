@@ -1,4 +1,4 @@
-"""What a disk refuses, in one sentence."""
+"""Errors of a disk as one sentence each."""
 
 import errno
 from collections.abc import Iterator
@@ -50,9 +50,9 @@ def readable(path: Location) -> Iterator[Location]:
     try:
         yield path
     except (OSError, ValueError, TypeError) as error:
-        said = getattr(error, "strerror", None) or error
+        cause = getattr(error, "strerror", None) or error
         raise StoreError(
-            f"{str(path)!r} cannot be read ({said}); move it away and run the experiment again "
+            f"{str(path)!r} cannot be read ({cause}); move it away and run the experiment again "
             "with this store, which writes it anew"
         ) from error
 

@@ -1,7 +1,6 @@
-"""A lease on a disk: a file, touched again and again."""
+"""A lease on a disk: a file that is touched at intervals."""
 
 import os
-import time
 import uuid
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,16 +20,16 @@ class FileLease:
     folder: Path
 
     def take(self, own: Holder) -> None:
-        """Create it, or set aside one whose holder does not live, and create it then."""
+        """Create it, after setting aside one whose holder is dead."""
         for _ in range(_ATTEMPTS):
             try:
                 self._create(own)
                 return
             except FileExistsError:
-                found, other = _read(self._file), self.user()
+                current, other = _read(self._file), self.user()
                 if other is not None:
                     raise in_use(self.folder, other) from None
-                self._set_aside(found)
+                self._set_aside(current)
         raise in_use(self.folder, "other runs that are just starting")
 
     def _create(self, own: Holder) -> None:
@@ -45,15 +44,16 @@ class FileLease:
 
     def renew(self, own: Holder) -> bool:
         """Touch it; false if another process has it now."""
-        if _read(self._file) == own:
+        ours = holder.read(disk.content(self._file)) == own
+        if ours:
             os.utime(self._file)
-            return True
-        return not self._file.exists()
+        return ours
 
     def give_back(self, own: Holder) -> None:
-        """Remove it, unless another process has it now."""
-        if _read(self._file) == own:
-            self._file.unlink(missing_ok=True)
+        """Remove it, unless another process has it now, or the disk has become read-only."""
+        with suppress(OSError):
+            if _read(self._file) == own:
+                self._file.unlink(missing_ok=True)
 
     def user(self) -> str | None:
         """Its living holder, in words; None if there is none."""
@@ -61,9 +61,9 @@ class FileLease:
             touched = self._file.stat().st_mtime
         except FileNotFoundError:
             return None
-        found = _read(self._file)
-        copied = found is not None and not self._is_in(Path(found.folder))
-        return living(found, _now(self.folder) - touched, copied=copied)
+        current = _read(self._file)
+        copied = current is not None and not self._is_in(Path(current.folder))
+        return living(current, disk.clock(self.folder) - touched, copied=copied)
 
     def _is_in(self, folder: Path) -> bool:
         try:
@@ -72,15 +72,14 @@ class FileLease:
             return False
 
     def _set_aside(self, stale: Holder | None) -> None:
-        """Remove a stale lease, but not one that another process has put in its place."""
+        """Remove a stale lease, but not one that another process has replaced it with."""
         aside = _beside(self.folder)
         try:
             self._file.rename(aside)
         except FileNotFoundError:
             return
         if _read(aside) != stale:
-            with suppress(FileExistsError):
-                _put_back(aside, self._file)
+            _put_back(aside, self._file)
         aside.unlink(missing_ok=True)
 
     @property
@@ -91,32 +90,20 @@ class FileLease:
 def _read(lease: Path) -> Holder | None:
     """The holder of a lease; None if there is none, or it cannot be read."""
     try:
-        return holder.read(disk.text(lease))
-    except (OSError, ValueError):
+        return holder.read(disk.content(lease))
+    except OSError:
         return None
 
 
 def _put_back(aside: Path, lease: Path) -> None:
+    """Put a lease back, unless a third process has created one by now."""
     try:
         os.link(aside, lease)
     except FileExistsError:
-        raise
+        return
     except OSError:  # a disk without links
         aside.rename(lease)
 
 
 def _beside(folder: Path) -> Path:
     return folder / f".{LEASE}-{uuid.uuid4().hex}.partial"
-
-
-def _now(folder: Path) -> float:
-    """The current time by the file system's clock, which may be that of a server."""
-    probe = _beside(folder)
-    try:
-        probe.touch()
-        return probe.stat().st_mtime
-    except OSError:
-        return time.time()
-    finally:
-        with suppress(OSError):
-            probe.unlink(missing_ok=True)

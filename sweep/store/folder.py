@@ -4,7 +4,7 @@ import json
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,13 @@ from sweep.errors import StoreError
 from sweep.store import disk, lock
 from sweep.store.dataset_folder import DatasetFolder
 from sweep.store.disk_errors import explained, readable, reason
+from sweep.store.holder import in_use
 from sweep.store.keys import KEY, Keys
 from sweep.store.lease import LEASE, Check
 from sweep.store.location import Location, located
 
 _FORMAT = 2
+_ABOUT = "store.json"
 _BETWEEN = b'", "'
 """What stands between two ids in the list of cells."""
 _CALLED_METHOD = 1
@@ -69,10 +71,22 @@ class Store:
         return DatasetFolder(self.path)
 
     def describe(self, text: str, cells: Keys) -> None:
-        """Note the current text of the experiment and the ids of its cells."""
+        """Note the current text of the experiment and the ids of its cells.
+
+        Whenever this is killed, all cells that are listed are of the experiment as it is noted.
+        """
+        listed, known = np.sort(cells), self.cells
+        same = np.array_equal(listed, known)
         with explained(self.path):
+            if not same and len(common := np.intersect1d(listed, known)) < len(known):
+                self._list(common)
             disk.write(self.path / "experiment.yaml", text)
-            disk.write(self.path / "cells.json", b'["%b"]' % _BETWEEN.join(np.sort(cells).tolist()))
+            if not same:
+                self._list(listed)
+
+    def _list(self, cells: Keys) -> None:
+        ids = b'["%b"]' % _BETWEEN.join(cells.tolist()) if len(cells) else b"[]"
+        disk.write(self.path / "cells.json", ids)
 
     @contextmanager
     def locked(self) -> Iterator[Check]:
@@ -94,6 +108,33 @@ class Store:
             self.dataset.tidy()
             yield check
 
+    @contextmanager
+    def unchanged(self) -> Iterator[None]:
+        """Keep every run out of the store while it is read, as `locked` does.
+
+        A store that cannot be written takes no lock: it is looked, before and after, that nobody
+        else has it.
+
+        Raises
+        ------
+        StoreError
+            If another run holds the lock.
+        """
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(lock.held(self.path))
+            except OSError:
+                self._check_unused()
+                stack.callback(self._check_unused)
+            else:
+                self.dataset.tidy()
+            yield
+
+    def _check_unused(self) -> None:
+        user = self.user
+        if user is not None:
+            raise in_use(self.path, user)
+
     @property
     def user(self) -> str | None:
         """The process that holds the lock, in words; None if there is none."""
@@ -105,9 +146,9 @@ def _listed(ids: bytes) -> Keys:
     """The ids in a JSON list; as text there is none of them, if they stand as `describe` writes."""
     held, each = ids[2:-2] + _BETWEEN, np.dtype([("id", KEY), ("between", f"S{len(_BETWEEN)}")])
     if (ids[:2], ids[-2:], len(held) % each.itemsize) == (b'["', b'"]', 0):
-        found = np.frombuffer(held, each)
-        if (found["between"] == _BETWEEN).all():
-            return found["id"].copy()
+        array = np.frombuffer(held, each)
+        if (array["between"] == _BETWEEN).all():
+            return array["id"].copy()
     return np.array(json.loads(ids), dtype=np.bytes_)
 
 
@@ -130,22 +171,22 @@ def create(place: str | Location, experiment: str) -> Store:
     """
     path = located(place)
     with explained(path):
-        if (path / "store.json").exists():
-            return open_(path, experiment)
-        if isinstance(path, Path):
-            _make_folders(path)
-        else:
-            _refuse_strangers(path)
-        content = {
-            "format": _FORMAT,
-            "identity": uuid.uuid4().hex,
-            "experiment": experiment,
-            "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        }
-        disk.write(path / "store.json", json.dumps(content, indent=1))
-        if isinstance(path, Path):
-            disk.synchronise(path.parent)
-    return open_(path)
+        if not (path / _ABOUT).exists():
+            if isinstance(path, Path):
+                _make_folders(path)
+            else:
+                _refuse_strangers(path)
+            content = {
+                "format": _FORMAT,
+                "identity": uuid.uuid4().hex,
+                "experiment": experiment,
+                "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            }
+            with suppress(FileExistsError):  # another run has just created it
+                disk.create(path / _ABOUT, json.dumps(content, indent=1))
+            if isinstance(path, Path):
+                disk.synchronise(path.parent)
+    return open_(path, experiment)
 
 
 def _make_folders(path: Path) -> None:
@@ -158,8 +199,13 @@ def _make_folders(path: Path) -> None:
 
 
 def _refuse_strangers(path: Location) -> None:
-    strangers = [name for name in disk.names(path) if name not in ("journal", "arrays")]
-    if strangers:
+    names = disk.names(path)
+    strangers = [
+        name
+        for name in names
+        if name not in ("journal", "arrays") and not name.startswith(f".{_ABOUT}.")
+    ]
+    if strangers and _ABOUT not in names:
         raise StoreError(
             f"folder {str(path)!r} is not a store but holds {strangers[0]!r}; "
             "give a new or an empty folder as --store"
@@ -184,8 +230,8 @@ def open_(place: str | Location, experiment: str | None = None) -> Store:
     """
     path = located(place)
     try:
-        content: dict[str, Any] = json.loads(disk.text(path / "store.json"))
-        found = Store(path, content["identity"], content["experiment"])
+        content: dict[str, Any] = json.loads(disk.text(path / _ABOUT))
+        store = Store(path, content["identity"], content["experiment"])
     except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError) as error:
         raise StoreError(
             f"{str(path)!r} is not a store: it has no readable store.json; "
@@ -194,22 +240,22 @@ def open_(place: str | Location, experiment: str | None = None) -> Store:
     except OSError as error:
         raise StoreError(f"store {str(path)!r} cannot be read: {reason(error)}") from error
     _check_format(path, content.get("format"))
-    if experiment not in (None, found.experiment):
+    if experiment not in (None, store.experiment):
         raise StoreError(
-            f"store {str(path)!r} was made by experiment {found.experiment!r}, not by "
+            f"store {str(path)!r} was made by experiment {store.experiment!r}, not by "
             f"{experiment!r}; give another folder as --store"
         )
-    return found
+    return store
 
 
-def _check_format(path: Location, found: object) -> None:
-    if found == _CALLED_METHOD:
+def _check_format(path: Location, version: object) -> None:
+    if version == _CALLED_METHOD:
         raise StoreError(
             f"store {str(path)!r} was made by an earlier version of this project, whose axis "
             "'mechanism' was called 'method'; use that version to read it, or give another --store"
         )
-    if found != _FORMAT:
+    if version != _FORMAT:
         raise StoreError(
-            f"store {str(path)!r} has format {found!r}, but this version reads format {_FORMAT}; "
+            f"store {str(path)!r} has format {version!r}, but this version reads format {_FORMAT}; "
             "use the version that made it, or give another --store"
         )

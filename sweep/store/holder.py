@@ -1,4 +1,4 @@
-"""The process that uses a store, as it is written beside the results for others to see."""
+"""The process that uses a store, written beside the results for other processes to see."""
 
 import json
 import os
@@ -54,11 +54,11 @@ class Holder:
 
     @property
     def text(self) -> str:
-        """What is written into a lease."""
+        """The text of a lease."""
         return json.dumps(asdict(self))
 
     def runs(self) -> bool | None:
-        """Whether the process still runs; None if that cannot be seen from here."""
+        """Whether the process still runs; None if this process cannot tell."""
         if self.machine != _machine():
             return None
         began = _began(self.process)
@@ -66,7 +66,7 @@ class Holder:
 
 
 def ourselves(folder: Location) -> Holder:
-    """The holder of a folder that this process is, under a new nonce."""
+    """The current process as the holder of a folder, with a new nonce."""
     number = os.getpid()
     return Holder(
         machine=_machine(),
@@ -78,16 +78,16 @@ def ourselves(folder: Location) -> Holder:
     )
 
 
-def read(text: str) -> Holder | None:
+def read(lease: bytes) -> Holder | None:
     """The holder that a lease names; None if it does not name any."""
     try:
-        return Holder(**json.loads(text))
+        return Holder(**json.loads(lease))
     except (ValueError, TypeError):
         return None
 
 
 def in_use(folder: object, by: str) -> StoreError:
-    """The refusal of a store that another run uses."""
+    """The error for a store that another run uses."""
     return StoreError(
         f"store {str(folder)!r} is in use by {by or 'another run'}; wait for it, or give "
         "another --store"
@@ -95,7 +95,7 @@ def in_use(folder: object, by: str) -> StoreError:
 
 
 def taken_over(folder: object, by: str | None) -> StoreError:
-    """The end of a run whose store another run has taken."""
+    """The error for a run whose store another run has taken over."""
     return StoreError(
         f"store {str(folder)!r} was taken over by {by or 'another run'}: this run was silent for "
         f"more than {STALE_SECONDS:.0f} s; its records are kept: run again when the other has ended"

@@ -19,7 +19,7 @@ from sweep.store.ledger import Ledger
 from sweep.store.location import Location
 
 NAME = "index.npz"
-_FORMAT = 3
+_FORMAT = 4
 _FACTS = "facts"
 
 
@@ -56,11 +56,11 @@ def write(file: Location, index: Index) -> None:
         "segments": dict(index.segments),
         "replaced": sorted(index.replaced),
     }
-    told = np.frombuffer(json.dumps(facts).encode(), np.uint8)
+    encoded = np.frombuffer(json.dumps(facts).encode(), np.uint8)
 
     def save(stream: BinaryIO) -> None:
         with zipfile.ZipFile(stream, "w") as archive:
-            for name, array in chain([(_FACTS, told)], index.ledger.arrays()):
+            for name, array in chain([(_FACTS, encoded)], index.ledger.arrays()):
                 with archive.open(f"{name}.npy", "w", force_zip64=True) as held:
                     np.lib.format.write_array(held, array, allow_pickle=False)
 

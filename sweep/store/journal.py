@@ -1,135 +1,15 @@
-"""The journal: immutable segments of records, the truth that the dataset is derived from.
+"""The journal: immutable segments of records, the truth that the dataset is derived from."""
 
-A segment is a file of JSON lines, written by one task under a temporary name, synchronised
-to the disk and renamed, so that it exists whole or not at all, whatever is killed. A long task
-writes several: ``TASK+...`` while it runs, ``TASK`` when it is done. Names sort in the order of
-runs. The first line of a segment holds a checksum of the others, so that a segment that is changed
-or cut later is noticed. That of a compact segment also names the segments whose records it holds:
-they count no longer, whether they are still there or not.
-"""
-
-import json
-import math
-import os
-import re
-import socket
-import threading
 import uuid
 import zlib
-from collections.abc import Container, Iterable, Mapping
-from typing import Any
+from collections import Counter
+from collections.abc import Iterable, Mapping
 
 from sweep.errors import DamagedSegmentError, StoreError
-from sweep.store import disk, index
+from sweep.store import disk, index, segments
 from sweep.store.ledger import Ledger
 from sweep.store.location import Location
-from sweep.store.records import CellRecord, ForgottenRecord, Record, from_json, to_json
-
-SUFFIX = ".jsonl"
-DAMAGED = ".damaged"
-COMPACT = "-compact-"
-"""Part of the name of every compact segment."""
-_HEAD = "segment"
-_CELL = re.compile(rb'"cell":\s*"([^"]+)"')
-
-
-class _ChecksumError(ValueError):
-    """The records are not those that were written."""
-
-
-def write_segment(
-    folder: Location, name: str, records: Iterable[Record], replaces: Iterable[str] = ()
-) -> Location:
-    """Write one segment, whole or not at all.
-
-    Parameters
-    ----------
-    folder : Path or ObjectPath
-        The journal's folder.
-    name : str
-        The segment's name, without suffix.
-    records : iterable of Record
-        Its content, in order.
-    replaces : iterable of str
-        File names of the segments whose records it holds, if it is a compact one.
-
-    Returns
-    -------
-    Path or ObjectPath
-        The segment's file.
-
-    Raises
-    ------
-    OSError
-        If it cannot be written; nothing is left behind then.
-    """
-    final = folder / (name + SUFFIX)
-    unique = f"{socket.gethostname()}-{os.getpid()}-{threading.get_ident()}"
-    disk.write(final, segment_text(records, replaces), unique)
-    return final
-
-
-def segment_text(records: Iterable[Record], replaces: Iterable[str] = ()) -> str:
-    """What a segment of these records holds; parameters as for `write_segment`."""
-    lines = "".join(
-        json.dumps(_finite(to_json(record)), separators=(",", ":"), allow_nan=False) + "\n"
-        for record in records
-    )
-    facts = {"kind": _HEAD, "crc32": zlib.crc32(lines.encode()), "replaces": sorted(replaces)}
-    return json.dumps({key: value for key, value in facts.items() if value != []}) + "\n" + lines
-
-
-def read_segment(path: Location, cells: Container[str] | None = None) -> list[Record]:
-    """The records of one segment, in order.
-
-    Parameters
-    ----------
-    path : Path or ObjectPath
-        The segment's file.
-    cells : container of str, optional
-        Ids of the only cells whose records are wanted, which spares parsing all others.
-
-    Raises
-    ------
-    DamagedSegmentError
-        If it holds something else than was written; a segment of an earlier version has no
-        checksum, so that only what cannot be understood is noticed.
-    StoreError
-        If it cannot be read.
-    """
-    try:
-        content = disk.content(path)
-    except OSError as error:
-        raise StoreError(
-            f"journal segment {str(path)!r} cannot be read ({error.strerror}); let it be read, or "
-            "move it away: its cells are then solved again"
-        ) from error
-    try:
-        lines = _checked(content).splitlines()
-        if cells is not None:
-            lines = [line for line in lines if _cell_of(line) in cells]
-        return [from_json(json.loads(line)) for line in lines]
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        said = str(error) if isinstance(error, _ChecksumError) else type(error).__name__
-        raise DamagedSegmentError(
-            f"journal segment {str(path)!r} is damaged ({said}); restore it, or let 'sweep run' "
-            "set it aside and solve its cells again"
-        ) from error
-
-
-def was_removed(path: Location, error: StoreError) -> bool:
-    """Whether a segment cannot be read because a compaction has removed it meanwhile."""
-    gone = isinstance(error.__cause__, FileNotFoundError)
-    return gone and path.name not in disk.names(path.parent)
-
-
-def replaced_by(path: Location) -> frozenset[str]:
-    """File names of the segments that a compact segment replaces; none if it is damaged."""
-    try:
-        _checked(content := disk.content(path))
-        return frozenset(json.loads(content.partition(b"\n")[0]).get("replaces", ()))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return frozenset()
+from sweep.store.records import BoundRecord, CellRecord, ForgottenRecord, Record, Status
 
 
 class Journal:
@@ -158,17 +38,17 @@ class Journal:
 
     def _look_up(self) -> None:
         """Begin with the index, if every segment that it holds is as it was."""
-        found = index.read(self._index)
-        if found is None:
+        content = index.read(self._index)
+        if content is None:
             return
         try:
             now = disk.stamps(self.folder)
         except OSError:
             return
-        if all(now.get(name) == stamp for name, stamp in found.segments.items()):
-            self.ledger = found.ledger
-            self._seen, self._replaced = set(found.segments), set(found.replaced)
-            self._indexed = found.segments
+        if all(now.get(name) == stamp for name, stamp in content.segments.items()):
+            self.ledger = content.ledger
+            self._seen, self._replaced = set(content.segments), set(content.replaced)
+            self._indexed = content.segments
 
     def write_index(self) -> None:
         """Write the index of the segments taken in, unless it is there or would say more.
@@ -186,11 +66,11 @@ class Journal:
         now = disk.stamps(self.folder)
         if not self._seen <= now.keys():
             return
-        segments = {name: now[name] for name in self._seen}
-        unproven = (name for name in segments if segments[name] != self._indexed.get(name))
-        if all(_is_sound(self.folder / name) for name in unproven):
-            index.write(self._index, index.Index(self.ledger, segments, frozenset(self._replaced)))
-            self._indexed = segments
+        seen = {name: now[name] for name in self._seen}
+        unproven = (name for name in seen if seen[name] != self._indexed.get(name))
+        if all(segments.is_sound(self.folder / name) for name in unproven):
+            index.write(self._index, index.Index(self.ledger, seen, frozenset(self._replaced)))
+            self._indexed = seen
 
     def refresh(self) -> Ledger:
         """Take in the segments that are new since the last call."""
@@ -202,27 +82,35 @@ class Journal:
                 "give another --store"
             ) from error
         self.damaged = {}
-        fresh = [name for name in names if name.endswith(SUFFIX) and name not in self._seen]
+        fresh = [
+            name for name in names if name.endswith(segments.SUFFIX) and name not in self._seen
+        ]
         for name in fresh:
-            if COMPACT in name:
-                self._replaced |= replaced_by(self.folder / name)
+            if segments.COMPACT in name:
+                self._replaced |= segments.replaced_by(self.folder / name)
+        fresh = [name for name in fresh if name not in self._replaced]
         if self._replaced & self._seen:
-            self.ledger, self._seen = Ledger(), set()
-            return self.refresh()
+            return self._anew()
+        last = segments.run_of(max(self._seen, default=""))
         for name in fresh:
-            if name in self._replaced:
-                continue
             try:
-                self.ledger.add(read_segment(self.folder / name))
+                records = segments.read_segment(self.folder / name)
             except DamagedSegmentError as error:
                 self.damaged[name] = str(error)
                 continue
             except StoreError as error:
-                if was_removed(self.folder / name, error):
+                if segments.was_removed(self.folder / name, error):
                     return self.refresh()
                 raise
+            if segments.run_of(name) < last:  # its records are older than those taken in
+                return self._anew()
+            self.ledger.add(records)
             self._seen.add(name)
         return self.ledger
+
+    def _anew(self) -> Ledger:
+        self.ledger, self._seen = Ledger(), set()
+        return self.refresh()
 
     def set_aside(self) -> dict[str, Location]:
         """Rename the damaged segments, so that they are kept but no longer read.
@@ -237,7 +125,7 @@ class Journal:
         OSError
             If the disk does not take it.
         """
-        kept = {name: self.folder / f"{name}{DAMAGED}" for name in self.damaged}
+        kept = {name: self.folder / f"{name}{segments.DAMAGED}" for name in self.damaged}
         for name, path in kept.items():
             disk.rename(self.folder / name, path)
         self.damaged.clear()
@@ -245,19 +133,19 @@ class Journal:
 
     def take(self, name: str, records: Iterable[Record]) -> None:
         """Take in a segment that its writer has also handed over in memory."""
-        if name + SUFFIX not in self._seen:
-            self._seen.add(name + SUFFIX)
+        if name + segments.SUFFIX not in self._seen:
+            self._seen.add(name + segments.SUFFIX)
             self.ledger.add(records)
 
     def records(self) -> list[Record]:
-        """All records taken in, oldest first, without those that are forgotten."""
+        """All records taken in, oldest first, of those that are forgotten only the bounds."""
         kept: list[Record] = []
         forgotten: set[str] = set()
         for name in sorted(self._seen, reverse=True):
             try:
-                held = read_segment(self.folder / name)
+                held = segments.read_segment(self.folder / name)
             except StoreError as error:
-                if was_removed(self.folder / name, error):
+                if segments.was_removed(self.folder / name, error):
                     self.refresh()
                 if name in self._seen:
                     raise
@@ -267,13 +155,19 @@ class Journal:
                     forgotten.add(record.cell)
                 elif not (isinstance(record, CellRecord) and record.cell in forgotten):
                     kept.append(record)
+                elif "lower_bound" in record.numbers:
+                    bound = float(record.numbers["lower_bound"])
+                    ended = record.status is Status.OK
+                    kept.append(
+                        BoundRecord(record.problem, bound, code=record.code, incidental=not ended)
+                    )
         return kept[::-1]
 
     def compact(self, name: str) -> int:
         """Put the records of all segments taken in into one, and remove these.
 
         A reader finds either the old segments or the new one, whenever this is killed. Records
-        that are forgotten are gone then.
+        that are forgotten are gone then, but for the bounds that they prove.
 
         Parameters
         ----------
@@ -290,58 +184,30 @@ class Journal:
         OSError
             If it cannot be written.
         """
-        old = sorted(self._seen)
-        write_segment(self.folder, f"{name}{COMPACT}{uuid.uuid4().hex[:8]}", self.records(), old)
+        records, count = self.records(), len(self._seen)
         left_by_a_killed_one = self._replaced & set(disk.names(self.folder))
-        for one in {*old, *left_by_a_killed_one}:
-            (self.folder / one).unlink(missing_ok=True)
-        return len(old)
+        old = self._seen | left_by_a_killed_one
+        compact = f"{name}{segments.COMPACT}{uuid.uuid4().hex[:8]}"
+        segments.write_segment(self.folder, compact, records, old, self.made_of)
+        for segment in old:
+            (self.folder / segment).unlink(missing_ok=True)
+        return count
 
     @property
     def names(self) -> frozenset[str]:
-        """File names of the segments taken in."""
-        return frozenset(self._seen)
+        """File names of the segments taken in, and of those that a compact one replaces."""
+        return frozenset(self._seen | self._replaced)
+
+    @property
+    def made_of(self) -> Counter[str]:
+        """Number of segments of every run that the records come from, those made compact too."""
+        compact = {name for name in self._seen if segments.COMPACT in name}
+        counts = Counter[str]()
+        for name in compact:
+            counts |= segments.made_of(self.folder / name)
+        return counts + Counter(map(segments.run_of, self._seen - compact))
 
     @property
     def state(self) -> str:
         """Number and checksum of the names of the segments taken in."""
         return f"{len(self._seen)}:{zlib.crc32(' '.join(sorted(self._seen)).encode()):08x}"
-
-
-def _is_sound(segment: Location) -> bool:
-    """Whether a segment is as it was written, by its checksum."""
-    try:
-        _checked(disk.content(segment))
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
-    return True
-
-
-def _cell_of(line: bytes) -> str | None:
-    """The cell that a record is about, which is the first thing that its line tells."""
-    found = _CELL.search(line)
-    return found[1].decode() if found else None
-
-
-def _checked(content: bytes) -> bytes:
-    """The lines of a segment behind its head, once they are found to be those written."""
-    if not content:
-        return content
-    head, _, lines = content.partition(b"\n")
-    said = json.loads(head)
-    if said["kind"] != _HEAD:
-        return content
-    if zlib.crc32(lines) != said["crc32"]:
-        raise _ChecksumError("its checksum is another")
-    return lines
-
-
-def _finite(content: Any) -> Any:
-    """The content with NaN and infinite numbers as texts that ``float`` reads."""
-    if isinstance(content, dict):
-        return {name: _finite(value) for name, value in content.items()}
-    if isinstance(content, list | tuple):
-        return [_finite(value) for value in content]
-    if isinstance(content, float) and not math.isfinite(content):
-        return str(content)
-    return content

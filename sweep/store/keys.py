@@ -1,4 +1,4 @@
-"""Keys of cells, solves and problems in columns: twenty bytes each, where a text takes ninety."""
+"""Keys of cells, solves and problems in columns: 20 bytes each, where a text takes 90."""
 
 import struct
 from typing import Any
@@ -17,7 +17,7 @@ _MOST_UNSORTED = 2**16
 
 
 def _mark(first: Any, second: Any, third: Any) -> Any:
-    """What three parts of a key, numbers or arrays of them, make together: 64 bits."""
+    """A mark of 64 bits for the three parts of a key, numbers or arrays of them."""
     return (first ^ second * 0x9E3779B97F4A7C15 ^ third * 0xC2B2AE3D27D4EB4F) & 0xFFFFFFFFFFFFFFFF
 
 
@@ -28,12 +28,12 @@ def _mark_of(key: bytes) -> np.uint64:
 def _marks(keys: Keys) -> NDArray[np.uint64]:
     held = np.ascontiguousarray(keys.astype(KEY, copy=False))
     parts = held.view([("1", "<u8"), ("2", "<u8"), ("3", "<u4")])
-    found: NDArray[np.uint64] = _mark(parts["1"], parts["2"], parts["3"].astype(np.uint64))
-    return found
+    marks: NDArray[np.uint64] = _mark(parts["1"], parts["2"], parts["3"].astype(np.uint64))
+    return marks
 
 
 class Places:
-    """Where keys are among others; sorted by a mark of 64 bits they are found ten times as fast.
+    """The places of keys among others, found ten times as fast by sorted marks of 64 bits.
 
     Parameters
     ----------
@@ -48,17 +48,17 @@ class Places:
 
     def of(self, wanted: ArrayLike) -> Rows:
         """The last place of every key, -1 where there is none."""
-        asked = np.asarray(wanted, dtype=np.bytes_)
+        keys = np.asarray(wanted, dtype=np.bytes_)
         if not len(self._keys):
-            return np.full(asked.shape, -1)
-        marks = _marks(asked)
+            return np.full(keys.shape, -1)
+        marks = _marks(keys)
         by_mark = np.argsort(marks)
-        at = np.empty(len(asked), dtype=np.int64)
+        at = np.empty(len(keys), dtype=np.int64)
         at[by_mark] = self._sorted.searchsorted(marks[by_mark], "right") - 1
         places: Rows = self._order[at]
-        differs = self._keys[places] != asked
+        differs = self._keys[places] != keys
         for number in np.flatnonzero(differs & (self._sorted[at] == marks)).tolist():
-            places[number] = self._searched(asked[number])
+            places[number] = self._searched(keys[number])
             differs[number] = False
         places[differs] = -1
         return places
@@ -79,8 +79,8 @@ class Places:
 
 def texts(keys: Keys) -> list[str]:
     """The keys as texts."""
-    found: list[str] = keys.astype(np.str_).tolist()
-    return found
+    ids: list[str] = keys.astype(np.str_).tolist()
+    return ids
 
 
 def numbered(keys: ArrayLike) -> Rows:
@@ -136,7 +136,7 @@ class Lookup:
         self._found: Rows = np.empty(0, np.int64)
 
     def noted(self, key: bytes) -> None:
-        """Take in the key that was added last."""
+        """Note the key that was added last."""
         self._unsorted[key] = len(self._column) - 1
         self._asked = ()
         if len(self._unsorted) > _MOST_UNSORTED:

@@ -1,12 +1,13 @@
-"""A lease: what only one process can create, and then gives signs of life by.
+"""A lease: only one process can create it, and renews it as a sign of life.
 
 Another run that finds it silent for long, or left by a process of this machine that has ended,
 takes it over.
 """
 
 import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Protocol
 
 from sweep.store.holder import STALE_SECONDS, Holder, ourselves, taken_over
@@ -24,10 +25,10 @@ class Lease(Protocol):
     """A lease on a store, on a disk or in an object store."""
 
     def take(self, own: Holder) -> None:
-        """Create it, or replace one whose holder does not live; a StoreError if it does."""
+        """Create it, or replace one whose holder is dead; raises StoreError if it lives."""
 
     def renew(self, own: Holder) -> bool:
-        """Give a sign of life; false if another process has it now."""
+        """Give a sign of life; false if another process has it now, an error if nobody has."""
         ...
 
     def give_back(self, own: Holder) -> None:
@@ -40,7 +41,7 @@ class Lease(Protocol):
 
 @contextmanager
 def kept(folder: Location, lease: Lease, beat_seconds: float) -> Iterator[Check]:
-    """Hold a lease on a folder, with a sign of life every so many seconds.
+    """Hold a lease on a folder, renewed at intervals.
 
     Yields
     ------
@@ -59,10 +60,18 @@ def kept(folder: Location, lease: Lease, beat_seconds: float) -> Iterator[Check]
     ended, lost = threading.Event(), threading.Event()
 
     def keep() -> None:
+        seen = _now()
         while not lost.is_set() and not ended.wait(beat_seconds):
-            with suppress(OSError):
-                if not lease.renew(own):
-                    lost.set()
+            try:
+                ours = lease.renew(own)
+            except FileNotFoundError:  # removed by hand; or taken over during a long silence
+                ours = _now() - seen < STALE_SECONDS
+            except OSError:
+                continue
+            if ours:
+                seen = _now()
+            else:
+                lost.set()
 
     beat = threading.Thread(target=keep, daemon=True)
     beat.start()
@@ -79,19 +88,24 @@ def kept(folder: Location, lease: Lease, beat_seconds: float) -> Iterator[Check]
         lease.give_back(own)
 
 
-def living(found: Holder | None, silent_s: float, *, copied: bool = False) -> str | None:
-    """The holder of a lease in words, or None if it does not live; it may be unreadable.
+def _now() -> float:
+    """Seconds by a clock that also counts while the machine is suspended, where there is one."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+def living(holder: Holder | None, silent_s: float, *, copied: bool = False) -> str | None:
+    """The living holder of a lease in words; None if it is dead. The lease may be unreadable.
 
     A process that is seen to run may be silent, since it may have been stopped. Not so if the
     lease is a copy, which came here with a copy of the store: that has no signs of life.
     """
-    if found is None:
+    if holder is None:
         return "another run" if silent_s < STALE_SECONDS else None
-    runs = found.runs()
+    runs = holder.runs()
     if runs and not copied:
-        return str(found)
+        return str(holder)
     if runs is False or silent_s >= STALE_SECONDS:
         return None
     return (
-        f"{found} (silent for {max(silent_s, 0.0):.0f} s; its lease ends at {STALE_SECONDS:.0f} s)"
+        f"{holder} (silent for {max(silent_s, 0.0):.0f} s; its lease ends at {STALE_SECONDS:.0f} s)"
     )

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -10,15 +9,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from solvers.certificate import contradiction
 from sweep.store.columns import Columns
-from sweep.store.keys import Places, Rows, texts
+from sweep.store.current import Records
+from sweep.store.keys import Rows, texts
 from sweep.store.records import (
     BoundRecord,
     CellRecord,
     ForgottenRecord,
     Record,
     Status,
-    from_json,
-    to_json,
 )
 
 DEADLY = 3
@@ -26,53 +24,6 @@ DEADLY = 3
 
 _SUPERSEDED = int(Status.ABSENT)
 """The status of rows that no cell refers to any more."""
-
-
-class Records(Mapping[str, CellRecord]):
-    """Records by the cell or the solve that they are of, each made when it is asked for.
-
-    Parameters
-    ----------
-    columns : Columns
-        The records.
-    name : str
-        The column of the keys.
-    rows : numpy.ndarray
-        Those that count; of several of one key the last.
-
-    """
-
-    def __init__(self, columns: Columns, name: str, rows: Rows) -> None:
-        self._columns, self._rows = columns, rows
-        self._held = columns.keys(name)[rows]
-
-    @cached_property
-    def _places(self) -> Places:
-        return Places(self._held)
-
-    def rows(self, keys: ArrayLike) -> Rows:
-        """The row of every key, -1 where there is none."""
-        at = self._places.of(keys)
-        return np.where(at < 0, -1, self._rows[at]) if len(self._rows) else at
-
-    def others(self, keys: ArrayLike) -> list[str]:
-        """The keys of which there are records, without these."""
-        at = self._places.of(keys)
-        left = np.ones(len(self._held), dtype=bool)
-        left[at[at >= 0]] = False
-        return texts(self._held[left])
-
-    def __getitem__(self, key: str) -> CellRecord:
-        (row,) = self.rows([key.encode()])
-        if row < 0:
-            raise KeyError(key)
-        return self._columns.record(int(row))
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(dict.fromkeys(texts(self._held)))
-
-    def __len__(self) -> int:
-        return len(np.unique(self._held))
 
 
 class Ledger:
@@ -155,9 +106,16 @@ class Ledger:
 
     def rows(self, cells: ArrayLike) -> Rows:
         """The rows of some cells, which the columns below are asked for with."""
-        found = self._columns.rows(cells)
-        held = self._columns.counts("status", found, _SUPERSEDED) != _SUPERSEDED
-        return np.where(held, found, -1)
+        rows = self._columns.rows(cells)
+        held = self._columns.counts("status", rows, _SUPERSEDED) != _SUPERSEDED
+        return np.where(held, rows, -1)
+
+    def others(self, cells: ArrayLike) -> list[str]:
+        """Ids of the recorded cells that are not among these."""
+        rows, left = self.rows(cells), np.zeros(len(self._columns), dtype=bool)
+        left[self._current] = True
+        left[rows[rows >= 0]] = False
+        return texts(self._columns.keys("cell")[left])
 
     def record(self, row: int) -> CellRecord:
         """The record of a row."""
@@ -184,36 +142,6 @@ class Ledger:
         """A text of every row: its place, -1 where there is none, among the distinct texts."""
         return self._columns.text_numbers(name, rows), self._columns.text_values(name)
 
-    def of_other_code(
-        self, rows: Rows, codes: Sequence[str], of_bounds: Sequence[str], at: NDArray[Any]
-    ) -> NDArray[np.bool_]:
-        """Which rows are final, and were solved or certified by code other than the present.
-
-        Parameters
-        ----------
-        rows : numpy.ndarray
-            The rows.
-        codes, of_bounds : sequence of str
-            Hashes of the code that solves, and of that which certifies, now.
-        at : numpy.ndarray
-            The place in these of every row's own.
-        """
-        final = np.isin(self.statuses(rows), [status for status in Status if status.final])
-        theirs, known = self.texts("code", rows)
-        number = {code: place for place, code in enumerate(known)}
-
-        def numbered(listed: Iterable[str | None]) -> NDArray[np.int64]:
-            return np.array(
-                [-1 if code is None else number.setdefault(code, len(number)) for code in listed],
-                dtype=np.int64,
-            )
-
-        solved_by_other = theirs != numbered(codes)[at]
-        problems, keys = self.texts("problem", rows)
-        certifiers = np.append(numbered(map(self.bound_codes.get, keys)), -1)[problems]
-        certified_by_other = (certifiers >= 0) & (certifiers != numbered(of_bounds)[at])
-        return np.asarray(final & (solved_by_other | certified_by_other))
-
     def arrays(self) -> Iterator[tuple[str, NDArray[Any]]]:
         """What it says of cells as named arrays, one after the other, for `restored`."""
         return self._columns.content(self._current)
@@ -224,20 +152,21 @@ class Ledger:
             "texts": self._columns.texts,
             "bounds": self.bounds,
             "bound_codes": self.bound_codes,
-            "bound_errors": [to_json(one) for one in self.bound_errors.values()],
+            "bound_errors": [vars(bound) for bound in self.bound_errors.values()],
             "least_cost": self._least_cost,
         }
 
     @classmethod
     def restored(cls, arrays: Mapping[str, NDArray[Any]], content: Mapping[str, Any]) -> "Ledger":
         """The ledger of that content; an error of some kind if it is not one."""
-        found = cls()
-        found._columns = Columns.restored(arrays, content["texts"])
-        found.bounds = dict(content["bounds"])
-        found.bound_codes = dict(content["bound_codes"])
-        found._least_cost = dict(content["least_cost"])
-        found.add(from_json(one) for one in content["bound_errors"])
-        return found
+        ledger = cls()
+        ledger._columns = Columns.restored(arrays, content["texts"])
+        ledger.bounds = dict(content["bounds"])
+        ledger.bound_codes = dict(content["bound_codes"])
+        ledger._least_cost = dict(content["least_cost"])
+        failed = (BoundRecord(**bound) for bound in content["bound_errors"])
+        ledger.bound_errors = {bound.problem: bound for bound in failed}
+        return ledger
 
     @property
     def _current(self) -> Rows:
@@ -261,14 +190,18 @@ class Ledger:
         bound = float(record.numbers.get("lower_bound", math.nan))
         if not math.isnan(bound):
             self._raise_bound(record.problem, bound, record.code)
+            if record.status is Status.OK:
+                self.bound_errors.pop(record.problem, None)
+        cost = record.numbers.get("squared_privacy_cost")
+        trouble = None if cost is None else self._judged(record.problem, float(cost))
+        well = record.status is Status.OK and trouble is None
         row = known
-        if row is None or record.status is Status.OK or self.status(record.cell) is not Status.OK:
+        if row is None or well or self.status(record.cell) is not Status.OK:
             row = self._columns.append(record)
             if known is not None:
                 self._columns.set_count("status", known, _SUPERSEDED)
-            cost = record.numbers.get("squared_privacy_cost")
-            if cost is not None:
-                self._judge(row, float(cost))
+            if trouble is not None:
+                self._columns.fail(row, trouble)
         self._columns.set_count("attempts", row, tried)
         self._columns.set_count("deaths_in_all", row, died)
 
@@ -279,7 +212,8 @@ class Ledger:
             self._columns.set_count("status", known, _SUPERSEDED)
 
     def _add_bound(self, record: BoundRecord) -> None:
-        self.bound_errors.pop(record.problem, None)
+        if not record.incidental:
+            self.bound_errors.pop(record.problem, None)
         if record.error:
             self.bound_errors[record.problem] = record
         if record.lower_bound is not None:
@@ -293,8 +227,9 @@ class Ledger:
         if least is not None and contradiction(least, bound):
             for row in self._rows_of(problem):
                 cost = self._columns.reported_number("squared_privacy_cost", row)
-                if not math.isnan(cost):
-                    self._judge(row, cost)
+                trouble = None if math.isnan(cost) else self._judged(problem, cost)
+                if trouble is not None:
+                    self._columns.fail(row, trouble)
 
     def _rows_of(self, problem: str) -> list[int]:
         """All rows of a problem that a cell refers to."""
@@ -302,11 +237,9 @@ class Ledger:
         numbers, keys = self.texts("problem", rows)
         return [] if problem not in keys else rows[numbers == keys.index(problem)].tolist()
 
-    def _judge(self, row: int, cost: float) -> None:
-        """Turn a result below a bound that any solve of its problem has proven into ``FAILED``."""
-        problem = self._columns.text("problem", row)
+    def _judged(self, problem: str, cost: float) -> str | None:
+        """What is wrong with a result below a bound that any solve of its problem has proven."""
         trouble = contradiction(cost, self.bounds.get(problem))
         if trouble is None:
             self._least_cost[problem] = min(cost, self._least_cost.get(problem, math.inf))
-        else:
-            self._columns.fail(row, trouble)
+        return trouble

@@ -14,7 +14,7 @@ _OBJECT_STORES = ("s3", "gs", "az", "abfs", "abfss")
 
 
 def located(written: "str | Path | ObjectPath") -> Location:
-    """The location that somebody wrote as a path or as an address.
+    """The location of a path or an address.
 
     Parameters
     ----------
@@ -31,16 +31,16 @@ def located(written: "str | Path | ObjectPath") -> Location:
         return written
     if not str(written).strip():
         raise StoreError("the store has an empty name; give a folder or an address")
-    found = _ADDRESS.match(str(written))
-    if found is None:
+    match = _ADDRESS.match(str(written))
+    if match is None:
         return Path(written)
-    scheme, rest = found[1].lower(), str(written)[found.end() :]
+    scheme, rest = match[1].lower(), str(written)[match.end() :]
     if scheme == "file":
         return Path("/" + unquote(rest))
     address = f"{scheme}://{rest}"
     if scheme not in _OBJECT_STORES:
         raise StoreError(
-            f"store {address!r} is an address that no store can have; expected a folder, or an "
+            f"store {address!r} is not a valid address; expected a folder, or an "
             "address that begins with s3://, gs:// or az://"
         )
     parts = urlsplit(address)

@@ -30,7 +30,7 @@ def held(folder: Location, beat_seconds: float = BEAT_SECONDS) -> Iterator[Check
     Yields
     ------
     callable
-        Raises a StoreError if another run has taken the lock over meanwhile. To be called before
+        Raises StoreError if another run has taken over the lock. To be called before
         something is written.
 
     Raises

@@ -52,9 +52,9 @@ def damage(folder: Location) -> str | None:
     for name, (size, checksum) in held.items():
         path = folder / name
         try:
-            found, its_checksum = _size_and_checksum(path)
-            if found != size:
-                return f"file {name!r} holds {found:,} bytes instead of {size:,}"
+            actual, its_checksum = _size_and_checksum(path)
+            if actual != size:
+                return f"file {name!r} holds {actual:,} bytes instead of {size:,}"
             if its_checksum != checksum:
                 return f"file {name!r} has changed since it was written"
         except OSError as error:

@@ -82,7 +82,7 @@ class ObjectPath:
     @property
     def parent(self) -> "ObjectPath":
         """The path that this one is directly below."""
-        return ObjectPath(self.root, str(PurePosixPath(self.key).parent).strip("."))
+        return ObjectPath(self.root, self.key.rpartition("/")[0])
 
     def with_name(self, name: str) -> "ObjectPath":
         """The path of that name beside this one."""
@@ -115,27 +115,27 @@ class ObjectPath:
     def names(self) -> list[str]:
         """Names of the objects and folders directly below it, sorted."""
         with self._explained():
-            found: Mapping[str, Any] = _obstore().list_with_delimiter(self._client, self.key)
-        keys = [*found["common_prefixes"], *(one["path"] for one in found["objects"])]
+            listing: Mapping[str, Any] = _obstore().list_with_delimiter(self._client, self.key)
+        keys = [*listing["common_prefixes"], *(entry["path"] for entry in listing["objects"])]
         return sorted(PurePosixPath(key).name for key in keys if key.strip("/") != self.key)
 
     def tags(self) -> dict[str, str]:
         """The tags of the objects directly below it, by name."""
         with self._explained():
-            found: Mapping[str, Any] = _obstore().list_with_delimiter(self._client, self.key)
-        return {PurePosixPath(one["path"]).name: str(one["e_tag"]) for one in found["objects"]}
+            listing: Mapping[str, Any] = _obstore().list_with_delimiter(self._client, self.key)
+        return {PurePosixPath(item["path"]).name: str(item["e_tag"]) for item in listing["objects"]}
 
     def names_from(self, beginning: str) -> list[str]:
         """Names of the objects directly below it that begin so; the others are not listed."""
-        found: list[str] = []
+        names: list[str] = []
         with self._explained():
             after = f"{self.key}/{beginning}"
             for batch in _obstore().list(self._client, self.key, offset=after):
-                for one in batch:
-                    if not one["path"].startswith(after):
-                        return found
-                    found.append(PurePosixPath(one["path"]).name)
-        return found
+                for entry in batch:
+                    if not entry["path"].startswith(after):
+                        return names
+                    names.append(PurePosixPath(entry["path"]).name)
+        return names
 
     def iterdir(self) -> Iterator["ObjectPath"]:
         """What is directly below it."""
@@ -149,17 +149,13 @@ class ObjectPath:
         """All objects below it, however deep, sorted."""
         with self._explained():
             listed = _obstore().list(self._client, self.key)
-            keys = sorted(one["path"] for batch in listed for one in batch)
+            keys = sorted(entry["path"] for batch in listed for entry in batch)
         return [ObjectPath(self.root, key) for key in keys]
 
     def read_bytes(self) -> bytes:
         """The object's content."""
         with self._explained():
             return bytes(_obstore().get(self._client, self.key).bytes())
-
-    def read_text(self, encoding: str = "utf-8") -> str:
-        """The object's content as text."""
-        return self.read_bytes().decode(encoding)
 
     def write_bytes(self, content: bytes) -> None:
         """Write the object, whole or not at all."""
@@ -197,8 +193,8 @@ class ObjectPath:
     def tagged(self) -> tuple[str, datetime]:
         """The object's tag, and when it was written by the store's own clock."""
         with self._explained():
-            found = _obstore().head(self._client, self.key)
-        return str(found["e_tag"]), found["last_modified"]
+            head = _obstore().head(self._client, self.key)
+        return str(head["e_tag"]), head["last_modified"]
 
     def unlink(self, missing_ok: bool = False) -> None:
         """Remove the object; one that is not there is no error in any object store."""

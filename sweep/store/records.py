@@ -110,6 +110,8 @@ class BoundRecord:
         One line and the full traceback, if it could not be computed.
     code : str
         Hash of the code that computed it.
+    incidental : bool
+        Whether a solve has proved it that did not end well: then a closer one can still be had.
     """
 
     problem: str
@@ -118,6 +120,7 @@ class BoundRecord:
     error: str = ""
     traceback: str = ""
     code: str = ""
+    incidental: bool = False
 
 
 @dataclass(frozen=True)
@@ -140,6 +143,7 @@ _KINDS: Mapping[str, type[Record]] = {
     "bound": BoundRecord,
     "forgotten": ForgottenRecord,
 }
+_UNSAID = (("deaths", 0), ("incidental", False))
 _KEYS = frozenset({"cell", "solve", "problem"})
 
 
@@ -149,7 +153,7 @@ def to_json(record: Record) -> dict[str, Any]:
     content = {
         name: value
         for name, value in vars(record).items()
-        if value is not None and value not in ("", {}) and (name, value) != ("deaths", 0)
+        if value is not None and value not in ("", {}) and (name, value) not in _UNSAID
     }
     if isinstance(record, CellRecord):
         content["status"] = record.status.label

@@ -33,8 +33,8 @@ def difference(expected: str) -> str:
 
 
 def _listed(*packages: str) -> str:
-    found = (f"{package} {_version(package)}" for package in packages)
-    return ", ".join([f"python {platform.python_version()}", *found])
+    listed = (f"{package} {_version(package)}" for package in packages)
+    return ", ".join([f"python {platform.python_version()}", *listed])
 
 
 def _version(package: str) -> str:

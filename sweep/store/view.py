@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sweep.errors import StoreError
-from sweep.store import code, disk, journal, versions
+from sweep.store import code, disk, segments, versions
 from sweep.store.location import Location, located
 from sweep.store.records import Record
 
@@ -54,6 +54,11 @@ class StoreView:
         return self.place / "journal"
 
     @property
+    def late(self) -> Location:
+        """Where the driver names, for tasks that it has sent, segments that arrived afterwards."""
+        return self.place / "late.json"
+
+    @property
     def reachable(self) -> bool:
         """Whether this machine sees the store's folder."""
         try:
@@ -80,7 +85,7 @@ class StoreView:
     def write(self, name: str, records: list[Record]) -> bool:
         """Write records into the journal as one segment; False if that fails."""
         try:
-            journal.write_segment(self.journal, name, records)
+            segments.write_segment(self.journal, name, records)
         except OSError:
             return False
         return True

@@ -1,4 +1,4 @@
-"""The guard of a worker: a process of its own, which C code that holds the GIL cannot stop.
+"""The guard of a worker: a separate process, which C code that holds the GIL cannot block.
 
 It ends the worker if the worker has not called it off in time, and leaves a last segment in the
 journal for it, or else has its nanny tell by the signal. It ends with the worker, whose pipe it
@@ -6,6 +6,7 @@ reads.
 """
 
 import json
+import math
 import os
 import select
 import signal
@@ -17,13 +18,15 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache
 
+_LONGEST_WAIT_SECONDS = 3600.0
+"""Less than what `select` refuses."""
 UNRECORDED = signal.SIGXCPU
 """The signal that ends a worker for which nothing could be written."""
 
 
 @dataclass(frozen=True)
 class Deadline:
-    """What to do if the worker is not heard of in time.
+    """What to do if the worker is not heard from in time.
 
     Attributes
     ----------
@@ -45,8 +48,7 @@ class Guard:
     """The worker's end of the pipe to its guard."""
 
     def __init__(self) -> None:
-        command = [sys.executable, "-m", __name__, str(os.getpid())]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
+        self._process = _started()
         self._lock = threading.Lock()
 
     def watch(self, name: str, deadline: Deadline) -> None:
@@ -58,10 +60,17 @@ class Guard:
         self._say({"name": name})
 
     def _say(self, message: dict[str, object]) -> None:
-        assert self._process.stdin is not None
         with self._lock, suppress(OSError, ValueError):
+            if self._process.poll() is not None:  # somebody has killed it
+                self._process = _started()
+            assert self._process.stdin is not None
             self._process.stdin.write(json.dumps(message).encode() + b"\n")
             self._process.stdin.flush()
+
+
+def _started() -> "subprocess.Popen[bytes]":
+    command = [sys.executable, "-m", __name__, str(os.getpid())]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
 
 
 @cache
@@ -71,16 +80,19 @@ def guard() -> Guard:
 
 
 def serve(worker: int) -> None:
-    """Wait for deadlines on standard input, and for the first that passes."""
+    """Read deadlines from standard input, and act on the first that passes."""
     deadlines: dict[str, tuple[float, Deadline]] = {}
     unread = b""
     while True:
-        first = min((at for at, _ in deadlines.values()), default=None)
-        wait = None if first is None else max(first - time.monotonic(), 0.0)
+        first = min((at for at, _ in deadlines.values()), default=math.inf)
+        wait = min(max(first - time.monotonic(), 0.0), _LONGEST_WAIT_SECONDS)
         ready, _, _ = select.select([sys.stdin], [], [], wait)
         if not ready:
-            _end(worker, [one for at, one in deadlines.values() if at <= time.monotonic()])
-            return
+            passed = [entry for at, entry in deadlines.values() if at <= time.monotonic()]
+            if passed:
+                _end(worker, passed)
+                return
+            continue
         read = os.read(sys.stdin.fileno(), 2**16)
         if not read:
             return
@@ -97,10 +109,12 @@ def _end(worker: int, passed: list[Deadline]) -> None:
     from sweep.store import disk
     from sweep.store.location import located
 
-    recorded = [one for one in passed if one.text]
-    with suppress(OSError):
-        for one in recorded:
-            disk.write(located(one.journal) / one.segment, one.text, f"guard-{worker}")
+    recorded = False
+    with suppress(Exception):
+        for entry in passed:
+            if entry.text:
+                disk.write(located(entry.journal) / entry.segment, entry.text, f"guard-{worker}")
+                recorded = True
     with suppress(ProcessLookupError):
         os.kill(worker, signal.SIGKILL if recorded else UNRECORDED)
 

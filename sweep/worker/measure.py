@@ -47,10 +47,10 @@ def measured(call: Callable[[], Any]) -> tuple[Any, Cost]:
 def _trimmer() -> Callable[[int], Any] | None:
     """The ``malloc_trim`` of glibc; None with another C library."""
     try:
-        found: Callable[[int], Any] = ctypes.CDLL(None).malloc_trim
+        trim: Callable[[int], Any] = ctypes.CDLL(None).malloc_trim
     except (OSError, AttributeError):
         return None
-    return found
+    return trim
 
 
 def _return_free_memory() -> None:

@@ -1,8 +1,7 @@
-"""One task on a worker: its items done, their records written to the journal."""
+"""One task on a worker: its items are solved, their records written to the journal."""
 
 import time
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any
 
 from threadpoolctl import threadpool_limits
@@ -10,15 +9,15 @@ from threadpoolctl import threadpool_limits
 from solvers import registry
 from sweep.errors import DamagedSegmentError
 from sweep.plan.tasks import Task
-from sweep.store import journal
-from sweep.store.records import Record, Status
+from sweep.store import segments
+from sweep.store.records import Record
 from sweep.store.view import StoreView
-from sweep.worker import agreement
-from sweep.worker.built import built
-from sweep.worker.recording import left_behind, recording
-from sweep.worker.running import noted
-from sweep.worker.solve import BuildFailure, Built, outcomes
+from sweep.worker import compatibility
+from sweep.worker.recording import earlier_records, recording, with_late_records
+from sweep.worker.running_tasks import registered
+from sweep.worker.solve import Built, outcomes
 from sweep.worker.watchdog import watched
+from sweep.worker.workload_cache import cached_workload
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,7 @@ class TaskOutcome:
     written : bool
         Whether the worker has written them to the journal; if not, the driver has to.
     seconds : float
-        What it took on the worker, besides the queue; 0 if that is not known.
+        Its duration on the worker, without queueing; 0 if unknown.
     apart : bool
         Whether the worker does not see the store.
     """
@@ -46,8 +45,16 @@ class TaskOutcome:
     apart: bool = False
 
 
-def perform(task: Task, view: StoreView) -> TaskOutcome:
-    """Do a task: every item solved, every outcome recorded, nothing raised.
+@dataclass(frozen=True)
+class Refusal:
+    """That the worker at this address does not do a task: ``said`` says how it differs."""
+
+    worker: str
+    said: str
+
+
+def perform(task: Task, view: StoreView) -> TaskOutcome | Refusal:
+    """Do a task: solve every item and record every outcome; never raises.
 
     Parameters
     ----------
@@ -58,26 +65,26 @@ def perform(task: Task, view: StoreView) -> TaskOutcome:
 
     Returns
     -------
-    TaskOutcome
+    TaskOutcome or Refusal
         The earlier outcome if the journal has one: when Dask repeats a task because a worker
-        was lost, recorded items are not solved again. All ``failed`` and nothing solved if
-        this worker's code or versions are not those that the view requires.
+        was lost, recorded items are not solved again. A refusal, and nothing solved, if this
+        worker's code or versions are not those that the view requires.
     """
     earlier = done_before(task, view)
     if earlier is not None:
         return earlier
-    difference = agreement.difference(view.code, view.versions)
+    difference = compatibility.difference(view.code, view.versions)
     if difference:
-        refusal = BuildFailure(Status.FAILED, difference, "")
-        refusals = (outcomes(item, refusal, view, {}) for item in task.items)
-        return TaskOutcome(task.name, tuple(chain.from_iterable(refusals)), written=False)
+        worker = _worker()
+        return Refusal("" if worker is None else worker.address, difference)
+    task = with_late_records(task, view)
     started = time.perf_counter()
     known: dict[str, Built] = {}
     weights: dict[str, Any] = {}
     registry.add(dict(view.mechanisms))
     with (
         threadpool_limits(limits=_threads()),
-        noted(task, view.identity),
+        registered(task, view.identity),
         recording(task, view) as records,
     ):
         for item in task.items:
@@ -85,7 +92,7 @@ def perform(task: Task, view: StoreView) -> TaskOutcome:
                 continue
             if item.workload_key not in known:
                 with watched(item, records):
-                    known[item.workload_key] = built(item.workload_key, item.workload, view.code)
+                    known[item.workload_key] = cached_workload(item.workload_key, item.workload)
             with watched(item, records):
                 records.add(outcomes(item, known[item.workload_key], view, weights))
     written = records.finish()
@@ -95,20 +102,26 @@ def perform(task: Task, view: StoreView) -> TaskOutcome:
 
 def done_before(task: Task, view: StoreView) -> TaskOutcome | None:
     """The outcome of a task that an earlier run of it has completed, if it is undamaged."""
-    last = view.journal / (task.name + journal.SUFFIX)
+    last = view.journal / (task.name + segments.SUFFIX)
     if not view.reachable or not last.exists():
         return None
     try:
-        records = (*left_behind(task, view), *journal.read_segment(last))
+        records = (*earlier_records(task, view).of_this_run, *segments.read_segment(last))
     except DamagedSegmentError:
         return None
     return TaskOutcome(task.name, records, written=True)
 
 
 def _threads() -> int:
+    worker = _worker()
+    return 1 if worker is None else int(worker.state.nthreads)
+
+
+def _worker() -> Any:
+    """The Dask worker that this runs on, if any."""
     from distributed import get_worker
 
     try:
-        return int(get_worker().state.nthreads)
+        return get_worker()
     except ValueError:
-        return 1
+        return None

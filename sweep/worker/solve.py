@@ -17,7 +17,7 @@ from sweep.errors import StoreError
 from sweep.experiment import files
 from sweep.grid.specs import Spec, WorkloadSpec
 from sweep.plan.items import Bound, CellTask, Item, Solve
-from sweep.store import arrays, closure, code, versions
+from sweep.store import arrays, code, disk_errors, edits, versions
 from sweep.store.records import BoundRecord, CellRecord, Record, Status
 from sweep.store.view import StoreView
 from sweep.worker import measure
@@ -48,28 +48,23 @@ Built = Any
 """A workload, a query graph or a `BuildFailure`."""
 
 
-def build(spec: WorkloadSpec, required: str) -> Built:
+def build(spec: WorkloadSpec) -> Built:
     """Build a workload; never raises.
 
     Parameters
     ----------
     spec : WorkloadSpec
         The workload.
-    required : str
-        Hash of the code that has to build it (`sweep.store.code.digest`).
     """
-    difference = code.difference(required)
-    if difference:
-        return BuildFailure(Status.FAILED, difference, "")
     try:
-        made = workloads.make(spec.name, **files.at_hand(spec.params))
-        if isinstance(made, workloads.Workload) and (
-            made.m * made.d <= _SMALL_ENTRIES or isinstance(made.operator, Drawn)
+        built = workloads.make(spec.name, **files.at_hand(spec.params))
+        if isinstance(built, workloads.Workload) and (
+            built.m * built.d <= _SMALL_ENTRIES or isinstance(built.operator, Drawn)
         ):
-            _ = made.matrix
+            _ = built.matrix
     except BaseException as error:
         return BuildFailure(*_trouble(error))
-    return made
+    return built
 
 
 def outcomes(
@@ -136,15 +131,30 @@ def _solved(
         if item.chain and solution.weights is not None:
             weights[item.chain] = solution.weights
         shared = replace(blank, **_facts(item, solution, cost))
-        if view.keep:
+        if view.keep and not (solution.timed_out and item.renews):
             view.check_reachable()
-            arrays.write(view.place, item.key, solution.arrays(), view.keep, _labels(built))
+            shared = _with_arrays(shared, view, item.key, solution.arrays(), _labels(built))
     except BaseException as error:
         status, message, text = _trouble(error)
         broken = replace(blank, status=status, error=message, traceback=text)
         yield from (_of(cell, broken) for cell in item.cells)
         return
-    yield from (_of(cell, _simulated(cell, shared, solution)) for cell in item.cells)
+    if shared.status is Status.LOST:
+        yield from (_of(cell, shared) for cell in item.cells)
+    else:
+        yield from (_of(cell, _simulated(cell, shared, solution)) for cell in item.cells)
+
+
+def _with_arrays(
+    record: CellRecord, view: StoreView, key: str, named: Mapping[str, Any], labels: tuple[str, ...]
+) -> CellRecord:
+    """The record of a solve whose arrays are kept; it is lost if the disk does not take them."""
+    try:
+        arrays.write(view.place, key, named, view.keep, labels)
+    except OSError as error:
+        said = f"its arrays cannot be kept: {disk_errors.reason(error)}; make room and run again"
+        return replace(record, status=Status.LOST, numbers={}, notes={}, curve=None, error=said)
+    return record
 
 
 def run_solver(item: Solve, built: Built, targets: Any, start: Weights | None = None) -> Solution:
@@ -163,7 +173,7 @@ def run_solver(item: Solve, built: Built, targets: Any, start: Weights | None = 
         return solvers.solve(chosen.name, built, targets, neighbours=item.neighbours, **options)
     finally:
         if item.code != code.digest():
-            closure.note_imported()
+            edits.note_imported()
 
 
 def _targets(spec: Spec, built: Built) -> Any:
@@ -199,13 +209,13 @@ def _simulated(cell: CellTask, record: CellRecord, solution: Solution) -> CellRe
     if not cell.simulate:
         return record
     try:
-        found = simulate.simulate(solution, cell.simulate, int(cell.id, 16))
+        simulated = simulate.simulate(solution, cell.simulate, int(cell.id, 16))
     except NotApplicableError as error:
         return replace(record, notes={**record.notes, "simulate": str(error)})
     except BaseException as error:
         _, message, text = _trouble(error)
         return replace(record, status=Status.FAILED, error=message, traceback=text)
-    numbers = {name: float(value) for name, value in found.items()}
+    numbers = {name: float(value) for name, value in simulated.items()}
     return replace(record, numbers={**record.numbers, **numbers})
 
 

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from sweep.plan.items import Item, Solve
-from sweep.store.journal import SUFFIX, segment_text
 from sweep.store.records import BoundRecord, CellRecord, Record, Status
+from sweep.store.segments import SUFFIX, segment_text
 from sweep.worker.guard import Deadline, guard
 from sweep.worker.recording import Recording
 

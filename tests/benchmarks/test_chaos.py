@@ -9,7 +9,7 @@ import xarray as xr
 from benchmarks.chaos import judge
 from benchmarks.chaos.judge import Begun, Written
 from benchmarks.chaos.run import chaos
-from sweep.store import journal
+from sweep.store import segments
 from sweep.store.records import BoundRecord, CellRecord, Status
 
 
@@ -38,9 +38,9 @@ def test_what_counts_as_recorded(tmp_path):
     ok, failed = (
         CellRecord("c", key, "p", state) for key, state in (("s", Status.OK), ("t", Status.FAILED))
     )
-    journal.write_segment(folder, "r1", [ok, failed, BoundRecord("p", 1.0), BoundRecord("q")])
-    journal.write_segment(folder, "r2", [ok])
-    journal.write_segment(sound, "r2", [ok])
+    segments.write_segment(folder, "r1", [ok, failed, BoundRecord("p", 1.0), BoundRecord("q")])
+    segments.write_segment(folder, "r2", [ok])
+    segments.write_segment(sound, "r2", [ok])
     (folder / "r2.jsonl").write_text("{")
     found = judge.written(folder, sound, {"r2.jsonl": 9.0})
     assert [(one.about, one.until) for one in found] == [

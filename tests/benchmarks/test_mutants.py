@@ -81,6 +81,7 @@ def project(tmp_path_factory):
     return copy, draw(copy, tmp_path_factory.mktemp("reach"), print)
 
 
+@pytest.mark.slow
 def test_a_copy_is_judged_by_the_tests_that_reach_the_mistake(project):
     copy, reach = project
     found = {m.kind: m for m in mutations(PACKAGE) if m.text != "10"}
@@ -92,11 +93,13 @@ def test_a_copy_is_judged_by_the_tests_that_reach_the_mistake(project):
     assert (copy.root / "solvers" / "__init__.py").read_text() == PACKAGE
 
 
+@pytest.mark.slow
 def test_tests_that_hang_are_ended(project):
     copy, _ = project
     assert copy.test(["tests/test_it.py"], limit=0.01).code is None
 
 
+@pytest.mark.slow
 def test_calls_are_known_by_test(project):
     _, reach = project
     assert ("tests/test_it.py::test_it", "solvers/__init__.py", "large") in reach.calls

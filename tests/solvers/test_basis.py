@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import workloads
@@ -17,7 +17,6 @@ def dense(matrix):
 
 
 @pytest.mark.parametrize("kind", basis.KINDS)
-@settings(max_examples=25)
 @given(seed=st.integers(0, 10_000))
 def test_w_is_l_b_with_independent_rows(kind, seed):
     rng = np.random.default_rng(seed)

@@ -3,7 +3,7 @@
 import cvxpy as cp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from solvers.algorithms.coa import certified_lower_bound, coa
@@ -43,7 +43,6 @@ def test_prefix_against_the_semidefinite_program(d):
     assert result.objective == pytest.approx(expected, rel=1e-6)
 
 
-@settings(max_examples=30)
 @given(st.integers(0, 10**6), st.integers(2, 8), st.floats(1e-3, 1e3))
 def test_certificate_holds_and_units_do_not_matter(seed, d, scale):
     rng = np.random.default_rng(seed)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import scipy.linalg as sla
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import solvers
@@ -11,12 +11,16 @@ import workloads
 from solvers import reduction
 from solvers.dual import programs as dual
 from solvers.factors import NEARLY_FULL, Factors, coarsened, factorise
+from solvers.optimiser.block_vectors import BlockVectors
 from solvers.optimiser.blocks import one_block
-from solvers.optimiser.newton_system import BlockVectors, PreconditionedSystem
+from solvers.optimiser.newton_system import PreconditionedSystem
 from solvers.optimiser.singular_vectors import DenseVectors
 from solvers.optimiser.spectrum import spectrum
 from solvers.problem import as_problem
+from solvers.row_space import row_space
+from solvers.stopping import Deadline
 from workloads.operators import Explicit, on_cells
+from workloads.operators.blas import whole
 
 ALL = slice(None)
 
@@ -74,6 +78,19 @@ def test_a_spectrum_is_a_singular_value_decomposition(m, d, rank):
     assert found.nuclear_norm == pytest.approx(nuclear_norm(matrix, p, q), rel=1e-10)
 
 
+@pytest.mark.parametrize(("off", "rank"), [(0.0, 38), (1e-10, 39), (1e-6, 39), (1e-2, 39)])
+def test_a_row_space_is_that_of_the_singular_vectors(off, rank):
+    """A column that is twice another but for 1e-10 of it still counts."""
+    matrix = some_matrix(6, 60, 40)
+    matrix[:, 3] = 0.0
+    matrix[:, 11] = 2 * matrix[:, 12] + off * some_matrix(7, 60, 1)[:, 0]
+    _, _, right = np.linalg.svd(matrix)
+    found = row_space(matrix)
+    np.testing.assert_allclose(found @ found.T, np.eye(rank), atol=1e-13)
+    np.testing.assert_allclose(found.T @ found, right[:rank].T @ right[:rank], atol=1e-5)
+    assert not found[:, 3].any()
+
+
 def test_beside_a_null_space_small_singular_values_keep_their_digits():
     """Of nearly full rank all cells are computed with, down to weights of 1e-3 of the others."""
     matrix = some_matrix(4, 40, 30)
@@ -129,7 +146,7 @@ def test_a_coarse_start_leads_to_the_same_optimum(monkeypatch):
 
 def test_no_time_is_spent_on_a_coarse_start_where_none_is_left():
     factors = factorise(workloads.make("prefix", d=256).dense)
-    found = dual.optimum(factors, tol=1e-6, time_limit=0.0)
+    found = dual.optimum(factors, tol=1e-6, deadline=Deadline.after(0.0))
     assert found.timed_out
     assert found.iterations == 0
     assert 0 < found.lower <= found.upper
@@ -197,6 +214,38 @@ def test_the_newton_system_holds_the_second_derivatives(m, d):
     np.testing.assert_allclose(along, z, atol=1e-6 * np.abs(z).max())
 
 
+@pytest.mark.parametrize("free_queries", [True, False])
+@pytest.mark.parametrize("structured", [True, False])
+def test_the_bend_is_the_second_difference_of_the_gradient(free_queries, structured):
+    workload = workloads.make("all-range", d=12)
+    factors = as_problem(workload).factors if structured else factorise(workload.dense)
+    assert factors.structured == structured
+    rng = np.random.default_rng(5)
+    blocks = one_block(factors, rng.random(workload.m) / 50, free_queries=free_queries)
+    x = np.concatenate([rng.dirichlet(np.full(part.sum(), 3.0)) for part in blocks.groups.T > 0])
+    z, step = rng.standard_normal(x.size), 1e-3
+    before, here, after = (blocks.at(x * (1 + t * z)).gradient for t in (-step, 0.0, step))
+    expected = x * (before - 2 * here + after) / (2 * step**2)
+    found = blocks.at(x).newton_system(x, x[:, None] * blocks.groups).bend(z, 0.0)
+    np.testing.assert_allclose(found, expected, atol=1e-4 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("tiny", [[], [1e-7, 1e-4], [1e-7, 2e-7, 1e-5]])
+def test_few_singular_values_may_be_far_below_the_others(tiny):
+    """The preconditioner's nodes for them share what they take of the others."""
+    rng = np.random.default_rng(3)
+    singular = np.concatenate([tiny, np.geomspace(1e-2, 1, 48 - len(tiny))])
+    rows = rng.standard_normal((20, 48)) / np.sqrt(singular)
+    block = BlockVectors(singular, DenseVectors(rows.astype(np.float32)), ALL, 20)
+    kernel = np.multiply.outer(singular, singular) / np.add.outer(singular, singular)
+    pairs = np.einsum("ia,ib->iab", rows, rows)
+    exact = np.einsum("iab,ab,jab->ij", pairs, kernel, pairs)
+    found = np.zeros((20, 20), np.float32, order="F")
+    block.add_explicit(found, ALL, 20)
+    ratios = sla.eigvalsh(whole(found), exact)
+    assert 0.85 < ratios.min() <= ratios.max() < 1.15
+
+
 def test_light_weights_are_left_to_their_diagonal():
     """A preconditioner of the twenty heaviest weights costs products, not the answer."""
     workload = workloads.make("all-range", d=16)
@@ -204,7 +253,8 @@ def test_light_weights_are_left_to_their_diagonal():
     blocks = one_block(as_problem(workload).factors, np.zeros(workload.m))
     x = np.concatenate([found.weights.p, found.weights.q])
     point = blocks.at(x)
-    parts = [BlockVectors(point.spectrum.singular, point.spectrum.vectors(with_queries=True), ALL)]
+    vectors = point.spectrum.vectors(with_queries=True)
+    parts = [BlockVectors(point.spectrum.singular, vectors, ALL, workload.d)]
     signs = np.repeat([1.0, -1.0], [workload.d, workload.m])
     b, r = x * np.random.default_rng(0).standard_normal(x.size), np.zeros(2)
     solutions, products = [], []
@@ -218,7 +268,54 @@ def test_light_weights_are_left_to_their_diagonal():
     assert products[0] < products[1] < 80
 
 
-@settings(max_examples=40)
+@pytest.mark.parametrize("decades", [0.5, 8.0])
+def test_singular_vectors_of_low_rank_are_orthonormal(decades):
+    """By Cholesky where weights are alike, by a QR decomposition where they are far apart."""
+    matrix = some_matrix(4, 12, 30)
+    factors = factorise(matrix)
+    assert factors.basis is not None
+    rng = np.random.default_rng(0)
+    p, q = 10 ** rng.uniform(-decades, 0, 30), rng.dirichlet(np.ones(12))
+    found = spectrum(factors, p, q)
+    np.testing.assert_allclose(found.columns.T @ found.columns, np.eye(12), atol=1e-12)
+    whole_matrix = (found.queries.matrix * found.singular) @ found.columns.T
+    expected = np.sqrt(q)[:, None] * matrix * np.sqrt(p)
+    np.testing.assert_allclose(whole_matrix, expected, atol=1e-13 * np.abs(expected).max())
+
+
+def test_a_spectrum_is_had_where_weights_leave_nothing_of_the_basis():
+    """As at weights that have underflown: neither a warning, nor anything that is not a number."""
+    basis = np.array([[1.0, 2.0, 0.0], [0.0, 0.0, 1.0]])
+    left = np.array([[1.0, 1.0], [1.0, -1.0]])
+    p, q = np.array([0.5, 0.5, 0.0]), np.array([0.3, 0.7])
+    found = spectrum(Factors(Explicit(left), basis), p, q)
+    expected = np.sqrt(q)[:, None] * (left @ basis) * np.sqrt(p)
+    assert np.isclose(found.nuclear_norm, np.linalg.norm(expected, "nuc"))
+    assert np.all(np.isfinite(found.columns))
+
+
+def test_couplings_of_weights_nearby_serve_a_newton_system():
+    """They cost products at most, not the answer; and they are kept only where that is asked."""
+    workload = workloads.make("range", d=24, seed=0)
+    found = solvers.solve("optimal", workload, tol=1e-3)
+    blocks = one_block(as_problem(workload).factors, np.zeros(workload.m))
+    x = np.concatenate([found.weights.p, found.weights.q])
+    rng = np.random.default_rng(0)
+    ratios = np.exp(0.02 * rng.standard_normal(x.size))
+    before, here = blocks.at(x), blocks.at(x * ratios)
+    b, r = here.x * rng.standard_normal(x.size), np.zeros(2)
+    assert before.newton_system(x, x[:, None] * blocks.groups).couplings is None
+    kept = before.newton_system(x, x[:, None] * blocks.groups, keeping=True).couplings
+    diagonal, constraints = 1e-3 * here.x, here.x[:, None] * blocks.groups
+    own = here.newton_system(diagonal, constraints)
+    taken = here.newton_system(diagonal, constraints, kept.scaled(ratios))
+    expected = own.solve(b, r, 1e-5)[0]
+    np.testing.assert_allclose(
+        taken.solve(b, r, 1e-5)[0], expected, atol=1e-4 * np.abs(expected).max()
+    )
+    assert own.products < taken.products < 20
+
+
 @given(st.integers(0, 10_000))
 def test_any_weights_bound_the_cost_of_any_mechanism_from_below(seed):
     rng = np.random.default_rng(seed)

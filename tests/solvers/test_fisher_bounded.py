@@ -130,6 +130,15 @@ def test_samples_follow_the_density(noise):
     assert stats.kstest(drawn, lambda w: np.interp(w, grid, mass)).pvalue > 1e-3
 
 
+@pytest.mark.parametrize("tilt", [-6.2, 6.4, 40.0, -1e4, 1e9])
+def test_samples_of_any_tilt_take_a_few_proposals_each(tilt):
+    """The mean within five standard errors, the variance within ten per cent."""
+    noise = CosineSquared(-0.2, 0.8, tilt)
+    drawn = noise.sample((20_000,), np.random.default_rng(3))
+    assert abs(drawn.mean() - noise.mean) < 5 * np.sqrt(noise.variance / drawn.size)
+    assert drawn.var() == pytest.approx(noise.variance, rel=0.1)
+
+
 def test_samples_have_the_shape_asked_for():
     rng = np.random.default_rng(0)
     assert CosineSquared(0.0, 1.0).sample((3, 5), rng).shape == (3, 5)
@@ -193,9 +202,11 @@ def test_no_finite_epsilon_is_claimed():
     assert solution.record()["curve"]["kind"] == "none"
 
 
-def test_queries_that_overlap_are_refused():
+@pytest.mark.parametrize("units", [(1, 1, 1), (1, 1e-6, 1e-6), (1e-8, 1, 1e-8)])
+def test_queries_that_overlap_are_refused_in_any_units(units):
+    overlapping = np.array(units)[:, None] * np.array([[1.0, 0, 0], [0, 1, 0], [1, 1, 0]])
     with pytest.raises(solvers.NotApplicableError, match=r"not orthogonal.*on: data"):
-        solvers.solve("fisher-bounded", np.tril(np.ones((3, 3))))
+        solvers.solve("fisher-bounded", overlapping)
 
 
 def test_a_weight_belongs_to_the_data():

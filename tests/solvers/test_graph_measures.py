@@ -6,7 +6,7 @@ from functools import reduce
 import numpy as np
 import pytest
 from graph_examples import connected_graphs, distributions
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import solvers
@@ -104,10 +104,9 @@ def test_from_where_the_prior_of_example_3_is_regular(epsilon, regular):
     assert is_regular("product:0.3,0.27,0.23,0.2", graph, epsilon) is regular
 
 
-@settings(max_examples=50)
 @given(st.data(), connected_graphs(), st.floats(0.1, 3.0))
 def test_the_bound_of_any_prior_holds_and_is_exact_for_regular_ones(data, graph, epsilon):
-    """Regular: y of the inverse; any: no mechanism of the linear programme is above it."""
+    """Regular: y of the inverse; any: no mechanism of the linear program is above it."""
     prior = data.draw(distributions(graph.n))
     phi = np.exp(-epsilon * graph.distances)
     bound = utility_bound(phi, prior)

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 from graph_examples import best_guess, connected_graphs, distributions, least_privacy
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import solvers
@@ -29,7 +29,6 @@ def counting(n):
     return workloads.make("counting", n=n)
 
 
-@settings(max_examples=25)
 @given(st.integers(1, 40), st.floats(0.05, 5.0))
 def test_geometric_on_a_line_is_the_tight_constraints_mechanism(n, epsilon):
     one = solvers.solve("geometric", counting(n), epsilon=epsilon)
@@ -38,7 +37,6 @@ def test_geometric_on_a_line_is_the_tight_constraints_mechanism(n, epsilon):
     assert np.abs(one.noise.slack).max() < 1e-12
 
 
-@settings(max_examples=25)
 @given(st.data(), st.integers(1, 5), st.floats(0.1, 4.0))
 def test_geometric_on_a_line_is_optimal_for_every_prior(data, n, epsilon):
     """Ghosh, Roughgarden, Sundararajan: regular or not."""
@@ -156,7 +154,6 @@ def test_least_epsilon_of_the_case_study(name, params, least, published):
     assert published is None or found > published + 0.1
 
 
-@settings(max_examples=40)
 @given(st.data(), connected_graphs(), st.floats(0.1, 3.0))
 def test_every_mechanism_is_private_and_none_beats_the_bounds(data, graph, epsilon):
     prior = data.draw(distributions(graph.n))
@@ -178,10 +175,9 @@ def test_every_mechanism_is_private_and_none_beats_the_bounds(data, graph, epsil
         assert one.noise.min_entropy_leakage <= one.noise.leakage_bound_any_prior + 1e-9
 
 
-@settings(max_examples=40)
 @given(connected_graphs(), st.floats(0.2, 3.0), st.integers(0, 10**6))
 def test_tight_constraints_are_optimal_for_regular_priors(graph, epsilon, seed):
-    """Theorem 3, against the linear programme; and Lemma 3."""
+    """Theorem 3, against the linear program; and Lemma 3."""
     prior = f"random:{seed}"
     best = solvers.solve("lp-optimal", graph, epsilon=epsilon, prior=prior)
     assert best.noise.prior_is_regular
@@ -268,7 +264,7 @@ def test_lp_optimal_out_of_time_is_the_best_closed_form():
     assert not found.converged
     floor = solvers.solve("randomised-response", graph)
     assert found.noise.utility >= floor.noise.utility
-    assert found.notes["taken_from"] != "linear programme"
+    assert found.notes["taken_from"] != "linear program"
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 5.0, 10.0, 15.0, 20.0, 25.0, 30.0, 36.0, 100.0, 800.0])
@@ -308,11 +304,11 @@ def test_lp_optimal_loses_least_at_any_epsilon(graph, epsilon):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (lambda x: x * 1.001, "is no distribution"),
-        (lambda x: x - np.eye(4) * 2, "is no distribution"),
+        (lambda x: x * 1.001, "is not a distribution"),
+        (lambda x: x - np.eye(4) * 2, "is not a distribution"),
         (lambda x: np.eye(4), "not 1-differentially private: answers '0' and '1'"),
         (lambda x: truncated_geometric(4, 1.0 + 1e-6), "not 1-differentially private"),
-        (lambda x: np.full((4, 4), np.nan), "is no distribution"),
+        (lambda x: np.full((4, 4), np.nan), "is not a distribution"),
     ],
 )
 def test_a_wrong_noise_matrix_fails(change, sentence):

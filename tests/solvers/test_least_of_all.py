@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from baselines import FAMILIES, family, random_queries, total_error
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import solvers
@@ -41,7 +41,6 @@ def test_on_every_family(name, mechanism):
     assert found.query_variances.max() <= 1 + 1e-9
 
 
-@settings(max_examples=25)
 @given(st.integers(0, 10_000), st.sampled_from(OTHERS))
 def test_on_any_workload_with_any_targets(seed, mechanism):
     queries = random_queries(seed)

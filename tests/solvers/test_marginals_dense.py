@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from marginal_problems import MECHANISMS, make, problems
 
@@ -22,7 +22,6 @@ def structured(name, problem, **options):
     return solution
 
 
-@settings(max_examples=50)
 @given(problems(), st.sampled_from(CLOSED))
 def test_same_numbers_as_the_dense_form(problem, name):
     ours, theirs = structured(name, problem), dense(name, problem)
@@ -35,7 +34,6 @@ def test_same_numbers_as_the_dense_form(problem, name):
         assert ours.measures[measure] == pytest.approx(value, rel=2e-5)
 
 
-@settings(max_examples=50)
 @given(problems())
 def test_the_optimum_is_the_dense_one(problem):
     ours, theirs = structured("optimal", problem, tol=1e-7), dense("optimal", problem, tol=1e-7)
@@ -46,7 +44,6 @@ def test_the_optimum_is_the_dense_one(problem):
     assert theirs.lower_bound <= ours.squared_privacy_cost * (1 + 1e-12)
 
 
-@settings(max_examples=20)
 @given(problems(), st.sampled_from([0.01, 1.0]))
 def test_the_hybrid_is_the_dense_one(problem, weight):
     def objective(solution):
@@ -73,7 +70,6 @@ def test_soft_maxima_of_a_loose_tolerance_end_within_it(tol):
         assert found.squared_privacy_cost <= best.squared_privacy_cost * (1 + tol)
 
 
-@settings(max_examples=25)
 @given(problems())
 def test_soft_maxima_reach_the_optimum(problem):
     best = structured("optimal", problem, tol=1e-8)
@@ -83,7 +79,6 @@ def test_soft_maxima_reach_the_optimum(problem):
     assert found.squared_privacy_cost <= best.squared_privacy_cost * (1 + 1e-6)
 
 
-@settings(max_examples=40)
 @given(problems(), st.sampled_from(list(MECHANISMS)))
 def test_the_mechanism_written_out_has_the_reported_numbers(problem, name):
     solution = structured(name, problem)
@@ -110,7 +105,6 @@ def test_drawn_errors_have_the_covariance_of_the_queries(name):
     assert np.abs((found - expected) / scale).max() < 6 * np.sqrt(2 / len(errors))
 
 
-@settings(max_examples=20)
 @given(problems(), st.sampled_from(["optimal", "CA", "IP", "GM"]))
 def test_the_fisher_information_is_the_sum_of_the_dense_profile(problem, mechanism):
     ours, theirs = structured(mechanism, problem), dense(mechanism, problem)

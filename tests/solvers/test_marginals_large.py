@@ -6,7 +6,7 @@ import pytest
 import solvers
 import workloads
 from solvers.gaussian.factorisation import Factorisation
-from solvers.orbits import SingleOrbit
+from solvers.orbits import Orbits, SingleOrbit
 
 
 @pytest.mark.parametrize(
@@ -26,3 +26,33 @@ def test_the_query_matrix_confirms_every_number(values, orders, rule, mechanism)
         np.testing.assert_allclose(structured.query_variances, dense.query_variances, rtol=1e-4)
     if mechanism == "optimal":
         assert structured.lower_bound == pytest.approx(dense.lower_bound, rel=3e-6)
+
+
+@pytest.mark.parametrize("unit", [1e-250, 1e250])
+@pytest.mark.parametrize(
+    ("mechanism", "options", "apart"),
+    [
+        ("optimal", {}, False),
+        ("optimal", {"total_error_weight": 0.1}, False),
+        ("ResidualPlanner", {"objective": "max-variance"}, False),
+        ("optimal", {}, True),
+        ("optimal", {"refined": True}, True),
+        ("optimal", {"total_error_weight": 0.1}, True),
+        ("wCA-I", {}, True),
+    ],
+)
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_targets_of_any_size_scale_the_answer(mechanism, options, apart, unit, capfd):
+    """One orbit of cells, or several where one value of a marginal has a target of its own."""
+    workload = workloads.make("marginals", attributes=2, values=3, orders=[1])
+    targets = np.repeat([1.0, 2.0], workload.group_sizes)
+    targets[0] = 0.5 if apart else 1.0
+    plain = solvers.solve(mechanism, workload, targets, **options)
+    scaled = {name: v / unit if name == "total_error_weight" else v for name, v in options.items()}
+    moved = solvers.solve(mechanism, workload, unit * targets, **scaled)
+    assert isinstance(moved.noise.orbits, Orbits if apart else SingleOrbit)
+    assert moved.converged
+    assert moved.squared_privacy_cost * unit == pytest.approx(plain.squared_privacy_cost, rel=3e-6)
+    assert moved.lower_bound * unit == pytest.approx(plain.lower_bound, rel=3e-6)
+    np.testing.assert_allclose(moved.query_variances / unit, plain.query_variances, rtol=1e-3)
+    assert capfd.readouterr().out == ""

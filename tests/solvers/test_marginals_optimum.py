@@ -91,7 +91,6 @@ def residual_planner(problem):
     return p, cells * p
 
 
-@settings(max_examples=30)
 @given(problems(least_size=2), st.sampled_from([("CA", 0), ("wCA-II", 1), ("wCA-I", 2)]))
 def test_total_error_is_residual_planners(problem, mechanism):
     """Its closed form: (sum_S sqrt(v_S p_S))² at unit privacy cost."""
@@ -118,7 +117,6 @@ def test_largest_variance_is_residual_planners_through_a_conic_solver(problem):
     assert found == pytest.approx(task.value, rel=1e-5)
 
 
-@settings(max_examples=25)
 @given(problems(), st.randoms(use_true_random=False))
 def test_renaming_attributes_changes_nothing(problem, random):
     operator = problem.workload.operator
@@ -138,7 +136,6 @@ def test_renaming_attributes_changes_nothing(problem, random):
     )
 
 
-@settings(max_examples=25)
 @given(problems(), st.floats(1e-3, 1e3))
 def test_scaling_targets_divides_the_squared_cost(problem, factor):
     for name in MECHANISMS:
@@ -149,7 +146,6 @@ def test_scaling_targets_divides_the_squared_cost(problem, factor):
         )
 
 
-@settings(max_examples=25)
 @given(problems())
 def test_one_marginal_less_or_one_target_looser_never_costs_more(problem):
     operator = problem.workload.operator
@@ -162,7 +158,6 @@ def test_one_marginal_less_or_one_target_looser_never_costs_more(problem):
         assert solve("optimal", make(operator.sizes, subsets[:-1], values[:-1])).lower_bound <= base
 
 
-@settings(max_examples=25)
 @given(problems(), st.integers(0, 2**32 - 1))
 def test_any_weights_certify_and_no_mechanism_beats_them(problem, seed):
     known = single_orbit(problem)

@@ -6,7 +6,7 @@ from itertools import chain, combinations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from marginal_problems import MECHANISMS, make, problems
 from scipy.optimize import minimize
@@ -28,7 +28,6 @@ def powerset(items):
     return chain.from_iterable(combinations(items, n) for n in range(len(items) + 1))
 
 
-@settings(max_examples=50)
 @given(problems())
 def test_the_closure_counts_the_rank_and_lists_every_subset(problem):
     known = single_orbit(problem)
@@ -48,7 +47,6 @@ def test_attributes_that_are_never_apart_and_single_values_make_no_subsets():
     assert known.closure.block_sizes == (6, 4)
 
 
-@settings(max_examples=50)
 @given(problems())
 def test_classes_of_alike_marginals_have_the_same_optimum(problem):
     known = single_orbit(problem)
@@ -232,7 +230,6 @@ def test_input_perturbation_beyond_floats_fails_in_a_sentence():
         solvers.solve("IP", huge(attributes=400, orders=[1]))
 
 
-@settings(max_examples=15)
 @given(st.integers(1, 400), st.integers(2, 10**6))
 def test_any_domain_has_finite_answers(attributes, values):
     """The total and all one-way marginals; GM costs one for each of them."""

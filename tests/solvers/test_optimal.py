@@ -3,7 +3,7 @@
 import cvxpy as cp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import solvers
@@ -72,7 +72,6 @@ def test_agrees_with_a_semidefinite_solver(seed):
     assert solution.squared_privacy_cost == pytest.approx(sdp_optimum(matrix, targets), rel=1e-5)
 
 
-@settings(max_examples=40)
 @given(st.integers(0, 10_000))
 def test_the_covariance_alone_gives_the_reported_numbers(seed):
     matrix, targets = random_problem(seed)
@@ -85,7 +84,6 @@ def test_the_covariance_alone_gives_the_reported_numbers(seed):
     assert np.max(solution.query_variances / targets) == pytest.approx(1.0, rel=1e-12)
 
 
-@settings(max_examples=20)
 @given(st.integers(0, 10_000), st.floats(0.01, 100))
 def test_scaling_targets_divides_the_squared_cost(seed, factor):
     matrix, targets = random_problem(seed)
@@ -94,7 +92,6 @@ def test_scaling_targets_divides_the_squared_cost(seed, factor):
     assert scaled == pytest.approx(base / factor, rel=3e-6)
 
 
-@settings(max_examples=20)
 @given(st.integers(0, 10_000))
 def test_order_signs_and_repetition_do_not_matter(seed):
     matrix, targets = random_problem(seed)
@@ -108,7 +105,6 @@ def test_order_signs_and_repetition_do_not_matter(seed):
     assert repeated.squared_privacy_cost == pytest.approx(base, rel=3e-6)
 
 
-@settings(max_examples=20)
 @given(st.integers(0, 10_000))
 def test_no_mechanism_beats_the_lower_bound(seed):
     matrix, targets = random_problem(seed)
@@ -117,7 +113,6 @@ def test_no_mechanism_beats_the_lower_bound(seed):
         assert solvers.solve(name, matrix, targets).squared_privacy_cost >= bound * (1 - 1e-9)
 
 
-@settings(max_examples=20)
 @given(st.integers(0, 10_000))
 def test_dropping_a_query_or_loosening_a_target_never_costs_more(seed):
     matrix, targets = random_problem(seed, m=6)
@@ -218,7 +213,6 @@ def proven_by(weights, matrix, targets):
 
 
 @pytest.mark.parametrize("mechanism", ["optimal", "SM-II"])
-@settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 10_000), max_iterations=st.sampled_from([3, 8, 100]))
 def test_the_weights_prove_the_lower_bound(mechanism, seed, max_iterations):
     matrix, targets = random_problem(seed)

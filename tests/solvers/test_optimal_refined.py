@@ -4,7 +4,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.linalg as sla
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from oracles import refined_order
 
@@ -85,7 +85,6 @@ def test_no_later_entry_can_be_lowered(seed):
     assert max(rest) == pytest.approx(least, rel=1e-3)
 
 
-@settings(max_examples=25)
 @given(st.integers(0, 10_000))
 def test_refined_meets_the_targets_at_the_same_cost(seed):
     rng = np.random.default_rng(seed)
@@ -111,7 +110,6 @@ def test_the_tightest_prefixes_leave_nothing_to_refine():
     assert solution.notes["levels"] == 1
 
 
-@settings(max_examples=20)
 @given(st.integers(0, 10_000), st.floats(0.05, 20))
 def test_equal_personal_bounds_change_nothing(seed, bound):
     rng = np.random.default_rng(seed)
@@ -154,7 +152,6 @@ def test_the_hybrid_trades_cost_for_total_error_between_optimal_and_ca():
     assert all(s.notes["objective_gap"] <= 1e-6 for s in found[1:])
 
 
-@settings(max_examples=15)
 @given(st.integers(0, 10_000), st.floats(1e-3, 10))
 def test_no_covariance_beats_the_hybrid_in_its_own_objective(seed, weight):
     rng = np.random.default_rng(seed)
@@ -246,6 +243,17 @@ def test_queries_far_below_their_targets_bound_the_levels_that_they_reach():
     found = solvers.solve("optimal", matrix, refined=True)
     assert found.converged
     np.testing.assert_allclose(found.privacy_profile, [4e12, 1e12, 1e12 + 1e6], rtol=1e-9)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("unit", [1e25, 1e-25])
+def test_no_unit_of_the_queries_changes_the_refined_answer(unit):
+    targets = 10.0 ** np.linspace(-6, 6, 12)
+    plain = solvers.solve("optimal", prefix(12), targets, refined=True)
+    found = solvers.solve("optimal", unit * prefix(12), targets, refined=True)
+    assert found.converged
+    assert found.notes["levels"] == plain.notes["levels"]
+    np.testing.assert_allclose(found.privacy_profile / unit**2, plain.privacy_profile, rtol=1e-6)
 
 
 @pytest.mark.parametrize("seed", [45000310, 1010, 20130])

@@ -1,11 +1,13 @@
 """Options that mean the same in every mechanism have the same bounds everywhere."""
 
 import math
+import re
 
 import numpy as np
 import pytest
 
 import solvers
+from workloads import TargetsError
 
 OPTIONS = [
     (name, option)
@@ -28,6 +30,7 @@ LEAST = {  # what is taken at the least; what is refused next to it
     "max_iterations": (0, -1),
     "seed": (0, -1),
     "max_cg": (1, 0),
+    "rank_ratio": (1.0, 1 - 1e-9),
 }
 MOST = {"sigma": (1 - 1e-9, 1.0), "beta": (1 - 1e-9, 1.0), "time_limit": (math.inf, math.nan)}
 FINITE = (1e300, math.inf)
@@ -43,8 +46,31 @@ def test_the_ends_are_taken_and_what_lies_beyond_is_refused(mechanism, option):
     ends = [LEAST[option], (10**9, 0.5) if whole else MOST.get(option, FINITE)]
     for taken, beyond in ends:
         assert resolved(mechanism, option, taken) == taken
-        with pytest.raises(solvers.OptionError, match=f"{mechanism}: {option} is .*expected"):
+        with pytest.raises(
+            solvers.OptionError, match=f"{re.escape(mechanism)}: {option} is .*expected"
+        ):
             resolved(mechanism, option, beyond)
-    for wrong in (math.nan, "1", [1.0], np.ones(2)):
-        with pytest.raises(solvers.OptionError, match=f"{mechanism}: {option} is"):
+    huge = [] if whole else [10**400]
+    for wrong in (math.nan, "1", [1.0], np.ones(2), *huge):
+        with pytest.raises(solvers.OptionError, match=f"{re.escape(mechanism)}: {option} is"):
             resolved(mechanism, option, wrong)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "options"),
+    [
+        ("optimal", {"targets": [1, 10**400]}),
+        ("optimal", {"profile_bounds": [1, 10**400]}),
+        ("optimal", {"profile_bounds": ["a", "b"]}),
+        ("tight-constraints", {"n": 10**400}),
+    ],
+)
+def test_numbers_beyond_floats_are_refused_with_a_sentence(mechanism, options):
+    with pytest.raises((solvers.OptionError, TargetsError), match=r"expected|not numbers"):
+        solvers.solve(mechanism, np.eye(2), **options)
+
+
+def test_a_tree_has_no_more_children_than_cells():
+    flat = solvers.solve("HM", np.tri(5), branching=10**30)
+    assert flat.notes["branching"] == 5
+    assert solvers.solve("HM", np.tri(5), branching=np.int64(2)).notes["branching"] == 2

@@ -5,7 +5,7 @@ from itertools import chain, combinations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import solvers
@@ -213,7 +213,6 @@ def some_union(seed):
     return workload, targets
 
 
-@settings(max_examples=40)
 @given(st.integers(0, 100_000))
 def test_any_union_is_feasible_certified_and_as_its_matrix(seed):
     workload, targets = some_union(seed)
@@ -225,7 +224,6 @@ def test_any_union_is_feasible_certified_and_as_its_matrix(seed):
     assert found.lower_bound <= dense.squared_privacy_cost * (1 + 1e-8)
 
 
-@settings(max_examples=15)
 @given(st.integers(0, 100_000), st.floats(0.01, 100))
 def test_scaled_targets_scale_the_privacy_cost(seed, factor):
     workload, targets = some_union(seed)

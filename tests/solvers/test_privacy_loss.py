@@ -163,6 +163,14 @@ def test_the_step_of_a_budget_inverts_epsilon(noise):
             assert step >= epsilon / found.largest_sum * (1 - 1e-12)
 
 
+@pytest.mark.parametrize("queries", [64, 500])
+@pytest.mark.parametrize("epsilon", [1e-4, 1e-3])
+def test_a_tiny_budget_is_spent_to_the_last_part_in_a_thousand(queries, epsilon):
+    step = one_column(GEOMETRIC, queries).step(epsilon, 1e-15)
+    assert delta_of_binary(epsilon, step, queries) <= 1e-15 * (1 + 1e-9)
+    assert delta_of_binary(epsilon, step * 1.001, queries) > 1e-15
+
+
 def test_smaller_columns_are_dropped():
     nested = np.triu(np.ones((6, 6)))
     assert moves(LAPLACE, nested).most == (((1, 6),),)

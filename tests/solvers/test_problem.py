@@ -45,6 +45,17 @@ def test_the_callers_own_arrays_stay_writable():
     assert duplicates.nnz == 2
 
 
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, bool])
+@pytest.mark.parametrize("form", [sp.coo_array, sp.coo_matrix, sp.csr_array, sp.csc_array])
+def test_duplicate_entries_of_small_integers_add_up_as_floats(form, dtype):
+    entries = np.array([100, 100, 100, 1]).astype(dtype)
+    compressed = np.array([0, 0, 0, 1]), np.array([0, 3, 4])
+    coordinates = (np.array([0, 0, 0, 1]), np.array([0, 0, 0, 1]))
+    places = (coordinates,) if form in (sp.coo_array, sp.coo_matrix) else compressed
+    workload = workloads.from_matrix(form((entries, *places), (2, 2)))
+    np.testing.assert_array_equal(workload.dense, np.diag([3.0 * float(entries[0]), 1.0]))
+
+
 MASKED = np.ma.masked_array(np.tril(np.ones((3, 3))), mask=np.eye(3))
 
 

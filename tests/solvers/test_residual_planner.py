@@ -6,12 +6,13 @@ from itertools import chain, combinations
 import cvxpy as cp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from marginal_problems import make, problems
 
 import solvers
 import workloads
 from benchmarks.adversary.problems import draw
+from solvers.mechanisms import residual_planner_plus
 from solvers.orbits import SingleOrbit
 from workloads.operators import dense
 
@@ -32,7 +33,6 @@ def subsets(items):
     return chain.from_iterable(combinations(items, size) for size in range(len(items) + 1))
 
 
-@settings(max_examples=40)
 @given(problems())
 def test_the_least_total_variance_is_that_of_the_query_matrix(problem):
     ours = solvers.solve("ResidualPlanner", problem.workload, problem.targets)
@@ -143,6 +143,21 @@ def test_base_mechanisms_written_out_have_the_same_total(ordered):
     found = solvers.solve("ResidualPlanner+", workload)
     assert total_at_unit_cost(found) == pytest.approx(expected, rel=1e-9)
     assert total_at_unit_cost(found) > 1.01 * total_at_unit_cost(solvers.solve("CA", workload))
+
+
+@pytest.mark.parametrize("workload", [workloads.make("prefix", d=32), census()])
+def test_it_has_converged_if_all_its_strategies_have(workload, monkeypatch):
+    out_of_time = solvers.solve("ResidualPlanner+", workload, time_limit=0.0)
+    assert (out_of_time.converged, out_of_time.timed_out) == (False, True)
+    assert out_of_time.query_variances.max() == pytest.approx(1.0)
+    assert solvers.solve("ResidualPlanner+", workload, time_limit=600.0).converged
+    solve = residual_planner_plus.query_matrix.solve
+    early = {"max_iterations": 1, "tol": 0.0}
+    monkeypatch.setattr(
+        residual_planner_plus.query_matrix, "solve", lambda m, p, options: solve(m, p, early)
+    )
+    unfinished = solvers.solve("ResidualPlanner+", workload)
+    assert (unfinished.converged, unfinished.timed_out) == (False, False)
 
 
 @pytest.mark.parametrize("scale", [1.0, 0.3, 1e-9, 1e9])

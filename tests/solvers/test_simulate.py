@@ -4,11 +4,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import solvers
 import workloads
 from solvers import simulate as module
+from solvers.accounting.budget import NoBudget
+from solvers.accounting.distributions import Geometric, Laplace, TruncatedGeometric
 from solvers.gaussian.factorisation import multiplied
+from solvers.independent.cosine_squared import CosineSquared
+from solvers.independent.noise import AtEpsilon, IndependentNoise
 from solvers.simulate import simulate
 
 PREFIX = np.tril(np.ones((6, 6)))
@@ -41,6 +46,16 @@ def test_the_interval_holds_the_targets(mechanism, options):
     found = simulate(solvers.solve(mechanism, PREFIX, TARGETS, **options), 20_000, seed=4)
     assert holds(found, 1.0)
     assert found[RATIO] == pytest.approx(1.0, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "unit", "target"),
+    [("geometric", 1.0, 1e40), ("geometric", 1.0, 1e50), ("laplace", 1e80, 1e160)],
+)
+def test_noise_of_any_size_is_drawn(mechanism, unit, target):
+    found = simulate(solvers.solve(mechanism, unit * np.eye(2), target), 3000, seed=1)
+    assert holds(found, 1.0)
+    assert found[RATIO] == pytest.approx(1.0, rel=0.2)
 
 
 @pytest.mark.parametrize(
@@ -101,12 +116,68 @@ def test_chunks_change_nothing(monkeypatch):
     assert pieces == pytest.approx(whole, rel=1e-12)
 
 
-@pytest.mark.parametrize("mechanism", ["GM", "laplace"])
-def test_the_interval_keeps_its_promise(mechanism):
-    """A level of 0.99 for the larger of two equal ratios, in 400 independent tries."""
-    solution = solvers.solve(mechanism, np.eye(2))
-    missed = sum(not holds(simulate(solution, 200, seed), 1.0) for seed in range(400))
-    assert missed <= 12
+@pytest.mark.parametrize("n", [10, 50])
+@pytest.mark.parametrize(
+    ("mechanism", "target", "options"),
+    [
+        ("GM", 1.0, {}),
+        ("laplace", 1.0, {}),
+        ("geometric", 0.3, {}),
+        ("tight-constraints", 2.0, {"n": 7, "measure": "expected-squared-error"}),
+        ("fisher-bounded", 1.0, {}),
+    ],
+)
+def test_the_interval_keeps_its_promise(mechanism, target, options, n):
+    """It misses in 1 % of tries at most: no more than all but one binomial number in 1000."""
+    solution = solvers.solve(mechanism, np.eye(1), target, **options)
+    missed = sum(not holds(simulate(solution, n, seed), 1.0) for seed in range(300))
+    assert missed <= stats.binom.isf(1e-3, 300, 0.01)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        AtEpsilon(Laplace(), 0.5),
+        AtEpsilon(Geometric(), 0.02),
+        AtEpsilon(Geometric(), 2.0),
+        AtEpsilon(TruncatedGeometric(7), 0.0),
+        AtEpsilon(TruncatedGeometric(9), 0.7),
+        AtEpsilon(TruncatedGeometric(7, "expected-squared-error"), 1.0),
+        AtEpsilon(TruncatedGeometric(10**6, "expected-squared-error"), 1e-5),
+        CosineSquared(-1.0, 3.0),
+        CosineSquared(-1.0, 1.0, tilt=-4.0),
+        CosineSquared(0.0, 1.0, tilt=1e4),
+    ],
+)
+def test_moments_are_those_of_the_draws(source):
+    drawn = source.sample((200_000,), np.random.default_rng(1))
+    if isinstance(source, CosineSquared):
+        drawn = drawn - source.mean
+    drawn = drawn / source.variance**0.5
+    for power, moment in zip((3, 4, 6), source.moments, strict=True):
+        spread = np.std(drawn**power) / len(drawn) ** 0.5
+        assert moment == pytest.approx(np.mean(drawn**power), abs=6 * spread + 1e-9)
+
+
+def test_moments_of_sums_are_those_of_the_draws():
+    queries = np.array([[1.0, 2.0, 0.0], [1.0, 1.0, -1.0], [0.0, 0.0, 3.0]])
+    source = CosineSquared(-1.0, 1.0, tilt=3.0)
+    noise = IndependentNoise(queries, source, NoBudget("none"))
+    drawn = noise.draw(200_000, np.random.default_rng(1)) - source.mean * queries.sum(axis=1)
+    drawn /= np.sqrt(noise.query_variances)
+    for power, moments in zip((4, 6), noise.moments, strict=True):
+        spread = np.std(drawn**power, axis=0) / len(drawn) ** 0.5
+        assert np.all(np.abs(moments - np.mean(drawn**power, axis=0)) < 6 * spread)
+
+
+def test_the_moments_of_a_noise_matrix_are_those_of_its_rows():
+    noise = solvers.solve(
+        "tight-constraints", workloads.make("counting", n=4), 3.0, epsilon=1
+    ).noise
+    errors = np.arange(5.0) - (noise.matrix @ np.arange(5.0))[:, None]
+    second, fourth, sixth = (np.sum(noise.matrix * errors**k, axis=1) for k in (2, 4, 6))
+    assert noise.moments[0] == pytest.approx(fourth / second**2)
+    assert noise.moments[1] == pytest.approx(sixth / second**3)
 
 
 def test_a_great_many_queries_take_no_square_memory():
@@ -117,3 +188,16 @@ def test_a_great_many_queries_take_no_square_memory():
 def test_two_vectors_at_least():
     with pytest.raises(solvers.OptionError, match="at least 2"):
         simulate(solvers.solve("GM", PREFIX), 1, seed=0)
+
+
+@pytest.mark.parametrize("mechanism", ["geometric", "tight-constraints"])
+@pytest.mark.parametrize("target", [1e-12, 1e-4])
+def test_noise_that_is_hardly_ever_drawn_has_no_interval_that_excludes_the_truth(mechanism, target):
+    solution = solvers.solve(mechanism, np.eye(40), target)
+    assert all(holds(simulate(solution, 500, seed), 1.0) for seed in range(20))
+
+
+def test_draws_whose_fourth_powers_vanish_have_no_kurtosis():
+    solution = solvers.solve("laplace", 1e-90 * np.eye(2), 1e-180)
+    with np.errstate(all="raise", under="ignore"):
+        assert holds(simulate(solution, 500, seed=0), 1.0)

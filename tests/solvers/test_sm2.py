@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import sm2_reference as reference
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import solvers
@@ -214,7 +214,6 @@ def test_a_tight_tolerance_is_reached(case):
     assert tight.gap <= 1e-6
 
 
-@settings(max_examples=30)
 @given(st.integers(0, 10_000), st.sampled_from([1e-2, 1e-3, 1e-5]))
 def test_within_its_tolerance_of_the_optimum(seed, tol):
     matrix, targets = random_problem(seed)
@@ -228,7 +227,6 @@ def test_within_its_tolerance_of_the_optimum(seed, tol):
     )
 
 
-@settings(max_examples=25)
 @given(st.integers(0, 10_000))
 def test_targets_over_six_decades(seed):
     matrix, targets = random_problem(seed, decades=3.0)
@@ -281,7 +279,6 @@ def test_a_gap_that_is_out_of_reach_is_told():
 # Invariances
 
 
-@settings(max_examples=20)
 @given(st.integers(0, 10_000), st.floats(-8, 8))
 def test_scale_of_the_targets(seed, decades):
     matrix, targets = random_problem(seed)
@@ -293,7 +290,6 @@ def test_scale_of_the_targets(seed, decades):
     )
 
 
-@settings(max_examples=20)
 @given(st.integers(0, 10_000))
 def test_order_of_cells_and_queries(seed):
     matrix, targets = random_problem(seed)

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from solvers import NotApplicableError
 from solvers.problem import as_problem
-from solvers.strategy import compact, from_strategy
+from solvers.row_space import singular_rows
+from solvers.strategy import from_strategy
 
 
 def by_pseudo_inverse(queries, targets, strategy):
@@ -52,7 +53,7 @@ def test_compact_keeps_the_gram_matrix_and_drops_the_rest(shape, rank):
     rng = np.random.default_rng(rank)
     matrix = rng.normal(size=(shape[0], rank)) @ rng.normal(size=(rank, shape[1]))
     for held in (matrix, sp.csr_array(matrix)):
-        singular, rows = compact(held)
+        singular, rows = singular_rows(held)
         assert rows.shape == (rank, shape[1])
         assert np.all(np.diff(singular) <= 0)
         np.testing.assert_allclose(rows @ rows.T, np.eye(rank), atol=1e-12)

@@ -29,5 +29,5 @@ def test_limits_of_containers_and_batch_jobs_count(tmp_path, groups, files, leas
 
 def test_a_plan_beyond_the_limit_is_named_in_bytes(monkeypatch):
     monkeypatch.setattr(memory, "usable", lambda: 2.0**31)
-    assert memory.trouble(2.0**30) is None
-    assert memory.trouble(2.0**32) == "about 4 GiB of memory, and there is room for 2 GiB"
+    assert memory.shortage(2.0**30) is None
+    assert memory.shortage(2.0**32) == "about 4 GiB of memory, and there is room for 2 GiB"

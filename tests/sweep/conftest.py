@@ -1,19 +1,22 @@
 """A cluster of two processes for all tests of the sweep, and small experiments."""
 
 import os
+import shutil
 import signal
 from contextlib import ExitStack, suppress
 
 import dask
 import pytest
 from distributed import Client, LocalCluster
+from processes import Processes
 from typer.testing import CliRunner
 
+import sweep
 from sweep.cli import app
 from sweep.cluster import clusters, specification
 from sweep.experiment.loading import parse_experiment
 from sweep.runner import engine
-from sweep.store import journal
+from sweep.store import segments
 from sweep.store.records import CellRecord
 
 
@@ -69,6 +72,14 @@ def client(pair):
 
 
 @pytest.fixture
+def processes(tmp_path):
+    """Starts processes in the test's folder."""
+    made = Processes(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
 def command():
     """Calls the command line in this process."""
     return lambda *words: CliRunner().invoke(app, list(map(str, words)), prog_name="sweep")
@@ -100,6 +111,29 @@ def small():
     return make
 
 
+@pytest.fixture(scope="session")
+def originals(tmp_path_factory):
+    """A folder for stores that are swept once for all tests, and what is in it."""
+    return tmp_path_factory.mktemp("swept"), {}
+
+
+@pytest.fixture
+def swept(pair, small, originals):
+    """A copy of a store of a small experiment, made at a path, and its dataset."""
+    folder, made = originals
+
+    def copied(path, *asked, **more):
+        experiment = small(*asked, **more)
+        if experiment.text not in made:
+            store = folder / str(len(made))
+            sweep.run(experiment, store, pair.client())
+            made[experiment.text] = store
+        shutil.copytree(made[experiment.text], path, symlinks=True, dirs_exist_ok=True)
+        return sweep.open(path)
+
+    return copied
+
+
 @pytest.fixture
 def records():
     """All cell records of a store's journal, repeated ones too."""
@@ -107,7 +141,7 @@ def records():
     def read(store):
         found = []
         for path in sorted((store / "journal").glob("*.jsonl")):
-            found += [r for r in journal.read_segment(path) if isinstance(r, CellRecord)]
+            found += [r for r in segments.read_segment(path) if isinstance(r, CellRecord)]
         return found
 
     return read

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import dask
 import distributed
 import numpy as np
 
@@ -36,7 +37,9 @@ class Fault:
     times: int = 10**9
     seconds: float = 0.0
     until: str = ""
-    """The file that has to be there before a ``wait`` ends."""
+    """The file that has to be there before a ``wait`` ends; the folder in which a ``meet`` waits
+    for one of another mechanism; the journal which has to have the ``first`` cells before
+    ``recorded`` ends."""
 
     def strike(self) -> None:
         match self.kind:
@@ -61,10 +64,34 @@ class Fault:
             case "wait":
                 while not os.path.exists(self.until):
                     time.sleep(0.01)
+            case "recorded":
+                while cells_in(Path(self.until)) < self.first:
+                    time.sleep(0.01)
+            case "meet":
+                meet(Path(self.until), self.mechanism)
+                os.kill(os.getpid(), signal.SIGKILL)
             case "memory":
                 fill_memory()
             case "hold":
                 hold_the_interpreter()
+
+
+def cells_in(journal: Path) -> int:
+    """How many records of cells a journal has."""
+    return sum(path.read_bytes().count(b'"cell":') for path in journal.glob("*.jsonl"))
+
+
+def meet(folder: Path, name: str) -> None:
+    """Wait for another process that does likewise under another name; note whether it came."""
+    mark, end, met = folder / f"{name}-{os.getpid()}", time.monotonic() + 60, False
+    mark.touch()
+    while not met and time.monotonic() < end:
+        time.sleep(0.01)
+        met = any(one.name.partition("-")[0] != name for one in folder.glob("*-*"))
+    time.sleep(0.5)  # it has to notice, too
+    mark.unlink()
+    with (folder / name).open("a") as notes:
+        notes.write("met\n" if met else "alone\n")
 
 
 def fill_memory() -> None:
@@ -140,10 +167,14 @@ def uninstall() -> None:
 
 @contextmanager
 def injected(client, folder: Path, *faults: Fault, grace_s: float | None = None):
-    """Faults in every worker of the cluster, restarted ones included."""
+    """Faults in every worker of the cluster, restarted ones included.
+
+    Dask closes a worker for good that is not back in time, which takes its faults away first.
+    """
     client.register_plugin(FaultPlugin(folder, faults, grace_s), name="faults")
     try:
-        yield
+        with dask.config.set({"distributed.deploy.lost-worker-timeout": "1 hour"}):
+            yield
     finally:
         client.unregister_worker_plugin("faults")
 

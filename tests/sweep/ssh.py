@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from getpass import getuser
 from pathlib import Path
 
-_SECONDS = 60.0
+from processes import free_port
+
+_SECONDS = 300.0
 _SEPARATION = Path("/run/sshd")
 _CONFIGURATION = """\
 Port {port}
@@ -53,9 +55,7 @@ def running(folder: Path) -> Iterator[Server]:
         subprocess.run(
             ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name], check=True
         )
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     (folder / "config").write_text(_CONFIGURATION.format(port=port, folder=folder))
     public = (folder / "host.pub").read_text().partition(" ")
     known = folder / "known_hosts"
@@ -87,7 +87,7 @@ def _wait_for(port: int, log: Path) -> None:
     end = time.monotonic() + _SECONDS
     while True:
         try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            socket.create_connection(("127.0.0.1", port), timeout=10).close()
             return
         except OSError as error:
             if time.monotonic() > end:

@@ -33,7 +33,7 @@ def test_the_tutorials_files_are_advised_on(command, tmp_path):
     assert "All 34 targets over 144 cells are met at ε = 0.5871" in said
     assert "hides adding or removing one record" in said
     assert "Relaxing the 5 dearest (children, up to each age, by region" in said
-    assert "predicted to save 8.54 % of Δ²; solved anew it saves 8.49 %" in said
+    assert "predicted to save 8.54 % of Δ²; a new solve saves 8.49 %" in said
     written = page.read_text()
     assert re.findall(r"(?:src|href)=.(?!#)[^ >]*", written) == []
     assert "girls of school age in the south" in written

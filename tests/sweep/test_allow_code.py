@@ -63,6 +63,21 @@ def test_a_plan_calls_it_if_asked(trace, experiment, command):
     assert trace.read_text().split() == ["__init__", "inner"]
 
 
+@pytest.mark.parametrize("function", ["of_a_stranger.inner:gone", "nowhere:at_all", ""])
+def test_a_mechanism_that_is_not_there_is_refused_before_anything_runs(
+    trace, tmp_path, command, function
+):
+    mechanism = ["IP", {"name": "entry-point", "function": function}]
+    block = {"workload": {"name": "prefix", "d": 2}, "mechanism": mechanism}
+    (tmp_path / "x.yaml").write_text(json.dumps({"reference": "IP", "blocks": [block]}))
+    for words in (("plan", "x.yaml"), ("run", "x.yaml", "--store", "s")):
+        found = command(*words, "--allow-code")
+        assert found.exit_code == 2
+        assert "x.yaml, line 1, blocks[0].mechanism: mechanism 'entry-point'" in found.output
+        assert f"{function!r} " in found.output
+    assert not (tmp_path / "s").exists()
+
+
 def test_python_callers_ask_too(trace, experiment, tmp_path):
     for call in (dry_run.plan, lambda asked: sweep.run(asked, tmp_path / "s")):
         with pytest.raises(ExperimentError, match="allow_code=True"):
@@ -91,8 +106,8 @@ def test_status_show_and_report_never_run_it(
     assert "of_a_stranger" not in sys.modules
 
 
-def test_status_makes_no_workload(client, small, tmp_path, monkeypatch):
-    sweep.run(small(), tmp_path / "s", client)
+def test_status_makes_no_workload(swept, tmp_path, monkeypatch):
+    swept(tmp_path / "s")
     monkeypatch.setattr("workloads.make", None)
     assert status.status(tmp_path / "s").totals == {"ok": 4}
 

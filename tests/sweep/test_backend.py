@@ -18,8 +18,8 @@ blocks:
 
 
 @pytest.fixture
-def one(small, client, tmp_path):
-    sweep.run(small(), tmp_path / "one", client)
+def one(swept, tmp_path):
+    swept(tmp_path / "one")
     return tmp_path / "one"
 
 

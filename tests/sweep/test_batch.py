@@ -1,10 +1,12 @@
 """What is read from a batch system's list of jobs."""
 
 import asyncio
+import os
 from types import SimpleNamespace
 
 import pytest
 
+from sweep.cluster import batch
 from sweep.cluster.batch import Queue
 
 PBS = """
@@ -77,3 +79,23 @@ def test_a_queue_that_does_not_answer_says_nothing_of_any_job(listed_by, tmp_pat
     monkeypatch.setenv("PATH", str(tmp_path / "none"))
     assert asyncio.run(queue("7").states()) is None
     assert asyncio.run(queue("7", system="oar").states()) is None
+
+
+def test_a_queue_that_hangs_leaves_no_process_behind(listed_by, tmp_path, monkeypatch):
+    monkeypatch.setattr(batch, "_SECONDS", 0.1)
+    begun = tmp_path / "begun"
+    listed_by("squeue", f"echo $$ > {begun}\nexec sleep 600")
+
+    async def asked():
+        while not begun.exists():
+            assert await queue("7").states() is None
+        number = int(begun.read_text())
+        while os.path.exists(f"/proc/{number}"):
+            await asyncio.sleep(0.02)
+
+    asyncio.run(asyncio.wait_for(asked(), 60))
+
+
+def test_a_command_that_is_not_there_says_nothing(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert asyncio.run(queue("7").states()) is None

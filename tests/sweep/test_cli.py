@@ -66,7 +66,7 @@ def test_run_show_status_and_rerun(sweep_command, small_file, on_the_test_cluste
     assert "dataset: results/small/results.zarr" in ran.output
 
     again = sweep_command("run", small_file)
-    assert "all 4 cells are in the store already" in again.output
+    assert "all 4 cells are already in the store" in again.output
     assert "IP" in sweep_command("show", "results/small").output
     stands = sweep_command("status", "results/small").output
     assert "4 of 4 cells (100%)" in stands
@@ -103,7 +103,7 @@ def test_troubled_cells_are_the_exit_code_and_their_errors_can_be_read(
         ("show nowhere", "is not a store"),
         ("status nowhere", "is not a store"),
         ("rerun nowhere", "is not a store"),
-        ("rerun nowhere --stale --where d==1", "exclude each other"),
+        ("rerun nowhere --stale --where d==1", "give either --stale or --where, not both"),
         ("run vldb-table4 --cluster none.yaml", "cluster file 'none.yaml' cannot be read"),
         ("plan vldb-table5 --set colour=red", "colour"),
         ("plan vldb-table5 --set d=64,64", "64"),
@@ -174,8 +174,8 @@ def test_the_shell_completes_experiments(sweep_command, monkeypatch):
 @pytest.mark.parametrize(
     ("address", "said"),
     [
-        ("ftp://bucket/x", "store 'ftp://bucket/x' is an address that no store can have"),
-        ("https://host/x", "store 'https://host/x' is an address that no store can have"),
+        ("ftp://bucket/x", "store 'ftp://bucket/x' is not a valid address"),
+        ("https://host/x", "store 'https://host/x' is not a valid address"),
         ("", "the store has an empty name"),
     ],
 )

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 from distributed import LocalCluster
+from processes import until
 
-from sweep.cluster import clusters, specification
+from sweep.cluster import clusters, shutdown, specification
 from sweep.errors import ClusterError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -118,11 +119,22 @@ def test_a_file_that_is_not_there(tmp_path):
         specification.load(tmp_path / "none.yaml")
 
 
+def test_an_address_belongs_into_a_file():
+    with pytest.raises(ClusterError, match=r"give a file with the line 'address: tls://a:8786'"):
+        specification.load(Path("tls://a:8786"))
+
+
 @pytest.mark.parametrize(
     ("module", "cls", "kwargs", "said"),
     [
-        ("os", "getcwd", {}, "what it makes is no cluster, but a str"),
+        ("os", "getcwd", {}, "it makes a str, which is not a cluster"),
         ("dask.distributed", "LocalCluster", {"nworkers": 1}, "keyword argument 'nworkers'"),
+        (
+            "dask.distributed",
+            "LocalCluster",
+            {"n_workers": 1, "preload": ["import sys; sys.exit('no licence')"]},
+            r"a preload ended its worker \(SystemExit: no licence\)",
+        ),
     ],
 )
 def test_what_cannot_be_started_is_one_sentence(module, cls, kwargs, said, capfd):
@@ -184,18 +196,18 @@ def test_a_start_that_takes_long_is_told(monkeypatch):
 
 @pytest.mark.parametrize(
     ("error", "seconds", "said"),
-    [(SystemExit(3), 0.0, "SystemExit: 3"), (None, 3.0, r"it did not close within 0\.2 s")],
+    [(SystemExit(3), 0.0, "SystemExit: 3"), (None, 600.0, r"it did not close within 0\.2 s")],
 )
 def test_a_cluster_that_does_not_close_is_told_and_left(monkeypatch, error, seconds, said):
-    monkeypatch.setattr(clusters, "_CLOSE_SECONDS", 0.1)
-    monkeypatch.setattr(clusters, "_LATE_SECONDS", 0.1)
+    monkeypatch.setattr(shutdown, "_CLOSE_SECONDS", 0.1)
+    monkeypatch.setattr(shutdown, "_LATE_SECONDS", 0.1)
     began = time.monotonic()
     with (
-        pytest.warns(UserWarning, match=f"may have left workers behind, look after them: {said}"),
+        pytest.warns(UserWarning, match=f"may have left workers behind; check for them: {said}"),
         clusters._started(bad("end", error, seconds)),
     ):
         pass
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 300
 
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "tcp://[::::]:1", "foo://127.0.0.1:1"])
@@ -220,12 +232,12 @@ import sys
 import time
 from pathlib import Path
 if "spawn_main" in str(sys.orig_argv) and Path(__file__).with_name("slow").exists():
-    time.sleep(60)
+    time.sleep(600)
 """
 
 
 @pytest.mark.slow
-def test_no_worker_goes_on_starting_when_its_cluster_is_closed(tmp_path, monkeypatch):
+def test_no_worker_goes_on_starting_when_its_cluster_is_closed(tmp_path, monkeypatch, capfd):
     """It would find gone what it inherits, and print a traceback."""
     (tmp_path / "sitecustomize.py").write_text(SLOW_TO_START)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
@@ -237,12 +249,10 @@ def test_no_worker_goes_on_starting_when_its_cluster_is_closed(tmp_path, monkeyp
         (tmp_path / "slow").touch()
         (worker,) = set(multiprocessing.active_children()) - others
         worker.kill()
-        while set(multiprocessing.active_children()) - others in ({worker}, set()):
-            time.sleep(0.1)
-    until = time.monotonic() + 5  # its nanny may be the one that hears of the end
-    while set(multiprocessing.active_children()) - others and time.monotonic() < until:
-        time.sleep(0.1)
-    assert set(multiprocessing.active_children()) - others == set()
+        until(lambda: set(multiprocessing.active_children()) - others not in ({worker}, set()))
+    # its nanny may be the one that hears of the end
+    until(lambda: not set(multiprocessing.active_children()) - others)
+    assert "Traceback" not in capfd.readouterr().err
 
 
 def test_a_dashboard_whose_port_is_taken_gets_another_without_a_word(recwarn):
@@ -264,7 +274,7 @@ def test_a_script_without_a_guard_is_told_what_to_write(tmp_path):
         f"sweep.run(experiment, {str(tmp_path / 'store')!r})\n"
     )
     done = subprocess.run(
-        [sys.executable, str(script)], capture_output=True, text=True, timeout=120
+        [sys.executable, str(script)], capture_output=True, text=True, timeout=300
     )
     assert done.returncode != 0
     assert "under if __name__ == '__main__':" in done.stderr.strip().splitlines()[-1]
@@ -288,7 +298,7 @@ def test_what_answers_as_no_scheduler_does_is_left_in_time(monkeypatch):
         spec = specification.ClusterSpec(address=f"tcp://127.0.0.1:{mute.getsockname()[1]}")
         began = time.monotonic()
         with (
-            pytest.raises(ClusterError, match="what is there does not answer as a scheduler does"),
+            pytest.raises(ClusterError, match="what answers there is not a Dask scheduler"),
             clusters.connected(spec, connect_seconds=0.3),
         ):
             pytest.fail("it is connected")

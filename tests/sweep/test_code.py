@@ -1,6 +1,7 @@
 """Numbers of other code: told apart, refused on workers, solved anew on request."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -10,6 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from distributed import Client, LocalCluster
+from faults import Fault, preloaded
+from processes import ended, until
 
 import solvers
 import sweep
@@ -19,13 +22,14 @@ from sweep.errors import ClusterError
 from sweep.grid.specs import MechanismSpec, Spec, WorkloadSpec
 from sweep.plan import tasks
 from sweep.plan.items import Bound, CellTask, Solve
-from sweep.runner import status
+from sweep.report.terminal import messages
+from sweep.runner import log, status
 from sweep.runner.selection import STALE
-from sweep.store import code, folder, journal
+from sweep.store import code, folder, segments
 from sweep.store.ledger import Ledger
-from sweep.store.records import BoundRecord
+from sweep.store.records import BoundRecord, Status
 from sweep.store.view import StoreView
-from sweep.worker import perform, solve
+from sweep.worker import perform
 
 WORKER = "distributed.cli.dask_worker"
 PACKAGES = (Path(solvers.__path__[0]), Path(workloads.__path__[0]))
@@ -55,9 +59,20 @@ def aged(folder, chosen=lambda record: True):
     for path in (folder / "journal").glob("*.jsonl"):
         records = [
             type(one)(**{**vars(one), "code": "other"}) if chosen(one) else one
-            for one in journal.read_segment(path)
+            for one in segments.read_segment(path)
         ]
-        journal.write_segment(path.parent, path.stem, records)
+        segments.write_segment(path.parent, path.stem, records)
+
+
+def logged(store, kind):
+    """The events of a kind in a store's log."""
+    found = [events.from_json(line) for line in log.lines(store)] if store.exists() else []
+    return [one for one in found if isinstance(one, kind)]
+
+
+def workers(address):
+    with Client(address) as client:
+        return len(client.nthreads())
 
 
 def other(folder):
@@ -80,10 +95,10 @@ def test_the_hash_is_of_names_and_contents_of_python_files_alone(copied):
 
 
 def test_cells_of_other_code_are_counted_and_solved_anew_on_request(
-    client, small, tmp_path, records
+    swept, client, small, tmp_path, records
 ):
     made = tmp_path / "s"
-    dataset = sweep.run(small(), made, client)
+    dataset = swept(made)
     assert (dataset.code == code.digest()).all()
     assert other(made) == 0
     ids = dataset.cell.sel(mechanism="GM").values.tolist()
@@ -100,15 +115,15 @@ def test_cells_of_other_code_are_counted_and_solved_anew_on_request(
     assert sweep.rerun(made, STALE, client="never touched").equals(again)
 
 
-def test_records_of_earlier_versions_are_of_other_code_their_bounds_too(client, small, tmp_path):
+def test_records_of_earlier_versions_are_of_other_code_their_bounds_too(swept, client, tmp_path):
     made = tmp_path / "s"
-    dataset = sweep.run(small("[2]"), made, client)
+    dataset = swept(made, "[2]")
     for path in (made / "journal").glob("*.jsonl"):
-        old = [type(one)(**{**vars(one), "code": ""}) for one in journal.read_segment(path)]
+        old = [type(one)(**{**vars(one), "code": ""}) for one in segments.read_segment(path)]
         wrong = (
             BoundRecord(one.problem, 1.9) if isinstance(one, BoundRecord) else one for one in old
         )
-        journal.write_segment(path.parent, path.stem, wrong)
+        segments.write_segment(path.parent, path.stem, wrong)
     assert other(made) == 2
     heard = []
     first = sweep.rerun(made, "mechanism == 'IP'", client, listen=heard.append)
@@ -127,9 +142,9 @@ def test_the_bounds_of_the_code_that_certified_last_count():
     assert (ledger.bounds, ledger.bound_codes) == ({"p": 2.0}, {"p": "b"})
 
 
-def test_results_of_other_code_serve_no_other_cell(client, small, tmp_path):
+def test_results_of_other_code_serve_no_other_cell(swept, client, small, tmp_path):
     made, heard = tmp_path / "s", []
-    sweep.run(small("[4]", "[IP, CA]"), made, client)
+    swept(made, "[4]", "[IP, CA]")
     aged(made, lambda one: getattr(one, "cell", None) is not None)
     # equal targets: weighted CA is CA, and would follow from it
     sweep.run(small("[4]", "[IP, CA, wCA-I]"), made, client, listen=heard.append)
@@ -148,7 +163,10 @@ def test_the_command_says_how_many_and_solves_them(
     said = "2 of 4 cells were solved by other code; 'sweep rerun s --stale' solves them again"
     assert said in command("status", "s").output
     assert said in command("run", "small.yaml", "--store", "s").output
-    assert "exclude each other" in command("rerun", "s", "--stale", "--where", "d==1").stderr
+    assert (
+        "give either --stale or --where, not both"
+        in command("rerun", "s", "--stale", "--where", "d==1").stderr
+    )
     rerun = command("rerun", "s", "--stale")
     assert rerun.exit_code == 0, rerun.output
     assert "2 to do" in rerun.output
@@ -163,14 +181,56 @@ def test_a_worker_that_joins_with_other_code_solves_nothing(tmp_path):
         Bound("p", "prefix", prefix, uniform),
     )
     place = StoreView(str(made.path), made.identity, code="that of the command")
-    done = perform.perform(tasks.Task("t", items), place)
-    assert not done.written
-    assert done.records[0].status.label == "failed"
-    assert done.records[1].lower_bound is None
-    assert all("that of the command" in record.error for record in done.records)
-    built = solve.build(prefix, place.code)
-    assert "that of the command" in built.error
-    assert all("install the same version" in record.error for record in done.records)
+    refusal = perform.perform(tasks.Task("t", items), place)
+    assert isinstance(refusal, perform.Refusal)
+    assert "that of the command" in refusal.said
+    assert "install the same version" in refusal.said
+
+
+@pytest.mark.slow
+def test_a_worker_of_other_code_that_joins_in_mid_run_solves_nothing(
+    processes, tmp_path, copied, records
+):
+    (tmp_path / "x.yaml").write_text(
+        "reference: IP\nblocks: [{workload: {name: prefix, d: 2}, mechanism: IP, replicates: 60}]\n"
+    )
+    gate, address, folder = tmp_path / "gate", processes.scheduler(), copied("theirs")
+    edit(folder)
+    preload = preloaded(tmp_path, Fault("wait", "IP", until=str(gate)))
+    processes.worker(address, "--preload", preload)
+    running = processes.command("run", "x.yaml", "--store", "s", "--cluster", "cluster.yaml")
+    until((tmp_path / "fault-0").exists, running)
+    processes.worker(address, "--preload", preload, path=folder)
+    until(lambda: logged(tmp_path / "s", events.WorkerRefused), running)
+    assert workers(address) == 1
+    assert (tmp_path / "fault-0").stat().st_size == 1
+    gate.touch()
+    ended(running)
+    (event,) = logged(tmp_path / "s", events.WorkerRefused)
+    said = messages.message(event)
+    assert re.match(r"warning: worker tcp\S+ is closed, .*: a worker on .* has other code in", said)
+    assert [(one.status, one.code) for one in records(tmp_path / "s")] == [
+        (Status.OK, code.digest())
+    ] * 60
+    assert (tmp_path / "fault-0").stat().st_size == 60
+
+
+@pytest.mark.slow
+def test_a_cluster_of_workers_of_other_code_alone_ends_with_a_sentence(
+    processes, tmp_path, small, copied, records
+):
+    (tmp_path / "x.yaml").write_text(small().text)
+    address, folder = processes.scheduler(), copied("theirs")
+    edit(folder)
+    asked = ("run", "x.yaml", "--store", "s", "--cluster", "cluster.yaml", "--patience", "20")
+    running = processes.command(*asked)
+    until(lambda: logged(tmp_path / "s", events.WorkersMissing), running)
+    processes.worker(address, path=folder)
+    said = ended(running, 1)
+    assert re.search(r"error: .*no workers for .*refused in this run: a worker on .* has ot", said)
+    assert "the rest are pending" in said
+    assert not records(tmp_path / "s")
+    assert workers(address) == 0
 
 
 def test_a_cluster_with_a_worker_of_other_code_is_refused_before_it_starts(small, tmp_path, copied):
@@ -187,7 +247,7 @@ def test_a_cluster_with_a_worker_of_other_code_is_refused_before_it_starts(small
             stderr=subprocess.DEVNULL,
         ) as process,
     ):
-        client.wait_for_workers(1, timeout=60)
+        client.wait_for_workers(1, timeout=300)
         try:
             with pytest.raises(ClusterError, match=r"worker tcp.* has other code in 'solvers'"):
                 sweep.run(small(), tmp_path / "s", client, listen=heard.append)

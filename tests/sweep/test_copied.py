@@ -10,8 +10,8 @@ from sweep.store.records import Status
 
 
 @pytest.mark.parametrize("follow", [False, True], ids=["links kept", "links followed"])
-def test_a_copy_is_read_and_grows(client, small, tmp_path, records, follow):
-    before = sweep.run(small("[2]"), tmp_path / "s", client).load()
+def test_a_copy_is_read_and_grows(swept, client, small, tmp_path, records, follow):
+    before = swept(tmp_path / "s", "[2]").load()
     shutil.copytree(tmp_path / "s", tmp_path / "copy", symlinks=not follow)
     shutil.rmtree(tmp_path / "s")
     assert os.path.islink(tmp_path / "copy" / "results.zarr") is not follow

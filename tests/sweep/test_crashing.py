@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from distributed import KilledWorker
 
-from sweep.runner import flight, losses
+from sweep.runner import in_flight, lost_tasks
 
 
 class UnsayableError(Exception):
@@ -17,7 +17,7 @@ class UnsayableError(Exception):
 
 def swallowed(client, *arguments):
     """A future that has ended as this says: it is looked at as the engine does."""
-    made = flight.Flight(client, None)
+    made = in_flight.InFlightTasks(client, None)
     return made._answer(*arguments)
 
 
@@ -29,8 +29,8 @@ def test_what_a_task_raised_is_looked_at_and_never_raised(client, error):
         async def exception(self, *, asynchronous):
             return error
 
-    assert swallowed(client, flight._error, Ended()) is error
-    assert losses.reason(error)
+    assert swallowed(client, in_flight._error, Ended()) is error
+    assert lost_tasks.reason(error)
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_what_gathering_raises_stays_there(client, monkeypatch, error):
 
     future = client.submit(int, 3, pure=False)
     monkeypatch.setattr(client, "gather", gather)
-    assert flight.Flight(client, None)._fetch([future, future]) == {}
+    assert in_flight.InFlightTasks(client, None)._fetch([future, future]) == {}
     assert future.result() == 3
 
 
@@ -56,12 +56,12 @@ def test_what_gathering_raises_stays_there(client, monkeypatch, error):
     ],
 )
 def test_how_workers_died_is_said_as_far_as_it_is_known(codes, how):
-    assert losses.died(codes).startswith(f"its worker died each time: {how}")
-    assert ("memory" in losses.died(codes)) is (not codes or -9 in codes)
+    assert lost_tasks.died(codes).startswith(f"its worker died each time: {how}")
+    assert ("memory" in lost_tasks.died(codes)) is (not codes or -9 in codes)
 
 
 def test_the_reason_is_a_sentence_whatever_the_error():
-    assert losses.reason(UnsayableError()) == "the cluster could not run it: UnsayableError"
-    assert "SystemExit: 3" in losses.reason(SystemExit(3))
-    assert losses.retriable(SystemExit(3))
-    assert not losses.retriable(UnsayableError())
+    assert lost_tasks.reason(UnsayableError()) == "the cluster could not run it: UnsayableError"
+    assert "SystemExit: 3" in lost_tasks.reason(SystemExit(3))
+    assert lost_tasks.retriable(SystemExit(3))
+    assert not lost_tasks.retriable(UnsayableError())

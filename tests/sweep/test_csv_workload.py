@@ -6,7 +6,6 @@ import sweep
 from sweep.errors import ExperimentError, StoreError
 from sweep.experiment.loading import parse_experiment
 from sweep.grid.expansion import expand
-from sweep.store import code
 from sweep.worker import solve
 
 TEXT = """\
@@ -47,14 +46,14 @@ def test_workers_that_have_the_files_in_a_folder_of_their_own_read_those(
     (cell, *_) = (cell for grid in grids for cell in grid.cells)
     for name in ("mine.csv", "domain.yaml"):
         (files / name).unlink()
-    gone = solve.build(cell.workload, code.digest())
+    gone = solve.build(cell.workload)
     assert "cannot be read (No such file" in gone.error
     other = tmp_path_factory.mktemp("other")
     write_files(other)
     monkeypatch.chdir(other)
-    assert solve.build(cell.workload, code.digest()).m == 5
+    assert solve.build(cell.workload).m == 5
     (other / "mine.csv").write_text("label,age,variance\nall,,4\n")
-    assert "has changed since the sweep began" in solve.build(cell.workload, code.digest()).error
+    assert "has changed since the sweep began" in solve.build(cell.workload).error
 
 
 def test_the_content_of_the_files_identifies_the_cells(files, client):

@@ -10,8 +10,8 @@ from faults import Fault, injected
 
 import sweep
 from sweep import events
-from sweep.report.terminal import sentences
-from sweep.runner import flight
+from sweep.report.terminal import messages
+from sweep.runner import in_flight
 from sweep.store.records import Status
 from sweep.worker.perform import perform
 
@@ -31,14 +31,14 @@ def with_a_copy_of_the_store(task, place):
 def test_what_is_written_elsewhere_is_written_here_too(
     client, small, tmp_path, records, monkeypatch, elsewhere
 ):
-    monkeypatch.setattr(flight, "perform", elsewhere)
+    monkeypatch.setattr(in_flight, "perform", elsewhere)
     heard = []
     dataset = sweep.run(small(), tmp_path / "s", client, listen=heard.append)
     assert (dataset.status == Status.OK).all()
     assert set(Counter(record.cell for record in records(tmp_path / "s")).values()) == {1}
     (told,) = (event for event in heard if isinstance(event, events.StoreNotShared))
     assert told.store == str(tmp_path / "s")
-    assert "does not share the disk of store" in sentences.said(told)
+    assert "does not share the disk of store" in messages.message(told)
     assert "StoreNotShared" in (tmp_path / "s" / "runs.jsonl").read_text()
 
 
@@ -53,9 +53,10 @@ def test_nothing_is_said_of_a_disk_that_is_shared(client, small, tmp_path):
 def test_a_solve_that_never_ends_does_not_hold_a_worker_without_the_store(
     client, small, tmp_path, monkeypatch, kind
 ):
-    monkeypatch.setattr(flight, "perform", without_the_store)
-    experiment = small("[2]", "[IP, GM, CA]", more="time_limit: 0.2")
-    with injected(client, tmp_path, Fault(kind, "GM", seconds=600), grace_s=1.0):
+    monkeypatch.setattr(in_flight, "perform", without_the_store)
+    asked = "[IP, GM, {name: CA, time_limit: 60}]"
+    experiment = small("[2]", asked, more="time_limit: 0.2")
+    with injected(client, tmp_path, Fault(kind, "GM", seconds=600), grace_s=3.0):
         dataset = sweep.run(experiment, tmp_path / "s", client)
     assert dataset.status.sel(d=2).to_series().to_dict() == {
         "IP": Status.OK,

@@ -1,19 +1,22 @@
 """Solves that take a thousand times what was planned: hardly more is lost with them than one."""
 
 import os
-import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
+from pathlib import Path
 
+import psutil
 import pytest
 from distributed import Client, LocalCluster
 from faults import Fault, preloaded, search_path
+from processes import until
 
 import sweep
 from sweep.cluster import specification
-from sweep.store.journal import read_segment
 from sweep.store.records import CellRecord, Status
+from sweep.store.segments import read_segment
 from sweep.store.view import StoreView
 
 ALONE = """
@@ -23,11 +26,11 @@ blocks:
     mechanism: IP
     replicates: 3200
 """
-CHAIN = """
+CHAIN = f"""
 reference: optimal
 warm_start: d
 blocks:
-  - workload: {name: prefix, d: [2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]}
+  - workload: {{name: prefix, d: {[*range(2, 21)]}}}
     mechanism: optimal
 """
 SECONDS = 1.0
@@ -84,9 +87,10 @@ def test_what_was_done_some_seconds_before_the_command_was_killed_is_not_done_ag
 ):
     cluster = f"module: dask.distributed\nclass: LocalCluster\nkwargs: {slow(mechanism, workers)}\n"
     command, counted = begun(tmp_path, text, cluster, enough)
+    theirs = psutil.Process(command.pid).children(recursive=True)
     command.kill()
     command.wait()
-    time.sleep(1.0)
+    assert not psutil.wait_procs(theirs, timeout=300)[1]
     missing = lost(tmp_path, counted, records, workers)
 
     slow(mechanism, workers, seconds=0.0)
@@ -94,6 +98,21 @@ def test_what_was_done_some_seconds_before_the_command_was_killed_is_not_done_ag
     dataset = sweep.run(tmp_path / "x.yaml", tmp_path / "s", cluster=spec)
     assert (dataset.status == Status.OK).all()
     assert counted.stat().st_size == dataset.status.size + missing
+
+
+WAITS = """
+import time
+from pathlib import Path
+while not Path({gate!r}).exists():
+    time.sleep(0.05)
+"""
+"""Workers that come in the place of killed ones begin nothing before these are counted."""
+
+
+def has_ended(process):
+    with suppress(psutil.NoSuchProcess):
+        return process.status() == psutil.STATUS_ZOMBIE
+    return True
 
 
 @pytest.mark.slow
@@ -104,11 +123,16 @@ def test_what_was_done_some_seconds_before_all_workers_were_killed_is_not_done_a
     with LocalCluster(**slow(mechanism, workers)) as cluster, Client(cluster) as client:
         address = f"address: {cluster.scheduler_address}\n"
         command, counted = begun(tmp_path, text, address, enough)
-        slow(mechanism, workers, seconds=0.0)
-        for process in client.run(os.getpid).values():
-            os.kill(process, signal.SIGKILL)
+        (preload,) = slow(mechanism, workers, seconds=0.0)["preload"]
+        gate = tmp_path / "gate"
+        Path(preload).write_text(WAITS.format(gate=str(gate)) + Path(preload).read_text())
+        killed = [psutil.Process(number) for number in client.run(os.getpid).values()]
+        for process in killed:
+            process.kill()
+        until(lambda: all(has_ended(process) for process in killed), command)
         missing = lost(tmp_path, counted, records, workers)
-        assert command.wait(timeout=120) == 0
+        gate.touch()
+        assert command.wait(timeout=300) == 0
     dataset = sweep.open(tmp_path / "s")
     assert (dataset.status == Status.OK).all()
     assert counted.stat().st_size == dataset.status.size + missing

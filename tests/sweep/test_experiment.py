@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from solvers.neighbours import ADD_REMOVE
 from sweep.errors import ExperimentError
 from sweep.experiment.loading import experiments, load_experiment, parse_experiment
 from sweep.experiment.schema import Experiment
@@ -325,6 +326,66 @@ def test_set_mechanism_keeps_the_options_that_were_written() -> None:
 def test_set_takes_lists_in_brackets() -> None:
     text = changed("{name: prefix, d: [4, 8]}", "{name: marginals, orders: [1]}")
     assert axis(parse_experiment(text, "x", ["orders=[1],[1,2]"]), "orders") == ("1", "1,2")
+
+
+COMPARED = (
+    "blocks:\n  - workload: {name: range, d: [4, 8], m: 3}\n    mechanism: [IP, CA]\n"
+    "reference: CA\nepsilon: [1, 2]\n"
+    "published:\n  - variable: gap\n    axes: {d: [4], mechanism: [IP]}\n    values: [[1]]\n"
+    "  - variable: variance_ratio\n    axes: {mechanism: [IP, CA]}\n    values: [7, 1]\n"
+    "claims:\n  - {text: it is, variable: gap, most: 1}\n"
+    "  - {text: too, variable: variance_ratio_at_budget, over: CA, most: 1}\n"
+    "  - {text: also, variable: variance_ratio, at: {d: 8}, most: 1}\n"
+)
+
+
+def test_what_an_experiment_is_compared_with_stays_at_the_value_that_was_set_anew() -> None:
+    settings = ["targets=random", "m=5", "d=4", "seed=7", "neighbours=replace-one", "mechanism=CA"]
+    found = parse_experiment(COMPARED, "x", settings)
+    wanted = {"targets": "uniform", "m": 3, "neighbours": ADD_REMOVE.title}
+    assert found.published[0].at == wanted
+    several = {"d": (4, 8), "mechanism": ("IP", "CA")}
+    assert found.claims[0].at == {name: (label,) for name, label in wanted.items()} | several
+    assert found.claims[2].at["d"] == (8,)
+    assert parse_experiment(found.text, "x").published == found.published
+    assert not parse_experiment(COMPARED, "x").published[0].at
+
+
+def test_a_table_that_leaves_an_axis_open_is_not_closed_by_one_label() -> None:
+    """The file does not say which of d = 4 and d = 8 its second table is about."""
+    found = parse_experiment(COMPARED, "x", ["d=4"]).published
+    assert [table.variable for table in found] == ["gap"]
+
+
+def test_claims_stay_about_the_budgets_and_mechanisms_that_were_set_anew() -> None:
+    first, second, _ = parse_experiment(COMPARED, "x", ["epsilon=3", "mechanism=GM,CA"]).claims
+    assert first.at == {"mechanism": ("IP", "CA")}
+    assert second.at == {"epsilon": (1, 2), "mechanism": ("IP",)}
+
+
+def test_claims_are_about_the_labels_of_all_blocks_of_their_group() -> None:
+    second = "  - {workload: {name: range, d: 16, m: 3}, mechanism: IP}\n"
+    other = "  - {workload: {name: range, d: 5}, mechanism: IP, group: other}\nreference:"
+    text = COMPARED.replace("reference:", second + other, 1)
+    text = text.replace("text: it is", "text: it is, group: range")
+    assert parse_experiment(text, "x", ["d=32"]).claims[0].at == {"d": (4, 8, 16)}
+
+
+def test_ratios_to_another_reference_are_compared_with_nothing() -> None:
+    found = parse_experiment(COMPARED, "x", ["reference=IP"])
+    assert [table.variable for table in found.published] == ["gap"]
+    assert [claim.unjudged for claim in found.claims] == [
+        *("", ""),
+        "it is about ratios to CA; here they are to IP",
+    ]
+    ours = COMPARED.replace("reference: CA\n", "")
+    assert len(parse_experiment(ours, "x", ["reference=CA"]).published) == 2
+
+
+def test_set_picks_all_rows_of_a_zipped_value() -> None:
+    text = "blocks:\n  - workload: {name: range, d: [4, 8, 16], m: [3, 3, 5]}\n    mechanism: IP\n"
+    (grid,) = expand(parse_experiment(text + "    zip: [[d, m]]\n", "x", ["m=3"]))
+    assert [list(axis.values) for axis in grid.axes if axis.name == "d"] == [[4, 8]]
 
 
 def test_set_picks_rows_of_zipped_axes() -> None:

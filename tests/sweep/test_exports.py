@@ -8,6 +8,7 @@ import shutil
 import subprocess
 
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 from test_report import MEASURED, OK, PUBLISHED, experiment
@@ -15,7 +16,10 @@ from written import dataset
 
 import sweep
 from sweep.errors import SweepError
+from sweep.experiment.loading import experiments, load_experiment
+from sweep.experiment.published import ComparisonTable
 from sweep.report.documents import formats
+from sweep.report.numbers import layout, pivots
 from sweep.report.numbers.layout import Wanted, table
 from sweep.report.tables import exports
 from sweep.store.records import Status
@@ -51,8 +55,8 @@ def test_a_frame_has_a_row_for_every_cell_and_a_column_for_every_budget():
     assert frame["epsilon_at_targets[delta=1e-09]"].tolist() == [1, 3, 5, 1, 3]
 
 
-def test_a_frame_of_a_store_is_that_of_its_dataset(tmp_path, small, client):
-    data = sweep.run(small(), tmp_path / "store", client)
+def test_a_frame_of_a_store_is_that_of_its_dataset(swept, tmp_path):
+    data = swept(tmp_path / "store")
     of_store = sweep.to_frame(tmp_path / "store")
     assert of_store.equals(sweep.to_frame(data))
     assert of_store.groupby("mechanism").squared_privacy_cost.max().to_dict() == {"GM": 4, "IP": 4}
@@ -86,6 +90,72 @@ def test_rows_columns_and_conditions_can_be_asked_for():
     by_d = table(several, Wanted(rows=("d",)))
     assert by_d.shown.index.names == ["d", "k"], "what varies is never averaged in silence"
     assert by_d.shown.loc[("8", "2"), "IP"] == "7.000"
+
+
+def test_means_say_of_how_many_numbers_they_are_where_a_replicate_has_none():
+    data = REPLICATED.assign(variance_ratio=REPLICATED["variance_ratio"].astype(float))
+    data["variance_ratio"].loc[4, 1, "IP"] = np.nan  # its reference has failed
+    found = table(data, Wanted(spread="none"))
+    assert found.shown.loc["4", "IP"] == "4.000 (2/3)"
+    assert any(note.startswith("(k/n)") for note in found.notes)
+
+
+def test_labels_stand_in_the_grids_order_where_cells_are_missing():
+    absent = int(Status.ABSENT)
+    data = dataset(
+        {"k": [1, 2], "d": [4, 8], "mechanism": ["CA", "IP"]},
+        {"variance_ratio": np.arange(8.0).reshape(2, 2, 2)},
+        [[[absent, absent], [absent, OK]], [[OK, OK], [OK, OK]]],
+    )
+    assert table(data, Wanted()).shown.columns.tolist() == ["CA", "IP"]
+    assert table(data, Wanted(columns="d")).shown.columns.tolist() == ["d = 4", "d = 8"]
+    by_d = table(data, Wanted(rows=("d",))).shown.index.tolist()
+    assert by_d == [("4", "2"), ("8", "1"), ("8", "2")]
+
+
+def test_cells_that_share_a_zipped_label_are_not_averaged():
+    data = dataset(
+        {"d": [4, 8, 16], "mechanism": ["CA"]}, {"variance_ratio": [[1.0], [2.0], [9.0]]}
+    ).assign_coords(size=("d", ["small", "small", "large"]), half=("d", [2, 4, 8]))
+    by_size = table(data, Wanted(rows=("size",))).shown
+    assert by_size["CA"].to_dict() == {
+        ("small", "4"): "1.000",
+        ("small", "8"): "2.000",
+        ("large", "16"): "9.000",
+    }
+    assert table(data, Wanted(rows=("half",))).shown.index.tolist() == ["2", "4", "8"]
+
+
+@pytest.mark.parametrize("named", ["half", "d"])
+def test_published_numbers_are_found_by_coordinates_that_are_no_rows(named):
+    published = {
+        "variable": "variance_ratio",
+        "axes": {named: [2], "mechanism": ["IP", "CA"]},
+        "values": [[2.0, 1.0]],
+    }
+    if named == "half":
+        data = MEASURED.assign_coords(half=("d", [2, 4]))
+    else:
+        data = MEASURED.isel(d=0).assign_coords(d=2)
+    described_, made = described(data, published=[published])
+    (found,) = exports.tables(described_, made)
+    known = found.entries.dropna(subset="published")
+    assert known[["mechanism", "ratio"]].values.tolist() == [["IP", 1.25], ["CA", 1.0]]
+
+
+def test_json_keeps_every_digit():
+    tiny = 1.2345678901234567e-12
+    data = MEASURED.assign(variance_ratio=MEASURED["variance_ratio"] * tiny)
+    content = json.loads(formats.to_json([table(data, Wanted())]))
+    assert tiny in [entry["mean"] for entry in content["tables"][0]["entries"]]
+
+
+def test_every_budget_has_a_column_of_its_own():
+    data = MEASURED.assign_coords(epsilon=[1.0000001, 1.0000002])
+    data["k"] = (("d", "mechanism", "epsilon"), np.arange(12.0).reshape(2, 3, 2))
+    frame = sweep.to_frame(data)
+    assert frame["k[epsilon=1.0000002]"].tolist() == [1, 3, 5, 7, 9, 11]
+    assert frame["k[epsilon=1.0000001]"].tolist() == [0, 2, 4, 6, 8, 10]
 
 
 @pytest.mark.parametrize(
@@ -123,7 +193,7 @@ def test_every_format_has_the_same_numbers():
 
 def test_every_export_names_the_neighbours():
     data, made = described(MEASURED.assign_attrs(neighbours="replace-one"), published=[PUBLISHED])
-    for found in (exports.tables(data, made), exports.asked(data, Wanted())):
+    for found in (exports.tables(data, made), exports.requested(data, Wanted())):
         for form in ("markdown", "latex", "html", "json"):
             assert "Neighbours: replace-one." in formats.RENDERERS[form](found), form
 
@@ -173,10 +243,8 @@ def test_latex_compiles_as_it_is_and_within_a_document(tmp_path):
         assert "Overfull" not in ran.stdout
 
 
-def test_the_command_line_shows_any_variable_in_any_format(
-    tmp_path, small, client, command, monkeypatch
-):
-    sweep.run(small(), tmp_path / "store", client)
+def test_the_command_line_shows_any_variable_in_any_format(swept, tmp_path, command, monkeypatch):
+    swept(tmp_path / "store")
     store = str(tmp_path / "store")
     rows = csv.DictReader(io.StringIO(command("show", store, "--format", "csv").stdout))
     assert {(row["d"], row["mechanism"]) for row in rows} >= {("2", "IP"), ("4", "GM")}
@@ -196,3 +264,30 @@ def test_the_command_line_shows_any_variable_in_any_format(
     assert state["running"] is None
     listed = json.loads(command("list", "mechanisms", "--json").stdout)
     assert {"name", "summary", "source", "params", "presets"} == set(listed["mechanisms"][0])
+
+
+def test_means_over_different_numbers_of_replicates_say_so():
+    absent = int(Status.ABSENT)
+    coords = {"replicate": [0, 1, 2], "d": [4, 8], "mechanism": ["CA"]}
+    states = np.full((3, 2, 1), OK)
+    states[1:, 1] = absent
+    found = table(dataset(coords, {"variance_ratio": 1.0}, states), Wanted(spread="none"))
+    assert "Means over 1 to 3 replicates." in found.notes
+
+
+def test_small_ratios_large_numbers_and_printed_zeros_keep_their_digits():
+    assert [layout.ratio(value) for value in (0.0001234, 0.5)] == ["0.000123", "0.500"]
+    assert pivots.significant(1234.4) == "1234"
+    assert layout.printed(101789.5397) == "101789.5397"
+    beside = ComparisonTable(variable="gap", axes={"mechanism": ("CA",)}, values=[0.0])
+    entries = pd.DataFrame({"mechanism": ["CA"], "mean": [0.5]})
+    assert layout.with_published(entries, beside)["ratio"].isna().all()
+
+
+def test_every_text_that_ships_can_be_set_by_latex():
+    for name in experiments():
+        made = load_experiment(name)
+        parts = [made.title, *(f"{one.text} {one.source} {one.unjudged}" for one in made.claims)]
+        parts += [f"{one.title} {one.source}" for one in (*made.published, *made.closed_form)]
+        odd = {c for part in parts for c in formats._in_latex(part) if ord(c) > 0xFF} - {*"–…"}
+        assert not odd, name

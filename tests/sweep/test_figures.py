@@ -5,16 +5,16 @@ import sys
 
 import numpy as np
 import pytest
+import xarray as xr
 from test_exports import REPLICATED, described
 from test_report import MEASURED, OK, experiment
 from written import dataset
 
-import sweep
 from solvers import privacy
 from sweep.errors import ExperimentError, SweepError
 from sweep.experiment.figures import Figure
 from sweep.grid.expansion import lay_out
-from sweep.report.documents import origin
+from sweep.report.documents import provenance
 from sweep.report.figures import drawing, gallery
 from sweep.report.figures.gallery import Changes
 from sweep.report.figures.pictures import of_figure
@@ -68,6 +68,16 @@ def test_the_size_of_the_problems_is_an_axis_where_it_follows_one():
         of_figure(sizes([[2.0, 3.0], [50.0, np.nan]]), over, "f")
 
 
+def test_problems_of_one_size_are_points_of_their_own():
+    data = dataset(
+        {"k": [1, 2, 3], "mechanism": ["CA"]}, {"variance_ratio": [[1.0], [2.0], [9.0]]}
+    ).assign_coords(half=("k", [4, 4, 8]))
+    picture = of_figure(data, Figure(variable="variance_ratio", x="half"), "f")
+    (line,) = picture.panels[0].lines
+    assert (line.label, line.x, line.y) == ("CA", (4, 4, 8), (1, 2, 9))
+    assert picture.notes == ()
+
+
 def test_what_varies_besides_is_named_with_the_line_or_has_panels():
     data = dataset(
         {"k": [1, 2], "d": [4, 8], "mechanism": ["CA"]},
@@ -106,7 +116,7 @@ def test_curves_of_privacy_are_those_of_the_solvers():
     (line,) = picture.panels[0].lines
     at = line.x.index(min(line.x, key=lambda x: abs(x - 1e-9)))
     assert line.y[at] == privacy.epsilon(0.5, line.x[at])
-    assert "1 of 2 mechanisms" in picture.notes[0]
+    assert picture.notes == ("1 of 2 mechanisms have no privacy curve (geometric: not Gaussian).",)
 
 
 def test_the_slope_of_run_times_is_fitted_on_logarithmic_axes():
@@ -160,7 +170,7 @@ def test_mistakes_in_a_figure_are_found_when_it_is_loaded(figure, said):
 def test_files_say_where_they_come_from_and_are_the_same_each_time(form):
     data, made = described(MEASURED)
     (picture,) = gallery.pictures(data, made, "ratio")
-    facts = origin.facts(data.assign_attrs(data.attrs, git_revision="abc123"))
+    facts = provenance.facts(data.assign_attrs(data.attrs, git_revision="abc123"))
     content = drawing.written(picture, form, facts)
     assert content == drawing.written(picture, form, facts)
     if form != "pdf":
@@ -176,10 +186,9 @@ def test_lines_differ_in_grey():
     assert len(styles) == 10
 
 
-def test_without_matplotlib_a_sentence_says_what_to_install(
-    tmp_path, small, client, command, monkeypatch
-):
-    sweep.run(small(more="keep: [privacy_profile, query_variances, covariance]"), tmp_path, client)
+@pytest.mark.slow
+def test_without_matplotlib_a_sentence_says_what_to_install(swept, tmp_path, command, monkeypatch):
+    swept(tmp_path, more="keep: [privacy_profile, query_variances, covariance]")
     for name in ("ratio", "profile", "variances", "covariance", "privacy", "scaling", "cost"):
         ran = command("plot", tmp_path, name, "--output", tmp_path / f"{name}.svg")
         assert ran.exit_code == 0, ran.output
@@ -192,3 +201,47 @@ def test_without_matplotlib_a_sentence_says_what_to_install(
     refused = command("plot", tmp_path, "ratio")
     assert refused.exit_code == 2
     assert "pip install 'fitness-sweep[plot]'" in refused.stderr
+
+
+def test_what_a_logarithmic_axis_does_not_show_is_counted():
+    data = dataset({"d": [4, 8], "mechanism": ["CA"]}, {"gap": [[0.0], [0.1]]})
+    picture = of_figure(data, Figure(variable="gap", x="d", log=("y",)), "f")
+    assert picture.notes == (
+        "1 of 2 points is at 0 or below, where a logarithmic axis does not reach.",
+    )
+
+
+def test_points_of_fewer_replicates_are_counted():
+    notes = of_figure(REPLICATED, OVER_D, "f").notes
+    assert "1 of 4 points are means of those replicates that have a number." in notes
+
+
+def test_every_group_has_its_own_name_in_its_title():
+    blocks = [
+        {"workload": {"name": "prefix", "d": [4, 8]}, "mechanism": ["IP", "CA"], "group": group}
+        for group in ("b", "a-b")
+    ]
+    made = experiment(blocks=blocks)
+    tree = xr.DataTree.from_dict({"b": MEASURED, "a-b": MEASURED})
+    titles = [picture.title.partition(":")[0] for picture in gallery.pictures(tree, made, "ratio")]
+    assert titles == ["b", "a-b"]
+
+
+def test_changes_that_a_figure_would_ignore_are_refused():
+    with pytest.raises(SweepError, match="figure 'privacy' takes no log, x; leave it out"):
+        drawn(MEASURED, "privacy", Changes(x="d", log=("y",)))
+
+
+def test_run_times_say_which_points_are_missing():
+    states = [[OK], [int(Status.TIMEOUT)], [OK]]
+    data = dataset(
+        {"d": [8, 16, 32], "mechanism": ["CA"]},
+        {"runtime_s": [[1.0], [np.nan], [4.0]], "gap": [[0.0], [np.nan], [0.5]]},
+        states,
+    )
+    (picture,) = drawn(data, "scaling")
+    missing = "1 of 3 points has no number: CA timeout at 16."
+    assert picture.notes == (
+        missing,
+        "Gap: 1 of 2 points is at 0 or below, where a logarithmic axis does not reach.",
+    )

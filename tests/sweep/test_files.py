@@ -12,7 +12,6 @@ from sweep.experiment.files import File
 from sweep.experiment.loading import parse_experiment
 from sweep.grid.expansion import expand
 from sweep.plan.stored import of_store
-from sweep.store import code
 from sweep.store.records import Status
 from sweep.worker import solve
 
@@ -108,6 +107,6 @@ def test_a_file_that_is_gone_is_left_to_what_reads_it(tmp_path):
     np.save(path, np.eye(2))
     ((cell,),) = (grid.cells for grid in expand(matrix(path)))
     path.unlink()
-    broken = solve.build(cell.workload, code.digest())
+    broken = solve.build(cell.workload)
     assert isinstance(broken, solve.BuildFailure)
     assert "cannot be read" in broken.error

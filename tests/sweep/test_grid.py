@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from written import block, experiment
 
@@ -307,7 +307,6 @@ def identities(made: Sequence[Grid]) -> dict[tuple[Any, ...], str]:
     }
 
 
-@settings(max_examples=30)
 @given(blocks=BLOCKS, seed=st.integers(0, 99))
 def test_ids_depend_neither_on_order_nor_on_what_else_there_is(
     blocks: list[dict[str, Any]], seed: int
@@ -325,7 +324,6 @@ def test_ids_depend_neither_on_order_nor_on_what_else_there_is(
         assert identities(grids(one)).items() <= whole.items()
 
 
-@settings(max_examples=30)
 @given(blocks=BLOCKS)
 def test_one_solve_never_serves_two_problems(blocks: list[dict[str, Any]]) -> None:
     problems: dict[str, str] = {}

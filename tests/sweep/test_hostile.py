@@ -82,16 +82,16 @@ def test_a_store_is_told_about_where_its_files_are_not(client, tmp_path):
     assert "cannot be read" in found.obstacle
 
 
-def test_a_plan_refuses_what_a_run_would(client, small, tmp_path):
-    sweep.run(small("[2, 4]"), tmp_path / "s", client)
+def test_a_plan_refuses_what_a_run_would(swept, small, tmp_path):
+    swept(tmp_path / "s", "[2, 4]")
     with pytest.raises(StoreError, match="none of which experiment 'small' still has"):
         dry_run.plan(small("[8]"), tmp_path / "s")
     with pytest.raises(StoreError, match="was made by experiment 'small'"):
         dry_run.plan(experiment(prefix(2, ["IP"])), tmp_path / "s")
 
 
-def test_a_damaged_dataset_is_written_anew(client, small, tmp_path):
-    before = sweep.run(small(), tmp_path / "s", client)
+def test_a_damaged_dataset_is_written_anew(swept, client, small, tmp_path):
+    before = swept(tmp_path / "s")
     (tmp_path / "s" / "results.zarr" / ".zmetadata").write_text("")
     after = sweep.run(small(), tmp_path / "s", client)
     np.testing.assert_array_equal(after.squared_privacy_cost, before.squared_privacy_cost)

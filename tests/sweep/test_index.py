@@ -6,10 +6,11 @@ import random
 import pytest
 
 import sweep
-from sweep.runner import status, upkeep
-from sweep.store import code, index, journal
-from sweep.store.journal import Journal, write_segment
+from sweep.runner import maintenance, status
+from sweep.store import code, index, segments
+from sweep.store.journal import Journal
 from sweep.store.records import BoundRecord, CellRecord, ForgottenRecord, Status
+from sweep.store.segments import write_segment
 
 FACTS = {"host": "here", "started": 1.7e9, "runtime_s": 0.5, "code": "c", "versions": "v"}
 RECORDS = [
@@ -56,13 +57,13 @@ def folder(tmp_path):
 @pytest.fixture
 def segments_read(monkeypatch):
     """The names of the segments that are read from now on."""
-    names, read = [], journal.read_segment
+    names, read = [], segments.read_segment
 
     def noted(path):
         names.append(path.stem)
         return read(path)
 
-    monkeypatch.setattr(journal, "read_segment", noted)
+    monkeypatch.setattr(segments, "read_segment", noted)
     return names
 
 
@@ -79,6 +80,42 @@ def test_newer_segments_are_read_beside_the_index(folder, segments_read):
     assert segments_read == ["r000003-000000"]
     assert found[0][0]["low"] == again
     assert found == read_anew(folder)
+
+
+def test_a_damaged_segment_of_an_earlier_run_does_not_make_every_look_read_all(folder):
+    (folder / "r000000-early-0.jsonl").write_text("no record\n")
+    journal = Journal(folder)
+    ledger = journal.refresh()
+    assert journal.refresh() is ledger
+    assert list(journal.damaged) == ["r000000-early-0.jsonl"]
+
+
+def test_a_segment_of_an_earlier_run_that_arrives_late_says_nothing_newer(folder):
+    """The workers of a lost driver write it, or somebody restores one that was damaged."""
+    before = CellRecord("low", "s-l", "r", Status.OK, numbers={"squared_privacy_cost": 3.5})
+    after = CellRecord("low", "s-l", "r", Status.OK, numbers={"squared_privacy_cost": 2.5})
+    write_segment(folder, "r000003-000000", [after])
+    journal = Journal(folder)
+    journal.refresh()
+    journal.write_index()
+    write_segment(folder, "r000001-000007", [before])
+    write_segment(folder, "r000002-000007", [CellRecord("gone", "s-g", "p", Status.OK)])
+    found = state(journal)
+    assert found == state(Journal(folder)) == read_anew(folder)
+    assert journal.ledger.cells["low"] == after
+
+
+def test_a_bound_by_earlier_code_that_was_stopped_is_not_believed_again(tmp_path):
+    stopped = BoundRecord("p", 2.0, error="stopped", code="old")
+    proof = CellRecord("a", "s-a", "p", Status.TIMEOUT, numbers={"lower_bound": 1.0}, code="new")
+    place = tmp_path / "journal"
+    place.mkdir()
+    write_segment(place, "r000001-000000", [stopped, proof])
+    journal = Journal(place)
+    journal.refresh()
+    journal.write_index()
+    assert Journal(place).ledger.bounds == {"p": 1.0}
+    assert state(Journal(place)) == read_anew(place)
 
 
 def test_a_segment_that_has_changed_is_noticed(folder):
@@ -144,14 +181,14 @@ def test_a_ledger_that_has_forgotten_something_is_not_kept(folder):
 
 
 def test_a_run_leaves_an_index_that_status_and_the_next_run_need_nothing_beside(
-    client, small, tmp_path, segments_read
+    swept, client, small, tmp_path, segments_read
 ):
-    sweep.run(small("[2, 4]"), tmp_path / "s", client)
+    swept(tmp_path / "s", "[2, 4]")
     segments_read.clear()
     assert status.status(tmp_path / "s").totals == {"ok": 4}
     sweep.run(small("[2, 4]"), tmp_path / "s", client)
     assert segments_read == []
-    upkeep.forget(tmp_path / "s", "d == 2")
+    maintenance.forget(tmp_path / "s", "d == 2")
     assert status.status(tmp_path / "s").totals == {"ok": 2, "pending": 2}
 
 

@@ -5,9 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sweep.store.journal import Journal, read_segment, write_segment
+from sweep.store.journal import Journal
 from sweep.store.ledger import Ledger
 from sweep.store.records import BoundRecord, CellRecord, Status, from_json, to_json
+from sweep.store.segments import read_segment, write_segment
 
 statuses = st.sampled_from([s.label for s in Status if s > Status.PENDING])
 
@@ -109,6 +110,24 @@ def test_an_answer_below_the_bound_that_another_cell_proves_has_failed():
     proof = cell("ok", cell="b", numbers={"squared_privacy_cost": 2.5, "lower_bound": 2.4})
     ledger.add([low, proof])
     assert (ledger.status("a"), ledger.status("b")) == (Status.FAILED, Status.OK)
+
+
+def test_a_good_answer_stays_when_a_later_one_contradicts_the_bound():
+    ledger = Ledger()
+    good = cell("ok", numbers={"squared_privacy_cost": 2.0})
+    low = cell("ok", attempt=2, numbers={"squared_privacy_cost": 1.0})
+    ledger.add([BoundRecord("problem", 1.9), good, low])
+    assert ledger.cells["a"] == ledger.solved["solve"] == good
+    assert ledger.attempts(ledger.rows(["a"])) == [2]
+
+
+def test_a_certificate_that_failed_is_no_matter_once_a_solve_brings_one():
+    ledger = Ledger()
+    ledger.add([BoundRecord("problem", 1.0, error="stopped")])
+    ledger.add([cell("timeout", numbers={"lower_bound": 1.1})])
+    assert ledger.bound_errors.keys() == {"problem"}
+    ledger.add([cell("ok", numbers={"lower_bound": 1.2})])
+    assert (ledger.bounds, ledger.bound_errors) == ({"problem": 1.2}, {})
 
 
 def test_an_answer_within_rounding_of_its_bound_stands():

@@ -14,9 +14,9 @@ from sweep.grid.expansion import expand
 from sweep.grid.grids import distinct
 from sweep.plan import costs, solves, tasks
 from sweep.store import columns, keys
-from sweep.store.journal import read_segment, write_segment
 from sweep.store.ledger import Ledger
 from sweep.store.records import CellRecord, Status
+from sweep.store.segments import read_segment, write_segment
 
 
 @pytest.mark.parametrize("marks", [2**64, 4, 1])

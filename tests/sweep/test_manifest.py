@@ -46,19 +46,17 @@ def test_a_damaged_chunk(client, small, tmp_path, command, harm, said):
     assert status.status(store).damage is None
 
 
-def test_a_dataset_without_a_list_of_its_files_is_taken_as_it_is(client, small, tmp_path):
-    before = sweep.run(small(), tmp_path / "s", client)
+def test_a_dataset_without_a_list_of_its_files_is_taken_as_it_is(swept, tmp_path):
+    before = swept(tmp_path / "s")
     for path in (tmp_path / "s" / ".results").glob("*.json"):
         path.unlink()
     xr.testing.assert_identical(sweep.open(tmp_path / "s"), before)
     assert status.status(tmp_path / "s").damage is None
 
 
-def test_a_dataset_that_may_not_be_read_is_a_sentence(
-    client, small, tmp_path, command, monkeypatch
-):
+def test_a_dataset_that_may_not_be_read_is_a_sentence(swept, tmp_path, command, monkeypatch):
     store = tmp_path / "s"
-    sweep.run(small("[2]"), store, client)
+    swept(store, "[2]")
     exists = Path.exists
 
     def refused(path, **more):

@@ -10,16 +10,16 @@ from sweep import events
 from sweep.grid.specs import Spec, WorkloadSpec
 from sweep.plan.items import Bound, Items
 from sweep.plan.tasks import Tasks
-from sweep.runner import dispatch, flight
-from sweep.runner.latecomers import Latecomers
+from sweep.runner import dispatch, in_flight
+from sweep.runner.late_records import LateRecords
 from sweep.store.records import BoundRecord
 from sweep.store.view import StoreView
 from sweep.worker.perform import TaskOutcome
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def unequal():
-    """Two workers, one of which has little memory."""
+    """Two workers, one of which has little memory; the last test retires the other one."""
     scheduler = {"cls": Scheduler, "options": {"dashboard_address": "127.0.0.1:0", "port": 0}}
     specs = {
         name: {"cls": Nanny, "options": {"nthreads": 1, "memory_limit": limit}}
@@ -30,15 +30,15 @@ def unequal():
         yield client
 
 
-def workers_of(client, monkeypatch, size, tick=lambda: None):
+def workers_of(client, monkeypatch, size, tick=lambda: None, large_takes=0.1):
     """The names of the workers that ten tasks of a size were done by."""
 
     def perform(task, view):
         name = get_worker().name
-        time.sleep(0.1)
+        time.sleep(large_takes if name == "large" else 0.1)
         return TaskOutcome(task.name, (BoundRecord("p", error=name),), written=False)
 
-    monkeypatch.setattr(flight, "perform", perform)
+    monkeypatch.setattr(in_flight, "perform", perform)
     bound = Bound("p", "key", WorkloadSpec("prefix", {"d": 2}), Spec("uniform"), bytes=size)
     planned = Tasks(Items.of([bound] * 10), np.arange(10)[:, None], f"size-{size}")
     done = []
@@ -47,8 +47,9 @@ def workers_of(client, monkeypatch, size, tick=lambda: None):
     def accept(task, outcome):
         done.extend(outcome.records)
 
-    nobody = Latecomers(view.journal, (), "r1")
-    dispatch.Dispatch(client, planned, view, accept, tick, nothing, nothing, nobody).perform()
+    nobody = LateRecords(view, (), "r1")
+    remedies = dispatch.Remedies(nothing, nothing, nothing)
+    dispatch.Dispatch(client, planned, view, accept, tick, nothing, remedies, nobody).perform()
     return {record.error for record in done}
 
 
@@ -71,11 +72,11 @@ def test_any_worker_does_what_all_or_none_have_memory_for(unequal, monkeypatch, 
 
 
 def test_other_workers_try_once_those_with_enough_memory_are_gone(unequal, monkeypatch):
-    monkeypatch.setattr(flight, "_LOOK_SECONDS", 0.2)
+    monkeypatch.setattr(in_flight, "_LOOK_SECONDS", 0.2)
     addresses = {w["name"]: address for address, w in unequal.scheduler_info()["workers"].items()}
     retire = iter([lambda: unequal.retire_workers([addresses["large"]])])
 
     def tick():
         next(retire, lambda: None)()
 
-    assert "small" in workers_of(unequal, monkeypatch, 2e9, tick)
+    assert "small" in workers_of(unequal, monkeypatch, 2e9, tick, large_takes=1.0)

@@ -89,7 +89,7 @@ def test_the_notebooks_of_the_documentation_run(path, tmp_path, monkeypatch):
     shutil.copytree(path.parents[1] / "examples", tmp_path / "examples")
     here = tmp_path / "notebooks"
     here.mkdir()
-    NotebookClient(book, timeout=300, resources={"metadata": {"path": str(here)}}).execute()
+    NotebookClient(book, timeout=900, resources={"metadata": {"path": str(here)}}).execute()
     shown = [out for cell in book.cells if cell.cell_type == "code" for out in cell.outputs]
     assert any("image/png" in out.get("data", {}) for out in shown)
     assert any("text/html" in out.get("data", {}) for out in shown)

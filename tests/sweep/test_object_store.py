@@ -1,11 +1,11 @@
 """Stores in an object store: a real server of S3's protocol on loopback, real workers."""
 
+import errno
 import json
 import os
 import subprocess
 import sys
 import tarfile
-import time
 import urllib.request
 from datetime import UTC, datetime
 
@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 import xarray as xr
 from distributed import LocalCluster
+from processes import until
 
 import sweep
 from sweep.errors import StoreError
-from sweep.runner import log, upkeep
+from sweep.runner import log, maintenance
 from sweep.store import folder, holder, lock, object_lease
 from sweep.store.journal import Journal
 from sweep.store.lease import LEASE
@@ -64,6 +65,7 @@ def address(server, request):
     return f"s3://bucket/{request.node.name.partition('[')[0]}"
 
 
+@pytest.mark.slow
 def test_a_sweep_is_run_resumed_and_read_there(address, small, tmp_path, workers):
     first = sweep.run(small(), address, workers)
     assert (first.status == 2).all()
@@ -102,6 +104,43 @@ def test_only_one_run_at_a_time(address):
     assert not (store.path / LEASE).is_file()
 
 
+def test_who_may_only_read_sees_who_uses_a_store(address, monkeypatch):
+    store = folder.create(address, "mine")
+
+    def refused(path, content):
+        raise PermissionError(errno.EACCES, "AccessDenied", str(path))
+
+    with store.locked(), monkeypatch.context() as patched:
+        patched.setattr(ObjectPath, "write_bytes", refused)
+        assert store.user == str(holder.ourselves(store.path))
+
+
+def test_a_lease_that_holds_no_text_is_of_somebody_else(address):
+    store = folder.create(address, "mine")
+    with store.locked():
+        own = holder.read((store.path / LEASE).read_bytes())
+        (store.path / LEASE).write_bytes(b"\xff")
+        assert not object_lease.ObjectLease(store.path).renew(own)
+
+
+@pytest.mark.parametrize("conditional", ["create", "replace"])
+def test_a_lease_whose_answer_was_lost_is_no_one_elses(address, monkeypatch, conditional):
+    """The client asks again, and finds what it has written itself."""
+    store = folder.create(f"{address}-{conditional}", "mine")
+    if conditional == "replace":
+        (store.path / LEASE).write_bytes(b"")
+        monkeypatch.setattr(object_lease, "living", lambda *_: None)
+    once = getattr(ObjectPath, conditional)
+
+    def twice(path, *content):
+        once(path, *content)
+        return once(path, *content)
+
+    monkeypatch.setattr(ObjectPath, conditional, twice)
+    with store.locked():
+        assert (store.path / LEASE).is_file()
+
+
 def test_a_lease_left_by_a_dead_process_is_taken_over(address):
     store = folder.create(address, "mine")
     command = [
@@ -114,7 +153,7 @@ def test_a_lease_left_by_a_dead_process_is_taken_over(address):
     (store.path / LEASE).create(left)
     assert store.user is None
     with store.locked():
-        assert holder.read((store.path / LEASE).read_text()).process == os.getpid()
+        assert holder.read((store.path / LEASE).read_bytes()).process == os.getpid()
 
 
 def test_a_lease_from_afar_counts_until_it_is_silent(address, monkeypatch):
@@ -128,7 +167,7 @@ def test_a_lease_from_afar_counts_until_it_is_silent(address, monkeypatch):
     later = datetime.now(UTC).timestamp() + holder.STALE_SECONDS + 1
     monkeypatch.setattr(object_lease, "_now", lambda _: later)
     with store.locked():
-        assert holder.read((store.path / LEASE).read_text()).process == os.getpid()
+        assert holder.read((store.path / LEASE).read_bytes()).process == os.getpid()
 
 
 def test_a_lease_that_was_taken_over_is_told_and_left(address):
@@ -138,15 +177,8 @@ def test_a_lease_that_was_taken_over_is_told_and_left(address):
         check()
         (place / LEASE).write_bytes(other.encode())
         with pytest.raises(StoreError, match=r"was taken over by process \d+ on far"):
-            _until_it_fails(check)
-    assert "far" in (place / LEASE).read_text()
-
-
-def _until_it_fails(check):
-    until = time.monotonic() + 10
-    while time.monotonic() < until:
-        check()
-        time.sleep(0.05)
+            until(check)
+    assert b"far" in (place / LEASE).read_bytes()
 
 
 def test_who_comes_second_does_not_replace_what_the_first_wrote(address):
@@ -193,9 +225,10 @@ def test_a_changed_chunk_is_noticed_and_derived_again(address, small, workers):
 def test_a_store_is_packed_into_a_file_that_unpacks_to_a_folder(address, small, tmp_path, workers):
     first = sweep.run(small(more="keep: [query_variances]"), address, workers)
     with pytest.raises(StoreError, match="in use by process"), folder.open_(address).locked():
-        upkeep.pack(address, tmp_path / "ours.tar")
+        maintenance.pack(address, tmp_path / "ours.tar")
     assert (
-        upkeep.pack(address, tmp_path / "ours.tar.gz") == (tmp_path / "ours.tar.gz").stat().st_size
+        maintenance.pack(address, tmp_path / "ours.tar.gz")
+        == (tmp_path / "ours.tar.gz").stat().st_size
     )
     with tarfile.open(tmp_path / "ours.tar.gz") as archive:
         archive.extractall(tmp_path, filter="data")
@@ -234,7 +267,7 @@ def test_a_damaged_segment_is_set_aside(address, small, workers):
     ("written", "said"),
     [
         ("ftp://host/x", "expected a folder, or an address that begins with s3://"),
-        ("https://host/x", "'https://host/x' is an address that no store can have"),
+        ("https://host/x", "'https://host/x' is not a valid address"),
         ("s3://", "names no bucket; expected s3://BUCKET/PREFIX"),
         ("s3://bucket/x?key=1", "credentials in the environment"),
         ("s3://missing/x", "no readable store.json"),
@@ -249,6 +282,10 @@ def test_an_address_that_cannot_be_used_is_one_sentence(server, written, said):
 
 def test_addresses_are_told_from_folders(tmp_path):
     assert located("s3://b/x/y/") == ObjectPath("s3://b", "x/y") == located("s3:/b/x/y")
+    for key in (".x", "x.", "."):
+        store = ObjectPath("s3://b", key)
+        assert (store / "journal").parent == store
+    assert ObjectPath("s3://b", "x").parent == ObjectPath("s3://b")
     assert located("file:///a%20b/c") == located("/a b/c")
     assert located(tmp_path) is not None
     assert str(located("s3:x")) == "s3:x"

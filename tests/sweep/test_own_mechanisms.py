@@ -12,14 +12,14 @@ import pytest
 import solvers
 import sweep
 import workloads
-from solvers import foreign, registry
+from solvers import registry, user_mechanisms
 from solvers.errors import OptionError, SolveFailedError
 from solvers.problem import as_problem
 from sweep.errors import ExperimentError, StoreError
 from sweep.experiment.loading import parse_experiment
 from sweep.runner import status
 from sweep.runner.selection import STALE
-from sweep.store import closure, code
+from sweep.store import closure, code, edits
 from workloads import family
 
 MINE = "import numpy as np\nfrom helpers import total\n\ndef mine(problem, *, weight=1.0):\n"
@@ -48,7 +48,7 @@ def as_new():
     """What is left of an import when a process starts again."""
     for name in ("of_mine", "helpers"):
         sys.modules.pop(name, None)
-    closure._imported.clear()
+    edits._imported.clear()
 
 
 @pytest.fixture
@@ -231,7 +231,7 @@ def test_a_parameter_named_like_something_of_the_dataset_is_refused(
 )
 def test_answers_are_verified(answer, said):
     with pytest.raises((SolveFailedError, solvers.NotApplicableError), match=said):
-        foreign.checked("mine", as_problem(np.tri(4)), answer)
+        user_mechanisms.verified_solution("mine", as_problem(np.tri(4)), answer)
 
 
 def test_nothing_that_an_answer_claims_is_believed_but_its_factors():
@@ -241,7 +241,7 @@ def test_nothing_that_an_answer_claims_is_believed_but_its_factors():
     noise = replace(honest.noise)
     object.__setattr__(noise, "privacy_profile", np.zeros(4))
     claimed = replace(honest, noise=noise, known_lower_bound=1e9, mechanism="optimal")
-    found = foreign.checked("mine", as_problem(np.tri(4)), claimed)
+    found = user_mechanisms.verified_solution("mine", as_problem(np.tri(4)), claimed)
     assert found.squared_privacy_cost == pytest.approx(4.0)
     assert found.known_lower_bound is None
     assert found.mechanism == "mine"
@@ -275,11 +275,11 @@ def test_the_code_of_a_package_is_that_of_what_it_imports(tmp_path, monkeypatch)
         "other": "",
     }.items():
         (package / f"{path}.py").write_text(text)
-    before = closure.of_module("their_pack.one")
+    before = closure.digest("their_pack.one")
     (package / "other.py").write_text("changed = 1\n")
-    assert closure.of_module("their_pack.one") == before
+    assert closure.digest("their_pack.one") == before
     (package / "three.py").write_text("x = 2222\n")
-    assert closure.of_module("their_pack.one") != before
+    assert closure.digest("their_pack.one") != before
     assert "their_pack" not in sys.modules
     shutil.rmtree(package)
 
@@ -325,10 +325,10 @@ def test_what_is_imported_is_told_from_what_was_written_since(
     importlib.import_module("edited_since")
     try:
         if noted:
-            closure.note_imported()
-            assert closure.edited("edited_since") == ""
+            edits.note_imported()
+            assert edits.edited("edited_since") == ""
         path.write_text(after)
-        assert closure.edited("edited_since") == ("edited_since" if after != before else "")
+        assert edits.edited("edited_since") == ("edited_since" if after != before else "")
     finally:
         sys.modules.pop("edited_since")
-        closure._imported.pop("edited_since", None)
+        edits._imported.pop("edited_since", None)

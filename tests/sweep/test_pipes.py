@@ -33,6 +33,7 @@ def closed_pipe():
     return writing
 
 
+@pytest.mark.slow
 def test_a_sweep_goes_on_and_says_so(tmp_path):
     (tmp_path / "cluster.yaml").write_text(CLUSTER)
     (tmp_path / "x.yaml").write_text(
@@ -43,8 +44,8 @@ def test_a_sweep_goes_on_and_says_so(tmp_path):
     assert "4 cells" in process.stdout.readline()
     process.stdout.close()
     said = process.stderr.read()
-    assert process.wait(timeout=60) == 0, said
-    assert "the output was closed; the sweep goes on without it, and Ctrl-C ends it" in said
+    assert process.wait(timeout=300) == 0, said
+    assert "the output was closed; the sweep continues without it, and Ctrl-C ends it" in said
     assert (sweep.open(tmp_path / "s").status == Status.OK).all()
     lines = (tmp_path / "s" / "runs.jsonl").read_text().splitlines()
     told = [json.loads(line)["event"] for line in lines]
@@ -57,7 +58,7 @@ def test_a_command_that_only_prints_ends_as_other_tools_do(tmp_path):
     process = command(tmp_path, "list", stdout=writing)
     os.close(writing)
     assert process.stderr.read() == ""
-    assert process.wait(timeout=60) == 141
+    assert process.wait(timeout=300) == 141
 
 
 def test_a_disk_that_is_full_of_output(tmp_path):
@@ -65,7 +66,7 @@ def test_a_disk_that_is_full_of_output(tmp_path):
         process = command(tmp_path, "list", "targets", stdout=full)
     said = "error: the output cannot be written: No space left on device\n"
     assert process.stderr.read() == said
-    assert process.wait(timeout=60) == 1
+    assert process.wait(timeout=300) == 1
 
 
 @pytest.mark.slow
@@ -78,7 +79,7 @@ def test_a_sweep_goes_on_when_the_disk_is_full_of_its_output(tmp_path):
     with open("/dev/full", "w") as full:
         process = command(tmp_path, *words, stdout=full)
         said = process.stderr.read()
-    assert process.wait(timeout=60) == 0, said
+    assert process.wait(timeout=300) == 0, said
     assert (sweep.open(tmp_path / "s").status == Status.OK).all()
 
 

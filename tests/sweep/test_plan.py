@@ -4,7 +4,6 @@ import pytest
 from distributed import LocalCluster
 from rich.console import Console
 
-import sweep
 from benchmarks.calibrate import measured
 from sweep.cluster import specification
 from sweep.cluster.size import planned_threads
@@ -29,10 +28,10 @@ def test_a_plan_counts_what_is_to_be_done(small):
     assert found.seconds > 0
 
 
-def test_a_plan_knows_what_is_there_and_touches_nothing(client, small, tmp_path):
+def test_a_plan_knows_what_is_there_and_touches_nothing(swept, small, tmp_path):
     assert plan(small(), tmp_path / "s").solves == 4
     assert not (tmp_path / "s").exists()
-    sweep.run(small(), tmp_path / "s", client)
+    swept(tmp_path / "s")
     before = sorted(path.stat().st_mtime_ns for path in tmp_path.rglob("*"))
     again = plan(small(), tmp_path / "s")
     assert (again.solves, again.bounds, again.tasks, again.seconds) == (0, 0, 0, 0.0)

@@ -99,7 +99,7 @@ def test_mistakes_are_told_with_their_line(neighbours, workload, message):
 
 
 def test_a_query_graph_has_its_own():
-    with pytest.raises(ExperimentError, match="adjacent is the graph's own"):
+    with pytest.raises(ExperimentError, match="own edges say which answers are adjacent"):
         expand(experiment("neighbours: replace-one", "counting, n: 3", "geometric"))
     (grid,) = expand(experiment("", "counting, n: 3", "geometric"))
     assert grid.relations == "adjacent answers of the query graph"

@@ -17,6 +17,7 @@ from sweep.experiment.loading import load_experiment, parse_experiment
 from sweep.experiment.schema import Experiment
 from sweep.report.numbers.frames import Results
 from sweep.report.tables import exports
+from sweep.report.terminal.consoles import Terminal
 from sweep.report.terminal.progress import ProgressBar
 from sweep.report.terminal.tables import laid_out
 from sweep.store.records import Status
@@ -150,7 +151,8 @@ def test_tables_hold_for_the_coordinates_they_name() -> None:
     found = lines(tables(data, experiment(published=[at])))
     assert ["4", "measured", "14.00", "15.00"] in found
     gone = {**PUBLISHED, "at": {"targets": "important"}}
-    assert tables(data, experiment(published=[gone])) == []
+    (other,) = tables(data, experiment(published=[gone]))
+    assert "paper" not in rendered([other]), "the measured numbers alone"
 
 
 def test_groups_of_a_tree_have_their_own_tables() -> None:
@@ -258,3 +260,24 @@ def test_lost_workers_are_told_now_and_then_not_cell_by_cell():
     assert console.file.getvalue() == (
         "workers were lost: retrying 1 cell\nworkers were lost: retrying 49 cells\n"
     )
+
+
+def test_a_table_without_a_number_beside_the_measured_ones_says_so() -> None:
+    table = {"variable": "variance_ratio", "axes": {"d": [64], "mechanism": ["IP"]}}
+    data = dataset({"d": [4, 8], "mechanism": ["IP"]}, {"variance_ratio": 1.0, "gap": 0.0})
+    found, *_ = exports.tables(data, experiment(published=[{**table, "values": [[2.0]]}]))
+    assert found.notes[0].startswith("None of its numbers is about what is shown")
+
+
+def test_a_table_that_leaves_an_axis_open_has_no_number_beside_any_label() -> None:
+    table = {"variable": "variance_ratio", "axes": {"mechanism": ["IP"]}, "values": [2.0]}
+    data = dataset({"d": [4, 8], "mechanism": ["IP"]}, {"variance_ratio": 1.0, "gap": 0.0})
+    found, *_ = exports.tables(data, experiment(published=[table]))
+    assert found.entries["published"].isna().all()
+    assert found.notes[0].startswith("The table does not say at which d its numbers are")
+
+
+def test_labels_are_no_emoji() -> None:
+    shown = io.StringIO()
+    Terminal(file=shown, width=80).print(Table("a long column", title="a:b: c"))
+    assert "a:b: c" in shown.getvalue()

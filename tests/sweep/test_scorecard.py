@@ -1,5 +1,6 @@
 """The scorecard: numbers compared by plain rules, read from stores, written as JSON and a page."""
 
+import io
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,13 +10,14 @@ import numpy as np
 import pytest
 import written
 import xarray as xr
+from rich.console import Console
 
 from sweep.errors import SweepError
 from sweep.experiment.loading import parse_experiment
 from sweep.experiment.published import ComparisonTable
 from sweep.grid.expansion import lay_out
+from sweep.report.judgement import judging, runs
 from sweep.report.judgement import reproduction_page as page
-from sweep.report.judgement import runs
 from sweep.report.judgement import scorecard as cards
 from sweep.report.judgement.agreement import Agreement, Compared, compare
 from sweep.runner import commands
@@ -272,6 +274,36 @@ def test_a_page_without_sections_is_refused(scored: cards.Scorecard) -> None:
         page.filled("# A page\n", scored)
 
 
+@pytest.mark.parametrize(
+    ("settings", "verdicts", "cells", "others"),
+    [
+        (["targets=random", "d=2"], ["NOT_RUN"] * 7, 0, "3 cells of other problems"),
+        (["d=2,3"], ["AGREES"] * 2 + ["NOT_RUN"] * 4 + ["AGREES"], 3, "3 cells of other problems"),
+        (["reference=IP", "d=2"], ["NOT_RUN"] * 7, 3, "ratios to IP instead of CA"),
+    ],
+)
+def test_only_problems_of_the_file_are_compared_with_its_numbers(
+    settings: list[str],
+    verdicts: list[str],
+    cells: int,
+    others: str,
+    tmp_path: Path,
+    client: Any,
+) -> None:
+    of_ratios = WRITTEN.replace("squared_privacy_cost", "variance_ratio")
+    text = of_ratios if "reference=IP" in settings else WRITTEN
+    commands.run(parse_experiment(text, "small.yaml", settings), tmp_path / "small", client)
+    card = cards.score([parse_experiment(text, "small.yaml")], tmp_path)
+    assert [row.verdict.name for row in card.numbers] == verdicts
+    (run,) = card.runs
+    assert (sum(run.statuses.values()), run.not_compared) == (cells, (others,))
+    assert f"not compared: {others}" in page.markdown(card)
+    assert run.sizes.get("d", [2]) == [2]
+    shown = io.StringIO()
+    judging.show(card, "text", Console(file=shown, width=200))
+    assert f"small: not compared: {others}." in shown.getvalue()
+
+
 def test_an_experiment_without_a_store_is_not_run(tmp_path: Path) -> None:
     card = cards.score([parse_experiment(WRITTEN, "small.yaml")], tmp_path)
     assert {row.verdict for row in card.numbers} == {Agreement.NOT_RUN}
@@ -331,9 +363,9 @@ def test_a_file_that_is_no_scorecard_is_not_written_over(
     [
         (["vldb-tabel2"], "no experiment 'vldb-tabel2'"),
         (["--format", "xml"], "no format is called 'xml'"),
-        (["--quick", "--read"], "exclude each other"),
+        (["--quick", "--read"], "give either --quick or --read"),
         (["--card", "no.json"], "'no.json' cannot be read"),
-        (["--card", "no.json", "--read"], "--card excludes"),
+        (["--card", "no.json", "--read"], "--card shows a finished scorecard"),
         (["--output", "card.txt"], "expected FILE.json"),
         (["--output", "nowhere/card.json"], "no folder 'nowhere'"),
         (["--output", "none.md"], "'none.md' cannot be read"),

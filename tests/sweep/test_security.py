@@ -40,7 +40,7 @@ def local(**more):
 
 def knock(address, key, *user):
     asked = [sys.executable, "-c", KNOCK, address, key, *user]
-    return subprocess.run(asked, capture_output=True, text=True, timeout=60).stdout
+    return subprocess.run(asked, capture_output=True, text=True, timeout=300).stdout
 
 
 def lets_in_whoever_trusts_it(address):
@@ -48,7 +48,7 @@ def lets_in_whoever_trusts_it(address):
     trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
     place = urlsplit(address)
-    with socket.create_connection((place.hostname, place.port), timeout=10) as plain:
+    with socket.create_connection((place.hostname, place.port), timeout=120) as plain:
         try:
             with trusting.wrap_socket(plain) as talk:
                 return talk.recv(1) != b""
@@ -60,12 +60,12 @@ def test_others_are_refused_by_the_cluster_that_the_sweep_starts():
     with clusters.connected(local()) as client:
         address = client.scheduler.address
         assert address.startswith("tls://127.0.0.1:")
-        assert client.submit(sum, [1, 2]).result(timeout=30) == 3
+        assert client.submit(sum, [1, 2]).result(timeout=300) == 3
         for scheduler in (address, address.replace("tls:", "tcp:")):
             assert knock(scheduler, "no key").endswith("Error\n")
             assert knock(scheduler, "another key").endswith("Error\n")
         assert not lets_in_whoever_trusts_it(address)
-        assert client.submit(sum, [1, 3]).result(timeout=30) == 4
+        assert client.submit(sum, [1, 3]).result(timeout=300) == 4
 
 
 def test_its_key_is_in_no_file_and_on_no_command_line(tmp_path, monkeypatch):
@@ -77,6 +77,7 @@ def test_its_key_is_in_no_file_and_on_no_command_line(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_without_openssl_the_run_says_who_gets_in(small, tmp_path, monkeypatch):
     heard = []
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -107,7 +108,7 @@ def test_keys_in_files_open_a_scheduler_that_runs(key_files):
 def test_without_one_of_these_nobody_gets_in(key_files):
     with clusters.connected(local(security=security.KeyFiles(**key_files))) as client:
         address = client.scheduler.address
-        assert client.submit(sum, [1, 2]).result(timeout=30) == 3
+        assert client.submit(sum, [1, 2]).result(timeout=300) == 3
         assert knock(address, "no key").endswith("Error\n")
         assert knock(address, "another key").endswith("Error\n")
 
@@ -160,7 +161,7 @@ def test_what_the_file_may_say(tmp_path, key_files):
 def test_a_scheduler_that_other_machines_reach_without_a_key_is_refused(address):
     spec = specification.ClusterSpec(address=address)
     with (
-        pytest.raises(ClusterError, match=r"asks for no key: whoever reaches it.*insecure: true"),
+        pytest.raises(ClusterError, match=r"has no key: anyone who can reach it.*insecure: true"),
         clusters.connected(spec),
     ):
         pass
@@ -184,7 +185,7 @@ def test_a_cluster_that_listens_to_other_machines_is_refused_and_closed(monkeypa
 
     monkeypatch.setattr(clusters, "cluster_class", lambda spec: Wide)
     spec = specification.ClusterSpec.model_validate({"module": "m", "class": "Wide"})
-    with pytest.raises(ClusterError, match="asks for no key"), clusters.connected(spec):
+    with pytest.raises(ClusterError, match="has no key"), clusters.connected(spec):
         pass
     assert len(closed) == 1
 

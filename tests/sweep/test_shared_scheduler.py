@@ -1,52 +1,58 @@
 """Several sweeps on one scheduler, and results that nobody asked for."""
 
+import json
 import re
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from threading import Barrier
 
 import pytest
-from distributed import Client
-from faults import Fault, injected
+from faults import Fault, preloaded
+from processes import ended, until
 
 import sweep
-from sweep import events
 from sweep.experiment.loading import parse_experiment
-from sweep.runner import flight
+from sweep.runner import in_flight
 from sweep.store.records import CellRecord, Status
 from sweep.worker.perform import TaskOutcome, perform
+
+CELLS = 40
 
 
 def many(d):
     return parse_experiment(
         "reference: IP\nblocks: [{workload: {name: prefix, d: "
-        f"{d}}}, mechanism: IP, replicates: 40}}]\n",
+        f"{d}}}, mechanism: IP, replicates: {CELLS}}}]\n",
         f"prefix-{d}.yaml",
     )
 
 
-def test_two_sweeps_on_one_scheduler_each_get_their_own(client, tmp_path, records):
-    both = Barrier(2)
-
-    def begin_together(event):
-        if isinstance(event, events.RunStarted):
-            both.wait(timeout=30)
-
-    def swept(d):
-        with Client(client.scheduler.address) as own:
-            return sweep.run(many(d), tmp_path / str(d), own, listen=begin_together)
-
-    with (
-        injected(client, tmp_path, Fault("sleep", "IP", seconds=0.02)),
-        ThreadPoolExecutor(2) as threads,
-    ):
-        found = dict(zip((4, 8), threads.map(swept, (4, 8)), strict=True))
-    for d, dataset in found.items():
+@pytest.mark.slow
+def test_two_commands_on_one_scheduler_each_get_their_own(processes, tmp_path, records):
+    gate = tmp_path / "gate"
+    preload = preloaded(tmp_path, Fault("wait", "IP", until=str(gate)))
+    address = processes.scheduler()
+    for _ in range(2):
+        processes.worker(address, "--preload", preload)
+    commands = {}
+    for d in (4, 8):
+        (tmp_path / f"prefix-{d}.yaml").write_text(many(d).text)
+        words = ("run", f"prefix-{d}.yaml", "--store", f"s{d}", "--cluster", "cluster.yaml")
+        commands[d] = processes.command(*words)
+    for d, command in commands.items():  # each has sent its tasks before a task of either ends
+        log = tmp_path / f"s{d}" / "runs.jsonl"
+        until(lambda log=log: log.exists() and "ClusterReady" in log.read_text(), command)
+    gate.touch()
+    for d, command in commands.items():
+        ended(command)
+        store = tmp_path / f"s{d}"
+        dataset = sweep.open(store)
         assert (dataset.status == Status.OK).all()
         # prefix over d cells with unit targets: IP needs d
         assert (abs(dataset.squared_privacy_cost - d) < 1e-9).all()
-        assert Counter(Counter(r.cell for r in records(tmp_path / str(d))).values()) == {1: 40}
+        asked = set(json.loads((store / "cells.json").read_text()))
+        assert Counter(r.cell for r in records(store)) == dict.fromkeys(asked, 1)
+        assert len(asked) == CELLS
+    assert (tmp_path / "fault-0").stat().st_size == 2 * CELLS
 
 
 def test_names_of_runs_sort_in_their_order(client, small, tmp_path):
@@ -71,11 +77,11 @@ def forgetful(task, place):
 
 
 def test_results_that_were_not_asked_for_are_refused(client, tmp_path, records, monkeypatch):
-    monkeypatch.setattr(flight, "perform", strangers)
+    monkeypatch.setattr(in_flight, "perform", strangers)
     dataset = sweep.run(many(4), tmp_path / "s", client)
     assert (dataset.status == Status.LOST).all()
     (said,) = set(dataset.error.values.ravel())
-    assert said == "the cluster returned results of something else; run again to go on"
+    assert said == "the cluster returned results of another task; run again to continue"
     kept = records(tmp_path / "s")
     assert "elsewhere" not in {record.cell for record in kept}
     assert {record.deaths for record in kept if isinstance(record, CellRecord)} == {0}
@@ -89,8 +95,8 @@ def test_a_run_that_leaves_cells_pending_is_not_all_well(
     )
     monkeypatch.chdir(tmp_path)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(flight, "perform", forgetful)
+        patch.setattr(in_flight, "perform", forgetful)
         ran = command("run", "x.yaml", "--store", "s")
     assert ran.exit_code == 1, ran.output
-    assert "pending: 2 cells; 'sweep run' goes on" in ran.output
+    assert "pending: 2 cells; 'sweep run' continues" in ran.output
     assert command("run", "x.yaml", "--store", "s").exit_code == 0

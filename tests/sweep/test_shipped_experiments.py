@@ -5,7 +5,7 @@ from functools import cache
 import pytest
 
 import solvers
-from sweep.experiment import meanings
+from sweep.experiment import variables
 from sweep.experiment.loading import experiments, load_experiment
 from sweep.experiment.schema import Experiment
 from sweep.grid.expansion import expand
@@ -63,7 +63,7 @@ def test_it_expands_and_says_where_it_comes_from(name: str) -> None:
 def test_every_variable_that_is_compared_has_a_meaning(name: str) -> None:
     experiment, _ = loaded(name)
     named = [*experiment.published, *experiment.closed_form, *experiment.claims]
-    unknown = {one.variable for one in named if one.variable} - meanings.MEANINGS.keys()
+    unknown = {one.variable for one in named if one.variable} - variables.MEANINGS.keys()
     assert not unknown
 
 

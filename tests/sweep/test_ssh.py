@@ -49,7 +49,7 @@ def test_machines_reached_by_ssh(keys, small, tmp_path):
             recipes.printed(PAGE, "SSHCluster"),
             tmp_path / "cluster.yaml",
             hosts=["127.0.0.1", "127.0.0.1", "127.0.0.1"],
-            worker_options={"n_workers": 1, "nthreads": 1, "death_timeout": 60},
+            worker_options={"n_workers": 1, "nthreads": 1, "death_timeout": 300},
             connect_options=server.options,
         )
         heard = []

@@ -1,13 +1,20 @@
 import errno
 import json
 import os
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
+import numpy as np
 import pytest
 import xarray as xr
 
 import sweep
 from sweep.errors import StoreError
-from sweep.store import disk, folder
+from sweep.grid.expansion import expand
+from sweep.grid.grids import distinct
+from sweep.plan import stored
+from sweep.plan.stored import of_store
+from sweep.store import arrays, disk, folder
 
 
 @pytest.fixture
@@ -118,9 +125,86 @@ def test_two_drivers_do_not_share_a_store(fresh):
         pass
 
 
+def test_runs_that_create_a_store_at_once_agree_on_it(tmp_path):
+    for attempt in range(5):
+        with ThreadPoolExecutor(8) as pool:
+            made = list(
+                pool.map(lambda _, at=tmp_path / str(attempt): folder.create(at, "x"), range(8))
+            )
+        assert {one.identity for one in made} == {folder.open_(made[0].path).identity}
+
+
+def test_a_store_whose_creation_was_killed_is_created(tmp_path):
+    (tmp_path / ".store.json..partial").touch()
+    with folder.create(tmp_path, "x").locked():
+        assert folder.open_(tmp_path).experiment == "x"
+
+
+@pytest.mark.parametrize("values", [["[2, 4]", "[2]"], ["[2]", "[2, 4]"], ["[2, 4]", "[4, 8]"]])
+def test_an_experiment_that_changes_when_the_run_is_killed_is_one_still(
+    small, fresh, monkeypatch, values
+):
+    before, after = map(small, values)
+    cells = [distinct(expand(one)).ids for one in (before, after)]
+    write = disk.write
+    for done in range(4):
+        fresh.describe(before.text, cells[0])
+        left = [True] * done
+
+        def killed(*content, left=left):
+            left.pop()
+            write(*content)
+
+        monkeypatch.setattr(disk, "write", killed)
+        with suppress(IndexError):
+            fresh.describe(after.text, cells[1])
+        monkeypatch.setattr(disk, "write", write)
+        assert len(of_store(fresh.path).store.cells) > 0
+    assert np.array_equal(fresh.cells, np.sort(cells[1]))
+
+
+def test_a_reader_bears_that_a_run_notes_another_experiment(small, fresh, monkeypatch):
+    before, after = map(small, ["[2, 4]", "[4, 8]"])
+    fresh.describe(before.text, distinct(expand(before)).ids)
+    changes = [lambda: fresh.describe(after.text, distinct(expand(after)).ids)]
+    lay_out = stored.lay_out
+
+    def meanwhile(experiment):
+        if changes:
+            changes.pop()()
+        return lay_out(experiment)
+
+    monkeypatch.setattr(stored, "lay_out", meanwhile)
+    assert of_store(fresh.path).experiment.text == after.text
+
+
+def test_arrays_are_there_when_their_replacement_is_killed(tmp_path, monkeypatch):
+    arrays.write(tmp_path, "one", {"prior": np.zeros(2)}, ["prior"])
+    remove = disk.remove
+
+    def killed(folder):
+        remove(folder)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(disk, "remove", killed)
+    with pytest.raises(KeyboardInterrupt):
+        arrays.write(tmp_path, "one", {"prior": np.ones(2)}, ["prior"])
+    assert arrays.arrays(tmp_path, "one").prior.values.tolist() == [1, 1]
+
+
+def test_arrays_that_a_worker_writes_are_no_leftovers(fresh):
+    """Of a driver that was killed, while the next one takes the lock."""
+    written = fresh.path / "arrays" / ".solve-1.partial"
+    written.mkdir()
+    with fresh.locked():
+        assert written.exists()
+
+
 def test_what_a_killed_run_left_is_tidied(fresh):
     fresh.dataset.publish(write_number(1))
-    (fresh.journal / ".r000001-000000.host-1-1.partial").touch()
+    segment = fresh.journal / ".r000001-000000.host-1-1.partial"
+    segment.touch()
+    os.utime(segment, (1.0, 1.0))
     unfinished = fresh.path / ".results" / "000002.zarr"
     unfinished.mkdir()
     with fresh.locked():
@@ -141,14 +225,14 @@ def test_what_a_killed_run_left_is_tidied(fresh):
 )
 def test_an_address_is_no_store(tmp_path, monkeypatch, call):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(StoreError, match="'ftp://bucket/x' is an address that no store can have"):
+    with pytest.raises(StoreError, match="'ftp://bucket/x' is not a valid address"):
         call("ftp://bucket/x")
     assert not list(tmp_path.iterdir())
 
 
-def test_a_pipe_in_place_of_a_file_keeps_nobody_waiting(client, small, tmp_path, command):
+def test_a_pipe_in_place_of_a_file_keeps_nobody_waiting(swept, small, tmp_path, command):
     store = tmp_path / "s"
-    sweep.run(small(), store, client)
+    swept(store)
     (tmp_path / "x.yaml").write_text(small().text)
     files = [path for path in store.rglob("*") if path.is_file() and ".results" not in path.parts]
     assert {"store.json", "runs.jsonl", "index.npz"} <= {path.name for path in files}
@@ -170,3 +254,38 @@ def test_a_file_of_holes_is_not_read(tmp_path):
         stream.truncate(2**40)
     with pytest.raises(OSError, match="it consists of holes"):
         disk.content(tmp_path / "holes")
+
+
+def test_a_folder_whose_name_looks_like_a_chain_of_addresses_is_a_store(client, small, tmp_path):
+    (tmp_path / "a").mkdir()
+    store = tmp_path / "a::b"
+    made = sweep.run(small("[2]", "[IP]", "keep: [covariance]"), store, client)
+    assert sweep.open(store).status.identical(made.status)
+    assert sweep.arrays(store, made.solve.item()).covariance.shape == (2, 2)
+    assert not list((tmp_path / "a").iterdir())
+
+
+def test_leftovers_of_another_user_are_left(fresh, monkeypatch):
+    left = fresh.journal / ".r1.jsonl.theirs.partial"
+    left.touch()
+    os.utime(left, (0.0, 0.0))
+
+    def refused(path, missing_ok=False):
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(left), "unlink", refused)
+        fresh.dataset.tidy()
+    assert left.exists()
+
+
+def test_a_folder_that_may_not_be_listed_can_hold_a_store(tmp_path, monkeypatch):
+    opened = os.open
+
+    def refused(path, *how):
+        if path == tmp_path:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return opened(path, *how)
+
+    monkeypatch.setattr(os, "open", refused)
+    assert folder.create(tmp_path / "s", "x").experiment == "x"

@@ -5,14 +5,14 @@ from faults import Fault, preloaded, search_path
 
 import sweep
 from sweep import events
-from sweep.cluster import specification
+from sweep.cluster import clusters, specification
 from sweep.grid.specs import Spec, WorkloadSpec
 from sweep.plan.items import Bound
 from sweep.plan.tasks import Task
-from sweep.runner import dispatch, flight, losses
-from sweep.runner.latecomers import Latecomers
+from sweep.runner import dispatch, in_flight, lost_tasks
+from sweep.runner.late_records import LateRecords
 from sweep.runner.suspects import Suspects
-from sweep.store import folder, journal
+from sweep.store import folder, segments
 from sweep.store.ledger import DEADLY
 from sweep.store.records import BoundRecord, CellRecord, Status
 from sweep.store.view import StoreView
@@ -79,7 +79,7 @@ def trial(tmp_path, settled):
     """A task that two workers died of, on trial with a third, and what becomes of it."""
     place = folder.create(tmp_path / "s", "small")
     view, settlings = StoreView(str(place.path), place.identity), []
-    nobody = Latecomers(view.journal, (), "r1")
+    nobody = LateRecords(view, (), "r1")
     made = dispatch.Dispatch(
         Gone(),
         (),
@@ -93,9 +93,9 @@ def trial(tmp_path, settled):
     made._suspects.add(task("one", "p"))
     for _ in range(DEADLY):
         ((last, worker),) = made._suspects.next_trials({"w": 0}, busy=False)
-        made._flight.launch(last, worker)
+        made._in_flight.submit(last, worker)
         if made._suspects.deaths(last) < DEADLY - 1:
-            made._flight.tasks.clear()
+            made._in_flight.tasks.clear()
             made._suspects.over(last, 1)
             made._suspects.add(last)
     return made, last, settlings
@@ -104,7 +104,7 @@ def trial(tmp_path, settled):
 def test_a_result_that_was_recorded_before_its_worker_died_counts(trial):
     made, last, settlings = trial
     record = BoundRecord("p", 1.0)
-    journal.write_segment(made._flight.view.journal, last.name, [record])
+    segments.write_segment(made._in_flight.view.journal, last.name, [record])
     made._stranded(last, 1)
     ((about, done),) = settlings
     assert (about, done.records, done.written) == (last, (record,), True)
@@ -112,21 +112,45 @@ def test_a_result_that_was_recorded_before_its_worker_died_counts(trial):
 
 def test_deaths_that_the_scheduler_does_not_tell_of_are_none(trial, monkeypatch):
     made, last, _ = trial
-    answers = {flight._loads: {"other": 0}, flight._suspicions: None}
-    monkeypatch.setattr(made._flight, "_answer", lambda ask, *about: answers[ask])
-    assert made._flight.stranded() == []
-    assert last.name in made._flight.tasks
-    answers[flight._suspicions] = {last.name: 1}
-    monkeypatch.setattr(made._flight, "_next_look", 0.0)
-    assert made._flight.stranded() == [(last, 1)]
+    answers = {in_flight._loads: {"other": 0}, in_flight._suspicions: None}
+    monkeypatch.setattr(made._in_flight, "_answer", lambda ask, *about: answers[ask])
+    assert made._in_flight.stranded() == []
+    assert last.name in made._in_flight.tasks
+    answers[in_flight._suspicions] = {last.name: 1}
+    monkeypatch.setattr(made._in_flight, "_next_look", 0.0)
+    assert made._in_flight.stranded() == [(last, 1)]
 
 
 def test_a_trial_that_the_scheduler_drops_is_tried_again_alone(trial):
     made, last, settlings = trial
-    made._landed(last, losses.DROPPED)
+    made._handle(last, lost_tasks.DROPPED)
     assert settlings == []
     assert bool(made._suspects)
     assert made._suspects.deaths(last) == DEADLY - 1
+
+
+def local(**more):
+    """The default cluster with other arguments."""
+    return specification.LOCAL.model_copy(update={"kwargs": {**specification.LOCAL.kwargs, **more}})
+
+
+@pytest.mark.slow
+def test_cells_that_crash_are_tried_side_by_side_three_times_alone(small, tmp_path, monkeypatch):
+    (folder := tmp_path / "meeting").mkdir()
+    faults = [Fault("meet", name, until=str(folder)) for name in ("GM", "CA")]
+    monkeypatch.setenv("PYTHONPATH", search_path())
+    preload = preloaded(tmp_path, *faults, Fault("none", "IP"))
+    experiment, spec = small("[4]", "[IP, GM, CA]"), local(n_workers=2, preload=[str(preload)])
+    dataset = sweep.run(experiment, tmp_path / "s", cluster=spec)
+    found = dataset.status.sel(d=4).to_series().to_dict()
+    assert found == {"IP": Status.OK, "GM": Status.LOST, "CA": Status.LOST}
+    for name in ("GM", "CA"):
+        notes = (folder / name).read_text().split()
+        assert DEADLY <= len(notes) <= DEADLY + clusters.ALLOWED_FAILURES + 1
+        assert "met" in notes[-DEADLY:], notes  # on trial at the same time as the other one
+    sizes = [path.stat().st_size for path in tmp_path.glob("fault-?")]
+    sweep.run(experiment, tmp_path / "s", "no client is needed")
+    assert [path.stat().st_size for path in tmp_path.glob("fault-?")] == sizes
 
 
 @pytest.mark.slow
@@ -134,7 +158,6 @@ def test_a_trial_that_the_scheduler_drops_is_tried_again_alone(trial):
     ("kind", "how"),
     [
         ("segfault", "it was killed by SIGSEGV, signal 11"),
-        ("sigkill", "it was killed by SIGKILL, signal 9; 'sweep plan' shows the memory"),
         ("memory", "it was killed by SIGTERM, signal 15; 'sweep plan' shows the memory"),
     ],
 )
@@ -144,9 +167,7 @@ def test_a_cell_that_crashes_is_lost_alone_and_left_alone(
     monkeypatch.setenv("PYTHONPATH", search_path())
     preload = preloaded(tmp_path, Fault(kind, "GM"))
     more = {"n_workers": 2, "memory_limit": "900MiB", "preload": [str(preload)]}
-    given = {"module": "dask.distributed", "class": "LocalCluster"}
-    kwargs = {**specification.LOCAL.kwargs, **more}
-    spec = specification.ClusterSpec.model_validate({**given, "kwargs": kwargs})
+    spec = local(**more)
     experiment, heard = small("[4]", "[IP, GM, CA]"), []
     dataset = sweep.run(experiment, tmp_path / "s", cluster=spec)
     status = dataset.status.sel(d=4).to_series().to_dict()

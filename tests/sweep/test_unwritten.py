@@ -1,59 +1,38 @@
 """A dataset that the disk does not take: said, and nothing else is lost."""
 
 import errno
-import os
-import subprocess
-import sys
+import json
+import re
+import tarfile
 
+import mounts
 import pytest
+from faults import Fault, preloaded
+from mounts import Disk
+from processes import ended, until
+from test_kill import CLUSTER
 
 import sweep
 from sweep import events
 from sweep.dataset import build
-from sweep.errors import DatasetError
+from sweep.runner import status
+from sweep.store.folder import create
 from sweep.store.records import Status
 
 
-def heard_of(heard, kind):
-    return [event for event in heard if isinstance(event, kind)]
+def test_a_dataset_that_can_be_written_later_in_the_run_is(client, small, tmp_path):
+    heard, obstacle = [], create(tmp_path / "s", "small").path / ".results"
+    obstacle.touch()
 
+    def remove_it(event):
+        if isinstance(event, events.DatasetNotWritten):
+            heard.append(event)
+            obstacle.unlink()
 
-def test_solving_goes_on_and_the_next_run_derives_it(client, small, tmp_path, monkeypatch, records):
-    def full(made, folder):
-        folder.mkdir()
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    heard, store = [], tmp_path / "s"
-    with monkeypatch.context() as patch:
-        patch.setattr(build, "write", full)
-        with pytest.raises(DatasetError, match=r"dataset .* cannot be written: the disk is full"):
-            sweep.run(small(), store, client, listen=heard.append)
-    (said,) = heard_of(heard, events.DatasetNotWritten)
-    assert "the disk is full" in said.said
-    assert heard[-1].statuses == {"ok": 4}
-    assert {one.status for one in records(store)} == {Status.OK}
-    assert not list((store / ".results").iterdir())
-    assert not list(store.glob(".results.zarr-*"))
-
-    after = sweep.run(small(), store, "no client is needed")
-    assert (after.status == Status.OK).all()
-
-
-def test_a_dataset_that_can_be_written_later_in_the_run_is(client, small, tmp_path, monkeypatch):
-    write, times = build.write, []
-
-    def full_at_first(made, folder):
-        times.append(folder)
-        if len(times) == 1:
-            raise OSError(errno.EDQUOT, "Disk quota exceeded")
-        write(made, folder)
-
-    heard = []
-    monkeypatch.setattr(build, "write", full_at_first)
-    dataset = sweep.run(small(), tmp_path / "s", client, listen=heard.append)
+    dataset = sweep.run(small(), tmp_path / "s", client, listen=remove_it)
     assert (dataset.status == Status.OK).all()
-    (said,) = heard_of(heard, events.DatasetNotWritten)
-    assert "the disk quota is used up" in said.said
+    (said,) = heard
+    assert "a file of that name is in the way" in said.said
 
 
 def test_an_error_of_the_run_is_not_hidden_behind_it(client, small, tmp_path, monkeypatch):
@@ -69,36 +48,85 @@ def test_an_error_of_the_run_is_not_hidden_behind_it(client, small, tmp_path, mo
         sweep.run(small(), tmp_path / "s", client, listen=interrupt)
 
 
+CELLS = 200
+EXPERIMENT = f"""
+reference: IP
+blocks: [{{workload: {{name: prefix, d: 4}}, mechanism: IP, replicates: {CELLS}}}]
+"""
+
+
+@pytest.fixture
+def disk(tmp_path):
+    """A disk of its own, the experiment beside it, and workers that end at a gate."""
+    (tmp_path / "x.yaml").write_text(EXPERIMENT)
+    waits = Fault("wait", "IP", first=CELLS // 2, until=str(tmp_path / "gate"))
+    (tmp_path / "cluster.yaml").write_text(CLUSTER.format(preload=preloaded(tmp_path, waits)))
+    with mounts.mounted(tmp_path / "disk", "32m") as made:
+        yield made
+
+
+@pytest.fixture
+def sweeps(disk, processes):
+    """Starts a command that sees the disk."""
+    return lambda *words: processes.command(*words, on=disk.on)
+
+
+RUN = ("run", "x.yaml", "--store", "disk/s", "--cluster", "cluster.yaml")
+
+
+def begun(tmp_path):
+    """How many solves were begun, by all workers that ever were."""
+    return (tmp_path / "fault-0").stat().st_size
+
+
+def recorded(records, disk):
+    """The number of cells in the journal, none of which is in it twice."""
+    found = [record.cell for record in records(disk.seen / "s")]
+    assert len(set(found)) == len(found)
+    return len(found)
+
+
 @pytest.mark.slow
-def test_the_command_says_so_and_ends_with_1(tmp_path):
-    (tmp_path / "x.yaml").write_text(
-        "reference: IP\nblocks: [{workload: {name: prefix, d: 4}, mechanism: IP}]\n"
-    )
+@pytest.mark.skipif(bool(mounts.missing()), reason=mounts.missing())
+@pytest.mark.parametrize(
+    ("fails", "why"),
+    [(Disk.full, "the disk is full"), (Disk.read_only, "the file system is read-only")],
+    ids=["full", "read-only"],
+)
+def test_a_disk_that_fails_in_mid_run_loses_nothing_that_was_recorded(
+    disk, sweeps, tmp_path, records, fails, why
+):
+    running = sweeps(*RUN)
+    until(lambda: (disk.seen / "s").exists() and recorded(records, disk), running)
+    with fails(disk):
+        (tmp_path / "gate").touch()
+        said = ended(running, 2)
+        assert re.search(f"^error: store 'disk/s.*' cannot be written: {why}; earlier", said, re.M)
+        kept, before = recorded(records, disk), begun(tmp_path)
+        assert 0 < kept < CELLS
+        state = json.loads(ended(sweeps("status", "disk/s", "--json"), 1))
+        assert state["statuses"] == {"ok": kept, "pending": CELLS - kept}
+        assert "error" not in ended(sweeps("logs", "disk/s"))
+        ended(sweeps("pack", "disk/s", "packed.tar"))
+    assert f"{CELLS - kept} to do" in ended(sweeps(*RUN))
+    assert begun(tmp_path) - before == CELLS - kept
+    assert recorded(records, disk) == CELLS
+    with tarfile.open(tmp_path / "packed.tar") as archive:
+        archive.extractall(tmp_path, filter="data")
+    assert status.status(tmp_path / "packed").totals == state["statuses"]
 
-    def command():
-        return subprocess.run(
-            [sys.executable, "-m", "sweep.cli", "run", "x.yaml", "--store", "s"],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            env={**os.environ, "COLUMNS": "300"},
-        )
 
-    from sweep.store import folder
-
-    made = folder.create(tmp_path / "s", "x")
-    (made.path / ".results").touch()
-    ran = command()
-    assert ran.returncode == 1, ran.stderr
-    assert "1 ok" in ran.stdout
-    sentence = (
-        "warning: the dataset of store 's' cannot be written: a file of that name is in the way"
-    )
-    assert sentence in ran.stdout
-    assert sentence in ran.stderr
-    assert "Traceback" not in ran.stderr
-    (made.path / ".results").unlink()
-    again = command()
-    assert again.returncode == 0, again.stderr
-    assert "all 1 cells are in the store already" in again.stdout
+@pytest.mark.slow
+@pytest.mark.skipif(bool(mounts.missing()), reason=mounts.missing())
+def test_a_disk_that_has_room_for_the_journal_alone(disk, sweeps, tmp_path, records):
+    why = "warning: the dataset of store 'disk/s' cannot be written: the disk is full"
+    (tmp_path / "gate").touch()
+    with disk.full(but=2**18):
+        said = ended(sweeps(*RUN), 1)
+        assert said.count(why) == 2  # when it happens, and in the end
+        assert f"{CELLS} ok in" in said
+        assert recorded(records, disk) == CELLS
+        assert not list((disk.seen / "s" / ".results").iterdir())
+        assert not list((disk.seen / "s").glob(".results.zarr-*"))
+    assert f"Means over {CELLS} replicates" in ended(sweeps(*RUN))
+    assert begun(tmp_path) == CELLS

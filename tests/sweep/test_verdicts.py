@@ -12,7 +12,7 @@ from sweep.errors import ExperimentError
 from sweep.experiment.loading import parse_experiment
 from sweep.experiment.published import Claim
 from sweep.grid.expansion import expand
-from sweep.report.judgement.verdicts import Judgement, Verdict, judge, stated_range
+from sweep.report.judgement.verdicts import Judgement, Verdict, judge, measured_range, stated_range
 from sweep.store.records import Status
 
 OK, FAILED, PENDING = int(Status.OK), int(Status.FAILED), int(Status.PENDING)
@@ -180,7 +180,7 @@ def test_points_outside_the_grid_are_not_looked_at() -> None:
     [
         ({"variable": "colour", "most": 1}, "no 'colour'"),
         ({"at": {"t": 3}, "most": 1}, "no axis 't'"),
-        ({"at": {"d": [32, 64]}, "most": 1}, "d = 32, 64 was not run"),
+        ({"at": {"d": [32, 64]}, "most": 1}, "d = 32, 64 were not run"),
         ({"over": "SM-II", "most": 1}, "mechanism = SM-II was not run"),
         ({"at": {"d": 4}, "along": "d", "most": 1}, "of d only 4 was run"),
         ({}, "no range"),
@@ -243,3 +243,23 @@ def test_labels_that_set_has_taken_away_are_no_mistake() -> None:
     assert expand(parse_experiment(text, "mine.yaml", ["d=2"]))
     with pytest.raises(ExperimentError, match="no axis is called 'm'"):
         expand(parse_experiment(text.replace("d: 4", "m: 4"), "mine.yaml", ["d=2"]))
+
+
+@pytest.mark.parametrize(
+    ("measured", "stated", "said"),
+    [
+        ((2.00004, 2.1), (None, 2.0), "2.00004 to 2.1"),
+        ((1.99999, 2.1), (None, 2.2), "2 to 2.1"),
+        ((0.9999999, 1.0), (1.0, None), "0.9999999 to 1"),
+        ((1.23456, 1.23456), (1.2, 1.3), "1.235"),
+        ((1.0, 1.0 + 2**-52), (None, 1.0), "1 to 1.0000000000000002"),
+    ],
+)
+def test_measured_digits_show_what_is_outside_the_stated_range(
+    measured: tuple[float, float], stated: tuple[float | None, float | None], said: str
+) -> None:
+    assert measured_range(*measured, stated) == said
+
+
+def test_a_stated_range_has_all_its_digits() -> None:
+    assert stated_range(9900.36, 9900.38) == "9900.36 to 9900.38"

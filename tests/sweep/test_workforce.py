@@ -2,9 +2,9 @@
 
 import os
 import re
-import subprocess
-import sys
+import threading
 import time
+from functools import partial
 
 import dask
 import pytest
@@ -15,18 +15,44 @@ import sweep
 from sweep import events
 from sweep.cluster import specification, workforce
 from sweep.errors import ClusterError, NoWorkersError
+from sweep.report.terminal import messages
+from sweep.runner import engine
 from sweep.store.records import Status
+from sweep.store.view import StoreView
+from sweep.worker import solve
 
 
 class Unattended(LocalCluster):
-    """Its workers end after three seconds, as batch jobs do, and are not replaced."""
+    """Its workers end in time, as batch jobs do, and are not replaced."""
 
     def __init__(self, n_workers, preload):
         super().__init__(
-            **{**specification.LOCAL.kwargs, "n_workers": n_workers},
-            lifetime="3 seconds",
-            preload=[preload],
+            **{**specification.LOCAL.kwargs, "n_workers": n_workers}, preload=[*preload]
         )
+
+
+ENDS_AFTER_TEN = """
+from sweep.worker import solve
+from tornado.ioloop import PeriodicCallback
+
+solved, run_solver = [], solve.run_solver
+
+
+def counted(*about):
+    solved.append(about)
+    return run_solver(*about)
+
+
+def dask_setup(worker):
+    def look():
+        if len(solved) > 10:
+            looking.stop()
+            worker.loop.add_callback(worker.close_gracefully)
+
+    solve.run_solver = counted
+    looking = PeriodicCallback(look, 100)
+    looking.start()
+"""
 
 
 def test_a_scheduler_without_workers_is_told_and_ends_the_run(small, tmp_path):
@@ -43,33 +69,46 @@ def test_a_scheduler_without_workers_is_told_and_ends_the_run(small, tmp_path):
     assert (sweep.open(tmp_path / "s").status == Status.PENDING).all()
 
 
-def test_the_command_ends_with_one_sentence_and_exit_code_1(tmp_path):
+def test_the_command_ends_with_one_sentence_and_exit_code_1(tmp_path, command, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "x.yaml").write_text(
         "reference: IP\nblocks: [{workload: {name: prefix, d: 4}, mechanism: IP}]\n"
     )
     with LocalCluster(**{**specification.LOCAL.kwargs, "n_workers": 0}) as empty:
         (tmp_path / "cluster.yaml").write_text(f"address: {empty.scheduler_address}\npatience: 1\n")
-        ran = subprocess.run(
-            [sys.executable, "-m", "sweep.cli", "run", "x.yaml", "--cluster", "cluster.yaml"],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
-    assert ran.returncode == 1, ran.stderr
+        ran = command("run", "x.yaml", "--cluster", "cluster.yaml")
+    assert ran.exit_code == 1, ran.stderr
     assert re.fullmatch(r"error: the cluster has had no workers for .*\n", ran.stderr)
     assert "no workers: scheduler tcp://127.0.0.1" in ran.stdout
 
 
+def unwatched(small, store, client):
+    """What is said of workers without a nanny."""
+    heard = []
+    sweep.run(small("[2]", "IP"), store, client, listen=heard.append)
+    return [messages.message(one) for one in heard if isinstance(one, events.WorkersUnwatched)]
+
+
+def test_workers_without_a_nanny_are_told_of(client, small, tmp_path):
+    assert unwatched(small, tmp_path / "s", client) == []
+    threads = LocalCluster(n_workers=1, processes=False, dashboard_address=None)
+    with threads as cluster, cluster.get_client() as own:
+        (said,) = unwatched(small, tmp_path / "t", own)
+    assert said.startswith("warning: 1 worker without a nanny: time limits that a solve ignores")
+
+
 @pytest.mark.slow
 def test_workers_that_end_in_mid_run_are_asked_for_again(small, tmp_path, monkeypatch, records):
-    preload = slow_workers(tmp_path, 0.15)
+    (tmp_path / "ends.py").write_text(ENDS_AFTER_TEN)
+    preload = [str(slow_workers(tmp_path, 0.15)), str(tmp_path / "ends.py")]
     monkeypatch.setenv("PYTHONPATH", search_path())
+    # what a worker has solved is kept
+    monkeypatch.setattr(engine, "StoreView", partial(StoreView, interval=0.2))
     spec = specification.ClusterSpec.model_validate(
         {
             "module": __name__,
             "class": "Unattended",
-            "kwargs": {"n_workers": 2, "preload": str(preload)},
+            "kwargs": {"n_workers": 2, "preload": preload},
         }
     )
     heard = []
@@ -78,7 +117,7 @@ def test_workers_that_end_in_mid_run_are_asked_for_again(small, tmp_path, monkey
             small("[4]", "IP\n    replicates: 40"),
             tmp_path / "s",
             cluster=spec,
-            patience=60,
+            patience=300,
             listen=heard.append,
         )
     assert (dataset.status == Status.OK).all()
@@ -126,20 +165,59 @@ def test_jobs_that_are_refused_end_the_run_in_the_batch_systems_words(
     assert clock.ahead > 0
 
 
+@pytest.mark.parametrize("refused", [True, False])
+def test_a_worker_that_is_refused_leaves_and_ends_no_wait(monkeypatch, refused):
+    clock, heard = Clock(), []
+    monkeypatch.setattr(workforce, "time", clock)
+    threads = LocalCluster(n_workers=0, processes=False, dashboard_address=None)
+    with threads as cluster, cluster.get_client() as client:
+        looking = workforce.Workforce(client, None, 60.0, heard.append)
+        looking.look()
+        cluster.scale(1)
+        client.wait_for_workers(1)
+        clock.ahead = 40
+        looking.look()
+        (worker,) = client.nthreads()
+        if refused:
+            looking.refuse(worker, "it differs")
+            looking.refuse(worker, "it differs")
+        else:
+            client.retire_workers([worker])
+        assert not client.nthreads()
+        clock.ahead = 61
+        if refused:
+            with pytest.raises(NoWorkersError, match="refused in this run: it differs"):
+                looking.look()
+        else:
+            looking.look()
+    told = [one for one in heard if isinstance(one, events.WorkerRefused)]
+    assert told == ([events.WorkerRefused(worker, "it differs")] if refused else [])
+
+
 SIZES = {"scale": {"scale": 2}, "adapt": {"adapt": {"minimum": 1, "maximum": 2}}}
 
 
 @pytest.mark.parametrize("size", SIZES.values(), ids=SIZES)
-def test_the_file_can_say_how_many_workers(small, tmp_path, size):
-    local = {**specification.LOCAL.kwargs, "n_workers": 0}
+def test_the_file_can_say_how_many_workers(small, tmp_path, monkeypatch, size):
+    local = {"n_workers": 0, "processes": False, "threads_per_worker": 1, "dashboard_address": None}
     spec = specification.ClusterSpec.model_validate(
         {"module": "dask.distributed", "class": "LocalCluster", "kwargs": local, **size}
     )
-    heard = []
-    dataset = sweep.run(small(), tmp_path / "s", cluster=spec, patience=60, listen=heard.append)
+    counted, ready, run_solver = threading.Event(), [], solve.run_solver
+
+    def once_counted(*about):
+        assert counted.wait(300)
+        return run_solver(*about)
+
+    def listen(event):
+        if isinstance(event, events.ClusterReady):
+            ready.append(event)
+            counted.set()
+
+    monkeypatch.setattr(solve, "run_solver", once_counted)
+    dataset = sweep.run(small(), tmp_path / "s", cluster=spec, patience=300, listen=listen)
     assert (dataset.status == Status.OK).all()
-    ready = next(event for event in heard if isinstance(event, events.ClusterReady))
-    assert 1 <= ready.workers <= 2
+    assert 1 <= ready[0].workers <= 2
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from ast import literal_eval
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import workloads
@@ -197,7 +197,6 @@ def test_wrong_epsilons_are_refused(graph, epsilon):
         priors.constraints(graph, epsilon)
 
 
-@settings(max_examples=30)
 @given(
     st.sampled_from(sorted(GRAPHS)),
     st.floats(0.05, 4.0),

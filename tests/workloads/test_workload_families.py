@@ -196,7 +196,7 @@ def test_factors_of_ones_own_are_a_union_of_products():
     ("terms", "sentence"),
     [
         ([], "no product"),
-        ([()], "no product, or one without factors"),
+        ([()], "no products, or a product without factors"),
         ([(np.eye(2), np.eye(3)), (np.eye(2),)], r"product 2 is over attributes of \(2,\)"),
         ([(np.eye(2), np.eye(3)), (np.eye(3), np.eye(2))], r"of \(3, 2\) values, the first over"),
         ([(np.eye(2), [[np.nan, 1]])], "factor 2 of product 1' has a NaN"),

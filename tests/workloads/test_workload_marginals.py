@@ -108,10 +108,10 @@ def test_every_two_way_marginal_of_three_by_sixteen():
     ("sizes", "subsets", "sentence"),
     [
         ((2, 0), ((0,),), "needs at least one value"),
-        ((2, 2), (), "no marginal is asked for"),
+        ((2, 2), (), "no marginals; give at least one subset"),
         ((2, 2), ((1, 0),), "ascending, from 0 to 1"),
         ((2, 2), ((2,),), "ascending, from 0 to 1"),
-        ((2, 2), ((0,), (0,)), r"attributes \[0\] is asked for twice"),
+        ((2, 2), ((0,), (0,)), r"attributes \[0\] is listed twice"),
     ],
 )
 def test_bad_marginals_are_refused(sizes, subsets, sentence):
@@ -126,7 +126,7 @@ def test_bad_marginals_are_refused(sizes, subsets, sentence):
         ({"attributes": 3, "values": [2, 2]}, "2 sizes in values for 3 attributes"),
         ({"attributes": 2, "orders": [3]}, "order 3 in orders; expected 0 to 2"),
         ({"attributes": 2, "containing": 2}, "containing is 2; expected an attribute from 0 to 1"),
-        ({"attributes": 2, "orders": []}, "no marginal is asked for"),
+        ({"attributes": 2, "orders": []}, "no marginals; give at least one subset"),
         (
             {"values": 2.5},
             "parameter 'values' is 2.5; expected a whole number or a list of whole numbers",

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import workloads
@@ -81,7 +81,6 @@ def check_close(measured, expected):
 
 
 @given(operators, seeds)
-@settings(max_examples=200)
 def test_products_are_those_of_the_matrix(operator, seed):
     w, rng = _dense(operator), np.random.default_rng(seed)
     m, d = w.shape
@@ -94,7 +93,6 @@ def test_products_are_those_of_the_matrix(operator, seed):
 
 
 @given(operators, seeds)
-@settings(max_examples=200)
 def test_gram_matrices_are_those_of_the_matrix(operator, seed):
     w, rng = _dense(operator), np.random.default_rng(seed)
     positive, signed = rng.random(len(w)), rng.standard_normal(len(w))
@@ -106,7 +104,6 @@ def test_gram_matrices_are_those_of_the_matrix(operator, seed):
 
 
 @given(operators, seeds)
-@settings(max_examples=200)
 def test_quadratic_forms_and_row_norms_are_those_of_the_matrix(operator, seed):
     w = _dense(operator)
     half = np.random.default_rng(seed).standard_normal((w.shape[1], w.shape[1]))
@@ -116,7 +113,6 @@ def test_quadratic_forms_and_row_norms_are_those_of_the_matrix(operator, seed):
 
 
 @given(operators, st.lists(st.integers(0, 10_000), max_size=8))
-@settings(max_examples=200)
 def test_rows_are_those_of_the_matrix(operator, numbers):
     at = np.array(numbers, dtype=np.intp) % operator.shape[0]
     check_close(operator.rows(at), _dense(operator)[at])

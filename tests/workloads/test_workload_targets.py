@@ -33,7 +33,7 @@ def test_uniform(ranges):
 def test_stated_targets_are_those_of_the_queries_themselves(ranges):
     asked = from_queries({"age": ["1", ""], "variance": ["2", "3"]}, {"age": "0..4"})
     np.testing.assert_array_equal(targets.make("stated", asked), [2.0, 3.0])
-    with pytest.raises(TargetsError, match="comes without targets; it is for 'csv'"):
+    with pytest.raises(TargetsError, match="has no stated targets; the rule is for 'csv'"):
         targets.make("stated", ranges)
 
 
@@ -165,6 +165,8 @@ def test_by_group_is_undone():
         ("uniform", {"value": 0}, "target 0.0 to query 0 .*must be positive and finite"),
         ("uniform", {"value": float("inf")}, "must be positive and finite"),
         ("random-integer", {"low": 0}, "expected 0 < low <= high"),
+        ("random-integer", {"high": 10**19}, "take rule 'random'"),
+        ("uniform", {"value": 10**400}, "expected a number"),
         ("random", {"low": 3, "high": 2}, "expected 0 < low <= high"),
         ("random", {"seed": -1}, "seed -1 of the targets is negative"),
         ("important", {"fraction": 1.5}, "fraction is 1.5; expected a number from 0 to 1"),

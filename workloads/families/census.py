@@ -58,7 +58,7 @@ def build(
     ordered = [tuple(name for name in attributes if name in table) for table in tables]
     repeated = next((table for table in ordered if ordered.count(table) > 1), None)
     if repeated is not None:
-        raise WorkloadError(f"workload 'census': the table {list(repeated)} is asked for twice")
+        raise WorkloadError(f"workload 'census': the table {list(repeated)} is listed twice")
     places = {name: at for at, name in enumerate(attributes)}
     operator = products(
         "census",

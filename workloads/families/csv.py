@@ -1,4 +1,4 @@
-"""Queries that a person wrote in a CSV file, over a domain in a YAML file."""
+"""Queries in a CSV file, over a domain in a YAML file."""
 
 from workloads.family import Family
 from workloads.parameters import FilePath
@@ -7,7 +7,7 @@ from workloads.workload import Workload
 
 
 def build(queries: FilePath, domain: FilePath) -> Workload:
-    """A query in each row, with its label; the targets rule ``stated`` takes its targets."""
+    """One query per row, with its label; the targets rule ``stated`` takes its targets."""
     return read_queries(queries, domain, names_files=False)
 
 

@@ -11,7 +11,7 @@ from workloads.workload import Workload
 
 
 def build(A: list[list[float]], C: list[list[float]], T: int) -> Workload:
-    """C, C A, ..., C A^T one below another: what C shows of x[k+1] = A x[k] up to time T.
+    """C, C A, ..., C A^T stacked: the outputs C x[k] of x[k+1] = A x[k] up to time T.
 
     Parameters
     ----------

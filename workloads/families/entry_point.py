@@ -18,7 +18,7 @@ def build(function: FunctionName, arguments: dict[str, Any] | None = None) -> Wo
 
 FAMILY = Family(
     "entry-point",
-    "the matrix that a Python function of yours returns: module:function",
+    "the matrix that a Python function of the user's returns, module:function",
     build,
     runs_code=True,
 )

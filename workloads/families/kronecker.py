@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.lib.stride_tricks import sliding_window_view
 
 from workloads.errors import WorkloadError
 from workloads.family import Family
@@ -17,7 +18,7 @@ Spec = str | list[list[float]]
 
 
 def build(terms: list[list[str | list[list[float]]]]) -> Workload:
-    """The terms one below another, each the Kronecker product of its factors.
+    """The stacked terms, each the Kronecker product of its factors.
 
     Parameters
     ----------
@@ -38,8 +39,8 @@ def build(terms: list[list[str | list[list[float]]]]) -> Workload:
             "workload 'kronecker': terms is empty or has an empty term; expected lists such as "
             "['identity:4', 'prefix:8']"
         )
-    made = {str(spec): _factor(spec) for term in terms for spec in term}
-    operator = Kronecker(tuple(tuple(made[str(spec)] for spec in term) for term in terms))
+    factors = {str(spec): _factor(spec) for term in terms for spec in term}
+    operator = Kronecker(tuple(tuple(factors[str(spec)] for spec in term) for term in terms))
     domains = [tuple(int(f.shape[1]) for f in term) for term in operator.terms]
     for term, domain in zip(terms, domains, strict=True):
         if domain != domains[0]:
@@ -52,7 +53,7 @@ def build(terms: list[list[str | list[list[float]]]]) -> Workload:
 
 def _title(term: Sequence[Spec]) -> str:
     return " x ".join(
-        one if isinstance(one, str) else f"{len(one)} by {len(one[0])} matrix" for one in term
+        rows if isinstance(rows, str) else f"{len(rows)} by {len(rows[0])} matrix" for rows in term
     )
 
 
@@ -72,7 +73,7 @@ def _factor(spec: Spec) -> Matrix:
 
 
 def factor(workload: str, kind: str, size: int) -> Matrix:
-    """The matrix of one of `KINDS` over so many values.
+    """The matrix of one of `KINDS` over this many values.
 
     Raises
     ------
@@ -91,7 +92,7 @@ def factor(workload: str, kind: str, size: int) -> Matrix:
 def tables(
     workload: str, sizes: Sequence[int], kinds: Sequence[str], kept: Iterable[Iterable[int]]
 ) -> Kronecker:
-    """For each set of attributes that is kept the product of their kinds, the others summed out.
+    """For each set of attributes the product of their kinds, with the other attributes summed out.
 
     Parameters
     ----------
@@ -104,12 +105,12 @@ def tables(
     kept : iterable of iterables of int
         The attributes of each table, from 0.
     """
-    asked = [factor(workload, kind, size) for kind, size in zip(kinds, sizes, strict=True)]
+    factors = [factor(workload, kind, size) for kind, size in zip(kinds, sizes, strict=True)]
     summed = [factor(workload, "total", size) for size in sizes]
     sets = [frozenset(table) for table in kept]
     return Kronecker(
         tuple(
-            tuple((asked if at in table else summed)[at] for at in range(len(sizes)))
+            tuple((factors if at in table else summed)[at] for at in range(len(sizes)))
             for table in sets
         )
     )
@@ -120,15 +121,24 @@ def _all_range(size: int) -> Matrix:
     return np.asarray(differences(first, last, size) @ np.tri(size))
 
 
+def _prefix(size: int) -> Matrix:
+    """Windows on one row of numbers: a large matrix takes no memory until it is computed with."""
+    if size <= _WRITTEN_OUT:
+        return np.tri(size)
+    row = np.repeat([1.0, 0.0], [size, size - 1])
+    return sliding_window_view(row, size)[::-1]
+
+
 KINDS: Mapping[str, Callable[[int], Matrix]] = {
     "identity": lambda size: sp.eye_array(size, format="csr"),
     "total": lambda size: np.ones((1, size)),
-    "prefix": np.tri,
+    "prefix": _prefix,
     "all-range": _all_range,
 }
 """How the matrix of a factor of each kind is made."""
 
 _DENSE = ("prefix", "all-range")
+_WRITTEN_OUT = 1000
 
 FAMILY = Family(
     "kronecker",

@@ -1,4 +1,4 @@
-"""Query matrices as operators, which solvers can use without having W in memory.
+"""Query matrices as operators, which solvers can use without W in memory.
 
 All operators share one interface (`QueryOperator`). `Explicit` holds the matrix itself, `Drawn`
 makes it at its first use; `Cumulative`, `Kronecker` and `Marginals` compute with its structure;

@@ -48,8 +48,16 @@ def lower_gram(rows: NDArray[Real]) -> NDArray[Real]:
     return gram
 
 
+def lower_sum(left: NDArray[Real], right: NDArray[Real]) -> NDArray[Real]:
+    """The lower triangle of ``left @ right.T + right @ left.T``, in Fortran order; zeros above."""
+    syr2k = get_blas_funcs("syr2k", (left, right))
+    turned = (np.ascontiguousarray(part).T for part in (left, right))
+    summed: NDArray[Real] = syr2k(1.0, *turned, trans=1, lower=1)
+    return summed
+
+
 def whole(lower: NDArray[Real]) -> NDArray[Real]:
-    """The symmetric matrix that has this lower triangle."""
+    """The symmetric matrix with this lower triangle."""
     return np.tril(lower) + np.tril(lower, -1).T
 
 

@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 
-from workloads.operators.matrices import times, transposed
+from workloads.operators.matrices import dense, times, transposed
 from workloads.operators.protocol import Array, Indices, Matrix, QueryOperator
 
 
@@ -57,7 +57,7 @@ class Composed:
 
     def squared_row_norms(self) -> Array:
         """Squared 2-norm of every query."""
-        return self.quadratic_forms(np.eye(self.shape[1]))
+        return self.operator.quadratic_forms(times(self.columns, dense(self._back)))
 
     def squared_column_norms(self, weights: Array | None = None) -> Array:
         """``diag(gram(weights))``, shape (n,)."""

@@ -9,6 +9,9 @@ import scipy.sparse as sp
 
 from workloads.operators.protocol import Array, Indices, Matrix, refuse_above_limit
 
+_BLOCK_ENTRIES = 1_000_000
+"""Of the rows that are looked at together."""
+
 
 @dataclass(frozen=True, eq=False)
 class Cumulative:
@@ -154,12 +157,21 @@ def _suffix_sums(x: Array, axis: int) -> Array:
     return np.flip(np.cumsum(np.flip(x, axis), axis=axis), axis)
 
 
+def _differences(rows: Array) -> sp.csr_array:
+    """Every column less the next one."""
+    moved = np.array(rows, dtype=np.float64)
+    moved[:, :-1] -= rows[:, 1:]
+    return sp.csr_array(moved)
+
+
 def cumulative(matrix: Matrix) -> Cumulative | None:
     """A matrix by the differences of its columns; None where that saves nothing."""
     if sp.issparse(matrix):
         return None
     m, d = matrix.shape
-    differences = sp.csr_array(matrix - np.hstack([matrix[:, 1:], np.zeros((m, 1))]))
+    height = max(1, _BLOCK_ENTRIES // d)
+    blocks = [_differences(matrix[first : first + height]) for first in range(0, m, height)]
+    differences = sp.csr_array(sp.vstack(blocks, format="csr"))
     fullest = int(np.diff(differences.indptr).max(initial=0))
     found = Cumulative(differences)
     return found if 0 < fullest < d and found.form_work < m * d**2 else None

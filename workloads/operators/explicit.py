@@ -1,4 +1,4 @@
-"""A query matrix in memory, from the start or from its first use on."""
+"""Query matrices in memory, given or made on first use."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from workloads.operators.protocol import Array, Indices, Matrix, refuse_above_li
 
 
 class _InMemory:
-    """What is computed with a matrix in memory."""
+    """The operations on a matrix in memory."""
 
     if TYPE_CHECKING:
 
@@ -45,7 +45,7 @@ class _InMemory:
         if np.all(weights >= 0):
             rooted = np.sqrt(weights)[:, None] * self.array
             return rooted.T @ rooted
-        return self.array.T @ (weights[:, None] * self.array)
+        return product(self.array.T, weights[:, None] * self.array)
 
     def quadratic_forms(self, symmetric: Array) -> Array:
         """``diag(W @ symmetric @ W.T)``, in O(d nnz(W))."""
@@ -107,7 +107,7 @@ class Explicit(_InMemory):
 
 @dataclass(frozen=True, eq=False)
 class Drawn(_InMemory):
-    """A dense matrix that is made when it is first needed: a plan needs no more than its shape.
+    """A dense matrix that is made on first use, since a plan needs only its shape.
 
     Attributes
     ----------

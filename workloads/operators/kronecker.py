@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from workloads.operators.blas import product
 from workloads.operators.cumulative import cumulative, row_products
 from workloads.operators.explicit import Explicit
-from workloads.operators.matrices import entry_count, squared, times, transposed
+from workloads.operators.matrices import dense, entry_count, squared, times, transposed
 from workloads.operators.protocol import Array, Indices, Matrix, refuse_above_limit
 
 Term = tuple[Matrix, ...]
@@ -19,7 +19,7 @@ Term = tuple[Matrix, ...]
 
 @dataclass(frozen=True, eq=False)
 class Kronecker:
-    """W, the terms one below another, each the Kronecker product of its factors.
+    """W, the stacked terms, each the Kronecker product of its factors.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class Kronecker:
 
     @property
     def rows_apart(self) -> int:
-        """Number of queries, those counted once that differ in values kept apart alone."""
+        """Number of queries, counting those once that differ only in values that are kept apart."""
         apart = ([f for f in term if kind_of(f) != "identity"] for term in self.terms)
         return sum(prod(int(factor.shape[0]) for factor in factors) for factors in apart)
 
@@ -93,13 +93,13 @@ class Kronecker:
 
     def rows(self, at: Indices) -> Array:
         """The queries with these numbers, dense, shape (len(at), d)."""
-        found = np.empty((len(at), self.shape[1]))
+        rows = np.empty((len(at), self.shape[1]))
         first = 0
         for term, size in zip(self.terms, self.term_sizes, strict=True):
             own = (at >= first) & (at < first + size)
-            found[own] = _some_rows(term, at[own] - first)
+            rows[own] = _some_rows(term, at[own] - first)
             first += size
-        return found
+        return rows
 
     def matrix(self) -> Matrix:
         """W as CSR."""
@@ -114,24 +114,30 @@ class Kronecker:
     def _pairs(self) -> list[list["Pairs"]]:
         """The factors of each term, found once for each matrix."""
         known = {id(factor): factor for term in self.terms for factor in term}
-        made = {at: Pairs(factor) for at, factor in known.items()}
-        return [[made[id(factor)] for factor in term] for term in self.terms]
+        pairs = {at: Pairs(factor) for at, factor in known.items()}
+        return [[pairs[id(factor)] for factor in term] for term in self.terms]
 
     def _split(self, y: Array) -> list[Array]:
         return np.split(y, np.cumsum(self.term_sizes)[:-1])
 
 
 def kind_of(factor: Matrix) -> str:
-    """What a factor is: the ``identity``, the ``total`` or another ``matrix``."""
+    """The kind of a factor: ``identity``, ``total`` or another ``matrix``."""
     rows, columns = factor.shape
-    entries = factor.tocoo().data if sp.issparse(factor) else factor.ravel()
-    if rows == 1 and len(entries) == columns and np.all(entries == 1):
+    if rows == 1 and np.all(dense(factor) == 1):
         return "total"
     if rows == columns and sp.issparse(factor) and factor.nnz == rows:
         return "identity" if np.all(factor.diagonal() == 1) else "matrix"
-    if rows == columns and not sp.issparse(factor) and np.array_equal(factor, np.eye(rows)):
+    if rows == columns and not sp.issparse(factor) and _is_identity(factor):
         return "identity"
     return "matrix"
+
+
+def _is_identity(factor: Array) -> bool:
+    ends = np.count_nonzero(factor[[0, -1]], axis=1)
+    return bool(
+        np.all(ends == 1) and np.all(factor.diagonal() == 1) and entry_count(factor) == len(factor)
+    )
 
 
 def _dense_kron(arrays: Iterable[Array]) -> Array:

@@ -41,7 +41,7 @@ class Marginals:
                 "needs at least one value"
             )
         if not self.subsets:
-            raise WorkloadError("no marginal is asked for: give at least one subset of attributes")
+            raise WorkloadError("no marginals; give at least one subset of attributes")
         for subset in self.subsets:
             if list(subset) != sorted(set(subset)) or not set(subset) <= set(
                 range(len(self.sizes))
@@ -52,7 +52,7 @@ class Marginals:
                 )
         if len(set(self.subsets)) < len(self.subsets):
             repeated = next(s for s in self.subsets if self.subsets.count(s) > 1)
-            raise WorkloadError(f"the marginal on attributes {list(repeated)} is asked for twice")
+            raise WorkloadError(f"the marginal on attributes {list(repeated)} is listed twice")
 
     @cached_property
     def shape(self) -> tuple[int, int]:

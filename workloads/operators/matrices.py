@@ -1,4 +1,4 @@
-"""What is done alike with a dense matrix and with one in CSR."""
+"""Operations on matrices that are dense or in CSR."""
 
 import numpy as np
 import scipy.sparse as sp

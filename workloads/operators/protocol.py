@@ -17,7 +17,7 @@ LARGEST_MATRIX_BYTES = 8 * 2**30
 
 @runtime_checkable
 class QueryOperator(Protocol):
-    """A query matrix W of shape (m, d), known by what can be computed with it."""
+    """A query matrix W of shape (m, d), defined by the operations on it."""
 
     @property
     def shape(self) -> tuple[int, int]:

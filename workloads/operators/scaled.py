@@ -1,4 +1,4 @@
-"""The queries of another operator, each multiplied by a number; asked once, or several times."""
+"""The queries of another operator, each multiplied by a number, once or several times."""
 
 from dataclasses import dataclass
 
@@ -33,7 +33,7 @@ class Scaled:
 
     @property
     def times(self) -> int:
-        """How often W is asked, t."""
+        """The number t of copies of W."""
         return self.factors.size // self.operator.shape[0]
 
     @property
@@ -71,14 +71,14 @@ class Scaled:
 
     def matrix(self) -> Matrix:
         """The scaled matrix, dense or CSR."""
-        found, times = self.operator.matrix(), self.times
+        matrix, times = self.operator.matrix(), self.times
         if times > 1:
-            found = (
-                sp.csr_array(sp.vstack([found] * times))
-                if sp.issparse(found)
-                else (np.tile(found, (times, 1)))
+            matrix = (
+                sp.csr_array(sp.vstack([matrix] * times))
+                if sp.issparse(matrix)
+                else (np.tile(matrix, (times, 1)))
             )
-        return scaled_rows(found, self.factors)
+        return scaled_rows(matrix, self.factors)
 
     def _weights(self, weights: Array | None) -> Array:
         squares: Array = np.square(self.factors)

@@ -1,4 +1,4 @@
-"""The queries of several operators over the same cells, one below another."""
+"""The stacked queries of several operators over the same cells."""
 
 from dataclasses import dataclass
 
@@ -65,13 +65,13 @@ class Stacked:
 
     def rows(self, at: Indices) -> Array:
         """The queries with these numbers, dense, shape (len(at), d)."""
-        found = np.empty((len(at), self.shape[1]))
+        rows = np.empty((len(at), self.shape[1]))
         first = 0
         for part in self.parts:
             own = (at >= first) & (at < first + part.shape[0])
-            found[own] = part.rows(at[own] - first)
+            rows[own] = part.rows(at[own] - first)
             first += part.shape[0]
-        return found
+        return rows
 
     def matrix(self) -> Matrix:
         """W, CSR where every part is, else dense."""

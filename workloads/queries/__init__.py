@@ -1,4 +1,4 @@
-"""Queries as a person writes them: a domain of named attributes, and a table of one row each.
+"""Queries as users write them: a domain of named attributes, and a table with one row each.
 
 `domain` reads the attributes and their values, `table` the rows of a file or of a data frame,
 `cells` what one cell of it says, `rows` what one row asks, `build` makes the workload of all.

@@ -74,10 +74,10 @@ def read_queries(path: str, domain: str | Domain, *, names_files: bool = True) -
 
 
 def usual_queries(domain: Domain) -> Workload:
-    """The total and every value of every attribute: what is most often asked beside."""
+    """The total and every value of every attribute: the queries most often added."""
     stars = [{"variance": "1"}, *({name: "*", "variance": "1"} for name in domain.names)]
     columns = ("variance", *domain.names)
-    return from_queries({name: [one.get(name, "") for one in stars] for name in columns}, domain)
+    return from_queries({name: [star.get(name, "") for star in stars] for name in columns}, domain)
 
 
 def _made(table: Table, domain: Domain) -> Workload:
@@ -88,8 +88,8 @@ def _made(table: Table, domain: Domain) -> Workload:
         )
     reader = Reader(domain)
     asked = tuple(reader.asked(row, table.folder) for row in table.rows)
-    _check_distinct((one.label, one) for one in asked)
-    counts = [one.count for one in asked]
+    _check_distinct((query.label, query) for query in asked)
+    counts = [query.count for query in asked]
     if sum(counts) > MOST_QUERIES:
         raise WorkloadError(
             f"{table.source}: {sum(counts):,} queries, '*' written out; expected at most "
@@ -101,12 +101,12 @@ def _made(table: Table, domain: Domain) -> Workload:
         "queries",
         operator,
         groups=np.repeat(np.arange(len(counts)), counts),
-        group_names=tuple(one.label for one in asked),
+        group_names=tuple(query.label for query in asked),
         group_sizes=tuple(counts),
         labels=labels,
         stated=Stated(
-            np.repeat([one.target.variance for one in asked], counts),
-            np.repeat([one.target.confidence for one in asked], counts),
+            np.repeat([query.target.variance for query in asked], counts),
+            np.repeat([query.target.confidence for query in asked], counts),
         ),
     )
 
@@ -116,12 +116,12 @@ def _operator(
 ) -> tuple[QueryOperator, tuple[str, ...]]:
     """The query matrix, and the name of every query."""
     kept = structured(asked, domain)
-    if kept is None and sum(one.entries for one in asked) > MOST_ENTRIES:
+    if kept is None and sum(query.entries for query in asked) > MOST_ENTRIES:
         raise WorkloadError(
             f"{source}: more than {MOST_ENTRIES:,} coefficients that are not 0, the limit of "
             "workloads.queries.build.MOST_ENTRIES: give the attributes fewer values"
         )
-    queries = [query for one in asked for query in one.queries()]
+    queries = [query for group in asked for query in group.queries()]
     _check_labels(source, queries)
     labels = tuple(query.label for query in queries)
     return (Explicit(_matrix(queries, domain)) if kept is None else kept), labels
@@ -138,16 +138,16 @@ def _matrix(queries: Sequence[Query], domain: Domain) -> sp.csr_array:
 
 def _check_distinct(labelled: Iterable[tuple[str, Asked]]) -> None:
     seen: dict[str, Asked] = {}
-    for label, one in labelled:
-        first = seen.setdefault(label, one)
-        if first is not one:
-            raise one.row.error(
+    for label, query in labelled:
+        first = seen.setdefault(label, query)
+        if first is not query:
+            raise query.row.error(
                 "label", f"{label!r} names {first.row.place} too; give each row a label of its own"
             )
 
 
 def _check_labels(source: str, queries: Sequence[Query]) -> None:
-    """Refuse two queries of one name, which only odd labels make possible."""
+    """Refuse two queries with the same name, which unusual labels can cause."""
     seen: set[str] = set()
     for query in queries:
         if query.label in seen:

@@ -1,4 +1,4 @@
-"""What a cell of a table of queries says about an attribute.
+"""The meaning of a cell in a table of queries.
 
 Empty: every value together. ``b``: that value. ``a..b``: from a to b, both included. ``<=b``,
 ``<b``, ``>=a``, ``>a``: up to or from there. ``x|y|z``: any of them, each in one of these forms.
@@ -36,7 +36,7 @@ class Choice:
 
 @dataclass(frozen=True, eq=False)
 class Choices:
-    """What a cell says: one choice, or one for each value.
+    """The meaning of a cell: one choice, or one for each value.
 
     Attributes
     ----------
@@ -75,14 +75,14 @@ def choices(attribute: Attribute, text: str) -> Choices:
 
 def _for_each(attribute: Attribute, sign: str, chosen: Callable[[int], Indices]) -> Choices:
     labels = (f"{attribute.name}{sign}{text}" for text in attribute.texts)
-    return Choices(True, tuple(Choice(one, chosen(at)) for at, one in enumerate(labels)))
+    return Choices(True, tuple(Choice(label, chosen(at)) for at, label in enumerate(labels)))
 
 
 def _positions(attribute: Attribute, text: str) -> Indices:
     """The values that a text stands for together."""
-    found = attribute.position(text)
-    if found is not None:
-        return np.array([found])
+    position = attribute.position(text)
+    if position is not None:
+        return np.array([position])
     if "|" in text:
         parts = [_positions(attribute, part.strip()) for part in text.split("|")]
         return np.unique(np.concatenate(parts))
@@ -111,7 +111,7 @@ def _range(attribute: Attribute, text: str, first: int, end: int) -> Indices:
 
 
 def _position(attribute: Attribute, text: str) -> int:
-    found = attribute.position(text)
-    if found is None:
+    position = attribute.position(text)
+    if position is None:
         raise WorkloadError(missing_value(attribute, text))
-    return found
+    return position

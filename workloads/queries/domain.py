@@ -1,4 +1,4 @@
-"""The domain of a person's queries: named attributes, each with its values in order."""
+"""The domain of a table of queries: named attributes, each with its values in order."""
 
 import math
 import re
@@ -61,9 +61,9 @@ class Attribute:
 
         A number may be written in any form: 7, 7.0 and 07 are one.
         """
-        found = self._by_text.get(text)
-        if found is not None:
-            return found
+        position = self._by_text.get(text)
+        if position is not None:
+            return position
         number = _number(text)
         return None if number is None else self._by_number.get(number)
 
@@ -138,10 +138,10 @@ def domain_of(content: "Domain | Mapping[str, Any]", source: str = "domain") -> 
     names = [attribute.name for attribute in attributes]
     twice = next((name for name, count in Counter(names).items() if count > 1), None)
     if twice is not None:
-        raise WorkloadError(f"{source}, attribute {twice!r}: it is there twice; name one otherwise")
-    found = Domain(attributes)
-    check_size(f"{source}: cells, the product of all numbers of values,", found.size)
-    return found
+        raise WorkloadError(f"{source}, attribute {twice!r}: it is listed twice; rename one")
+    domain = Domain(attributes)
+    check_size(f"{source}: cells, the product of all numbers of values,", domain.size)
+    return domain
 
 
 def read_domain(path: str) -> Domain:
@@ -182,7 +182,7 @@ def _attribute(name: object, written: object, source: str) -> Attribute:
     here = f"{source}, attribute {named!r}"
     if named in RESERVED:
         raise WorkloadError(
-            f"{here}: this is a column of the queries that is no attribute; name it otherwise"
+            f"{here}: this is a column of the queries that is not an attribute; rename it"
         )
     values = _values(written, here)
     for value in values:
@@ -223,7 +223,7 @@ def _number(text: str) -> float | None:
 
 
 def missing_value(attribute: Attribute, text: str) -> str:
-    """What is wrong with a text that names no value, with the nearest value."""
+    """The error for a text that names no value, with the nearest value."""
     hint = nearest(text, attribute.texts) if len(attribute.values) <= 1000 else ""
     if not hint.startswith("did you mean"):
         hint = f"expected one of: {attribute.described}"

@@ -1,4 +1,4 @@
-"""What one row of a table of queries asks: which cells of the domain, with which coefficients."""
+"""The queries in one row of a table: cells of the domain, with coefficients."""
 
 import itertools
 import json
@@ -26,7 +26,7 @@ _REMEMBERED = 4096
 
 @dataclass(frozen=True, eq=False)
 class Query:
-    """One query: the cells that it sees.
+    """One query: its cells and coefficients.
 
     Attributes
     ----------
@@ -77,11 +77,11 @@ class Asked:
     @property
     def entries(self) -> int:
         """At most how many coefficients its queries have together."""
-        return math.prod(sum(len(one.positions) for one in c.listed) for c in self.choices)
+        return math.prod(sum(len(choice.positions) for choice in c.listed) for c in self.choices)
 
 
 class Reader:
-    """Reads the rows of tables over one domain, remembering what cells and conditions say."""
+    """Reads the rows of tables over one domain, caching the meaning of cells and conditions."""
 
     def __init__(self, domain: Domain) -> None:
         self._domain = domain
@@ -137,14 +137,14 @@ class Reader:
         if mask is not None:
             cells = cells[mask[np.unravel_index(cells, self._domain.sizes)]]
         parts = [
-            one.label
-            for one, c in zip(combination, chosen, strict=True)
-            if one.label and (c.each or not label)
+            choice.label
+            for choice, c in zip(combination, chosen, strict=True)
+            if choice.label and (c.each or not label)
         ]
         if not label and "where" in row.cells:
             parts.append(row.cells["where"])
-        said = ", ".join(parts)
-        named = f"{label}: {said}" if label and said else label or said or "total"
+        name = ", ".join(parts)
+        named = f"{label}: {name}" if label and name else label or name or "total"
         if not cells.size:
             raise row.error("where", f"{named!r} holds for no cell of the domain")
         return Query(named, cells, weight)
@@ -166,12 +166,12 @@ class Reader:
             raise row.error("where", str(error)) from error
 
     def _held(self, text: str) -> NDArray[np.bool_]:
-        """Where a condition holds, of the domain's shape, without memory for other attributes."""
+        """Where a condition holds, broadcastable to the domain's shape."""
         condition = conditions.parse(text)
         names = self._domain.names
         for name in sorted(condition.names - set(names)):
             raise WorkloadError(
-                f"condition {text!r} uses {name!r}, which is no attribute; {nearest(name, names)}"
+                f"condition {text!r} uses {name!r}, not an attribute; {nearest(name, names)}"
             )
         used = [a for a in self._domain if a.name in condition.names]
         held = [
@@ -196,8 +196,8 @@ class Reader:
 def _cells(combination: tuple[Choice, ...], sizes: tuple[int, ...]) -> Indices:
     """The numbers of the cells of a product of choices."""
 
-    def joined(found: Indices, at: int) -> Indices:
-        inner: Indices = np.add.outer(found * sizes[at], combination[at].positions).ravel()
+    def joined(indices: Indices, at: int) -> Indices:
+        inner: Indices = np.add.outer(indices * sizes[at], combination[at].positions).ravel()
         return inner
 
     return reduce(joined, range(len(sizes)), np.zeros(1, dtype=np.intp))
@@ -212,10 +212,10 @@ def _coefficients(row: Row, size: int, folder: Path | None) -> Array:
             f"{values.size} values of type {values.dtype}; expected {size} numbers, one for each "
             "cell of the domain, the last attribute varying fastest",
         )
-    found = values.astype(np.float64)
-    if not np.all(np.isfinite(found)) or not np.any(found):
+    coefficients = values.astype(np.float64)
+    if not np.all(np.isfinite(coefficients)) or not np.any(coefficients):
         raise row.error("coefficients", "not all finite, or all 0; expected numbers that ask")
-    return found
+    return coefficients
 
 
 def _listed(row: Row, text: str) -> NDArray[np.generic]:
@@ -238,13 +238,13 @@ def _in_file(row: Row, text: str, folder: Path | None) -> NDArray[np.generic]:
     try:
         if path.suffix == ".csv":
             return np.loadtxt(path, delimiter=",", ndmin=1, encoding="utf-8-sig").ravel()
-        found = load(str(path))
+        loaded = load(str(path))
     except (OSError, ValueError, EOFError, RuntimeError) as error:
         raise row.error(
             "coefficients",
             f"file {text!r} cannot be read ({getattr(error, 'strerror', None) or error}); expected "
             "a list such as [1, 0.5, 0], or a .npy or .csv file with a number for each cell",
         ) from error
-    if not isinstance(found, np.ndarray):
+    if not isinstance(loaded, np.ndarray):
         raise row.error("coefficients", f"file {text!r} holds several arrays; expected one")
-    return found
+    return loaded

@@ -1,4 +1,4 @@
-"""A table of queries, from a CSV file or a data frame: texts, and the place of each."""
+"""A table of queries, from a CSV file or a data frame: texts with their places."""
 
 import csv
 import io
@@ -59,7 +59,7 @@ class Table:
     folder: Path | None = field(default=None)
 
     def check_columns(self, known: Sequence[str]) -> None:
-        """Refuse a column that nobody knows.
+        """Refuse an unknown column.
 
         Raises
         ------
@@ -179,17 +179,17 @@ def _filled(columns: Sequence[str], cells: Sequence[str]) -> dict[str, str]:
 
 
 def _not_empty(source: str, rows: Iterator[Row]) -> tuple[Row, ...]:
-    found = []
+    filled = []
     for row in rows:
-        found.append(row)
-        if len(found) > MOST_ROWS:
+        filled.append(row)
+        if len(filled) > MOST_ROWS:
             raise WorkloadError(
                 f"{row.place}: more than {MOST_ROWS:,} queries, the limit of "
                 "workloads.queries.table.MOST_ROWS"
             )
-    if not found:
+    if not filled:
         raise WorkloadError(f"{source}: no queries; expected one in every row below the header")
-    return tuple(found)
+    return tuple(filled)
 
 
 def _text(value: Any) -> str:

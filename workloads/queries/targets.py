@@ -1,4 +1,4 @@
-"""How accurate a query is to be, as its row states it: a variance, or what amounts to one."""
+"""The accuracy that a row asks for: a variance, or something equivalent."""
 
 import math
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class Target:
 
 
 def quantile(confidence: float) -> float:
-    """How many standard errors a margin of error is, of a normal error: 1.96 at 0.95."""
+    """The margin of error of a normal error in standard errors: 1.96 at 0.95."""
     return float(scipy.special.ndtri(0.5 + confidence / 2))
 
 
@@ -72,14 +72,14 @@ def number(row: Row, column: str) -> float:
     """
     text = row.cells[column]
     try:
-        found = float(text)
+        value = float(text)
     except ValueError as error:
         dotted = text.replace(",", ".")
         hint = f"; write {dotted!r}, with a point" if "," in text else ""
         raise row.error(column, f"{text!r} is not a number{hint}") from error
-    if math.isnan(found):
+    if math.isnan(value):
         raise row.error(column, f"{text!r} is not a number")
-    return found
+    return value
 
 
 def _confidence(row: Row) -> float:
@@ -88,11 +88,11 @@ def _confidence(row: Row) -> float:
         return CONFIDENCE
     if text.endswith("%"):
         plain = Row(row.place, {"confidence": text.removesuffix("%").strip()})
-        found = number(plain, "confidence") / 100
+        confidence = number(plain, "confidence") / 100
     else:
-        found = number(row, "confidence")
-    if not 0 < found < 1:
+        confidence = number(row, "confidence")
+    if not 0 < quantile(confidence) < math.inf:
         raise row.error(
             "confidence", f"{text!r}; expected a number between 0 and 1, such as 0.95 or 95%"
         )
-    return found
+    return confidence

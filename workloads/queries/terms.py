@@ -1,4 +1,4 @@
-"""Queries that are products of choices, by attribute: what structured solvers can use."""
+"""Queries that are products of choices by attribute, which structured solvers can use."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -36,50 +36,50 @@ class Group:
 
 
 def groups(asked: Sequence[Asked], domain: Domain) -> tuple[Group, ...] | None:
-    """The queries as products, in their order; None if some query is no product.
+    """The queries as products, in order; None if some query is not a product.
 
     Neighbouring rows that differ in one attribute become one group where that keeps the order:
     a hundred ranges of ages, a row each, are one group with a factor of a hundred rows.
     """
-    found: list[Group] = []
-    for one in asked:
-        if not one.is_product:
+    merged: list[Group] = []
+    for query in asked:
+        if not query.is_product:
             return None
         factors = tuple(
-            _factor(chosen, size) for chosen, size in zip(one.choices, domain.sizes, strict=True)
+            _factor(chosen, size) for chosen, size in zip(query.choices, domain.sizes, strict=True)
         )
-        weighted = (sp.csr_array(one.weight * factors[0]), *factors[1:])
-        group = Group(weighted, np.full(one.count, one.target.variance))
-        joined = _joined(found[-1], group) if found else None
+        weighted = (sp.csr_array(query.weight * factors[0]), *factors[1:])
+        group = Group(weighted, np.full(query.count, query.target.variance))
+        joined = _joined(merged[-1], group) if merged else None
         if joined is None:
-            found.append(group)
+            merged.append(group)
         else:
-            found[-1] = joined
-    return tuple(found)
+            merged[-1] = joined
+    return tuple(merged)
 
 
 def structured(asked: Sequence[Asked], domain: Domain) -> Kronecker | None:
     """The queries as a union of Kronecker products, where that pays; else None."""
     if domain.size < LEAST_CELLS:
         return None
-    found = groups(asked, domain)
-    if found is None or len(found) > MOST_TERMS:
+    products = groups(asked, domain)
+    if products is None or len(products) > MOST_TERMS:
         return None
-    return Kronecker(tuple(group.factors for group in found))
+    return Kronecker(tuple(group.factors for group in products))
 
 
 def _factor(chosen: Choices, size: int) -> sp.csr_array:
-    positions = [one.positions for one in chosen.listed]
+    positions = [choice.positions for choice in chosen.listed]
     starts = np.concatenate([[0], np.cumsum([len(p) for p in positions])])
     cells = np.concatenate(positions)
     return sp.csr_array((np.ones(len(cells)), cells, starts), shape=(len(positions), size))
 
 
 def _joined(first: Group, second: Group) -> Group | None:
-    """Both as one, if they differ in one attribute before which all have one choice."""
+    """The two groups as one, if they differ in one attribute and all before it have one choice."""
     pairs = list(zip(first.factors, second.factors, strict=True))
-    other = [at for at, (one, two) in enumerate(pairs) if not _equal(one, two)]
-    if len(other) != 1 or any(one.shape[0] > 1 for one, _ in pairs[: other[0]]):
+    other = [at for at, (left, right) in enumerate(pairs) if not _equal(left, right)]
+    if len(other) != 1 or any(factor.shape[0] > 1 for factor, _ in pairs[: other[0]]):
         return None
     at = other[0]
     stacked = sp.csr_array(sp.vstack(pairs[at]))
@@ -87,10 +87,10 @@ def _joined(first: Group, second: Group) -> Group | None:
     return Group(factors, np.concatenate([first.targets, second.targets]))
 
 
-def _equal(one: sp.csr_array, two: sp.csr_array) -> bool:
+def _equal(first: sp.csr_array, second: sp.csr_array) -> bool:
     return (
-        one.shape == two.shape
-        and np.array_equal(one.indptr, two.indptr)
-        and np.array_equal(one.indices, two.indices)
-        and np.array_equal(one.data, two.data)
+        first.shape == second.shape
+        and np.array_equal(first.indptr, second.indptr)
+        and np.array_equal(first.indices, second.indices)
+        and np.array_equal(first.data, second.data)
     )

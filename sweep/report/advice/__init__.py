@@ -1,4 +1,4 @@
-"""Advice on somebody's queries and targets.
+"""Advice on a user's queries and targets.
 
 In: queries, a domain. Out: sentences, tables, a page.
 """

@@ -1,4 +1,4 @@
-"""The picture of an advice: what mechanisms need, what targets cost, what answers reach."""
+"""The picture of an advice: the cost of mechanisms and targets, and the accuracy of answers."""
 
 import io
 
@@ -22,13 +22,13 @@ def svg(advice: Advice) -> str | None:
         from matplotlib.ticker import FuncFormatter, LogLocator
     except ImportError:
         return None
-    needed = [one for one in advice.candidates if np.isfinite(one.epsilon)][:_MOST_BARS]
+    needed = [c for c in advice.candidates if np.isfinite(c.epsilon)][:_MOST_BARS]
     figure = Figure(figsize=(9, 3 + 0.25 * max(len(needed), 6)), layout="constrained")
     FigureCanvasSVG(figure)
     left, right = figure.subplots(1, 2)
-    colours = [_BLUE if one == advice.recommended else _GREY for one in needed]
-    epsilons = [one.epsilon for one in needed]
-    left.scatter(epsilons, [one.mechanism for one in needed], c=colours)
+    colours = [_BLUE if candidate == advice.recommended else _GREY for candidate in needed]
+    epsilons = [candidate.epsilon for candidate in needed]
+    left.scatter(epsilons, [candidate.mechanism for candidate in needed], c=colours)
     left.grid(axis="x", which="both", alpha=0.3)
     left.set(xlabel=f"ε at the targets (δ = {advice.delta:g})")
     if needed and max(epsilons) > _WIDE * min(epsilons):
@@ -51,8 +51,8 @@ def _prices_or_answers(advice: Advice, axes: object) -> None:
     assert isinstance(axes, Axes)
     dearest = advice.prices[:_MOST_BARS]
     if dearest:
-        names = [f"{_short(one.label)} " for one in dearest]
-        axes.barh(range(len(names)), [100 * one.elasticity for one in dearest], color=_ORANGE)
+        names = [f"{_short(price.label)} " for price in dearest]
+        axes.barh(range(len(names)), [100 * price.elasticity for price in dearest], color=_ORANGE)
         axes.set_yticks(range(len(names)), names, parse_math=False)
         axes.invert_yaxis()
         axes.set(xlabel="share of the cost, per cent")

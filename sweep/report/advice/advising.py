@@ -1,4 +1,4 @@
-"""Advice on a person's queries: read, computed, and put into words."""
+"""Advice on a user's queries: read, computed, and put into words."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -25,7 +25,7 @@ def advise(
     neighbours: Written = "add-remove",
     told: Callable[[str], None] = lambda said: None,
 ) -> Advice:
-    """What somebody's queries and targets cost, what each target costs, and what comes free.
+    """What queries and targets cost, what each target costs, and what comes for free.
 
     Parameters
     ----------
@@ -46,12 +46,12 @@ def advise(
     in_file = isinstance(domain, str | Path)
     known: Domain = read_domain(str(domain)) if in_file else domain_of(domain)
     if isinstance(queries, str | Path):
-        asked = workloads.read_queries(str(queries), known)
+        workload = workloads.read_queries(str(queries), known)
     else:
-        asked = workloads.from_queries(queries, known)
+        workload = workloads.from_queries(queries, known)
     further = usual_queries(known) if sum(known.sizes) <= MOST_FURTHER else None
     return advise_on(
-        asked,
+        workload,
         delta=delta,
         epsilon=epsilon,
         mechanisms=mechanisms,

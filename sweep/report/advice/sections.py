@@ -8,8 +8,8 @@ from pydantic_core import to_jsonable_python
 
 from solvers.advice import Advice, Candidate
 from sweep.report.advice import advice_picture
-from sweep.report.documents import pages
-from sweep.report.terminal.sentences import counted
+from sweep.report.documents import templates
+from sweep.report.terminal.messages import counted
 
 _UNPRICED = (
     "Unknown: no mechanism that was run brought dual weights that certify its answer; 'optimal' "
@@ -28,7 +28,7 @@ class Section:
 
 
 def sections(advice: Advice) -> tuple[Section, ...]:
-    """The advice in words and tables, in the order in which it is read."""
+    """The advice in words and tables, in reading order."""
     parts = (_short(advice), _mechanisms(advice), _prices(advice), _free(advice), _answers(advice))
     return tuple(part for part in parts if part is not None)
 
@@ -36,11 +36,13 @@ def sections(advice: Advice) -> tuple[Section, ...]:
 def page(advice: Advice, title: str) -> str:
     """The advice as one page of HTML; without matplotlib it says that it has no picture."""
     picture = advice_picture.svg(advice)
-    return pages.rendered("advice.html", title=title, sections=sections(advice), picture=picture)
+    return templates.rendered(
+        "advice.html", title=title, sections=sections(advice), picture=picture
+    )
 
 
 def content(advice: Advice) -> dict[str, Any]:
-    """The advice as JSON-like content; numbers that are none are null."""
+    """The advice as JSON-like content, with null for NaN."""
     answers = advice.answers
     columns = {
         "label": answers.labels,
@@ -51,15 +53,13 @@ def content(advice: Advice) -> dict[str, Any]:
         "margin": answers.margins,
         "half_width": answers.half_widths,
     }
-    known = {one.name: getattr(advice, one.name) for one in fields(advice)}
-    made: dict[str, Any] = to_jsonable_python(
+    known = {field.name: getattr(advice, field.name) for field in fields(advice)}
+    content: dict[str, Any] = to_jsonable_python(
         {
             **{name: known[name] for name in ("queries", "cells", "delta", "neighbours")},
             "lower_bound": advice.lower_bound,
             "recommended": advice.recommended.mechanism,
-            "mechanisms": [
-                asdict(one) | {"privacy_cost": one.privacy_cost} for one in advice.candidates
-            ],
+            "mechanisms": [asdict(c) | {"privacy_cost": c.privacy_cost} for c in advice.candidates],
             **{name: known[name] for name in ("prices", "relaxation", "free", "budget")},
             "answers": [
                 dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)
@@ -67,7 +67,7 @@ def content(advice: Advice) -> dict[str, Any]:
         },
         inf_nan_mode="null",
     )
-    return made
+    return content
 
 
 def _short(advice: Advice) -> Section:
@@ -126,14 +126,14 @@ def _allowed(advice: Advice) -> str:
 def _mechanisms(advice: Advice) -> Section:
     rows = tuple(
         (
-            one.mechanism,
-            _number(one.epsilon),
-            _number(one.pure_epsilon) if np.isfinite(one.pure_epsilon) else "",
-            _number(one.privacy_cost),
-            _percent(one.excess),
-            one.reason or "with an answer",
+            candidate.mechanism,
+            _number(candidate.epsilon),
+            _number(candidate.pure_epsilon) if np.isfinite(candidate.pure_epsilon) else "",
+            _number(candidate.privacy_cost),
+            _percent(candidate.excess),
+            candidate.reason or "with an answer",
         )
-        for one in advice.candidates
+        for candidate in advice.candidates
     )
     return Section(
         "What each mechanism needs",
@@ -155,7 +155,7 @@ def _prices(advice: Advice) -> Section:
         "A target's share is its elasticity: relax its variance by 1 % and Δ² falls by that share "
         "of 1 %. All shares sum to 100 %."
     ]
-    free = [one for one in advice.prices if one.free]
+    free = [price for price in advice.prices if price.free]
     if free:
         sentences.append(
             f"{len(free)} of {counted(len(advice.prices), 'target')} cost nothing: the others "
@@ -167,14 +167,14 @@ def _prices(advice: Advice) -> Section:
         sentences.append(
             f"Relaxing {dearest} ({', '.join(relaxed.labels)}) by "
             f"{_percent(relaxed.factor - 1)} in variance ({_percent(relaxed.factor**0.5 - 1)} in "
-            f"margin) is predicted to save {_percent(1 - relaxed.predicted)} of Δ²; solved anew it "
+            f"margin) is predicted to save {_percent(1 - relaxed.predicted)} of Δ²; a new solve "
             f"saves {_percent(1 - relaxed.actual)}: ε falls from {_number(relaxed.epsilon_before)} "
             f"to {_number(relaxed.epsilon_actual)} (predicted: "
             f"{_number(relaxed.epsilon_predicted)})."
         )
     rows = tuple(
-        (one.label, f"{one.queries:,}", _number(one.target), _percent(one.elasticity))
-        for one in advice.prices
+        (price.label, f"{price.queries:,}", _number(price.target), _percent(price.elasticity))
+        for price in advice.prices
     )
     return Section(
         title, tuple(sentences), ("target", "queries", "variance asked", "share of the cost"), rows
@@ -193,11 +193,11 @@ def _free(advice: Advice) -> Section | None:
         ("query", "standard error", "how"),
         tuple(
             (
-                one.label,
-                _number(one.standard_error),
-                "from the answers" if one.derived else "with new noise",
+                answer.label,
+                _number(answer.standard_error),
+                "from the answers" if answer.derived else "with new noise",
             )
-            for one in advice.free
+            for answer in advice.free
         ),
     )
 
@@ -237,7 +237,7 @@ def _answers(advice: Advice) -> Section:
 
 
 def _number(value: float) -> str:
-    """Four digits, or as many as a whole number has."""
+    """Four significant digits, or all digits of a whole number."""
     if np.isnan(value):
         return ""
     if np.isinf(value):

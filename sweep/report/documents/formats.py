@@ -5,8 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, get_args
 
 import pandas as pd
+from pydantic_core import to_jsonable_python
 
-from sweep.report.documents import pages
+from sweep.report.documents import templates
 from sweep.report.numbers.layout import Table
 from sweep.report.tables import exports
 
@@ -20,6 +21,16 @@ _MATHEMATICS = {
     "δ": r"$\delta$",
     "ρ": r"$\rho$",
     "μ": r"$\mu$",
+    "β": r"$\beta$",
+    "γ": r"$\gamma$",
+    "κ": r"$\kappa$",
+    "π": r"$\pi$",
+    "φ": r"$\varphi$",
+    "ϑ": r"$\vartheta$",
+    "ϱ": r"$\varrho$",
+    "→": r"$\to$",
+    "w\u0304": r"$\bar{w}$",
+    "w\u0332": r"$\underline{w}$",
     "±": r"$\pm$",
     "²": r"$^2$",
     "≤": r"$\leq$",
@@ -28,7 +39,7 @@ _MATHEMATICS = {
 }
 """Characters that LaTeX sets as mathematics."""
 _SPECIAL: Mapping[str, str] = {
-    **{one: f"\\{one}" for one in "&%$#_{}"},
+    **{character: f"\\{character}" for character in "&%$#_{}"},
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
     "\\": r"\textbackslash{}",
@@ -68,7 +79,7 @@ _NOTE = r"  \par\smallskip{\footnotesize %s\par}" + "\n"
 
 
 def markdown(tables: Sequence[Table]) -> str:
-    """GitHub's tables, numbers to the right."""
+    """GitHub tables, with numbers aligned right."""
     parts = []
     for table in tables:
         flat = _flat(table).map(_in_markdown)
@@ -92,7 +103,7 @@ def csv(tables: Sequence[Table]) -> str:
 
 def html(tables: Sequence[Table]) -> str:
     """A page with the tables alone, without style or script."""
-    return pages.rendered("tables.html", tables=tables)
+    return templates.rendered("tables.html", tables=tables)
 
 
 def to_json(tables: Sequence[Table]) -> str:
@@ -101,7 +112,7 @@ def to_json(tables: Sequence[Table]) -> str:
         {
             "title": table.title,
             "notes": list(table.notes),
-            "entries": json.loads(table.entries.to_json(orient="records", double_precision=15)),
+            "entries": to_jsonable_python(table.entries.to_dict("records"), inf_nan_mode="null"),
         }
         for table in tables
     ]
@@ -123,7 +134,7 @@ def _flat(table: Table) -> pd.DataFrame:
     shown = table.shown
     names = [str(name or "") for name in shown.index.names]
     labels = pd.DataFrame(
-        [one if isinstance(one, tuple) else (one,) for one in shown.index], columns=names
+        [label if isinstance(label, tuple) else (label,) for label in shown.index], columns=names
     )
     return pd.concat([labels, shown.reset_index(drop=True)], axis=1)
 
@@ -145,21 +156,21 @@ def _longest(flat: pd.DataFrame) -> int:
 
 
 def _paragraphs(flat: pd.DataFrame) -> str:
-    """Columns that break their lines, together as wide as the text, the wordier the wider."""
+    """Column types that wrap, together as wide as the text, the wordier the wider."""
     needed = flat.map(len).mean() ** 0.5
     shares = _FILLED * needed / needed.sum()
-    return "".join(rf">{{\raggedright\arraybackslash}}p{{{one:.3f}\linewidth}}" for one in shares)
+    return "".join(rf">{{\raggedright\arraybackslash}}p{{{s:.3f}\linewidth}}" for s in shares)
 
 
 def _in_latex(text: str) -> str:
-    """The text with what LaTeX would obey escaped, Greek letters as mathematics."""
-    escaped = "".join(_SPECIAL.get(one, one) for one in text)
+    """The text with LaTeX's special characters escaped and Greek letters as mathematics."""
+    escaped = "".join(_SPECIAL.get(character, character) for character in text)
     for character, mathematics in _MATHEMATICS.items():
         escaped = escaped.replace(character, mathematics)
     return escaped
 
 
 def _in_markdown(text: str) -> str:
-    """The text with what Markdown would obey escaped."""
+    """The text with Markdown's special characters escaped."""
     text = text.replace("&", "&amp;").replace("<", "&lt;").replace("\n", " ")
-    return "".join(f"\\{one}" if one in "|*_`[]" else one for one in text)
+    return "".join(f"\\{character}" if character in "\\|*_`[]" else character for character in text)

@@ -84,7 +84,7 @@ def figure(picture: Picture) -> "Figure":
 
 
 def save(picture: Picture, path: Path, facts: Mapping[str, str]) -> None:
-    """Draw a picture into a file: PNG, SVG or PDF, by its ending.
+    """Draw a picture into a file: PNG, SVG or PDF, by the suffix.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def files(pictures: Sequence[Picture], place: Path) -> list[tuple[Picture, Path]
 
 
 def written(picture: Picture, form: str, facts: Mapping[str, str]) -> bytes:
-    """The bytes of a file in that form; the same for the same picture."""
+    """The bytes of a file in that format, the same for the same picture."""
     check_installed()
     stream = io.BytesIO()
     with _settings():
@@ -135,7 +135,7 @@ def written(picture: Picture, form: str, facts: Mapping[str, str]) -> bytes:
 
 
 def inline(picture: Picture, prefix: str) -> str:
-    """The picture as SVG to stand within a page: its letters are text.
+    """The picture as SVG within a page, with its letters as text.
 
     Parameters
     ----------
@@ -152,14 +152,14 @@ def inline(picture: Picture, prefix: str) -> str:
 
 
 def _metadata(picture: Picture, form: str, facts: Mapping[str, str]) -> dict[str, Any]:
-    said = "; ".join(f"{name}: {text}" for name, text in facts.items() if text)
+    facts_text = "; ".join(f"{name}: {text}" for name, text in facts.items() if text)
     match form:
         case "png":
-            return {"Title": picture.title, "Description": said, "Software": "fitness-sweep"}
+            return {"Title": picture.title, "Description": facts_text, "Software": "fitness-sweep"}
         case "pdf":
-            return {"Title": picture.title, "Subject": said, "CreationDate": None}
+            return {"Title": picture.title, "Subject": facts_text, "CreationDate": None}
         case _:
-            return {"Title": picture.title, "Description": said, "Date": None}
+            return {"Title": picture.title, "Description": facts_text, "Date": None}
 
 
 @contextmanager
@@ -180,24 +180,24 @@ def _figure(picture: Picture) -> "Figure":
     columns = min(count, 2 if count in (2, 4) else 3)
     rows = math.ceil(count / columns)
     width = 6.4 if columns == 1 else 3.6 * columns
-    made = Figure(
+    figure = Figure(
         figsize=(width, 0.5 + (3.6 if columns == 1 else 3.0) * rows), layout="constrained"
     )
     panels: tuple[Lines | Field, ...] = picture.panels
-    same = len({one.y for one in panels if isinstance(one, Lines)}) == 1
-    axes = made.subplots(rows, columns, squeeze=False, sharey=same)
+    same = len({panel.y for panel in panels if isinstance(panel, Lines)}) == 1
+    axes = figure.subplots(rows, columns, squeeze=False, sharey=same)
     for panel, place in zip(panels, axes.flat, strict=False):
         if isinstance(panel, Lines):
             _draw_lines(panel, place)
         else:
-            _draw_field(panel, place, made)
+            _draw_field(panel, place, figure)
     for place in list(axes.flat)[count:]:
         place.set_axis_off()
-    made.suptitle(_wrapped(picture.title, width), fontsize=10, x=0.01, ha="left")
-    _add_legend(picture, made)
+    figure.suptitle(_wrapped(picture.title, width), fontsize=10, x=0.01, ha="left")
+    _add_legend(picture, figure)
     if picture.notes:
-        made.supxlabel(_wrapped(" ".join(picture.notes), width), fontsize=7, x=0.01, ha="left")
-    return made
+        figure.supxlabel(_wrapped(" ".join(picture.notes), width), fontsize=7, x=0.01, ha="left")
+    return figure
 
 
 def _draw_lines(panel: Lines, axes: "Axes") -> None:
@@ -227,7 +227,7 @@ def _draw_lines(panel: Lines, axes: "Axes") -> None:
     else:
         _set_axis(axes, "x", panel.x)
     if panel.diagonal:
-        ends = [min(min(one.x) for one in panel.lines), max(max(one.x) for one in panel.lines)]
+        ends = [min(min(line.x) for line in panel.lines), max(max(line.x) for line in panel.lines)]
         axes.plot(ends, ends, color="0.5", linewidth=0.8, zorder=0)
     _set_axis(axes, "y", panel.y)
     axes.set_title(panel.title, loc="left")
@@ -244,7 +244,7 @@ def _draw_range(x: Any, low: Any, high: Any, colour: str, axes: "Axes", many: bo
         axes.vlines(x, low, high, color=colour, linewidth=0.9, alpha=0.7)
 
 
-def _draw_field(panel: Field, axes: "Axes", made: "Figure") -> None:
+def _draw_field(panel: Field, axes: "Axes", figure: "Figure") -> None:
     top = float(np.max(np.abs(panel.values))) or 1.0
     low = -top if panel.signed else float(np.min(panel.values))
     shown = axes.imshow(
@@ -252,7 +252,7 @@ def _draw_field(panel: Field, axes: "Axes", made: "Figure") -> None:
         aspect="auto", interpolation="nearest",
     )  # fmt: skip
     axes.grid(visible=False)
-    made.colorbar(shown, ax=axes, label=panel.label)
+    figure.colorbar(shown, ax=axes, label=panel.label)
     _set_axis(axes, "x", panel.x)
     _set_axis(axes, "y", panel.y)
     axes.set_title(panel.title, loc="left")
@@ -278,18 +278,18 @@ def _set_axis(axes: "Axes", which: str, axis: Axis) -> None:
             place.set_minor_formatter("")
 
 
-def _add_legend(picture: Picture, made: "Figure") -> None:
-    """One legend for all panels; where there is a single line, its name goes without saying."""
+def _add_legend(picture: Picture, figure: "Figure") -> None:
+    """Add one legend for all panels, unless there is only one line."""
     handles: dict[str, Any] = {}
-    for axes in made.axes:
+    for axes in figure.axes:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)
     if len(handles) > 1:
-        made.legend(handles.values(), handles.keys(), loc="outside right center", frameon=False)
+        figure.legend(handles.values(), handles.keys(), loc="outside right center", frameon=False)
 
 
 def _wrapped(text: str, inches: float) -> str:
-    """The text in lines that fit, at ten points; dollar signs are no mathematics."""
+    """The text wrapped to fit at ten points, with dollar signs escaped."""
     import textwrap
 
     return "\n".join(textwrap.wrap(text.replace("$", r"\$"), max(int(inches * 14), 20)))

@@ -11,7 +11,7 @@ from solvers import privacy
 from sweep.errors import SweepError
 from sweep.experiment.figures import Figure
 from sweep.experiment.schema import Experiment
-from sweep.report.figures import kept
+from sweep.report.figures import array_pictures
 from sweep.report.figures.pictures import (
     Axis,
     Line,
@@ -33,7 +33,7 @@ _LARGEST_SPAN = 8.0
 
 @dataclass(frozen=True)
 class Changes:
-    """What is asked of a figure beside its name.
+    """What is asked of a figure besides its name.
 
     Attributes
     ----------
@@ -53,13 +53,13 @@ class Changes:
 
     @property
     def given(self) -> dict[str, Any]:
-        """Those that are asked for, by name."""
-        return {name: one for name, one in vars(self).items() if one is not None}
+        """The changes asked for, by name."""
+        return {name: value for name, value in vars(self).items() if value is not None}
 
 
 def names(experiment: Experiment) -> list[str]:
     """The names of the experiment's own figures, then those that every store has."""
-    return [*declared(experiment), *GENERAL, *kept.FIGURES]
+    return [*declared(experiment), *GENERAL, *array_pictures.FIGURES]
 
 
 def declared(experiment: Experiment) -> dict[str, Figure]:
@@ -70,7 +70,7 @@ def declared(experiment: Experiment) -> dict[str, Figure]:
 
 
 def by_default(results: Results, experiment: Experiment) -> list[str]:
-    """The figures to draw where none is named: the declared ones, or the one that fits."""
+    """The figures to draw if none is named: the declared ones, or a fitting one."""
     own = list(declared(experiment))
     if own:
         return own
@@ -99,33 +99,39 @@ def pictures(
     SweepError
         If there is no such figure, or no group can show it.
     """
-    asked = changes or Changes()
+    wanted = changes or Changes()
     if name not in names(experiment):
         raise SweepError(f"there is no figure {name!r}; {nearest(name, names(experiment))}")
     groups = frames.groups(results)
     figure = declared(experiment).get(name)
-    group = asked.group or (figure.group if figure else None)
+    if figure is None:
+        _check_used(name, wanted)
+    group = wanted.group or (figure.group if figure else None)
     if group is not None and group not in groups:
         raise SweepError(f"there is no group {group!r}; {nearest(group, list(groups))}")
     chosen = groups if group is None else {group: groups[group]}
-    made: list[Picture] = []
+    pictures: list[Picture] = []
     troubles: list[SweepError] = []
     for label, data in chosen.items():
         stem = name if len(chosen) == 1 else f"{name}-{label}"
         try:
-            made += _drawn(data, figure, name, stem, asked, store)
+            drawn = _drawn(data, figure, name, stem, wanted, store)
+            if len(chosen) > 1:
+                drawn = [replace(one, title=f"{label}: {one.title}") for one in drawn]
+            pictures += drawn
         except SweepError as error:
             troubles.append(error)
-    if not made:
+    if not pictures:
         raise troubles[0]
-    if len(chosen) == 1:
-        return made
-    return [replace(one, title=_titled(one, chosen)) for one in made]
+    return pictures
 
 
-def _titled(picture: Picture, groups: Mapping[str, xr.Dataset]) -> str:
-    group = next((one for one in groups if picture.name.endswith(f"-{one}")), "")
-    return f"{group}: {picture.title}" if group else picture.title
+def _check_used(name: str, changes: Changes) -> None:
+    """Refuse changes that a standard figure would ignore, with SweepError."""
+    if name in _USES or name in array_pictures.FIGURES:
+        unused = changes.given.keys() - {"where", "group", *_USES.get(name, ())}
+        if unused:
+            raise SweepError(f"figure {name!r} takes no {', '.join(sorted(unused))}; leave it out")
 
 
 def _drawn(
@@ -133,45 +139,45 @@ def _drawn(
     figure: Figure | None,
     name: str,
     stem: str,
-    asked: Changes,
+    changes: Changes,
     store: Location | None,
 ) -> list[Picture]:
     if figure is not None:
-        changed = figure.model_copy(update=asked.given)
+        changed = figure.model_copy(update=changes.given)
         return [of_figure(data, changed, stem)]
     if name in GENERAL:
-        return [GENERAL[name](data, asked, stem)]
+        return [GENERAL[name](data, changes, stem)]
     if store is None:
         raise SweepError(
             f"figure {name!r} shows kept arrays: give the store's folder, as in "
             f"ds.sweep.plot.{name}(store='results/mine')"
         )
-    return [kept.picture(data, store, name, asked.where, stem)]
+    return [array_pictures.picture(data, store, name, changes.where, stem)]
 
 
 def _over(variable: str, title: str, log: Sequence[str]) -> Callable[..., Picture]:
-    """A figure of one variable over the axis that is asked for, or else its longest one."""
+    """A figure of one variable over the requested axis, or its longest one."""
 
-    def picture(data: xr.Dataset, asked: Changes, stem: str) -> Picture:
-        shown = asked.variable or variable
+    def picture(data: xr.Dataset, changes: Changes, stem: str) -> Picture:
+        shown = changes.variable or variable
         frames.check_variable(data, shown)
-        x = asked.x or _longest(data, shown, {asked.panels, asked.hue})
+        x = changes.x or _longest(data, shown, {changes.panels, changes.hue})
         axes = [*(["x"] if _spans(data, x) else []), *log]
-        given = {"variable": shown, "x": x, "title": title, "log": tuple(axes), **asked.given}
-        if asked.hue is None and x == "mechanism":
-            given["hue"] = next((n for n in _axes(data, shown) if n not in (x, asked.panels)), "")
-        if asked.variable:
+        given = {"variable": shown, "x": x, "title": title, "log": tuple(axes), **changes.given}
+        if changes.hue is None and x == "mechanism":
+            given["hue"] = next((n for n in _axes(data, shown) if n not in (x, changes.panels)), "")
+        if changes.variable:
             given["title"] = ""
         return of_figure(data, Figure.model_construct(**given), stem)
 
     return picture
 
 
-def _privacy(data: xr.Dataset, asked: Changes, stem: str) -> Picture:
+def _privacy(data: xr.Dataset, changes: Changes, stem: str) -> Picture:
     """The (ε, δ) curves on which every cell meets its targets; Gaussian mechanisms alone."""
     frames.check_variable(data, "privacy_cost")
-    cells = frames.where(frames.long(data, "privacy_cost"), asked.where)
-    by = layout.rows_of(data, cells, (asked.hue or "mechanism",))
+    cells = frames.where(frames.long(data, "privacy_cost"), changes.where)
+    by = layout.rows_of(data, cells, (changes.hue or "mechanism",))
     entries = layout.summarised(cells, "privacy_cost", by)
     known = entries[entries["mean"].notna()]
     if known.empty:
@@ -185,40 +191,51 @@ def _privacy(data: xr.Dataset, asked: Changes, stem: str) -> Picture:
     )
     panel = Lines("", lines, Axis("δ", log=True), Axis("ε"))
     check_size(stem, (panel,))
-    left = len(entries) - len(known)
-    note = f"{left} of {len(entries)} mechanisms have no Gaussian privacy curve." if left else ""
-    title = "Privacy at which the targets are met"
-    return Picture(stem, title, (panel,), (note,) if note else ())
+    left = entries[entries["mean"].isna()]
+    why = left["state"].str.replace("_", " ").where(left["ok"] == 0, "not Gaussian")
+    named = ", ".join(
+        f"{label}: {text}" for label, text in zip(labels_of(left, by), why, strict=True)
+    )
+    note = f"{len(left)} of {len(entries)} mechanisms have no privacy curve ({named})."
+    notes = [note] if len(left) else []
+    if (known["cells"] > 1).any():
+        notes.append("Of the mean privacy cost over the replicates, from the least to the largest.")
+    return Picture(stem, "Privacy at which the targets are met", (panel,), tuple(notes))
 
 
 def _curve(cost: float) -> tuple[float, ...]:
-    found: list[float] = privacy.epsilon(float(cost), _DELTAS).tolist()
-    return tuple(found)
+    epsilons: list[float] = privacy.epsilon(float(cost), _DELTAS).tolist()
+    return tuple(epsilons)
 
 
-def _scaling(data: xr.Dataset, asked: Changes, stem: str) -> Picture:
+def _scaling(data: xr.Dataset, changes: Changes, stem: str) -> Picture:
     """Run time and gap over the size, on logarithmic axes, with the fitted slopes of run times."""
-    x = asked.x or ("d" if "d" in data.dims else _longest(data, "runtime_s"))
+    x = changes.x or ("d" if "d" in data.dims else _longest(data, "runtime_s"))
     if x not in data.dims or data[x].dtype.kind not in "iuf":
         numeric = [name for name in _axes(data, "runtime_s") if data[name].dtype.kind in "iuf"]
         raise SweepError(f"figure {stem!r} needs an axis of numbers; {nearest(x, numeric)}")
-    times = _log_panel(data, asked, "runtime_s", x, stem)
+    times, notes = _log_panel(data, changes, "runtime_s", x, stem)
     slopes = {line.label: _with_slope(line) for line in times.lines}
     drawn = [replace(times, title="run time", lines=tuple(slopes.values()))]
     if "gap" in data and np.nanmax(data["gap"].to_numpy(), initial=0.0) > 0:
-        gaps = _log_panel(data, asked, "gap", x, stem)
+        gaps, more = _log_panel(data, changes, "gap", x, stem)
+        notes = (*notes, *(f"Gap: {note}" for note in more if note not in notes))
         positive = [line for line in gaps.lines if max(line.y) > 0]
         named = (replace(line, label=slopes.get(line.label, line).label) for line in positive)
         drawn.append(replace(gaps, title="gap", lines=tuple(named)))
-    return Picture(stem, f"Run time and gap over {x}", tuple(drawn))
+    return Picture(stem, f"Run time and gap over {x}", tuple(drawn), notes)
 
 
-def _log_panel(data: xr.Dataset, asked: Changes, variable: str, x: str, stem: str) -> Lines:
-    given = {**asked.given, "variable": variable, "x": x, "log": ("x", "y"), "panels": None}
-    (panel,) = of_figure(data, Figure.model_construct(**given), stem).panels
+def _log_panel(
+    data: xr.Dataset, changes: Changes, variable: str, x: str, stem: str
+) -> tuple[Lines, tuple[str, ...]]:
+    """One variable on logarithmic axes, and what has to be said of it."""
+    given = {**changes.given, "variable": variable, "x": x, "log": ("x", "y"), "panels": None}
+    picture = of_figure(data, Figure.model_construct(**given), stem)
+    (panel,) = picture.panels
     if not isinstance(panel, Lines):
         raise TypeError(f"{stem}: lines were expected")
-    return panel
+    return panel, picture.notes
 
 
 def _with_slope(line: Line) -> Line:
@@ -230,16 +247,16 @@ def _with_slope(line: Line) -> Line:
 
 
 def _axes(data: xr.Dataset, variable: str) -> list[str]:
-    """The axes of a variable that vary, longest first, but for mechanisms and replicates."""
+    """The axes along which a variable varies, longest first, except mechanisms and replicates."""
     sizes = {str(dim): data.sizes[dim] for dim in data[variable].dims if data.sizes[dim] > 1}
     return sorted(sizes.keys() - {"mechanism", "replicate"}, key=lambda name: -sizes[name])
 
 
 def _longest(data: xr.Dataset, variable: str, taken: Collection[str | None] = ()) -> str:
-    """The longest axis of numbers, or else the longest one; mechanisms if there is no other."""
-    found = [name for name in _axes(data, variable) if name not in taken]
-    numeric = [name for name in found if data[name].dtype.kind in "iuf"]
-    return next(iter([*numeric, *found]), "mechanism")
+    """The longest numeric axis, or the longest of any kind; mechanisms if there is no other."""
+    axes = [name for name in _axes(data, variable) if name not in taken]
+    numeric = [name for name in axes if data[name].dtype.kind in "iuf"]
+    return next(iter([*numeric, *axes]), "mechanism")
 
 
 def _spans(data: xr.Dataset, name: str) -> bool:
@@ -257,3 +274,5 @@ GENERAL: Mapping[str, Callable[[xr.Dataset, Changes, str], Picture]] = {
     "scaling": _scaling,
 }
 """The figures of numbers: what draws each of a dataset."""
+_USES: Mapping[str, Sequence[str]] = {"privacy": ("hue",), "scaling": ("x", "hue")}
+"""The changes that standard figures can make, where they cannot make all."""

@@ -1,4 +1,4 @@
-"""What stands in a figure: lines over an axis, fields of numbers; not how it is drawn."""
+"""The content of a figure: lines over an axis, fields of numbers; not how it is drawn."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -134,16 +134,19 @@ def of_figure(data: xr.Dataset, figure: Figure, name: str) -> Picture:
     """
     data = _with_coordinate(data, figure.x) if figure.x in SIZES else data
     cells = frames.where(frames.long(data, figure.variable), figure.where)
-    asked = tuple(one for one in (figure.panels, figure.hue) if one)
-    by = layout.rows_of(data, cells, asked, figure.x)
-    entries = layout.summarised(cells, figure.variable, [*by, figure.x])
+    axes = tuple(axis for axis in (figure.panels, figure.hue) if axis)
+    rows = layout.rows_of(data, cells, axes, figure.x)
+    along = [str(dim) for dim in data[figure.x].dims if dim in cells and dim not in axes]
+    by = [axis for axis in rows if axis not in along]
+    points = dict.fromkeys([*by, figure.x, *along])
+    entries = layout.summarised(cells, figure.variable, list(points))
     known = entries[entries["mean"].notna()]
     if known.empty:
         raise SweepError(f"figure {name!r}: no cell has a number for {figure.variable!r} yet")
     ticks = _ticks(known[figure.x])
     x = Axis(_named(data, figure.x), "x" in figure.log and not ticks, ticks)
     y = Axis(_named(data, figure.variable), "y" in figure.log)
-    rest = [one for one in by if one != figure.panels]
+    rest = [axis for axis in by if axis != figure.panels]
     styles = {label: at for at, label in enumerate(dict.fromkeys(labels_of(known, rest)))}
     panels = tuple(
         Lines(title, _lines(part, rest, figure.x, ticks, styles), x, y)
@@ -152,6 +155,11 @@ def of_figure(data: xr.Dataset, figure: Figure, name: str) -> Picture:
     )
     check_size(name, panels)
     notes = _missing(entries, rest, figure.x)
+    notes += _unshown(known, x, figure.x, y)
+    if len(fewer := known[known["numbers"] < known["cells"]]):
+        notes.append(
+            f"{len(fewer)} of {len(known)} points are means of those replicates that have a number."
+        )
     if (known["cells"] > 1).any():
         notes.append("Means over the replicates; the bars reach from the smallest to the largest.")
     reference = str(data.attrs.get("reference", "the reference mechanism"))
@@ -161,8 +169,8 @@ def of_figure(data: xr.Dataset, figure: Figure, name: str) -> Picture:
 
 
 def check_size(name: str, panels: Sequence[Lines | Field]) -> None:
-    """Refuse a picture that nobody can read, with SweepError."""
-    lines = max((len(one.lines) for one in panels if isinstance(one, Lines)), default=0)
+    """Refuse a picture that is too large to read, with SweepError."""
+    lines = max((len(panel.lines) for panel in panels if isinstance(panel, Lines)), default=0)
     for count, most, what in (
         (lines, MOST_LINES, "lines in a panel"),
         (len(panels), MOST_PANELS, "panels"),
@@ -186,7 +194,7 @@ def labels_of(entries: pd.DataFrame, by: Sequence[str]) -> list[str]:
                 label_text(row[first])
                 if first == "mechanism"
                 else f"{first} = {label_text(row[first])}",
-                *(f"{one} = {label_text(row[one])}" for one in several),
+                *(f"{axis} = {label_text(row[axis])}" for axis in several),
             ]
         )
         for row in entries[[first, *several]].to_dict("records")
@@ -210,36 +218,55 @@ def _lines(
     styles: Mapping[str, int],
 ) -> tuple[Line, ...]:
     names = pd.Series(labels_of(part, by), index=part.index)
-    made = []
+    lines = []
     for label, whole in part.groupby(names, sort=False):
-        one = whole[whole["mean"].notna()]
-        if one.empty:
+        known = whole[whole["mean"].notna()]
+        if known.empty:
             continue
-        at = one[x].map(lambda value: ticks.index(label_text(value))) if ticks else one[x]
+        at = known[x].map(lambda value: ticks.index(label_text(value))) if ticks else known[x]
         order = np.argsort(at.to_numpy(dtype=np.float64), kind="stable")
         x_, y, low, high = (
             tuple(column.to_numpy(dtype=np.float64)[order].tolist())
-            for column in (at, one["mean"], one["minimum"], one["maximum"])
+            for column in (at, known["mean"], known["minimum"], known["maximum"])
         )
-        later = whole[whole["mean"].isna() & (whole[x] > one[x].max())] if not ticks else one[:0]
+        open_ = whole["mean"].isna()
+        later = whole[open_ & (whole[x] > known[x].max())] if not ticks else known[:0]
         end = str(later.sort_values(x)["state"].iloc[0]).replace("_", " ") if len(later) else ""
-        made.append(Line(str(label), x_, y, low, high, styles[str(label)], bool(ticks), end))
-    return tuple(made)
+        lines.append(Line(str(label), x_, y, low, high, styles[str(label)], bool(ticks), end))
+    return tuple(lines)
 
 
 def _missing(entries: pd.DataFrame, by: Sequence[str], x: str) -> list[str]:
-    """A sentence on the points that have no number, and why; none if all have one."""
+    """A sentence on the points without a number, with the reasons; empty if there are none."""
     missing = entries[entries["mean"].isna()]
     if missing.empty:
         return []
     names = pd.Series(labels_of(entries, by), index=entries.index)[missing.index]
     whys = names + " " + missing["state"].str.replace("_", " ")
     reasons = [
-        f"{why} at {', '.join(map(label_text, one[x]))}".strip()
-        for why, one in missing.groupby(whys, sort=False)
+        f"{why} at {', '.join(map(label_text, rows[x]))}".strip()
+        for why, rows in missing.groupby(whys, sort=False)
     ]
     have = "has" if len(missing) == 1 else "have"
     return [f"{len(missing)} of {len(entries)} points {have} no number: {'; '.join(reasons)}."]
+
+
+def _unshown(known: pd.DataFrame, x: Axis, over: str, y: Axis) -> list[str]:
+    """A sentence on the points that a logarithmic axis has no place for."""
+    low = pd.Series(False, index=known.index)
+    for axis, column in ((x, known[over]), (y, known["mean"])):
+        if axis.log:
+            low |= column <= 0
+    count = int(low.sum())
+    shown = "is" if count == 1 else "are"
+    return (
+        [
+            f"{count} of {len(known)} points {shown} at 0 or below, where a logarithmic axis does "
+            "not reach."
+        ]
+        if count
+        else []
+    )
 
 
 def _with_coordinate(data: xr.Dataset, name: str) -> xr.Dataset:

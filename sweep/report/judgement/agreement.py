@@ -9,7 +9,8 @@ import xarray as xr
 
 from sweep.experiment.canonical import Scalar
 from sweep.experiment.published import ComparisonTable
-from sweep.report.numbers.pivots import STATE, ok_numbers, rows_of, take
+from sweep.experiment.variables import OF_REFERENCE
+from sweep.report.numbers.pivots import STATE, ok_numbers, row_labels, take
 from sweep.store.records import Status
 
 _CLOSED_FORM_MECHANISM = "IP"
@@ -21,7 +22,7 @@ _DECIMALS = 2
 
 
 class Agreement(StrEnum):
-    """What became of a number."""
+    """The verdict on a number of a paper."""
 
     AGREES = "agrees"
     FACTOR = "agrees up to the factor"
@@ -106,12 +107,12 @@ def compare(
     list of Compared
         In the order of the table; points without a number are left out.
     """
-    unit = unit_mechanisms(table)
-    found = [_compared(data, table, at, stated, reference, unit) for at, stated in table.points()]
+    unit = table.references
+    numbers = [_compared(data, table, at, stated, reference, unit) for at, stated in table.points()]
     if drawn or table.variable != "variance_ratio":
-        return found
-    rows = groupby(found, key=lambda one: [v for k, v in one.at.items() if k != "mechanism"])
-    return [one for _, row in rows for one in _up_to_a_factor(list(row))]
+        return numbers
+    rows = groupby(numbers, key=lambda n: [v for k, v in n.at.items() if k != "mechanism"])
+    return [number for _, row in rows for number in _up_to_a_factor(list(row))]
 
 
 def _compared(
@@ -128,20 +129,20 @@ def _compared(
         at, stated, rounding, Agreement.DEFINED if by_definition else Agreement.NOT_RUN
     )
     point = {**table.at, **at}
-    found = take(data, table.variable, point)
-    if found is None:
+    point_data = take(data, table.variable, point)
+    if point_data is None:
         return empty
-    left = [name for name, labels in rows_of(found).items() if len(labels) > 1]
+    left = [name for name, labels in row_labels(point_data).items() if len(labels) > 1]
     if left:
-        said = f"the table does not say at which {' and '.join(left)}"
-        return replace(empty, agreement=Agreement.UNJUDGED, reason=said)
-    worst = Status(int(found[STATE].max()))
+        reason = f"the table does not say at which {' and '.join(left)}"
+        return replace(empty, agreement=Agreement.UNJUDGED, reason=reason)
+    worst = Status(int(point_data[STATE].max()))
     if worst is Status.ABSENT:
         return empty
-    known = ok_numbers(found)
+    known = ok_numbers(point_data)
     if not known.size:
-        said = "has no number" if worst is Status.OK else worst.label.replace("_", " ")
-        return replace(empty, agreement=Agreement.UNJUDGED, reason=said)
+        reason = "has no number" if worst is Status.OK else worst.label.replace("_", " ")
+        return replace(empty, agreement=Agreement.UNJUDGED, reason=reason)
     least, most = float(known.min()), float(known.max())
     gap = _gap(data, table.variable, point, reference)
     slack = 1 + (gap or 0.0)
@@ -158,60 +159,50 @@ def _gap(
     data: xr.Dataset, variable: str, point: Mapping[str, Scalar], reference: str
 ) -> float | None:
     """The largest certified gap of the reference at a point, for a variable that refers to it."""
-    if variable not in ("variance_ratio", "total_variance"):
+    if variable not in OF_REFERENCE:
         return None
     return largest_gap(data, {**point, "mechanism": reference})
 
 
 def largest_gap(data: xr.Dataset, at: Mapping[str, Scalar]) -> float | None:
     """The largest certified gap of the cells there that are ok; None if none has one."""
-    found = take(data, "gap", at)
-    if found is None or not (known := ok_numbers(found)).size:
+    gaps = take(data, "gap", at)
+    if gaps is None or not (known := ok_numbers(gaps)).size:
         return None
     return float(known.max())
 
 
 def _up_to_a_factor(row: Sequence[Compared]) -> list[Compared]:
-    """The numbers of a row, with those that the factor read from IP explains."""
-    closed = [one for one in row if one.at.get("mechanism") == _CLOSED_FORM_MECHANISM]
+    """The numbers of a row, some of them explained by the factor read from IP."""
+    closed = [number for number in row if number.at.get("mechanism") == _CLOSED_FORM_MECHANISM]
     if len(closed) != 1 or closed[0].agreement is not Agreement.DIFFERS:
         return list(row)
     (of,) = closed
     if of.least is None or of.least <= of.stated:
         return list(row)
     factor = of.least / of.stated
-    explained = [
-        one for one in row if one is not of and one.agreement is Agreement.DIFFERS and _by(one, of)
-    ]
+    explained = [n for n in row if n is not of and n.agreement is Agreement.DIFFERS and _by(n, of)]
     if not explained:
         return list(row)
     return [
-        replace(one, factor=factor, agreement=Agreement.FACTOR)
-        if one is of or one in explained
-        else (replace(one, factor=factor) if one.agreement is Agreement.DIFFERS else one)
-        for one in row
+        replace(number, factor=factor, agreement=Agreement.FACTOR)
+        if number is of or number in explained
+        else (replace(number, factor=factor) if number.agreement is Agreement.DIFFERS else number)
+        for number in row
     ]
 
 
-def _by(one: Compared, of: Compared) -> bool:
+def _by(number: Compared, of: Compared) -> bool:
     """Whether the factor that `of` is off by, within print rounding, takes one to the measured."""
-    if one.least is None or one.most is None or of.least is None:
+    if number.least is None or number.most is None or of.least is None:
         return False
-    slack = 1 + (one.gap or 0.0)
-    low = (one.stated - one.rounding) * of.least / (of.stated + of.rounding)
-    high = (one.stated + one.rounding) * of.least / (of.stated - of.rounding)
-    return one.least / slack <= high and low <= one.most * slack
+    slack = 1 + (number.gap or 0.0)
+    low = (number.stated - number.rounding) * of.least / (of.stated + of.rounding)
+    high = (number.stated + number.rounding) * of.least / (of.stated - of.rounding)
+    return number.least / slack <= high and low <= number.most * slack
 
 
 def _rounding(stated: float) -> float:
-    """Half a unit of the last digit printed: the second decimal, or a later one that is there."""
+    """Half a unit of the last printed digit: the second decimal, or a later one."""
     decimals = len(f"{stated:.12f}".rstrip("0").partition(".")[2])
     return float(0.5 * 10.0 ** -max(decimals, _DECIMALS))
-
-
-def unit_mechanisms(table: ComparisonTable) -> list[Scalar]:
-    """The mechanisms whose numbers are all 1, which the paper's ratios refer to."""
-    stated: dict[Scalar, set[float]] = {}
-    for at, number in table.points():
-        stated.setdefault(at.get("mechanism", ""), set()).add(number)
-    return [name for name, numbers in stated.items() if name != "" and numbers == {1.0}]

@@ -39,13 +39,15 @@ def chosen(names: Sequence[str], *, quick: bool) -> list[Experiment]:
     ExperimentError
         If there is no such experiment, or it is not valid.
     """
-    found = [load_experiment(name) for name in names] or [
-        one for one in map(load_experiment, experiments()) if one.scorecard and one.is_compared
+    loaded = [load_experiment(name) for name in names] or [
+        entry
+        for entry in map(load_experiment, experiments())
+        if entry.scorecard and entry.is_compared
     ]
     if not quick:
-        return found
-    files = names or [one.name for one in found]
-    return [load_experiment(file, one.quick) for file, one in zip(files, found, strict=True)]
+        return loaded
+    files = names or [experiment.name for experiment in loaded]
+    return [load_experiment(file, entry.quick) for file, entry in zip(files, loaded, strict=True)]
 
 
 def run(
@@ -80,7 +82,7 @@ def run(
             )
 
 
-def troubles(card: Scorecard) -> int:
+def unfinished(card: Scorecard) -> int:
     """Number of cells that failed, timed out, were lost or are pending."""
     quiet = (Status.OK.label, Status.NOT_APPLICABLE.label)
     return sum(

@@ -1,4 +1,4 @@
-"""The scorecard as markdown: the sections of a page that are not written by hand."""
+"""The scorecard as Markdown: the generated sections of a page."""
 
 import re
 from collections.abc import Sequence
@@ -8,7 +8,8 @@ from sweep.experiment.canonical import Scalar
 from sweep.report.judgement.agreement import Agreement, signed_percent
 from sweep.report.judgement.runs import Run
 from sweep.report.judgement.scorecard import ClaimRow, NumberRow, Scorecard
-from sweep.report.judgement.verdicts import stated_range
+from sweep.report.judgement.verdicts import measured_range, stated_range
+from sweep.report.numbers.layout import printed
 from sweep.report.numbers.pivots import label_text
 
 _SECTION = re.compile(r"<!-- scorecard: (.+?) -->\n.*?<!-- end of scorecard -->\n", re.DOTALL)
@@ -26,7 +27,7 @@ _MARKS = {
 
 
 def filled(page: str, card: Scorecard) -> str:
-    """A page with its marked sections written anew.
+    """A page with its marked sections regenerated.
 
     A section stands between ``<!-- scorecard: NAME -->`` and ``<!-- end of scorecard -->``. NAME
     is ``summary``, the beginning of the sources whose experiments it shows, or ``other sources``
@@ -37,7 +38,7 @@ def filled(page: str, card: Scorecard) -> str:
     SweepError
         If the page has no such section.
     """
-    names = [found[1] for found in _SECTION.finditer(page)]
+    names = [match[1] for match in _SECTION.finditer(page)]
     if not names:
         raise SweepError(
             "the page has no section '<!-- scorecard: summary -->' that ends with "
@@ -45,9 +46,9 @@ def filled(page: str, card: Scorecard) -> str:
         )
     sources = [name for name in names if name not in (_SUMMARY, _REST)]
 
-    def section(found: re.Match[str]) -> str:
-        text = _section(found[1], card, sources)
-        return f"<!-- scorecard: {found[1]} -->\n{text}\n<!-- end of scorecard -->\n"
+    def section(match: re.Match[str]) -> str:
+        text = _section(match[1], card, sources)
+        return f"<!-- scorecard: {match[1]} -->\n{text}\n<!-- end of scorecard -->\n"
 
     return _SECTION.sub(section, page)
 
@@ -71,7 +72,7 @@ def _belongs(run: Run, name: str, sources: Sequence[str]) -> bool:
 
 
 def _summary(card: Scorecard) -> str:
-    """How each experiment was run, and how many of its numbers and claims came back."""
+    """How each experiment was run, and how many of its numbers and claims were reproduced."""
     rows = [
         [f"`{run.experiment}`", *card.of(run.experiment).tallies, _sizes(run)] for run in card.runs
     ]
@@ -94,9 +95,10 @@ def _provenance(runs: Sequence[Run]) -> str:
 
 
 def _sizes(run: Run) -> str:
-    """What was run of an experiment, and what of it was not."""
+    """The sizes of an experiment that were run, and those that were not."""
+    others = [f"not compared: {text}" for text in run.not_compared]
     if not run.statuses:
-        return "not run"
+        return "; ".join(["not run", *others])
     cut = [
         _cut(axis, run.sizes.get(axis, []), gone)
         for axis, gone in run.left_out.items()
@@ -111,7 +113,7 @@ def _sizes(run: Run) -> str:
     fewer = f" ({', '.join(run.fewer_seeds)})" if run.fewer_seeds else ""
     seeds = [f"{len(run.sizes['replicate'])} seeds{fewer}"] if "replicate" in run.sizes else []
     kept = [] if run.left_out else ["all sizes"]
-    return "; ".join([*kept, *cut, *seeds, *troubles])
+    return "; ".join([*kept, *cut, *seeds, *troubles, *others])
 
 
 def _cut(axis: str, kept: Sequence[Scalar], gone: Sequence[Scalar]) -> str:
@@ -121,7 +123,7 @@ def _cut(axis: str, kept: Sequence[Scalar], gone: Sequence[Scalar]) -> str:
 
 
 def _listed(labels: Sequence[Scalar]) -> str:
-    shown = [label_text(one) for one in labels]
+    shown = [label_text(label) for label in labels]
     return ", ".join(shown) if len(shown) < 5 else f"{shown[0]} … {shown[-1]}"
 
 
@@ -150,10 +152,10 @@ def _numbers(name: str, rows: Sequence[NumberRow]) -> str:
         for place, found in lines.items()
     ]
     factors = dict.fromkeys(f"{row.factor:.4g}" for row in rows if row.factor)
-    said = f" Factor: {', '.join(factors)}." if factors else ""
+    remark = f" Factor: {', '.join(factors)}." if factors else ""
     most = max((row.gap for row in rows if row.gap is not None), default=None)
     of_gap = f" Gap of the reference: at most {100 * most:.2g} %." if most is not None else ""
-    note = f"{name}, *stated / measured*.{said}{of_gap}"
+    note = f"{name}, *stated / measured*.{remark}{of_gap}"
     return f"{note}\n\n{_table([*down, *columns], body)}"
 
 
@@ -163,30 +165,27 @@ def _column(row: NumberRow) -> str:
 
 def _cell(row: NumberRow) -> str:
     mark = _MARKS[row.verdict]
-    stated = _as_printed(row.stated)
+    stated = printed(row.stated)
     if row.least is None:
         return f"{stated} {mark}".strip()
-    measured = _range(row.least, row.most)
+    measured = _words(measured_range(row.least, row.most, row.printed_range))
     off = ""
     if row.verdict is Agreement.DIFFERS and row.difference is not None:
         off = f" {signed_percent(row.difference)}{' after it' if row.factor else ''}"
     return f"{stated} / {measured} {mark}{off}".strip()
 
 
-def _as_printed(number: float) -> str:
-    return f"{number:.2f}" if round(number, 2) == number else f"{number:.4g}"
-
-
 def _claims(claims: Sequence[ClaimRow]) -> str:
     rows = [
         [
-            f"{one.text} ({one.source})",
-            _quantity(one),
-            _range(one.states_least, one.states_most),
-            _range(one.least, one.most),
-            f"**{one.verdict}**" + (f": {one.reason}" if one.reason else ""),
+            f"{claim.text} ({claim.source})",
+            _quantity(claim),
+            _words(stated_range(*stated)),
+            _words(measured_range(claim.least, claim.most, stated)),
+            f"**{claim.verdict}**" + (f": {claim.reason}" if claim.reason else ""),
         ]
-        for one in claims
+        for claim in claims
+        for stated in [(claim.states_least, claim.states_most)]
     ]
     return _table(["sentence", "what is measured", "states", "measured", "verdict"], rows)
 
@@ -199,18 +198,18 @@ def _quantity(claim: ClaimRow) -> str:
         for axis, labels in claim.at.items()
     ]
     of = f" of {'; '.join(chosen)}" if chosen else ""
-    over = f" over {claim.over}'s" if claim.over is not None else ""
-    along = f", each over the one before along {claim.along}" if claim.along else ""
+    over = f" divided by {claim.over}'s" if claim.over is not None else ""
+    along = f", each divided by the one before it along {claim.along}" if claim.along else ""
     return f"`{claim.variable}`{of}{over}{along}"
 
 
-def _range(least: float | None, most: float | None) -> str:
-    return stated_range(least, most).replace("<=", "≤").replace(">=", "≥").replace(" to ", "–")
+def _words(range_: str) -> str:
+    return range_.replace("<=", "≤").replace(">=", "≥").replace(" to ", "–")
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     lines = [heads, ["---"] * len(heads), *rows]
-    return "\n".join("| " + " | ".join(_safe(one) for one in line) + " |" for line in lines)
+    return "\n".join("| " + " | ".join(_safe(text) for text in line) + " |" for line in lines)
 
 
 def _safe(text: str) -> str:

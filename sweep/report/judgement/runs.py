@@ -13,14 +13,13 @@ from sweep.experiment.canonical import Scalar
 from sweep.experiment.schema import Experiment
 from sweep.grid.cell import REPLICATE
 from sweep.grid.comparisons import coordinates
-from sweep.grid.expansion import lay_out
 from sweep.grid.grids import Grid
 from sweep.report.numbers.pivots import labels_of, places_text
 from sweep.store.records import Status
 
 
 class Row(BaseModel):
-    """A row of a scorecard, which no code changes."""
+    """A row of a scorecard, immutable."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -36,6 +35,8 @@ class Run(Row):
     without, fewer_seeds : tuple of str
         Of the labels that were run, those where a mechanism was not, and those with fewer seeds
         than others; see `without` and `fewer_seeds`.
+    not_compared : tuple of str
+        What its store holds besides: other problems than those of its file.
     statuses : Mapping[str, int]
         Number of cells by status.
     revision, machine, versions : str
@@ -49,6 +50,7 @@ class Run(Row):
     left_out: Mapping[str, list[Scalar]] = {}
     without: tuple[str, ...] = ()
     fewer_seeds: tuple[str, ...] = ()
+    not_compared: tuple[str, ...] = ()
     statuses: Mapping[str, int] = {}
     revision: str = ""
     machine: str = ""
@@ -56,7 +58,10 @@ class Run(Row):
 
 
 def run_of(
-    experiment: Experiment, groups: Mapping[str, xr.Dataset], attributes: Mapping[Any, Any]
+    experiment: Experiment,
+    grids: Sequence[Grid],
+    groups: Mapping[str, xr.Dataset],
+    attributes: Mapping[Any, Any],
 ) -> Run:
     """How an experiment was run, by the datasets of its groups and the attributes of all."""
     sizes: dict[str, list[Scalar]] = {}
@@ -64,7 +69,7 @@ def run_of(
     statuses: Counter[str] = Counter()
     missing: list[str] = []
     fewer: list[str] = []
-    for grid in lay_out(experiment):
+    for grid in grids:
         data = groups.get(grid.group)
         if data is not None:
             missing += without(grid, data)
@@ -78,7 +83,7 @@ def run_of(
                 continue
             have = [] if data is None else labels_of(data, axis)
             sizes[axis] = _joined(sizes.get(axis, []), have)
-            gone = [one for one in labels if one not in have]
+            gone = [label for label in labels if label not in have]
             if data is not None and gone:
                 left_out[axis] = _joined(left_out.get(axis, []), gone)
     statuses.pop(Status.ABSENT.label, None)
@@ -107,16 +112,16 @@ def without(grid: Grid, data: xr.Dataset) -> list[str]:
     Mechanisms and sizes that the dataset does not have at all are left out.
     """
     wanted = [family.first.coords for family in grid.cells.used]
-    found = []
+    missing = []
     for axis in _sizes(grid, data):
-        asked = {(coords["mechanism"], coords[axis]) for coords in wanted}
+        in_grid = {(coords["mechanism"], coords[axis]) for coords in wanted}
         known = _present(data, "mechanism", axis)
         for mechanism, there in zip(labels_of(data, "mechanism"), known, strict=True):
             labels = labels_of(data, axis)
-            gone = [one for one, has in zip(labels, there.tolist(), strict=True) if not has]
-            gone = [one for one in gone if (mechanism, one) in asked]
-            found += [f"{mechanism} at {places_text(axis, gone)}"] if gone else []
-    return found
+            gone = [label for label, has in zip(labels, there.tolist(), strict=True) if not has]
+            gone = [label for label in gone if (mechanism, label) in in_grid]
+            missing += [f"{mechanism} at {places_text(axis, gone)}"] if gone else []
+    return missing
 
 
 def fewer_seeds(grid: Grid, data: xr.Dataset) -> list[str]:

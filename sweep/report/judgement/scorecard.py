@@ -1,4 +1,4 @@
-"""The scorecard: every printed number and every claim, what was measured, and the verdict."""
+"""The scorecard: every published number and claim, what was measured, and the verdict."""
 
 import json
 from collections import Counter
@@ -15,10 +15,11 @@ from sweep.experiment.canonical import Scalar
 from sweep.experiment.loading import experiments
 from sweep.experiment.published import Claim, ComparisonTable
 from sweep.experiment.schema import Experiment
+from sweep.grid.expansion import lay_out
 from sweep.report.judgement.agreement import Agreement, Compared, compare
+from sweep.report.judgement.problems import comparable
 from sweep.report.judgement.runs import Row, Run, run_of
 from sweep.report.judgement.verdicts import Judgement, Verdict, judge
-from sweep.report.numbers import frames
 from sweep.store.folder import open_
 
 _DIGITS = 7
@@ -33,7 +34,7 @@ CLAIMS = ((Verdict.HOLDS,), (Verdict.VARIES,), (Verdict.FAILS,), (Verdict.UNJUDG
 
 
 def _short(value: float | None) -> float | None:
-    """Seven significant digits: more than any paper prints, and the same on every machine."""
+    """Rounded to seven significant digits: more than papers print, equal on all machines."""
     return None if value is None else float(f"{value:.{_DIGITS}g}")
 
 
@@ -60,9 +61,14 @@ class NumberRow(Row):
     verdict: Agreement
     reason: str
 
+    @property
+    def printed_range(self) -> tuple[float, float]:
+        """The numbers that are printed as this one."""
+        return self.stated - self.rounding, self.stated + self.rounding
+
 
 class ClaimRow(Row):
-    """A sentence of a paper; see `sweep.experiment.published.Claim` and `judge`."""
+    """A claim of a paper; see `sweep.experiment.published.Claim` and `judge`."""
 
     experiment: str
     text: str
@@ -91,15 +97,15 @@ class Scorecard(Row):
     def of(self, *experiments: str) -> "Scorecard":
         """The part about some experiments."""
         return Scorecard(
-            runs=tuple(one for one in self.runs if one.experiment in experiments),
-            numbers=tuple(one for one in self.numbers if one.experiment in experiments),
-            claims=tuple(one for one in self.claims if one.experiment in experiments),
+            runs=tuple(run for run in self.runs if run.experiment in experiments),
+            numbers=tuple(number for number in self.numbers if number.experiment in experiments),
+            claims=tuple(claim for claim in self.claims if claim.experiment in experiments),
         )
 
     def updated(self, newer: "Scorecard") -> "Scorecard":
         """The scorecard with the experiments of another one in place of its own."""
         replaced = {run.experiment for run in newer.runs}
-        kept = self.of(*(one.experiment for one in self.runs if one.experiment not in replaced))
+        kept = self.of(*(run.experiment for run in self.runs if run.experiment not in replaced))
         order = list(experiments())
         names = [run.experiment for run in (*kept.runs, *newer.runs)]
         names.sort(key=lambda name: order.index(name) if name in order else len(order))
@@ -112,8 +118,8 @@ class Scorecard(Row):
         numbers = Counter(row.verdict for row in self.numbers)
         claims = Counter(row.verdict for row in self.claims)
         return [
-            *(str(sum(numbers[one] for one in verdicts) or "") for verdicts in NUMBERS),
-            *(str(sum(claims[one] for one in verdicts) or "") for verdicts in CLAIMS),
+            *(str(sum(numbers[verdict] for verdict in verdicts) or "") for verdicts in NUMBERS),
+            *(str(sum(claims[verdict] for verdict in verdicts) or "") for verdicts in CLAIMS),
         ]
 
     def text(self) -> str:
@@ -176,20 +182,20 @@ def joined(cards: Sequence[Scorecard]) -> Scorecard:
 
 def _scored(experiment: Experiment, stores: Path) -> Scorecard:
     store = stores / experiment.name
-    results = _results(store, experiment.name)
-    groups = {} if results is None else frames.groups(results)
+    results, grids = _results(store, experiment.name), lay_out(experiment)
+    groups, others = ({}, ()) if results is None else comparable(experiment, grids, results)
     drawn = {block.group for block in experiment.blocks if block.replicates > 1}
     first = experiment.blocks[0].group
     nothing = xr.Dataset()
     numbers = [
-        _number_row(experiment.name, kind, table, one)
+        _number_row(experiment.name, kind, table, compared)
         for kind, tables in (
             ("printed", experiment.published),
             ("closed form", experiment.closed_form),
         )
         for table in tables
         for group in [table.group or first]
-        for one in compare(
+        for compared in compare(
             groups.get(group, nothing), table, experiment.reference, drawn=group in drawn
         )
     ]
@@ -197,7 +203,8 @@ def _scored(experiment: Experiment, stores: Path) -> Scorecard:
         _claim_row(experiment.name, claim, judge(groups.get(claim.group or first), claim))
         for claim in experiment.claims
     ]
-    run = run_of(experiment, groups, {} if results is None else dict(results.attrs))
+    run = run_of(experiment, grids, groups, {} if results is None else dict(results.attrs))
+    run = run.model_copy(update={"not_compared": others})
     return Scorecard(runs=(run,), numbers=tuple(numbers), claims=tuple(claims))
 
 
@@ -208,30 +215,33 @@ def _results(store: Path, name: str) -> xr.Dataset | xr.DataTree | None:
     return open_dataset(store)
 
 
-def _claim_row(name: str, claim: Claim, found: Judgement) -> ClaimRow:
+def _claim_row(name: str, claim: Claim, judgement: Judgement) -> ClaimRow:
     return ClaimRow(
-        **_shared(ClaimRow, claim, found)
+        **_shared(ClaimRow, claim, judgement)
         | {"experiment": name, "states_least": claim.least, "states_most": claim.most}
     )
 
 
-def _number_row(name: str, kind: str, table: ComparisonTable, one: Compared) -> NumberRow:
+def _number_row(name: str, kind: str, table: ComparisonTable, compared: Compared) -> NumberRow:
     return NumberRow(
-        **_shared(NumberRow, table, one)
+        **_shared(NumberRow, table, compared)
         | {
             "experiment": name,
             "kind": kind,
             "table": table.title or table.variable,
-            "at": {**table.at, **one.at},
-            "verdict": one.agreement,
+            "at": {**table.at, **compared.at},
+            "verdict": compared.agreement,
         }
     )
 
 
 def _shared(row: type[Row], *held: object) -> dict[str, Any]:
-    """What a row has of these under its own names; the last one decides."""
+    """The fields of these objects that a row has too; the last object wins."""
     return {
-        name: getattr(one, name) for one in held for name in row.model_fields if hasattr(one, name)
+        name: getattr(part, name)
+        for part in held
+        for name in row.model_fields
+        if hasattr(part, name)
     }
 
 

@@ -1,11 +1,12 @@
-"""The scorecard on a terminal: a summary, and everything that did not come back."""
+"""The scorecard on a terminal: a summary, and everything that was not reproduced."""
 
 from rich.markup import escape
 from rich.table import Table
 
 from sweep.report.judgement.agreement import Agreement, signed_percent
 from sweep.report.judgement.scorecard import NumberRow, Scorecard
-from sweep.report.judgement.verdicts import Verdict, stated_range
+from sweep.report.judgement.verdicts import Verdict, measured_range, stated_range
+from sweep.report.numbers import layout
 from sweep.report.numbers.pivots import label_text
 from sweep.report.terminal import consoles
 
@@ -39,6 +40,12 @@ def _summary(card: Scorecard) -> Table:
         table.add_row(run.experiment, *card.of(run.experiment).tallies)
     table.add_section()
     table.add_row("all", *card.tallies)
+    others = [
+        f"{run.experiment}: not compared: {'; '.join(run.not_compared)}."
+        for run in card.runs
+        if run.not_compared
+    ]
+    table.caption = escape("\n".join(others)) or None
     return table
 
 
@@ -54,8 +61,8 @@ def _differing(card: Scorecard) -> Table:
                 row.experiment,
                 escape(row.table),
                 escape(_at(row)),
-                f"{row.stated:g}",
-                stated_range(row.least, row.most),
+                layout.printed(row.stated),
+                measured_range(row.least, row.most, row.printed_range),
                 "" if row.difference is None else signed_percent(row.difference),
             )
     return table
@@ -71,14 +78,14 @@ def _not_holding(card: Scorecard) -> Table:
     table.add_column("states", justify="right")
     table.add_column("measured", justify="right")
     table.add_column("verdict", ratio=2)
-    run = {one.experiment for one in card.runs if one.statuses}
+    run = {run.experiment for run in card.runs if run.statuses}
     for row in card.claims:
         if row.verdict is not Verdict.HOLDS and row.experiment in run:
             table.add_row(
                 row.experiment,
                 escape(row.text),
                 stated_range(row.states_least, row.states_most),
-                stated_range(row.least, row.most),
+                measured_range(row.least, row.most, (row.states_least, row.states_most)),
                 escape(": ".join(filter(None, (row.verdict, row.reason)))),
             )
     return table

@@ -1,4 +1,4 @@
-"""Whether a sentence of a paper holds for the numbers of a dataset."""
+"""Whether a claim of a paper holds for the numbers of a dataset."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ _NAMED_PLACES = 4
 
 
 class Verdict(StrEnum):
-    """What became of a sentence."""
+    """The verdict on a claim of a paper."""
 
     HOLDS = "holds"
     VARIES = "varies"
@@ -57,18 +57,18 @@ class Judgement:
     held: int = 0
 
     @property
-    def said(self) -> str:
+    def sentence(self) -> str:
         """The verdict with its reason."""
         return ": ".join(part for part in (self.verdict, self.reason) if part)
 
 
 class _UnmeasuredError(Exception):
-    """Nothing of what a claim is about was measured; the message says what is missing."""
+    """Nothing that a claim refers to was measured; the message says what is missing."""
 
 
 @dataclass(frozen=True)
 class _Number:
-    """What one claim says of one point of the grid, for one seed."""
+    """The number that decides a claim at one point of the grid, for one seed."""
 
     place: Mapping[str, Scalar]
     seed: int
@@ -98,42 +98,59 @@ def judge(data: xr.Dataset | None, claim: Claim) -> Judgement:
     if data is None:
         return Judgement(Verdict.UNJUDGED, "not run")
     try:
-        numbers = [one for one in _numbers(data, claim) if one.state is not Status.ABSENT]
+        numbers = [number for number in _numbers(data, claim) if number.state is not Status.ABSENT]
     except _UnmeasuredError as missing:
         return Judgement(Verdict.UNJUDGED, str(missing))
     if claim.least is None and claim.most is None:
         return Judgement(Verdict.UNJUDGED, "it states no range")
-    known = [one for one in numbers if one.known]
+    known = [number for number in numbers if number.known]
     if not known:
         return Judgement(Verdict.UNJUDGED, _why(numbers))
     without = _without(data, claim)
-    against = [one for one in known if not _within(one.value, claim)]
-    seeds = {one.seed for one in numbers}
-    held = len(seeds - {one.seed for one in against})
+    against = [number for number in known if not _within(number.value, claim)]
+    seeds = {number.seed for number in numbers}
+    held = len(seeds - {number.seed for number in against})
     verdict, reason = _verdict(numbers, known, against, held)
-    values = [one.value for one in known]
-    said = "; ".join(part for part in (reason, without) if part)
-    return Judgement(verdict, said, min(values), max(values), len(seeds), held)
+    values = [number.value for number in known]
+    remark = "; ".join(part for part in (reason, without) if part)
+    return Judgement(verdict, remark, min(values), max(values), len(seeds), held)
 
 
 def stated_range(least: float | None, most: float | None) -> str:
-    """A range in words and few digits; empty if it has no end."""
-    if least is None or most is None:
-        return (
-            f"<= {most:.4g}" if most is not None else f">= {least:.4g}" if least is not None else ""
-        )
-    first, last = f"{least:.4g}", f"{most:.4g}"
+    """A range in words, with all its digits; empty if it is unbounded."""
+    return _ends(*("" if end is None else f"{end:.12g}" for end in (least, most)))
+
+
+def measured_range(
+    least: float | None, most: float | None, stated: tuple[float | None, float | None]
+) -> str:
+    """A range with four digits, or as many as show which of its ends are within what is stated."""
+
+    def within(value: float) -> bool:
+        low, high = stated
+        return (low is None or value >= low) and (high is None or value <= high)
+
+    def short(value: float) -> str:
+        shown = (f"{value:.{digits}g}" for digits in range(4, 18))
+        return next(text for text in shown if within(float(text)) == within(value))
+
+    return _ends(*("" if end is None else short(end) for end in (least, most)))
+
+
+def _ends(first: str, last: str) -> str:
+    if not first or not last:
+        return f"<= {last}" if last else f">= {first}" if first else ""
     return first if first == last else f"{first} to {last}"
 
 
 def _verdict(
     numbers: Sequence[_Number], known: Sequence[_Number], against: Sequence[_Number], held: int
 ) -> tuple[Verdict, str]:
-    seeds = len({one.seed for one in numbers})
+    seeds = len({number.seed for number in numbers})
     if not held:
         return Verdict.FAILS, _places(against, known)
     if len(known) < len(numbers):
-        return Verdict.UNJUDGED, _why([one for one in numbers if not one.known])
+        return Verdict.UNJUDGED, _why([number for number in numbers if not number.known])
     if against:
         where = _places(against, known)
         return Verdict.VARIES, f"for {held} of {seeds} seeds{where and f'; {where}'}"
@@ -154,19 +171,19 @@ def _numbers(data: xr.Dataset, claim: Claim) -> Iterator[_Number]:
     dims = [str(name) for name in chosen[NUMBER].dims]
     labels = [labels_of(chosen, name) for name in dims]
     values, states = chosen[NUMBER].to_numpy(), chosen[STATE].to_numpy()
-    for index in product(*(range(len(one)) for one in labels)):
-        found = {name: one[at] for name, one, at in zip(dims, labels, index, strict=True)}
-        seed = int(found.pop(REPLICATE))
-        yield _Number(found, seed, float(values[index]), Status(int(states[index])))
+    for index in product(*(range(len(axis)) for axis in labels)):
+        place = {name: axis[at] for name, axis, at in zip(dims, labels, index, strict=True)}
+        seed = int(place.pop(REPLICATE))
+        yield _Number(place, seed, float(values[index]), Status(int(states[index])))
 
 
 def _selected(data: xr.Dataset, claim: Claim) -> xr.Dataset:
-    """The points that the claim speaks of, divided by those of the mechanism `over`."""
+    """The points that the claim refers to, divided by those of the mechanism `over`."""
     below = None
     if claim.over is not None:
         below = _restricted(data, "mechanism", (claim.over,)).isel(mechanism=0, drop=True)
         if "mechanism" not in claim.at:
-            others = [one for one in labels_of(data, "mechanism") if one != claim.over]
+            others = [label for label in labels_of(data, "mechanism") if label != claim.over]
             data = _restricted(data, "mechanism", others)
     for axis, labels in claim.at.items():
         data = _restricted(data, axis, labels)
@@ -182,12 +199,13 @@ def _restricted(data: xr.Dataset, axis: str, labels: Sequence[Scalar]) -> xr.Dat
     known = labels_of(data, axis)
     present = [known.index(label) for label in labels if label in known]
     if not present:
-        raise _UnmeasuredError(f"{places_text(axis, labels)} was not run")
+        verb = "was" if len(labels) == 1 else "were"
+        raise _UnmeasuredError(f"{places_text(axis, labels)} {verb} not run")
     return data.isel({str(data[axis].dims[0]): present}) if data[axis].dims else data
 
 
 def _without(data: xr.Dataset, claim: Claim) -> str:
-    """What the claim speaks of and the dataset does not have."""
+    """What the claim refers to and the dataset does not have."""
     gone = {
         axis: [label for label in labels if label not in labels_of(data, axis)]
         for axis, labels in claim.at.items()
@@ -197,9 +215,10 @@ def _without(data: xr.Dataset, claim: Claim) -> str:
 
 
 def _growth(data: xr.Dataset, axis: str) -> xr.Dataset:
-    """Every point over the one before along an axis, at the label of the later one."""
+    """Every point divided by the one before it along an axis, at the label of the later one."""
     if axis not in data.dims or data.sizes[axis] < 2:
-        shown = label_text(labels_of(data, axis)[0]) if axis in data.coords else "nothing"
+        labels = labels_of(data, axis) if axis in data.coords else []
+        shown = ", ".join(map(label_text, labels)) or "nothing"
         raise _UnmeasuredError(f"of {axis} only {shown} was run")
     later = data.isel({axis: slice(1, None)})
     before = data.isel({axis: slice(None, -1)}).assign_coords({axis: later[axis]})
@@ -220,24 +239,24 @@ def _why(unknown: Sequence[_Number]) -> str:
     if not unknown:
         return "none of its points is in the grid"
     first = unknown[0]
-    said = "has no number" if first.state is Status.OK else f"is {first.state.label}"
+    state = "has no number" if first.state is Status.OK else f"is {first.state.label}"
     where = _place(first, first.place) or "its cell"
     more = f", and {len(unknown) - 1} cells more" if len(unknown) > 1 else ""
-    return f"{where} {said.replace('_', ' ')}{more}"
+    return f"{where} {state.replace('_', ' ')}{more}"
 
 
 def _places(against: Sequence[_Number], known: Sequence[_Number]) -> str:
     """Where the numbers contradict a claim, in the coordinates that vary."""
     varying = _varying(known)
-    total = len({_place(one, varying) for one in known})
+    total = len({_place(number, varying) for number in known})
     if len(against) == len(known):
         return f"at all {total} points" if total > 1 else ""
-    seeds = Counter(_place(one, varying) for one in known)
-    several = len({one.seed for one in known}) > 1
-    found = Counter(_place(one, varying) for one in against)
+    seeds = Counter(_place(number, varying) for number in known)
+    several = len({number.seed for number in known}) > 1
+    counts = Counter(_place(number, varying) for number in against)
     places = [
         f"{place} ({count} of {seeds[place]} seeds)" if several else place
-        for place, count in found.items()
+        for place, count in counts.items()
     ]
     shown = "; ".join(places[:_NAMED_PLACES])
     more = "; ..." if len(places) > _NAMED_PLACES else ""
@@ -246,8 +265,8 @@ def _places(against: Sequence[_Number], known: Sequence[_Number]) -> str:
 
 def _varying(numbers: Iterable[_Number]) -> list[str]:
     seen: dict[str, set[Scalar]] = {}
-    for one in numbers:
-        for name, label in one.place.items():
+    for number in numbers:
+        for name, label in number.place.items():
             seen.setdefault(name, set()).add(label)
     return [name for name, labels in seen.items() if len(labels) > 1]
 

@@ -1,4 +1,4 @@
-"""Numbers of a dataset as they are shown, label by label.
+"""Numbers of a dataset as tables show them, by label.
 
 In: datasets. Out: data frames, and tables as data.
 """

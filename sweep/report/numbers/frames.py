@@ -45,8 +45,8 @@ def to_frame(results: Results | str | Path) -> pd.DataFrame:
     """
     opened = open_dataset(results) if isinstance(results, str | Path) else results
     frames = [_cells(data).assign(group=group) for group, data in groups(opened).items()]
-    made = pd.concat(frames, ignore_index=True)
-    return made[["group", *(name for name in made.columns if name != "group")]]
+    whole = pd.concat(frames, ignore_index=True)
+    return whole[["group", *(name for name in whole.columns if name != "group")]]
 
 
 def groups(results: Results) -> dict[str, xr.Dataset]:
@@ -61,7 +61,7 @@ def groups(results: Results) -> dict[str, xr.Dataset]:
 
 
 def experiment_of(results: Results) -> Experiment:
-    """The experiment that the results come from, as their attributes keep it.
+    """The experiment of the results, as stored in their attributes.
 
     Raises
     ------
@@ -78,8 +78,10 @@ def experiment_of(results: Results) -> Experiment:
     return parse_experiment(text, f"{name}.yaml")
 
 
-def long(data: xr.Dataset, variable: str) -> pd.DataFrame:
-    """One row for every number of a variable, with its labels and what is known of its cell.
+def long(data: xr.Dataset, *variables: str) -> pd.DataFrame:
+    """One row for every number of a variable, with its labels and facts about its cell.
+
+    Several variables need the same dimensions.
 
     Returns
     -------
@@ -91,16 +93,17 @@ def long(data: xr.Dataset, variable: str) -> pd.DataFrame:
     SweepError
         If there is no such variable, or it does not hold numbers.
     """
-    check_variable(data, variable)
-    return _flat(data[[variable, *(name for name in cellwise(data) if name != variable)]])
+    for variable in variables:
+        check_variable(data, variable)
+    return _flat(data[list(dict.fromkeys([*variables, *cellwise(data)]))])
 
 
 def check_variable(data: xr.Dataset, variable: str) -> None:
     """Refuse what is not a variable with numbers, with SweepError."""
     known = [
         str(name)
-        for name, one in data.data_vars.items()
-        if one.dtype.kind in "fiub" and name != "status"
+        for name, variable in data.data_vars.items()
+        if variable.dtype.kind in "fiub" and name != "status"
     ]
     if variable not in known:
         raise SweepError(
@@ -126,7 +129,7 @@ def where(frame: pd.DataFrame, condition: str | None) -> pd.DataFrame:
         )
     columns = {name: list(map(plain, frame[name])) for name in parsed.names}
     kept = [
-        holds(parsed, {name: one[at] for name, one in columns.items() if one[at] is not None})
+        holds(parsed, {name: col[at] for name, col in columns.items() if col[at] is not None})
         for at in range(len(frame))
     ]
     if not any(kept):
@@ -142,16 +145,16 @@ def _cells(data: xr.Dataset) -> pd.DataFrame:
         more = [dim for dim in variable.dims if dim not in dims]
         for labels in product(*(data[dim].to_numpy().tolist() for dim in more)):
             at = dict(zip(more, labels, strict=True))
-            text = ",".join(f"{dim}={label:g}" for dim, label in at.items())
+            text = ",".join(f"{dim}={label:.15g}" for dim, label in at.items())
             spread[f"{name}[{text}]" if at else str(name)] = variable.sel(at, drop=True)
-    coords = {name: one for name, one in data.coords.items() if set(one.dims) <= set(dims)}
+    coords = {name: axis for name, axis in data.coords.items() if set(axis.dims) <= set(dims)}
     return _flat(xr.Dataset(spread, coords))
 
 
 def cellwise(data: xr.Dataset) -> list[str]:
     """The variables with one value for each cell."""
     dims = set(data["status"].dims)
-    return [str(name) for name, one in data.data_vars.items() if set(one.dims) <= dims]
+    return [str(name) for name, variable in data.data_vars.items() if set(variable.dims) <= dims]
 
 
 def _flat(data: xr.Dataset) -> pd.DataFrame:
@@ -160,6 +163,6 @@ def _flat(data: xr.Dataset) -> pd.DataFrame:
     frame = whole.to_dataframe().reset_index()
     coords = [str(name) for name in (*whole.dims, *whole.coords) if name in frame]
     order = list(dict.fromkeys([*coords, *map(str, frame.columns)]))
-    found = frame.loc[frame["status"] != Status.ABSENT, order].reset_index(drop=True)
-    found["status"] = found["status"].map(STATES)
-    return found
+    flat = frame.loc[frame["status"] != Status.ABSENT, order].reset_index(drop=True)
+    flat["status"] = flat["status"].map(STATES)
+    return flat

@@ -1,4 +1,4 @@
-"""Which numbers stand in a table, and how they are worded; not how a format writes them."""
+"""Which numbers are in a table, and how they are worded; not how a format writes them."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ import xarray as xr
 from sweep.errors import SweepError
 from sweep.experiment.published import ComparisonTable
 from sweep.report.numbers import frames
-from sweep.report.numbers.pivots import label_text, percent, significant
+from sweep.report.numbers.pivots import label_text, labels_of, percent, significant
 from sweep.store.records import Status
 from workloads.parameters import nearest
 
@@ -42,9 +42,9 @@ class Table:
     ----------
     entries : pandas.DataFrame
         One row for every number: its labels, then ``variable``, ``mean``, ``minimum``, ``maximum``
-        and ``standard_error`` over the replicates that are ok, ``cells`` and ``ok`` (how many
-        there are, and how many are ok), ``state``, ``gap``, ``published`` and ``ratio`` (measured
-        over published).
+        and ``standard_error`` over the replicates that are ok, ``cells``, ``ok`` and ``numbers``
+        (how many there are, how many are ok, and how many of these have the number), ``state``,
+        ``gap``, ``published`` and ``ratio`` (measured over published).
     shown : pandas.DataFrame
         Texts, with the labels of rows and columns; no text is empty.
     """
@@ -96,9 +96,11 @@ def table(data: xr.Dataset, wanted: Wanted, title: str = "") -> Table:
         )
     cells = frames.where(frames.long(data, wanted.value), wanted.where)
     rows = rows_of(data, cells, wanted.rows, wanted.columns)
-    entries = summarised(cells, wanted.value, [*rows, wanted.columns])
+    by = [*rows, wanted.columns]
+    order = {name: labels_of(data, name) for name in by}
+    entries = ordered(summarised(cells, wanted.value, by), order)
     named = str(data[wanted.value].attrs.get("long_name", wanted.value))
-    shown = pivoted(entries, rows, wanted.columns, wanted.spread)
+    shown = pivoted(entries, rows, wanted.columns, order[wanted.columns], wanted.spread)
     return Table(title or named, entries, shown, explained(entries, wanted.spread))
 
 
@@ -116,7 +118,12 @@ def rows_of(
     for name in (*first, *columns):
         if name not in known:
             raise SweepError(f"there is no coordinate {name!r}; {nearest(name, known)}")
-    taken = {dim for name in (*first, *columns) for dim in data[name].dims}
+    taken = {
+        dim
+        for name in (*first, *columns)
+        for dim in data[name].dims
+        if len(set(labels_of(data, name))) == data.sizes[dim]
+    }
     others = [
         str(dim)
         for dim in data.dims
@@ -137,19 +144,28 @@ def summarised(cells: pd.DataFrame, value: str, by: Sequence[str]) -> pd.DataFra
             "gap": cells["gap"].where(ok) if "gap" in cells else np.nan,
         }
     )
-    made = known.groupby([cells[name] for name in by], sort=False, dropna=False).agg(
+    rows = known.groupby([cells[name] for name in by], sort=False, dropna=False).agg(
         mean=("number", "mean"),
         minimum=("number", "min"),
         maximum=("number", "max"),
         standard_error=("number", "sem"),
         cells=("ok", "size"),
         ok=("ok", "sum"),
+        numbers=("number", "count"),
         state=("code", "max"),
         gap=("gap", "max"),
     )
-    made = made.assign(state=_STATES.take(made["state"].to_numpy()), published=np.nan, ratio=np.nan)
-    made.insert(0, "variable", value)
-    return made.reset_index()
+    rows = rows.assign(state=_STATES.take(rows["state"].to_numpy()), published=np.nan, ratio=np.nan)
+    rows.insert(0, "variable", value)
+    return rows.reset_index()
+
+
+def ordered(entries: pd.DataFrame, order: Mapping[str, Sequence[Any]]) -> pd.DataFrame:
+    """The entries by their labels along some coordinates, in the order that these have there."""
+    places = {name: {label: at for at, label in enumerate(order[name])} for name in order}
+    return entries.sort_values(
+        list(order), key=lambda labels: labels.map(places[str(labels.name)]), kind="stable"
+    )
 
 
 def with_published(entries: pd.DataFrame, published: ComparisonTable) -> pd.DataFrame:
@@ -157,26 +173,37 @@ def with_published(entries: pd.DataFrame, published: ComparisonTable) -> pd.Data
     stated = {tuple(at.values()): number for at, number in published.points()}
     places = entries.reindex(columns=list(published.axes)).itertuples(index=False, name=None)
     beside = entries.assign(published=[stated.get(at, np.nan) for at in places])
-    return beside.assign(ratio=beside["mean"] / beside["published"])
+    printed = beside["published"]
+    return beside.assign(ratio=beside["mean"] / printed.where(printed != 0))
 
 
 def pivoted(
-    entries: pd.DataFrame, rows: Sequence[str], columns: str, spread: Spread
+    entries: pd.DataFrame,
+    rows: Sequence[str],
+    columns: str,
+    labels: Sequence[Any],
+    spread: Spread,
 ) -> pd.DataFrame:
-    """The texts of the entries, arranged by rows and columns, in the order of the entries."""
-    across = list(dict.fromkeys(entries[columns].tolist()))
+    """The texts of the entries, arranged by rows, in their order, and columns, in that given."""
+    across = _in_use(labels, entries[columns])
     texts: dict[tuple[Any, ...], dict[Any, str]] = {}
     for entry in _records(entries):
         row = texts.setdefault(tuple(entry[name] for name in rows), {})
         row[entry[columns]] = worded(entry, spread)
-    made = [[row.get(label, MISSING) for label in across] for row in texts.values()]
+    cells = [[row.get(label, MISSING) for label in across] for row in texts.values()]
     named = across if columns in ("mechanism", "column") else _equations(columns, across)
-    return _frame(made, list(texts), rows, named)
+    return _frame(cells, list(texts), rows, named)
 
 
-def beside(entries: pd.DataFrame, rows: Sequence[str], spread: Spread, kind: str) -> pd.DataFrame:
-    """The same with the numbers of another kind and their ratios in rows of their own."""
-    across = list(dict.fromkeys(entries["mechanism"].tolist()))
+def beside(
+    entries: pd.DataFrame,
+    rows: Sequence[str],
+    mechanisms: Sequence[Any],
+    spread: Spread,
+    kind: str,
+) -> pd.DataFrame:
+    """The table with the numbers of another kind, and the ratios to them, in rows of their own."""
+    across = _in_use(mechanisms, entries["mechanism"])
     texts: dict[tuple[Any, ...], dict[Any, str]] = {}
     for entry in _records(entries):
         labels = tuple(entry[name] for name in rows)
@@ -187,11 +214,11 @@ def beside(entries: pd.DataFrame, rows: Sequence[str], spread: Spread, kind: str
                 ("ratio", ratio(entry["ratio"])),
             ):
                 texts.setdefault((*labels, name), {})[entry["mechanism"]] = text
-    made = [
-        [row.get(one, MISSING if labels[-1] == "measured" else UNPRINTED) for one in across]
+    cells = [
+        [row.get(label, MISSING if labels[-1] == "measured" else UNPRINTED) for label in across]
         for labels, row in texts.items()
     ]
-    return _frame(made, list(texts), [*rows, ""], across)
+    return _frame(cells, list(texts), [*rows, ""], across)
 
 
 def worded(entry: Mapping[str, Any], spread: Spread = "error") -> str:
@@ -208,7 +235,8 @@ def worded(entry: Mapping[str, Any], spread: Spread = "error") -> str:
                 text += f" ± {entry['standard_error']:.2g}"
             case "range":
                 text += f" [{significant(entry['minimum'])}, {significant(entry['maximum'])}]"
-    return text if entry["ok"] == entry["cells"] else f"{text} ({entry['ok']}/{entry['cells']})"
+    known, cells = entry["numbers"], entry["cells"]
+    return text if known == cells else f"{text} ({known}/{cells})"
 
 
 def _varies(entry: Mapping[str, Any]) -> bool:
@@ -217,13 +245,15 @@ def _varies(entry: Mapping[str, Any]) -> bool:
 
 
 def printed(value: float) -> str:
-    """A published number as papers print them: with two decimals if these say it all."""
-    return f"{value:.2f}" if round(value, 2) == value else f"{value:g}"
+    """A published number as papers print it: with two decimals if these suffice."""
+    return f"{value:.2f}" if round(value, 2) == value else f"{value:.12g}"
 
 
 def ratio(value: float) -> str:
     """Measured over published."""
-    return NONE if math.isnan(value) else f"{value:.3f}"
+    if math.isnan(value):
+        return NONE
+    return f"{value:.3f}" if abs(value) >= 0.0995 else f"{value:.3g}"
 
 
 def _frame(
@@ -232,31 +262,38 @@ def _frame(
     rows: Sequence[str],
     across: Sequence[Any],
 ) -> pd.DataFrame:
-    """The texts with their labels; rows without labels are numbered by nothing."""
-    listed = [tuple(map(label_text, one)) for one in labels]
+    """The texts with their labels; where rows have none, one empty label."""
+    listed = [tuple(map(label_text, row)) for row in labels]
     index = pd.MultiIndex.from_tuples(listed, names=list(rows)) if rows else pd.Index([""])
     if len(rows) == 1:
         index = pd.Index([text for (text,) in listed], name=rows[0])
-    return pd.DataFrame(list(texts), index=index, columns=[label_text(one) for one in across])
+    return pd.DataFrame(list(texts), index=index, columns=[label_text(label) for label in across])
+
+
+def _in_use(labels: Sequence[Any], column: pd.Series) -> list[Any]:
+    """The labels that a column has, each once, in their order."""
+    known = set(column)
+    return [label for label in dict.fromkeys(labels) if label in known]
 
 
 def _equations(name: str, labels: Sequence[Any]) -> list[str]:
-    return [f"{name} = {label_text(one)}" for one in labels]
+    return [f"{name} = {label_text(label)}" for label in labels]
 
 
 def _records(entries: pd.DataFrame) -> list[dict[str, Any]]:
-    return [{str(name): one for name, one in row.items()} for row in entries.to_dict("records")]
+    return [{str(name): value for name, value in row.items()} for row in entries.to_dict("records")]
 
 
 def explained(entries: pd.DataFrame, spread: Spread) -> tuple[str, ...]:
-    """Sentences on what the texts of these entries mean."""
-    most = int(entries["cells"].max())
+    """Sentences that explain the texts of these entries."""
+    least, most = int(entries["cells"].min()), int(entries["cells"].max())
+    of = str(most) if least == most else f"{least} to {most}"
     beside = {"error": " ± their standard error", "range": " [smallest, largest]", "none": ""}
     silent = entries[(entries["ok"] > 0) & entries["mean"].isna()]
-    partial = entries[(entries["ok"] > 0) & (entries["ok"] < entries["cells"])]
+    partial = entries[(entries["numbers"] > 0) & (entries["numbers"] < entries["cells"])]
     notes = [
-        f"Means{beside[spread]} over {most} replicates." if most > 1 else "",
-        "(k/n): the mean of the k of n replicates that are ok." if len(partial) else "",
+        f"Means{beside[spread]} over {of} replicates." if most > 1 else "",
+        "(k/n): the mean of the k of n replicates that have the number." if len(partial) else "",
         f"{NONE}: the mechanism has no such number." if len(silent) else "",
         f"{UNPRINTED}: the paper prints no such number." if _partly(entries["published"]) else "",
     ]
@@ -264,8 +301,8 @@ def explained(entries: pd.DataFrame, spread: Spread) -> tuple[str, ...]:
 
 
 def relation(data: xr.Dataset) -> tuple[str, ...]:
-    """A sentence on which databases are neighbours; none where a dataset does not say."""
-    return (f"Neighbours: {said}.",) if (said := data.attrs.get("neighbours")) else ()
+    """A sentence on which databases are neighbours; empty if a dataset does not say."""
+    return (f"Neighbours: {neighbours}.",) if (neighbours := data.attrs.get("neighbours")) else ()
 
 
 def _partly(column: pd.Series) -> bool:

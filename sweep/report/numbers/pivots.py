@@ -37,16 +37,16 @@ def take(data: xr.Dataset, variable: str, at: Mapping[str, Scalar]) -> xr.Datase
     return None if chosen is None else with_states(chosen, variable)
 
 
-def rows_of(found: xr.Dataset) -> dict[str, list[Any]]:
+def row_labels(data: xr.Dataset) -> dict[str, list[Any]]:
     """The dimensions of the rows of a table and their labels: all but mechanisms and replicates."""
-    dims = (str(name) for name in found[NUMBER].dims if name not in ("mechanism", REPLICATE))
-    return {name: labels_of(found, name) for name in dims}
+    dims = (str(name) for name in data[NUMBER].dims if name not in ("mechanism", REPLICATE))
+    return {name: labels_of(data, name) for name in dims}
 
 
-def ok_numbers(found: xr.Dataset) -> NDArray[np.float64]:
+def ok_numbers(data: xr.Dataset) -> NDArray[np.float64]:
     """The finite numbers of the cells that are ok."""
-    numbers = found[NUMBER].to_numpy()
-    return np.asarray(numbers[(found[STATE] == Status.OK).to_numpy() & np.isfinite(numbers)])
+    numbers = data[NUMBER].to_numpy()
+    return np.asarray(numbers[(data[STATE] == Status.OK).to_numpy() & np.isfinite(numbers)])
 
 
 def located(data: xr.Dataset, at: Mapping[str, Scalar]) -> xr.Dataset | None:
@@ -69,7 +69,7 @@ def labels_of(data: xr.Dataset, name: str) -> list[Any]:
 
 
 def label_text(label: Any) -> str:
-    """A label as it is shown: sizes, which a dataset may hold as floats, with all their digits."""
+    """A label as a text: sizes, which a dataset may store as floats, with all their digits."""
     if not isinstance(label, float):
         return str(label)
     return f"{label:.0f}" if label.is_integer() and abs(label) < 1e9 else f"{label:g}"
@@ -82,7 +82,9 @@ def places_text(axis: str, labels: Iterable[Scalar]) -> str:
 
 def significant(value: float) -> str:
     """The number with four significant digits."""
-    return f"{value:.4g}" if abs(value) >= 1e4 or 0 < abs(value) < 1e-3 else f"{value:#.4g}"
+    if abs(value) >= 1e4 or 0 < abs(value) < 1e-3:
+        return f"{value:.4g}"
+    return f"{value:#.4g}".removesuffix(".")
 
 
 def percent(value: float) -> str:

@@ -1,4 +1,4 @@
-"""Measured numbers against those of a published table and against what its text claims."""
+"""Measured numbers beside those of published tables, and claims with their verdicts."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,9 +10,9 @@ import xarray as xr
 from sweep.experiment.canonical import Scalar
 from sweep.experiment.published import Claim, ComparisonTable
 from sweep.experiment.schema import Experiment
-from sweep.report.judgement.agreement import largest_gap, unit_mechanisms
+from sweep.report.judgement.agreement import largest_gap
 from sweep.report.judgement.verdicts import Judgement, judge
-from sweep.report.numbers.pivots import label_text, labels_of, percent, rows_of, take
+from sweep.report.numbers.pivots import label_text, labels_of, percent, row_labels, take
 
 _AGREE = 0.01
 """Ratios that differ by less, relatively, count as one factor."""
@@ -34,6 +34,9 @@ class Comparison:
         What has to be said of it.
     references : tuple of Scalar
         The mechanisms that ratios refer to: the paper's, or else ours.
+    is_open : bool
+        Whether it does not say at which labels of an axis its numbers are, so that they belong
+        nowhere.
     """
 
     group: str
@@ -44,9 +47,10 @@ class Comparison:
     title: str
     remarks: tuple[str, ...]
     references: tuple[Scalar, ...]
+    is_open: bool = False
 
     def caption(self, numbers: pd.DataFrame, reference: str) -> str:
-        """The remarks, and the one factor that most columns of a row exceed the paper's by.
+        """The remarks, and the one factor by which most columns of a row exceed the paper's.
 
         Parameters
         ----------
@@ -55,16 +59,16 @@ class Comparison:
         reference : str
             The mechanism that our ratios refer to.
         """
-        said = "; ".join(self.remarks) + "."
-        said = f"{said[:1].upper()}{said[1:]}"
+        text = "; ".join(self.remarks) + "."
+        text = f"{text[:1].upper()}{text[1:]}"
         factors = self._factors(numbers[~numbers["mechanism"].isin([reference, *self.references])])
         if not factors or self.published.variable != "variance_ratio":
-            return said
+            return text
         listed = ", ".join(
             f"{factor:.3f}{f' at {row}' if row else ''}" for row, factor in factors.items()
         )
         return (
-            f"{said} Most columns of a row exceed the paper's by one factor ({listed}): the "
+            f"{text} Most columns of a row exceed the paper's by one factor ({listed}): the "
             f"paper's {', '.join(map(str, self.references))} stopped that far above the optimum."
         )
 
@@ -72,18 +76,18 @@ class Comparison:
         """The factor of every row in which most columns share one."""
         if (others["cells"] > 1).any():
             return {}
-        found: dict[str, float] = {}
+        factors: dict[str, float] = {}
         for labels, row in others.groupby(list(self.rows) or (lambda _: ""), sort=False):
             listed = labels if isinstance(labels, tuple) else (labels,)
             factor = _shared_factor(row)
             if factor is not None:
                 shown = zip(self.rows, map(label_text, listed), strict=False)
-                found[", ".join(f"{name} = {value}" for name, value in shown)] = factor
-        return found
+                factors[", ".join(f"{name} = {value}" for name, value in shown)] = factor
+        return factors
 
 
 def comparisons(groups: Mapping[str, xr.Dataset], experiment: Experiment) -> list[Comparison]:
-    """Every table to compare with of which the datasets have cells."""
+    """Every table to compare with for which the datasets have cells."""
     return [
         found
         for kind, tables in (
@@ -96,18 +100,6 @@ def comparisons(groups: Mapping[str, xr.Dataset], experiment: Experiment) -> lis
         for found in [_compared(group, data, published, kind, experiment.reference)]
         if found is not None
     ]
-
-
-def without_published(
-    groups: Mapping[str, xr.Dataset], experiment: Experiment
-) -> dict[str, xr.Dataset]:
-    """The groups of which there is no table to compare with."""
-    compared = {table.group for table in (*experiment.published, *experiment.closed_form)}
-    return {
-        group: data
-        for group, data in groups.items()
-        if group not in compared and None not in compared
-    }
 
 
 def claims(
@@ -135,20 +127,37 @@ def _compared(
     first = [name for name in published.axes["mechanism"] if name in known]
     columns = (*first, *(name for name in known if name not in first))
     gap = largest_gap(data, {**published.at, "mechanism": reference})
+    rows = row_labels(pivot)
+    stated = {dim for name in published.axes if name in pivot.coords for dim in pivot[name].dims}
+    left = [name for name, labels in rows.items() if len(labels) > 1 and name not in stated]
+    beside = f"ratio = measured / {kind}"
+    if left:
+        beside = f"the table does not say at which {' and '.join(left)} its numbers are"
+    elif not _has_a_number(pivot, published):
+        beside = "none of its numbers is about what is shown"
     remarks = (
         published.source,
-        f"ratio = measured / {kind}",
+        beside,
         "" if gap is None else f"gap of {reference} at most {percent(gap)}",
     )
     return Comparison(
         group,
         published,
         kind,
-        rows_of(pivot),
+        rows,
         columns,
         f"{published.title or published.variable}: {meaning(data, published.variable, reference)}",
         tuple(filter(None, remarks)),
-        tuple(unit_mechanisms(published) or [reference]),
+        tuple(published.references or [reference]),
+        bool(left),
+    )
+
+
+def _has_a_number(pivot: xr.Dataset, published: ComparisonTable) -> bool:
+    """Whether a number of the table belongs beside one that may have been measured."""
+    return all(
+        axis in pivot.coords and not set(labels).isdisjoint(labels_of(pivot, axis))
+        for axis, labels in published.axes.items()
     )
 
 

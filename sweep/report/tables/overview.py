@@ -1,4 +1,4 @@
-"""What is worth showing of a group of which no paper prints a table."""
+"""The variables worth showing for a group without a published table."""
 
 import math
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 
 from sweep.experiment.schema import Experiment
-from sweep.report.numbers.pivots import NUMBER, labels_of, rows_of, take
+from sweep.report.numbers.pivots import labels_of, row_labels, with_states
 from sweep.report.tables.comparison import meaning
 
 _LONGEST = 64
@@ -53,7 +53,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Overview:
-    """What to show of one group.
+    """What to show for one group.
 
     Attributes
     ----------
@@ -72,23 +72,19 @@ class Overview:
 def overview(group: str, data: xr.Dataset, experiment: Experiment) -> Overview:
     """The variables of a group that are worth showing: several, or one if there are many rows."""
     names = experiment.show or _LISTED
-    found = {name: take(data, name, {}) for name in names}
-    known = {name: pivot for name, pivot in found.items() if pivot is not None}
-    filled = {
-        name: pivot for name, pivot in known.items() if np.isfinite(pivot[NUMBER].to_numpy()).any()
-    }
-    pivots = filled or known
-    if not pivots:
+    known = [name for name in names if name in data]
+    shown = [name for name in known if np.isfinite(data[name].to_numpy()).any()] or known
+    if not shown:
         return Overview(f"{group}: nothing to show; no variable is {', '.join(names)}", (), ())
-    first = next(iter(pivots.values()))
-    rows = tuple(rows_of(first))
+    first = with_states(data, shown[0])
+    rows = tuple(row_labels(first))
     count = math.prod(first.sizes[name] for name in (*rows, "mechanism"))
-    if count > _LONGEST or len(pivots) == 1:
-        wanted = "variance_ratio" if not experiment.show and "variance_ratio" in pivots else ""
-        name = wanted or next(iter(pivots))
+    if count > _LONGEST or len(shown) == 1:
+        wanted = "variance_ratio" if not experiment.show and "variance_ratio" in shown else ""
+        name = wanted or shown[0]
         title = f"{group}: {meaning(data, name, experiment.reference)}"
         return Overview(title, rows, (_column(name),))
-    columns = [_column(name) for name in pivots]
+    columns = [_column(name) for name in shown]
     budgets = [] if experiment.show else _budgets(data)
     title = f"{group}: {experiment.title}" if experiment.title else group
     return Overview(title, rows, (*columns, *budgets))
@@ -102,9 +98,9 @@ def _budgets(data: xr.Dataset) -> list[Column]:
     """The least ε at which the targets are met, for each δ."""
     if "epsilon_at_targets" not in data or "delta" not in data.dims:
         return []
-    found = []
-    for delta in labels_of(data, "delta"):
-        pivot = take(data, "epsilon_at_targets", {"delta": delta})
-        if pivot is not None and np.isfinite(pivot[NUMBER].to_numpy()).any():
-            found.append(Column(f"ε at δ={delta:g}", "epsilon_at_targets", delta))
-    return found
+    numbers = data["epsilon_at_targets"].transpose("delta", ...).to_numpy()
+    return [
+        Column(f"ε at δ={delta:g}", "epsilon_at_targets", delta)
+        for delta, column in zip(labels_of(data, "delta"), numbers, strict=True)
+        if np.isfinite(column).any()
+    ]

@@ -1,4 +1,4 @@
-"""The experiments, workloads, targets and mechanisms that there are, for ``sweep list``."""
+"""The known experiments, workloads, targets and mechanisms, for ``sweep list``."""
 
 import inspect
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ import workloads
 from sweep.experiment.loading import experiments
 from workloads.family import Family
 from workloads.parameters import describe
-from workloads.targets import Rule
+from workloads.rules import Rule
 
 Listing = Literal["experiments", "workloads", "targets", "mechanisms"]
 
@@ -62,7 +62,7 @@ def catalog(listings: Sequence[str] = LISTINGS) -> Mapping[str, tuple[Entry, ...
 
 
 def troubles() -> tuple[str, ...]:
-    """A sentence on each plug-in of another package that is left out."""
+    """A sentence on each plug-in that is left out."""
     return solvers.registry.plugged().troubles + workloads.family.plugged().troubles
 
 
@@ -72,7 +72,8 @@ def _experiments() -> tuple[Entry, ...]:
 
 def _made(known: Mapping[str, Family | Rule]) -> tuple[Entry, ...]:
     return tuple(
-        Entry(one.name, one.summary, one.source, _parameters(one.params)) for one in known.values()
+        Entry(item.name, item.summary, item.source, _parameters(item.params))
+        for item in known.values()
     )
 
 

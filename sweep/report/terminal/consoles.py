@@ -1,4 +1,4 @@
-"""The console, on which no text commands the terminal."""
+"""The console, which escapes control characters."""
 
 import os
 import sys
@@ -25,7 +25,7 @@ _LONGEST_SENTENCE = 4000
 
 
 class Terminal(Console):
-    """A console that shows what would command a terminal, instead of obeying it.
+    """A console that shows control characters instead of sending them to the terminal.
 
     Parameters
     ----------
@@ -35,11 +35,11 @@ class Terminal(Console):
     """
 
     def __init__(self, *, when_closed: Callable[[], None] | None = None, **options: Any) -> None:
-        super().__init__(**options)
+        super().__init__(emoji=False, **options)
         self._when_closed = when_closed
 
     def print(self, *objects: Any, **options: Any) -> None:
-        """Print, as far as the output takes it."""
+        """Print, unless the output is closed."""
         try:
             super().print(*objects, **options)
         except OSError:
@@ -48,7 +48,7 @@ class Terminal(Console):
             self.on_broken_pipe()
 
     def on_broken_pipe(self) -> None:
-        """Print nothing more, and do what is to be done then."""
+        """Print nothing more, and call the handler of a closed output."""
         self.quiet = True
         nothing = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nothing, self.file.fileno())
@@ -74,8 +74,8 @@ def escaped(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(
-        one if one.isprintable() or one in "\n\t\u00a0" else one.encode("unicode_escape").decode()
-        for one in text
+        c if c.isprintable() or c in "\n\t\u00a0" else c.encode("unicode_escape").decode()
+        for c in text
     )
 
 
@@ -96,8 +96,8 @@ def console(*, when_closed: Callable[[], None] | None = None, error: bool = Fals
     """
     stream = sys.stderr if error else sys.stdout
     wide = None if stream.isatty() or "COLUMNS" in os.environ else _PIPE_WIDTH
-    made = Terminal(
+    terminal = Terminal(
         when_closed=when_closed, stderr=error, width=wide, highlight=False, soft_wrap=error
     )
-    made.width = max(made.width, _NARROWEST)
-    return made
+    terminal.width = max(terminal.width, _NARROWEST)
+    return terminal

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
 from sweep import events
-from sweep.report.terminal import sentences
+from sweep.report.terminal import messages
 
 _PLAIN_STEP = 0.1
 _RETRIED_SECONDS = 10.0
@@ -15,7 +15,7 @@ _LESS = 1e-9
 
 
 class ProgressBar:
-    """Shows a run as a bar on a terminal, and as a plain line now and then elsewhere.
+    """Shows a run as a bar on a terminal, and as occasional plain lines elsewhere.
 
     The bar measures work, not the number of cells, since the long solves come first.
     """
@@ -55,21 +55,21 @@ class ProgressBar:
         match event:
             case events.RunStarted():
                 self._say(event)
-                for remark in sentences.remarks(event):
+                for remark in messages.remarks(event):
                     self._console.print(remark, markup=False)
                 if event.tasks:
                     self._progress.start()
             case events.ClusterReady():
                 self._progress.start_task(self._bar)
                 self._progress.update(
-                    self._bar, description=sentences.counted(event.workers, "worker")
+                    self._bar, description=messages.counted(event.workers, "worker")
                 )
                 if event.dashboard not in ("", self._dashboard) or not self._console.is_terminal:
                     self._say(event)
                 self._dashboard = event.dashboard
             case events.Progressed():
                 self._advance(event)
-            case events.SchedulerLost():
+            case events.SchedulerLost() | events.SchedulerSilent():
                 self._progress.update(self._bar, description="no scheduler")
                 self._say(event)
             case events.WorkersMissing():
@@ -88,23 +88,23 @@ class ProgressBar:
                 self._say(event)
 
     def _tell_retried(self) -> None:
-        """Say it once for all that a worker, or several one after the other, leave to others."""
+        """Report retried cells once, even if several workers were lost in a row."""
         if self._retried:
-            cells = sentences.counted(self._retried, "cell")
+            cells = messages.counted(self._retried, "cell")
             self._progress.console.print(f"workers were lost: retrying {cells}")
         self._retried, self._next_retried = 0, time.monotonic() + _RETRIED_SECONDS
 
     def _say(self, event: events.Event) -> None:
-        self._progress.console.print(sentences.said(event), markup=False)
+        self._progress.console.print(messages.message(event), markup=False)
 
     def _advance(self, event: events.Progressed) -> None:
         if event.workers:
-            self._progress.update(self._bar, description=sentences.counted(event.workers, "worker"))
+            self._progress.update(self._bar, description=messages.counted(event.workers, "worker"))
         self._progress.update(
             self._bar,
             completed=event.share,
-            cells=sentences.done(event),
-            left=sentences.left(event),
+            cells=messages.done(event),
+            left=messages.left(event),
         )
         if not self._console.is_terminal and event.share >= self._told + _PLAIN_STEP - _LESS:
             self._told = event.share

@@ -14,11 +14,11 @@ from rich.text import Text
 from solvers import memory
 from sweep import events
 from sweep.plan.dry_run import Plan
-from sweep.report.terminal import sentences
+from sweep.report.terminal import messages
 from sweep.report.terminal.catalog import Entry
-from sweep.report.terminal.sentences import counts, reasons
+from sweep.report.terminal.messages import counts, reasons
+from sweep.runner.history import CellHistory
 from sweep.runner.status import StoreStatus, Trouble
-from sweep.runner.stories import CellStory
 from sweep.store.location import Location
 from sweep.store.records import ForgottenRecord, Status
 
@@ -40,7 +40,7 @@ def entries(kind: str, listed: Iterable[Entry]) -> Table:
 
 
 def planned(plan: Plan, where: str, machines: str) -> Table:
-    """A plan as a table of facts; where the store is, and what machines it is timed for."""
+    """A plan as a table of facts, with the store and the machines that it is timed for."""
     table = _facts()
     for group, axes in plan.groups.items():
         product = " x ".join(f"{length} {name}" for name, length in axes.items())
@@ -69,54 +69,54 @@ def planned(plan: Plan, where: str, machines: str) -> Table:
     return table
 
 
-def store_status(found: StoreStatus) -> Table:
+def store_status(status: StoreStatus) -> Table:
     """The state of a store as a table of facts."""
     table = _facts()
-    total = sum(found.totals.values())
-    finished = sum(n for name, n in found.totals.items() if Status[name.upper()].final)
-    table.add_row("experiment", escape(found.experiment))
-    since = f" for {duration(found.running_s)}" if found.running_s is not None else ""
-    table.add_row("running", f"{found.user}{since}" if found.user else "no")
-    for name, value in _figures(found):
+    total = sum(status.totals.values())
+    finished = sum(n for name, n in status.totals.items() if Status[name.upper()].final)
+    table.add_row("experiment", escape(status.experiment))
+    since = f" for {duration(status.running_s)}" if status.running_s is not None else ""
+    table.add_row("running", f"{status.user}{since}" if status.user else "no")
+    for name, value in _figures(status):
         table.add_row(name, value)
     table.add_row("finished", f"{finished:,} of {total:,} cells ({finished / max(total, 1):.0%})")
-    for group, statuses in found.groups.items():
+    for group, statuses in status.groups.items():
         table.add_row(f"group {escape(group)}", counts(statuses))
-    table.add_row("dataset", escape(str(found.results)) if found.results else "not written yet")
-    if found.damage:
-        table.add_row("damaged", escape(f"{found.damage}; 'sweep run' derives the dataset again"))
-    for said in found.damaged_segments:
-        table.add_row("damaged", escape(said))
-    for reason, cells in reasons(found.troubles)[:_SHOWN_REASONS]:
+    table.add_row("dataset", escape(str(status.results)) if status.results else "not written yet")
+    if status.damage:
+        table.add_row("damaged", escape(f"{status.damage}; 'sweep run' derives the dataset again"))
+    for damage in status.damaged_segments:
+        table.add_row("damaged", escape(damage))
+    for reason, cells in reasons(status.troubles)[:_SHOWN_REASONS]:
         table.add_row("troubled", escape(f"{cells:,} {reason}"))
-    if found.of_other_code:
-        table.add_row("other code", escape(other_code(found.of_other_code, total, found.store)))
-    if found.obstacle:
-        table.add_row("no groups", escape(found.obstacle))
-    for error in found.bound_errors:
+    if status.of_other_code:
+        table.add_row("other code", escape(other_code(status.of_other_code, total, status.store)))
+    if status.obstacle:
+        table.add_row("no groups", escape(status.obstacle))
+    for error in status.bound_errors:
         table.add_row("certificate", escape(error))
     return table
 
 
-def _figures(found: StoreStatus) -> Iterator[tuple[str, str]]:
-    """How far the run in progress is; of one that has ended, what it took."""
-    progress = found.progress
+def _figures(status: StoreStatus) -> Iterator[tuple[str, str]]:
+    """The progress of the run, or what the last one took."""
+    progress = status.progress
     if progress is None:
         return
-    if found.user:
-        yield "this run", escape(sentences.done(progress))
+    if status.user:
+        yield "this run", escape(messages.done(progress))
         yield "workers", f"{progress.workers:,} with {progress.threads:,} threads"
-        yield "rate", f"{sentences.rate(progress)}, {progress.share:.0%} of the work"
-        yield "time", f"{sentences.hours(progress.seconds)} so far, {sentences.left(progress)}"
-        core_left = sentences.core_hours(progress.core_left_s)
-        yield "core-hours", f"{sentences.core_hours(progress.core_s)} spent, {core_left} left"
-        if found.progress_age_s > _OLD_SECONDS:
-            yield "as of", f"{duration(found.progress_age_s)} ago"
+        yield "rate", f"{messages.rate(progress)}, {progress.share:.0%} of the work"
+        yield "time", f"{messages.hours(progress.seconds)} so far, {messages.left(progress)}"
+        core_left = messages.core_hours(progress.core_left_s)
+        yield "core-hours", f"{messages.core_hours(progress.core_s)} spent, {core_left} left"
+        if status.progress_age_s > _OLD_SECONDS:
+            yield "as of", f"{duration(status.progress_age_s)} ago"
     else:
-        took = sentences.precise(progress.seconds)
-        yield "last run", f"{took}, {sentences.core_hours(progress.core_s)} core-hours"
+        took = messages.precise(progress.seconds)
+        yield "last run", f"{took}, {messages.core_hours(progress.core_s)} core-hours"
     for cell, seconds in progress.slowest:
-        yield "slowest", escape(f"{sentences.precise(seconds)}  {cell}")
+        yield "slowest", escape(f"{messages.precise(seconds)}  {cell}")
 
 
 def troubles(found: Iterable[Trouble], *, traces: bool) -> list[RenderableType]:
@@ -124,44 +124,44 @@ def troubles(found: Iterable[Trouble], *, traces: bool) -> list[RenderableType]:
     listed = list(found)
     shown = listed if traces else listed[:_SHOWN_TROUBLES]
     lines: list[RenderableType] = []
-    for one in shown:
-        where = ", ".join(f"{name}={value}" for name, value in one.coords.items())
-        state = one.record.status.label.replace("_", " ")
-        said = f": {one.record.error}" if one.record.error else ""
-        lines.append(escape(f"{state}  {f'{one.group} ({where})'.lstrip()}{said}"))
-        if traces and one.record.traceback:
-            lines.append(escape(one.record.traceback))
+    for trouble in shown:
+        where = ", ".join(f"{name}={value}" for name, value in trouble.coords.items())
+        state = trouble.record.status.label.replace("_", " ")
+        error = f": {trouble.record.error}" if trouble.record.error else ""
+        lines.append(escape(f"{state}  {f'{trouble.group} ({where})'.lstrip()}{error}"))
+        if traces and trouble.record.traceback:
+            lines.append(escape(trouble.record.traceback))
     if len(listed) > len(shown):
         lines.append(f"... and {len(listed) - len(shown)} more; --errors shows them all")
     return lines
 
 
 def logged(lines: Iterable[Mapping[str, Any]]) -> Iterator[Text]:
-    """One line for every event of a store's log that is known here, with its time in UTC."""
+    """One line for every event of a store's log known to this version, with its time in UTC."""
     for line in lines:
         event = events.from_json(line)
         if event is not None:
-            yield Text(f"{moment(line['time'])}  {sentences.said(event)}")
+            yield Text(f"{moment(line['time'])}  {messages.message(event)}")
 
 
-def story(one: CellStory) -> Iterator[Text]:
-    """What happened to a cell: its attempts with their whole tracebacks."""
-    labels = ", ".join(f"{name}={label}" for name, label in one.coords.items())
-    yield Text(f"cell {one.cell}  {one.group} ({labels})" if one.group else f"cell {one.cell}")
-    if not one.records:
+def history(cell: CellHistory) -> Iterator[Text]:
+    """What happened to a cell: its attempts with their full tracebacks."""
+    labels = ", ".join(f"{name}={label}" for name, label in cell.coords.items())
+    yield Text(f"cell {cell.cell}  {cell.group} ({labels})" if cell.group else f"cell {cell.cell}")
+    if not cell.records:
         yield Text("  pending: nothing is recorded of it")
-    for segment, record in one.records:
+    for segment, record in cell.records:
         if isinstance(record, ForgottenRecord):
             yield Text(f"  forgotten [{segment}]")
             continue
-        took = "" if record.runtime_s is None else f" in {sentences.precise(record.runtime_s)}"
+        took = "" if record.runtime_s is None else f" in {messages.precise(record.runtime_s)}"
         when = f"{moment(record.started)}  " if record.started else ""
         where = f" on {record.host}" if record.host else ""
         state = record.status.label.replace("_", " ")
         yield Text(f"  {when}attempt {record.attempt}{where}: {state}{took} [{segment}]")
-        said = record.traceback.rstrip() or record.error
-        if said:
-            yield Text(indent(said, "    "))
+        text = record.traceback.rstrip() or record.error
+        if text:
+            yield Text(indent(text, "    "))
 
 
 def moment(seconds: float) -> str:
@@ -226,5 +226,5 @@ def _line(entry: Entry) -> str:
 
 def _parameters(entry: Entry) -> str:
     return ", ".join(
-        f"{one.name}={one.default}" if one.default else one.name for one in entry.params
+        f"{param.name}={param.default}" if param.default else param.name for param in entry.params
     )

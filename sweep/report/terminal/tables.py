@@ -14,7 +14,7 @@ from sweep.store.records import Status
 
 _QUIET = (Status.ABSENT, Status.PENDING, Status.NOT_APPLICABLE)
 _STYLES = {
-    **{one.label.replace("_", " "): "dim" if one in _QUIET else "red" for one in Status},
+    **{status.label.replace("_", " "): "dim" if status in _QUIET else "red" for status in Status},
     layout.NONE: "dim",
     layout.UNPRINTED: "dim",
 }
@@ -30,37 +30,37 @@ def show(tables: Iterable[layout.Table], console: Console) -> None:
 
 
 def laid_out(table: layout.Table) -> Table:
-    """A table on the screen: labels that stand above already are left out."""
+    """A table on the screen, without labels that repeat those above."""
     shown = table.shown
-    made = Table(
+    grid = Table(
         title=escape(table.title),
         caption=escape("\n".join(table.notes)),
         caption_justify="left",
         **consoles.TABLE,
     )
-    labels = [one if isinstance(one, tuple) else (one,) for one in shown.index]
+    labels = [label if isinstance(label, tuple) else (label,) for label in shown.index]
     for at, name in enumerate(shown.index.names):
-        long = any(len(one[at]) > _LONG for one in labels)
-        made.add_column(str(name or ""), no_wrap=not long)
+        long = any(len(label[at]) > _LONG for label in labels)
+        grid.add_column(str(name or ""), no_wrap=not long)
     for name, column in shown.items():
         long = column.map(len).max() > _LONG
-        made.add_column(str(name).replace(" (", "\n("), justify="left" if long else "right")
+        grid.add_column(str(name).replace(" (", "\n("), justify="left" if long else "right")
     rows = shown.to_numpy().tolist()
     for (before, here), after, texts in zip(
         pairwise([(), *labels]), [*labels[1:], ()], rows, strict=True
     ):
         beside = here[-1] in layout.BESIDE
-        made.add_row(
+        grid.add_row(
             *_fresh(before, here),
             *(Text(text, style=_STYLES.get(text, "")) for text in texts),
             style="dim" if beside else None,
             end_section=len(here) > 1 and here[:1] != after[:1],
         )
-    return made
+    return grid
 
 
 def _fresh(before: tuple[str, ...], here: tuple[str, ...]) -> list[str]:
-    """The labels of a row from the first one on that the row before does not have."""
+    """The labels of a row from the first one that differs from the row before."""
     pairs = zip(before, here, strict=False)
     same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
     return ["" if at < same else label for at, label in enumerate(here)]

@@ -1,0 +1,141 @@
+"""Problem 2 of PVLDB 14(10): the best accuracy that a privacy budget allows.
+
+Theorem 5 of arXiv v1 (2 of PVLDB): a solution of Problem 1, all its noise multiplied by one number
+so that its privacy cost is what the budget allows, solves Problem 2. Its largest variance ratio is
+the least k with which every query can have a variance of at most k times its target.
+"""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import scipy
+
+from solvers.errors import NotApplicableError, OptionError
+from solvers.release import Release
+from workloads.operators import Array
+
+LEAST_EPSILON, MOST_EPSILON = 1e-20, 1e10
+"""Beyond, squares of steps and tails of noise are no floats."""
+
+
+@dataclass(frozen=True, eq=False)
+class AtBudget:
+    """A mechanism whose noise is rescaled to a privacy budget.
+
+    Attributes
+    ----------
+    mechanism : str
+        The mechanism's name.
+    noise : Release
+        Its noise when the targets are just met.
+    targets : numpy.ndarray
+        The targets c.
+    epsilon, delta : float
+        The budget.
+    variance_ratio : float
+        k of Problem 2, ``max_j variance_j / c_j``: what the noise's variances are multiplied by.
+    """
+
+    mechanism: str
+    noise: Release = field(repr=False)
+    targets: Array = field(repr=False)
+    epsilon: float
+    delta: float
+    variance_ratio: float
+
+    @cached_property
+    def query_variances(self) -> Array:
+        """Variance of every query's answer, shape (m,)."""
+        return self.variance_ratio * self.noise.query_variances
+
+    @property
+    def total_variance(self) -> float:
+        """Sum of the query variances."""
+        return self.variance_ratio * self.noise.total_variance
+
+    @property
+    def squared_privacy_cost(self) -> float:
+        """Δ² of the rescaled noise; NaN where it has no privacy cost."""
+        cost = self.noise.squared_privacy_cost
+        return cost / self.variance_ratio if self.noise.gaussian else float("nan")
+
+    @property
+    def bounds(self) -> Array:
+        """The variance bound that holds for every query: k c, shape of the targets."""
+        return self.variance_ratio * self.targets
+
+    def half_widths(self, confidence: float = 0.95) -> Array:
+        """Half the widths of the queries' confidence intervals, shape (m,).
+
+        An interval is the answer plus or minus this; each holds the true answer with this
+        probability by itself, not all of them together.
+
+        Parameters
+        ----------
+        confidence : float
+            Between 0 and 1.
+
+        Raises
+        ------
+        OptionError
+            If it is not.
+        NotApplicableError
+            If the errors are not normal.
+        """
+        if not 0 < confidence < 1:
+            raise OptionError(
+                f"confidence is {confidence!r}; expected a number between 0 and 1, such as 0.95"
+            )
+        self._refuse_unless_normal("confidence intervals")
+        quantile = float(np.sqrt(2) * scipy.special.erfinv(confidence))
+        return np.asarray(quantile * np.sqrt(self.query_variances))
+
+    def draw(self, n: int, rng: np.random.Generator) -> Array:
+        """Draw n vectors of errors, shape (n, m); for experiments, never for a release.
+
+        Raises
+        ------
+        NotApplicableError
+            If the errors are not normal.
+        """
+        self._refuse_unless_normal("draws")
+        return np.asarray(np.sqrt(self.variance_ratio) * self.noise.draw(n, rng))
+
+    def _refuse_unless_normal(self, what: str) -> None:
+        if not self.noise.gaussian:
+            raise NotApplicableError(
+                f"{self.mechanism}: {what} at a budget are known for normal errors; its noise is "
+                f"{type(self.noise).__name__}: use query_variances, or solve for other targets"
+            )
+
+
+def at_budget(
+    mechanism: str, noise: Release, targets: Array, epsilon: float, delta: float
+) -> AtBudget:
+    """The noise rescaled to be just (ε, δ)-private.
+
+    Raises
+    ------
+    OptionError
+        If (ε, δ) is no budget, or the mechanism needs δ > 0.
+    NotApplicableError
+        If no rescaling reaches a budget.
+    """
+    if not (LEAST_EPSILON <= epsilon <= MOST_EPSILON and 0 <= delta < 1):
+        raise OptionError(
+            f"{mechanism}: budget epsilon = {epsilon!r}, delta = {delta!r}; expected "
+            f"a positive epsilon, from {LEAST_EPSILON:g} to {MOST_EPSILON:g}, and a delta from 0 "
+            "to less than 1"
+        )
+    if delta == 0 and noise.gaussian:
+        raise OptionError(
+            f"{mechanism}: delta is 0, and Gaussian noise meets no budget with delta = 0; give a "
+            "positive delta, for instance 1e-6, or use a pure mechanism ('laplace', 'geometric')"
+        )
+    ratio = float(noise.curve.variance_ratio_at_budget(epsilon, delta))
+    if not np.isfinite(ratio):
+        raise NotApplicableError(
+            f"{mechanism}: no noise of its kind is ({epsilon:g}, {delta:g})-differentially private"
+        )
+    return AtBudget(mechanism, noise, targets, float(epsilon), float(delta), ratio)

@@ -1,0 +1,269 @@
+"""Factorisations W = L B that are checked before they are handed out.
+
+Whatever an algorithm claims, its answer is the two factors: L B is compared with W in units of
+the noise, and profile and variances are read off the factors.
+"""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import scipy.linalg as sla
+import scipy.sparse as sp
+
+from solvers.errors import SolveFailedError
+from solvers.factors import seen_cells, structure_pays
+from solvers.gaussian.factorisation import Factorisation, InBasis, identity
+from solvers.problem import Problem
+from workloads.operators import Array, Composed, Explicit, Matrix, QueryOperator, dense
+from workloads.operators.blas import product
+
+LARGEST_RESIDUAL = 1e-12
+"""Of L B = W, in units of the noise: see `residual`."""
+
+_REFINED = LARGEST_RESIDUAL / 10
+_BLOCK_ENTRIES = 2**22
+_SAMPLED_QUERIES = 128
+
+
+def from_right_inverse(
+    mechanism: str,
+    problem: Problem,
+    right: Array,
+    inverse: Array,
+    basis: QueryOperator,
+    queries: QueryOperator,
+) -> Factorisation:
+    """A factorisation from B and its right inverse: L is W times the inverse.
+
+    Of a workload that is written out L is too, corrected once by what L B leaves of W if that is
+    not at the rounding error yet; a structured one keeps its structure.
+
+    Parameters
+    ----------
+    problem : Problem
+        The workload, its rows in the row space of B, and the targets.
+    right : numpy.ndarray, shape (k, d)
+        B.
+    inverse : numpy.ndarray, shape (d, k)
+        With ``right @ inverse`` the identity.
+    basis, queries : QueryOperator
+        The mechanism's own basis, and W in it.
+
+    Raises
+    ------
+    SolveFailedError
+        If L B is not W to `LARGEST_RESIDUAL`, or the variances are not positive numbers.
+    """
+    operator = problem.workload.operator
+    own = InBasis(basis, queries, np.asarray(_times(basis.matrix(), inverse)))
+    if structure_pays(operator) and _of_full_rank(operator, right):
+        kept = _structured(mechanism, problem, right, inverse, basis, queries)
+    else:
+        kept = _structured_in_basis(problem, right, own)
+    if kept is not None:
+        return kept
+    matrix = problem.workload.matrix
+    left = np.asarray(_times(matrix, inverse))
+    left, right = _checked(mechanism, matrix, left, right, lambda: inverse)
+    return Factorisation(Explicit(left), Explicit(right), own)
+
+
+def from_root(
+    mechanism: str, problem: Problem, basis: Array, queries: QueryOperator, root: Array
+) -> Factorisation:
+    """A factorisation from a square root of the covariance of noise on a basis.
+
+    Parameters
+    ----------
+    basis : numpy.ndarray, shape (k, d)
+        B'.
+    queries : QueryOperator
+        W in it, shape (m, k).
+    root : numpy.ndarray, shape (k, k)
+        Regular. The strategy is its inverse times the basis.
+
+    Raises
+    ------
+    SolveFailedError
+        If L B is not W to `LARGEST_RESIDUAL`, or the variances are not positive numbers.
+    """
+    right = _solved(root, basis)
+    if _is_identity(basis):
+        return from_right_inverse(mechanism, problem, right, root, identity(len(basis)), queries)
+    own = InBasis(Explicit(basis), queries, root)
+    kept = _structured_in_basis(problem, right, own)
+    if kept is not None:
+        return kept
+    matrix = problem.workload.matrix
+    left = np.asarray(_times(queries.matrix(), root))
+    left, right = _checked(
+        mechanism, matrix, left, right, lambda: np.asarray(np.linalg.pinv(right), dtype=np.float64)
+    )
+    return Factorisation(Explicit(left), Explicit(right), own)
+
+
+def _of_full_rank(operator: QueryOperator, right: Array) -> bool:
+    """Whether the rows of B span everything over the cells that some query sees."""
+    if len(right) == right.shape[1]:
+        return True
+    seen = right.any(axis=0)
+    return len(right) == np.count_nonzero(seen) and np.array_equal(seen, seen_cells(operator))
+
+
+def _checked(
+    mechanism: str, matrix: Matrix, left: Array, right: Array, inverse: Callable[[], Array]
+) -> tuple[Array, Array]:
+    """The factors, corrected by what they leave of W until that is rounding error.
+
+    First L; then B, where its rows span those of W up to rounding only, W being of rank below d.
+
+    Raises
+    ------
+    SolveFailedError
+        If L B is still not W to `LARGEST_RESIDUAL`.
+    """
+    right = _without_noise(matrix, right)
+    missing = residual(matrix, left, right)
+    if _REFINED < missing < np.inf:
+        left = left + product(dense(matrix) - product(left, right), inverse())
+        missing = residual(matrix, left, right)
+    if _REFINED < missing < np.inf:
+        right = right + _least_squares(left, dense(matrix) - product(left, right))
+        missing = residual(matrix, left, right)
+    if not missing <= LARGEST_RESIDUAL:
+        raise SolveFailedError(
+            f"{mechanism}: its two factors miss {missing:.1e} of the workload, in units of the "
+            f"noise; expected at most {LARGEST_RESIDUAL:.0e}: too ill-conditioned for double "
+            "precision (bring the targets closer together; or queries or cells of W are equal "
+            "but for rounding: make them equal)"
+        )
+    return left, right
+
+
+def _without_noise(matrix: Matrix, right: Array) -> Array:
+    """B with zeros where no query sees the cell and its column is rounding error."""
+    norms = np.sqrt(Explicit(right).squared_column_norms())
+    unseen = Explicit(matrix).squared_column_norms() == 0
+    return np.where(unseen & (norms <= LARGEST_RESIDUAL * norms.max()), 0.0, right)
+
+
+def _least_squares(left: Array, missing: Array) -> Array:
+    """``L⁺ @ missing``, every query in units of its noise."""
+    norms = np.sqrt(Explicit(left).squared_row_norms())
+    seen = norms > 0
+    units = norms[seen, None]
+    corrections: Array = sla.lstsq(left[seen] / units, missing[seen] / units, check_finite=False)[0]
+    return corrections
+
+
+def _solved(root: Array, basis: Array) -> Array:
+    """``inv(root) @ basis``; by substitution where the root is a lower triangle."""
+    if np.any(np.triu(root, 1)):
+        units = np.exp2(np.round(np.log2(np.linalg.norm(root, axis=0))))
+        solved = sla.solve(root / units, basis, check_finite=False)
+        return np.asarray(solved / units[:, None])
+    return np.asarray(sla.solve_triangular(root, basis, lower=True, check_finite=False))
+
+
+def _is_identity(basis: Array) -> bool:
+    k, d = basis.shape
+    return k == d and np.array_equal(basis, np.eye(d))
+
+
+def _structured(
+    mechanism: str,
+    problem: Problem,
+    right: Array,
+    inverse: Array,
+    basis: QueryOperator,
+    queries: QueryOperator,
+) -> Factorisation | None:
+    """With L known by the structure of W; None where that is not accurate.
+
+    L B - W is ``L (B inverse - I) B``, so ``B inverse - I`` bounds it in units of the noise.
+    """
+    off = product(right, inverse) - np.eye(len(right))
+    if not np.linalg.norm(off) <= _REFINED:
+        inverse = inverse - product(inverse, off)
+        off = product(right, inverse) - np.eye(len(right))
+    decoder = Composed(problem.workload.operator, inverse)
+    variances = decoder.squared_row_norms()
+    accurate = np.linalg.norm(off) <= LARGEST_RESIDUAL and _agree(decoder, variances, problem)
+    if not accurate:
+        return None
+    return Factorisation(
+        decoder,
+        Explicit(right),
+        InBasis(basis, queries, np.asarray(_times(basis.matrix(), inverse))),
+    )
+
+
+def _structured_in_basis(problem: Problem, right: Array, own: InBasis) -> Factorisation | None:
+    """With L known by the structure that W has in a basis; None where that does not pay."""
+    if isinstance(own.root, float) or not structure_pays(own.queries):
+        return None
+    decoder = Composed(own.queries, own.root)
+    if not _agree(decoder, decoder.squared_row_norms(), problem):
+        return None
+    missing = residual(problem.workload.operator, decoder, right)
+    if _REFINED < missing < np.inf:
+        right = right - _solved(own.root, product(own.root, right) - own.basis)
+        missing = residual(problem.workload.operator, decoder, right)
+    return Factorisation(decoder, Explicit(right), own) if missing <= LARGEST_RESIDUAL else None
+
+
+def _agree(decoder: Composed, variances: Array, problem: Problem) -> bool:
+    """Whether variances by structure are the row norms, of the tightest and of some queries."""
+    count = min(_SAMPLED_QUERIES, len(variances))
+    tightest = np.argpartition(variances / problem.targets, -count)[-count:]
+    spread = np.linspace(0, len(variances) - 1, count).astype(np.intp)
+    at = np.union1d(tightest, spread)
+    expected = Explicit(decoder.rows(at)).squared_row_norms()
+    allowed = LARGEST_RESIDUAL * np.maximum(expected, np.finfo(float).eps * expected.max())
+    return bool(np.all(np.abs(variances[at] - expected) <= allowed))
+
+
+def residual(
+    workload: Matrix | QueryOperator, left: Matrix | QueryOperator, right: Matrix
+) -> float:
+    """How far L B is from W, in units of the noise.
+
+    The largest ``|W - L B|_ji`` over ``|L_j| |B_i|``: that product is the standard deviation of
+    query j times the privacy cost of cell i, an upper bound on ``|W_ji|``, and about the rounding
+    error of the product ``L B`` over the machine epsilon. Neither the scale of a query nor that
+    of a cell changes it.
+    """
+    noise = left if isinstance(left, QueryOperator) else Explicit(left)
+    rows = np.sqrt(noise.squared_row_norms())
+    columns = np.sqrt(Explicit(right).squared_column_norms())
+    worst = 0.0
+    for block in _blocks(workload.shape):
+        estimated = dense(_times(_rows(left, block), right))
+        missing = np.abs(dense(_rows(workload, block)) - estimated)
+        largest = _over(missing, columns).max(axis=1)
+        worst = float(np.maximum(worst, _over(largest, rows[block]).max()))
+    return worst
+
+
+def _rows(queries: Matrix | QueryOperator, block: slice) -> Matrix:
+    if isinstance(queries, QueryOperator):
+        return queries.rows(np.arange(queries.shape[0])[block])
+    return queries[block]
+
+
+def _over(values: Array, units: Array) -> Array:
+    """``values / units``, where 0 / 0 is 0."""
+    nothing = np.where(values > 0, np.inf, 0.0)
+    return np.divide(values, units, out=nothing, where=units > 0)
+
+
+def _blocks(shape: tuple[int, int]) -> Iterator[slice]:
+    size = max(_BLOCK_ENTRIES // shape[1], 1)
+    return (slice(start, start + size) for start in range(0, shape[0], size))
+
+
+def _times(left: Matrix, right: Matrix) -> Matrix:
+    if sp.issparse(left) or sp.issparse(right):
+        found = left @ right
+        return sp.csr_array(found) if sp.issparse(found) else np.asarray(found)
+    return product(left, right)

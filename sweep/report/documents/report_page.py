@@ -1,0 +1,180 @@
+"""The report of a store: one HTML file with everything, for readers without a shell."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import pandas as pd
+
+from sweep.dataset.reading import open_dataset
+from sweep.errors import SweepError
+from sweep.experiment.schema import Experiment
+from sweep.plan.stored import experiment_of
+from sweep.report.documents import provenance, templates
+from sweep.report.figures import drawing, gallery
+from sweep.report.numbers import frames, layout
+from sweep.report.numbers.frames import Results
+from sweep.report.numbers.layout import Table
+from sweep.report.numbers.pivots import label_text
+from sweep.report.tables import exports
+from sweep.report.terminal import screen
+from sweep.runner.status import Trouble
+from sweep.runner.status import status as status_of
+from sweep.store.folder import open_
+from sweep.store.location import Location
+
+_MOST_TROUBLES = 200
+_HOUR = 3600.0
+_MADE_WITH = (
+    ("Software", "package_versions"),
+    ("Python", "python_version"),
+    ("Revision", "git_revision"),
+    ("BLAS", "blas"),
+    ("Processor", "cpu_model"),
+    ("Platform", "platform"),
+)
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A figure of the report."""
+
+    title: str
+    svg: str
+
+
+def report(store: str | Location) -> str:
+    """The report of a store as a page, finished or not.
+
+    Returns
+    -------
+    str
+        HTML that needs no other file and no network.
+
+    Raises
+    ------
+    StoreError
+        If the folder is not a store, or has no dataset yet.
+    """
+    results = open_dataset(store)
+    experiment = experiment_of(open_(store))
+    state = status_of(store)
+    drawn, undrawn = _drawn(results, experiment)
+    cells = frames.to_frame(results)
+    counts = provenance.statuses(results)
+    troubles = state.troubles[:_MOST_TROUBLES]
+    return templates.rendered(
+        "report.html",
+        experiment=experiment,
+        state=provenance.state(results),
+        counts=counts,
+        total=sum(counts.values()),
+        running=state.user,
+        facts=_facts(results, cells, experiment),
+        warnings=_warnings(state, results),
+        troubles=[_details(trouble) for trouble in troubles],
+        left_out=len(state.troubles) - len(troubles),
+        tables=exports.tables(results, experiment),
+        drawn=drawn,
+        undrawn=undrawn,
+        times=_times(cells),
+        made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        store=str(store),
+    )
+
+
+def _drawn(results: Results, experiment: Experiment) -> tuple[list[Drawn], list[str]]:
+    """The declared figures, or a fitting one, and run times; with reasons for missing ones."""
+    drawn: list[Drawn] = []
+    missing: list[str] = []
+    for name in [*gallery.by_default(results, experiment), "scaling"]:
+        try:
+            pictures = gallery.pictures(results, experiment, name)
+            drawn += [
+                Drawn(picture.title, drawing.inline(picture, f"f{len(drawn) + at}"))
+                for at, picture in enumerate(pictures)
+            ]
+        except SweepError as error:
+            missing.append(f"{name}: {error}")
+    return drawn, missing
+
+
+def _facts(results: Results, cells: pd.DataFrame, experiment: Experiment) -> list[tuple[str, str]]:
+    """What ran, where and with what."""
+    attributes = results.attrs
+    started = cells["started"].dropna() if "started" in cells else pd.Series(dtype="datetime64[ms]")
+    hosts = sorted({host for host in cells["host"] if host}) if "host" in cells else []
+    spent = _spent(cells)
+    listed = [
+        ("Source", experiment.source),
+        ("Neighbours", provenance.facts(results)["neighbours"]),
+        ("Reference", f"{experiment.reference}: variance ratios are at its privacy cost"),
+        ("Budgets", f"δ = {', '.join(f'{delta:g}' for delta in experiment.delta)}"),
+        ("Solved on", ", ".join(hosts)),
+        ("Solved from", _minute(started.min()) if len(started) else ""),
+        ("Solved until", _minute(started.max()) if len(started) else ""),
+        ("Processor time", f"{spent['cpu_s'].sum() / _HOUR:.3g} core-hours of solving"),
+        *((label, str(attributes.get(name, ""))) for label, name in _MADE_WITH),
+        ("Solved with", "; ".join(sorted(filter(None, set(cells["versions"]))))),
+    ]
+    return [(label, text) for label, text in listed if text]
+
+
+def _minute(moment: Any) -> str:
+    return f"{moment:%Y-%m-%d %H:%M} UTC"
+
+
+def _spent(cells: pd.DataFrame) -> pd.DataFrame:
+    """Totals over solves: a solve that several cells share counts once."""
+    return cells[cells["runtime_s"].notna()].drop_duplicates("solve")
+
+
+def _times(cells: pd.DataFrame) -> Table | None:
+    """Run times by mechanism."""
+    spent = _spent(cells)
+    if spent.empty:
+        return None
+    by = spent.groupby("mechanism", sort=False)
+    shown = pd.DataFrame(
+        {
+            "solves": by.size().map(str),
+            "median (s)": by["runtime_s"].median().map(_seconds),
+            "longest (s)": by["runtime_s"].max().map(_seconds),
+            "core-hours": (by["cpu_s"].sum() / _HOUR).map(_seconds),
+            "largest rise of memory": by["peak_memory_bytes"].max().map(screen.size_of),
+        }
+    )
+    shown.index.name = "mechanism"
+    return Table("Run times of the solves alone", spent, shown)
+
+
+def _seconds(value: float) -> str:
+    return layout.NONE if pd.isna(value) else f"{value:.2g}"
+
+
+def _warnings(state: Any, results: Results) -> list[str]:
+    """What a reader has to know before any number."""
+    total = sum(state.totals.values())
+    other = screen.other_code(state.of_other_code, total, state.store)
+    revision = str(results.attrs.get("git_revision", ""))
+    sentences = [
+        state.damage,
+        *state.damaged_segments,
+        *state.bound_errors,
+        state.obstacle,
+        other if state.of_other_code else None,
+        f"The code was changed since revision {revision}." if revision.endswith("-dirty") else None,
+    ]
+    return [sentence for sentence in sentences if sentence]
+
+
+def _details(trouble: Trouble) -> dict[str, str]:
+    where = ", ".join(f"{name} = {label_text(value)}" for name, value in trouble.coords.items())
+    return {
+        "state": trouble.record.status.label.replace("_", " "),
+        "where": f"{trouble.group}: {where}" if trouble.group else where,
+        "error": trouble.record.error,
+        "host": trouble.record.host,
+        "attempt": str(trouble.record.attempt),
+        "traceback": trouble.record.traceback,
+    }

@@ -1,0 +1,186 @@
+"""The events of a run as sentences, and its figures in words."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from sweep import events
+from sweep.runner.progress import reason
+from sweep.runner.status import Trouble
+from sweep.store.records import Status
+
+_SECONDS_IN_WORDS = 60.0
+_LONG_SECONDS = 600.0
+_MOST_NAMED = 3
+
+
+def message(event: events.Event) -> str:
+    """An event as a sentence."""
+    match event:
+        case events.RunStarted():
+            return _started(event)
+        case events.SegmentSetAside(path=path, said=said):
+            return f"{said}; it is {path!r} now"
+        case events.ClusterReady(workers=workers, threads=threads, dashboard=dashboard):
+            return f"{counted(workers, 'worker')} with {counted(threads, 'thread')}" + (
+                f"; dashboard: {dashboard}" if dashboard else ""
+            )
+        case events.WorkersUnwatched(workers=workers):
+            return (
+                f"warning: {counted(workers, 'worker')} without a nanny: time limits that a solve "
+                "ignores and memory limits are not enforced there, and a worker that dies is not "
+                "started again; start workers without --no-nanny, as processes"
+            )
+        case events.WorkerRefused(worker=worker, said=said):
+            return f"warning: worker {worker} is closed, its cells go to others: {said}"
+        case events.ConnectionsStalled(workers=()):
+            return (
+                "warning: the scheduler does not report tasks that have ended, as after a clock is "
+                "set back: connecting to it again"
+            )
+        case events.ConnectionsStalled(workers=workers):
+            return (
+                f"warning: tasks neither begin nor end, as after a clock is set back: restarting "
+                f"{counted(len(workers), 'worker')} ({', '.join(workers[:_MOST_NAMED])}"
+                f"{', ...' * (len(workers) > _MOST_NAMED)})"
+            )
+        case events.SchedulerLost(address=address, patience=patience):
+            return (
+                f"scheduler {address} is gone: waiting for one there (the run ends after "
+                f"{patience:g} s without)"
+            )
+        case events.SchedulerSilent(address=address, patience=patience):
+            return (
+                f"scheduler {address} does not answer: waiting for it (the run ends after "
+                f"{patience:g} s without an answer)"
+            )
+        case events.WorkersMissing():
+            return _missing(event)
+        case events.DatasetNotWritten(said=said) | events.ClusterExposed(said=said):
+            return f"warning: {said}"
+        case events.StoreNotShared(hosts=hosts, store=store):
+            return (
+                f"warning: a worker on {hosts or 'another machine'} does not share the disk of "
+                f"store {store!r}: this command writes its results; killed, it loses those in "
+                "flight, time limits are not enforced from outside, and cells whose arrays are "
+                "kept fail"
+            )
+        case events.TaskRetried(cells=cells):
+            return f"a worker was lost: retrying {counted(cells, 'cell')}"
+        case events.CellsAwaited(cells=cells):
+            return f"waiting for {counted(cells, 'cell')} still with workers of an earlier run"
+        case events.CellsDone(statuses=statuses, task=task):
+            return f"task {task}: {counts(statuses) or 'a certificate'}"
+        case events.DatasetWritten(path=path, seconds=seconds):
+            return f"dataset written in {seconds:.1f} s: {path}"
+        case events.OutputClosed():
+            return "the output was closed; the run continues without it"
+        case events.RunEnded(statuses=statuses, seconds=seconds, interrupted=interrupted):
+            how = "interrupted" if interrupted else "ended"
+            return f"run {how} after {precise(seconds)}: {counts(statuses)}"
+        case events.Progressed():
+            return figures(event)
+
+
+def remarks(event: events.RunStarted) -> list[str]:
+    """Further sentences about a run that starts."""
+    sentences = []
+    if event.deadly:
+        sentences.append(
+            f"{event.deadly} cells stay lost: each killed its worker three times or more; "
+            f"'sweep rerun {event.store}' tries them again"
+        )
+    if event.hidden:
+        sentences.append(
+            f"{event.hidden} cells of earlier runs are not in the experiment any more: they are "
+            "kept, and shown again once their values are back (for instance by --set d=4,8); "
+            f"'sweep forget {event.store} --hidden' drops them"
+        )
+    return sentences
+
+
+def figures(progress: events.Progressed) -> str:
+    """The progress of a run, in one line."""
+    parts = [f"{progress.share:.0%} of the work", done(progress)]
+    if progress.rate:
+        parts.append(rate(progress))
+    parts.append(left(progress))
+    return ", ".join(parts)
+
+
+def done(progress: events.Progressed) -> str:
+    """``12 of 20 cells, 1 failed``."""
+    troubles = {name: n for name, n in progress.statuses.items() if name != "ok"}
+    more = f", {counts(troubles)}" if troubles else ""
+    return f"{sum(progress.statuses.values()):,} of {progress.cells:,} cells{more}"
+
+
+def rate(progress: events.Progressed) -> str:
+    """Cells per second, or per minute or hour if they are few."""
+    for unit, length in (("s", 1.0), ("min", 60.0), ("h", 3600.0)):
+        if progress.rate * length >= 1.0 or unit == "h":
+            return f"{progress.rate * length:.3g} cells/{unit}"
+    raise AssertionError
+
+
+def left(progress: events.Progressed) -> str:
+    """``1:23 left (1:05 to 1:47)``, in hours and minutes."""
+    if progress.left_s is None:
+        return "no workers"
+    expected, least, most = progress.left_s
+    if most < _SECONDS_IN_WORDS:
+        return "less than a minute left" if expected else "nothing left"
+    bounds = hours(least), hours(most)
+    return f"{hours(expected)} left" + (
+        f" ({bounds[0]} to {bounds[1]})" if bounds[0] != bounds[1] else ""
+    )
+
+
+def hours(seconds: float) -> str:
+    """``h:mm``, to the nearest minute."""
+    minutes = round(seconds / 60.0)
+    return f"{minutes // 60}:{minutes % 60:02d}"
+
+
+def precise(seconds: float) -> str:
+    """Seconds, or hours and minutes if they are many."""
+    return f"{seconds:.3g} s" if seconds < _LONG_SECONDS else hours(seconds)
+
+
+def core_hours(seconds: float) -> str:
+    """Core seconds as core-hours."""
+    return f"{seconds / 3600.0:.3g}"
+
+
+def counts(statuses: Mapping[str, int]) -> str:
+    """``12 ok, 1 failed``, in the order of `Status`."""
+    named = ((status.label, statuses.get(status.label, 0)) for status in Status)
+    return ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in named if count)
+
+
+def counted(count: int, what: str) -> str:
+    """``1 cell``, ``1,200 cells``."""
+    return f"{count:,} {what}{'s' * (count != 1)}"
+
+
+def reasons(troubles: Iterable[Trouble]) -> list[tuple[str, int]]:
+    """Why cells failed, timed out or were lost, and how many; the most frequent reason first."""
+    counts = Counter(reason(trouble.record) for trouble in troubles)
+    return counts.most_common()
+
+
+def _started(event: events.RunStarted) -> str:
+    if not event.todo:
+        all_cells = "its only cell is" if event.cells == 1 else f"all {event.cells:,} cells are"
+        return f"{event.experiment}: {all_cells} already in the store"
+    stored = event.cells - event.todo
+    already = f", {stored:,} already in the store" if stored else ""
+    shared = f", {event.reused:,} from earlier solves" if event.reused else ""
+    cells = counted(event.cells, "cell")
+    return f"{event.experiment}: {cells}{already}, {event.todo:,} to do{shared}"
+
+
+def _missing(event: events.WorkersMissing) -> str:
+    since = f" for {event.seconds:.0f} s" if event.seconds >= 1 else ""
+    return (
+        f"no workers{since}: {event.message} (the run ends after {event.patience:g} s without any)"
+    )

@@ -1,0 +1,276 @@
+"""Upkeep of stores: merge several, forget cells, join journal segments, pack into one file."""
+
+import io
+import tarfile
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+from typing import BinaryIO, Literal
+
+from sweep import events
+from sweep.errors import StoreError, SweepError
+from sweep.experiment.schema import Experiment
+from sweep.grid.expansion import lay_out
+from sweep.plan.stored import StoredExperiment, of_store, unfinished
+from sweep.runner.selection import selected
+from sweep.runner.session import open_session
+from sweep.store import arrays, disk, segments
+from sweep.store.dataset_folder import POINTER, RESULTS
+from sweep.store.disk_errors import explained
+from sweep.store.folder import Store, create, open_
+from sweep.store.journal import Journal
+from sweep.store.lease import LEASE
+from sweep.store.ledger import Ledger
+from sweep.store.location import Location, located
+from sweep.store.objects import ObjectPath
+from sweep.store.records import CellRecord, ForgottenRecord
+
+
+def merge(
+    stores: Sequence[str | Path],
+    into: str | Path,
+    *,
+    listen: events.Listener = events.ignore,
+) -> int:
+    """Merge the results of several stores of one experiment.
+
+    The stores stay as they are. Of a cell that several have solved, the result of the one named
+    last counts. The experiment is that of the store whose cells include all others'. What was
+    merged from a store before is replaced, if the store still has all of it.
+
+    Parameters
+    ----------
+    stores : sequence of str or Path
+        The stores, on disks or in object stores.
+    into : str or Path
+        The store that receives them; created if there is none.
+    listen : callable, optional
+        Called with every event.
+
+    Returns
+    -------
+    int
+        Number of cells that have a record now.
+
+    Raises
+    ------
+    StoreError
+        If one of them is no store or has a damaged journal, or they belong to different
+        experiments.
+    SweepError
+        If none of their experiments has all cells.
+    """
+    target = located(into)
+    sources = [of_store(store) for store in stores]
+    if any(source.store.path.resolve() == target.resolve() for source in sources):
+        raise StoreError(f"store {str(target)!r} cannot be merged into itself; give another --into")
+    known = [*sources, of_store(into)] if (target / "store.json").exists() else sources
+    experiment = _widest(known)
+    target_store = create(target, experiment.name)
+    stored = StoredExperiment(experiment, lay_out(experiment), target_store)
+    with open_session(stored, listen) as session:
+        with explained(target_store.path):
+            held = [
+                _copy_records(source, target_store.journal, f"{session.run}-{place:04d}")
+                for place, source in enumerate(sources)
+            ]
+            merged = session.refresh()
+            for source, of_source in zip(sources, held, strict=True):
+                _copy_arrays(source.store.path, of_source, target_store.path, merged)
+        return len(stored.cells) - len(unfinished(stored.cells, merged))
+
+
+def forget(
+    store: str | Path,
+    where: str | None,
+    *,
+    listen: events.Listener = events.ignore,
+) -> int:
+    """Drop everything recorded about some cells.
+
+    Parameters
+    ----------
+    store : str or Path
+        The store.
+    where : str, optional
+        A condition as for `sweep.rerun`; those cells are pending then. By default the cells that
+        are recorded but that the experiment no longer has.
+    listen : callable, optional
+        Called with every event.
+
+    Returns
+    -------
+    int
+        Number of cells.
+
+    Raises
+    ------
+    SweepError
+        If the condition is not valid or holds for no cell.
+    StoreError
+        If it is no store, or in use.
+    """
+    stored = of_store(store)
+    with open_session(stored, listen) as session:
+        if where is None:
+            chosen = stored.hidden(session.ledger)
+        else:
+            chosen = [cell.id for cell in selected(stored, session.ledger, where)]
+            rows = session.ledger.rows(chosen)
+            chosen = [cell for cell, row in zip(chosen, rows, strict=True) if row >= 0]
+        if chosen:
+            rows = session.ledger.rows(chosen).tolist()
+            solves = {session.ledger.record(row).solve for row in rows}
+            session.write(f"{session.run}-forgotten", [ForgottenRecord(cell) for cell in chosen])
+            _remove_arrays(stored.store.path, solves, session.ledger)
+    return len(chosen)
+
+
+def compact(store: str | Path, *, listen: events.Listener = events.ignore) -> int:
+    """Join all journal segments into one, which is faster to read and copy.
+
+    Parameters
+    ----------
+    store : str or Path
+        The store.
+    listen : callable, optional
+        Called with every event.
+
+    Returns
+    -------
+    int
+        The number of segments before.
+
+    Raises
+    ------
+    StoreError
+        If it is no store, in use, or cannot be written.
+    """
+    stored = of_store(store)
+    with open_session(stored, listen) as session, explained(stored.store.path):
+        return session.journal.compact(session.run)
+
+
+def pack(store: str | Path, file: Path) -> int:
+    """Write a store into one file to send or archive; ``tar xf`` unpacks it anywhere.
+
+    Parameters
+    ----------
+    store : str or Path
+        The store, on a disk or in an object store; it is a store on a disk once unpacked.
+    file : Path
+        The file to write: ``NAME.tar``, or ``NAME.tar.gz`` to compress it.
+
+    Returns
+    -------
+    int
+        Bytes of the file.
+
+    Raises
+    ------
+    SweepError
+        If the file is there already, or has another suffix.
+    StoreError
+        If it is no store, in use, or the file cannot be written.
+    """
+    opened = open_(store)
+    if not file.name.endswith((".tar", ".tar.gz")):
+        raise SweepError(f"file {str(file)!r} has another suffix; expected .tar or .tar.gz")
+    if file.exists():
+        raise SweepError(f"file {str(file)!r} already exists; give another name")
+    name = file.name.removesuffix(".gz").removesuffix(".tar")
+    form: Literal["w", "w:gz"] = "w:gz" if file.suffix == ".gz" else "w"
+
+    def save(stream: BinaryIO) -> None:
+        with tarfile.open(fileobj=stream, mode=form) as archive:
+            if isinstance(opened.path, Path):
+                archive.add(opened.path, name, filter=_without_lease)
+            else:
+                _add_objects(archive, opened, opened.path, name)
+
+    with explained(file), opened.unchanged():
+        disk.write_by(file, save)
+    return file.stat().st_size
+
+
+def _widest(known: Sequence[StoredExperiment]) -> Experiment:
+    names = sorted({stored.experiment.name for stored in known})
+    if len(names) > 1:
+        raise StoreError(
+            f"the stores belong to different experiments ({', '.join(names)}); only stores of one "
+            "experiment can be merged"
+        )
+    widest = max(known, key=lambda stored: len(stored.cells))
+    for stored in known:
+        missing = int((widest.cells.places(stored.cells.ids) < 0).sum())
+        if missing:
+            raise SweepError(
+                f"store {str(stored.store.path)!r} has {missing} cells that the experiment of "
+                f"{str(widest.store.path)!r} does not have; 'sweep run' one of them with the "
+                "values of both (Ctrl-C ends it as soon as it solves), then merge again"
+            )
+    return widest.experiment
+
+
+def _copy_records(source: StoredExperiment, target: Location, name: str) -> Ledger:
+    """Write the records of a store into a journal, in place of those that it has of it already.
+
+    Not of those that the store lacks: they are of a copy of it that went its own way, or of
+    segments that were damaged since.
+    """
+    held = Journal(source.store.journal)
+    held.refresh()
+    for damage in held.damaged.values():
+        raise StoreError(damage)
+    mark, made_of = f"{segments.COMPACT}{source.store.identity}", held.made_of
+    before = [
+        known
+        for known in disk.names(target)
+        if mark in known and segments.made_of(target / known) <= made_of
+    ]
+    fresh = f"{name}{mark}-{uuid.uuid4().hex[:8]}"
+    segments.write_segment(target, fresh, held.records(), before, made_of)
+    return held.ledger
+
+
+def _copy_arrays(source: Location, held: Ledger, target: Location, merged: Ledger) -> None:
+    """Copy the arrays of the solves whose result is the store's own, or is nowhere ``ok``."""
+    theirs, ours = held.solved, merged.solved
+    for solve in arrays.names(source):
+        if solve not in ours or (solve in theirs and _ended(ours[solve]) == _ended(theirs[solve])):
+            arrays.copy(source, target, solve)
+
+
+def _remove_arrays(store: Location, solves: set[str], held: Ledger) -> None:
+    """Remove the arrays of these solves, but for those that some cell still has."""
+    unused = solves.intersection(arrays.names(store))
+    if unused:
+        unused.difference_update(record.solve for record in held.cells.values())
+    with explained(store):
+        for solve in unused:
+            disk.remove(arrays.folder(store, solve))
+
+
+def _ended(record: CellRecord) -> tuple[object, ...]:
+    """What tells a solve from others of its key, whichever of its cells tells of it."""
+    return record.host, record.started, record.runtime_s, record.cpu_s
+
+
+def _add_objects(archive: tarfile.TarFile, store: Store, place: ObjectPath, name: str) -> None:
+    """Add a store in an object store as the folder that it would be on a disk."""
+    for path in place.files():
+        inside = path.relative_to(place)
+        if str(inside) in (LEASE, POINTER):
+            continue
+        content = path.read_bytes()
+        member = tarfile.TarInfo(f"{name}/{inside}")
+        member.size, member.mtime = len(content), path.tagged()[1].timestamp()
+        archive.addfile(member, io.BytesIO(content))
+    if store.dataset.exists:
+        link = tarfile.TarInfo(f"{name}/{RESULTS}")
+        link.type, link.linkname = tarfile.SYMTYPE, str(store.dataset.path)[len(str(place)) + 1 :]
+        archive.addfile(link)
+
+
+def _without_lease(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    return None if member.name.rpartition("/")[2] == LEASE else member

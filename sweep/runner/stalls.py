@@ -1,0 +1,110 @@
+"""Tasks that neither run nor end, because Dask does not deliver the messages about them.
+
+Dask sends what it has collected at a certain time of day. When a machine's clock is set back at
+that moment, the messages wait until it is that time again, for hours or days; heartbeats and
+direct questions take other connections and go on, so nobody else notices.
+"""
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from typing import Any
+
+from sweep.worker.broadcast import answers
+
+_LOOK_SECONDS = 5.0
+_LOOKS = 6
+"""Looks in a row with the same tasks at the same place before it is examined."""
+_ANSWER_SECONDS = 5.0
+_RESTART_SECONDS = 10.0
+
+Place = str | None
+"""The address of the worker that has a task; None if the task has ended or is not known."""
+
+
+class Stalls:
+    """Finds the connections over which nothing comes, though it should."""
+
+    def __init__(self) -> None:
+        self._next_look = 0.0
+        self._tasks: Mapping[Place, frozenset[str]] = {}
+        self._looks: Counter[Place] = Counter()
+
+    def look(self, client: Any, unheard: Callable[[], Collection[str]]) -> frozenset[Place]:
+        """Where tasks are stuck, if it is time to look: at a worker, or on the way back from Dask.
+
+        Parameters
+        ----------
+        client : distributed.Client
+            Of the cluster.
+        unheard : callable
+            Gives the names of the tasks whose ends the driver has not heard of.
+        """
+        now = time.monotonic()
+        if now < self._next_look:
+            return frozenset()
+        self._next_look = now + _LOOK_SECONDS
+        before, self._tasks = self._tasks, _by_place(client, unheard())
+        same = [place for place, names in self._tasks.items() if before.get(place) == names]
+        self._looks = Counter({place: self._looks[place] % _LOOKS + 1 for place in same})
+        long = {place for place, looks in self._looks.items() if looks == _LOOKS}
+        return frozenset(long & {None, *_idle(client, [place for place in long if place])})
+
+
+def restart(client: Any, workers: Collection[str]) -> None:
+    """Restart workers, which then do their tasks again; one without a nanny is only closed."""
+    with suppress(Exception):  # one that is still stalled is found again
+        client.sync(
+            client.scheduler.restart_workers,
+            workers=[*workers],
+            timeout=_RESTART_SECONDS,
+            wait_for_workers=False,
+            on_error="return",
+            stimulus_id="sweep-stalled",
+            callback_timeout=_RESTART_SECONDS + _ANSWER_SECONDS,
+        )
+
+
+def _by_place(client: Any, tasks: Collection[str]) -> Mapping[Place, frozenset[str]]:
+    """The tasks at each place where none is being run, as far as the scheduler knows.
+
+    None that waits for a worker, and none at all if the scheduler is silent.
+    """
+    by_place: defaultdict[Place, set[str]] = defaultdict(set)
+
+    async def ask() -> dict[str, Place]:
+        places: dict[str, Place] = await client.run_on_scheduler(_places, [*tasks])
+        return places
+
+    with suppress(Exception):
+        for name, place in client.sync(ask, callback_timeout=_ANSWER_SECONDS).items():
+            by_place[place].add(name)
+    return {place: frozenset(names) for place, names in by_place.items()}
+
+
+def _places(tasks: Collection[str], dask_scheduler: Any) -> dict[str, Place]:
+    places: dict[str, Place] = {}
+    for name in tasks:
+        task = dask_scheduler.tasks.get(name)
+        if task is None or task.state in ("memory", "erred"):
+            places[name] = None
+        elif task.state == "processing" and not task.processing_on.executing:  # by its heartbeats
+            places[name] = task.processing_on.address
+    return places
+
+
+def _idle(client: Any, workers: Collection[str]) -> list[str]:
+    """Those of the workers that run nothing; one that does not answer may run something."""
+    if not workers:
+        return []
+    with suppress(Exception):
+        return [
+            w for w, idle in answers(client, _runs_nothing, workers=workers).items() if idle is True
+        ]
+    return []
+
+
+def _runs_nothing(dask_worker: Any) -> bool:
+    state = dask_worker.state
+    return not (state.executing or state.long_running)

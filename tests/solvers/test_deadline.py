@@ -1,0 +1,110 @@
+"""A time limit counts from the first look at a problem, and is heard inside every stage."""
+
+import numpy as np
+import pytest
+
+import solvers
+import workloads
+from solvers import problem, reduction, stopping
+from solvers.optimiser import blocks
+from solvers.orbits import several
+from solvers.problem import as_problem
+from solvers.reductions import kronecker, orbits
+from solvers.soft_max.adapted_basis import ChartModel
+from solvers.soft_max.fixed_basis import Hessian
+
+LIMIT = 50.0
+
+
+class Clock:
+    """Seconds that pass in the stages that are named, and nowhere else."""
+
+    now = 0.0
+    calls = 0
+
+    def slow(self, monkeypatch, owner, name, seconds):
+        """Let every call of one function take so long."""
+        quick = getattr(owner, name)
+
+        def called(*args, **options):
+            self.now += seconds
+            self.calls += 1
+            return quick(*args, **options)
+
+        monkeypatch.setattr(owner, name, called)
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    made = Clock()
+    monkeypatch.setattr(stopping.time, "perf_counter", lambda: made.now)
+    return made
+
+
+def tables():
+    """Ranges of an ordered attribute in tables of others, targets all different."""
+    workload = workloads.make(
+        "census", attributes={"age": 4, "sex": 2, "race": 3}, tables=[["age"], ["age", "sex"]],
+        ranges=["age"],
+    )  # fmt: skip
+    return workload, 1 + np.random.default_rng(0).random(workload.m)
+
+
+@pytest.mark.parametrize("name", ["optimal", "CA", "SM-II"])
+def test_factorising_the_workload_takes_of_the_time(clock, monkeypatch, name):
+    clock.slow(monkeypatch, problem, "factorise", 2 * LIMIT)
+    found = solvers.solve(name, workloads.make("prefix", d=12).dense, time_limit=LIMIT)
+    assert (found.timed_out, found.iterations) == (True, 0)
+
+
+@pytest.mark.parametrize("name", ["optimal", "CA", "SM-II"])
+@pytest.mark.parametrize("stage", [(orbits, "symmetry"), (several, "parts")])
+def test_looking_for_orbits_takes_of_the_time(clock, monkeypatch, name, stage):
+    clock.slow(monkeypatch, *stage, 2 * LIMIT)
+    found = solvers.solve(name, *tables(), time_limit=LIMIT)
+    assert (found.timed_out, found.iterations) == (True, 0)
+
+
+def test_a_spectrum_that_outlasts_the_time_is_the_only_one(clock, monkeypatch):
+    """Of a large problem one takes a minute; the answer is made of that one."""
+    clock.slow(monkeypatch, blocks, "spectrum", 2 * LIMIT)
+    of_low_rank = np.random.default_rng(0).standard_normal((4, 9))
+    found = solvers.solve("optimal", of_low_rank, time_limit=LIMIT)
+    assert (found.timed_out, found.iterations, clock.calls) == (True, 0, 1)
+    assert found.lower_bound <= found.squared_privacy_cost < np.inf
+
+
+@pytest.mark.parametrize("certificate", [True, False])
+def test_no_first_step_is_taken_when_time_is_over(clock, monkeypatch, certificate):
+    """One spectrum of each block is the least that an answer takes."""
+    clock.slow(monkeypatch, orbits, "symmetry", 2 * LIMIT)
+    clock.slow(monkeypatch, blocks, "spectrum", 0.0)
+    workload, targets = tables()
+    if certificate:
+        assert reduction.lower_bound(as_problem(workload, targets), 1e-9, time_limit=LIMIT) > 0
+    else:
+        assert solvers.solve("optimal", workload, targets, time_limit=LIMIT).iterations == 0
+    assert clock.calls == len(orbits.symmetry(as_problem(workload, targets)).orbits.parts) + 1
+
+
+@pytest.mark.parametrize("basis", ["adapted", "identity"])
+def test_conjugate_gradients_of_algorithm_2_hear_the_deadline(clock, monkeypatch, basis):
+    clock.slow(monkeypatch, Hessian if basis == "identity" else ChartModel, "product", 1.0)
+    matrix = workloads.make("prefix", d=24).dense
+    found = solvers.solve("SM-II", matrix, np.logspace(0, 3, 24), basis=basis, time_limit=7.5)
+    assert found.timed_out
+    assert not found.converged
+    assert clock.now <= 8.0
+
+
+def test_a_direction_that_time_left_no_product_for_is_no_stall(clock, monkeypatch):
+    clock.slow(monkeypatch, ChartModel, "__init__", 2 * LIMIT)
+    found = solvers.solve("SM-II", workloads.make("prefix", d=12).dense, time_limit=LIMIT)
+    assert (found.timed_out, found.converged, found.iterations) == (True, False, 1)
+
+
+def test_the_factors_of_a_product_share_what_looking_at_it_has_left(clock, monkeypatch):
+    clock.slow(monkeypatch, kronecker, "as_problem", 0.75 * LIMIT)
+    product = workloads.make("kronecker", terms=[["prefix:5", "all-range:4"]])
+    found = solvers.solve("optimal", product, time_limit=LIMIT)
+    assert found.timed_out

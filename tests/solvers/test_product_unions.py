@@ -1,0 +1,85 @@
+"""Unions of products of less than full rank, against the query matrix itself."""
+
+import numpy as np
+import pytest
+
+import solvers
+import workloads
+from solvers.gaussian.verification import LARGEST_RESIDUAL, residual
+from solvers.problem import as_problem
+from solvers.product_unions import in_coordinates
+from workloads import from_factors
+from workloads.operators import Composed
+
+ONES = np.ones((1, 7))
+RANGES = workloads.make("all-range", d=7).dense
+ODD = np.random.default_rng(1).normal(size=(9, 7))
+EMPTY = np.where(np.arange(7) == 3, 0.0, RANGES)
+
+
+@pytest.mark.parametrize(
+    ("terms", "rank"),
+    [
+        ([(RANGES, ONES), (ONES, RANGES)], 13),
+        ([(RANGES, 3 * ONES, ONES), (ONES, RANGES, ONES), (ONES, ONES, RANGES)], 19),
+        ([(RANGES, RANGES, ONES), (RANGES, ONES, RANGES), (ONES, RANGES, RANGES)], 127),
+        ([(ODD, ONES), (ONES, ODD), (ODD[:1], ONES)], 13),
+        ([(EMPTY, ONES), (ONES, EMPTY)], 13),
+        ([(EMPTY, EMPTY, ONES), (EMPTY, ONES, EMPTY), (ONES, EMPTY, EMPTY)], None),
+    ],
+)
+def test_a_union_in_its_coordinates_is_the_union(terms, rank):
+    workload = from_factors(terms)
+    found = in_coordinates(workload.operator)
+    operator, rows = found.operator, found.rows
+    np.testing.assert_allclose(rows @ rows.T, np.eye(len(rows)), atol=1e-13)
+    np.testing.assert_allclose(operator.matrix() @ rows, workload.dense, atol=1e-12)
+    assert rank in (len(rows), None)
+    y = np.random.default_rng(0).exponential(size=workload.m)
+    dense = workload.dense @ rows.T
+    np.testing.assert_allclose(operator.gram(y), (dense.T * y) @ dense, atol=1e-9)
+    forms = np.einsum("ij,jk,ik->i", dense, np.diag(np.arange(len(rows))), dense)
+    np.testing.assert_allclose(
+        operator.quadratic_forms(np.diag(np.arange(float(len(rows))))), forms, atol=1e-9
+    )
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "factor"),
+    [("optimal", RANGES), ("optimal", EMPTY), ("CA", EMPTY), ("SM-II", RANGES)],
+    ids=["optimal", "optimal, a cell not seen", "CA, a cell not seen", "SM-II"],
+)
+def test_a_union_of_less_than_full_rank_keeps_its_structure(mechanism, factor):
+    factor, ones = factor[:, 2:], ONES[:, 2:]
+    factor = factor[factor.any(axis=1)]
+    workload = from_factors(
+        [(factor, factor, ones), (factor, ones, factor), (ones, factor, factor)]
+    )
+    targets = np.random.default_rng(0).integers(1, 11, workload.m).astype(float)
+    assert as_problem(workload, targets).factors.structured
+    limits = {"tol": 1e-8} if mechanism != "SM-II" else {}
+    found = solvers.solve(mechanism, workload, targets, **limits)
+    assert isinstance(found.noise.decoder, Composed)
+    left, right = np.asarray(found.noise.left), np.asarray(found.noise.right)
+    assert residual(workload.dense, left, right) <= LARGEST_RESIDUAL
+    dense = solvers.solve(mechanism, workload.dense, targets, **limits)
+    close = 1e-7 if limits else 2e-3
+    assert found.squared_privacy_cost == pytest.approx(dense.squared_privacy_cost, rel=close)
+    assert found.lower_bound <= dense.squared_privacy_cost * (1 + 1e-12)
+    np.testing.assert_array_equal(found.privacy_profile == 0, dense.privacy_profile == 0)
+
+
+def test_tables_over_two_ordered_attributes_are_solved():
+    """Ages and incomes are never asked for together: LAPACK's gesdd fails on one of the blocks."""
+    attributes = {"age": 60, "income": 40, "sex": 2}
+    tables = [["age"], ["income"], ["age", "sex"], ["income", "sex"]]
+    census = workloads.make(
+        "census", attributes=attributes, tables=tables, prefixes=["age", "income"]
+    )
+    found = solvers.solve("fisher", census)
+    assert found.query_variances.max() == pytest.approx(1, rel=1e-12)
+
+
+def test_products_that_sum_over_nothing_are_left_as_they_are():
+    assert in_coordinates(from_factors([(RANGES, RANGES)]).operator) is None
+    assert in_coordinates(workloads.make("all-range", d=8).operator) is None

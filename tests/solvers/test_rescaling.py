@@ -1,0 +1,105 @@
+"""Problem 2: a mechanism at a privacy budget."""
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+import solvers
+import workloads
+from solvers import NotApplicableError, OptionError
+
+
+def test_one_count_at_a_budget_by_the_exact_condition_of_the_gaussian_mechanism():
+    found = solvers.solve("optimal", [[1.0]], 5.0).at_budget(1.0, 1e-5)
+    spread = np.sqrt(found.query_variances[0])
+    cost = 1 / spread
+    delta = norm.cdf(cost / 2 - 1.0 / cost) - np.e * norm.cdf(-cost / 2 - 1.0 / cost)
+    assert delta == pytest.approx(1e-5, rel=1e-8)
+    assert found.squared_privacy_cost == pytest.approx(cost**2)
+    assert found.variance_ratio == pytest.approx(spread**2 / 5)
+    assert found.half_widths(0.95)[0] == pytest.approx(1.959963984540054 * spread)
+
+
+def test_theorem_5_two_prefixes_have_four_thirds_of_one_counts_variance():
+    """Δ² = 4/3 when both variances are 1, against 1 of one count."""
+    one = solvers.solve("optimal", [[1.0]]).at_budget(0.5, 1e-6)
+    two = solvers.solve("optimal", np.tri(2), tol=1e-9).at_budget(0.5, 1e-6)
+    assert two.variance_ratio / one.variance_ratio == pytest.approx(4 / 3, rel=1e-8)
+    assert two.bounds == pytest.approx(two.variance_ratio * np.ones(2))
+
+
+def test_the_rescaled_mechanism_is_the_solution_for_the_rescaled_targets():
+    workload = workloads.make("range", d=16)
+    targets = workloads.targets.make("random", workload, low=1.0, high=10.0)
+    found = solvers.solve("optimal", workload, targets).at_budget(0.7, 1e-4)
+    again = solvers.solve("optimal", workload, found.bounds)
+    assert again.curve.epsilon_at_targets(1e-4) == pytest.approx(0.7, rel=1e-6)
+    assert np.all(found.query_variances <= found.bounds * (1 + 1e-12))
+    assert found.total_variance == pytest.approx(found.query_variances.sum())
+
+
+def test_errors_at_a_budget_are_within_the_half_widths_as_often_as_promised():
+    found = solvers.solve("optimal", np.tri(6)).at_budget(1.0, 1e-5)
+    errors = found.draw(40_000, np.random.default_rng(0))
+    inside = np.mean(np.abs(errors) <= found.half_widths(0.9), axis=0)
+    assert inside == pytest.approx(0.9, abs=0.01)
+
+
+def test_pure_mechanisms_have_variances_at_a_budget_but_no_normal_intervals():
+    found = solvers.solve("laplace", np.eye(3)).at_budget(0.5, 0.0)
+    assert found.query_variances == pytest.approx(2 / 0.5**2)
+    with pytest.raises(NotApplicableError, match="known for normal errors"):
+        found.half_widths()
+
+
+@pytest.mark.parametrize(
+    ("budget", "sentence"),
+    [((0.0, 1e-5), "positive"), ((1.0, 1.0), "delta"), ((1.0, 0.0), "give a positive delta")],
+)
+def test_what_is_no_budget_is_refused(budget, sentence):
+    with pytest.raises(OptionError, match=sentence):
+        solvers.solve("GM", np.eye(2)).at_budget(*budget)
+
+
+def test_a_confidence_is_between_0_and_1():
+    with pytest.raises(OptionError, match=r"confidence is 95.*0\.95"):
+        solvers.solve("GM", np.eye(2)).at_budget(1.0, 1e-5).half_widths(95)
+
+
+def test_noise_of_a_query_graph_is_of_one_epsilon():
+    graph = solvers.solve("geometric", workloads.make("counting", n=3))
+    with pytest.raises(NotApplicableError, match="has one epsilon"):
+        graph.at_budget(1.0, 1e-5)
+
+
+def test_cos_square_noise_is_of_no_budget():
+    bounded = solvers.solve("fisher-bounded", np.eye(2))
+    with pytest.raises(NotApplicableError, match="no noise of its kind"):
+        bounded.at_budget(1.0, 1e-5)
+
+
+@pytest.mark.parametrize("confidence", [0.0, 1.0, -0.5, float("nan")])
+def test_a_confidence_that_is_no_share_is_refused(confidence):
+    at = solvers.solve("IP", np.tri(4)).at_budget(1.0, 1e-6)
+    with pytest.raises(solvers.OptionError, match="expected a number between 0 and 1"):
+        at.half_widths(confidence)
+
+
+def test_intervals_of_any_confidence_are_finite_and_not_empty():
+    found = solvers.solve("IP", np.eye(2)).at_budget(1.0, 1e-6)
+    spread = np.sqrt(found.query_variances[0])
+    assert found.half_widths(np.nextafter(1.0, 0.0))[0] == pytest.approx(8.2922 * spread, rel=1e-4)
+    assert found.half_widths(1e-17)[0] == pytest.approx(1e-17 * np.sqrt(np.pi / 2) * spread)
+
+
+@pytest.mark.parametrize("mechanism", ["IP", "laplace", "geometric", "tight-constraints"])
+@pytest.mark.parametrize("delta", [5e-324, 1e-15, 0.5])
+def test_no_budget_ends_in_numpy(mechanism, delta):
+    found = solvers.solve(mechanism, np.ones((3, 2)))
+    with np.errstate(divide="raise", over="raise", invalid="raise"):
+        ratios = [found.at_budget(e, delta) for e in (1e-20, 1e-9, 1.0, 800.0, 1e10)]
+        assert all(np.diff([at.variance_ratio for at in ratios]) <= 0)
+        assert all(not at.squared_privacy_cost < 0 for at in ratios)
+        for beyond in (5e-324, 1e-21, 1e11, 1e300):
+            with pytest.raises(OptionError, match="expected a positive epsilon, from 1e-20 to 1e"):
+                found.at_budget(beyond, delta)

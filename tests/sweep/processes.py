@@ -1,0 +1,113 @@
+"""A scheduler, its workers and commands, each a process of its own, as somebody starts them."""
+
+import os
+import random
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import recipes
+from faults import search_path
+
+SECONDS = 300.0
+WORKER = ("--nthreads", "1", "--no-dashboard", "--death-timeout", "300")
+
+
+class Processes:
+    """Processes that are started in a folder, and do not outlive the test."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._open = folder, ExitStack()
+
+    def close(self) -> None:
+        self._open.close()
+
+    def scheduler(self) -> str:
+        """Start a scheduler; its address."""
+        place = self._folder / "scheduler.json"
+        about = ("--host", "127.0.0.1", "--port", "0", "--no-dashboard")
+        self._serve("distributed.cli.dask_scheduler", *about, "--scheduler-file", place)
+        address = recipes.scheduler_address(place, SECONDS)
+        (self._folder / "cluster.yaml").write_text(f"address: {address}\n")
+        return address
+
+    def worker(self, address: str, *options: object, path: Path | None = None) -> None:
+        """Start a worker, which imports from ``path`` first."""
+        self._serve("distributed.cli.dask_worker", address, *WORKER, *options, path=path)
+
+    def command(self, *words: object, on: Sequence[str] = ()) -> subprocess.Popen[str]:
+        """Start ``sweep`` with these words; what comes before them may be on another disk."""
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        return self._start("sweep.cli", *words, on=on, **pipes)
+
+    def _serve(self, module: str, *words: object, path: Path | None = None) -> None:
+        self._start(module, *words, path=path, stderr=subprocess.DEVNULL)
+
+    def _start(
+        self,
+        module: str,
+        *words: object,
+        path: Path | None = None,
+        on: Sequence[str] = (),
+        **streams: int,
+    ) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [*on, sys.executable, "-m", module, *map(str, words)],
+            cwd=self._folder,
+            env=environment(path),
+            text=True,
+            **streams,
+        )
+        self._open.callback(_end, process)
+        return process
+
+
+def environment(path: Path | None = None) -> Mapping[str, str]:
+    """That of a process which finds the tests' modules, and ``path`` before everything else."""
+    first = [str(path)] if path else []
+    return {**os.environ, "COLUMNS": "300", "PYTHONPATH": os.pathsep.join([*first, search_path()])}
+
+
+def ended(command: subprocess.Popen[str], code: int = 0) -> str:
+    """What a command has said, once it has ended with that code and without a traceback."""
+    output, errors = command.communicate(timeout=SECONDS)
+    said = output + errors
+    assert command.returncode == code, said
+    assert "Traceback" not in said
+    return said
+
+
+def free_port() -> int:
+    """A port that nobody listens at, below those that the system gives to clients meanwhile."""
+    for port in random.sample(range(20_000, 32_000), 100):
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise OSError("no port is free")
+
+
+def until(there: Callable[[], object], *running: subprocess.Popen[str]) -> None:
+    """Wait for something that commands do while they run."""
+    end = time.monotonic() + SECONDS
+    while not there():
+        for command in running:
+            assert command.poll() is None, command.communicate()
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """A worker's nanny ends its worker, if it has the time to."""
+    process.terminate()
+    try:
+        process.wait(timeout=60)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    for stream in (process.stdout, process.stderr):
+        if stream is not None:
+            stream.close()

@@ -1,0 +1,401 @@
+"""Merging, forgetting, compacting and packing: nothing is lost, whatever is killed on the way."""
+
+import errno
+import json
+import shutil
+import tarfile
+from dataclasses import replace
+
+import pytest
+import xarray as xr
+
+import sweep
+from sweep.dataset import build, reading
+from sweep.errors import StoreError, SweepError
+from sweep.runner import history, maintenance, status
+from sweep.store import arrays, disk, folder, segments
+from sweep.store.file_lease import FileLease
+from sweep.store.journal import Journal
+from sweep.store.records import BoundRecord, CellRecord, ForgottenRecord, Status
+from sweep.store.segments import write_segment
+
+
+def cell(name, status=Status.OK, **facts):
+    return CellRecord(name, f"solve of {name}", "problem", status, **facts)
+
+
+def state(ledger):
+    rows = ledger.rows(list(ledger.cells))
+    tried = (ledger.attempts(rows).tolist(), ledger.deaths(rows).tolist())
+    return (ledger.cells, *tried, ledger.bounds, ledger.solved)
+
+
+def deaths_of_b(ledger):
+    return ledger.deaths(ledger.rows(["b"])).item()
+
+
+def test_stores_of_two_clusters_become_one(swept, client, small, tmp_path, on_the_test_cluster):
+    whole = swept(tmp_path / "whole", "[2, 4, 8]")
+    sweep.run(small("[2, 4, 8]"), tmp_path / "a", client)
+    maintenance.forget(tmp_path / "a", "d > 2")
+    sweep.run(small("[4, 8]"), tmp_path / "b", client)
+    assert maintenance.merge([tmp_path / "a", tmp_path / "b"], tmp_path / "c") == 6
+    merged = sweep.open(tmp_path / "c")
+    assert merged.squared_privacy_cost.equals(whole.squared_privacy_cost)
+    assert merged.gap.equals(whole.gap)
+    heard = []
+    sweep.run(small("[2, 4, 8]"), tmp_path / "c", client="never touched", listen=heard.append)
+    assert heard[0].todo == 0
+    said = state(Journal(tmp_path / "c" / "journal").refresh())
+    maintenance.merge([tmp_path / "a", tmp_path / "b"], tmp_path / "c")
+    assert state(Journal(tmp_path / "c" / "journal").refresh()) == said
+
+
+def held(store):
+    return Journal(store / "journal").refresh()
+
+
+def solved_again(store, name, *hosts):
+    """Have the cells of a store solved again, each on one of these hosts."""
+    known = sorted(held(store).cells.values(), key=lambda one: one.cell)
+    again = [replace(one, host=host) for one, host in zip(known, hosts, strict=False)]
+    write_segment(store / "journal", name, again)
+
+
+def hosts(store):
+    return [one.host for _, one in sorted(held(store).cells.items())]
+
+
+def another(store, path):
+    """A store of the same experiment and records, with an identity of its own."""
+    shutil.copytree(store, path, symlinks=True)
+    content = json.loads((path / "store.json").read_text())
+    (path / "store.json").write_text(json.dumps({**content, "identity": path.name * 32}))
+    return path
+
+
+def test_of_a_cell_that_several_have_solved_the_last_counts(swept, tmp_path):
+    swept(tmp_path / "m", "[2]")
+    both = [another(tmp_path / "m", tmp_path / name) for name in "az"]
+    for store in both:
+        solved_again(store, "r000002", store.name, store.name)
+    for order in (both, both[::-1]):
+        maintenance.merge(order, tmp_path / "c")
+        assert hosts(tmp_path / "c") == [order[-1].name] * 2
+
+
+def test_copies_that_went_their_own_ways_become_one(swept, tmp_path):
+    swept(tmp_path / "a", "[2]")
+    one, other = held(tmp_path / "a").cells.values()
+    maintenance.forget(tmp_path / "a", "d == 2")
+    maintenance.compact(tmp_path / "a")
+    maintenance.compact(tmp_path / "a")
+    shutil.copytree(tmp_path / "a", tmp_path / "b", symlinks=True)
+    write_segment(tmp_path / "a" / "journal", "r000009-a-a-000000", [one])
+    write_segment(tmp_path / "b" / "journal", "r000009-b-b-000000", [other])
+    for store in "aba":
+        maintenance.merge([tmp_path / store], tmp_path / "c")
+    assert held(tmp_path / "c").cells.keys() == {one.cell, other.cell}
+    maintenance.forget(tmp_path / "a", "d == 2")
+    maintenance.merge([tmp_path / "a", tmp_path / "b"], tmp_path / "c")
+    assert held(tmp_path / "c").cells.keys() == {other.cell}
+
+
+def test_what_a_damaged_store_has_lost_stays_where_it_was_merged_into(swept, tmp_path):
+    swept(tmp_path / "a", "[2]")
+    maintenance.merge([tmp_path / "a"], tmp_path / "c")
+    for segment in (tmp_path / "a" / "journal").glob("*.jsonl"):
+        segment.write_bytes(b"")
+    with pytest.raises(StoreError, match=r"journal segment .* is damaged"):
+        maintenance.merge([tmp_path / "a"], tmp_path / "c")
+    maintenance.compact(tmp_path / "a")
+    assert maintenance.merge([tmp_path / "a"], tmp_path / "c") == 2
+
+
+def test_a_store_is_not_merged_into_itself_under_another_name(swept, tmp_path, monkeypatch):
+    swept(tmp_path / "a", "[2]")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(StoreError, match="cannot be merged into itself"):
+        maintenance.merge(["a"], tmp_path / "a")
+
+
+def test_kept_arrays_come_along(swept, tmp_path):
+    first = swept(tmp_path / "a", more="keep: [query_variances]")
+    maintenance.merge([tmp_path / "a"], tmp_path / "c")
+    one = first.solve.values.flat[0]
+    kept = sweep.arrays(tmp_path / "c", one)
+    xr.testing.assert_identical(kept.load(), sweep.arrays(tmp_path / "a", one).load())
+
+
+def test_arrays_are_those_of_the_result_that_counts(swept, tmp_path):
+    keep = "keep: [query_variances]"
+    made = swept(tmp_path / "a", "[2]", "[IP]", keep)
+    later = another(tmp_path / "a", tmp_path / "z")
+    (one,) = held(later).cells.values()
+    write_segment(later / "journal", "r000002", [replace(one, started=one.started + 9.0)])
+    doubled = {"query_variances": made.squared_privacy_cost.values.ravel().repeat(2)}
+    arrays.write(later, one.solve, doubled, ["query_variances"])
+
+    def kept(store):
+        return sweep.arrays(store, one.solve).query_variances.values.tolist()
+
+    assert kept(later) != kept(tmp_path / "a")
+    maintenance.merge([tmp_path / "a"], tmp_path / "c")
+    for last in (later, tmp_path / "a"):
+        maintenance.merge([tmp_path / "a", later, last], tmp_path / "c")
+        assert kept(tmp_path / "c") == kept(last)
+    assert {path.suffix for path in (tmp_path / "c" / "arrays").iterdir()} == {".zarr"}
+
+
+def test_what_cannot_be_merged_is_refused(swept, client, small, tmp_path):
+    swept(tmp_path / "a", "[2]")
+    sweep.run(small("[4]"), tmp_path / "b", client)
+    with pytest.raises(SweepError, match=r"has 2 cells that the experiment of .* does not have"):
+        maintenance.merge([tmp_path / "a", tmp_path / "b"], tmp_path / "c")
+    with pytest.raises(StoreError, match="cannot be merged into itself"):
+        maintenance.merge([tmp_path / "a"], tmp_path / "a")
+    with pytest.raises(StoreError, match="is not a store"):
+        maintenance.merge([tmp_path / "x"], tmp_path / "c")
+    assert not (tmp_path / "c").exists()
+
+
+def test_forgotten_cells_are_pending_and_solved_again(swept, client, small, tmp_path):
+    before = swept(tmp_path / "s", "[2, 4]")
+    assert maintenance.forget(tmp_path / "s", "mechanism == 'GM' and d == 2") == 1
+    found = sweep.open(tmp_path / "s")
+    assert found.status.sel(mechanism="GM", d=2) == Status.PENDING
+    assert (found.status == Status.OK).sum() == 3
+    after = sweep.run(small("[2, 4]"), tmp_path / "s", client)
+    assert after.squared_privacy_cost.equals(before.squared_privacy_cost)
+
+
+def test_arrays_are_forgotten_with_the_last_cell_that_has_them(client, small, tmp_path):
+    keep = "keep: [query_variances]"
+    made = sweep.run(small("[2, 4]", "[IP]", keep), tmp_path / "s", client)
+    two, four = made.solve.values.ravel().tolist()
+    other = replace(held(tmp_path / "s").cells[made.cell.values.flat[1]], cell="other")
+    write_segment(tmp_path / "s" / "journal", "r000002", [other])
+    maintenance.forget(tmp_path / "s", "mechanism == 'IP'")
+    assert arrays.names(tmp_path / "s") == [four]
+    with pytest.raises(StoreError, match="has no arrays of solve"):
+        sweep.arrays(tmp_path / "s", two)
+
+
+def test_hidden_cells_are_forgotten_on_request(swept, client, small, tmp_path):
+    swept(tmp_path / "s", "[2, 4]")
+    sweep.run(small("[2]"), tmp_path / "s", client)
+    assert maintenance.forget(tmp_path / "s", None) == 2
+    assert maintenance.forget(tmp_path / "s", None) == 0
+    assert status.status(tmp_path / "s").totals == {"ok": 2}
+
+
+def test_a_cell_that_is_recorded_after_it_was_forgotten_counts(tmp_path):
+    write_segment(tmp_path, "r1", [cell("a", numbers={"squared_privacy_cost": 1.0}), cell("b")])
+    write_segment(tmp_path, "r2", [ForgottenRecord("a")])
+    assert Journal(tmp_path).refresh().cells.keys() == {"b"}
+    write_segment(tmp_path, "r3", [cell("a", Status.FAILED)])
+    assert Journal(tmp_path).refresh().status("a") is Status.FAILED
+
+
+def test_a_compact_journal_says_the_same(swept, client, tmp_path):
+    before = swept(tmp_path / "s", "[2, 4]")
+    sweep.rerun(tmp_path / "s", "d == 2", client)
+    said = state(Journal(tmp_path / "s" / "journal").refresh())
+    assert maintenance.compact(tmp_path / "s") > 1
+    assert len(list((tmp_path / "s" / "journal").iterdir())) == 1
+    assert state(Journal(tmp_path / "s" / "journal").refresh()) == said
+    assert sweep.open(tmp_path / "s").squared_privacy_cost.equals(before.squared_privacy_cost)
+
+
+def test_the_bound_that_a_forgotten_cell_has_proved_holds_in_a_compact_journal(tmp_path):
+    proof = cell("a", numbers={"squared_privacy_cost": 2.0, "lower_bound": 1.9}, code="ours")
+    low = cell("b", numbers={"squared_privacy_cost": 1.5})
+    write_segment(tmp_path, "r1", [proof, low])
+    write_segment(tmp_path, "r2", [ForgottenRecord("a")])
+    journal = Journal(tmp_path)
+    said = state(journal.refresh())
+    assert (journal.ledger.bounds, journal.ledger.status("b")) == ({"problem": 1.9}, Status.FAILED)
+    journal.compact("r3")
+    again = Journal(tmp_path).refresh()
+    assert (state(again), again.bound_codes) == (said, journal.ledger.bound_codes)
+
+
+def test_a_certificate_that_was_stopped_stays_so_when_a_forgotten_cell_is_compacted(tmp_path):
+    stopped = BoundRecord("problem", 1.0, error="stopped")
+    timeout = cell("a", Status.TIMEOUT, numbers={"lower_bound": 1.1})
+    write_segment(tmp_path, "r1", [stopped, timeout])
+    write_segment(tmp_path, "r2", [ForgottenRecord("a")])
+    journal = Journal(tmp_path)
+    journal.refresh()
+    journal.compact("r3")
+    again = Journal(tmp_path).refresh()
+    assert again.bounds == {"problem": 1.1}
+    assert again.bound_errors == {"problem": stopped}
+
+
+@pytest.mark.parametrize("removed", [0, 1, 2, 3])
+def test_a_compaction_that_is_killed_loses_and_doubles_nothing(tmp_path, removed):
+    lost = cell("b", Status.LOST, deaths=1)
+    for name, records in [("r1", [cell("a"), lost]), ("r2", [lost]), ("r3", [cell("c")])]:
+        write_segment(tmp_path, name, records)
+    said = state(Journal(tmp_path).refresh())
+    old = sorted(tmp_path.iterdir())
+    kept = {path: path.read_bytes() for path in old}
+    journal = Journal(tmp_path)
+    journal.refresh()
+    journal.compact("r3")
+    for path in old[removed:]:
+        path.write_bytes(kept[path])  # as if it had been killed before
+    assert state(Journal(tmp_path).refresh()) == said
+    write_segment(tmp_path, "r4", [lost])
+    again = Journal(tmp_path)
+    assert deaths_of_b(again.refresh()) == 3
+    again.compact("r4")
+    assert len(list(tmp_path.iterdir())) == 1
+    assert deaths_of_b(Journal(tmp_path).refresh()) == 3
+
+
+def test_what_was_replaced_stays_so_whenever_a_compaction_is_killed(tmp_path):
+    write_segment(tmp_path, "r1-compact-x", [cell("a"), cell("b")])
+    write_segment(tmp_path, "r2-compact-x", [cell("b")], ["r1-compact-x.jsonl"])
+    first = tmp_path / "r1-compact-x.jsonl"
+    held, journal = first.read_bytes(), Journal(tmp_path)
+    assert journal.refresh().cells.keys() == {"b"}
+    journal.compact("r3")
+    first.write_bytes(held)  # as if it had been killed before it was removed
+    assert Journal(tmp_path).refresh().cells.keys() == {"b"}
+
+
+def test_a_reader_notices_that_the_journal_was_compacted(tmp_path):
+    write_segment(tmp_path, "r1", [cell("b", Status.LOST, deaths=1)])
+    reader, other = Journal(tmp_path), Journal(tmp_path)
+    reader.refresh()
+    other.refresh()
+    other.compact("r1")
+    assert deaths_of_b(reader.refresh()) == 1
+
+
+def test_a_segment_that_is_compacted_away_while_it_is_read_is_no_trouble(tmp_path, monkeypatch):
+    for name in ("a", "b"):
+        write_segment(tmp_path, f"r1-{name}", [cell(name)])
+    reader, other = Journal(tmp_path), Journal(tmp_path)
+    other.refresh()
+    read = disk.content
+
+    def read_after_the_compaction(file):
+        monkeypatch.setattr(disk, "content", read)
+        other.compact("r1")
+        return read(file)
+
+    monkeypatch.setattr(disk, "content", read_after_the_compaction)
+    assert reader.refresh().cells.keys() == {"a", "b"}
+
+
+def test_a_packed_store_is_a_store_again(client, small, tmp_path):
+    before = sweep.run(small(), tmp_path / "s", client)
+    assert maintenance.pack(tmp_path / "s", tmp_path / "sent.tar.gz") > 0
+    shutil.rmtree(tmp_path / "s")
+    with tarfile.open(tmp_path / "sent.tar.gz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    xr.testing.assert_identical(sweep.open(tmp_path / "sent"), before)
+    assert folder.open_(tmp_path / "sent").user is None
+
+
+def test_a_store_that_takes_no_lock_is_packed_unless_it_is_in_use(tmp_path, monkeypatch):
+    def refuse(lease, own):
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    made = folder.create(tmp_path / "s", "mine")
+    with made.locked():
+        monkeypatch.setattr(FileLease, "take", refuse)
+        with pytest.raises(StoreError, match="is in use by process"):
+            maintenance.pack(tmp_path / "s", tmp_path / "sent.tar")
+    assert not list(tmp_path.glob("*sent*"))
+    assert maintenance.pack(tmp_path / "s", tmp_path / "sent.tar") > 0
+
+
+@pytest.mark.parametrize(
+    ("file", "said"), [("x.zip", "expected .tar or .tar.gz"), ("there.tar", "already exists")]
+)
+def test_a_file_that_cannot_be_written_is_refused(tmp_path, file, said):
+    folder.create(tmp_path / "s", "mine")
+    (tmp_path / "there.tar").touch()
+    with pytest.raises(SweepError, match=said):
+        maintenance.pack(tmp_path / "s", tmp_path / file)
+
+
+def test_the_commands_say_what_they_did(client, small, tmp_path, command):
+    sweep.run(small(), tmp_path / "s", client)
+    assert (
+        "1 cell is forgotten"
+        in command("forget", tmp_path / "s", "--where", "mechanism == 'GM' and d == 2").output
+    )
+    assert "segments joined into one" in command("compact", tmp_path / "s").output
+    assert "no segments to join" in command("compact", tmp_path / "s").output
+    merged = command("merge", tmp_path / "s", "--into", tmp_path / "t")
+    assert f"3 cells have a result in {tmp_path / 't'}" in merged.output.replace("\n", "")
+    assert command("pack", tmp_path / "t", tmp_path / "t.tar").exit_code == 0
+    assert command("forget", tmp_path / "s").exit_code == 2
+
+
+def compacted_under(monkeypatch, place):
+    """Have another process compact a journal while this one is about to read its last segment."""
+    read, pending = segments.read_segment, [True]
+
+    def interrupted(path, *cells):
+        if path.name == "r3.jsonl" and pending:
+            pending.clear()
+            other = Journal(place)
+            other.refresh()
+            other.compact("r4")
+        return read(path, *cells)
+
+    monkeypatch.setattr(segments, "read_segment", interrupted)
+
+
+def three_segments(place):
+    place.mkdir()
+    for number, name in enumerate("abc", 1):
+        write_segment(place, f"r{number}", [cell(name)])
+
+
+def test_records_are_copied_from_a_journal_that_is_compacted_meanwhile(tmp_path, monkeypatch):
+    three_segments(tmp_path / "j")
+    held = Journal(tmp_path / "j")
+    held.refresh()
+    compacted_under(monkeypatch, tmp_path / "j")
+    assert [record.cell for record in held.records()] == ["a", "b", "c"]
+    (compacted,) = (tmp_path / "j").glob("*.jsonl")
+    compacted.unlink()
+    with pytest.raises(StoreError, match="cannot be read"):
+        held.records()
+
+
+def test_histories_are_read_from_a_journal_that_is_compacted_meanwhile(tmp_path, monkeypatch):
+    three_segments(tmp_path / "j")
+    compacted_under(monkeypatch, tmp_path / "j")
+    found = history._records(tmp_path / "j", ["a", "c"])
+    assert [len(found[name]) for name in "ac"] == [1, 1]
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_dataset_that_is_replaced_while_it_is_read_is_read_again(tmp_path, monkeypatch, times):
+    def version(number):
+        made = xr.Dataset({"x": ("i", [number, number])})
+        place.dataset.publish(lambda path: build.write(made, path))
+
+    place = folder.create(tmp_path / "s", "x")
+    version(1.0)
+    open_, pending = xr.open_datatree, [True]
+
+    def replaced(*args, **options):
+        opened = open_(*args, **options)
+        while pending:
+            pending.clear()
+            for number in range(times):
+                version(2.0 + number)
+        return opened
+
+    monkeypatch.setattr(xr, "open_datatree", replaced)
+    found = reading.open_dataset(tmp_path / "s").x.values.tolist()
+    assert found == ([1.0, 1.0] if times == 1 else [3.0, 3.0])

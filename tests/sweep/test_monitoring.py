@@ -1,0 +1,356 @@
+"""Seeing a sweep: its figures, the store's log, `status --watch` and `logs`."""
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections import Counter
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from faults import Fault, injected, preloaded, search_path
+from processes import free_port, until
+
+import sweep
+from sweep import events
+from sweep.cli import monitoring
+from sweep.errors import ClusterError, StoreError
+from sweep.plan.items import CellTask, Items, Solve
+from sweep.plan.tasks import Task, Tasks
+from sweep.report.terminal import messages
+from sweep.runner import log, progress
+from sweep.runner.log import Log
+from sweep.runner.progress import ProgressMeter
+from sweep.store.folder import create
+from sweep.store.records import CellRecord, Status
+from sweep.worker.perform import TaskOutcome
+
+
+class Clock:
+    """Time that passes as a test says."""
+
+    now = 1000.0
+
+    def monotonic(self):
+        return self.now
+
+    def time(self):
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    made = Clock()
+    monkeypatch.setattr(progress, "time", made)
+    monkeypatch.setattr(log, "time", made)
+    return made
+
+
+def solve(number, seconds, mechanism="CA"):
+    return Task(
+        f"t-{number}",
+        (
+            Solve(
+                key=f"s-{number}",
+                problem="p",
+                workload_key="w",
+                workload=None,
+                targets=None,
+                mechanism=type("M", (), {"name": mechanism}),
+                cells=(CellTask(f"c-{number}"),),
+                seconds=seconds,
+            ),
+        ),
+    )
+
+
+def ended(task, seconds, status=Status.OK, error=""):
+    (item,) = task.items
+    record = CellRecord(item.cells[0].id, item.key, "p", status, runtime_s=seconds, error=error)
+    return TaskOutcome(task.name, (record,), True, seconds)
+
+
+def metered(planned, name, heard):
+    items = Items.of([task.items[0] for task in planned])
+    one_by_one = Tasks(items, [np.array([number]) for number in range(len(items))], "t")
+    return ProgressMeter(one_by_one, len(items), name, progress.time.monotonic(), heard.append)
+
+
+def simulated(clock, planned, took, threads):
+    """The figures of a run on some threads, as they are told in mid-run and in the end."""
+    heard = []
+    measured = metered(planned, lambda cell: cell, heard)
+    measured.look([1] * threads)
+    queue = list(zip(planned, took, strict=True))
+    running = []
+    while queue or running:
+        while queue and len(running) < threads:
+            task, seconds = queue.pop(0)
+            running.append((clock.now + seconds, task, seconds))
+        running.sort(key=lambda one: one[0])
+        end, task, seconds = running.pop(0)
+        while clock.now + 1.0 < end:
+            clock.now += 1.0
+            measured.look([1] * threads)
+        clock.now = end
+        measured.take(task, ended(task, seconds))
+    measured.look([1] * threads)
+    measured.tell()
+    return heard
+
+
+def test_the_time_left_corrects_itself_by_what_was_measured(clock):
+    planned = [solve(number, 0.02 * (60 - number)) for number in range(40)]
+    began = clock.now
+    heard = simulated(clock, planned, [100 * task.seconds for task in planned], threads=4)
+    duration = clock.now - began
+    for event in heard:
+        if 0.2 * duration < event.seconds < 0.95 * duration:
+            expected, least, most = event.left_s
+            assert expected == pytest.approx(duration - event.seconds, rel=0.1, abs=10.0)
+            assert least < expected < most
+    assert heard[0].left_s[0] < duration / 50, "the plan was wrong by 100"
+    assert heard[-1].left_s == (0.0, 0.0, 0.0)
+    assert heard[-1].share == 1.0
+    assert heard[-1].core_s == pytest.approx(sum(100 * task.seconds for task in planned))
+    shares = [event.share for event in heard if event.seconds > 0.2 * duration]
+    assert all(later > earlier - 0.01 for earlier, later in pairwise(shares))
+
+
+def test_figures_say_what_failed_and_what_is_slow(clock):
+    planned = [solve(number, 1.0) for number in range(8)]
+    heard = []
+    measured = metered(planned, lambda cell: f"named {cell}", heard)
+    clock.now += 7.0
+    measured.tell()
+    assert heard.pop().seconds == 7.0, "a cluster's start is part of the run"
+    clock.now += 1.0
+    assert heard == []
+    measured.look([])
+    assert heard[-1].left_s is None
+    measured.look([2, 1])
+    for number, task in enumerate(planned[:7]):
+        clock.now += 10.0
+        status, error = (Status.FAILED, "no luck") if number % 3 == 0 else (Status.OK, "")
+        measured.take(task, ended(task, float(number), status, error))
+    measured.look([2, 1])
+    last = heard[-1]
+    assert (last.workers, last.threads, last.running, last.cells) == (2, 3, 1, 8)
+    assert last.statuses == {"ok": 4, "failed": 3}
+    assert last.failures == {"failed: no luck": 3}
+    assert last.slowest[0] == ("named c-6", 6.0)
+    assert len(last.slowest) == 5
+    assert last.rate == pytest.approx(0.1)
+    assert last.core_s == sum(range(7))
+
+
+def test_hours_are_written_as_hours():
+    progress = events.Progressed(
+        0.0, 60.0, 4, 4, 4, 20, {"ok": 9, "failed": 1}, 0.01, 0.5,
+        (5000.0, 4000.0, 7000.0), 100.0, 200.0, {}, (),
+    )  # fmt: skip
+    said = messages.figures(progress)
+    assert said == "50% of the work, 10 of 20 cells, 1 failed, 36 cells/h, 1:23 left (1:07 to 1:57)"
+    assert messages.left(replace(progress, left_s=None)) == "no workers"
+
+
+def test_every_event_comes_back_from_the_log_with_its_time(tmp_path, clock):
+    store = create(tmp_path / "s", "x").path
+    hear = Log(store)
+    told = [
+        events.RunStarted("x", "s", 3, 2, 0, 2, 0, 1),
+        events.CellsDone({"ok": 1}, "t-1"),
+        events.TaskRetried(2),
+        events.RunEnded({"ok": 3}, 1.5, False),
+    ]
+    for event in told:
+        hear(event)
+    (store / "runs.jsonl").open("a").write('{"torn')
+    lines = list(log.lines(store))
+    assert [events.from_json(line) for line in lines] == told
+    assert {line["time"] for line in lines} == {clock.now}
+    assert all(messages.message(event) for event in told)
+    assert events.from_json({"event": "OfAnotherVersion", "time": 1.0}) is None
+
+
+def test_the_log_is_bounded(tmp_path, monkeypatch):
+    monkeypatch.setattr(log, "_LARGEST_BYTES", {True: 10_000})
+    store = create(tmp_path / "s", "x").path
+    hear = Log(store)
+    for number in range(1000):
+        hear(events.DatasetNotWritten(str(number)))
+    assert sum((store / name).stat().st_size for name in (log.NAME, log.OLDER)) < 21_000
+    kept = [line["said"] for line in log.lines(store)]
+    assert kept == [str(number) for number in range(1000 - len(kept), 1000)]
+
+
+def test_a_log_that_cannot_be_written_ends_no_run(client, small, tmp_path):
+    store = create(tmp_path / "s", "small").path
+    for name in (log.NAME, log.PROGRESS):
+        (store / name).mkdir()
+    found = sweep.run(small(), store, client)
+    assert (found.status == Status.OK).all()
+    with pytest.raises(StoreError, match=r"runs\.jsonl' cannot be read \(Is a directory\)"):
+        list(log.lines(store))
+    assert log.progress(store) is None
+
+
+def test_damaged_lines_are_left_out_of_the_log(tmp_path, command):
+    store = create(tmp_path / "s", "x").path
+    hear = Log(store)
+    hear(events.OutputClosed())
+    with (store / log.NAME).open("ab") as torn:
+        torn.write(b'\0\xff\n{"event": \n')
+    hear(events.OutputClosed())
+    assert command("logs", store).output.count("the output was closed") == 2
+    assert log.last_start(store) is None
+
+
+def test_a_run_leaves_its_log_and_its_figures(client, small, tmp_path):
+    sweep.run(small(), tmp_path / "s", client)
+    told = Counter(line["event"] for line in log.lines(tmp_path / "s"))
+    assert told["RunStarted"] == told["RunEnded"] == told["ClusterReady"] == 1
+    written, progress = log.progress(tmp_path / "s")
+    *_, ended = log.lines(tmp_path / "s")
+    assert progress.seconds == ended["seconds"], "status and logs tell the same length of the run"
+    assert abs(written - time.time()) < 60
+    assert progress.statuses == {"ok": 4}
+    assert progress.share == 1.0
+    assert progress.core_s > 0.0
+    assert {cell.partition("=")[0] for cell, _ in progress.slowest} == {"d"}
+
+
+def test_logs_tell_events_and_every_attempt_at_a_cell(
+    command, client, on_the_test_cluster, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "x.yaml").write_text(
+        "reference: IP\nblocks: [{workload: {name: prefix, d: [2, 4]}, mechanism: [IP, GM]}]\n"
+    )
+    with injected(client, tmp_path, Fault("raise", "GM", times=1)):
+        assert command("run", "x.yaml", "--store", "s").exit_code == 1
+    assert command("status", "s").exit_code == 1
+    assert "1 failed: ValueError: broken on purpose" in command("status", "s").output
+    assert command("rerun", "s").exit_code == 0
+    assert command("status", "s").exit_code == 0
+
+    told = command("logs", "s").output
+    assert "x: 4 cells, 4 to do" in told
+    assert re.findall(r"run ended after [\d.]+ s: (.*)", told) == ["3 ok, 1 failed", "4 ok"]
+
+    lines = command("logs", "s", "--where", "attempt == 2").output
+    assert "attempt 1" in lines
+    assert 'raise ValueError("broken on purpose")' in lines
+    assert "attempt 2" in lines
+
+    (story,) = json.loads(command("logs", "s", "--where", "attempt == 2", "--json").output)
+    assert [one["status"] for one in story["records"]] == ["failed", "ok"]
+    beginning = story["cell"][:12]
+    again = json.loads(command("logs", "s", beginning, "--json").output)
+    assert again == [story]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("logs", "nowhere"), "is not a store"),
+        (("logs", "s", "zzz"), "has an id that begins with 'zzz'"),
+        (("logs", "s", "a", "--where", "d == 2"), "give either CELL or --where, not both"),
+        (("logs", "s", "--where", "e == 2"), "uses 'e'"),
+        (("logs", "pipe"), "runs.jsonl' cannot be read (it is not a regular file); move it away"),
+    ],
+)
+def test_what_logs_cannot_find_is_a_sentence(swept, command, tmp_path, words, said):
+    swept(tmp_path / "s")
+    os.mkfifo(create(tmp_path / "pipe", "x").path / log.NAME)
+    found = command(words[0], tmp_path / words[1], *words[2:])
+    assert found.exit_code == 2
+    assert said in found.stderr
+
+
+@pytest.mark.slow
+def test_a_run_is_watched_from_another_process_until_it_ends(tmp_path, command, monkeypatch):
+    gate = tmp_path / "gate"
+    slow = preloaded(tmp_path, Fault("wait", "IP", until=str(gate)))
+    (tmp_path / "cluster.yaml").write_text(
+        "module: dask.distributed\nclass: LocalCluster\nkwargs: {n_workers: 1, "
+        f"threads_per_worker: 1, host: 127.0.0.1, preload: [{slow}]}}\n"
+    )
+    (tmp_path / "x.yaml").write_text(
+        "reference: IP\nblocks: [{workload: {name: prefix, d: [2, 4, 8]}, mechanism: [IP]}]\n"
+    )
+    words = ("run", "x.yaml", "--store", "s", "--cluster", "cluster.yaml")
+    with subprocess.Popen(
+        [sys.executable, "-m", "sweep.cli", *words],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": search_path()},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        shown = tmp_path / "s" / log.PROGRESS
+        until(lambda: shown.exists() and log.progress(tmp_path / "s")[1].workers, process)
+        sleep = time.sleep
+        monkeypatch.setattr(
+            monitoring.time, "sleep", lambda seconds: gate.touch() or sleep(seconds)
+        )
+        watched = command("status", tmp_path / "s", "--watch", "--json")
+        assert "dashboard: http://127.0.0.1:" in process.stdout.read()
+    assert watched.exit_code == 0
+    states = watched.output.split("\n{")
+    first = json.loads(states[0])
+    assert first["running"].startswith("process ")
+    assert first["progress"]["workers"] == 1
+    assert first["progress"]["left_s_at_least"] <= first["progress"]["left_s_at_most"]
+    last = json.loads("{" + states[-1])
+    assert (last["running"], last["statuses"]) == (None, {"ok": 3})
+
+
+def test_a_store_that_is_none_cannot_be_watched(command, tmp_path):
+    found = command("status", tmp_path, "--watch")
+    assert found.exit_code == 2
+    with pytest.raises(StoreError):
+        sweep.open(tmp_path)
+
+
+def test_prometheus_finds_the_figures_at_the_port_that_was_asked_for(client, small, tmp_path):
+    port = free_port()
+    scraped = []
+
+    def scrape(event):
+        if isinstance(event, events.Progressed):
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+                scraped.append(answer.read().decode())
+
+    sweep.run(small(), tmp_path / "s", client, prometheus=str(port), listen=scrape)
+    sweep.run(small("[2, 4, 8]"), tmp_path / "s", client, prometheus=f"localhost:{port}")
+    last = scraped[-1].splitlines()
+    assert 'sweep_cells{status="ok"} 4.0' in last
+    assert {line.split("{")[0].split()[0] for line in last if not line.startswith("#")} == {
+        "sweep_cells",
+        "sweep_tasks_running",
+        "sweep_workers",
+        "sweep_threads",
+        "sweep_cells_per_second",
+        "sweep_seconds_left",
+        "sweep_core_seconds_spent",
+        "sweep_core_seconds_left",
+    }
+    with pytest.raises(OSError, match="refused"), socket.create_connection(("127.0.0.1", port), 1):
+        pass
+
+
+def test_a_port_that_cannot_be_served_is_a_sentence(tmp_path, small, monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        for where, said in [(str(port), "give another port"), ("many", "expected PORT or HOST")]:
+            with pytest.raises(ClusterError, match=said):
+                sweep.run(small(), tmp_path / "s", "nobody", prometheus=where)
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+    with pytest.raises(ClusterError, match=r"install fitness-sweep\[prometheus\]"):
+        sweep.run(small(), tmp_path / "s", "nobody", prometheus="9100")

@@ -1,0 +1,168 @@
+"""Connections that stand and deliver nothing.
+
+Dask sends collected messages at a time of day, which is far away once the clock is set back at the
+wrong moment; here it is told a time that is far away.
+"""
+
+import os
+import signal
+from collections import Counter
+from types import SimpleNamespace
+
+import pytest
+from distributed import Client, LocalCluster
+from faults import slow_workers
+from processes import ended, until
+
+import sweep
+from sweep import events
+from sweep.experiment.loading import parse_experiment
+from sweep.runner import stalls
+from sweep.store.records import Status
+
+CELLS = 60
+EXPERIMENT = f"""
+reference: IP
+blocks:
+  - workload: {{name: prefix, d: 4}}
+    mechanism: IP
+    replicates: {CELLS}
+"""
+DAY = 86_400
+
+
+def stall(connection):
+    from distributed.metrics import time
+
+    connection.next_deadline = time() + DAY
+
+
+def stall_to_worker(client):
+    def set_wrong(dask_scheduler):
+        stall(next(iter(dask_scheduler.stream_comms.values())))
+
+    client.run_on_scheduler(set_wrong)
+
+
+def stall_from_worker(client):
+    def set_wrong(dask_worker):
+        stall(dask_worker.batched_stream)
+
+    client.run(set_wrong, workers=[next(iter(client.scheduler_info()["workers"]))])
+
+
+def stall_from_workers(client):
+    def set_wrong(dask_worker):
+        stall(dask_worker.batched_stream)
+
+    client.run(set_wrong)
+
+
+def stall_to_driver(client):
+    def set_wrong(dask_scheduler):
+        for connection in dask_scheduler.client_comms.values():
+            stall(connection)
+
+    client.run_on_scheduler(set_wrong)
+
+
+def stall_from_driver(client):
+    stall(client.scheduler_comm)
+
+
+@pytest.fixture
+def own_cluster(tmp_path):
+    with (
+        LocalCluster(
+            n_workers=2,
+            threads_per_worker=1,
+            host="127.0.0.1",
+            dashboard_address=None,
+            silence_logs=50,
+            preload=[str(slow_workers(tmp_path, 0.05))],
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+def task(state, worker=None):
+    return SimpleNamespace(state=state, processing_on=worker)
+
+
+def test_workers_that_run_a_task_by_their_heartbeats_are_not_suspected():
+    busy = SimpleNamespace(address="busy", executing={"a task": 1.0})
+    idle = SimpleNamespace(address="idle", executing={})
+    tasks = {
+        "running": task("processing", busy),
+        "stuck": task("processing", idle),
+        "ended": task("memory"),
+        "waiting": task("queued"),
+    }
+    scheduler = SimpleNamespace(tasks=tasks)
+    found = stalls._places([*tasks, "unknown"], scheduler)
+    assert found == {"stuck": "idle", "ended": None, "unknown": None}
+
+
+def test_tasks_are_only_gone_through_when_it_is_time():
+    asked = []
+
+    def unheard():
+        asked.append("tasks")
+        return []
+
+    looking = stalls.Stalls()
+    assert {looking.look(None, unheard) for _ in range(3)} == {frozenset()}
+    assert asked == ["tasks"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("stall", "moment"),
+    [
+        (stall_to_worker, events.CellsDone),
+        (stall_from_worker, events.CellsDone),
+        (stall_from_workers, events.CellsDone),
+        (stall_to_driver, events.CellsDone),
+        (stall_from_driver, events.RunStarted),
+    ],
+)
+def test_a_connection_that_delivers_nothing_is_made_anew(
+    own_cluster, tmp_path, records, monkeypatch, stall, moment
+):
+    monkeypatch.setattr(stalls, "_LOOK_SECONDS", 0.5)
+    heard = []
+
+    def listen(event):
+        first = moment not in map(type, heard)
+        heard.append(event)
+        if first and isinstance(event, moment):
+            stall(own_cluster)
+
+    experiment = parse_experiment(EXPERIMENT, "many.yaml")
+    dataset = sweep.run(experiment, tmp_path / "s", own_cluster, listen=listen)
+    assert (dataset.status == Status.OK).all()
+    assert Counter(record.cell for record in records(tmp_path / "s")).most_common(1)[0][1] == 1
+    assert any(isinstance(event, events.ConnectionsStalled) for event in heard)
+
+
+@pytest.mark.slow
+def test_a_scheduler_that_is_stopped_is_waited_for_with_patience(processes, tmp_path, records):
+    address = processes.scheduler()
+    processes.worker(address, "--preload", slow_workers(tmp_path, 0.1))
+    (tmp_path / "many.yaml").write_text(EXPERIMENT)
+    words = ("run", "many.yaml", "--store", "s", "--cluster", "cluster.yaml", "--patience", "20")
+    command = processes.command(*words)
+    until(lambda: (tmp_path / "s" / "journal").exists() and records(tmp_path / "s"), command)
+    with Client(address) as client:
+        scheduler = client.run_on_scheduler(os.getpid)
+    os.kill(scheduler, signal.SIGSTOP)
+    try:
+        said = ended(command, code=1)
+    finally:
+        os.kill(scheduler, signal.SIGCONT)
+    assert f"scheduler {address} does not answer" in said
+    assert "the rest is pending: the same command continues" in said
+    ended(processes.command(*words))
+    solves = {(record.cell, record.started) for record in records(tmp_path / "s")}
+    assert len(solves) == len({cell for cell, _ in solves}) == CELLS

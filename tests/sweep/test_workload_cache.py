@@ -1,0 +1,112 @@
+"""Workloads are built by the workers that need them, and kept for the next tasks."""
+
+import os
+import time
+from collections import Counter
+
+import numpy as np
+import pytest
+
+import sweep
+import workloads
+from sweep.grid.specs import Spec, WorkloadSpec
+from sweep.plan.items import Bound
+from sweep.plan.tasks import Task
+from sweep.store.records import Status
+from sweep.store.view import StoreView
+from sweep.worker import workload_cache as module
+from sweep.worker.perform import perform
+from sweep.worker.solve import BuildFailure
+
+EXPERIMENT = """
+reference: asleep
+blocks:
+  - workload: {name: prefix, d: 4}
+    mechanism: asleep
+    replicates: 40
+"""
+SECONDS = 0.05
+PREFIX = WorkloadSpec("prefix", {"d": 4})
+
+
+@pytest.fixture
+def builds(monkeypatch):
+    """How often each workload is built; nothing is kept from other tests."""
+    counted = Counter()
+
+    def build(spec):
+        counted[spec.params["d"]] += 1
+        return workloads.make(spec.name, **spec.params)
+
+    monkeypatch.setattr(module, "build", build)
+    module._kept.clear()
+    yield counted
+    module._kept.clear()
+
+
+def test_a_workload_is_built_for_the_first_of_its_tasks(builds):
+    first = module.cached_workload("key", PREFIX)
+    assert module.cached_workload("key", PREFIX) is first
+    assert builds == {4: 1}
+
+
+def test_the_last_few_are_kept(builds):
+    for d in range(1, 18):
+        module.cached_workload(str(d), WorkloadSpec("prefix", {"d": d}))
+    module.cached_workload("17", WorkloadSpec("prefix", {"d": 17}))
+    module.cached_workload("1", WorkloadSpec("prefix", {"d": 1}))
+    assert (builds[17], builds[1]) == (1, 2)
+
+
+def test_large_ones_are_dropped_before_the_next_is_built(builds, monkeypatch):
+    monkeypatch.setattr(module, "_MOST_BYTES", 100)
+    module.cached_workload("large", PREFIX)
+    module.cached_workload("small", WorkloadSpec("prefix", {"d": 2}))
+    assert [*module._kept] == ["small"]
+
+
+def test_what_could_not_be_built_is_tried_again():
+    absent = WorkloadSpec("csv", {"queries": "absent.csv", "histogram": "absent.csv"})
+    assert isinstance(module.cached_workload("absent", absent), BuildFailure)
+    assert "absent" not in module._kept
+
+
+def test_a_task_tries_once_to_build_what_fails(monkeypatch):
+    tried = []
+
+    def fails(spec):
+        tried.append(spec)
+        return BuildFailure(Status.FAILED, "it fails", "")
+
+    monkeypatch.setattr(module, "build", fails)
+    bounds = [Bound(problem, "fails", PREFIX, Spec("uniform")) for problem in ("p", "q", "r")]
+    done = perform(Task("t", tuple(bounds)), StoreView("nowhere", ""))
+    assert [record.error for record in done.records] == ["it fails"] * 3
+    assert len(tried) == 1
+
+
+def test_one_workload_keeps_all_workers_busy(client, tmp_path):
+    """Tasks that depend on a workload on the cluster would all go to the worker that has it."""
+    file = tmp_path / "one.yaml"
+    file.write_text(EXPERIMENT)
+    (tmp_path / "present").mkdir()
+
+    def asleep(problem):
+        meet(tmp_path / "present")
+        time.sleep(SECONDS)
+        return np.eye(problem.workload.d)
+
+    found = sweep.run(file, tmp_path / "s", client, mechanisms={"asleep": asleep})
+    began = found["started"].to_numpy().ravel().astype("datetime64[ms]").astype(float) / 1000
+    order = np.argsort(began)
+    ended = began + found["runtime_s"].to_numpy().ravel()
+    beside = (began[order][1:] < ended[order][:-1]).mean()
+    assert beside > 0.5
+
+
+def meet(folder):
+    """Wait until both workers have come here: one may still be importing what it needs."""
+    (folder / str(os.getpid())).touch()
+    end = time.monotonic() + 60
+    while len(list(folder.iterdir())) < 2 and time.monotonic() < end:
+        time.sleep(0.01)
