@@ -27,8 +27,11 @@ from sweep.cli.options import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from rich.console import Console
+
     from sweep.cluster.specification import ClusterSpec
     from sweep.events import RunEnded
+    from sweep.store.folder import Store
 
 _MMAP_THRESHOLD = -3
 """``M_MMAP_THRESHOLD`` of glibc's malloc.h."""
@@ -121,12 +124,9 @@ def _watch(
     folder: str, work: "Callable[..., object]", cluster: "ClusterSpec | None", **options: Any
 ) -> None:
     """Run with a progress bar, then show the tables, the path of the dataset and what is left."""
-    from sweep.dataset.reading import LARGE_TEXTS, open_dataset
-    from sweep.errors import DatasetError
+    from sweep.errors import DatasetError, StoreError
     from sweep.events import Event, RunEnded, to_all
-    from sweep.plan.stored import experiment_of
-    from sweep.report.tables import exports
-    from sweep.report.terminal import consoles, messages, screen, tables
+    from sweep.report.terminal import consoles, messages, screen
     from sweep.report.terminal.progress import ProgressBar
     from sweep.store.folder import open_
 
@@ -139,29 +139,41 @@ def _watch(
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     _return_memory()
     console = consoles.console(when_closed=lambda: _note_closed(folder))
-    unwritten: DatasetError | None = None
+    no_dataset: StoreError | None = None
     with ProgressBar(console) as bar:
         try:
             work(cluster=cluster, listen=to_all(bar, remember), **options)
         except DatasetError as error:
-            unwritten = error
+            no_dataset = error
     store, last = open_(folder), ended[-1]
-    if unwritten is None:
-        dataset = open_dataset(folder, LARGE_TEXTS)
-        tables.show(exports.tables(dataset, experiment_of(store), "none"), console)
+    if no_dataset is None:
+        try:
+            _show_tables(store, console)
+        except StoreError as error:
+            no_dataset = error
     console.print(f"{messages.counts(last.statuses)} in {screen.duration(last.seconds)}")
-    if unwritten is None:
+    if no_dataset is None:
         console.print(f"dataset: {store.dataset.path}", markup=False)
     else:
-        print_error(f"warning: {unwritten}")
+        print_error(f"warning: {no_dataset}")
     left = list(_left(last, folder))
     for line in left:
         console.print(line, markup=False)
     if last.of_other_code:
         total = sum(last.statuses.values())
         console.print(screen.other_code(last.of_other_code, total, folder), markup=False)
-    if left or unwritten:
+    if left or no_dataset:
         raise typer.Exit(TROUBLED)
+
+
+def _show_tables(store: "Store", console: "Console") -> None:
+    from sweep.dataset.reading import LARGE_TEXTS, open_dataset
+    from sweep.plan.stored import experiment_of
+    from sweep.report.tables import exports
+    from sweep.report.terminal import tables
+
+    dataset = open_dataset(store.path, LARGE_TEXTS)
+    tables.show(exports.tables(dataset, experiment_of(store), "none"), console)
 
 
 def _return_memory() -> None:

@@ -1,4 +1,5 @@
 import re
+import shutil
 
 import pytest
 
@@ -135,6 +136,28 @@ def test_a_store_in_use_is_refused(sweep_command, small_file, tmp_path):
         found = sweep_command("run", small_file, "--store", "s")
     assert found.exit_code == 2
     assert "is in use by process" in found.stderr
+
+
+def test_a_dataset_that_vanishes_after_the_run_is_a_warning(
+    sweep_command, small_file, on_the_test_cluster
+):
+    solve = commands.run
+
+    def solve_and_lose_the_dataset(*args, **options):
+        ran = solve(*args, **options)
+        shutil.rmtree("results/small/.results")
+        return ran
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(commands, "run", solve_and_lose_the_dataset)
+        ran = sweep_command("run", small_file)
+    assert ran.exit_code == 1, ran.output
+    assert "4 ok" in ran.output
+    assert "warning: store 'results/small' has no dataset" in ran.output
+
+    again = sweep_command("run", small_file)
+    assert again.exit_code == 0, again.output
+    assert "all 4 cells are already in the store" in again.output
 
 
 def test_an_interrupt_says_how_to_go_on(sweep_command, small_file, monkeypatch):
