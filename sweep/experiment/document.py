@@ -64,6 +64,11 @@ class Origin:
         where = ", ".join(part for part in (self.file, place, dotted(path)) if part)
         return ExperimentError(f"{where}: {message}")
 
+    @property
+    def settings(self) -> str:
+        """The settings of ``--set`` that replaced a value, as a text; empty if there are none."""
+        return " ".join(dict.fromkeys(p for p in self.places.values() if p.startswith("--set")))
+
     def moved(self, path: KeyPath, place: str) -> "Origin":
         """A copy in which everything at and below ``path`` originates at ``place``."""
         kept = {at: text for at, text in self.places.items() if at[: len(path)] != path}

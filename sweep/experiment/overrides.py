@@ -1,6 +1,7 @@
 """Changes to an experiment from the command line: ``--set d=64,128``."""
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -62,29 +63,28 @@ def apply(document: Document, settings: Settings) -> Document:
     ExperimentError
         If no block takes the key; with the nearest valid one.
     """
+    tree, origin = deepcopy(document.tree), document.origin
     for key, values in parse(settings).items():
         source = f"--set {key}={','.join(map(str, values))}"
         try:
-            paths = _set(document, key, values, source)
+            tree.update(scope.kept(tree, key, values))
+            paths = _set(tree, key, values, source)
+        except ExperimentError:
+            raise
         except (TypeError, KeyError, AttributeError, ValueError) as error:
-            if isinstance(error, ExperimentError):
-                raise
             raise ExperimentError(
                 f"{source}: does not fit what the file says there ({error}); 'sweep plan' without "
                 "--set shows what is wrong with the file, if anything"
             ) from error
-        origin = document.origin
         for path in paths:
             origin = origin.moved(path, source)
-        document = Document(document.tree, origin)
-    return document
+    return Document(tree, origin)
 
 
-def _set(document: Document, key: str, values: list[Any], source: str) -> list[KeyPath]:
-    tree = document.tree
+def _set(tree: dict[str, Any], key: str, values: list[Any], source: str) -> list[KeyPath]:
+    """Set a key of a tree; the places where that was."""
     if key in (*_SINGLE, "replicates") and len(values) != 1:
         raise ExperimentError(f"{source}: expected one value")
-    scope.keep(tree, key, values)
     if scope.is_whole(tree, key):
         tree[key] = values
         return [(key,)]

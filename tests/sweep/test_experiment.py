@@ -432,6 +432,14 @@ def test_a_mistaken_setting_is_told_as_such(setting: str, told: str) -> None:
     assert told in str(raised.value)
 
 
+def test_an_axis_that_a_setting_removes_from_under_a_figure_names_the_setting() -> None:
+    with pytest.raises(
+        ExperimentError,
+        match=r"figures\[0\].x: there is no coordinate 'k' after --set targets=random;",
+    ):
+        expand(load_experiment("vldb-fig3", ["targets=random"]))
+
+
 def test_no_such_experiment() -> None:
     with pytest.raises(ExperimentError, match="did you mean 'vldb-table4'"):
         load_experiment("vldb-tabel4")
