@@ -58,15 +58,7 @@ class Terms:
 
 
 class Derivation:
-    """Derives the dataset of some grids, again and again, from a growing ledger.
-
-    Parameters
-    ----------
-    grids : sequence of Grid
-        The grids, one for each group.
-    terms : Terms
-        Budgets, reference and attributes.
-    """
+    """Derives the dataset of some grids, again and again, from a growing ledger."""
 
     def __init__(self, grids: Sequence[Grid], terms: Terms) -> None:
         self.terms = terms
@@ -87,22 +79,7 @@ class Derivation:
 
 
 def assemble(positions: Positions, ledger: Ledger, terms: Terms) -> xr.Dataset:
-    """The dataset of one grid, its variables made when they are read, one at a time.
-
-    Parameters
-    ----------
-    positions : Positions
-        The grid, and the place of every cell in it.
-    ledger : Ledger
-        The current record of every cell.
-    terms : Terms
-        Budgets, reference and attributes.
-
-    Returns
-    -------
-    xarray.Dataset
-        With the long name and the units of every variable.
-    """
+    """The dataset of one grid, its variables made when they are read, one at a time."""
     dims, numbers = positions.dimensions, derivation.columns(positions, ledger)
     coords: dict[str, Any] = dict(positions.coordinates)
 

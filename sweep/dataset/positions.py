@@ -26,8 +26,6 @@ class Positions:
 
     Attributes
     ----------
-    grid : Grid
-        The axes and the cells.
     reference : str
         The label of the mechanism that the variance ratios refer to.
     """

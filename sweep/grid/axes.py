@@ -31,12 +31,8 @@ class Setting:
 
     Attributes
     ----------
-    labels : Mapping[str, Scalar]
-        The labels of its coordinates, by name.
     values : Mapping[tuple of str, object]
         The parameters that it sets, by part (workload, targets, problem or options) and name.
-    rule : Signature, optional
-        The targets rule that it sets.
     """
 
     labels: Mapping[str, Scalar] = field(default_factory=dict)

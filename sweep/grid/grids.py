@@ -17,10 +17,6 @@ class Axis:
 
     Attributes
     ----------
-    name : str
-        The dimension's name, for instance ``d``.
-    values : sequence of Scalar
-        The labels along it, distinct, in order.
     companions : Mapping[str, tuple of Scalar]
         Further coordinates along it (zipped axes), each as long as ``values``.
     """
@@ -36,8 +32,6 @@ class Grid:
 
     Attributes
     ----------
-    group : str
-        The group's name, which is also that of its node in the data tree.
     axes : tuple of Axis
         The dimensions, ``mechanism`` last.
     scalars : Mapping[str, Scalar]

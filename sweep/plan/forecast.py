@@ -33,8 +33,6 @@ class Left:
 
     Attributes
     ----------
-    core_s : float
-        Core seconds.
     spread : float
         The factor, at least 1, by which it may be more or less in four of five runs.
     """
@@ -77,12 +75,6 @@ class Forecast:
 
         Parameters
         ----------
-        name : str
-            The kind.
-        items : int
-            Number of the items.
-        planned_s : float
-            Their planned seconds.
         measured_s : float, optional
             What they took; None if that is not known.
         """

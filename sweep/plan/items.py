@@ -18,10 +18,6 @@ class CellTask:
 
     Attributes
     ----------
-    id : str
-        The cell's id.
-    simulate : int
-        Number of noise vectors to draw.
     attempt : int
         Number of this attempt, from 1.
     """
@@ -39,26 +35,12 @@ class Solve:
     ----------
     key, problem, workload_key : str
         The ``solve_key``, ``problem_key`` and ``workload_key`` of its cells.
-    workload : WorkloadSpec
-        The queries.
-    targets : Spec
-        The rule that gives every query its variance target.
-    mechanism : MechanismSpec
-        The mechanism that is run: the ``solved_mechanism`` of its cells.
-    cells : tuple of CellTask
-        The cells that get the result.
-    seconds : float
-        Expected duration in seconds.
     chain : str
         Equal for solves that run one after the other, each starting from the dual weights of
         the one before; empty for a solve on its own.
     time_limit : float, optional
         Seconds that it may take: the mechanism's own limit, else the experiment's; None for no
         limit.
-    bytes : float
-        Expected peak memory.
-    neighbours : Neighbours
-        Which databases must be indistinguishable.
     code : str
         Hash of the code that has to do it (`sweep.store.code.Codes`).
     renews : bool
@@ -106,19 +88,7 @@ def kind(item: Item) -> str:
 
 
 class Items(Sequence[_Item]):
-    """Solves or bounds in columns; single ones are made on demand.
-
-    Attributes
-    ----------
-    seconds : numpy.ndarray
-        Expected duration of each.
-    workload_keys : numpy.ndarray
-        The key of each one's workload.
-    kinds : sequence of str
-        The `kind` of each.
-    chains : sequence of str, optional
-        The chain of each; None if there are no chains.
-    """
+    """Solves or bounds in columns; single ones are made on demand."""
 
     def __init__(
         self,

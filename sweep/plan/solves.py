@@ -31,19 +31,8 @@ def needed(
 
     Parameters
     ----------
-    cells : iterable of Cell
-        Distinct cells.
-    ledger : Ledger
-        The number of earlier attempts of each cell.
-    costs : Costs
-        The expected duration of each solve.
     along : str, optional
         The axis along which solves are chained.
-
-    Returns
-    -------
-    sequence of Solve
-        In the order of the cells.
     """
     columns, codes = Cells.of(cells), code.Codes()
     key_of_cell = numbered(columns.solve_keys)

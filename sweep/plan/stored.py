@@ -29,17 +29,7 @@ from sweep.store.records import Status
 
 @dataclass(frozen=True, eq=False)
 class StoredExperiment:
-    """An experiment, its grids, and the store that keeps its results.
-
-    Attributes
-    ----------
-    experiment : Experiment
-        The experiment as loaded.
-    grids : tuple of Grid
-        Its cells, one grid for each group.
-    store : Store
-        The folder that keeps its results.
-    """
+    """An experiment, its grids, and the store that keeps its results."""
 
     experiment: Experiment
     grids: tuple[Grid, ...]
@@ -163,8 +153,6 @@ def rows_of_other_code(
 
     Parameters
     ----------
-    rows : numpy.ndarray
-        Rows of the ledger.
     codes, of_bounds : sequence of str
         Hashes of the code that solves, and of that which certifies, now.
     at : numpy.ndarray

@@ -26,8 +26,6 @@ class Task:
     ----------
     name : str
         Unique in the store: the name of its journal segment and its Dask key.
-    items : tuple of Item
-        The solves and bounds, in the order in which they are done.
     earlier : tuple of str
         Names of the tasks in which its items were attempted before.
     """
@@ -78,12 +76,8 @@ class Tasks(Sequence[Task]):
 
     Parameters
     ----------
-    items : Items
-        All solves and bounds.
     blocks : sequence of numpy.ndarray
         For each task, the numbers of its items.
-    prefix : str
-        Beginning of all names.
     """
 
     def __init__(

@@ -144,15 +144,11 @@ def _latex(table: Table) -> str:
     flat.columns = [_in_latex(name) for name in flat.columns]
     labels = table.shown.index.nlevels
     form = "l" * labels + "r" * (len(flat.columns) - labels)
-    if _longest(flat) > _SENTENCE:
+    if flat.map(len).to_numpy().max(initial=0) > _SENTENCE:
         form = _paragraphs(flat)
     tabular = flat.style.hide(axis="index").to_latex(hrules=True, column_format=form)
     notes = "".join(_NOTE % _in_latex(note) for note in table.notes)
     return _TABLE % (_in_latex(table.title), tabular, notes)
-
-
-def _longest(flat: pd.DataFrame) -> int:
-    return int(flat.map(len).to_numpy().max(initial=0))
 
 
 def _paragraphs(flat: pd.DataFrame) -> str:

@@ -3,8 +3,8 @@
 import io
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -144,7 +144,7 @@ def inline(picture: Picture, prefix: str) -> str:
     """
     check_installed()
     stream = io.StringIO()
-    with _settings({"svg.fonttype": "none"}):
+    with _settings(**{"svg.fonttype": "none"}):
         _figure(picture).savefig(stream, format="svg", metadata={"Date": None})
     drawn = stream.getvalue()
     drawn = drawn[drawn.index("<svg") :]
@@ -152,25 +152,19 @@ def inline(picture: Picture, prefix: str) -> str:
 
 
 def _metadata(picture: Picture, form: str, facts: Mapping[str, str]) -> dict[str, Any]:
-    facts_text = "; ".join(f"{name}: {text}" for name, text in facts.items() if text)
-    match form:
-        case "png":
-            return {"Title": picture.title, "Description": facts_text, "Software": "fitness-sweep"}
-        case "pdf":
-            return {"Title": picture.title, "Subject": facts_text, "CreationDate": None}
-        case _:
-            return {"Title": picture.title, "Description": facts_text, "Date": None}
+    text = "; ".join(f"{name}: {text}" for name, text in facts.items() if text)
+    of_form: dict[str, dict[str, Any]] = {
+        "png": {"Description": text, "Software": "fitness-sweep"},
+        "pdf": {"Subject": text, "CreationDate": None},
+        "svg": {"Description": text, "Date": None},
+    }
+    return {"Title": picture.title, **of_form[form]}
 
 
-@contextmanager
-def _settings(more: Mapping[str, Any] | None = None) -> Iterator[None]:
-    import matplotlib
+def _settings(**more: str) -> AbstractContextManager[None]:
+    from matplotlib import style
 
-    with matplotlib.rc_context():
-        matplotlib.rcdefaults()
-        settings: dict[Any, Any] = {**_SETTINGS, **(more or {})}
-        matplotlib.rcParams.update(settings)
-        yield
+    return style.context(["default", {**_SETTINGS, **more}])
 
 
 def _figure(picture: Picture) -> "Figure":

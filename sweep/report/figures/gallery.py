@@ -104,8 +104,10 @@ def pictures(
         raise SweepError(f"there is no figure {name!r}; {nearest(name, names(experiment))}")
     groups = frames.groups(results)
     figure = declared(experiment).get(name)
-    if figure is None:
-        _check_used(name, wanted)
+    if figure is None and (name in _USES or name in array_pictures.FIGURES):
+        unused = wanted.given.keys() - {"where", "group", *_USES.get(name, ())}
+        if unused:
+            raise SweepError(f"figure {name!r} takes no {', '.join(sorted(unused))}; leave it out")
     group = wanted.group or (figure.group if figure else None)
     if group is not None and group not in groups:
         raise SweepError(f"there is no group {group!r}; {nearest(group, list(groups))}")
@@ -124,14 +126,6 @@ def pictures(
     if not pictures:
         raise troubles[0]
     return pictures
-
-
-def _check_used(name: str, changes: Changes) -> None:
-    """Refuse changes that a standard figure would ignore, with SweepError."""
-    if name in _USES or name in array_pictures.FIGURES:
-        unused = changes.given.keys() - {"where", "group", *_USES.get(name, ())}
-        if unused:
-            raise SweepError(f"figure {name!r} takes no {', '.join(sorted(unused))}; leave it out")
 
 
 def _drawn(
@@ -233,8 +227,7 @@ def _log_panel(
     given = {**changes.given, "variable": variable, "x": x, "log": ("x", "y"), "panels": None}
     picture = of_figure(data, Figure.model_construct(**given), stem)
     (panel,) = picture.panels
-    if not isinstance(panel, Lines):
-        raise TypeError(f"{stem}: lines were expected")
+    assert isinstance(panel, Lines)
     return panel, picture.notes
 
 

@@ -43,8 +43,6 @@ class Line:
 
     Attributes
     ----------
-    label : str
-        Its name in the legend.
     x, y, low, high : tuple of float
         Mean, minimum and maximum over the replicates.
     style : int
@@ -90,10 +88,6 @@ class Field:
 
     Attributes
     ----------
-    title : str
-        What the numbers belong to.
-    label : str
-        What the numbers are.
     signed : bool
         Whether colours are centred at 0.
     """
@@ -148,9 +142,13 @@ def of_figure(data: xr.Dataset, figure: Figure, name: str) -> Picture:
     y = Axis(_named(data, figure.variable), "y" in figure.log)
     rest = [axis for axis in by if axis != figure.panels]
     styles = {label: at for at, label in enumerate(dict.fromkeys(labels_of(known, rest)))}
+    parts = [("", entries)]
+    if figure.panels is not None:
+        by_panel = entries.groupby(figure.panels, sort=False)
+        parts = [(f"{figure.panels} = {label_text(label)}", part) for label, part in by_panel]
     panels = tuple(
         Lines(title, _lines(part, rest, figure.x, ticks, styles), x, y)
-        for title, part in _parts(entries, figure.panels)
+        for title, part in parts
         if part["mean"].notna().any()
     )
     check_size(name, panels)
@@ -188,26 +186,9 @@ def labels_of(entries: pd.DataFrame, by: Sequence[str]) -> list[str]:
         return [""] * len(entries)
     first, *others = by
     several = [name for name in others if entries[name].nunique() > 1]
-    return [
-        ", ".join(
-            [
-                label_text(row[first])
-                if first == "mechanism"
-                else f"{first} = {label_text(row[first])}",
-                *(f"{axis} = {label_text(row[axis])}" for axis in several),
-            ]
-        )
-        for row in entries[[first, *several]].to_dict("records")
-    ]
-
-
-def _parts(known: pd.DataFrame, panels: str | None) -> list[tuple[str, pd.DataFrame]]:
-    if panels is None:
-        return [("", known)]
-    return [
-        (f"{panels} = {label_text(label)}", part)
-        for label, part in known.groupby(panels, sort=False)
-    ]
+    texts = entries[[first, *several]].map(label_text)
+    named = [texts[a] if a == first == "mechanism" else f"{a} = " + texts[a] for a in texts]
+    return [", ".join(parts) for parts in zip(*named, strict=True)]
 
 
 def _lines(
@@ -253,20 +234,15 @@ def _missing(entries: pd.DataFrame, by: Sequence[str], x: str) -> list[str]:
 
 def _unshown(known: pd.DataFrame, x: Axis, over: str, y: Axis) -> list[str]:
     """A sentence on the points that a logarithmic axis has no place for."""
-    low = pd.Series(False, index=known.index)
-    for axis, column in ((x, known[over]), (y, known["mean"])):
-        if axis.log:
-            low |= column <= 0
-    count = int(low.sum())
+    logarithmic = [name for name, axis in ((over, x), ("mean", y)) if axis.log]
+    count = int((known[logarithmic] <= 0).any(axis=1).sum())
+    if not count:
+        return []
     shown = "is" if count == 1 else "are"
-    return (
-        [
-            f"{count} of {len(known)} points {shown} at 0 or below, where a logarithmic axis does "
-            "not reach."
-        ]
-        if count
-        else []
-    )
+    return [
+        f"{count} of {len(known)} points {shown} at 0 or below, where a logarithmic axis does not "
+        "reach."
+    ]
 
 
 def _with_coordinate(data: xr.Dataset, name: str) -> xr.Dataset:

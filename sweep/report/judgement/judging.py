@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Any, Literal, get_args
 
 from rich.console import Console
 
@@ -16,9 +16,6 @@ from sweep.report.judgement.verdict_tables import verdict_tables
 from sweep.report.terminal.progress import ProgressBar
 from sweep.store.records import Status
 
-if TYPE_CHECKING:
-    from sweep.cluster.specification import ClusterSpec
-
 Format = Literal["text", "markdown", "json"]
 
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -29,8 +26,6 @@ def chosen(names: Sequence[str], *, quick: bool) -> list[Experiment]:
 
     Parameters
     ----------
-    names : sequence of str
-        Names of shipped experiments, or paths of YAML files.
     quick : bool
         Whether to cut them to the sizes that they call quick.
 
@@ -50,36 +45,16 @@ def chosen(names: Sequence[str], *, quick: bool) -> list[Experiment]:
     return [load_experiment(file, entry.quick) for file, entry in zip(files, loaded, strict=True)]
 
 
-def run(
-    wanted: Sequence[Experiment],
-    stores: Path,
-    console: Console,
-    *,
-    cluster: "ClusterSpec | None",
-    allow_code: bool,
-    allow_mixed: bool,
-    patience: float | None,
-) -> None:
+def run(wanted: Sequence[Experiment], stores: Path, console: Console, **options: Any) -> None:
     """Solve what the stores of some experiments do not hold yet, one after the other.
 
-    Raises
-    ------
-    SweepError
-        As `sweep.runner.commands.run`.
+    Options and errors are those of `sweep.runner.commands.run`.
     """
     from sweep.runner import commands
 
     for experiment in wanted:
         with ProgressBar(console) as bar:
-            commands.run(
-                experiment,
-                stores / experiment.name,
-                cluster=cluster,
-                allow_code=allow_code,
-                allow_mixed=allow_mixed,
-                patience=patience,
-                listen=bar,
-            )
+            commands.run(experiment, stores / experiment.name, listen=bar, **options)
 
 
 def unfinished(card: Scorecard) -> int:

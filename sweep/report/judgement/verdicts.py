@@ -107,7 +107,7 @@ def judge(data: xr.Dataset | None, claim: Claim) -> Judgement:
     if not known:
         return Judgement(Verdict.UNJUDGED, _why(numbers))
     without = _without(data, claim)
-    against = [number for number in known if not _within(number.value, claim)]
+    against = [number for number in known if not _within(number.value, claim.least, claim.most)]
     seeds = {number.seed for number in numbers}
     held = len(seeds - {number.seed for number in against})
     verdict, reason = _verdict(numbers, known, against, held)
@@ -126,13 +126,10 @@ def measured_range(
 ) -> str:
     """A range with four digits, or as many as show which of its ends are within what is stated."""
 
-    def within(value: float) -> bool:
-        low, high = stated
-        return (low is None or value >= low) and (high is None or value <= high)
-
     def short(value: float) -> str:
         shown = (f"{value:.{digits}g}" for digits in range(4, 18))
-        return next(text for text in shown if within(float(text)) == within(value))
+        inside = _within(value, *stated)
+        return next(text for text in shown if _within(float(text), *stated) == inside)
 
     return _ends(*("" if end is None else short(end) for end in (least, most)))
 
@@ -157,9 +154,8 @@ def _verdict(
     return Verdict.HOLDS, f"for all {seeds} seeds" if seeds > 1 else ""
 
 
-def _within(value: float, claim: Claim) -> bool:
-    above = claim.least is None or value >= claim.least
-    return above and (claim.most is None or value <= claim.most)
+def _within(value: float, least: float | None, most: float | None) -> bool:
+    return (least is None or value >= least) and (most is None or value <= most)
 
 
 def _numbers(data: xr.Dataset, claim: Claim) -> Iterator[_Number]:

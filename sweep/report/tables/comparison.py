@@ -133,7 +133,10 @@ def _compared(
     beside = f"ratio = measured / {kind}"
     if left:
         beside = f"the table does not say at which {' and '.join(left)} its numbers are"
-    elif not _has_a_number(pivot, published):
+    elif not all(
+        axis in pivot.coords and not set(labels).isdisjoint(labels_of(pivot, axis))
+        for axis, labels in published.axes.items()
+    ):
         beside = "none of its numbers is about what is shown"
     remarks = (
         published.source,
@@ -150,14 +153,6 @@ def _compared(
         tuple(filter(None, remarks)),
         tuple(published.references or [reference]),
         bool(left),
-    )
-
-
-def _has_a_number(pivot: xr.Dataset, published: ComparisonTable) -> bool:
-    """Whether a number of the table belongs beside one that may have been measured."""
-    return all(
-        axis in pivot.coords and not set(labels).isdisjoint(labels_of(pivot, axis))
-        for axis, labels in published.axes.items()
     )
 
 

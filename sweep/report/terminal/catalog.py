@@ -1,7 +1,7 @@
 """The known experiments, workloads, targets and mechanisms, for ``sweep list``."""
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args, get_origin
 
@@ -41,10 +41,6 @@ class Entry:
 
     Attributes
     ----------
-    source : str
-        Paper and section, or empty.
-    params : tuple of Parameter
-        Parameters of a workload or of targets, options of a mechanism.
     presets : tuple of str
         The names of a mechanism's presets, which are sets of options.
     """
@@ -66,10 +62,6 @@ def troubles() -> tuple[str, ...]:
     return solvers.registry.plugged().troubles + workloads.family.plugged().troubles
 
 
-def _experiments() -> tuple[Entry, ...]:
-    return tuple(Entry(name, title) for name, title in experiments().items())
-
-
 def _made(known: Mapping[str, Family | Rule]) -> tuple[Entry, ...]:
     return tuple(
         Entry(item.name, item.summary, item.source, _parameters(item.params))
@@ -77,18 +69,14 @@ def _made(known: Mapping[str, Family | Rule]) -> tuple[Entry, ...]:
     )
 
 
-def _mechanisms() -> tuple[Entry, ...]:
-    return tuple(
-        Entry(m.name, m.summary, m.source, _parameters(m.options), tuple(m.presets))
-        for m in solvers.all_mechanisms().values()
-    )
-
-
-_LISTS = {
-    "experiments": _experiments,
+_LISTS: Mapping[str, Callable[[], tuple[Entry, ...]]] = {
+    "experiments": lambda: tuple(Entry(*listed) for listed in experiments().items()),
     "workloads": lambda: _made(workloads.families()),
     "targets": lambda: _made(workloads.targets.rules()),
-    "mechanisms": _mechanisms,
+    "mechanisms": lambda: tuple(
+        Entry(m.name, m.summary, m.source, _parameters(m.options), tuple(m.presets))
+        for m in solvers.all_mechanisms().values()
+    ),
 }
 
 
