@@ -56,6 +56,11 @@ class Task:
         solves = (item for item in self.items if isinstance(item, Solve))
         return frozenset([*bounds, *((cell.id, s.key) for s in solves for cell in s.cells)])
 
+    @property
+    def stem(self) -> str:
+        """The name that it had before it was sent `again`."""
+        return re.sub(r"-again\d+$", "", self.name)
+
     def alone(self) -> "tuple[Task, ...]":
         """The same work, one item to a task."""
         earlier = (*self.earlier, self.name)
@@ -67,8 +72,7 @@ class Task:
     def again(self) -> "Task":
         """The same work under a new name."""
         earlier = (*self.earlier, self.name)
-        stem = re.sub(r"-again\d+$", "", self.name)
-        return replace(self, name=f"{stem}-again{len(earlier)}", earlier=earlier)
+        return replace(self, name=f"{self.stem}-again{len(earlier)}", earlier=earlier)
 
 
 class Tasks(Sequence[Task]):

@@ -17,7 +17,8 @@ from sweep.store.records import BoundRecord, CellRecord, Record
 from sweep.store.view import StoreView
 from sweep.worker.perform import Refusal, TaskOutcome, done_before
 
-_MOST_DROPS = 5
+_MOST_REPEATS = 10
+"""How often a task is sent again that no worker has tried."""
 
 Tick = Callable[[], None]
 Accept = Callable[[Task, TaskOutcome], None]
@@ -84,6 +85,7 @@ class Dispatch:
     ) -> None:
         self._in_flight, self._orphans = InFlightTasks(client, view), Orphans(view.identity, listen)
         self._suspects, self._stalls = Suspects(), Stalls()
+        self._repeats = Counter[str]()
         self._planned, self._accept, self._tick = planned, accept, tick
         self._listen, self._remedies = listen, remedies
         self._late_records = late_records
@@ -147,16 +149,20 @@ class Dispatch:
             self._settle(task, end if ours else lost_tasks.outcome(task, lost_tasks.UNEXPECTED))
         elif isinstance(end, Refusal):
             self._remedies.refuse(end.worker, end.said)
-            self._repeat(task, on_trial)
-        elif end == lost_tasks.DROPPED and len(task.earlier) < _MOST_DROPS:
-            self._repeat(task, on_trial)
+            self._repeat(task, on_trial, lost_tasks.refused(end.said))
+        elif end == lost_tasks.DROPPED:
+            self._repeat(task, on_trial, end)
         elif lost_tasks.retriable(end) and not nothing_left and (died or not on_trial):
             self._suspects.add(task)
         else:
             self._give_up(task, lost_tasks.reason(end))
 
-    def _repeat(self, task: Task, alone: bool) -> None:
-        self._suspects.add(task) if alone else self._send(task.again())
+    def _repeat(self, task: Task, alone: bool, reason: str) -> None:
+        self._repeats[task.stem] += 1
+        if self._repeats[task.stem] > _MOST_REPEATS:
+            self._give_up(task, reason)
+        else:
+            self._suspects.add(task) if alone else self._send(task.again())
 
     def _stranded(self, task: Task, deaths: int) -> None:
         done, on_trial = done_before(task, self._in_flight.view), self._suspects.on_trial(task)

@@ -39,6 +39,11 @@ def reason(end: BaseException | str) -> str:
     return f"the cluster could not run it: {type(end).__name__}: {_first_line(end)}".rstrip(": ")
 
 
+def refused(said: str) -> str:
+    """A sentence on a task that workers refused, the last one because of what it said."""
+    return f"workers refused it each time, the last one because {said}; run again to continue"
+
+
 def died(codes: Collection[int]) -> str:
     """A sentence on a task whose workers died, with the known exit codes."""
     how = ", then ".join(dict.fromkeys(map(exit_codes.described, codes)))
