@@ -197,7 +197,7 @@ def without_the_project(folder):
     ("change", "why"),
     [
         (edit, r"a worker on .* has other code in"),
-        (without_the_project, r"it cannot read its tasks \(ModuleNotFoundError: not installed here"),
+        (without_the_project, r"it cannot read its tasks \(ModuleNotFoundError: not inst"),
     ],
 )
 def test_a_worker_of_other_code_that_joins_in_mid_run_solves_nothing(

@@ -27,7 +27,7 @@ NONE = "none"
 BESIDE = ("paper", "closed form", "ratio")
 """The labels of rows that stand below measured numbers."""
 UNPRINTED = "–"
-"""What stands for a number that the paper does not print."""
+"""What stands for a number that the paper, or the closed form, does not have."""
 _ROUNDING = 1e-9
 """Relative differences between replicates below this are rounding, and no spread."""
 _STATES = pd.Index([status.label for status in Status])
@@ -273,13 +273,11 @@ def explained(entries: pd.DataFrame, spread: Spread) -> tuple[str, ...]:
     of = str(most) if least == most else f"{least} to {most}"
     beside = {"error": " ± their standard error", "range": " [smallest, largest]", "none": ""}
     silent = entries[(entries["ok"] > 0) & entries["mean"].isna()]
-    printed_some = 0 < entries["published"].count() < len(entries)
     partial = entries[(entries["numbers"] > 0) & (entries["numbers"] < entries["cells"])]
     notes = [
         f"Means{beside[spread]} over {of} replicates." if most > 1 else "",
         "(k/n): the mean of the k of n replicates that have the number." if len(partial) else "",
         f"{NONE}: the mechanism has no such number." if len(silent) else "",
-        f"{UNPRINTED}: the paper prints no such number." if printed_some else "",
     ]
     return tuple(note for note in notes if note)
 

@@ -12,6 +12,7 @@ from sweep.experiment.published import Claim, ComparisonTable
 from sweep.experiment.schema import Experiment
 from sweep.report.judgement.agreement import largest_gap
 from sweep.report.judgement.verdicts import Judgement, judge
+from sweep.report.numbers.layout import UNPRINTED
 from sweep.report.numbers.pivots import label_text, labels_of, percent, row_labels, take
 
 _AGREE = 0.01
@@ -71,6 +72,19 @@ class Comparison:
             f"{text} Most columns of a row exceed the paper's by one factor ({listed}): the "
             f"paper's {', '.join(map(str, self.references))} stopped that far above the optimum."
         )
+
+    def gaps(self, numbers: pd.DataFrame) -> tuple[str, ...]:
+        """Sentences on the numbers that the paper, or the closed form, does not have."""
+        rows = numbers.groupby(list(self.rows) or (lambda _: ""), sort=False)["published"]
+        beside = numbers[rows.transform("count") > 0].groupby("mechanism", sort=False)["published"]
+        known, asked = beside.count(), beside.size()
+        others = ", ".join(map(str, known.index[known == 0]))
+        partly = ((known > 0) & (known < asked)).any()
+        notes = (
+            f"{UNPRINTED}: the {self.kind} has no such number." if partly else "",
+            f"{UNPRINTED} under {others}: not in the {self.kind}." if others else "",
+        )
+        return tuple(note for note in notes if note)
 
     def _factors(self, others: pd.DataFrame) -> dict[str, float]:
         """The factor of every row in which most columns share one."""

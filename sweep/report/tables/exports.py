@@ -97,7 +97,11 @@ def _beside(data: xr.Dataset, compared: Comparison, reference: str, spread: Spre
     if not compared.is_open:
         numbers = layout.with_published(numbers, published)
     shown = layout.beside(numbers, rows, compared.columns, spread, compared.kind)
-    notes = (compared.caption(numbers, reference), *layout.explained(numbers, spread))
+    notes = (
+        compared.caption(numbers, reference),
+        *layout.explained(numbers, spread),
+        *compared.gaps(numbers),
+    )
     return Table(compared.title, numbers, shown, notes)
 
 
