@@ -5,13 +5,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from sweep.events import CellsDone, ConnectionsStalled, Listener, TaskRetried
+from sweep.events import CellsDone, ConnectionsStalled, Listener, TaskRetried, WorkersPaused
 from sweep.plan.tasks import Task, Tasks
 from sweep.runner import lost_tasks, stalls
 from sweep.runner.in_flight import End, InFlightTasks
 from sweep.runner.late_records import LateRecords
 from sweep.runner.orphans import Orphans
-from sweep.runner.stalls import Place, Stalls
+from sweep.runner.stalls import Stalls, Stuck
 from sweep.runner.suspects import Suspects
 from sweep.store.records import BoundRecord, CellRecord, Record
 from sweep.store.view import StoreView
@@ -128,12 +128,14 @@ class Dispatch:
                 self._try_suspects()
             self._unblock(self._stalls.look(self._in_flight.client, self._in_flight.unheard))
 
-    def _unblock(self, stalled: frozenset[Place]) -> None:
-        workers = tuple(sorted(place for place in stalled if place))
-        if workers:
-            self._listen(ConnectionsStalled(workers))
-            stalls.restart(self._in_flight.client, workers)
-        if None in stalled:
+    def _unblock(self, stuck: Stuck) -> None:
+        if stuck.workers:
+            self._listen(ConnectionsStalled(stuck.workers))
+        if stuck.paused:
+            self._listen(WorkersPaused(stuck.paused))
+        if stuck.workers or stuck.paused:
+            stalls.restart(self._in_flight.client, stuck.workers + stuck.paused)
+        if stuck.driver:
             self._listen(ConnectionsStalled(()))
             try:
                 client = self._remedies.renew(self._in_flight.client)

@@ -11,12 +11,14 @@ from types import SimpleNamespace
 
 import pytest
 from distributed import Client, LocalCluster
+from distributed.core import Status as DaskStatus
 from faults import slow_workers
 from processes import ended, until
 
 import sweep
 from sweep import events
 from sweep.experiment.loading import parse_experiment
+from sweep.report.terminal import messages
 from sweep.runner import stalls
 from sweep.store.records import Status
 
@@ -99,7 +101,8 @@ def test_workers_that_run_a_task_by_their_heartbeats_are_not_suspected():
         "ended": task("memory"),
         "waiting": task("queued"),
     }
-    scheduler = SimpleNamespace(tasks=tasks)
+    working = SimpleNamespace(status=DaskStatus.running, executing={})
+    scheduler = SimpleNamespace(tasks=tasks, workers={"idle": working})
     found = stalls._places([*tasks, "unknown"], scheduler)
     assert found == {"stuck": "idle", "ended": None, "unknown": None}
 
@@ -112,8 +115,70 @@ def test_tasks_are_only_gone_through_when_it_is_time():
         return []
 
     looking = stalls.Stalls()
-    assert {looking.look(None, unheard) for _ in range(3)} == {frozenset()}
+    assert {looking.look(None, unheard) for _ in range(3)} == {stalls.Stuck()}
     assert asked == ["tasks"]
+
+
+def test_a_paused_worker_that_runs_nothing_is_found_though_no_task_is_there():
+    def worker(status, **executing):
+        return SimpleNamespace(status=status, executing=executing)
+
+    workers = {
+        "busy": worker(DaskStatus.paused, task=1.0),
+        "idle": worker(DaskStatus.paused),
+        "well": worker(DaskStatus.running),
+    }
+    scheduler = SimpleNamespace(tasks={"waiting": task("queued")}, workers=workers)
+    assert stalls._places(["waiting"], scheduler) == {"idle": "idle"}
+
+
+def test_only_the_oldest_tasks_are_asked_for(monkeypatch):
+    asked = []
+    monkeypatch.setattr(stalls, "_by_place", lambda client, tasks: asked.extend(tasks) or {})
+    names = [f"task {number}" for number in range(3 * stalls._MOST_ASKED)]
+    stalls.Stalls().look(None, lambda: names)
+    assert asked == names[: stalls._MOST_ASKED]
+
+
+@pytest.mark.parametrize(
+    ("status", "running", "kept", "found"),
+    [
+        (DaskStatus.running, {"task"}, {}, None),
+        (DaskStatus.running, set(), {"result": 1}, DaskStatus.running),
+        (DaskStatus.paused, {"task"}, {}, None),
+        (DaskStatus.paused, set(), {"result": 1}, None),
+        (DaskStatus.paused, set(), {}, DaskStatus.paused),
+    ],
+)
+def test_only_what_runs_nothing_and_is_needed_for_nothing_is_restarted(
+    status, running, kept, found
+):
+    state = SimpleNamespace(executing=running, long_running=set())
+    worker = SimpleNamespace(state=state, status=status, data=kept)
+    assert stalls._status_if_idle(worker) is found
+
+
+@pytest.mark.slow
+def test_a_paused_worker_is_restarted_and_said_to_be_paused(own_cluster, tmp_path, monkeypatch):
+    monkeypatch.setattr(stalls, "_LOOK_SECONDS", 0.5)
+    heard = []
+
+    def pause(dask_worker):
+        dask_worker.memory_manager.memory_pause_fraction = False
+        dask_worker.status = DaskStatus.paused
+
+    def listen(event):
+        first = events.CellsDone not in map(type, heard)
+        heard.append(event)
+        if first and isinstance(event, events.CellsDone):
+            own_cluster.run(pause)
+
+    experiment = parse_experiment(EXPERIMENT, "many.yaml")
+    dataset = sweep.run(experiment, tmp_path / "s", own_cluster, listen=listen)
+    assert (dataset.status == Status.OK).all()
+    (*_, told) = (event for event in heard if isinstance(event, events.WorkersPaused))
+    assert "for lack of memory where none is running: restarting" in messages.message(told)
+    assert not any(isinstance(event, events.ConnectionsStalled) for event in heard)
 
 
 @pytest.mark.slow

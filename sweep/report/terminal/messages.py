@@ -34,6 +34,11 @@ def message(event: events.Event) -> str:
             return f"warning: worker {worker} is closed, its cells go to others: {said}"
         case events.ConnectionsStalled(workers=workers):
             return _stalled(workers)
+        case events.WorkersPaused(workers=workers):
+            return (
+                "warning: Dask begins no task for lack of memory where none is running: restarting "
+                f"{_named(workers)}"
+            )
         case events.SchedulerLost(address=address, patience=patience):
             return f"scheduler {address} is gone: waiting for one there {_or_ends(patience)}"
         case events.SchedulerSilent(address=address, patience=patience):
@@ -158,6 +163,12 @@ def _started(event: events.RunStarted) -> str:
     return f"{event.experiment}: {cells}{already}, {event.todo:,} to do{shared}"
 
 
+def _named(workers: Sequence[str]) -> str:
+    """How many workers there are, with the addresses of the first."""
+    named = ", ".join([*workers[:_MOST_NAMED], *["..."] * (len(workers) > _MOST_NAMED)])
+    return f"{counted(len(workers), 'worker')} ({named})"
+
+
 def _missing(event: events.WorkersMissing) -> str:
     since = f" for {event.seconds:.0f} s" if event.seconds >= 1 else ""
     return f"no workers{since}: {event.message} {_or_ends(event.patience, ' any')}"
@@ -173,8 +184,7 @@ def _stalled(workers: Sequence[str]) -> str:
             "warning: the scheduler does not report tasks that have ended, as after a clock is set "
             "back: connecting to it again"
         )
-    named = ", ".join([*workers[:_MOST_NAMED], *["..."] * (len(workers) > _MOST_NAMED)])
     return (
         "warning: tasks neither begin nor end, as after a clock is set back: restarting "
-        f"{counted(len(workers), 'worker')} ({named})"
+        f"{_named(workers)}"
     )
