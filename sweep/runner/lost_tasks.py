@@ -1,6 +1,7 @@
 """Tasks that end without an outcome: whether a retry may help, and how they are recorded."""
 
 import signal
+import time
 from collections.abc import Collection
 
 from distributed import KilledWorker
@@ -69,6 +70,7 @@ def outcome(task: Task, error: str, deaths: int = 0) -> TaskOutcome:
             problem=item.problem,
             status=Status.LOST,
             attempt=cell.attempt,
+            started=time.time() if deaths else 0.0,
             error=error,
             deaths=deaths,
         )
