@@ -66,14 +66,9 @@ def print_error(text: str) -> None:
 
 
 def limit_exit_time(code: str | int | None) -> None:
-    """End this process soon, even if threads or processes are left behind.
+    """End this process soon with the code of a SystemExit, even if threads or processes are left.
 
     Python waits at its end, without limit, for threads and for processes that it has asked to end.
-
-    Parameters
-    ----------
-    code : str, int or None
-        The exit code, as SystemExit has it.
     """
 
     def end() -> None:

@@ -43,12 +43,7 @@ Spell = Callable[[NDArray[Any]], NDArray[Any]]
 class Terms:
     """The settings of an experiment that the derivation of its dataset depends on.
 
-    Attributes
-    ----------
-    reference : str
-        The label of the mechanism that the variance ratios refer to.
-    attributes : Mapping[str, str]
-        Attributes of the dataset that come from the experiment, such as its title.
+    ``attributes`` are those of the dataset that come from the experiment, such as its title.
     """
 
     epsilon: tuple[float, ...] = ()

@@ -24,10 +24,7 @@ Column = NDArray[Any]
 class Positions:
     """The positions of a grid's cells, computed once and used for every version of the dataset.
 
-    Attributes
-    ----------
-    reference : str
-        The label of the mechanism that the variance ratios refer to.
+    ``reference`` is the label of the mechanism that the variance ratios refer to.
     """
 
     grid: Grid

@@ -29,10 +29,7 @@ from workloads.parameters import nearest
 class Setting:
     """One value of an axis, or of several together.
 
-    Attributes
-    ----------
-    values : Mapping[tuple of str, object]
-        The parameters that it sets, by part (workload, targets, problem or options) and name.
+    ``values`` are parameters by part (workload, targets, problem or options) and name.
     """
 
     labels: Mapping[str, Scalar] = field(default_factory=dict)
@@ -68,14 +65,9 @@ class BlockAxis:
 class BlockAxes:
     """The content of a block, before its axes are multiplied out.
 
-    Attributes
-    ----------
-    fixed : Setting
-        The parameters that all points of the block share.
-    axes : Mapping[str, BlockAxis]
-        The axes by name, in order, without mechanisms and replicates.
-    companions : Mapping[str, str]
-        For each coordinate that is zipped to an axis, the name of that axis.
+    All points share what is ``fixed``. The ``axes`` are in order, without mechanisms and
+    replicates; ``companions`` gives for each coordinate that is zipped to an axis the name of that
+    axis.
     """
 
     workload: Signature

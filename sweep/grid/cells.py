@@ -14,12 +14,9 @@ _HASHED_AT_ONCE = 2**14
 
 
 class Cells(Sequence[Cell]):
-    """Cells in columns; single ones are made on demand from their family and replicate.
+    """Cells in columns: the number of every cell's family, and its replicate.
 
-    Parameters
-    ----------
-    family, replicate : array-like of int
-        For every cell, the number of its family and its replicate.
+    Single ones are made on demand.
     """
 
     def __init__(

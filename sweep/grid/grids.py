@@ -13,13 +13,7 @@ from sweep.grid.cells import Cells
 
 @dataclass(frozen=True)
 class Axis:
-    """One dimension of a grid.
-
-    Attributes
-    ----------
-    companions : Mapping[str, tuple of Scalar]
-        Further coordinates along it (zipped axes), each as long as ``values``.
-    """
+    """One dimension of a grid: distinct labels, and further coordinates (companions) along it."""
 
     name: str
     values: Sequence[Scalar]

@@ -25,14 +25,9 @@ from workloads.family import Kind
 
 @dataclass(frozen=True)
 class MechanismEntry:
-    """One label of the ``mechanism`` axis, and what it stands for.
+    """A label of the ``mechanism`` axis, unique within the block, and what it stands for.
 
-    Attributes
-    ----------
-    label : str
-        The label on the axis, unique within the block.
-    uniform_mechanism : MechanismSpec
-        The mechanism that is solved where all targets are equal: CA for wCA-I, for instance.
+    Where all targets are equal ``uniform_mechanism`` is solved: CA for wCA-I, for instance.
     """
 
     label: str
@@ -62,15 +57,8 @@ def mechanisms(
 ) -> Iterator[MechanismEntry]:
     """The mechanisms that one entry stands for: several where an option is a list of values.
 
-    Parameters
-    ----------
-    common : Mapping[str, object]
-        Options that the block writes for all its mechanisms.
-
-    Returns
-    -------
-    iterator of MechanismEntry
-        Empty if the entry says ``when: available`` and its mechanism does not exist.
+    None if it says ``when: available`` and its mechanism does not exist. The block writes the
+    ``common`` options for all its mechanisms.
 
     Raises
     ------

@@ -24,13 +24,7 @@ Parameters = Mapping[str, inspect.Parameter]
 
 @dataclass(frozen=True)
 class Signature:
-    """The parameters of a workload family, a targets rule or a mechanism.
-
-    Attributes
-    ----------
-    role : {"workload", "targets rule", "mechanism"}
-        Which of the three it is, in the words of error messages.
-    """
+    """The parameters of what its ``role`` says: a workload, a targets rule or a mechanism."""
 
     role: str
     name: str
@@ -50,15 +44,7 @@ class Signature:
 
 @dataclass(frozen=True)
 class WrittenParameter:
-    """A parameter as written: one value, or the values of an axis.
-
-    Attributes
-    ----------
-    values : tuple
-        The values in canonical form; exactly one unless it is an axis.
-    is_axis : bool
-        Whether it was written as a list of values.
-    """
+    """A parameter as written: one value, or those of an axis; values are in canonical form."""
 
     place: Place
     values: tuple[Any, ...]

@@ -35,12 +35,8 @@ class Costs:
     """Shapes of workloads and the work of solves, each computed once.
 
     Finding them takes the workload itself, as an operator in most families: it is built, and
-    dropped again. Seeds do not change a cost, so the replicates of a cell share one entry.
-
-    Parameters
-    ----------
-    time_limit : float, optional
-        Seconds for one solve, for mechanisms that take a limit and were given none.
+    dropped again. Seeds do not change a cost, so the replicates of a cell share one entry. The time
+    limit holds for mechanisms that take one and were given none.
     """
 
     def __init__(self, time_limit: float | None = None) -> None:

@@ -29,13 +29,7 @@ _EIGHTY_PERCENT = 1.2816
 
 @dataclass(frozen=True)
 class Left:
-    """What is expected to be left.
-
-    Attributes
-    ----------
-    spread : float
-        The factor, at least 1, by which it may be more or less in four of five runs.
-    """
+    """What is expected to be left: in four of five runs at most ``spread`` times more or less."""
 
     core_s: float
     spread: float
@@ -54,13 +48,7 @@ class _Kind:
 
 
 class Forecast:
-    """Forecasts the rest of a run from what was measured, kind by kind.
-
-    Parameters
-    ----------
-    planned : iterable of (str, float)
-        Kind and planned seconds of every item.
-    """
+    """Forecasts the rest of a run, kind by kind, given kind and planned seconds of every item."""
 
     def __init__(self, planned: Iterable[tuple[str, float]]) -> None:
         self._kinds: dict[str, _Kind] = {}
@@ -71,13 +59,7 @@ class Forecast:
             kind.squares += seconds**2
 
     def done(self, name: str, items: int, planned_s: float, measured_s: float | None) -> None:
-        """Take some items of a kind off what is left.
-
-        Parameters
-        ----------
-        measured_s : float, optional
-            What they took; None if that is not known.
-        """
+        """Take items of a kind off what is left; ``measured_s`` is None if it is not known."""
         kind = self._kinds.setdefault(name, _Kind())
         kind.items = max(kind.items - items, 0)
         kind.seconds = max(kind.seconds - planned_s, 0.0) if kind.items else 0.0

@@ -14,13 +14,7 @@ from sweep.store import code
 
 @dataclass(frozen=True)
 class CellTask:
-    """What a worker needs to know about a cell that a solve serves.
-
-    Attributes
-    ----------
-    attempt : int
-        Number of this attempt, from 1.
-    """
+    """What a worker needs to know about a cell that a solve serves; attempts count from 1."""
 
     id: str
     simulate: int = 0
@@ -29,7 +23,7 @@ class CellTask:
 
 @dataclass(frozen=True)
 class Solve:
-    """One solve, and the cells that it serves.
+    """One solve, by the ``solved_mechanism`` of the cells that it serves.
 
     Attributes
     ----------

@@ -27,13 +27,7 @@ def needed(
     costs: Costs,
     along: str | None = None,
 ) -> Items[Solve]:
-    """One solve for every solve key.
-
-    Parameters
-    ----------
-    along : str, optional
-        The axis along which solves are chained.
-    """
+    """One solve for every solve key, in the order of the cells; chained along an axis, if any."""
     columns, codes = Cells.of(cells), code.Codes()
     key_of_cell = numbered(columns.solve_keys)
     order = np.argsort(key_of_cell, kind="stable")

@@ -151,12 +151,8 @@ def rows_of_other_code(
 ) -> NDArray[np.bool_]:
     """Which rows are final, and were solved or certified by code other than the present.
 
-    Parameters
-    ----------
-    codes, of_bounds : sequence of str
-        Hashes of the code that solves, and of that which certifies, now.
-    at : numpy.ndarray
-        The place in these of every row's own.
+    ``at`` is the place of every row's own code among ``codes``, which are those that solve now, and
+    among ``of_bounds``, which are those that certify now.
     """
     final = np.isin(ledger.statuses(rows), [status for status in Status if status.final])
     theirs, known = ledger.texts("code", rows)

@@ -20,14 +20,10 @@ BLOCK_SECONDS = 0.5
 
 @dataclass(frozen=True)
 class Task:
-    """The unit of work that one worker does at a time.
+    """The unit of work that one worker does at a time: items in the order in which they are done.
 
-    Attributes
-    ----------
-    name : str
-        Unique in the store: the name of its journal segment and its Dask key.
-    earlier : tuple of str
-        Names of the tasks in which its items were attempted before.
+    Its name is unique in the store: that of its journal segment, and its Dask key. ``earlier`` are
+    the names of the tasks in which its items were attempted before.
     """
 
     name: str
@@ -76,13 +72,7 @@ class Task:
 
 
 class Tasks(Sequence[Task]):
-    """The tasks of a run, made on demand.
-
-    Parameters
-    ----------
-    blocks : sequence of numpy.ndarray
-        For each task, the numbers of its items.
-    """
+    """The tasks of a run, made on demand; a block has the numbers of the items of one."""
 
     def __init__(
         self, items: Items[Item], blocks: Sequence[NDArray[np.int64]], prefix: str

@@ -44,12 +44,7 @@ class Drawn:
 
 
 def report(store: str | Location) -> str:
-    """The report of a store as a page, finished or not.
-
-    Returns
-    -------
-    str
-        HTML that needs no other file and no network.
+    """The report of a store, finished or not: a page that needs no other file and no network.
 
     Raises
     ------

@@ -84,14 +84,7 @@ def figure(picture: Picture) -> "Figure":
 
 
 def save(picture: Picture, path: Path, facts: Mapping[str, str]) -> None:
-    """Draw a picture into a file: PNG, SVG or PDF, by the suffix.
-
-    Parameters
-    ----------
-    path : Path
-        The file; its folder is created.
-    facts : Mapping of str to str
-        What goes into the file's metadata, such as the store's state and the revision.
+    """Draw a picture into a PNG, SVG or PDF file, by the suffix; facts go into its metadata.
 
     Raises
     ------
@@ -137,10 +130,7 @@ def written(picture: Picture, form: str, facts: Mapping[str, str]) -> bytes:
 def inline(picture: Picture, prefix: str) -> str:
     """The picture as SVG within a page, with its letters as text.
 
-    Parameters
-    ----------
-    prefix : str
-        Letters and digits before all of its ids, which a page may have once only.
+    The prefix comes before all of its ids, which a page may have once only.
     """
     check_installed()
     stream = io.StringIO()

@@ -33,15 +33,7 @@ _LARGEST_SPAN = 8.0
 
 @dataclass(frozen=True)
 class Changes:
-    """What is asked of a figure besides its name.
-
-    Attributes
-    ----------
-    variable, x, hue, panels, where, group : str, optional
-        As in `Figure`, instead of the figure's own.
-    log : tuple of {"x", "y"}, optional
-        The logarithmic axes, likewise.
-    """
+    """What is asked of a figure besides its name, instead of what its `Figure` says."""
 
     variable: str | None = None
     x: str | None = None
@@ -85,14 +77,7 @@ def pictures(
     changes: Changes | None = None,
     store: Location | None = None,
 ) -> list[Picture]:
-    """A figure of a store, one picture for every group that has it.
-
-    Parameters
-    ----------
-    name : str
-        One of `names`.
-    changes : Changes, optional
-        What is to be otherwise.
+    """A figure of a store by its name, with changes: a picture for every group that has it.
 
     Raises
     ------

@@ -22,15 +22,7 @@ MOST_PANELS = 12
 
 @dataclass(frozen=True)
 class Axis:
-    """An axis of a picture.
-
-    Attributes
-    ----------
-    log : bool
-        Whether it is logarithmic.
-    ticks : tuple of str
-        The labels of the positions 0, 1, ... where they are no numbers.
-    """
+    """An axis of a picture; where it has no numbers, ticks label the positions 0, 1, ..."""
 
     label: str
     log: bool = False
@@ -65,15 +57,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Lines:
-    """A panel with lines.
-
-    Attributes
-    ----------
-    title : str
-        Empty where the picture has one panel.
-    diagonal : bool
-        Whether the line y = x belongs into it.
-    """
+    """A panel with lines, with the line y = x if asked; without title if there is no other."""
 
     title: str
     lines: tuple[Line, ...]
@@ -84,13 +68,7 @@ class Lines:
 
 @dataclass(frozen=True, eq=False)
 class Field:
-    """A panel with a matrix of numbers as a heat map.
-
-    Attributes
-    ----------
-    signed : bool
-        Whether colours are centred at 0.
-    """
+    """A panel with a matrix of numbers as a heat map; if signed, its colours centre at 0."""
 
     title: str
     values: NDArray[np.float64]
@@ -102,13 +80,7 @@ class Field:
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """Everything that a figure shows.
-
-    Attributes
-    ----------
-    name : str
-        By which it is asked for, and the stem of its file.
-    """
+    """Everything that a figure shows; its name is also the stem of its file."""
 
     name: str
     title: str

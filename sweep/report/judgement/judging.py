@@ -24,10 +24,7 @@ FORMATS: tuple[Format, ...] = get_args(Format)
 def chosen(names: Sequence[str], *, quick: bool) -> list[Experiment]:
     """The experiments of these names, or all that ship with a number or a claim to judge.
 
-    Parameters
-    ----------
-    quick : bool
-        Whether to cut them to the sizes that they call quick.
+    If quick, cut to the sizes that they call so.
 
     Raises
     ------
@@ -90,11 +87,7 @@ def check_outputs(outputs: Sequence[Path], *, part: bool) -> None:
 def write(card: Scorecard, outputs: Sequence[Path], *, part: bool) -> None:
     """Write a scorecard to JSON files and into the marked sections of pages.
 
-    Parameters
-    ----------
-    part : bool
-        Whether it is about some experiments only: then the others of the first JSON file, if
-        there is one already, are kept.
+    One of a part of the experiments keeps the others of the first JSON file, if that exists.
 
     Raises
     ------

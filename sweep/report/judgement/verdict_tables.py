@@ -16,10 +16,7 @@ _HEADS = ("agree", "up to\nfactor", "differ", "open"), ("hold", "vary", "fail", 
 def verdict_tables(card: Scorecard) -> list[Table]:
     """A summary, the numbers that differ, and the claims of what was run that do not hold.
 
-    Returns
-    -------
-    list of rich.table.Table
-        Tables without a row are left out.
+    Tables without a row are left out.
     """
     tables = [_summary(card), _differing(card), _not_holding(card)]
     return [table for table in tables if table.row_count]

@@ -81,17 +81,12 @@ class _Number:
 
 
 def judge(data: xr.Dataset | None, claim: Claim) -> Judgement:
-    """The verdict on a claim.
+    """The verdict on a claim, by its group of the dataset, if there is one.
 
     A point that contradicts it is enough to make it fail. It holds only if every cell that it
     speaks of, and that the dataset has, was solved: a cell that failed, timed out, was lost or is
-    pending leaves it open. Labels that the dataset does not have are not looked at; the reason
-    says which of them the claim names.
-
-    Parameters
-    ----------
-    data : xarray.Dataset or None
-        The claim's group of the dataset; None if there is none.
+    pending leaves it open. Labels that the dataset does not have are not looked at; the reason says
+    which of them the claim names.
     """
     if claim.unjudged:
         return Judgement(Verdict.UNJUDGED, claim.unjudged)

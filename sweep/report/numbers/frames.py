@@ -79,14 +79,9 @@ def experiment_of(results: Results) -> Experiment:
 
 
 def long(data: xr.Dataset, *variables: str) -> pd.DataFrame:
-    """One row for every number of a variable, with its labels and facts about its cell.
+    """One row for every number of a variable, with its labels and all variables by cell.
 
-    Several variables need the same dimensions.
-
-    Returns
-    -------
-    pandas.DataFrame
-        All coordinates and all variables with one value for each cell; ``status`` is a word.
+    Several variables need the same dimensions. ``status`` is a word.
 
     Raises
     ------

@@ -59,14 +59,8 @@ class Table:
 class Wanted:
     """What a table is to show.
 
-    Attributes
-    ----------
-    rows : tuple of str
-        Coordinates of the rows; others that vary come after them, but for replicates.
-    columns : str
-        The coordinate of the columns.
-    spread : {"error", "range", "none"}
-        What stands beside a mean over replicates.
+    Coordinates that vary and are not asked for become rows, but for replicates: ``spread`` is what
+    stands beside a mean over these.
     """
 
     value: str = "variance_ratio"
@@ -79,10 +73,7 @@ class Wanted:
 def table(data: xr.Dataset, wanted: Wanted, title: str = "") -> Table:
     """One variable over any coordinates; nothing but replicates is averaged.
 
-    Parameters
-    ----------
-    title : str
-        By default the long name of the variable.
+    By default its title is the long name of the variable.
 
     Raises
     ------

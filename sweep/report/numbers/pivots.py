@@ -26,12 +26,9 @@ def with_states(data: xr.Dataset, variable: str) -> xr.Dataset:
 
 
 def take(data: xr.Dataset, variable: str, at: Mapping[str, Scalar]) -> xr.Dataset | None:
-    """The variable `with_states` at some coordinates; None if it or one of them does not exist.
+    """The variable `with_states` at some labels; None if it or one of them does not exist.
 
-    Parameters
-    ----------
-    at : Mapping[str, Scalar]
-        Labels along some of its dimensions; a coordinate without a dimension must agree.
+    A coordinate without a dimension must agree.
     """
     chosen = located(data[[variable, "status"]], at) if variable in data else None
     return None if chosen is None else with_states(chosen, variable)

@@ -22,12 +22,7 @@ LISTINGS: tuple[Listing, ...] = get_args(Listing)
 class Parameter:
     """A parameter of a workload, of targets or of a mechanism.
 
-    Attributes
-    ----------
-    expects : str
-        The values that its type admits, in words.
-    default : str
-        The default, as written in YAML; empty if a value must be given.
+    With the values that its type admits, in words, and its default as written in YAML, if any.
     """
 
     name: str
@@ -37,13 +32,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Entry:
-    """Something that an experiment can name.
-
-    Attributes
-    ----------
-    presets : tuple of str
-        The names of a mechanism's presets, which are sets of options.
-    """
+    """Something that an experiment can name; presets are sets of a mechanism's options."""
 
     name: str
     summary: str
