@@ -61,8 +61,6 @@ def expected_work(
     ----------
     mechanism : str
         A name of `all_mechanisms()`.
-    workload : Workload or QueryGraph
-        What is asked.
     options : Mapping[str, object], optional
         Options of the solve; those that are left out have their defaults.
     neighbours : str, Mapping or Neighbours

@@ -29,10 +29,6 @@ class Solution:
 
     Attributes
     ----------
-    mechanism : str
-        The mechanism's name.
-    problem : Problem or GraphProblem
-        The workload and the targets.
     noise : Release
         How the errors are made: a `solvers.gaussian.factorisation.Factorisation` of a Gaussian
         mechanism, noise on marginals or on the factors of a product, independent numbers, or

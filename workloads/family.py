@@ -26,8 +26,6 @@ class Family:
 
     Attributes
     ----------
-    name : str
-        The name users write.
     build : callable
         Makes the workload from keyword parameters, all typed; a random family takes
         ``seed: int`` among them.

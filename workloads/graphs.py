@@ -49,8 +49,6 @@ class QueryGraph:
         Where the answers are all the integer points of a box that starts at 0, the number of
         values of each coordinate; answers are then numbered with the last coordinate fastest.
         None if the answers are not numbers.
-    params : Mapping[str, object]
-        The parameters that made it, JSON-like.
     """
 
     name: str

@@ -27,8 +27,6 @@ class Rule:
 
     Attributes
     ----------
-    name : str
-        The name users write.
     build : callable
         ``build(workload, /, *, ...) -> targets``, every parameter typed.
     source : str

@@ -55,8 +55,6 @@ class Workload:
         The family's name, for instance ``"prefix"``.
     operator : QueryOperator
         The query matrix W, shape (m, d), as an operator.
-    params : Mapping[str, object]
-        The parameters that made it, JSON-like.
     groups : numpy.ndarray of int, shape (m,), optional
         The group of every query (for instance its marginal), from 0. None where the
         workload has no groups, or is not `listed`.

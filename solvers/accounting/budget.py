@@ -157,13 +157,7 @@ class LossBudget(_Recorded):
 
 @dataclass(frozen=True)
 class NoBudget(_Recorded):
-    """A mechanism for which no (ε, δ) is claimed.
-
-    Attributes
-    ----------
-    reason : str
-        Why, in a sentence.
-    """
+    """A mechanism for which no (ε, δ) is claimed."""
 
     kind = "none"
     reason: str
@@ -183,8 +177,6 @@ class MeasuredBudget(_Recorded):
 
     Attributes
     ----------
-    epsilon : float
-        Where.
     ratio : float
         max_j error_j/c_j there.
     """

@@ -25,14 +25,8 @@ class AtBudget:
 
     Attributes
     ----------
-    mechanism : str
-        The mechanism's name.
     noise : Release
         Its noise when the targets are just met.
-    targets : numpy.ndarray
-        The targets c.
-    epsilon, delta : float
-        The budget.
     variance_ratio : float
         k of Problem 2, ``max_j variance_j / c_j``: what the noise's variances are multiplied by.
     """

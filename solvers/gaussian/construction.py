@@ -105,8 +105,6 @@ def inner_unscaled(mechanism: str, problem: Problem, p: Array, spectrum: Spectru
 
     Parameters
     ----------
-    p : numpy.ndarray, shape (d,)
-        Column weights.
     spectrum : Spectrum
         At these and some query weights.
 

@@ -119,8 +119,6 @@ def free_queries(queries: Array, profile: Array, strategy: Array) -> FreeQueries
     ----------
     queries : numpy.ndarray, shape (n, d)
         No row zero.
-    profile : numpy.ndarray, shape (d,)
-        The mechanism's privacy profile.
     strategy : numpy.ndarray, shape (k, d)
         Queries whose answers with independent noise of variance 1 are all that it releases.
     """

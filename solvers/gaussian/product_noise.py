@@ -103,13 +103,7 @@ class ProductNoise(GaussianRelease):
 
 @dataclass(frozen=True, eq=False)
 class ProductCoordinates:
-    """A product of mechanisms written out: `solvers.release.Coordinates`.
-
-    Attributes
-    ----------
-    noise : ProductNoise
-        The mechanisms.
-    """
+    """A product of mechanisms written out: `solvers.release.Coordinates`."""
 
     noise: ProductNoise
 

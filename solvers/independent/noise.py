@@ -44,8 +44,6 @@ class AtEpsilon:
 
     Attributes
     ----------
-    noise : Noise
-        The distribution.
     epsilon : float
         ε of one step.
     """

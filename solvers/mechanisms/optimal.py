@@ -95,10 +95,6 @@ def solve(
 
     Parameters
     ----------
-    problem : Problem
-        The workload and its targets.
-    tol : float
-        Certified relative gap to reach.
     max_iterations : int
         Newton steps at most.
     time_limit : float, optional

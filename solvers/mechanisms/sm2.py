@@ -122,9 +122,8 @@ def solve(
     deadline = Deadline.after(time_limit)
     factored = None if basis == ADAPTED else bases.factor(problem, basis)
     start = initial_iterate.initial_iterate(problem, factored, initial)
-    t = first_t or 1 / max(float(start.profile.max()), float(start.ratios.max()))
     omega = total_error_weight * problem.targets
-    objective = softmax.plain(omega).sharpened(t, t)
+    objective = settings.first_level(softmax.plain(omega), start)
 
     def bound(weights: Weights) -> float:
         return spectrum(problem.factors, weights.p, weights.q + omega).nuclear_norm ** 2

@@ -36,8 +36,6 @@ class OrbitsNoise(GaussianRelease):
 
     Attributes
     ----------
-    orbits : Orbits or SingleOrbit
-        Cells and queries that are alike.
     parts : tuple of Factorisation or SubsetNoise
         Of the queries of each of the orbits' parts, W = L B: the squared row norms of all L
         add up to the variances, the squared column norms of all B to the privacy profile.

@@ -55,8 +55,6 @@ class Part(Span):
 
     Attributes
     ----------
-    problem : Problem
-        Its queries, and the targets of their orbits.
     cells : numpy.ndarray
         n_o: number of cells of each of its columns' orbits.
     copies : numpy.ndarray
@@ -108,8 +106,6 @@ def parts(layout: Layout, targets: Array, cell_scale: Array) -> Iterator[Part]:
 
     Parameters
     ----------
-    layout : Layout
-        Cells and queries that are alike.
     targets : numpy.ndarray, shape (r,)
         The variance bound of every orbit of queries.
     cell_scale : numpy.ndarray, shape (n,)

@@ -51,10 +51,6 @@ class SingleOrbit:
 
     Attributes
     ----------
-    problem : Problem
-        The whole.
-    operator : Marginals
-        Its queries.
     targets : numpy.ndarray, shape (r,)
         The variance bound of every query of each marginal.
     divisor : float

@@ -65,16 +65,8 @@ def on_every_cell(
 
     Parameters
     ----------
-    mechanism : str
-        The mechanism's name, for messages.
-    orbits : Orbits or SingleOrbit
-        Cells and queries that are alike.
     written_out : callable
         The coordinates of the mechanism's own description.
-
-    Returns
-    -------
-    OrbitsNoise
     """
     parts = tuple(part.on_cells(mechanism) for part in orbits.parts)
     idle = np.maximum(1 - OrbitsNoise(orbits, parts).orbit_profile, 0.0)

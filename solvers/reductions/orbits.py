@@ -198,5 +198,5 @@ def _too_many_pairs(smaller: SingleOrbit) -> str:
 
 
 REDUCTION = Reduction(
-    "orbits of what is alike", 30, _accepts, _obstacle, _solve, _lower_bound, _work, _hindrance
+    "orbits of what is alike", 30, _accepts, _solve, _lower_bound, _work, _obstacle, _hindrance
 )

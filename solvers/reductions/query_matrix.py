@@ -26,10 +26,6 @@ def _accepts(problem: Problem) -> Problem | Obstacle:
     return problem
 
 
-def _obstacle(mechanism: Mechanism, options: Options) -> None:
-    return None
-
-
 def solve(mechanism: Mechanism, problem: Problem, options: Options) -> Solution:
     """The mechanism on query matrices, verified if it is a plug-in or a user's."""
     assert mechanism.solve is not None
@@ -71,5 +67,5 @@ def _work(mechanism: Mechanism, workload: Workload, options: Options) -> Work:
 
 
 REDUCTION = Reduction(
-    "query matrix", 100, _accepts, _obstacle, solve, _lower_bound, _work, _hindrance
+    "query matrix", 100, _accepts, solve, _lower_bound, _work, hindrance=_hindrance
 )
