@@ -167,12 +167,10 @@ def _write_at_once(dataset: xr.Dataset | xr.DataTree, folder: Path) -> None:
 
 
 def _write(dataset: xr.Dataset | xr.DataTree, to: Any) -> None:
+    encoding: Any = _encoding(dataset)
     if isinstance(dataset, xr.DataTree):
         encoding = {node.path: _encoding(node.dataset) for node in dataset.subtree}
-        dataset.to_zarr(to, mode="w", encoding=encoding, consolidated=True, zarr_format=2)
-    else:
-        encoding = _encoding(dataset)
-        dataset.to_zarr(to, mode="w", encoding=encoding, consolidated=True, zarr_format=2)
+    dataset.to_zarr(to, mode="w", encoding=encoding, consolidated=True, zarr_format=2)
 
 
 def columns(positions: Positions, ledger: Ledger) -> dict[str, Column]:

@@ -125,15 +125,13 @@ def _set_parameter(
         block[part] = owner = {"name": owner}
     together = next((names for names in block.get("zip", ()) if key in names), None)
     if together is None:
-        axis = len(values) > 1 or _is_axis(owner.get(key))
+        written = owner.get(key)
+        axis = isinstance(written, list) or (isinstance(written, dict) and "axis" in written)
+        axis = axis or len(values) > 1
         owner[key] = {"axis": values} if axis else values[0]
     else:
         _keep_rows(block, together, key, values, source)
     return ("blocks", at, part, key)
-
-
-def _is_axis(written: Any) -> bool:
-    return isinstance(written, list) or (isinstance(written, dict) and "axis" in written)
 
 
 def _keep_rows(

@@ -1,5 +1,6 @@
 """The axes of a block, from which its grid is the product."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
@@ -138,7 +139,9 @@ def block_axes(block: Block, place: Place) -> BlockAxes:
         add("options", name, parameter)
     zipped, companions = _zip(block, axes, place)
     for name, axis in zipped.items():
-        _check_distinct(name, axis)
+        twice = [label for label, count in Counter(axis.labels(name)).items() if count > 1]
+        if twice:
+            raise axis.place.error(f"axis {name!r} holds {twice[0]!r} twice; write each value once")
     return BlockAxes(
         workload=workload,
         kind=kind,
@@ -216,11 +219,3 @@ def _zip(
             del left[name]
             companions[name] = names[0]
     return left, companions
-
-
-def _check_distinct(name: str, axis: BlockAxis) -> None:
-    seen: set[Scalar] = set()
-    for value in axis.labels(name):
-        if value in seen:
-            raise axis.place.error(f"axis {name!r} holds {value!r} twice; write each value once")
-        seen.add(value)

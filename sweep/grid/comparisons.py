@@ -57,9 +57,9 @@ def check_comparisons(experiment: Experiment, grids: Sequence[Grid]) -> None:
                     )
                 for label in () if experiment.origin.settings else labels:
                     if label not in known[axis]:
-                        raise here.error(
-                            f"{axis} is never {label!r}; expected {_some(known[axis])}"
-                        )
+                        some = [str(one) for one in known[axis]][:8]
+                        expected = ", ".join([*some, *["..."] * (len(known[axis]) > len(some))])
+                        raise here.error(f"{axis} is never {label!r}; expected {expected}")
 
 
 def check_figures(experiment: Experiment, grids: Sequence[Grid]) -> None:
@@ -130,8 +130,3 @@ def _named(
         yield place / "axes" / axis, axis, labels
     for axis, label in statement.at.items():
         yield place / "at" / axis, axis, (label,)
-
-
-def _some(labels: Collection[Scalar]) -> str:
-    shown = [str(label) for label in labels][:8]
-    return ", ".join([*shown, "..."] if len(labels) > len(shown) else shown)

@@ -118,10 +118,8 @@ def _check_groups(experiment: Experiment) -> None:
     """Refuse group names that cannot be folders: reserved ones, or equal but for their case."""
     seen: dict[str, str] = {}
     for at, block in enumerate(experiment.blocks):
-        here, other = (
-            experiment.place / "blocks" / at / "group",
-            seen.setdefault(block.group.casefold(), block.group),
-        )
+        here = experiment.place / "blocks" / at / "group"
+        other = seen.setdefault(block.group.casefold(), block.group)
         reserved = block.group in (".", "..") or block.group.startswith(".z")
         if reserved or len(block.group.encode()) > _LONGEST_FOLDER_NAME:
             raise here.error(f"group {block.group!r} cannot name a folder")

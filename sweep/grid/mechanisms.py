@@ -13,7 +13,6 @@ from sweep.experiment.labels import label
 from sweep.grid.parameters import (
     Parameters,
     Signature,
-    WrittenParameter,
     canonical,
     errors_at,
     written_parameters,
@@ -74,7 +73,9 @@ def mechanisms(
         mechanism.resolve(preset, {}, kind)
     axes = written_parameters(signature, entry.params, place)
     check_points({name: len(option.values) for name, option in axes.items()}, place)
-    for given, suffix in _combinations(axes):
+    for values in product(*(option.values for option in axes.values())):
+        given = dict(zip(axes, values, strict=True))
+        suffix = ", ".join(f"{n}={label(given[n])}" for n in axes if axes[n].is_axis)
         own = {**(mechanism.presets[preset] if preset else {}), **common, **given}
         with errors_at(place, own):
             resolved = mechanism.resolve(None, own, kind)
@@ -84,14 +85,6 @@ def mechanisms(
             MechanismSpec(mechanism.name, chosen),
             _uniform_mechanism(mechanism, options, chosen, kind),
         )
-
-
-def _combinations(axes: Mapping[str, WrittenParameter]) -> Iterator[tuple[dict[str, Any], str]]:
-    """Every combination of option values, and the text that tells it from the others."""
-    varied = [name for name, option in axes.items() if option.is_axis]
-    for values in product(*(option.values for option in axes.values())):
-        given = dict(zip(axes, values, strict=True))
-        yield given, ", ".join(f"{name}={label(given[name])}" for name in varied)
 
 
 def _uniform_mechanism(

@@ -1,7 +1,6 @@
 """The expected cost of a solve, before anything is solved."""
 
 import math
-from dataclasses import replace
 from functools import lru_cache
 
 import solvers
@@ -114,15 +113,11 @@ def _work(
 ) -> Work:
     try:
         declared = solvers.expected_work(mechanism.name, workload, mechanism.options, neighbours)
-        if memory.shortage(declared.bytes):
-            return Work(_REFUSED_FLOPS, declared.bytes + _held_bytes(workload))
+        refused = memory.shortage(declared.bytes)
     except OverflowError:
         return Work(flops=math.inf, bytes=math.inf)
-    return replace(
-        declared,
-        flops=declared.flops * calibration().factor(mechanism.name),
-        bytes=declared.bytes + _held_bytes(workload),
-    )
+    flops = _REFUSED_FLOPS if refused else declared.flops * calibration().factor(mechanism.name)
+    return Work(flops, declared.bytes + _held_bytes(workload))
 
 
 def _held_bytes(workload: Workload | QueryGraph) -> int:

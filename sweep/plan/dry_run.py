@@ -39,8 +39,6 @@ class Plan:
         Number of cells by status, ``pending`` where the store holds nothing.
     solves, bounds, tasks : int
         Number of solves, certificates and tasks that are left to do.
-    largest : str
-        The workload with the largest matrix.
     built : bool
         Whether that matrix fits in memory at all; otherwise only its structure is used.
     worker_bytes : float
@@ -171,14 +169,10 @@ def _largest(specs: list[WorkloadSpec], costs: Costs) -> tuple[str, tuple[int, i
     sizes: dict[str, tuple[int, int]] = {}
     for spec in specs:
         try:
-            sizes[_described(spec)] = costs.shape(spec)
+            params = ", ".join(f"{k}={v}" for k, v in spec.params.items() if k != "seed")
+            sizes[f"{spec.name}({params})"] = costs.shape(spec)
         except workloads.WorkloadError:
             continue
     if not sizes:
         return "none", (0, 0)
     return max(sizes.items(), key=lambda item: math.prod(item[1]))
-
-
-def _described(spec: WorkloadSpec) -> str:
-    params = ", ".join(f"{k}={v}" for k, v in spec.params.items() if k != "seed")
-    return f"{spec.name}({params})"

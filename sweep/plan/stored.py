@@ -171,15 +171,6 @@ def rows_of_other_code(
     return np.asarray(final & (solved_by_other | certified_by_other))
 
 
-def experiment_of(store: Store) -> Experiment:
-    """The experiment as it was last run in this store."""
-    return _parsed(store, store.text)
-
-
-def _parsed(store: Store, text: str) -> Experiment:
-    return parse_experiment(text, f"{store.experiment}.yaml")
-
-
 def unknown_mechanisms(experiment: Experiment) -> list[str]:
     """Names of mechanisms unknown to this process, which were given in Python or by a plug-in."""
     known = solvers.all_mechanisms()
@@ -204,7 +195,7 @@ def of_store(store: str | Location) -> StoredExperiment:
     """
     opened = open_(store)
     text = opened.text
-    experiment = _parsed(opened, text)
+    experiment = parse_experiment(text, f"{opened.experiment}.yaml")
     unknown = unknown_mechanisms(experiment)
     if unknown:
         raise UnknownNameError(

@@ -131,12 +131,8 @@ RENDERERS: Mapping[str, Callable[[Sequence[Table]], str]] = {
 
 def _flat(table: Table) -> pd.DataFrame:
     """The texts with the row labels as their first columns."""
-    shown = table.shown
-    names = [str(name or "") for name in shown.index.names]
-    labels = pd.DataFrame(
-        [label if isinstance(label, tuple) else (label,) for label in shown.index], columns=names
-    )
-    return pd.concat([labels, shown.reset_index(drop=True)], axis=1)
+    names = [str(name or "") for name in table.shown.index.names]
+    return table.shown.rename_axis(names).reset_index(allow_duplicates=True)
 
 
 def _latex(table: Table) -> str:

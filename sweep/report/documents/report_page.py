@@ -9,7 +9,6 @@ import pandas as pd
 from sweep.dataset.reading import open_dataset
 from sweep.errors import SweepError
 from sweep.experiment.schema import Experiment
-from sweep.plan.stored import experiment_of
 from sweep.report.documents import provenance, templates
 from sweep.report.figures import drawing, gallery
 from sweep.report.numbers import frames, layout
@@ -20,7 +19,6 @@ from sweep.report.tables import exports
 from sweep.report.terminal import screen
 from sweep.runner.status import Trouble
 from sweep.runner.status import status as status_of
-from sweep.store.folder import open_
 from sweep.store.location import Location
 
 _MOST_TROUBLES = 200
@@ -52,7 +50,7 @@ def report(store: str | Location) -> str:
         If the folder is not a store, or has no dataset yet.
     """
     results = open_dataset(store)
-    experiment = experiment_of(open_(store))
+    experiment = frames.experiment_of(results)
     state = status_of(store)
     drawn, undrawn = _drawn(results, experiment)
     cells = frames.to_frame(results)

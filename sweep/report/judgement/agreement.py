@@ -38,18 +38,12 @@ class Compared:
 
     Attributes
     ----------
-    at : Mapping[str, Scalar]
-        The point: its label along every axis of the table.
-    stated : float
-        The paper's number.
     rounding : float
         Half a unit of its last printed digit.
     reason : str
         Why it cannot be judged.
     least, most : float, optional
         The range that was measured over the seeds.
-    seeds : int
-        How many draws that range is of.
     gap : float, optional
         How far the reference of a ratio may be above the optimum.
     factor : float, optional
@@ -95,10 +89,6 @@ def compare(
 
     Parameters
     ----------
-    data : xarray.Dataset
-        The table's group of the dataset.
-    reference : str
-        The mechanism that variance ratios refer to.
     drawn : bool
         Whether the workload or its targets are drawn at random, so that every run has its own.
     """

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import xarray as xr
-from pydantic import AfterValidator, BaseModel, ValidationError
+from pydantic import AfterValidator, ValidationError
 
 from sweep.dataset.reading import open_dataset
 from sweep.errors import SweepError
@@ -125,7 +125,10 @@ class Scorecard(Row):
     def text(self) -> str:
         """The scorecard as JSON, with one row in a line."""
         parts = [
-            f'"{name}": [\n{_lines(getattr(self, name))}\n]' for name in Scorecard.model_fields
+            f'"{name}": [\n'
+            + ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
+            + "\n]"
+            for name, rows in self.model_dump(mode="json").items()
         ]
         return "{\n" + ",\n".join(parts) + "\n}\n"
 
@@ -151,15 +154,10 @@ def read(path: Path) -> Scorecard:
 
 
 def score(wanted: Sequence[Experiment], stores: Path) -> Scorecard:
-    """The scorecard of what the stores hold now; nothing is run.
+    """The scorecard of what the stores hold now, in a folder by the names of the experiments.
 
-    Parameters
-    ----------
-    wanted : sequence of Experiment
-        The experiments, with all the sizes of the papers.
-    stores : pathlib.Path
-        The folder of their stores, one for each, by the experiment's name. What has no store, or
-        a store without a dataset, is not run.
+    Nothing is run: what has no store, or a store without a dataset, counts as not run. The
+    experiments have all the sizes of the papers.
 
     Raises
     ------
@@ -243,7 +241,3 @@ def _shared(row: type[Row], *held: object) -> dict[str, Any]:
         for name in row.model_fields
         if hasattr(part, name)
     }
-
-
-def _lines(rows: Sequence[BaseModel]) -> str:
-    return ",\n".join(json.dumps(row.model_dump(mode="json"), ensure_ascii=False) for row in rows)

@@ -30,7 +30,7 @@ UNPRINTED = "–"
 """What stands for a number that the paper, or the closed form, does not have."""
 _ROUNDING = 1e-9
 """Relative differences between replicates below this are rounding, and no spread."""
-_STATES = pd.Index([status.label for status in Status])
+_STATES = pd.Index(frames.STATES.values())
 """The words, at the places of their codes."""
 
 
@@ -53,6 +53,11 @@ class Table:
     entries: pd.DataFrame
     shown: pd.DataFrame
     notes: tuple[str, ...] = ()
+
+    @property
+    def labels(self) -> list[tuple[str, ...]]:
+        """The labels of every row."""
+        return [label if isinstance(label, tuple) else (label,) for label in self.shown.index]
 
 
 @dataclass(frozen=True)
