@@ -15,9 +15,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from faults import Fault, injected, preloaded, search_path
-from processes import free_port, until
+from processes import until
 
 import sweep
+from benchmarks.chaos.house import free_port
 from sweep import events
 from sweep.cli import monitoring
 from sweep.errors import ClusterError, StoreError
