@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 from distributed import Client, LocalCluster
 from distributed.core import Status as DaskStatus
-from faults import slow_workers
+from faults import Fault, preloaded
 from processes import ended, until
 
 import sweep
@@ -22,7 +22,7 @@ from sweep.report.terminal import messages
 from sweep.runner import stalls
 from sweep.store.records import Status
 
-CELLS = 60
+CELLS, FIRST = 60, 20
 EXPERIMENT = f"""
 reference: IP
 blocks:
@@ -73,7 +73,14 @@ def stall_from_driver(client):
 
 
 @pytest.fixture
-def own_cluster(tmp_path):
+def slow(tmp_path):
+    """A file to preload: the first solves take a little, the others wait for the gate."""
+    waits = Fault("wait", "IP", first=FIRST, until=str(tmp_path / "gate"))
+    return preloaded(tmp_path, Fault("sleep", "IP", seconds=0.05), waits)
+
+
+@pytest.fixture
+def own_cluster(slow):
     with (
         LocalCluster(
             n_workers=2,
@@ -81,7 +88,7 @@ def own_cluster(tmp_path):
             host="127.0.0.1",
             dashboard_address=None,
             silence_logs=50,
-            preload=[str(slow_workers(tmp_path, 0.05))],
+            preload=[str(slow)],
         ) as cluster,
         Client(cluster) as client,
     ):
@@ -203,6 +210,7 @@ def test_a_connection_that_delivers_nothing_is_made_anew(
         heard.append(event)
         if first and isinstance(event, moment):
             stall(own_cluster)
+            (tmp_path / "gate").touch()
 
     experiment = parse_experiment(EXPERIMENT, "many.yaml")
     dataset = sweep.run(experiment, tmp_path / "s", own_cluster, listen=listen)
@@ -212,9 +220,11 @@ def test_a_connection_that_delivers_nothing_is_made_anew(
 
 
 @pytest.mark.slow
-def test_a_scheduler_that_is_stopped_is_waited_for_with_patience(processes, tmp_path, records):
+def test_a_scheduler_that_is_stopped_is_waited_for_with_patience(
+    processes, slow, tmp_path, records
+):
     address = processes.scheduler()
-    processes.worker(address, "--preload", slow_workers(tmp_path, 0.1))
+    processes.worker(address, "--preload", slow)
     (tmp_path / "many.yaml").write_text(EXPERIMENT)
     words = ("run", "many.yaml", "--store", "s", "--cluster", "cluster.yaml", "--patience", "20")
     command = processes.command(*words)
@@ -224,6 +234,7 @@ def test_a_scheduler_that_is_stopped_is_waited_for_with_patience(processes, tmp_
     os.kill(scheduler, signal.SIGSTOP)
     try:
         said = ended(command, code=1)
+        (tmp_path / "gate").touch()
     finally:
         os.kill(scheduler, signal.SIGCONT)
     assert f"scheduler {address} does not answer" in said
