@@ -11,7 +11,7 @@ from solvers.dual import programs as dual
 from solvers.dual.differences import Differences
 from solvers.dual.refinement import FIRST_TOL, from_optimum
 from solvers.errors import NotApplicableError, OptionError
-from solvers.gaussian.construction import from_noise, inner_factorisation
+from solvers.gaussian.construction import from_noise, inner_unscaled
 from solvers.gaussian.verification import from_root
 from solvers.mechanism import Mechanism, Work
 from solvers.optimiser import BlocksPoint, Progress, ScalarPoint
@@ -26,6 +26,7 @@ from solvers.reductions.kronecker import Multiplicative
 from solvers.reductions.orbits import OnOrbits
 from solvers.solution import Solution
 from solvers.stopping import Deadline
+from solvers.units import scaled as in_unit
 from workloads import from_matrix
 from workloads.operators import Array
 
@@ -134,23 +135,27 @@ def solve(
         tol, max_iterations, deadline, start, refined, total_error_weight, profile_bounds
     )
     alpha = None if profile_bounds is None else personal.of_cells(problem, profile_bounds)
-    scaled = problem if alpha is None else _with_columns_divided(problem, np.sqrt(alpha))
+    whole = problem if alpha is None else _with_columns_divided(problem, np.sqrt(alpha))
+    relative, unit = whole.relative, whole.unit
     notes: dict[str, Any] = {}
     if total_error_weight > 0:
         omega = total_error_weight * problem.targets
-        result = dual.hybrid(scaled.factors, omega, tol=tol, start=start, **options.limits)
+        result = dual.hybrid(relative.factors, omega, tol=tol, start=start, **options.limits)
+        result = in_unit(result, unit**-0.5)
     else:
-        result = dual.optimum(scaled.factors, tol=options.dual_tol(), start=start, **options.limits)
+        limits = {"tol": options.dual_tol(), **options.limits}
+        result = dual.optimum(relative.factors, start=start, **limits)
+        result = in_unit(result, 1 / unit)
     bound = {"known_lower_bound": result.lower} if options.plain else {}
     if refined:
         unique, result = from_optimum(result.best.blocks, result, tol, deadline)
         notes["levels"] = unique.levels
         (root,) = unique.factors
-        unscaled = from_root("optimal", scaled, scaled.basis, scaled.queries, root)
-        noise = unscaled.met("optimal", scaled.targets)
+        unscaled = from_root("optimal", relative, relative.basis, relative.queries, root)
     else:
-        noise = inner_factorisation("optimal", scaled, result.best.p, result.best.spectrum)
-    solution = from_noise("optimal", scaled, noise, result, options.objective, tol, notes, **bound)
+        unscaled = inner_unscaled("optimal", relative, result.best.p, result.best.spectrum)
+    noise = unscaled.met("optimal", whole.targets)
+    solution = from_noise("optimal", whole, noise, result, options.objective, tol, notes, **bound)
     if not options.plain:
         notes |= {"objective": options.objective(solution), "objective_gap": result.gap}
     if alpha is not None:
@@ -280,9 +285,9 @@ def on_orbits(orbits: AnyOrbits, *, time_limit: float | None, **options: Any) ->
 def work(m: int, d: int, *, form_work: int | None = None) -> Work:
     """Five to ten Newton steps of a spectrum, a preconditioner and a product each.
 
-    Equal targets take the fewest: 1.7 times less than this, different ones up to 1.9 times more.
-    By structure fifteen steps with ten to twenty products. Fitted to CPU seconds on one core
-    (benchmarks/bench_work.py); below 500 cells calls take longer than their operations.
+    How many depends on targets and queries: of measured CPU time this is a half for ranges of
+    different targets, up to 3.4 for random signs of equal ones (docs/benchmarks.md). By structure
+    fifteen steps with ten to twenty products. Below 500 cells calls take longer than operations.
     """
     if form_work is not None:
         return Work(flops=5e9 + 9000.0 * d**3 + 2500.0 * form_work, bytes=130.0 * d**2 + 200.0 * m)

@@ -37,8 +37,8 @@ from solvers.orbits.layout import Layout
 from solvers.orbits.parts import Span
 from solvers.orbits.products import Attribute, products
 from solvers.orbits.subsets import SMALLEST_LOG, Subsets
-from solvers.orbits.units import scaled, unit_of
 from solvers.problem import Problem
+from solvers.units import scaled, unit_of
 from workloads import TargetsError
 from workloads.operators import Array, Kronecker, Marginals
 from workloads.targets import by_group

@@ -34,9 +34,9 @@ def solve(mechanism: Mechanism, problem: Problem, options: Options) -> Solution:
 
 
 def _lower_bound(problem: Problem, tol: float, max_iterations: int, deadline: Deadline) -> float:
-    return dual.optimum(
-        problem.factors, tol=tol, max_iterations=max_iterations, deadline=deadline
-    ).lower
+    whole = problem.relative.factors
+    result = dual.optimum(whole, tol=tol, max_iterations=max_iterations, deadline=deadline)
+    return result.lower / problem.unit
 
 
 def _hindrance(mechanism: Mechanism, problem: Problem, options: Options) -> Obstacle | None:
