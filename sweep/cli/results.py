@@ -52,14 +52,14 @@ def show(
         expressions = " ".join(filter(None, (value, rows, columns, where)))
         dataset = open_dataset(store, [name for name in LARGE_TEXTS if name not in expressions])
         experiment = frames.experiment_of(dataset)
-        chosen = {
+        wanted = {
             "value": value,
             "rows": tuple(_listed(rows)) if rows else None,
             "columns": columns,
             "where": where,
             "spread": spread,
         }
-        given: dict[str, Any] = {key: text for key, text in chosen.items() if text is not None}
+        given: dict[str, Any] = {key: text for key, text in wanted.items() if text is not None}
         if form == "text" and not given:
             tables.show(exports.tables(dataset, experiment, "none"), consoles.console())
             return

@@ -142,13 +142,7 @@ def block_axes(block: Block, place: Place) -> BlockAxes:
         twice = [label for label, count in Counter(axis.labels(name)).items() if count > 1]
         if twice:
             raise axis.place.error(f"axis {name!r} holds {twice[0]!r} twice; write each value once")
-    return BlockAxes(
-        workload=workload,
-        kind=kind,
-        fixed=all_of(sources),
-        axes=zipped,
-        companions=companions,
-    )
+    return BlockAxes(workload, kind, all_of(sources), zipped, companions)
 
 
 def _rule(entry: WrittenTargets, place: Place) -> Setting:

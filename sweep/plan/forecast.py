@@ -7,7 +7,7 @@ Every solve that ends tells by how much, and what is left of its kind is expecte
 import math
 from collections import deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,9 +42,7 @@ class _Kind:
     items: int = 0
     seconds: float = 0.0
     squares: float = 0.0
-
-    def __post_init__(self) -> None:
-        self.measured: deque[tuple[float, float]] = deque(maxlen=_REMEMBERED)
+    measured: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
 
 
 class Forecast:
