@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sweep.errors import SweepError
 from sweep.experiment.figures import SIZES, Figure
 from sweep.report.numbers import frames, layout
-from sweep.report.numbers.pivots import label_text
+from sweep.report.numbers.pivots import label_text, place_texts
 from sweep.report.tables.comparison import meaning
 
 MOST_LINES = 20
@@ -154,13 +154,8 @@ def check_size(name: str, panels: Sequence[Lines | Field]) -> None:
 
 def labels_of(entries: pd.DataFrame, by: Sequence[str]) -> list[str]:
     """The name of the line of every row: the hue, then what else varies."""
-    if not by:
-        return [""] * len(entries)
-    first, *others = by
-    several = [name for name in others if entries[name].nunique() > 1]
-    texts = entries[[first, *several]].map(label_text)
-    named = [texts[a] if a == first == "mechanism" else f"{a} = " + texts[a] for a in texts]
-    return [", ".join(parts) for parts in zip(*named, strict=True)]
+    several = [name for name in by[1:] if entries[name].nunique() > 1]
+    return place_texts(entries, [*by[:1], *several])
 
 
 def _lines(
