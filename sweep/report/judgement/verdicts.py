@@ -153,8 +153,7 @@ def _numbers(data: xr.Dataset, claim: Claim) -> pd.DataFrame:
 
 
 def _known(numbers: pd.DataFrame) -> NDArray[np.bool_]:
-    ok = (numbers[STATE] == Status.OK).to_numpy()
-    return ok & np.isfinite(numbers[NUMBER].to_numpy())
+    return np.asarray((numbers[STATE] == Status.OK) & np.isfinite(numbers[NUMBER]))
 
 
 def _selected(data: xr.Dataset, claim: Claim) -> xr.Dataset:
