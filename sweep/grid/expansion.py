@@ -22,6 +22,7 @@ from sweep.grid.parameters import errors_at
 from sweep.grid.specs import Spec, WorkloadSpec
 from sweep.grid.union import Point, Product, check_points, united
 from workloads import functions
+from workloads.conditions import Condition
 from workloads.parameters import nearest
 
 _LONGEST_FOLDER_NAME = 200
@@ -216,7 +217,7 @@ def _mechanisms(
     return list(entries.values())
 
 
-def _condition(block: Block, axes: BlockAxes, place: Place) -> conditions.Condition | None:
+def _condition(block: Block, axes: BlockAxes, place: Place) -> Condition | None:
     if block.where is None:
         return None
     here = place / "where"
@@ -234,7 +235,7 @@ def _condition(block: Block, axes: BlockAxes, place: Place) -> conditions.Condit
 
 
 def _kept(
-    condition: conditions.Condition | None,
+    condition: Condition | None,
     point: Point,
     block: Block,
     place: Place,
@@ -245,8 +246,10 @@ def _kept(
     labels = {**point.labels, "group": block.group}
     try:
         if REPLICATE in condition.names:
-            return [n for n in point.replicates if condition.holds({**labels, REPLICATE: n})]
-        return point.replicates if condition.holds(labels) else ()
+            return [
+                n for n in point.replicates if conditions.holds(condition, {**labels, REPLICATE: n})
+            ]
+        return point.replicates if conditions.holds(condition, labels) else ()
     except SweepError as error:
         raise (place / "where").error(str(error)) from error
 

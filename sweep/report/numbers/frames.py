@@ -14,7 +14,7 @@ from sweep.errors import SweepError
 from sweep.experiment.loading import parse_experiment
 from sweep.experiment.schema import Experiment
 from sweep.grid import conditions
-from sweep.runner.selection import holds, plain
+from sweep.runner.selection import plain
 from sweep.store.records import Status
 from workloads.parameters import nearest
 
@@ -124,7 +124,9 @@ def where(frame: pd.DataFrame, condition: str | None) -> pd.DataFrame:
         )
     columns = {name: list(map(plain, frame[name])) for name in parsed.names}
     kept = [
-        holds(parsed, {name: col[at] for name, col in columns.items() if col[at] is not None})
+        conditions.holds(
+            parsed, {name: col[at] for name, col in columns.items() if col[at] is not None}
+        )
         for at in range(len(frame))
     ]
     if not any(kept):
