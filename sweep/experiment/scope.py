@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
 from typing import Any
 
 import solvers
@@ -108,14 +109,12 @@ def _of_reference(
     before = tree.get("reference", Experiment.model_fields["reference"].default)
     if reference == before:
         return {}
-    concerned = [s for kind in _TABLES for s in statements.get(kind, ()) if _is_ratio(s)]
-    fitting = [s for s in concerned if reference in ComparisonTable.model_validate(s).references]
     tables = {
-        kind: [s for s in statements[kind] if s not in concerned or s in fitting]
+        kind: [table for table in statements[kind] if _stays(table, reference)]
         for kind in _TABLES
         if kind in statements
     }
-    if fitting or "claims" not in statements:
+    if "claims" not in statements or any(map(_is_ratio, chain(*tables.values()))):
         return tables
     reason = f"it is about ratios to {before}; here they are to {reference}"
     claims = [
@@ -126,6 +125,10 @@ def _of_reference(
         for claim in statements["claims"]
     ]
     return {**tables, "claims": claims}
+
+
+def _stays(table: Mapping[str, Any], reference: Any) -> bool:
+    return not _is_ratio(table) or reference in ComparisonTable.model_validate(table).references
 
 
 def _is_ratio(statement: Mapping[str, Any]) -> bool:

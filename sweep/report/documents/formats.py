@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, get_args
 
 import pandas as pd
 from pydantic_core import to_jsonable_python
@@ -10,9 +9,6 @@ from pydantic_core import to_jsonable_python
 from sweep.report.documents import templates
 from sweep.report.numbers.layout import Table
 from sweep.report.tables import exports
-
-Format = Literal["text", "markdown", "latex", "csv", "html", "json"]
-FORMATS: tuple[Format, ...] = get_args(Format)
 
 _MATHEMATICS = {
     "Δ²": r"$\Delta^2$",
@@ -127,6 +123,8 @@ RENDERERS: Mapping[str, Callable[[Sequence[Table]], str]] = {
     "json": to_json,
 }
 """How every format but the terminal's is written."""
+
+FORMATS = ("text", *RENDERERS)
 
 
 def _flat(table: Table) -> pd.DataFrame:

@@ -1,6 +1,5 @@
 """The report of a store: one HTML file with everything, for readers without a shell."""
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -31,14 +30,6 @@ _MADE_WITH = (
     ("Processor", "cpu_model"),
     ("Platform", "platform"),
 )
-
-
-@dataclass(frozen=True)
-class Drawn:
-    """A figure of the report."""
-
-    title: str
-    svg: str
 
 
 def report(store: str | Location) -> str:
@@ -76,15 +67,15 @@ def report(store: str | Location) -> str:
     )
 
 
-def _drawn(results: Results, experiment: Experiment) -> tuple[list[Drawn], list[str]]:
+def _drawn(results: Results, experiment: Experiment) -> tuple[list[dict[str, str]], list[str]]:
     """The declared figures, or a fitting one, and run times; with reasons for missing ones."""
-    drawn: list[Drawn] = []
+    drawn: list[dict[str, str]] = []
     missing: list[str] = []
     for name in [*gallery.by_default(results, experiment), "scaling"]:
         try:
             pictures = gallery.pictures(results, experiment, name)
             drawn += [
-                Drawn(picture.title, drawing.inline(picture, f"f{len(drawn) + at}"))
+                {"title": picture.title, "svg": drawing.inline(picture, f"f{len(drawn) + at}")}
                 for at, picture in enumerate(pictures)
             ]
         except SweepError as error:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 from rich.console import Console
 
@@ -16,9 +16,7 @@ from sweep.report.judgement.verdict_tables import verdict_tables
 from sweep.report.terminal.progress import ProgressBar
 from sweep.store.records import Status
 
-Format = Literal["text", "markdown", "json"]
-
-FORMATS: tuple[Format, ...] = get_args(Format)
+FORMATS = ("text", "markdown", "json")
 
 
 def chosen(names: Sequence[str], *, quick: bool) -> list[Experiment]:
@@ -101,7 +99,7 @@ def write(card: Scorecard, outputs: Sequence[Path], *, part: bool) -> None:
         output.write(path, card.text() if path.suffix == ".json" else filled(_page(path), card))
 
 
-def show(card: Scorecard, format_: Format, console: Console) -> None:
+def show(card: Scorecard, format_: str, console: Console) -> None:
     """Print a scorecard."""
     if format_ == "text":
         for table in verdict_tables(card):

@@ -1,7 +1,7 @@
 """The known experiments, workloads, targets and mechanisms, for ``sweep list``."""
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args, get_origin
 
@@ -11,11 +11,6 @@ from sweep.experiment.loading import experiments
 from workloads.family import Family
 from workloads.parameters import describe
 from workloads.rules import Rule
-
-Listing = Literal["experiments", "workloads", "targets", "mechanisms"]
-
-LISTINGS: tuple[Listing, ...] = get_args(Listing)
-"""The lists that ``sweep list`` prints, in its order."""
 
 
 @dataclass(frozen=True)
@@ -41,9 +36,9 @@ class Entry:
     presets: tuple[str, ...] = ()
 
 
-def catalog(listings: Sequence[str] = LISTINGS) -> Mapping[str, tuple[Entry, ...]]:
-    """The entries of each listing, sorted by name."""
-    return {listing: _LISTS[listing]() for listing in listings}
+def catalog(kind: str | None = None) -> Mapping[str, tuple[Entry, ...]]:
+    """The entries of one of `LISTINGS` or of all, sorted by name."""
+    return {listing: LISTINGS[listing]() for listing in ([kind] if kind else LISTINGS)}
 
 
 def troubles() -> tuple[str, ...]:
@@ -58,7 +53,7 @@ def _made(known: Mapping[str, Family | Rule]) -> tuple[Entry, ...]:
     )
 
 
-_LISTS: Mapping[str, Callable[[], tuple[Entry, ...]]] = {
+LISTINGS: Mapping[str, Callable[[], tuple[Entry, ...]]] = {
     "experiments": lambda: tuple(Entry(*listed) for listed in experiments().items()),
     "workloads": lambda: _made(workloads.families()),
     "targets": lambda: _made(workloads.targets.rules()),
@@ -67,6 +62,7 @@ _LISTS: Mapping[str, Callable[[], tuple[Entry, ...]]] = {
         for m in solvers.all_mechanisms().values()
     ),
 }
+"""What makes the lists that ``sweep list`` prints, in its order."""
 
 
 def _parameters(signature: Mapping[str, inspect.Parameter]) -> tuple[Parameter, ...]:
