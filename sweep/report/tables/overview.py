@@ -63,8 +63,8 @@ def overview(group: str, data: xr.Dataset, experiment: Experiment, spread: Sprea
     rows = tuple(row_labels(first))
     count = math.prod(first.sizes[name] for name in (*rows, "mechanism"))
     if count > _LONGEST or len(shown) == 1:
-        wanted = "variance_ratio" if not experiment.show and "variance_ratio" in shown else ""
-        name = wanted or shown[0]
+        ratios = not experiment.show and "variance_ratio" in shown
+        name = "variance_ratio" if ratios else shown[0]
         title = f"{group}: {meaning(data, name, experiment.reference)}"
         return layout.table(data, Wanted(name, rows, spread=spread), title)
     columns = [_Column(_SHORT.get(name, name.replace("_", " ")), name) for name in shown]
