@@ -179,6 +179,7 @@ def test_a_paused_worker_is_restarted_and_said_to_be_paused(own_cluster, tmp_pat
         heard.append(event)
         if first and isinstance(event, events.CellsDone):
             own_cluster.run(pause)
+            (tmp_path / "gate").touch()
 
     experiment = parse_experiment(EXPERIMENT, "many.yaml")
     dataset = sweep.run(experiment, tmp_path / "s", own_cluster, listen=listen)
