@@ -112,8 +112,8 @@ def solve(
         consecutive cells) and ``{"pairs": [[i, j], ...]}``. See docs/neighbours.md.
     **options
         The mechanism's options; see ``all_mechanisms()[mechanism].options_on(kind)``. Every
-        iterative mechanism takes ``tol``, the relative gap to reach, and ``time_limit``, in
-        seconds.
+        iterative mechanism takes ``tol``, the relative gap to reach, and ``time_limit``, the
+        seconds after which it returns the best answer so far.
 
     Returns
     -------

@@ -206,3 +206,11 @@ def _counts(workload: Workload) -> dict[int, str]:
 def readable(count: int) -> str:
     """A count of any size, for a message."""
     return str(count) if count < 10**12 else f"about 10^{len(str(count)) - 1}"
+
+
+def as_float(count: int) -> float:
+    """A count of any size as a float, infinite where it is beyond them."""
+    try:
+        return float(count)
+    except OverflowError:
+        return float("inf")

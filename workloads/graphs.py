@@ -14,16 +14,6 @@ from workloads.errors import WorkloadError
 from workloads.operators import Array, refuse_above_limit
 from workloads.parameters import shortened
 
-__all__ = [
-    "QueryGraph",
-    "Relation",
-    "from_edges",
-    "from_relation",
-    "on_grid",
-    "power",
-    "refuse_many_answers",
-]
-
 Relation = NDArray[np.bool_]
 """Which answers are adjacent, shape (n, n)."""
 Ends = NDArray[np.integer]

@@ -8,6 +8,7 @@ import stat
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, NewType, Union
@@ -184,10 +185,33 @@ def check_probability(what: str, value: float) -> None:
         raise WorkloadError(f"{what} is {value}; expected a probability from 0 to 1")
 
 
-def typed_parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
-    """The keyword parameters of a function, by name, in order."""
-    parameters = inspect.signature(function).parameters.values()
-    return {p.name: p for p in parameters if p.kind is not inspect.Parameter.POSITIONAL_ONLY}
+@dataclass(frozen=True)
+class Recipe:
+    """A named function of typed parameters.
+
+    Attributes
+    ----------
+    name : str
+        The name that users write.
+    source : str
+        Paper and section.
+    """
+
+    name: str
+    summary: str
+    build: Callable[..., Any]
+    source: str = ""
+
+    @property
+    def params(self) -> Mapping[str, inspect.Parameter]:
+        """The parameters of ``build``, by name, with types and defaults."""
+        parameters = inspect.signature(self.build).parameters.values()
+        return {p.name: p for p in parameters if p.kind is not inspect.Parameter.POSITIONAL_ONLY}
+
+    @property
+    def random(self) -> bool:
+        """Whether what it makes depends on a seed."""
+        return "seed" in self.params
 
 
 def is_number(value: object) -> bool:

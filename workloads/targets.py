@@ -47,7 +47,7 @@ def make(rule: str, workload: Workload | QueryGraph, **params: Any) -> Array:
     if rule not in RULES:
         raise TargetsError(f"no targets rule is called {rule!r}; {nearest(rule, RULES)}")
     bound = bind(f"targets rule {rule!r}", RULES[rule].params, params, TargetsError)
-    targets = RULES[rule].build(workload, **bound)
+    targets: Array = RULES[rule].build(workload, **bound)
     bad = np.flatnonzero(~(np.isfinite(targets) & (targets > 0)))
     if bad.size:
         raise TargetsError(

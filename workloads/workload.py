@@ -9,21 +9,12 @@ from numpy.typing import NDArray
 
 from workloads.errors import WorkloadError
 from workloads.operators import (
-    LARGEST_MATRIX_BYTES,
     Array,
     Matrix,
     QueryOperator,
     dense,
     refuse_above_limit,
 )
-
-__all__ = [
-    "LARGEST_LISTED",
-    "LARGEST_MATRIX_BYTES",
-    "Stated",
-    "Workload",
-    "in_blocks",
-]
 
 LARGEST_LISTED = 10_000_000
 """Workloads of groups with more queries than this have one target for each group."""

@@ -46,8 +46,6 @@ def solve(
     ----------
     max_iterations : int
         Newton steps at most.
-    time_limit : float, optional
-        In seconds; on expiry the best mechanism so far is returned with its gap.
 
     Raises
     ------

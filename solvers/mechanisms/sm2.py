@@ -88,8 +88,6 @@ def solve(
         TOL2, the squared residual at which they end earlier.
     max_iterations : int
         Newton steps at most.
-    time_limit : float, optional
-        In seconds; on expiry the mechanism so far is returned with its gap.
 
     Returns
     -------
