@@ -159,13 +159,7 @@ class UnpricedRelease(Protocol):
 
 
 def refuse_unlisted(queries: int) -> None:
-    """Refuse to draw the error of every query where they are too many to be listed.
-
-    Raises
-    ------
-    NotApplicableError
-        If they are.
-    """
+    """Raise NotApplicableError where queries are too many to draw the error of each."""
     if queries > LARGEST_LISTED:
         raise NotApplicableError(
             f"simulate: {readable(queries)} queries are too many to draw the error of each (at "

@@ -114,13 +114,7 @@ class QueryGraph:
 
 
 def refuse_many_answers(name: str, answers: int, advice: str) -> None:
-    """Refuse a graph whose distances would take more than 8 GiB.
-
-    Raises
-    ------
-    WorkloadError
-        If they would.
-    """
+    """Raise WorkloadError for a graph whose distances would take more than 8 GiB."""
     count = shortened(answers)
     refuse_above_limit(answers * answers, f"workload {name!r}: {count} x {count}", advice)
 

@@ -141,25 +141,13 @@ def regular(path: str, most: int = LARGEST_FILE_BYTES) -> Path:
 
 
 def check_least(what: str, value: float, least: float) -> None:
-    """Refuse a value below the smallest meaningful one.
-
-    Raises
-    ------
-    WorkloadError
-        If ``value < least``.
-    """
+    """Raise WorkloadError for a value below the smallest meaningful one, or none."""
     if not value >= least:
         raise WorkloadError(f"{what} is {value}; expected at least {least}")
 
 
 def check_size(what: str, value: int, least: int = 1, most: int = LARGEST_SIZE) -> None:
-    """Refuse a number of queries, cells or individuals that is too large for an array.
-
-    Raises
-    ------
-    WorkloadError
-        If ``value`` is not from ``least`` to ``most``.
-    """
+    """Raise WorkloadError for a number of queries, cells or individuals too large for an array."""
     check_least(what, value, least)
     if value > most:
         raise WorkloadError(
@@ -174,13 +162,7 @@ def shortened(value: int) -> str:
 
 
 def check_probability(what: str, value: float) -> None:
-    """Refuse a number that is not a probability.
-
-    Raises
-    ------
-    WorkloadError
-        If ``value`` is not in [0, 1].
-    """
+    """Raise WorkloadError for a number that is not in [0, 1]."""
     if not 0 <= value <= 1:
         raise WorkloadError(f"{what} is {value}; expected a probability from 0 to 1")
 

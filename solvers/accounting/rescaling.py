@@ -107,15 +107,7 @@ class AtBudget:
 def at_budget(
     mechanism: str, noise: Release, targets: Array, epsilon: float, delta: float
 ) -> AtBudget:
-    """The noise rescaled to be just (ε, δ)-private.
-
-    Raises
-    ------
-    OptionError
-        If (ε, δ) is no budget, or the mechanism needs δ > 0.
-    NotApplicableError
-        If no rescaling reaches a budget.
-    """
+    """The noise rescaled to be just (ε, δ)-private: `Solution.at_budget`."""
     if not (LEAST_EPSILON <= epsilon <= MOST_EPSILON and 0 <= delta < 1):
         raise OptionError(
             f"{mechanism}: budget epsilon = {epsilon!r}, delta = {delta!r}; expected "

@@ -98,14 +98,10 @@ def inner_unscaled(mechanism: str, problem: Problem, p: Array, spectrum: Spectru
         If the factors do not give the workload.
     """
     columns, roots = np.sqrt(p), np.sqrt(spectrum.singular)
-    right = _divided((spectrum.columns * roots).T, columns, problem)
+    scaled = (spectrum.columns * roots).T
+    seen = seen_cells(problem.workload.operator)  # the profile of the other cells is zero
+    right = np.divide(scaled, columns, out=np.zeros_like(scaled), where=seen & (columns > 0))
     inverse = columns[:, None] * spectrum.columns / roots
     own = problem.factors.basis
     basis = identity(problem.workload.d) if own is None else Explicit(own)
     return from_right_inverse(mechanism, problem, right, inverse, basis, problem.queries)
-
-
-def _divided(columns: Array, roots: Array, problem: Problem) -> Array:
-    """``columns / roots``; zero for the cells that no query sees, whose profile is zero."""
-    seen = seen_cells(problem.workload.operator)
-    return np.divide(columns, roots, out=np.zeros_like(columns), where=seen & (roots > 0))

@@ -86,15 +86,7 @@ class FreeQueries:
 def beside(
     noise: Release, profile: Array, problem: Problem | GraphProblem, asked: Workload
 ) -> FreeQueries:
-    """What further queries can have beside a mechanism, by its noise and its privacy profile.
-
-    Raises
-    ------
-    WorkloadError
-        If the queries are not over the same cells, or one is zero.
-    NotApplicableError
-        If the noise is not Gaussian, or too large to be written out.
-    """
+    """What further queries can have beside a mechanism: `Solution.free_queries`."""
     strategy = strategy_of(noise)
     d = strategy.shape[1]
     if asked.d != d:
@@ -153,13 +145,7 @@ def free_over_pairs(queries: Array, strategy: Array, neighbours: Neighbours) -> 
 
 
 def strategy_of(noise: Release) -> Array:
-    """Queries with independent noise of variance 1 that are the release, shape (k, d).
-
-    Raises
-    ------
-    NotApplicableError
-        If the noise is not Gaussian, or too large to be written out.
-    """
+    """Queries with independent noise of variance 1 that are the release, shape (k, d)."""
     if isinstance(noise, Factorisation):
         return dense(noise.right)
     if noise.coordinates is None:

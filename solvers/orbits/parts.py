@@ -113,14 +113,14 @@ def parts(layout: Layout, targets: Array, cell_scale: Array) -> Iterator[Part]:
     """
     alike: dict[tuple[Choice, tuple[int, ...]], list[Component]] = {}
     for component in components(layout.products, layout.attributes):
-        seen = tuple(at for at, g in enumerate(layout.products.groups) if _sees(g, component))
+        seen = tuple(
+            at
+            for at, group in enumerate(layout.products.groups)
+            if group.kept.issuperset(component.chosen)
+        )
         alike.setdefault((_selection(layout, component), seen), []).append(component)
     for (selection, seen), own in alike.items():
         yield _part(layout, targets, cell_scale, selection, seen, tuple(own))
-
-
-def _sees(group: Group, component: Component) -> bool:
-    return group.kept.issuperset(component.chosen)
 
 
 def _selection(layout: Layout, component: Component) -> Choice:
