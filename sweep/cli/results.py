@@ -52,14 +52,10 @@ def show(
         expressions = " ".join(filter(None, (value, rows, columns, where)))
         dataset = open_dataset(store, [name for name in LARGE_TEXTS if name not in expressions])
         experiment = frames.experiment_of(dataset)
-        wanted = {
-            "value": value,
-            "rows": tuple(_listed(rows)) if rows else None,
-            "columns": columns,
-            "where": where,
-            "spread": spread,
-        }
+        wanted = {"value": value, "columns": columns, "where": where, "spread": spread}
         given: dict[str, Any] = {key: text for key, text in wanted.items() if text is not None}
+        if rows:
+            given["rows"] = tuple(_listed(rows))
         if form == "text" and not given:
             tables.show(exports.tables(dataset, experiment, "none"), consoles.console())
             return
