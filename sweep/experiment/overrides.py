@@ -1,14 +1,13 @@
 """Changes to an experiment from the command line: ``--set d=64,128``."""
 
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
 from typing import Any
 
 import numpy as np
 
 from sweep.errors import ExperimentError
 from sweep.experiment import scope
-from sweep.experiment.document import Document, KeyPath, scalar_list
+from sweep.experiment.document import Document, KeyPath, read, scalar_list
 from workloads.parameters import nearest
 
 _SINGLE = ("time_limit", "simulate", "reference")
@@ -49,8 +48,8 @@ def _plain(value: Any) -> Any:
     return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
 
 
-def apply(document: Document, settings: Settings) -> Document:
-    """The document with the settings replacing the written values.
+def apply(text: str, file: str, settings: Settings) -> Document:
+    """The experiment of a text, with the settings replacing the written values.
 
     A key is ``epsilon``, ``delta``, ``keep``, ``time_limit``, ``simulate``, ``reference``,
     ``replicates``, ``mechanism``, ``targets``, ``neighbours``, a parameter of a workload or of
@@ -63,11 +62,12 @@ def apply(document: Document, settings: Settings) -> Document:
     ExperimentError
         If no block takes the key; with the nearest valid one.
     """
-    tree, origin = deepcopy(document.tree), document.origin
+    document = read(text, file)
+    tree, origin = document.tree, document.origin
     for key, values in parse(settings).items():
         source = f"--set {key}={','.join(map(str, values))}"
         try:
-            tree.update(scope.kept(tree, key, values))
+            _keep(tree, scope.kept(tree, key, values))
             paths = _set(tree, key, values, source)
         except ExperimentError:
             raise
@@ -79,6 +79,16 @@ def apply(document: Document, settings: Settings) -> Document:
         for path in paths:
             origin = origin.moved(path, source)
     return Document(tree, origin)
+
+
+def _keep(tree: dict[str, Any], kept: Mapping[str, Sequence[dict[str, Any] | None]]) -> None:
+    """Replace tables and claims one by one, so that comments stay where they are."""
+    for kind, statements in kept.items():
+        for at in reversed(range(len(statements))):
+            if statements[at] is None:
+                del tree[kind][at]
+            else:
+                tree[kind][at] = statements[at]
 
 
 def _set(tree: dict[str, Any], key: str, values: list[Any], source: str) -> list[KeyPath]:

@@ -22,10 +22,13 @@ WHOLE = ("delta", "epsilon", "keep")
 _TABLES = ("published", "closed_form")
 
 
-def kept(tree: Mapping[str, Any], key: str, values: Sequence[Any]) -> dict[str, list[Any]]:
+def kept(
+    tree: Mapping[str, Any], key: str, values: Sequence[Any]
+) -> dict[str, list[dict[str, Any] | None]]:
     """Tables and claims, restricted to the labels that ``key`` has before it is set to ``values``.
 
-    But for seeds: what is compared with random problems is of others anyway.
+    None in place of those that are dropped. Seeds restrict nothing: what is compared with random
+    problems is of others anyway.
     """
     statements = {kind: tree[kind] for kind in (*_TABLES, "claims") if tree.get(kind)}
     if key == "reference":
@@ -33,11 +36,7 @@ def kept(tree: Mapping[str, Any], key: str, values: Sequence[Any]) -> dict[str, 
     if key == "seed":
         return {}
     return {
-        kind: [
-            narrowed
-            for statement in listed
-            for narrowed in _narrowed(kind, statement, _labels(tree, key, statement))
-        ]
+        kind: [_narrowed(kind, one, _labels(tree, key, one)) for one in listed]
         for kind, listed in statements.items()
     }
 
@@ -78,7 +77,7 @@ def names(entry: Any) -> list[Any]:
 
 def _narrowed(
     kind: str, statement: dict[str, Any], known: Mapping[str, list[Scalar]]
-) -> Iterator[dict[str, Any]]:
+) -> dict[str, Any] | None:
     """A table or a claim with the labels that it is about, along coordinates it does not name.
 
     A table that may be about several labels is about none: it does not say at which it is.
@@ -90,31 +89,30 @@ def _narrowed(
         over = statement.get("over") if coordinate == "mechanism" else None
         labels = [label for label in found if label != over]
         if len(labels) > 1 and kind in _TABLES:
-            return
+            return None
         if labels:
             pinned[coordinate] = labels if len(labels) > 1 else labels[0]
     if not pinned or "unjudged" in statement:
-        yield statement
-        return
+        return statement
     narrowed, at = statement.copy(), statement.get("at", {}).copy()  # with the file's comments
     at.update(pinned)
     narrowed["at"] = at
-    yield narrowed
+    return narrowed
 
 
 def _of_reference(
     tree: Mapping[str, Any], statements: Mapping[str, list[Any]], reference: Any
-) -> dict[str, list[Any]]:
+) -> dict[str, list[dict[str, Any] | None]]:
     """Compare ratios to another reference with nothing, unless a table's ratios are to it."""
     before = tree.get("reference", Experiment.model_fields["reference"].default)
     if reference == before:
         return {}
     tables = {
-        kind: [table for table in statements[kind] if _stays(table, reference)]
+        kind: [table if _stays(table, reference) else None for table in statements[kind]]
         for kind in _TABLES
         if kind in statements
     }
-    if "claims" not in statements or any(map(_is_ratio, chain(*tables.values()))):
+    if "claims" not in statements or any(t and _is_ratio(t) for t in chain(*tables.values())):
         return tables
     reason = f"it is about ratios to {before}; here they are to {reference}"
     claims = [
