@@ -59,7 +59,8 @@ def traced(
     length = len(objective)
 
     def column(values: Sequence[float] | None) -> Array:
-        return np.full(length, np.nan) if values is None else np.array(values, dtype=np.float64)
+        given = np.full(length, np.nan) if values is None else np.array(values, dtype=np.float64)
+        return given
 
     bound = column(lower_bound)
     bound[bound == 0] = np.nan

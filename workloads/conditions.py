@@ -48,7 +48,15 @@ class MissingNameError(ConditionError):
 
 @dataclass(frozen=True)
 class Condition:
-    """A condition that has been checked to be harmless."""
+    """A condition that has been checked to be harmless.
+
+    Attributes
+    ----------
+    text : str
+        As written.
+    names : frozenset of str
+        The names that it uses.
+    """
 
     text: str
     names: frozenset[str]

@@ -8,7 +8,6 @@ import stat
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, NewType, Union
@@ -141,13 +140,25 @@ def regular(path: str, most: int = LARGEST_FILE_BYTES) -> Path:
 
 
 def check_least(what: str, value: float, least: float) -> None:
-    """Raise WorkloadError for a value below the smallest meaningful one, or none."""
+    """Refuse a value below the smallest meaningful one.
+
+    Raises
+    ------
+    WorkloadError
+        If ``value < least``.
+    """
     if not value >= least:
         raise WorkloadError(f"{what} is {value}; expected at least {least}")
 
 
 def check_size(what: str, value: int, least: int = 1, most: int = LARGEST_SIZE) -> None:
-    """Raise WorkloadError for a number of queries, cells or individuals too large for an array."""
+    """Refuse a number of queries, cells or individuals that is too large for an array.
+
+    Raises
+    ------
+    WorkloadError
+        If ``value`` is not from ``least`` to ``most``.
+    """
     check_least(what, value, least)
     if value > most:
         raise WorkloadError(
@@ -162,38 +173,21 @@ def shortened(value: int) -> str:
 
 
 def check_probability(what: str, value: float) -> None:
-    """Raise WorkloadError for a number that is not in [0, 1]."""
+    """Refuse a number that is not a probability.
+
+    Raises
+    ------
+    WorkloadError
+        If ``value`` is not in [0, 1].
+    """
     if not 0 <= value <= 1:
         raise WorkloadError(f"{what} is {value}; expected a probability from 0 to 1")
 
 
-@dataclass(frozen=True)
-class Recipe:
-    """A named function of typed parameters.
-
-    Attributes
-    ----------
-    name : str
-        The name that users write.
-    source : str
-        Paper and section.
-    """
-
-    name: str
-    summary: str
-    build: Callable[..., Any]
-    source: str = ""
-
-    @property
-    def params(self) -> Mapping[str, inspect.Parameter]:
-        """The parameters of ``build``, by name, with types and defaults."""
-        parameters = inspect.signature(self.build).parameters.values()
-        return {p.name: p for p in parameters if p.kind is not inspect.Parameter.POSITIONAL_ONLY}
-
-    @property
-    def random(self) -> bool:
-        """Whether what it makes depends on a seed."""
-        return "seed" in self.params
+def typed_parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    """The keyword parameters of a function, by name, in order."""
+    parameters = inspect.signature(function).parameters.values()
+    return {p.name: p for p in parameters if p.kind is not inspect.Parameter.POSITIONAL_ONLY}
 
 
 def is_number(value: object) -> bool:

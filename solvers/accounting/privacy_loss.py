@@ -80,6 +80,10 @@ class Moves:
             ε > 0 of one step.
         delta : float
             δ in (0, 1).
+
+        Returns
+        -------
+        Bracket
         """
         loss = self.quantum * step
         found = _bracket(self, loss, delta, self._refinement(loss, delta))
@@ -99,6 +103,10 @@ class Moves:
             ε > 0.
         delta : float
             δ in (0, 1).
+
+        Returns
+        -------
+        float
         """
         return _step(self, epsilon, delta)
 

@@ -24,6 +24,8 @@ class Trial:
 
     Attributes
     ----------
+    candidate : Candidate
+        How it ended.
     solution : Solution, optional
         Its answer, if it has one.
     """
@@ -49,6 +51,10 @@ def trials(
 
     Parameters
     ----------
+    solve : callable
+        `solvers.solve`.
+    problem : Problem
+        The workload and its targets.
     delta : float
         δ of every ε.
     mechanisms : sequence of str, optional

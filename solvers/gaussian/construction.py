@@ -20,20 +20,21 @@ from solvers.solution import Solution
 from workloads.operators import Array, Explicit
 
 
-def from_noise(
+def from_dual(
     mechanism: str,
     problem: Problem,
-    noise: Release,
-    result: Progress[BlocksPoint] | Progress[ScalarPoint],
+    result: Progress[BlocksPoint],
     value: Callable[[Solution], float],
     tol: float,
     notes: Mapping[str, Any] | None = None,
     **facts: Any,
 ) -> Solution:
-    """The solution of a dual result, its profile and variances those of its noise.
+    """The solution of a dual result, its profile and variances those of its own factors.
 
     Parameters
     ----------
+    result : Progress
+        Weights with their spectrum.
     value : callable
         The objective of a solution.
     tol : float
@@ -44,8 +45,23 @@ def from_noise(
     Raises
     ------
     SolveFailedError
-        If the objective is below its lower bound.
+        If the factors do not give the workload, or the objective is below its lower bound.
     """
+    noise = inner_factorisation(mechanism, problem, result.best.p, result.best.spectrum)
+    return from_noise(mechanism, problem, noise, result, value, tol, notes, **facts)
+
+
+def from_noise(
+    mechanism: str,
+    problem: Problem,
+    noise: Release,
+    result: Progress[BlocksPoint] | Progress[ScalarPoint],
+    value: Callable[[Solution], float],
+    tol: float,
+    notes: Mapping[str, Any] | None = None,
+    **facts: Any,
+) -> Solution:
+    """The solution of a dual result whose noise is known; parameters as of `from_dual`."""
     solution = Solution(
         mechanism,
         problem,
@@ -89,6 +105,8 @@ def inner_unscaled(mechanism: str, problem: Problem, p: Array, spectrum: Spectru
 
     Parameters
     ----------
+    p : numpy.ndarray, shape (d,)
+        Column weights.
     spectrum : Spectrum
         At these and some query weights.
 
@@ -98,10 +116,14 @@ def inner_unscaled(mechanism: str, problem: Problem, p: Array, spectrum: Spectru
         If the factors do not give the workload.
     """
     columns, roots = np.sqrt(p), np.sqrt(spectrum.singular)
-    scaled = (spectrum.columns * roots).T
-    seen = seen_cells(problem.workload.operator)  # the profile of the other cells is zero
-    right = np.divide(scaled, columns, out=np.zeros_like(scaled), where=seen & (columns > 0))
+    right = _divided((spectrum.columns * roots).T, columns, problem)
     inverse = columns[:, None] * spectrum.columns / roots
     own = problem.factors.basis
     basis = identity(problem.workload.d) if own is None else Explicit(own)
     return from_right_inverse(mechanism, problem, right, inverse, basis, problem.queries)
+
+
+def _divided(columns: Array, roots: Array, problem: Problem) -> Array:
+    """``columns / roots``; zero for the cells that no query sees, whose profile is zero."""
+    seen = seen_cells(problem.workload.operator)
+    return np.divide(columns, roots, out=np.zeros_like(columns), where=seen & (roots > 0))

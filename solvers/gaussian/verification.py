@@ -5,7 +5,6 @@ the noise, and profile and variances are read off the factors.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 import numpy as np
 import scipy.linalg as sla
@@ -58,7 +57,7 @@ def from_right_inverse(
     operator = problem.workload.operator
     own = InBasis(basis, queries, np.asarray(_times(basis.matrix(), inverse)))
     if structure_pays(operator) and _of_full_rank(operator, right):
-        kept = _structured(problem, right, inverse, own)
+        kept = _structured(mechanism, problem, right, inverse, basis, queries)
     else:
         kept = _structured_in_basis(problem, right, own)
     if kept is not None:
@@ -117,6 +116,11 @@ def _checked(
     """The factors, corrected by what they leave of W until that is rounding error.
 
     First L; then B, where its rows span those of W up to rounding only, W being of rank below d.
+
+    Raises
+    ------
+    SolveFailedError
+        If L B is still not W to `LARGEST_RESIDUAL`.
     """
     right = _without_noise(matrix, right)
     missing = residual(matrix, left, right)
@@ -167,7 +171,12 @@ def _is_identity(basis: Array) -> bool:
 
 
 def _structured(
-    problem: Problem, right: Array, inverse: Array, own: InBasis
+    mechanism: str,
+    problem: Problem,
+    right: Array,
+    inverse: Array,
+    basis: QueryOperator,
+    queries: QueryOperator,
 ) -> Factorisation | None:
     """With L known by the structure of W; None where that is not accurate.
 
@@ -177,11 +186,16 @@ def _structured(
     if not np.linalg.norm(off) <= _REFINED:
         inverse = inverse - product(inverse, off)
         off = product(right, inverse) - np.eye(len(right))
-        own = replace(own, root=np.asarray(_times(own.rows.matrix(), inverse)))
     decoder = Composed(problem.workload.operator, inverse)
     variances = decoder.squared_row_norms()
     accurate = np.linalg.norm(off) <= LARGEST_RESIDUAL and _agree(decoder, variances, problem)
-    return Factorisation(decoder, Explicit(right), own) if accurate else None
+    if not accurate:
+        return None
+    return Factorisation(
+        decoder,
+        Explicit(right),
+        InBasis(basis, queries, np.asarray(_times(basis.matrix(), inverse))),
+    )
 
 
 def _structured_in_basis(problem: Problem, right: Array, own: InBasis) -> Factorisation | None:

@@ -113,7 +113,13 @@ class NoiseMatrix(UnpricedRelease):
 
     @property
     def curve(self) -> BudgetCurve:
-        """NotApplicableError: the noise is of one ε."""
+        """There is none: the noise is of one ε.
+
+        Raises
+        ------
+        NotApplicableError
+            Always.
+        """
         raise NotApplicableError(
             f"a noise matrix on a query graph has one epsilon, {self.epsilon:g}; solve again for "
             "another"

@@ -16,7 +16,13 @@ QUERIES, DATA = PLACES = ("queries", "data")
 
 
 def check_place(mechanism: str, on: str) -> None:
-    """Raise OptionError for a place that is none of `PLACES`."""
+    """Refuse a place that there is not.
+
+    Raises
+    ------
+    OptionError
+        If it is none of `PLACES`.
+    """
     if on not in PLACES:
         raise OptionError(
             f"{mechanism}: option 'on' is {on!r}; expected one of {', '.join(PLACES)}"

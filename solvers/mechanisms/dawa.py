@@ -47,7 +47,13 @@ class MeasuredError(UnpricedRelease):
         return self.errors / self.curve.ratio
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
-        """NotApplicableError: there are no errors to draw."""
+        """There are no errors to draw.
+
+        Raises
+        ------
+        NotApplicableError
+            Always.
+        """
         raise NotApplicableError(
             "its errors depend on the data and are biased; no vector of errors is drawn from them"
         )

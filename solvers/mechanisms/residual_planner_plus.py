@@ -166,6 +166,10 @@ def solve(problem: Problem, *, time_limit: float | None = None) -> Solution:
     time_limit : float, optional
         In seconds, of the strategies of all attributes together.
 
+    Returns
+    -------
+    Solution
+
     Raises
     ------
     NotApplicableError

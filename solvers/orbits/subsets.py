@@ -59,7 +59,13 @@ class SubsetNoise:
 
 @dataclass(frozen=True, eq=False)
 class Subsets:
-    """All matrices of the dual, one number each, as one part."""
+    """All matrices of the dual, one number each, as one part.
+
+    Attributes
+    ----------
+    orbits : SingleOrbit
+        Whose matrices they are.
+    """
 
     orbits: "SingleOrbit"
 

@@ -50,6 +50,8 @@ class _Product:
 
     Attributes
     ----------
+    problem : Problem
+        The whole.
     parts : tuple of Problem
         Its factors, each with unit targets.
     target : float
@@ -159,5 +161,5 @@ def _work(mechanism: Mechanism, workload: Workload, options: Options) -> Work | 
 
 
 REDUCTION = Reduction(
-    "Kronecker product, factor by factor", 20, _product, _solve, _lower_bound, _work, _obstacle
+    "Kronecker product, factor by factor", 20, _product, _obstacle, _solve, _lower_bound, _work
 )

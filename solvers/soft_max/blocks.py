@@ -20,7 +20,15 @@ from workloads.operators import Array
 
 @dataclass(frozen=True, eq=False)
 class Iterate:
-    """A covariance for each block."""
+    """A covariance for each block.
+
+    Attributes
+    ----------
+    blocks : MatrixBlocks
+        The matrices.
+    parts : tuple of adapted_basis.Iterate
+        Their covariances.
+    """
 
     blocks: MatrixBlocks
     parts: tuple[adapted_basis.Iterate, ...]

@@ -22,6 +22,8 @@ class Iterate:
 
     Attributes
     ----------
+    blocks : ScalarBlocks
+        The numbers.
     v : numpy.ndarray, shape (blocks,)
         Positive.
     """

@@ -36,7 +36,13 @@ class WrittenEntry(BaseModel):
 
 
 class WrittenTargets(WrittenEntry):
-    """A targets rule, as written."""
+    """A targets rule, as written.
+
+    Attributes
+    ----------
+    label : str, optional
+        Its label on the ``targets`` axis; by default its name.
+    """
 
     label: str | None = None
 

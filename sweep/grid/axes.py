@@ -1,6 +1,5 @@
 """The axes of a block, from which its grid is the product."""
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
@@ -30,7 +29,14 @@ from workloads.parameters import nearest
 class Setting:
     """One value of an axis, or of several together.
 
-    ``values`` are parameters by part (workload, targets, problem or options) and name.
+    Attributes
+    ----------
+    labels : Mapping[str, Scalar]
+        The labels of its coordinates, by name.
+    values : Mapping[tuple of str, object]
+        The parameters that it sets, by part (workload, targets, problem or options) and name.
+    rule : Signature, optional
+        The targets rule that it sets.
     """
 
     labels: Mapping[str, Scalar] = field(default_factory=dict)
@@ -66,9 +72,14 @@ class BlockAxis:
 class BlockAxes:
     """The content of a block, before its axes are multiplied out.
 
-    All points share what is ``fixed``. The ``axes`` are in order, without mechanisms and
-    replicates; ``companions`` gives for each coordinate that is zipped to an axis the name of that
-    axis.
+    Attributes
+    ----------
+    fixed : Setting
+        The parameters that all points of the block share.
+    axes : Mapping[str, BlockAxis]
+        The axes by name, in order, without mechanisms and replicates.
+    companions : Mapping[str, str]
+        For each coordinate that is zipped to an axis, the name of that axis.
     """
 
     workload: Signature
@@ -139,10 +150,14 @@ def block_axes(block: Block, place: Place) -> BlockAxes:
         add("options", name, parameter)
     zipped, companions = _zip(block, axes, place)
     for name, axis in zipped.items():
-        twice = [label for label, count in Counter(axis.labels(name)).items() if count > 1]
-        if twice:
-            raise axis.place.error(f"axis {name!r} holds {twice[0]!r} twice; write each value once")
-    return BlockAxes(workload, kind, all_of(sources), zipped, companions)
+        _check_distinct(name, axis)
+    return BlockAxes(
+        workload=workload,
+        kind=kind,
+        fixed=all_of(sources),
+        axes=zipped,
+        companions=companions,
+    )
 
 
 def _rule(entry: WrittenTargets, place: Place) -> Setting:
@@ -213,3 +228,11 @@ def _zip(
             del left[name]
             companions[name] = names[0]
     return left, companions
+
+
+def _check_distinct(name: str, axis: BlockAxis) -> None:
+    seen: set[Scalar] = set()
+    for value in axis.labels(name):
+        if value in seen:
+            raise axis.place.error(f"axis {name!r} holds {value!r} twice; write each value once")
+        seen.add(value)

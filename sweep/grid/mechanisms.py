@@ -13,6 +13,7 @@ from sweep.experiment.labels import label
 from sweep.grid.parameters import (
     Parameters,
     Signature,
+    WrittenParameter,
     canonical,
     errors_at,
     written_parameters,
@@ -24,9 +25,14 @@ from workloads.family import Kind
 
 @dataclass(frozen=True)
 class MechanismEntry:
-    """A label of the ``mechanism`` axis, unique within the block, and what it stands for.
+    """One label of the ``mechanism`` axis, and what it stands for.
 
-    Where all targets are equal ``uniform_mechanism`` is solved: CA for wCA-I, for instance.
+    Attributes
+    ----------
+    label : str
+        The label on the axis, unique within the block.
+    uniform_mechanism : MechanismSpec
+        The mechanism that is solved where all targets are equal: CA for wCA-I, for instance.
     """
 
     label: str
@@ -56,8 +62,15 @@ def mechanisms(
 ) -> Iterator[MechanismEntry]:
     """The mechanisms that one entry stands for: several where an option is a list of values.
 
-    None if it says ``when: available`` and its mechanism does not exist. The block writes the
-    ``common`` options for all its mechanisms.
+    Parameters
+    ----------
+    common : Mapping[str, object]
+        Options that the block writes for all its mechanisms.
+
+    Returns
+    -------
+    iterator of MechanismEntry
+        Empty if the entry says ``when: available`` and its mechanism does not exist.
 
     Raises
     ------
@@ -73,9 +86,7 @@ def mechanisms(
         mechanism.resolve(preset, {}, kind)
     axes = written_parameters(signature, entry.params, place)
     check_points({name: len(option.values) for name, option in axes.items()}, place)
-    for values in product(*(option.values for option in axes.values())):
-        given = dict(zip(axes, values, strict=True))
-        suffix = ", ".join(f"{n}={label(given[n])}" for n in axes if axes[n].is_axis)
+    for given, suffix in _combinations(axes):
         own = {**(mechanism.presets[preset] if preset else {}), **common, **given}
         with errors_at(place, own):
             resolved = mechanism.resolve(None, own, kind)
@@ -85,6 +96,14 @@ def mechanisms(
             MechanismSpec(mechanism.name, chosen),
             _uniform_mechanism(mechanism, options, chosen, kind),
         )
+
+
+def _combinations(axes: Mapping[str, WrittenParameter]) -> Iterator[tuple[dict[str, Any], str]]:
+    """Every combination of option values, and the text that tells it from the others."""
+    varied = [name for name, option in axes.items() if option.is_axis]
+    for values in product(*(option.values for option in axes.values())):
+        given = dict(zip(axes, values, strict=True))
+        yield given, ", ".join(f"{name}={label(given[name])}" for name in varied)
 
 
 def _uniform_mechanism(

@@ -51,9 +51,14 @@ class Point:
 
 @dataclass(frozen=True)
 class Product:
-    """A block multiplied out: its axes in order, with all their labels in order.
+    """A block multiplied out.
 
-    ``companions`` gives the axis that each zipped coordinate runs along.
+    Attributes
+    ----------
+    axes : Mapping[str, sequence of Scalar]
+        Its axes in order, with all their labels in order.
+    companions : Mapping[str, str]
+        The axis that each zipped coordinate runs along.
     """
 
     place: Place

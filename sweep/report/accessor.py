@@ -28,7 +28,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure of some results; the facts on their origin go into the metadata of files."""
+    """A figure of some results.
+
+    Attributes
+    ----------
+    facts : Mapping of str to str
+        Where its results come from, for the metadata of files.
+    """
 
     picture: Picture
     facts: Mapping[str, str]
@@ -47,7 +53,13 @@ class Plot:
 
 
 class Plots:
-    """The figures of a dataset: ``dataset.sweep.plot.ratio()``, or ``.plot("ratio")``."""
+    """The figures of a dataset: ``dataset.sweep.plot.ratio()``, or ``.plot("ratio")``.
+
+    Parameters
+    ----------
+    results : xarray.Dataset or xarray.DataTree
+        As `sweep.open` gives it.
+    """
 
     def __init__(self, results: Results) -> None:
         self._results = results
@@ -92,7 +104,13 @@ class Plots:
 
 
 class SweepAccessor:
-    """Tables, figures and troubles of results as `sweep.open` gives them, for notebooks."""
+    """Tables, figures and troubles of a sweep's results, for notebooks.
+
+    Parameters
+    ----------
+    results : xarray.Dataset or xarray.DataTree
+        As `sweep.open` gives it.
+    """
 
     def __init__(self, results: Results) -> None:
         self._results = results

@@ -1,6 +1,5 @@
 """A cluster of two processes for all tests of the sweep, and small experiments."""
 
-import multiprocessing
 import os
 import shutil
 import signal
@@ -39,7 +38,6 @@ class Pair:
         return self._client
 
     def close(self):
-        self._client = None
         self._open.close()
 
     def _whole(self):
@@ -71,13 +69,6 @@ def as_in_a_terminal():
 @pytest.fixture
 def client(pair):
     return pair.client()
-
-
-@pytest.fixture
-def no_children(pair):
-    """No worker of other tests is a child of this process, or becomes one."""
-    pair.close()
-    assert multiprocessing.active_children() == []
 
 
 @pytest.fixture

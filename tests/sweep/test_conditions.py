@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sweep.errors import SweepError
-from sweep.grid.conditions import holds, parse
-from workloads.conditions import MissingNameError
+from sweep.grid.conditions import parse
 
 AT = {"d": 64, "mechanism": "CA", "k": 2.5, "flag": True}
 
@@ -28,12 +27,12 @@ AT = {"d": 64, "mechanism": "CA", "k": 2.5, "flag": True}
     ],
 )
 def test_a_condition_means_what_it_says(text: str, expected: bool) -> None:
-    assert holds(parse(text), AT) is expected
+    assert parse(text).holds(AT) is expected
 
 
 @given(st.integers(-99, 99), st.integers(-99, 99), st.integers(-99, 99))
 def test_chains_compare_like_pythons(a: int, b: int, c: int) -> None:
-    assert holds(parse("a < b <= c"), {"a": a, "b": b, "c": c}) is (a < b <= c)
+    assert parse("a < b <= c").holds({"a": a, "b": b, "c": c}) is (a < b <= c)
 
 
 def test_a_condition_knows_its_coordinates() -> None:
@@ -57,13 +56,12 @@ def test_what_cannot_be_read_is_told(text: str) -> None:
 
 def test_what_cannot_be_evaluated_is_told() -> None:
     with pytest.raises(
-        MissingNameError, match=r"there is no value of .x.; expected one of: d, mechanism"
+        SweepError, match=r"there is no value of .x.; expected one of: d, mechanism"
     ):
         parse("x > 1").holds(AT)
-    assert not holds(parse("x > 1"), AT)
     for text in ("mechanism > 1", "1 / (d - 64) > 1"):
         with pytest.raises(SweepError, match="cannot be evaluated"):
-            holds(parse(text), AT)
+            parse(text).holds(AT)
 
 
 @pytest.mark.parametrize(
@@ -82,4 +80,4 @@ def test_what_cannot_be_evaluated_is_told() -> None:
 )
 def test_what_would_do_harm_is_told(text: str) -> None:
     with pytest.raises(SweepError, match="condition"):
-        holds(parse(text), AT)
+        parse(text).holds(AT)

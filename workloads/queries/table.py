@@ -59,7 +59,13 @@ class Table:
     folder: Path | None = field(default=None)
 
     def check_columns(self, known: Sequence[str]) -> None:
-        """Raise WorkloadError for an unknown column, with the nearest name."""
+        """Refuse an unknown column.
+
+        Raises
+        ------
+        WorkloadError
+            With the nearest name.
+        """
         for column in self.columns:
             if column not in known:
                 raise WorkloadError(

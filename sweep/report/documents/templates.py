@@ -30,4 +30,5 @@ def _environment() -> jinja2.Environment:
 
 def _rows(table: Table) -> list[tuple[tuple[str, ...], list[str]]]:
     """Labels and texts of every row."""
-    return list(zip(table.labels, table.shown.to_numpy().tolist(), strict=True))
+    labels = [label if isinstance(label, tuple) else (label,) for label in table.shown.index]
+    return list(zip(labels, table.shown.to_numpy().tolist(), strict=True))

@@ -33,7 +33,15 @@ _LARGEST_SPAN = 8.0
 
 @dataclass(frozen=True)
 class Changes:
-    """What is asked of a figure besides its name, instead of what its `Figure` says."""
+    """What is asked of a figure besides its name.
+
+    Attributes
+    ----------
+    variable, x, hue, panels, where, group : str, optional
+        As in `Figure`, instead of the figure's own.
+    log : tuple of {"x", "y"}, optional
+        The logarithmic axes, likewise.
+    """
 
     variable: str | None = None
     x: str | None = None
@@ -77,7 +85,14 @@ def pictures(
     changes: Changes | None = None,
     store: Location | None = None,
 ) -> list[Picture]:
-    """A figure of a store by its name, with changes: a picture for every group that has it.
+    """A figure of a store, one picture for every group that has it.
+
+    Parameters
+    ----------
+    name : str
+        One of `names`.
+    changes : Changes, optional
+        What is to be otherwise.
 
     Raises
     ------
@@ -89,10 +104,8 @@ def pictures(
         raise SweepError(f"there is no figure {name!r}; {nearest(name, names(experiment))}")
     groups = frames.groups(results)
     figure = declared(experiment).get(name)
-    if figure is None and (name in _USES or name in array_pictures.FIGURES):
-        unused = wanted.given.keys() - {"where", "group", *_USES.get(name, ())}
-        if unused:
-            raise SweepError(f"figure {name!r} takes no {', '.join(sorted(unused))}; leave it out")
+    if figure is None:
+        _check_used(name, wanted)
     group = wanted.group or (figure.group if figure else None)
     if group is not None and group not in groups:
         raise SweepError(f"there is no group {group!r}; {nearest(group, list(groups))}")
@@ -111,6 +124,14 @@ def pictures(
     if not pictures:
         raise troubles[0]
     return pictures
+
+
+def _check_used(name: str, changes: Changes) -> None:
+    """Refuse changes that a standard figure would ignore, with SweepError."""
+    if name in _USES or name in array_pictures.FIGURES:
+        unused = changes.given.keys() - {"where", "group", *_USES.get(name, ())}
+        if unused:
+            raise SweepError(f"figure {name!r} takes no {', '.join(sorted(unused))}; leave it out")
 
 
 def _drawn(
@@ -212,7 +233,8 @@ def _log_panel(
     given = {**changes.given, "variable": variable, "x": x, "log": ("x", "y"), "panels": None}
     picture = of_figure(data, Figure.model_construct(**given), stem)
     (panel,) = picture.panels
-    assert isinstance(panel, Lines)
+    if not isinstance(panel, Lines):
+        raise TypeError(f"{stem}: lines were expected")
     return panel, picture.notes
 
 

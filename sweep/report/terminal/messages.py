@@ -1,7 +1,7 @@
 """The events of a run as sentences, and its figures in words."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from sweep import events
 from sweep.runner.progress import reason
@@ -32,18 +32,27 @@ def message(event: events.Event) -> str:
             )
         case events.WorkerRefused(worker=worker, said=said):
             return f"warning: worker {worker} is closed, its cells go to others: {said}"
-        case events.ConnectionsStalled(workers=workers):
-            return _stalled(workers)
-        case events.WorkersPaused(workers=workers):
+        case events.ConnectionsStalled(workers=()):
             return (
-                "warning: Dask begins no task for lack of memory where none is running: restarting "
-                f"{_named(workers)}"
+                "warning: the scheduler does not report tasks that have ended, as after a clock is "
+                "set back: connecting to it again"
+            )
+        case events.ConnectionsStalled(workers=workers):
+            return (
+                f"warning: tasks neither begin nor end, as after a clock is set back: restarting "
+                f"{counted(len(workers), 'worker')} ({', '.join(workers[:_MOST_NAMED])}"
+                f"{', ...' * (len(workers) > _MOST_NAMED)})"
             )
         case events.SchedulerLost(address=address, patience=patience):
-            return f"scheduler {address} is gone: waiting for one there {_or_ends(patience)}"
+            return (
+                f"scheduler {address} is gone: waiting for one there (the run ends after "
+                f"{patience:g} s without)"
+            )
         case events.SchedulerSilent(address=address, patience=patience):
-            ends = _or_ends(patience, " an answer")
-            return f"scheduler {address} does not answer: waiting for it {ends}"
+            return (
+                f"scheduler {address} does not answer: waiting for it (the run ends after "
+                f"{patience:g} s without an answer)"
+            )
         case events.WorkersMissing():
             return _missing(event)
         case events.DatasetNotWritten(said=said) | events.ClusterExposed(said=said):
@@ -91,8 +100,11 @@ def remarks(event: events.RunStarted) -> list[str]:
 
 def figures(progress: events.Progressed) -> str:
     """The progress of a run, in one line."""
-    speed = [rate(progress)] if progress.rate else []
-    return ", ".join([f"{progress.share:.0%} of the work", done(progress), *speed, left(progress)])
+    parts = [f"{progress.share:.0%} of the work", done(progress)]
+    if progress.rate:
+        parts.append(rate(progress))
+    parts.append(left(progress))
+    return ", ".join(parts)
 
 
 def done(progress: events.Progressed) -> str:
@@ -104,9 +116,10 @@ def done(progress: events.Progressed) -> str:
 
 def rate(progress: events.Progressed) -> str:
     """Cells per second, or per minute or hour if they are few."""
-    units = {"s": 1.0, "min": 60.0, "h": 3600.0}
-    unit = next((unit for unit in units if progress.rate * units[unit] >= 1.0), "h")
-    return f"{progress.rate * units[unit]:.3g} cells/{unit}"
+    for unit, length in (("s", 1.0), ("min", 60.0), ("h", 3600.0)):
+        if progress.rate * length >= 1.0 or unit == "h":
+            return f"{progress.rate * length:.3g} cells/{unit}"
+    raise AssertionError
 
 
 def left(progress: events.Progressed) -> str:
@@ -116,8 +129,10 @@ def left(progress: events.Progressed) -> str:
     expected, least, most = progress.left_s
     if most < _SECONDS_IN_WORDS:
         return "less than a minute left" if expected else "nothing left"
-    low, high = hours(least), hours(most)
-    return f"{hours(expected)} left" + (f" ({low} to {high})" if low != high else "")
+    bounds = hours(least), hours(most)
+    return f"{hours(expected)} left" + (
+        f" ({bounds[0]} to {bounds[1]})" if bounds[0] != bounds[1] else ""
+    )
 
 
 def hours(seconds: float) -> str:
@@ -149,7 +164,8 @@ def counted(count: int, what: str) -> str:
 
 def reasons(troubles: Iterable[Trouble]) -> list[tuple[str, int]]:
     """Why cells failed, timed out or were lost, and how many; the most frequent reason first."""
-    return Counter(reason(trouble.record) for trouble in troubles).most_common()
+    counts = Counter(reason(trouble.record) for trouble in troubles)
+    return counts.most_common()
 
 
 def _started(event: events.RunStarted) -> str:
@@ -163,28 +179,8 @@ def _started(event: events.RunStarted) -> str:
     return f"{event.experiment}: {cells}{already}, {event.todo:,} to do{shared}"
 
 
-def _named(workers: Sequence[str]) -> str:
-    """How many workers there are, with the addresses of the first."""
-    named = ", ".join([*workers[:_MOST_NAMED], *["..."] * (len(workers) > _MOST_NAMED)])
-    return f"{counted(len(workers), 'worker')} ({named})"
-
-
 def _missing(event: events.WorkersMissing) -> str:
     since = f" for {event.seconds:.0f} s" if event.seconds >= 1 else ""
-    return f"no workers{since}: {event.message} {_or_ends(event.patience, ' any')}"
-
-
-def _or_ends(patience: float, what: str = "") -> str:
-    return f"(the run ends after {patience:g} s without{what})"
-
-
-def _stalled(workers: Sequence[str]) -> str:
-    if not workers:
-        return (
-            "warning: the scheduler does not report tasks that have ended, as after a clock is set "
-            "back: connecting to it again"
-        )
     return (
-        "warning: tasks neither begin nor end, as after a clock is set back: restarting "
-        f"{_named(workers)}"
+        f"no workers{since}: {event.message} (the run ends after {event.patience:g} s without any)"
     )
