@@ -61,8 +61,6 @@ def expected_work(
     ----------
     mechanism : str
         A name of `all_mechanisms()`.
-    workload : Workload or QueryGraph
-        What is asked.
     options : Mapping[str, object], optional
         Options of the solve; those that are left out have their defaults.
     neighbours : str, Mapping or Neighbours
@@ -114,8 +112,8 @@ def solve(
         consecutive cells) and ``{"pairs": [[i, j], ...]}``. See docs/neighbours.md.
     **options
         The mechanism's options; see ``all_mechanisms()[mechanism].options_on(kind)``. Every
-        iterative mechanism takes ``tol``, the relative gap to reach, and ``time_limit``, in
-        seconds.
+        iterative mechanism takes ``tol``, the relative gap to reach, and ``time_limit``, the
+        seconds after which it returns the best answer so far.
 
     Returns
     -------

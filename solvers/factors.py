@@ -205,14 +205,16 @@ def factorise(scaled: Matrix) -> Factors:
     unit = matrix / np.where(norms > 0, norms, 1.0)[:, None]
     gram = unit.T @ unit if m >= d else unit @ unit.T
     if factor_if_well_conditioned(gram, WELL_CONDITIONED) is not None:
-        return _held(matrix, None) if m >= d else _held(np.eye(m), matrix)
+        left, basis = (matrix, None) if m >= d else (np.eye(m), matrix)
+        return Factors(Explicit(left), basis)
     rows = row_space(unit, gram if m >= d else None)
     if len(rows) < d:
         columns = np.linalg.norm(unit, axis=0)
         seen = columns[columns > 0]
         if seen.max() > _FAR_APART * seen.min():
             return _in_units_of_columns(matrix, unit, columns)
-    return _held(matrix, None) if len(rows) == d else _in_rows(matrix, matrix, rows)
+    full = len(rows) == d
+    return Factors(Explicit(matrix), None) if full else _in_rows(matrix, matrix, rows)
 
 
 def coarsened(factors: Factors) -> Factors | None:
@@ -235,12 +237,8 @@ def _in_units_of_columns(matrix: Array, unit: Array, columns: Array) -> Factors:
     units = np.where(columns > 0, columns, 1.0)
     rows = row_space(unit / units)
     if len(rows) == matrix.shape[1]:
-        return _held(matrix, None)
+        return Factors(Explicit(matrix), None)
     return _in_rows(matrix, matrix / units, rows, units)
-
-
-def _held(left: Array, basis: Array | None) -> Factors:
-    return Factors(Explicit(left), basis)
 
 
 def _in_rows(matrix: Array, divided: Array, rows: Array, units: Array | float = 1.0) -> Factors:

@@ -110,13 +110,8 @@ class Mechanism:
 
     def certifies(self, options: Mapping[str, Any]) -> bool:
         """Whether a solve with these options certifies its gap: a ``tol`` of 0 asks for none."""
-        if options.get("tol") == 0:
-            return False
-        plain = all(
-            _alike(options.get(name, self.options[name].default), self.options[name].default)
-            for name in self.other_objectives
-        )
-        return self.self_certifying and plain
+        asked = self.self_certifying and options.get("tol") != 0
+        return asked and self.first_changed(options, self.other_objectives) is None
 
     def form(self, kind: type[Form]) -> Form | None:
         """Its form of that type; None without one."""
@@ -130,14 +125,11 @@ class Mechanism:
         options : Mapping[str, object]
             Of the solve; those that are left out have their defaults.
         names : iterable of str
-            Those that are looked at.
+            Those that are looked at; the value of one may be an array.
         """
-        known = self.options_on("matrix")
-        for name in names:
-            default = known[name].default
-            if not _alike(options.get(name, default), default):
-                return name
-        return None
+        defaults = {name: self.options_on("matrix")[name].default for name in names}
+        pairs = ((name, options.get(name, default)) for name, default in defaults.items())
+        return next((n for n, value in pairs if not np.array_equal(value, defaults[n])), None)
 
     @property
     def uses_structure(self) -> bool:
@@ -221,8 +213,3 @@ class Mechanism:
 def _keyword_only(solve: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
     parameters = inspect.signature(solve).parameters.values()
     return {p.name: p for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}
-
-
-def _alike(value: Any, default: Any) -> bool:
-    """Whether an option, which may be an array, has its default."""
-    return bool(np.array_equal(value, default))

@@ -73,13 +73,7 @@ class Neighbours:
         return self.relation
 
     def check(self, d: int) -> None:
-        """Refuse a domain that the relation does not fit.
-
-        Raises
-        ------
-        OptionError
-            If it speaks of cells that there are not, or leaves some out.
-        """
+        """Raise OptionError where it speaks of cells that there are not, or leaves some out."""
         if self.within is not None:
             size, many = self.within[0], len(self.within) > 1
             if sum(self.within) != d if many else d % size:

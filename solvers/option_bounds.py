@@ -41,7 +41,7 @@ _BOUNDS: Mapping[str, _Bounds] = {
 
 
 def check(mechanism: str, options: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
-    """Refuse options of a wrong kind or out of bounds.
+    """Raise OptionError for options of a wrong kind or out of bounds.
 
     Parameters
     ----------
@@ -49,10 +49,6 @@ def check(mechanism: str, options: Mapping[str, Any], defaults: Mapping[str, Any
         By name; those that have no bounds here are the mechanism's own to check.
     defaults : Mapping[str, object]
         Of all options: one may be None where that is its default.
-
-    Raises
-    ------
-    OptionError
     """
     for name, value in options.items():
         known = _BOUNDS.get(name)

@@ -1,6 +1,6 @@
 """Problem 1 of PVLDB 14(10): a workload and the variance target of each query."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -9,12 +9,14 @@ from numpy.typing import ArrayLike
 
 from solvers.factors import Factors, factorise, structured
 from solvers.neighbours import ADD_REMOVE, Neighbours
+from solvers.units import unit_of
 from workloads import TargetsError, Workload, from_matrix
 from workloads.arrays import masked_count
 from workloads.operators import Array, Explicit, Kronecker, Marginals, Matrix, QueryOperator, Scaled
 from workloads.operators.scaled import scaled_rows
 
 _LARGEST_SCALE = 1e60
+_FARTHEST_TARGET = 1e270
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +53,18 @@ class Problem:
     def scaled(self) -> Matrix:
         """``A = diag(c)**-0.5 @ W``, dense or CSR, shape (m, d)."""
         return scaled_rows(self.workload.matrix, self.targets**-0.5)
+
+    @cached_property
+    def unit(self) -> float:
+        """Of the targets, in which the dual is solved."""
+        norms = self.workload.operator.squared_row_norms()
+        asked = norms > 0
+        return unit_of(np.log(self.targets[asked]) - np.log(norms[asked]))
+
+    @property
+    def relative(self) -> "Problem":
+        """The same in that unit."""
+        return self if self.unit == 1 else replace(self, targets=self.targets / self.unit)
 
     @cached_property
     def factors(self) -> Factors:
@@ -117,8 +131,15 @@ def _stated(workload: Workload) -> ArrayLike:
 
 def _check_scale(problem: Problem) -> None:
     """Refuse queries whose norms, over their targets, have squares beyond single precision."""
-    workload = problem.workload
+    workload, targets = problem.workload, problem.targets
     if not workload.listed or isinstance(workload.operator, Marginals):
+        far = np.flatnonzero((targets > _FARTHEST_TARGET) | (targets < 1 / _FARTHEST_TARGET))
+        if far.size:
+            raise TargetsError(
+                f"target {targets[far[0]]:g} of workload {workload.name!r}; expected between "
+                f"{1 / _FARTHEST_TARGET:g} and {_FARTHEST_TARGET:g}: scale the targets, Δ² is in "
+                "inverse proportion to them"
+            )
         return
     with np.errstate(over="ignore", under="ignore", divide="ignore"):
         scale = workload.operator.squared_row_norms() / problem.targets
@@ -185,3 +206,11 @@ def _counts(workload: Workload) -> dict[int, str]:
 def readable(count: int) -> str:
     """A count of any size, for a message."""
     return str(count) if count < 10**12 else f"about 10^{len(str(count)) - 1}"
+
+
+def as_float(count: int) -> float:
+    """A count of any size as a float, infinite where it is beyond them."""
+    try:
+        return float(count)
+    except OverflowError:
+        return float("inf")

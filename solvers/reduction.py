@@ -40,10 +40,6 @@ class Obstacle:
     reason: str
 
 
-def _none(mechanism: Mechanism, smaller: Any, options: Options) -> None:
-    """No problem of a reduction's kind stands in the way of any mechanism."""
-
-
 @dataclass(frozen=True)
 class Reduction:
     """A kind of problem, and what is smaller than the query matrix there.
@@ -57,9 +53,6 @@ class Reduction:
     accepts : callable
         ``accepts(problem)`` returns the smaller problem, of any type; None if the problem is of
         another kind, an `Obstacle` if it is of this kind and yet cannot be made smaller.
-    obstacle : callable
-        ``obstacle(mechanism, options) -> Obstacle | None``: why a mechanism with these options is
-        not solved so; None if it is. Options that are left out have their defaults.
     solve : callable
         ``solve(mechanism, smaller, options) -> Solution`` of the whole problem.
     lower_bound : callable
@@ -68,6 +61,9 @@ class Reduction:
     work : callable
         ``work(mechanism, workload, options) -> Work | None``: what a solve takes at equal targets
         in each group of queries; None if the workload is of another kind.
+    obstacle : callable
+        ``obstacle(mechanism, options) -> Obstacle | None``: why a mechanism with these options is
+        not solved so; None if it is. Options that are left out have their defaults.
     hindrance : callable
         ``hindrance(mechanism, smaller, options) -> Obstacle | None``: why a mechanism cannot
         solve this very problem so, for instance for want of memory; None if it can.
@@ -76,11 +72,11 @@ class Reduction:
     name: str
     order: int
     accepts: Callable[[Problem], Any]
-    obstacle: Callable[[Mechanism, Options], Obstacle | None]
     solve: Callable[[Mechanism, Any, Options], "Solution"]
     lower_bound: Callable[[Any, float, int, Deadline], float]
-    work: Callable[[Mechanism, Workload, Options], Work | None]
-    hindrance: Callable[[Mechanism, Any, Options], Obstacle | None] = _none
+    work: Callable[[Mechanism, Workload, Options], Work | None] = lambda *_: None
+    obstacle: Callable[[Mechanism, Options], Obstacle | None] = lambda *_: None
+    hindrance: Callable[[Mechanism, Any, Options], Obstacle | None] = lambda *_: None
 
 
 @cache
@@ -108,28 +104,10 @@ def solve(mechanism: Mechanism, problem: Problem, options: Options) -> "Solution
         If none takes it; the message says what is in the way of each that could.
     """
     deadline = Deadline.after(options.get("time_limit"))
-    obstacles: list[Obstacle] = []
-    for reduction in all_reductions():
-        smaller = reduction.accepts(problem)
-        if smaller is None:
-            continue
-        obstacle = reduction.obstacle(mechanism, options)
-        if obstacle is None and isinstance(smaller, Obstacle):
-            obstacle = smaller
-        if obstacle is None:
-            obstacle = reduction.hindrance(mechanism, smaller, options)
-        if obstacle is None:
-            left = {"time_limit": deadline.remaining} if "time_limit" in options else {}
-            return _solved(reduction, mechanism, smaller, {**options, **left})
-        obstacles.append(obstacle)
-    raise _refusal(mechanism.name, problem, obstacles)
-
-
-def _solved(
-    reduction: Reduction, mechanism: Mechanism, smaller: Any, options: Options
-) -> "Solution":
+    reduction, smaller = _taken(mechanism.name, mechanism, problem, options)
+    left = {"time_limit": deadline.remaining} if "time_limit" in options else {}
     try:
-        return reduction.solve(mechanism, smaller, options)
+        return reduction.solve(mechanism, smaller, {**options, **left})
     except MemoryError as error:
         raise NotApplicableError(
             f"{mechanism.name}: there is not enough memory to solve it by its {reduction.name} "
@@ -161,18 +139,8 @@ def lower_bound(
         If none accepts it.
     """
     deadline = Deadline.after(time_limit)
-    obstacles: list[Obstacle] = []
-    for reduction in all_reductions():
-        smaller = reduction.accepts(problem)
-        if smaller is None:
-            continue
-        if not isinstance(smaller, Obstacle):
-            smaller = reduction.hindrance(find("optimal"), smaller, {}) or smaller
-        if isinstance(smaller, Obstacle):
-            obstacles.append(smaller)
-            continue
-        return reduction.lower_bound(smaller, tol, max_iterations, deadline)
-    raise _refusal("a certified lower bound", problem, obstacles)
+    reduction, smaller = _taken("a certified lower bound", find("optimal"), problem, {})
+    return reduction.lower_bound(smaller, tol, max_iterations, deadline)
 
 
 def expected_work(mechanism: Mechanism, workload: Workload, options: Options) -> Work:
@@ -185,6 +153,20 @@ def expected_work(mechanism: Mechanism, workload: Workload, options: Options) ->
     return next(work for work in works if work is not None)
 
 
-def _refusal(what: str, problem: Problem, obstacles: list[Obstacle]) -> NotApplicableError:
-    reasons = ", and ".join(obstacle.reason for obstacle in reversed(obstacles))
-    return NotApplicableError(f"{what} on {problem.size}: {reasons}")
+def _taken(
+    what: str, mechanism: Mechanism, problem: Problem, options: Options
+) -> tuple[Reduction, Any]:
+    """The first reduction that takes a solve, and the smaller problem."""
+    reasons: list[str] = []
+    for reduction in all_reductions():
+        smaller = reduction.accepts(problem)
+        if smaller is None:
+            continue
+        obstacle = reduction.obstacle(mechanism, options)
+        if obstacle is None:
+            known = isinstance(smaller, Obstacle)
+            obstacle = smaller if known else reduction.hindrance(mechanism, smaller, options)
+        if obstacle is None:
+            return reduction, smaller
+        reasons.insert(0, obstacle.reason)
+    raise NotApplicableError(f"{what} on {problem.size}: {', and '.join(reasons)}")

@@ -79,8 +79,6 @@ def of_function(name: str, function: Callable[..., Any]) -> Mechanism:
 
     Parameters
     ----------
-    name : str
-        The name that users write.
     function : callable
         Returns a `Solution`, or a strategy: queries that are answered with equal noise, shape
         (r, d), from which W is derived by least squares.

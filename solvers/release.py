@@ -33,17 +33,14 @@ class Coordinates(Protocol):
     @property
     def basis(self) -> Array:
         """B: the queries that the noise is added to, shape (k, d)."""
-        ...
 
     @property
     def representation(self) -> Matrix:
         """L, dense or CSR, shape (m, k)."""
-        ...
 
     @property
     def covariance(self) -> Array:
         """Of the noise on Bx, shape (k, k)."""
-        ...
 
 
 class Release(Protocol):
@@ -52,54 +49,43 @@ class Release(Protocol):
     @property
     def gaussian(self) -> bool:
         """Whether every error is normal."""
-        ...
 
     @property
     def squared_privacy_cost(self) -> float:
         """Δ²; NaN where the noise has no privacy cost."""
-        ...
 
     @property
     def query_variances(self) -> Array:
         """Variance of every error that `draw` draws, shape (m,)."""
-        ...
 
     @property
     def total_variance(self) -> float:
         """Sum of the query variances; NaN where such a sum means nothing."""
-        ...
 
     @property
     def privacy_profile(self) -> Array | None:
         """Squared personal privacy cost of every domain cell, shape (d,), if there is one."""
-        ...
 
     @property
     def coordinates(self) -> Coordinates | None:
         """The noise as correlated Gaussian noise on the queries of a basis, if it is that."""
-        ...
 
     @property
     def curve(self) -> BudgetCurve:
         """Variance ratio and least ε at any budget."""
-        ...
 
     @property
     def moments(self) -> tuple[Array | float, Array | float]:
         """Fourth and sixth moment of every error over its standard deviation, shape (m,)."""
-        ...
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
         """Draw n vectors of errors, shape (n, m)."""
-        ...
 
     def record(self) -> Mapping[str, Any]:
         """The numbers that a sweep stores of it, by variable name."""
-        ...
 
     def arrays(self) -> dict[str, Array]:
         """The arrays that a sweep keeps on request, by variable name."""
-        ...
 
 
 class GaussianRelease(Release, Protocol):
@@ -118,7 +104,6 @@ class GaussianRelease(Release, Protocol):
     @property
     def fisher_information(self) -> float:
         """Trace of the Fisher information about x when the targets are just met."""
-        ...
 
     @property
     def fits(self) -> bool:
@@ -157,7 +142,6 @@ class UnpricedRelease(Protocol):
     @property
     def query_variances(self) -> Array:
         """See `Release`."""
-        ...
 
     @property
     def moments(self) -> tuple[Array | float, Array | float]:
@@ -175,13 +159,7 @@ class UnpricedRelease(Protocol):
 
 
 def refuse_unlisted(queries: int) -> None:
-    """Refuse to draw the error of every query where they are too many to be listed.
-
-    Raises
-    ------
-    NotApplicableError
-        If they are.
-    """
+    """Raise NotApplicableError where queries are too many to draw the error of each."""
     if queries > LARGEST_LISTED:
         raise NotApplicableError(
             f"simulate: {readable(queries)} queries are too many to draw the error of each (at "

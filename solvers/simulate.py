@@ -35,8 +35,6 @@ def simulate(solution: Solution, n: int, seed: int) -> dict[str, float]:
 
     Parameters
     ----------
-    solution : Solution
-        What `solvers.solve` returned.
     n : int
         Number of noise vectors, at least 2; on a query graph, for each answer.
     seed : int

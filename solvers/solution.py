@@ -16,7 +16,7 @@ from solvers.dual.programs import Weights
 from solvers.errors import NotApplicableError, SolveFailedError
 from solvers.gaussian.free_queries import FreeQueries, beside
 from solvers.graph.problem import GraphProblem
-from solvers.problem import Problem
+from solvers.problem import Problem, as_float
 from solvers.release import Coordinates, Release
 from solvers.trace import Trace
 from workloads import Workload, from_matrix
@@ -27,12 +27,11 @@ from workloads.operators import Array, Matrix
 class Solution:
     """A mechanism, scaled so that its targets are just met where it has a scale.
 
+    Its ``basis``, ``representation`` and ``covariance`` raise `NotApplicableError` where the noise
+    is not Gaussian, or too large to be written out.
+
     Attributes
     ----------
-    mechanism : str
-        The mechanism's name.
-    problem : Problem or GraphProblem
-        The workload and the targets.
     noise : Release
         How the errors are made: a `solvers.gaussian.factorisation.Factorisation` of a Gaussian
         mechanism, noise on marginals or on the factors of a product, independent numbers, or
@@ -167,35 +166,17 @@ class Solution:
 
     @property
     def basis(self) -> Array:
-        """B of the mechanism's own basis, shape (k, d): what the covariance's noise is on.
-
-        Raises
-        ------
-        NotApplicableError
-            If the noise is not Gaussian, or too large to be written out.
-        """
+        """B of the mechanism's own basis, shape (k, d): what the covariance's noise is on."""
         return self._coordinates.basis
 
     @property
     def representation(self) -> Matrix:
-        """L with L @ basis = W, dense or CSR, shape (m, k).
-
-        Raises
-        ------
-        NotApplicableError
-            If the noise is not Gaussian, or too large to be written out.
-        """
+        """L with L @ basis = W, dense or CSR, shape (m, k)."""
         return self._coordinates.representation
 
     @property
     def covariance(self) -> Array:
-        """Of the noise on ``basis @ x``, shape (k, k).
-
-        Raises
-        ------
-        NotApplicableError
-            If the noise is not Gaussian, or too large to be written out.
-        """
+        """Of the noise on ``basis @ x``, shape (k, k)."""
         return self._coordinates.covariance
 
     @property
@@ -269,30 +250,19 @@ class Solution:
         The lower bound is that of the mechanism itself, NaN where it has none: the sweep
         certifies every problem once, not every solve.
         """
-        return {
-            **self.noise.record(),
-            **self._bound(),
-            **self._size(),
-            "iterations": self.iterations,
-            "converged": self.converged,
-            **self.measures,
-        }
+        record = dict(self.noise.record())
+        if self.noise.gaussian:
+            known = self.known_lower_bound
+            record["lower_bound"] = float("nan") if known is None else known
+        if isinstance(self.problem, Problem):
+            m, d = self.problem.workload.shape
+            record |= {"query_count": as_float(m), "domain_size": as_float(d)}
+        own = {"iterations": self.iterations, "converged": self.converged}
+        return {**record, **own, **self.measures}
 
     def arrays(self) -> dict[str, Array]:
         """The arrays that a sweep keeps on request, by variable name."""
         return {**self.noise.arrays(), **(self.trace.arrays() if self.trace else {})}
-
-    def _bound(self) -> dict[str, float]:
-        if not self.noise.gaussian:
-            return {}
-        known = self.known_lower_bound
-        return {"lower_bound": float("nan") if known is None else known}
-
-    def _size(self) -> dict[str, float]:
-        if not isinstance(self.problem, Problem):
-            return {}
-        m, d = self.problem.workload.shape
-        return {"query_count": _number(m), "domain_size": _number(d)}
 
     @property
     def _coordinates(self) -> Coordinates:
@@ -314,14 +284,6 @@ class Solution:
 
 
 _QUICK_STEPS = 3
-
-
-def _number(count: int) -> float:
-    """As a float; infinite where it is beyond them."""
-    try:
-        return float(count)
-    except OverflowError:
-        return float("inf")
 
 
 def _refuse(trouble: str | None) -> None:

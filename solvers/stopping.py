@@ -53,10 +53,6 @@ class Stopping:
 
     Attributes
     ----------
-    tol : float
-        Certified relative gap to reach.
-    max_iterations : int
-        Iterations at most.
     deadline : Deadline
         When to return the best so far.
     """

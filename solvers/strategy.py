@@ -49,7 +49,7 @@ def from_strategy(mechanism: str, problem: Problem, strategy: Matrix, **facts: A
     NotApplicableError
         If some query of W cannot be derived from S (it is not in its row space).
     """
-    gram = _gram(strategy)
+    gram = dense(strategy.T @ strategy)
     lower = factor_if_well_conditioned(gram, _WELL_CONDITIONED)
     if lower is not None:
         d = len(gram)
@@ -134,10 +134,6 @@ def from_covariance(
             f"{mechanism}: the covariance is not positive definite ({error})"
         ) from error
     return from_root(mechanism, problem, basis, queries, root, **facts)
-
-
-def _gram(strategy: Matrix) -> Array:
-    return dense(strategy.T @ strategy)
 
 
 def _coordinates(mechanism: str, problem: Problem, basis: Array) -> Array:

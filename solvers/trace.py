@@ -59,8 +59,7 @@ def traced(
     length = len(objective)
 
     def column(values: Sequence[float] | None) -> Array:
-        given = np.full(length, np.nan) if values is None else np.array(values, dtype=np.float64)
-        return given
+        return np.full(length, np.nan) if values is None else np.array(values, dtype=np.float64)
 
     bound = column(lower_bound)
     bound[bound == 0] = np.nan

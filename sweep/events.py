@@ -89,6 +89,13 @@ class ConnectionsStalled:
 
 
 @dataclass(frozen=True)
+class WorkersPaused:
+    """Dask begins no task at these workers for lack of memory: they are restarted to free some."""
+
+    workers: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class SchedulerLost:
     """The scheduler at ``address`` does not answer; the run ends after ``patience`` seconds.
 
@@ -242,6 +249,7 @@ Event = (
     | WorkersUnwatched
     | WorkerRefused
     | ConnectionsStalled
+    | WorkersPaused
     | SchedulerLost
     | SchedulerSilent
     | WorkersMissing

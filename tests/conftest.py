@@ -1,7 +1,8 @@
 """Property tests: the same few examples in every gate, many fresh ones in `make explore`."""
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
-settings.register_profile("gate", deadline=None, derandomize=True, max_examples=20)
-settings.register_profile("explore", deadline=None, print_blob=True, max_examples=200)
+any_speed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("gate", any_speed, derandomize=True, max_examples=20)
+settings.register_profile("explore", any_speed, print_blob=True, max_examples=200)
 settings.load_profile("gate")

@@ -48,15 +48,7 @@ class MissingNameError(ConditionError):
 
 @dataclass(frozen=True)
 class Condition:
-    """A condition that has been checked to be harmless.
-
-    Attributes
-    ----------
-    text : str
-        As written.
-    names : frozenset of str
-        The names that it uses.
-    """
+    """A condition that has been checked to be harmless."""
 
     text: str
     names: frozenset[str]

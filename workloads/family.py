@@ -1,9 +1,8 @@
 """Workload families, and the dictionary of all of them."""
 
 import importlib
-import inspect
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from types import MappingProxyType
@@ -13,7 +12,7 @@ from workloads import families as _package
 from workloads import plugins
 from workloads.errors import WorkloadError
 from workloads.graphs import QueryGraph
-from workloads.parameters import bind, nearest, typed_parameters
+from workloads.parameters import Recipe, bind, nearest
 from workloads.workload import Workload
 
 Kind = Literal["matrix", "graph"]
@@ -21,40 +20,22 @@ Kind = Literal["matrix", "graph"]
 
 
 @dataclass(frozen=True)
-class Family:
+class Family(Recipe):
     """A named kind of workload, and the function that makes it.
 
     Attributes
     ----------
-    name : str
-        The name users write.
     build : callable
         Makes the workload from keyword parameters, all typed; a random family takes
         ``seed: int`` among them.
-    source : str
-        Where the workload comes from: paper and section.
     kind : {"matrix", "graph"}
         Whether it makes a `Workload` or a `QueryGraph`.
     runs_code : bool
         Whether ``build`` runs code named by its parameters.
     """
 
-    name: str
-    summary: str
-    build: Callable[..., Workload | QueryGraph]
-    source: str = ""
     kind: Kind = "matrix"
     runs_code: bool = False
-
-    @property
-    def params(self) -> Mapping[str, inspect.Parameter]:
-        """The parameters of ``build``, by name, with types and defaults."""
-        return typed_parameters(self.build)
-
-    @property
-    def random(self) -> bool:
-        """Whether the workload depends on a seed."""
-        return "seed" in self.params
 
 
 GROUP = "fitness_sweep.workloads"
@@ -114,7 +95,7 @@ def make(name: str, **params: Any) -> Workload | QueryGraph:
         raise WorkloadError(f"no workload is called {name!r}; {hint}")
     bound = bind(f"workload {name!r}", known[name].params, params, WorkloadError)
     try:
-        workload = known[name].build(**bound)
+        workload: Workload | QueryGraph = known[name].build(**bound)
     except (MemoryError, OverflowError) as error:
         raise WorkloadError(
             f"workload {name!r} with {bound} does not fit into memory ({error}); give a smaller one"

@@ -14,16 +14,6 @@ from workloads.errors import WorkloadError
 from workloads.operators import Array, refuse_above_limit
 from workloads.parameters import shortened
 
-__all__ = [
-    "QueryGraph",
-    "Relation",
-    "from_edges",
-    "from_relation",
-    "on_grid",
-    "power",
-    "refuse_many_answers",
-]
-
 Relation = NDArray[np.bool_]
 """Which answers are adjacent, shape (n, n)."""
 Ends = NDArray[np.integer]
@@ -49,8 +39,6 @@ class QueryGraph:
         Where the answers are all the integer points of a box that starts at 0, the number of
         values of each coordinate; answers are then numbered with the last coordinate fastest.
         None if the answers are not numbers.
-    params : Mapping[str, object]
-        The parameters that made it, JSON-like.
     """
 
     name: str
@@ -126,13 +114,7 @@ class QueryGraph:
 
 
 def refuse_many_answers(name: str, answers: int, advice: str) -> None:
-    """Refuse a graph whose distances would take more than 8 GiB.
-
-    Raises
-    ------
-    WorkloadError
-        If they would.
-    """
+    """Raise WorkloadError for a graph whose distances would take more than 8 GiB."""
     count = shortened(answers)
     refuse_above_limit(answers * answers, f"workload {name!r}: {count} x {count}", advice)
 

@@ -11,8 +11,6 @@ from workloads.errors import WorkloadError
 from workloads.operators import Array
 from workloads.parameters import check_least, check_size, nearest
 
-__all__ = ["RULES", "make"]
-
 _STREAM = 0x815706
 
 

@@ -8,6 +8,7 @@ import stat
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, NewType, Union
@@ -140,25 +141,13 @@ def regular(path: str, most: int = LARGEST_FILE_BYTES) -> Path:
 
 
 def check_least(what: str, value: float, least: float) -> None:
-    """Refuse a value below the smallest meaningful one.
-
-    Raises
-    ------
-    WorkloadError
-        If ``value < least``.
-    """
+    """Raise WorkloadError for a value below the smallest meaningful one, or none."""
     if not value >= least:
         raise WorkloadError(f"{what} is {value}; expected at least {least}")
 
 
 def check_size(what: str, value: int, least: int = 1, most: int = LARGEST_SIZE) -> None:
-    """Refuse a number of queries, cells or individuals that is too large for an array.
-
-    Raises
-    ------
-    WorkloadError
-        If ``value`` is not from ``least`` to ``most``.
-    """
+    """Raise WorkloadError for a number of queries, cells or individuals too large for an array."""
     check_least(what, value, least)
     if value > most:
         raise WorkloadError(
@@ -173,21 +162,38 @@ def shortened(value: int) -> str:
 
 
 def check_probability(what: str, value: float) -> None:
-    """Refuse a number that is not a probability.
-
-    Raises
-    ------
-    WorkloadError
-        If ``value`` is not in [0, 1].
-    """
+    """Raise WorkloadError for a number that is not in [0, 1]."""
     if not 0 <= value <= 1:
         raise WorkloadError(f"{what} is {value}; expected a probability from 0 to 1")
 
 
-def typed_parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
-    """The keyword parameters of a function, by name, in order."""
-    parameters = inspect.signature(function).parameters.values()
-    return {p.name: p for p in parameters if p.kind is not inspect.Parameter.POSITIONAL_ONLY}
+@dataclass(frozen=True)
+class Recipe:
+    """A named function of typed parameters.
+
+    Attributes
+    ----------
+    name : str
+        The name that users write.
+    source : str
+        Paper and section.
+    """
+
+    name: str
+    summary: str
+    build: Callable[..., Any]
+    source: str = ""
+
+    @property
+    def params(self) -> Mapping[str, inspect.Parameter]:
+        """The parameters of ``build``, by name, with types and defaults."""
+        parameters = inspect.signature(self.build).parameters.values()
+        return {p.name: p for p in parameters if p.kind is not inspect.Parameter.POSITIONAL_ONLY}
+
+    @property
+    def random(self) -> bool:
+        """Whether what it makes depends on a seed."""
+        return "seed" in self.params
 
 
 def is_number(value: object) -> bool:

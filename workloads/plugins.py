@@ -45,8 +45,6 @@ def load_plugins(
         Of entry points: ``fitness_sweep.mechanisms``.
     build : callable
         ``build(name, loaded)``: what an entry point adds; a ValueError or TypeError if nothing.
-    name_of : callable
-        The name that users write.
     ours : collection of str
         Names that are taken.
     """

@@ -17,21 +17,6 @@ from workloads.operators import Array
 from workloads.parameters import PriorText, nearest
 from workloads.symmetry import Classes, classes
 
-__all__ = [
-    "RULES",
-    "UNIFORM",
-    "constraints",
-    "corner",
-    "is_regular",
-    "make",
-    "path_of",
-    "random_regular",
-    "regular_share",
-    "solved",
-    "uniform",
-    "weights",
-]
-
 UNIFORM = PriorText("uniform")
 
 _SUM = 1e-9

@@ -20,20 +20,12 @@ def two_valued(
 
     Parameters
     ----------
-    name : str
-        The family's name.
-    shape : tuple of int
-        (m, d).
     probability : float
         Of a 1, in [0, 1].
     otherwise : float
         The other value.
     seed : int
         Of `numpy.random.default_rng`.
-
-    Returns
-    -------
-    Workload
 
     Raises
     ------
@@ -46,21 +38,7 @@ def two_valued(
 
 
 def drawn(name: str, shape: tuple[int, int], draw: Callable[[], Array]) -> Workload:
-    """A workload of a random matrix, a large one made when it is first needed.
-
-    Parameters
-    ----------
-    name : str
-        The family's name.
-    shape : tuple of int
-        (m, d).
-    draw : callable
-        Makes the matrix.
-
-    Returns
-    -------
-    Workload
-    """
+    """A workload of a random matrix, a large one made when it is first needed."""
     if shape[0] * shape[1] <= _SMALL_ENTRIES:
         return from_matrix(draw(), name)
     return Workload(name, Drawn(shape, partial(_checked, name, draw)))

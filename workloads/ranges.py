@@ -12,8 +12,6 @@ def differences(first: NDArray[np.integer], last: NDArray[np.integer], d: int) -
     ----------
     first, last : numpy.ndarray of int, shape (m,)
         First and last cell of each range, both included, ``0 <= first <= last < d``.
-    d : int
-        Number of domain cells.
 
     Returns
     -------

@@ -3,9 +3,8 @@
 Random rules draw from a separate stream, different from the workload's even at the same seed.
 """
 
-import inspect
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +13,7 @@ from workloads.arrays import load
 from workloads.errors import TargetsError, reading_trouble
 from workloads.graphs import QueryGraph
 from workloads.operators import Array
-from workloads.parameters import FilePath, nearest, shortened, typed_parameters
+from workloads.parameters import FilePath, Recipe, nearest, shortened
 from workloads.workload import Workload
 
 _STREAM = 0x7A26E75
@@ -22,36 +21,18 @@ _LARGEST_INTEGER = 2**53
 
 
 @dataclass(frozen=True)
-class Rule:
+class Rule(Recipe):
     """A way to give every query of a workload its variance target.
 
     Attributes
     ----------
-    name : str
-        The name users write.
     build : callable
         ``build(workload, /, *, ...) -> targets``, every parameter typed.
-    source : str
-        Paper and section.
     uniform : bool
         Whether all targets are equal, whatever the parameters.
     """
 
-    name: str
-    summary: str
-    build: Callable[..., Array]
-    source: str = ""
     uniform: bool = False
-
-    @property
-    def params(self) -> Mapping[str, inspect.Parameter]:
-        """The parameters of ``build``, by name, with types and defaults."""
-        return typed_parameters(self.build)
-
-    @property
-    def random(self) -> bool:
-        """Whether the targets depend on a seed."""
-        return "seed" in self.params
 
 
 def _uniform(workload: Workload | QueryGraph, /, *, value: float = 1.0) -> Array:

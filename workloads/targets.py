@@ -47,7 +47,7 @@ def make(rule: str, workload: Workload | QueryGraph, **params: Any) -> Array:
     if rule not in RULES:
         raise TargetsError(f"no targets rule is called {rule!r}; {nearest(rule, RULES)}")
     bound = bind(f"targets rule {rule!r}", RULES[rule].params, params, TargetsError)
-    targets = RULES[rule].build(workload, **bound)
+    targets: Array = RULES[rule].build(workload, **bound)
     bad = np.flatnonzero(~(np.isfinite(targets) & (targets > 0)))
     if bad.size:
         raise TargetsError(
@@ -59,13 +59,6 @@ def make(rule: str, workload: Workload | QueryGraph, **params: Any) -> Array:
 
 def by_group(workload: Workload, targets: Array) -> Array:
     """One target for each group, from targets that are constant within each group.
-
-    Parameters
-    ----------
-    workload : Workload
-        With groups.
-    targets : numpy.ndarray, shape (m,) or (number of groups,)
-        The variance bounds.
 
     Returns
     -------

@@ -9,21 +9,12 @@ from numpy.typing import NDArray
 
 from workloads.errors import WorkloadError
 from workloads.operators import (
-    LARGEST_MATRIX_BYTES,
     Array,
     Matrix,
     QueryOperator,
     dense,
     refuse_above_limit,
 )
-
-__all__ = [
-    "LARGEST_LISTED",
-    "LARGEST_MATRIX_BYTES",
-    "Stated",
-    "Workload",
-    "in_blocks",
-]
 
 LARGEST_LISTED = 10_000_000
 """Workloads of groups with more queries than this have one target for each group."""
@@ -55,8 +46,6 @@ class Workload:
         The family's name, for instance ``"prefix"``.
     operator : QueryOperator
         The query matrix W, shape (m, d), as an operator.
-    params : Mapping[str, object]
-        The parameters that made it, JSON-like.
     groups : numpy.ndarray of int, shape (m,), optional
         The group of every query (for instance its marginal), from 0. None where the
         workload has no groups, or is not `listed`.

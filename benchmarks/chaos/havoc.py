@@ -111,10 +111,11 @@ class Havoc:
         return True
 
     def _damage_segment(self, how: str) -> bool:
-        sound = [p for p in (self.store / "journal").glob(f"*{SUFFIX}") if p.stat().st_size > 200]
+        there = sorted((self.store / "journal").glob(f"*{SUFFIX}"))
+        sound = [p for p in there if p.name not in self.damaged and p.stat().st_size > 200]
         if not sound:
             return False
-        path = self.chance.choice(sorted(sound))
+        path = self.chance.choice(sound)
         content = bytearray(path.read_bytes())
         at = self.chance.randrange(100, len(content) - 2)
         self.damaged[path.name] = time.time()
@@ -143,9 +144,9 @@ class Havoc:
         def put_back() -> None:
             if versions.is_file():
                 versions.unlink()
-            if not versions.exists():
+            try:
                 away.rename(versions)
-            else:
+            except OSError:  # there are newer ones
                 shutil.rmtree(away)
 
         self._in(self.chance.uniform(1, 8), put_back)
@@ -168,8 +169,9 @@ class Havoc:
         lease.write_text(json.dumps(LATER_OWNER))
 
         def die() -> None:
-            if lease.exists() and json.loads(lease.read_text() or "{}") == LATER_OWNER:
-                os.utime(lease, (time.time() - 1000,) * 2)
+            with suppress(OSError, ValueError):  # it is somebody else's
+                if json.loads(lease.read_text()) == LATER_OWNER:
+                    os.utime(lease, (time.time() - 1000,) * 2)
 
         self._in(15, die)
         return True

@@ -1,11 +1,13 @@
 """The processes of a chaos run: a scheduler, workers with nannies, and the command itself."""
 
 import os
+import random
 import signal
 import socket
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -75,9 +77,7 @@ class House:
         self.driver: Driver | None = None
         self._scheduler: subprocess.Popen | None = None
         self._nannies: list[subprocess.Popen | None] = [None] * WORKERS
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        self.port = free_port()
         (folder / "lasting.yaml").write_text(LASTING.format(port=self.port))
         (folder / "own.yaml").write_text(OWN.format(workers=WORKERS))
         self._environment = {
@@ -150,6 +150,15 @@ class House:
             start_new_session=True,
             **given,
         )
+
+
+def free_port() -> int:
+    """A port that nobody listens at, below those that the system gives to clients meanwhile."""
+    for port in random.sample(range(20_000, 32_000), 100):
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise OSError("no port is free")
 
 
 def _alive(process: subprocess.Popen | None) -> psutil.Process | None:

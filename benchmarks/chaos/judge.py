@@ -11,7 +11,7 @@ import xarray as xr
 
 from sweep.errors import DamagedSegmentError
 from sweep.store.records import BoundRecord, CellRecord, Record, Status
-from sweep.store.segments import DAMAGED, SUFFIX, read_segment
+from sweep.store.segments import DAMAGED, SUFFIX, read_segment, run_of
 
 MEASURED = {"runtime_s", "cpu_s", "peak_memory_bytes", "started", "host", "attempt"}
 """Variables that tell of the run, not of the mechanism."""
@@ -19,28 +19,34 @@ MEASURED = {"runtime_s", "cpu_s", "peak_memory_bytes", "started", "host", "attem
 CLOCKS_SECONDS = 0.5
 """By how much a file's time and a process's clock may differ."""
 
+LATE_SECONDS = 30.0
+"""A command looks every few seconds for what workers of earlier ones still record, and may itself
+be stopped for eight."""
+
 
 @dataclass(frozen=True)
 class Written:
-    """A final result in the journal: of what, from when, and until when it was sound."""
+    """A final result in the journal: of what, by which run, from when, until when it was sound."""
 
     about: str
+    run: str
     since: float
     until: float
 
 
 @dataclass(frozen=True)
 class Begun:
-    """A solve or a certificate that a worker began."""
+    """A solve or a certificate that a worker began, and when its task looked for what is there."""
 
     about: str
-    time: float
+    run: str
+    since: float
+    until: float
 
 
 def begun(path: Path) -> list[Begun]:
     """What the workers began, from the file that they note it in."""
-    lines = (json.loads(line) for line in path.read_text().splitlines())
-    return [Begun(line["about"], line["time"]) for line in lines]
+    return [Begun(**json.loads(line)) for line in path.read_text().splitlines()]
 
 
 def written(journal: Path, sound: Path, damaged: Mapping[str, float]) -> list[Written]:
@@ -64,8 +70,8 @@ def written(journal: Path, sound: Path, damaged: Mapping[str, float]) -> list[Wr
             records = read_segment(path)
         except DamagedSegmentError:
             continue
-        since = path.stat().st_mtime
-        found += [Written(_about(r), since, until) for r in records if _has_number(r)]
+        run, since = run_of(path.name), path.stat().st_mtime
+        found += [Written(_about(r), run, since, until) for r in records if _has_number(r)]
     return found
 
 
@@ -75,13 +81,14 @@ def computed_twice(begun: Iterable[Begun], written: Iterable[Written]) -> list[B
     for one in written:
         by_about.setdefault(one.about, []).append(one)
     return [
-        one
-        for one in begun
-        if any(
-            known.since + CLOCKS_SECONDS < one.time < known.until
-            for known in by_about.get(one.about, ())
-        )
+        one for one in begun if any(_was_there(known, one) for known in by_about.get(one.about, ()))
     ]
+
+
+def _was_there(known: Written, one: Begun) -> bool:
+    """Whether a result was there all the while that a task looked for it."""
+    delay = CLOCKS_SECONDS if known.run == one.run else LATE_SECONDS
+    return known.since + delay < one.since and one.until < known.until
 
 
 def recorded(journal: Path) -> Counter[str]:

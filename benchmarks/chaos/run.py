@@ -161,7 +161,7 @@ class Chaos:
         """Whether `sweep run` would do nothing although something needs `sweep rerun`."""
         if self._journal is None:
             return False
-        ledger = self._journal.ledger
+        ledger = Journal(self._journal.folder).refresh()  # without what was set aside meanwhile
         cells = of_store(self.store).cells
         left = unfinished(cells, ledger)
         alone = ledger.deadly(ledger.rows(left.ids)).all()

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from sweep.plan.items import Solve
+from sweep.store.segments import run_of
 from sweep.worker import perform, solve, watchdog
 
 MINES, PAUSE, SLOW, BEGUN = "mines", "pause", "slow", "begun.jsonl"
@@ -24,7 +25,7 @@ def dask_setup(worker) -> None:
 
 def install(folder: Path) -> None:
     """Make this process note in the folder what it begins, and step on the mines there."""
-    run_solver, watched = solve.run_solver, perform.watched
+    run_solver, watched, recording = solve.run_solver, perform.watched, perform.recording
     watchdog.GRACE_SECONDS, watchdog._LIMIT_FACTOR = 3.0, 1.0
 
     def slower(item, *rest):
@@ -34,18 +35,26 @@ def install(folder: Path) -> None:
         return run_solver(item, *rest)
 
     @contextmanager
+    def timed(task, view):
+        """Noting when it looks for what is recorded already, before anything begins."""
+        since = time.time()
+        with recording(task, view) as records:
+            records.looked = {"run": run_of(task.name), "since": since, "until": time.time()}
+            yield records
+
+    @contextmanager
     def noted(item, records):
         wait_for_the_end_of(folder / PAUSE)
-        note(folder / BEGUN, item)
+        note(folder / BEGUN, item, records.looked)
         with watched(item, records):
             yield
 
-    solve.run_solver, perform.watched = slower, noted
+    solve.run_solver, perform.watched, perform.recording = slower, noted, timed
 
 
-def note(path: Path, item) -> None:
+def note(path: Path, item, looked) -> None:
     about = item.key if isinstance(item, Solve) else f"bound {item.problem}"
-    line = json.dumps({"about": about, "time": time.time(), "process": os.getpid()}) + "\n"
+    line = json.dumps({"about": about, **looked}) + "\n"
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     try:
         os.write(descriptor, line.encode())

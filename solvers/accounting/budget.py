@@ -24,15 +24,12 @@ class BudgetCurve(Protocol):
 
     def epsilon_at_targets(self, delta: ArrayLike) -> Float:
         """Least ε at which all targets are met, of the shape of ``delta``."""
-        ...
 
     def variance_ratio_at_budget(self, epsilon: ArrayLike, delta: ArrayLike) -> Float:
         """max_j var_j/c_j at (ε, δ), of their broadcast shape."""
-        ...
 
     def content(self) -> dict[str, Any]:
         """The JSON-like content from which `from_record` restores the curve."""
-        ...
 
 
 class _Recorded:
@@ -157,13 +154,7 @@ class LossBudget(_Recorded):
 
 @dataclass(frozen=True)
 class NoBudget(_Recorded):
-    """A mechanism for which no (ε, δ) is claimed.
-
-    Attributes
-    ----------
-    reason : str
-        Why, in a sentence.
-    """
+    """A mechanism for which no (ε, δ) is claimed."""
 
     kind = "none"
     reason: str
@@ -183,8 +174,6 @@ class MeasuredBudget(_Recorded):
 
     Attributes
     ----------
-    epsilon : float
-        Where.
     ratio : float
         max_j error_j/c_j there.
     """

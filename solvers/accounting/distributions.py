@@ -31,23 +31,18 @@ class Noise(Protocol):
 
     def variance(self, epsilon: ArrayLike) -> Float:
         """The variance at ε > 0, in squared steps; decreasing in ε, infinite at most at 0."""
-        ...
 
     def epsilon(self, variance: float) -> float:
         """The least ε at which the variance is at most this; 0 where every ε does."""
-        ...
 
     def moments(self, epsilon: float) -> tuple[float, float, float]:
         """Third, fourth and sixth moment over the standard deviation at ε."""
-        ...
 
     def sample(self, epsilon: float, shape: tuple[int, ...], rng: np.random.Generator) -> Float:
         """Independent errors at ε."""
-        ...
 
     def content(self) -> dict[str, Any]:
         """Its name and parameters, JSON-like."""
-        ...
 
 
 @dataclass(frozen=True)

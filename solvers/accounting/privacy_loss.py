@@ -80,10 +80,6 @@ class Moves:
             ε > 0 of one step.
         delta : float
             δ in (0, 1).
-
-        Returns
-        -------
-        Bracket
         """
         loss = self.quantum * step
         found = _bracket(self, loss, delta, self._refinement(loss, delta))
@@ -103,10 +99,6 @@ class Moves:
             ε > 0.
         delta : float
             δ in (0, 1).
-
-        Returns
-        -------
-        float
         """
         return _step(self, epsilon, delta)
 

@@ -25,14 +25,8 @@ class AtBudget:
 
     Attributes
     ----------
-    mechanism : str
-        The mechanism's name.
     noise : Release
         Its noise when the targets are just met.
-    targets : numpy.ndarray
-        The targets c.
-    epsilon, delta : float
-        The budget.
     variance_ratio : float
         k of Problem 2, ``max_j variance_j / c_j``: what the noise's variances are multiplied by.
     """
@@ -113,15 +107,7 @@ class AtBudget:
 def at_budget(
     mechanism: str, noise: Release, targets: Array, epsilon: float, delta: float
 ) -> AtBudget:
-    """The noise rescaled to be just (ε, δ)-private.
-
-    Raises
-    ------
-    OptionError
-        If (ε, δ) is no budget, or the mechanism needs δ > 0.
-    NotApplicableError
-        If no rescaling reaches a budget.
-    """
+    """The noise rescaled to be just (ε, δ)-private: `Solution.at_budget`."""
     if not (LEAST_EPSILON <= epsilon <= MOST_EPSILON and 0 <= delta < 1):
         raise OptionError(
             f"{mechanism}: budget epsilon = {epsilon!r}, delta = {delta!r}; expected "

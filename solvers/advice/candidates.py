@@ -24,8 +24,6 @@ class Trial:
 
     Attributes
     ----------
-    candidate : Candidate
-        How it ended.
     solution : Solution, optional
         Its answer, if it has one.
     """
@@ -51,10 +49,6 @@ def trials(
 
     Parameters
     ----------
-    solve : callable
-        `solvers.solve`.
-    problem : Problem
-        The workload and its targets.
     delta : float
         δ of every ε.
     mechanisms : sequence of str, optional

@@ -75,18 +75,10 @@ def relaxation(
 
     Parameters
     ----------
-    solve : callable
-        `solvers.solve`.
-    problem : Problem
-        The workload and its targets.
     solution : Solution
         With the weights that are the prices.
-    dearest : sequence of Price
-        The targets to relax.
     delta : float
         δ of every ε.
-    time_limit : float
-        Seconds for the solve.
     """
     groups, names = _written(problem.workload)
     labels = tuple(price.label for price in dearest)

@@ -38,11 +38,6 @@ _WEIGHTS = np.arange(100) / 100.0
 def deviations(x: Array) -> list[Array]:
     """Sum of |x_j - mean| over every interval of 2^k cells.
 
-    Parameters
-    ----------
-    x : numpy.ndarray, shape (d,)
-        The data.
-
     Returns
     -------
     list of numpy.ndarray

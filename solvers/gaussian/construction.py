@@ -20,37 +20,6 @@ from solvers.solution import Solution
 from workloads.operators import Array, Explicit
 
 
-def from_dual(
-    mechanism: str,
-    problem: Problem,
-    result: Progress[BlocksPoint],
-    value: Callable[[Solution], float],
-    tol: float,
-    notes: Mapping[str, Any] | None = None,
-    **facts: Any,
-) -> Solution:
-    """The solution of a dual result, its profile and variances those of its own factors.
-
-    Parameters
-    ----------
-    result : Progress
-        Weights with their spectrum.
-    value : callable
-        The objective of a solution.
-    tol : float
-        The gap that the objective must keep to be converged.
-    notes : Mapping, optional
-        What to report beside the factorisations and products.
-
-    Raises
-    ------
-    SolveFailedError
-        If the factors do not give the workload, or the objective is below its lower bound.
-    """
-    noise = inner_factorisation(mechanism, problem, result.best.p, result.best.spectrum)
-    return from_noise(mechanism, problem, noise, result, value, tol, notes, **facts)
-
-
 def from_noise(
     mechanism: str,
     problem: Problem,
@@ -61,7 +30,22 @@ def from_noise(
     notes: Mapping[str, Any] | None = None,
     **facts: Any,
 ) -> Solution:
-    """The solution of a dual result whose noise is known; parameters as of `from_dual`."""
+    """The solution of a dual result, its profile and variances those of its noise.
+
+    Parameters
+    ----------
+    value : callable
+        The objective of a solution.
+    tol : float
+        The gap that the objective must keep to be converged.
+    notes : Mapping, optional
+        What to report beside the factorisations and products.
+
+    Raises
+    ------
+    SolveFailedError
+        If the objective is below its lower bound.
+    """
     solution = Solution(
         mechanism,
         problem,
@@ -105,8 +89,6 @@ def inner_unscaled(mechanism: str, problem: Problem, p: Array, spectrum: Spectru
 
     Parameters
     ----------
-    p : numpy.ndarray, shape (d,)
-        Column weights.
     spectrum : Spectrum
         At these and some query weights.
 
@@ -116,14 +98,10 @@ def inner_unscaled(mechanism: str, problem: Problem, p: Array, spectrum: Spectru
         If the factors do not give the workload.
     """
     columns, roots = np.sqrt(p), np.sqrt(spectrum.singular)
-    right = _divided((spectrum.columns * roots).T, columns, problem)
+    scaled = (spectrum.columns * roots).T
+    seen = seen_cells(problem.workload.operator)  # the profile of the other cells is zero
+    right = np.divide(scaled, columns, out=np.zeros_like(scaled), where=seen & (columns > 0))
     inverse = columns[:, None] * spectrum.columns / roots
     own = problem.factors.basis
     basis = identity(problem.workload.d) if own is None else Explicit(own)
     return from_right_inverse(mechanism, problem, right, inverse, basis, problem.queries)
-
-
-def _divided(columns: Array, roots: Array, problem: Problem) -> Array:
-    """``columns / roots``; zero for the cells that no query sees, whose profile is zero."""
-    seen = seen_cells(problem.workload.operator)
-    return np.divide(columns, roots, out=np.zeros_like(columns), where=seen & (roots > 0))

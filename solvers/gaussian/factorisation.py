@@ -29,19 +29,15 @@ class Decoder(Protocol):
     @property
     def shape(self) -> tuple[int, int]:
         """(m, k)."""
-        ...
 
     def apply(self, x: Array) -> Array:
         """``L @ x`` for x of shape (k,) or (k, n)."""
-        ...
 
     def squared_row_norms(self) -> Array:
         """Shape (m,)."""
-        ...
 
     def matrix(self) -> Matrix:
         """L itself, dense or CSR."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)

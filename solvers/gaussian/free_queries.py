@@ -86,15 +86,7 @@ class FreeQueries:
 def beside(
     noise: Release, profile: Array, problem: Problem | GraphProblem, asked: Workload
 ) -> FreeQueries:
-    """What further queries can have beside a mechanism, by its noise and its privacy profile.
-
-    Raises
-    ------
-    WorkloadError
-        If the queries are not over the same cells, or one is zero.
-    NotApplicableError
-        If the noise is not Gaussian, or too large to be written out.
-    """
+    """What further queries can have beside a mechanism: `Solution.free_queries`."""
     strategy = strategy_of(noise)
     d = strategy.shape[1]
     if asked.d != d:
@@ -119,8 +111,6 @@ def free_queries(queries: Array, profile: Array, strategy: Array) -> FreeQueries
     ----------
     queries : numpy.ndarray, shape (n, d)
         No row zero.
-    profile : numpy.ndarray, shape (d,)
-        The mechanism's privacy profile.
     strategy : numpy.ndarray, shape (k, d)
         Queries whose answers with independent noise of variance 1 are all that it releases.
     """
@@ -155,13 +145,7 @@ def free_over_pairs(queries: Array, strategy: Array, neighbours: Neighbours) -> 
 
 
 def strategy_of(noise: Release) -> Array:
-    """Queries with independent noise of variance 1 that are the release, shape (k, d).
-
-    Raises
-    ------
-    NotApplicableError
-        If the noise is not Gaussian, or too large to be written out.
-    """
+    """Queries with independent noise of variance 1 that are the release, shape (k, d)."""
     if isinstance(noise, Factorisation):
         return dense(noise.right)
     if noise.coordinates is None:

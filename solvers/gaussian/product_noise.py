@@ -78,13 +78,7 @@ class ProductNoise(GaussianRelease):
         return ProductCoordinates(self)
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
-        """Draw n vectors of errors, the product of the factors' L applied one by one.
-
-        Raises
-        ------
-        NotApplicableError
-            If the queries are too many to be listed.
-        """
+        """Draw n vectors of errors, the product of the factors' L applied one by one."""
         refuse_unlisted(self._queries)
         left = Kronecker((tuple(part.left for part in self.parts),))
         numbers = rng.standard_normal((n, left.shape[1]))
@@ -103,13 +97,7 @@ class ProductNoise(GaussianRelease):
 
 @dataclass(frozen=True, eq=False)
 class ProductCoordinates:
-    """A product of mechanisms written out: `solvers.release.Coordinates`.
-
-    Attributes
-    ----------
-    noise : ProductNoise
-        The mechanisms.
-    """
+    """A product of mechanisms written out: `solvers.release.Coordinates`."""
 
     noise: ProductNoise
 

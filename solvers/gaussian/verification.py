@@ -5,6 +5,7 @@ the noise, and profile and variances are read off the factors.
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 import scipy.linalg as sla
@@ -57,7 +58,7 @@ def from_right_inverse(
     operator = problem.workload.operator
     own = InBasis(basis, queries, np.asarray(_times(basis.matrix(), inverse)))
     if structure_pays(operator) and _of_full_rank(operator, right):
-        kept = _structured(mechanism, problem, right, inverse, basis, queries)
+        kept = _structured(problem, right, inverse, own)
     else:
         kept = _structured_in_basis(problem, right, own)
     if kept is not None:
@@ -116,11 +117,6 @@ def _checked(
     """The factors, corrected by what they leave of W until that is rounding error.
 
     First L; then B, where its rows span those of W up to rounding only, W being of rank below d.
-
-    Raises
-    ------
-    SolveFailedError
-        If L B is still not W to `LARGEST_RESIDUAL`.
     """
     right = _without_noise(matrix, right)
     missing = residual(matrix, left, right)
@@ -171,12 +167,7 @@ def _is_identity(basis: Array) -> bool:
 
 
 def _structured(
-    mechanism: str,
-    problem: Problem,
-    right: Array,
-    inverse: Array,
-    basis: QueryOperator,
-    queries: QueryOperator,
+    problem: Problem, right: Array, inverse: Array, own: InBasis
 ) -> Factorisation | None:
     """With L known by the structure of W; None where that is not accurate.
 
@@ -186,16 +177,11 @@ def _structured(
     if not np.linalg.norm(off) <= _REFINED:
         inverse = inverse - product(inverse, off)
         off = product(right, inverse) - np.eye(len(right))
+        own = replace(own, root=np.asarray(_times(own.rows.matrix(), inverse)))
     decoder = Composed(problem.workload.operator, inverse)
     variances = decoder.squared_row_norms()
     accurate = np.linalg.norm(off) <= LARGEST_RESIDUAL and _agree(decoder, variances, problem)
-    if not accurate:
-        return None
-    return Factorisation(
-        decoder,
-        Explicit(right),
-        InBasis(basis, queries, np.asarray(_times(basis.matrix(), inverse))),
-    )
+    return Factorisation(decoder, Explicit(right), own) if accurate else None
 
 
 def _structured_in_basis(problem: Problem, right: Array, own: InBasis) -> Factorisation | None:

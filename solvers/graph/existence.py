@@ -36,11 +36,6 @@ def existence(graph: QueryGraph) -> tuple[tuple[float, float], ...]:
     (docs/query-graphs.md has one of seven answers). It surely does where every row of E = Φ - I
     sums to at most 1/2, since ``z = 1 - E1 + E²1 - ... >= 0``: that ends the scan.
 
-    Parameters
-    ----------
-    graph : QueryGraph
-        Any query graph.
-
     Returns
     -------
     tuple of (float, float)

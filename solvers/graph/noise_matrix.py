@@ -113,13 +113,7 @@ class NoiseMatrix(UnpricedRelease):
 
     @property
     def curve(self) -> BudgetCurve:
-        """There is none: the noise is of one ε.
-
-        Raises
-        ------
-        NotApplicableError
-            Always.
-        """
+        """NotApplicableError: the noise is of one ε."""
         raise NotApplicableError(
             f"a noise matrix on a query graph has one epsilon, {self.epsilon:g}; solve again for "
             "another"

@@ -26,16 +26,13 @@ class Source(Protocol):
     @property
     def variance(self) -> float:
         """Of one number, or its expected square where the numbers are biased."""
-        ...
 
     @property
     def moments(self) -> tuple[float, float, float]:
         """Third, fourth and sixth moment of one number over the root of its variance."""
-        ...
 
     def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
         """Draw numbers of that shape."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -44,8 +41,6 @@ class AtEpsilon:
 
     Attributes
     ----------
-    noise : Noise
-        The distribution.
     epsilon : float
         ε of one step.
     """

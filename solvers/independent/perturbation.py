@@ -16,13 +16,7 @@ QUERIES, DATA = PLACES = ("queries", "data")
 
 
 def check_place(mechanism: str, on: str) -> None:
-    """Refuse a place that there is not.
-
-    Raises
-    ------
-    OptionError
-        If it is none of `PLACES`.
-    """
+    """Raise OptionError for a place that is none of `PLACES`."""
     if on not in PLACES:
         raise OptionError(
             f"{mechanism}: option 'on' is {on!r}; expected one of {', '.join(PLACES)}"

@@ -8,15 +8,15 @@ section 7), the variances then read on the unscaled queries.
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from solvers.dual import programs as dual
-from solvers.gaussian.construction import from_dual
+from solvers.gaussian.construction import from_noise, inner_factorisation
 from solvers.mechanism import Mechanism, Work
 from solvers.orbits import AnyOrbits
-from solvers.orbits.solutions import from_dual as from_orbits
-from solvers.orbits.solutions import inner_noise
+from solvers.orbits.solutions import from_dual, inner_noise
 from solvers.problem import Problem
 from solvers.reductions.kronecker import Multiplicative
 from solvers.reductions.orbits import OnOrbits
@@ -24,10 +24,13 @@ from solvers.solution import Solution
 from solvers.stopping import Deadline
 from workloads.operators import Array
 
+Weighting = Callable[[Array], Array]
+"""The weight of every variance, from its target; the largest is 1."""
+
 
 def _solve(
     name: str,
-    weighting: Callable[[Array], Array],
+    weighting: Weighting,
     problem: Problem,
     *,
     tol: float = 1e-8,
@@ -38,8 +41,6 @@ def _solve(
 
     Parameters
     ----------
-    weighting : callable
-        The weight omega of every variance, from its target; the largest is 1.
     tol : float
         Certified relative gap of the total error to reach.
     max_iterations : int
@@ -68,7 +69,8 @@ def _solve(
     def total_error(solution: Solution) -> float:
         return solution.squared_privacy_cost * float(omega @ solution.query_variances)
 
-    solution = from_dual(name, problem, result, total_error, tol)
+    noise = inner_factorisation(name, problem, result.best.p, result.best.spectrum)
+    solution = from_noise(name, problem, noise, result, total_error, tol)
     return _with_gap(solution, total_error(solution), result.lower)
 
 
@@ -86,7 +88,7 @@ def _inverse_square(targets: Array) -> Array:
 
 def _on_orbits(
     name: str,
-    weighting: Callable[[Array], Array],
+    weighting: Weighting,
     orbits: AnyOrbits,
     *,
     tol: float,
@@ -105,7 +107,7 @@ def _on_orbits(
         return solution.squared_privacy_cost * float(omega @ noise.orbit_variances)
 
     notes = {"blocks": orbits.matrix_count}
-    solution = from_orbits(name, orbits, noise, result, total_error, tol, notes=notes)
+    solution = from_dual(name, orbits, noise, result, total_error, tol, notes=notes)
     return _with_gap(solution, total_error(solution), result.lower)
 
 
@@ -113,10 +115,6 @@ def _with_gap(solution: Solution, total_error: float, lower: float) -> Solution:
     """The gap is that of the factors handed out: the dual's own does not see their rounding."""
     gap = max(total_error / lower - 1, 0.0)
     return replace(solution, notes={**solution.notes, "total_error_gap": gap})
-
-
-def _forms(name: str, weighting: Callable[[Array], Array]) -> tuple[object, ...]:
-    return OnOrbits(partial(_on_orbits, name, weighting)), Multiplicative()
 
 
 def work(m: int, d: int, *, form_work: int | None = None) -> Work:
@@ -131,32 +129,37 @@ def work(m: int, d: int, *, form_work: int | None = None) -> Work:
     return Work(flops=flops, bytes=100.0 * d * d + 40.0 * m * k)
 
 
+def _weighted(name: str, summary: str, weighting: Weighting, **about: Any) -> Mechanism:
+    return Mechanism(
+        name,
+        summary,
+        partial(_solve, name, weighting),
+        work=work,
+        forms=(OnOrbits(partial(_on_orbits, name, weighting)), Multiplicative()),
+        **about,
+    )
+
+
 MECHANISMS = (
-    Mechanism(
+    _weighted(
         "CA",
         "the matrix mechanism of least total error",
-        partial(_solve, "CA", _equal),
+        _equal,
         source="KDD'16, program (9)",
-        work=work,
-        forms=_forms("CA", _equal),
         least_total_error=True,
     ),
-    Mechanism(
+    _weighted(
         "wCA-I",
         "CA with every query weighted by the inverse of its target",
-        partial(_solve, "wCA-I", _inverse_square),
+        _inverse_square,
         source="PVLDB 14(10), section 7",
         same_when_uniform="CA",
-        work=work,
-        forms=_forms("wCA-I", _inverse_square),
     ),
-    Mechanism(
+    _weighted(
         "wCA-II",
         "CA with every query weighted by the inverse square root of its target",
-        partial(_solve, "wCA-II", _inverse),
+        _inverse,
         source="PVLDB 14(10), section 7",
         same_when_uniform="CA",
-        work=work,
-        forms=_forms("wCA-II", _inverse),
     ),
 )

@@ -47,13 +47,7 @@ class MeasuredError(UnpricedRelease):
         return self.errors / self.curve.ratio
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
-        """There are no errors to draw.
-
-        Raises
-        ------
-        NotApplicableError
-            Always.
-        """
+        """NotApplicableError: there are no errors to draw."""
         raise NotApplicableError(
             "its errors depend on the data and are biased; no vector of errors is drawn from them"
         )

@@ -108,8 +108,6 @@ def solve(
         B: a name of `solvers.soft_max.basis`.
     max_iterations : int
         Gradients at most.
-    time_limit : float, optional
-        In seconds; on expiry the best mechanism so far is returned.
 
     Returns
     -------

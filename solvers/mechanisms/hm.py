@@ -100,17 +100,7 @@ def choose_branching(d: int, branching: int | str) -> int:
 
 
 def best_branching(problem: Problem) -> int:
-    """The branching from 2 to d of least squared privacy cost, to 1e-6 of it.
-
-    Parameters
-    ----------
-    problem : Problem
-        The workload and its targets.
-
-    Returns
-    -------
-    int
-    """
+    """The branching from 2 to d of least squared privacy cost, to 1e-6 of it."""
     operator, targets = problem.workload.operator, problem.targets
     candidates = _candidates(problem.workload.d)
     trees = [hierarchy.regular(problem.workload.d, b) for b in candidates]

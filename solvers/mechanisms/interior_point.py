@@ -44,18 +44,8 @@ def solve(
 
     Parameters
     ----------
-    problem : Problem
-        The workload and its targets.
-    tol : float
-        Certified relative gap to reach.
     max_iterations : int
         Newton steps at most.
-    time_limit : float, optional
-        In seconds; on expiry the best mechanism so far is returned with its gap.
-
-    Returns
-    -------
-    Solution
 
     Raises
     ------

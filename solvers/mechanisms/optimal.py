@@ -11,7 +11,7 @@ from solvers.dual import programs as dual
 from solvers.dual.differences import Differences
 from solvers.dual.refinement import FIRST_TOL, from_optimum
 from solvers.errors import NotApplicableError, OptionError
-from solvers.gaussian.construction import from_noise, inner_factorisation
+from solvers.gaussian.construction import from_noise, inner_unscaled
 from solvers.gaussian.verification import from_root
 from solvers.mechanism import Mechanism, Work
 from solvers.optimiser import BlocksPoint, Progress, ScalarPoint
@@ -24,8 +24,10 @@ from solvers.problem import Problem
 from solvers.reductions.differences import OnDifferences
 from solvers.reductions.kronecker import Multiplicative
 from solvers.reductions.orbits import OnOrbits
+from solvers.release import Release
 from solvers.solution import Solution
 from solvers.stopping import Deadline
+from solvers.units import scaled as in_unit
 from workloads import from_matrix
 from workloads.operators import Array
 
@@ -95,14 +97,8 @@ def solve(
 
     Parameters
     ----------
-    problem : Problem
-        The workload and its targets.
-    tol : float
-        Certified relative gap to reach.
     max_iterations : int
         Newton steps at most.
-    time_limit : float, optional
-        In seconds; on expiry the best mechanism so far is returned with its gap.
     start : Weights, optional
         Dual weights of a neighbouring problem (``Solution.weights``); changes no result
         beyond the gap.
@@ -138,54 +134,53 @@ def solve(
         tol, max_iterations, deadline, start, refined, total_error_weight, profile_bounds
     )
     alpha = None if profile_bounds is None else personal.of_cells(problem, profile_bounds)
-    scaled = problem if alpha is None else _with_columns_divided(problem, np.sqrt(alpha))
+    whole = problem if alpha is None else _with_columns_divided(problem, np.sqrt(alpha))
+    relative, unit = whole.relative, whole.unit
     notes: dict[str, Any] = {}
     if total_error_weight > 0:
         omega = total_error_weight * problem.targets
-        result = dual.hybrid(scaled.factors, omega, tol=tol, start=start, **options.limits)
+        result = dual.hybrid(relative.factors, omega, tol=tol, start=start, **options.limits)
+        result = in_unit(result, unit**-0.5)
     else:
-        result = dual.optimum(scaled.factors, tol=options.dual_tol(), start=start, **options.limits)
+        limits = {"tol": options.dual_tol(), **options.limits}
+        result = dual.optimum(relative.factors, start=start, **limits)
+        result = in_unit(result, 1 / unit)
     bound = {"known_lower_bound": result.lower} if options.plain else {}
     if refined:
         unique, result = from_optimum(result.best.blocks, result, tol, deadline)
         notes["levels"] = unique.levels
         (root,) = unique.factors
-        unscaled = from_root("optimal", scaled, scaled.basis, scaled.queries, root)
-        noise = unscaled.met("optimal", scaled.targets)
+        unscaled = from_root("optimal", relative, relative.basis, relative.queries, root)
     else:
-        noise = inner_factorisation("optimal", scaled, result.best.p, result.best.spectrum)
-    solution = from_noise("optimal", scaled, noise, result, options.objective, tol, notes, **bound)
-    if not options.plain:
-        notes |= {"objective": options.objective(solution), "objective_gap": result.gap}
-    if alpha is not None:
-        own = noise.with_cells_scaled(np.sqrt(alpha))
-        solution = replace(solution, problem=problem, noise=own)
-    notes["profile_slack"] = _profile_slack(solution)
-    return replace(solution, notes={**solution.notes, **notes})
+        unscaled = inner_unscaled("optimal", relative, result.best.p, result.best.spectrum)
+    noise = unscaled.met("optimal", whole.targets)
+    solution = from_noise("optimal", whole, noise, result, options.objective, tol, notes, **bound)
+    own = None if alpha is None else noise.with_cells_scaled(np.sqrt(alpha))
+    return replace(_finished(solution, options, result.gap, own), problem=problem)
 
 
 def _with_columns_divided(problem: Problem, divisor: Array) -> Problem:
     return Problem(from_matrix(problem.workload.matrix / divisor[None, :]), problem.targets)
 
 
-def _profile_slack(solution: Solution) -> float:
+def _finished(
+    solution: Solution, asked: _Options, gap: float, on_cells_scaled: Release | None
+) -> Solution:
+    """With its objective where that is not Δ², its own noise, and the slack of its profile."""
+    notes = dict(solution.notes)
+    if not asked.plain:
+        notes |= {"objective": asked.objective(solution), "objective_gap": gap}
+    solution = replace(solution, noise=on_cells_scaled or solution.noise)
     slack = 1 - solution.privacy_profile.mean() / solution.squared_privacy_cost
-    return max(float(slack), 0.0)
+    notes["profile_slack"] = max(float(slack), 0.0)
+    return replace(solution, notes=notes)
 
 
 def on_differences(smaller: Differences, *, time_limit: float | None, **options: Any) -> Solution:
     """The optimum over all pairs of replace-one neighbours; ``start`` is not used.
 
-    Refined it is least in the ordering of the costs of all pairs.
-
-    Raises
-    ------
-    OptionError
-        If an option is out of range, or ``refined`` is asked of the hybrid.
-    NotApplicableError
-        If ``refined`` or ``profile_bounds`` are asked on too many pairs.
-    SolveFailedError
-        If the factors do not give the workload.
+    Refined it is least in the ordering of the costs of all pairs. ``refined`` and
+    ``profile_bounds`` do not apply to very many pairs; other errors are those of `solve`.
     """
     asked = _Options(deadline=Deadline.after(time_limit), **options)
     costly = {"refined": asked.refined, "profile_bounds": asked.profile_bounds is not None}
@@ -239,13 +234,6 @@ def on_orbits(orbits: AnyOrbits, *, time_limit: float | None, **options: Any) ->
     Personal bounds are one for each cell, equal within each orbit, or one for each orbit. A
     profile of one orbit is constant, and its optimum the least in the refined ordering: the
     mean of the profile of any other optimum over all relabellings is no lower.
-
-    Raises
-    ------
-    OptionError
-        If an option is out of range, or bounds differ within an orbit.
-    SolveFailedError
-        If the factors do not give the workload, or contradict the bound of the dual.
     """
     asked = _Options(deadline=Deadline.after(time_limit), **options)
     roots = None
@@ -272,21 +260,17 @@ def on_orbits(orbits: AnyOrbits, *, time_limit: float | None, **options: Any) ->
     solution = from_orbits(
         "optimal", whole, noise, result, asked.objective, asked.tol, notes, **bound
     )
-    more: dict[str, Any] = {}
-    if not asked.plain:
-        more |= {"objective": asked.objective(solution), "objective_gap": result.gap}
-    if roots is not None:
-        solution = replace(solution, noise=noise.on_cells_scaled(orbits, roots))
-    more["profile_slack"] = _profile_slack(solution)
-    return replace(solution, notes={**solution.notes, **more})
+    return _finished(
+        solution, asked, result.gap, None if roots is None else noise.on_cells_scaled(orbits, roots)
+    )
 
 
 def work(m: int, d: int, *, form_work: int | None = None) -> Work:
     """Five to ten Newton steps of a spectrum, a preconditioner and a product each.
 
-    Equal targets take the fewest: 1.7 times less than this, different ones up to 1.9 times more.
-    By structure fifteen steps with ten to twenty products. Fitted to CPU seconds on one core
-    (benchmarks/bench_work.py); below 500 cells calls take longer than their operations.
+    How many depends on targets and queries: of measured CPU time this is a half for ranges of
+    different targets, up to 3.4 for random signs of equal ones (docs/benchmarks.md). By structure
+    fifteen steps with ten to twenty products. Below 500 cells calls take longer than operations.
     """
     if form_work is not None:
         return Work(flops=5e9 + 9000.0 * d**3 + 2500.0 * form_work, bytes=130.0 * d**2 + 200.0 * m)

@@ -49,16 +49,12 @@ def solve(
 
     Parameters
     ----------
-    problem : Problem
-        The workload and its targets.
     objective : {"total-variance", "max-variance"}
         The sum of all variances, or the largest variance over its target.
     tol : float
         Certified relative gap of the largest variance to reach.
     max_iterations : int
         Newton steps at most.
-    time_limit : float, optional
-        In seconds.
 
     Raises
     ------

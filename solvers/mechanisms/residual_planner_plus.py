@@ -166,10 +166,6 @@ def solve(problem: Problem, *, time_limit: float | None = None) -> Solution:
     time_limit : float, optional
         In seconds, of the strategies of all attributes together.
 
-    Returns
-    -------
-    Solution
-
     Raises
     ------
     NotApplicableError

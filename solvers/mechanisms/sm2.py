@@ -88,8 +88,6 @@ def solve(
         TOL2, the squared residual at which they end earlier.
     max_iterations : int
         Newton steps at most.
-    time_limit : float, optional
-        In seconds; on expiry the mechanism so far is returned with its gap.
 
     Returns
     -------
@@ -122,9 +120,8 @@ def solve(
     deadline = Deadline.after(time_limit)
     factored = None if basis == ADAPTED else bases.factor(problem, basis)
     start = initial_iterate.initial_iterate(problem, factored, initial)
-    t = first_t or 1 / max(float(start.profile.max()), float(start.ratios.max()))
     omega = total_error_weight * problem.targets
-    objective = softmax.plain(omega).sharpened(t, t)
+    objective = settings.first_level(softmax.plain(omega), start)
 
     def bound(weights: Weights) -> float:
         return spectrum(problem.factors, weights.p, weights.q + omega).nuclear_norm ** 2

@@ -16,17 +16,7 @@ from workloads.workload import LARGEST_LISTED
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """Cells and queries, those that are alike together.
-
-    Attributes
-    ----------
-    problem : Problem
-        The whole.
-    products : Products
-        Its queries.
-    attributes : tuple of Attribute
-        The classes of values.
-    """
+    """Cells and queries, those that are alike together."""
 
     problem: Problem
     products: Products

@@ -36,8 +36,6 @@ class OrbitsNoise(GaussianRelease):
 
     Attributes
     ----------
-    orbits : Orbits or SingleOrbit
-        Cells and queries that are alike.
     parts : tuple of Factorisation or SubsetNoise
         Of the queries of each of the orbits' parts, W = L B: the squared row norms of all L
         add up to the variances, the squared column norms of all B to the privacy profile.
@@ -116,13 +114,7 @@ class OrbitsNoise(GaussianRelease):
         return self.written_out(self) if self.written_out else expanded(self)
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
-        """Draw n vectors of the errors of all queries, without the domain, shape (n, m).
-
-        Raises
-        ------
-        NotApplicableError
-            If the queries are too many to be listed.
-        """
+        """Draw n vectors of the errors of all queries, without the domain, shape (n, m)."""
         workload = self.orbits.problem.workload
         refuse_unlisted(workload.m)
         if self.query_deviation is not None:
@@ -130,13 +122,7 @@ class OrbitsNoise(GaussianRelease):
         return draw_errors(self.orbits.layout, self.orbits.spans(self.parts), n, rng)
 
     def met(self, mechanism: str) -> "OrbitsNoise":
-        """The same noise, scaled so that the targets are just met.
-
-        Raises
-        ------
-        SolveFailedError
-            If no variance is positive, or one is not finite.
-        """
+        """The same noise, scaled so that the targets are just met; errors: `scale_of`."""
         scale = scale_of(mechanism, self.orbit_variances, self.orbits.targets)
         parts = tuple(part.divided(scale) for part in self.parts)
         idle = self.idle * scale**2

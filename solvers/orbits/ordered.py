@@ -49,12 +49,6 @@ def in_copies(solution: Solution, orbits: Orbits) -> Solution:
     ----------
     solution : Solution
         Of `over_ordered_cells`; its strategy has full rank.
-    orbits : Orbits
-        Of the whole problem.
-
-    Returns
-    -------
-    Solution
     """
     assert isinstance(solution.noise, Factorisation)
     strategy = dense(solution.noise.right)
@@ -72,19 +66,11 @@ def in_every_copy(mechanism: str, orbits: Orbits, strategy: Array, inverse: Arra
 
     Parameters
     ----------
-    mechanism : str
-        The mechanism's name.
-    orbits : Orbits
-        Cells and queries that are alike.
     strategy : numpy.ndarray, shape (n, n)
         Queries over one cell of each orbit, up to scale; it mixes orbits of ordered attributes
         alone.
     inverse : numpy.ndarray, shape (n, n)
         Its inverse.
-
-    Returns
-    -------
-    OrbitsNoise
     """
     parts = []
     idle = np.square(strategy).sum(axis=0)

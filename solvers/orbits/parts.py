@@ -55,8 +55,6 @@ class Part(Span):
 
     Attributes
     ----------
-    problem : Problem
-        Its queries, and the targets of their orbits.
     cells : numpy.ndarray
         n_o: number of cells of each of its columns' orbits.
     copies : numpy.ndarray
@@ -108,8 +106,6 @@ def parts(layout: Layout, targets: Array, cell_scale: Array) -> Iterator[Part]:
 
     Parameters
     ----------
-    layout : Layout
-        Cells and queries that are alike.
     targets : numpy.ndarray, shape (r,)
         The variance bound of every orbit of queries.
     cell_scale : numpy.ndarray, shape (n,)
@@ -117,14 +113,14 @@ def parts(layout: Layout, targets: Array, cell_scale: Array) -> Iterator[Part]:
     """
     alike: dict[tuple[Choice, tuple[int, ...]], list[Component]] = {}
     for component in components(layout.products, layout.attributes):
-        seen = tuple(at for at, g in enumerate(layout.products.groups) if _sees(g, component))
+        seen = tuple(
+            at
+            for at, group in enumerate(layout.products.groups)
+            if group.kept.issuperset(component.chosen)
+        )
         alike.setdefault((_selection(layout, component), seen), []).append(component)
     for (selection, seen), own in alike.items():
         yield _part(layout, targets, cell_scale, selection, seen, tuple(own))
-
-
-def _sees(group: Group, component: Component) -> bool:
-    return group.kept.issuperset(component.chosen)
 
 
 def _selection(layout: Layout, component: Component) -> Choice:

@@ -97,8 +97,6 @@ class Products:
 
     Attributes
     ----------
-    sizes : tuple of int
-        Number of values of each attribute.
     groups : tuple of Group
         One for each product, in the order of the queries.
     """

@@ -30,14 +30,8 @@ def draw_errors(
 
     Parameters
     ----------
-    layout : Layout
-        Cells and queries that are alike; the queries are listed.
     spans : iterable of (Span, Factorisation)
         All of them, and the noise on each.
-    n : int
-        How many.
-    rng : numpy.random.Generator
-        The source of randomness.
 
     Returns
     -------

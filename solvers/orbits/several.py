@@ -13,7 +13,7 @@ from solvers.gaussian.factorisation import Factorisation
 from solvers.optimiser import Block, BlocksPoint, MatrixBlocks, Progress
 from solvers.orbits.layout import Layout
 from solvers.orbits.parts import Part, Span, parts
-from solvers.orbits.units import scaled, unit_of
+from solvers.units import scaled, unit_of
 from workloads.operators import Array, Scaled
 
 

@@ -17,7 +17,6 @@ So all matrices are solved as one vector (`solvers.optimiser.scalar_blocks`), al
 with the domain are logarithms: no domain is too large.
 """
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -37,8 +36,8 @@ from solvers.orbits.layout import Layout
 from solvers.orbits.parts import Span
 from solvers.orbits.products import Attribute, products
 from solvers.orbits.subsets import SMALLEST_LOG, Subsets
-from solvers.orbits.units import scaled, unit_of
-from solvers.problem import Problem
+from solvers.problem import Problem, as_float
+from solvers.units import scaled, unit_of
 from workloads import TargetsError
 from workloads.operators import Array, Kronecker, Marginals
 from workloads.targets import by_group
@@ -51,10 +50,6 @@ class SingleOrbit:
 
     Attributes
     ----------
-    problem : Problem
-        The whole.
-    operator : Marginals
-        Its queries.
     targets : numpy.ndarray, shape (r,)
         The variance bound of every query of each marginal.
     divisor : float
@@ -93,8 +88,7 @@ class SingleOrbit:
     @cached_property
     def cells(self) -> Array:
         """The number of cells, shape (1,), infinite beyond floats."""
-        d = self.problem.workload.d
-        return np.array([float(d) if d <= sys.float_info.max else np.inf])
+        return np.array([as_float(self.problem.workload.d)])
 
     @property
     def cell_shares(self) -> Array:

@@ -15,13 +15,7 @@ from workloads.operators import Array
 
 
 def inner_noise(mechanism: str, orbits: AnyOrbits, point: BlocksPoint | ScalarPoint) -> OrbitsNoise:
-    """The inner solution at dual weights, scaled so that the targets are just met.
-
-    Raises
-    ------
-    SolveFailedError
-        If the factors of a part do not give its queries.
-    """
+    """The inner solution at dual weights, scaled so that the targets are just met."""
     parts: Sequence[AnyPart] = orbits.parts
     noises = tuple(
         part.inner(mechanism, point.p[part.columns], spectrum)
@@ -31,13 +25,7 @@ def inner_noise(mechanism: str, orbits: AnyOrbits, point: BlocksPoint | ScalarPo
 
 
 def noise_from_roots(mechanism: str, orbits: AnyOrbits, roots: Sequence[Array]) -> OrbitsNoise:
-    """The noise of a covariance for each part, given square roots, scaled to just meet the targets.
-
-    Raises
-    ------
-    SolveFailedError
-        If the factors of a part do not give its queries.
-    """
+    """The noise of covariances, one for each part, by their roots; the targets are just met."""
     parts: Sequence[AnyPart] = orbits.parts
     noises = tuple(part.from_root(mechanism, root) for part, root in zip(parts, roots, strict=True))
     return OrbitsNoise(orbits, noises).met(mechanism)
@@ -65,16 +53,8 @@ def on_every_cell(
 
     Parameters
     ----------
-    mechanism : str
-        The mechanism's name, for messages.
-    orbits : Orbits or SingleOrbit
-        Cells and queries that are alike.
     written_out : callable
         The coordinates of the mechanism's own description.
-
-    Returns
-    -------
-    OrbitsNoise
     """
     parts = tuple(part.on_cells(mechanism) for part in orbits.parts)
     idle = np.maximum(1 - OrbitsNoise(orbits, parts).orbit_profile, 0.0)

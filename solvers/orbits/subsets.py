@@ -59,13 +59,7 @@ class SubsetNoise:
 
 @dataclass(frozen=True, eq=False)
 class Subsets:
-    """All matrices of the dual, one number each, as one part.
-
-    Attributes
-    ----------
-    orbits : SingleOrbit
-        Whose matrices they are.
-    """
+    """All matrices of the dual, one number each, as one part."""
 
     orbits: "SingleOrbit"
 

@@ -56,10 +56,6 @@ def _accepts(problem: Problem) -> Differences | None:
     return differences(problem)
 
 
-def _obstacle(mechanism: Mechanism, options: Options) -> None:
-    return None
-
-
 def _solve(mechanism: Mechanism, smaller: Differences, options: Options) -> Solution:
     form = mechanism.form(OnDifferences)
     solution: Solution
@@ -94,10 +90,4 @@ def expected_work(
     return mechanism.expected_work(m, neighbours.count(d) if own else d, options)
 
 
-def _work(mechanism: Mechanism, workload: Workload, options: Options) -> Work | None:
-    return None
-
-
-REDUCTION = Reduction(
-    "differences of neighbours", 5, _accepts, _obstacle, _solve, _lower_bound, _work
-)
+REDUCTION = Reduction("differences of neighbours", 5, _accepts, _solve, _lower_bound)

@@ -50,8 +50,6 @@ class _Product:
 
     Attributes
     ----------
-    problem : Problem
-        The whole.
     parts : tuple of Problem
         Its factors, each with unit targets.
     target : float
@@ -161,5 +159,5 @@ def _work(mechanism: Mechanism, workload: Workload, options: Options) -> Work | 
 
 
 REDUCTION = Reduction(
-    "Kronecker product, factor by factor", 20, _product, _obstacle, _solve, _lower_bound, _work
+    "Kronecker product, factor by factor", 20, _product, _solve, _lower_bound, _work, _obstacle
 )

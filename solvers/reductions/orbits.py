@@ -3,7 +3,7 @@
 It takes the mechanisms that declare what they are there: `OnOrbits` among their ``forms``.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,17 +24,13 @@ from solvers.registry import all_mechanisms
 from solvers.solution import Solution
 from solvers.stopping import Deadline
 from workloads import Workload
-from workloads.operators import Marginals, QueryOperator
+from workloads.operators import Marginals
 from workloads.workload import LARGEST_LISTED
 
 _LEAST_FLOPS = 1e7
 _MATRICES = 8
 """Square matrices that a solve holds of every part."""
 _BYTES_PER_PAIR = 300.0
-
-
-def _none(orbits: AnyOrbits, options: Options) -> str:
-    return ""
 
 
 @dataclass(frozen=True)
@@ -61,7 +57,7 @@ class OnOrbits:
     solve: Callable[..., Solution]
     matrix_only: tuple[str, ...] = ()
     ordered: bool = False
-    hindrance: Callable[[AnyOrbits, Options], str] = _none
+    hindrance: Callable[[AnyOrbits, Options], str] = lambda *_: ""
     flops_per_pair: float = 3e3
 
 
@@ -104,13 +100,11 @@ def _apart(symmetry: Symmetry) -> str | None:
     if not told:
         return None
     names = workload.group_names or tuple(map(str, range(len(symmetry.products.groups))))
-    shown = [f"{names[at]!r} (attribute {_listed(axes)})" for at, axes in told.items()]
+    shown = [
+        f"{names[at]!r} (attribute {' and '.join(map(str, axes))})" for at, axes in told.items()
+    ]
     more = f" and {len(shown) - 3} more groups" if shown[3:] else ""
     return f"the targets within {', '.join(shown[:3])}{more} differ from value to value"
-
-
-def _listed(axes: Sequence[int]) -> str:
-    return " and ".join(map(str, axes))
 
 
 def _obstacle(mechanism: Mechanism, options: Options) -> Obstacle | None:
@@ -146,11 +140,11 @@ def _planned(mechanism: Mechanism, smaller: AnyOrbits, options: Options) -> Work
     if isinstance(smaller, SingleOrbit):
         return _of_pairs(mechanism, smaller)
     operators = [compact(part.problem.workload.operator) for part in smaller.parts]
-    works = [
-        mechanism.expected_work(*operator.shape, options, form_work)
-        for operator in operators
-        for form_work in [operator.form_work if _by_structure(mechanism, operator) else None]
-    ]
+    works = []
+    for operator in operators:
+        pays = mechanism.uses_structure and structure_pays(operator)
+        form_work = operator.form_work if pays else None
+        works.append(mechanism.expected_work(*operator.shape, options, form_work))
     pairs = zip(operators, smaller.parts, strict=True)
     bases = [bytes_of_basis(operator.shape[1], part.columns.size) for operator, part in pairs]
     listed = [size for size in smaller.problem.workload.shape if size <= LARGEST_LISTED]
@@ -165,10 +159,6 @@ def _of_pairs(mechanism: Mechanism, smaller: SingleOrbit) -> Work:
     dense = min(smaller.targets.size, LARGEST_FACTORISED) ** 2
     flops = _LEAST_FLOPS + (form.flops_per_pair if form else 0.0) * pairs
     return Work(flops=flops, bytes=_BYTES_PER_PAIR * pairs + 16.0 * dense)
-
-
-def _by_structure(mechanism: Mechanism, operator: QueryOperator) -> bool:
-    return mechanism.uses_structure and structure_pays(operator)
 
 
 def _hindrance(mechanism: Mechanism, smaller: AnyOrbits, options: Options) -> Obstacle | None:
@@ -198,5 +188,5 @@ def _too_many_pairs(smaller: SingleOrbit) -> str:
 
 
 REDUCTION = Reduction(
-    "orbits of what is alike", 30, _accepts, _obstacle, _solve, _lower_bound, _work, _hindrance
+    "orbits of what is alike", 30, _accepts, _solve, _lower_bound, _work, _obstacle, _hindrance
 )

@@ -26,10 +26,6 @@ def _accepts(problem: Problem) -> Problem | Obstacle:
     return problem
 
 
-def _obstacle(mechanism: Mechanism, options: Options) -> None:
-    return None
-
-
 def solve(mechanism: Mechanism, problem: Problem, options: Options) -> Solution:
     """The mechanism on query matrices, verified if it is a plug-in or a user's."""
     assert mechanism.solve is not None
@@ -38,9 +34,9 @@ def solve(mechanism: Mechanism, problem: Problem, options: Options) -> Solution:
 
 
 def _lower_bound(problem: Problem, tol: float, max_iterations: int, deadline: Deadline) -> float:
-    return dual.optimum(
-        problem.factors, tol=tol, max_iterations=max_iterations, deadline=deadline
-    ).lower
+    whole = problem.relative.factors
+    result = dual.optimum(whole, tol=tol, max_iterations=max_iterations, deadline=deadline)
+    return result.lower / problem.unit
 
 
 def _hindrance(mechanism: Mechanism, problem: Problem, options: Options) -> Obstacle | None:
@@ -71,5 +67,5 @@ def _work(mechanism: Mechanism, workload: Workload, options: Options) -> Work:
 
 
 REDUCTION = Reduction(
-    "query matrix", 100, _accepts, _obstacle, solve, _lower_bound, _work, _hindrance
+    "query matrix", 100, _accepts, solve, _lower_bound, _work, hindrance=_hindrance
 )

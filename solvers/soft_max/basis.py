@@ -94,18 +94,14 @@ def _identity(problem: Problem) -> Factored:
 
 def _upper_triangular(problem: Problem) -> Factored:
     """L = W inv(U): every column less the one before it."""
-    matrix = problem.workload.dense
-    upper = np.triu(np.ones((matrix.shape[1],) * 2))
-    differences: Array = np.diff(matrix, axis=1, prepend=0.0)
-    return Factored(upper, differences, "upper-triangular")
+    differences: Array = np.diff(problem.workload.dense, axis=1, prepend=0.0)
+    return Factored(np.tri(problem.workload.d).T, differences, "upper-triangular")
 
 
 def _lower_triangular(problem: Problem) -> Factored:
     """L = W inv(Uᵀ): every column less the one after it."""
-    matrix = problem.workload.dense
-    lower = np.tril(np.ones((matrix.shape[1],) * 2))
-    differences: Array = -np.diff(matrix, axis=1, append=0.0)
-    return Factored(lower, differences, "lower-triangular")
+    differences: Array = -np.diff(problem.workload.dense, axis=1, append=0.0)
+    return Factored(np.tri(problem.workload.d), differences, "lower-triangular")
 
 
 def _paper(problem: Problem) -> Factored:

@@ -20,15 +20,7 @@ from workloads.operators import Array
 
 @dataclass(frozen=True, eq=False)
 class Iterate:
-    """A covariance for each block.
-
-    Attributes
-    ----------
-    blocks : MatrixBlocks
-        The matrices.
-    parts : tuple of adapted_basis.Iterate
-        Their covariances.
-    """
+    """A covariance for each block."""
 
     blocks: MatrixBlocks
     parts: tuple[adapted_basis.Iterate, ...]

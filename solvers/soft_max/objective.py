@@ -28,16 +28,13 @@ class Iterate(Protocol):
     @property
     def profile(self) -> Array:
         """The privacy profile g."""
-        ...
 
     @property
     def ratios(self) -> Array:
         """The variance ratios h."""
-        ...
 
     def model(self, objective: "SoftMax") -> "Model":
         """F to second order about this covariance."""
-        ...
 
 
 class Model(Protocol):
@@ -46,28 +43,22 @@ class Model(Protocol):
     @property
     def gradient(self) -> Array:
         """The gradient of F."""
-        ...
 
     @property
     def drift(self) -> Array:
         """The derivative of the gradient in log t, both sharpnesses growing together."""
-        ...
 
     def product(self, along: Array) -> Array:
         """The Hessian of F, damped away from a minimiser, times a direction."""
-        ...
 
     def precondition(self, residual: Array) -> Array:
         """An approximation of its inverse, times a residual."""
-        ...
 
     def derivatives(self, along: Array) -> tuple[Array, Array]:
         """Of the profile and of the ratios along a direction."""
-        ...
 
     def ray(self, along: Array) -> Callable[[float], Iterate]:
         """The covariance at a step along a direction; `scipy.linalg.LinAlgError` if indefinite."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,23 +129,18 @@ class Chart(Protocol):
     @property
     def curvature(self) -> Array:
         """The diagonal, shaped as a direction."""
-        ...
 
     def damping(self, gradient: Array) -> Array:
         """The term added to the curvature so that no step halves a variance."""
-        ...
 
     def forms(self, along: Array) -> tuple[Array, Array]:
         """Of a direction."""
-        ...
 
     def weighted(self, of_profile: Array, of_ratios: Array) -> Array:
         """A direction from weights of both."""
-        ...
 
     def ray(self, along: Array) -> Callable[[float], Iterate]:
         """As of a `Model`."""
-        ...
 
 
 class ChartModel:

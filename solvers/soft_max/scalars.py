@@ -22,8 +22,6 @@ class Iterate:
 
     Attributes
     ----------
-    blocks : ScalarBlocks
-        The numbers.
     v : numpy.ndarray, shape (blocks,)
         Positive.
     """

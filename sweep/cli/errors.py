@@ -22,8 +22,16 @@ debug_mode = {"on": False}
 @contextmanager
 def error_handling(on_interrupt: str = "interrupted") -> Iterator[None]:
     """Turn errors into a sentence and an exit code, with tracebacks only for ``--debug``."""
-    from sweep.errors import NoWorkersError, SchedulerLostError
+    import solvers
+    import workloads
+    from sweep.errors import NoWorkersError, SchedulerLostError, SweepError
 
+    expected = (
+        SweepError,
+        workloads.WorkloadError,
+        workloads.TargetsError,
+        solvers.SolverError,
+    )
     try:
         yield
     except typer.Exit:
@@ -34,7 +42,7 @@ def error_handling(on_interrupt: str = "interrupted") -> Iterator[None]:
     except (NoWorkersError, SchedulerLostError) as error:
         print_error(f"error: {error}")
         raise typer.Exit(TROUBLED) from None
-    except _expected() as error:
+    except expected as error:
         print_error(f"error: {error}")
         raise typer.Exit(BAD_INPUT) from None
     except BrokenPipeError:
@@ -45,15 +53,6 @@ def error_handling(on_interrupt: str = "interrupted") -> Iterator[None]:
             raise typer.Exit(TROUBLED) from None
         print_error(f"internal error: {type(error).__name__}: {error}; --debug shows where")
         raise typer.Exit(BUG) from None
-
-
-def _expected() -> tuple[type[Exception], ...]:
-    """What tells of bad input; imported when something is raised, as it takes half a second."""
-    from solvers.errors import SolverError
-    from sweep.errors import SweepError
-    from workloads import TargetsError, WorkloadError
-
-    return SweepError, WorkloadError, TargetsError, SolverError
 
 
 def print_error(text: str) -> None:
@@ -67,14 +66,9 @@ def print_error(text: str) -> None:
 
 
 def limit_exit_time(code: str | int | None) -> None:
-    """End this process soon, even if threads or processes are left behind.
+    """End this process soon with the code of a SystemExit, even if threads or processes are left.
 
     Python waits at its end, without limit, for threads and for processes that it has asked to end.
-
-    Parameters
-    ----------
-    code : str, int or None
-        The exit code, as SystemExit has it.
     """
 
     def end() -> None:

@@ -166,23 +166,18 @@ def scorecard(
         part = bool(experiments) and card is None
         judging.check_outputs(output or (), part=part)
         wanted = judging.chosen(experiments or (), quick=False)
+        folder = stores or Path(default_store("quick" if quick else ""))
         if card is not None:
             score = cards.read(card)
             score = score.of(*(experiment.name for experiment in wanted)) if experiments else score
         else:
-            folder = stores or Path(default_store("quick" if quick else ""))
             if not read:
                 spec = cluster_of(cluster, allow_code=allow_code)
                 signal.signal(signal.SIGTERM, signal.default_int_handler)
-                judging.run(
-                    judging.chosen(experiments or (), quick=quick),
-                    folder,
-                    consoles.console(error=True),
-                    cluster=spec,
-                    allow_code=allow_code,
-                    allow_mixed=allow_mixed,
-                    patience=patience,
-                )
+                sizes = judging.chosen(experiments or (), quick=True) if quick else wanted
+                options = {"allow_code": allow_code, "allow_mixed": allow_mixed}
+                shown = consoles.console(error=True)
+                judging.run(sizes, folder, shown, cluster=spec, patience=patience, **options)
             score = cards.score(wanted, folder)
         judging.write(score, output or (), part=part)
         judging.show(score, format_, consoles.console())

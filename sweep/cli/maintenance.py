@@ -36,6 +36,8 @@ def forget(
 ) -> None:
     """Drop everything recorded about some cells; 'sweep run' solves them again.
 
+    Stores that this one was merged into keep them: merge it again, or forget them there, too.
+
     Example: sweep forget results/vldb-table5 --where "mechanism == 'HM'"
     """
     with error_handling(AGAIN):

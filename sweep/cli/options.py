@@ -102,19 +102,14 @@ def cluster_of(path: Path | None, *, allow_code: bool) -> "ClusterSpec | None":
     name one.
     """
     if path is not None or allow_code:
-        _import_from_here()
+        with suppress(FileNotFoundError):  # the folder has been removed
+            if (here := os.getcwd()) not in sys.path:
+                sys.path.append(here)
     if path is None:
         return None
     from sweep.cluster import specification
 
     return specification.load(path)
-
-
-def _import_from_here() -> None:
-    with suppress(FileNotFoundError):  # the folder has been removed
-        here = os.getcwd()
-        if here not in sys.path:
-            sys.path.append(here)
 
 
 def default_store(name: str) -> str:

@@ -36,7 +36,7 @@ def list_(
             raise SweepError(
                 f"there is no list of {kind!r}; expected one of: {', '.join(catalog.LISTINGS)}"
             )
-        listings = catalog.catalog() if kind is None else catalog.catalog([kind])
+        listings = catalog.catalog(kind)
         if as_json:
             typer.echo(json_output.listings(listings))
             return

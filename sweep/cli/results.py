@@ -41,26 +41,21 @@ def show(
     """
     with error_handling():
         from sweep.dataset.reading import LARGE_TEXTS, open_dataset
-        from sweep.plan.stored import experiment_of
         from sweep.report.documents import formats
+        from sweep.report.numbers import frames
         from sweep.report.numbers.layout import SPREADS, Wanted
         from sweep.report.tables import exports
         from sweep.report.terminal import consoles, tables
-        from sweep.store.folder import open_
 
         _check_choice("--format", form, formats.FORMATS)
         _check_choice("--spread", spread or "error", SPREADS)
         expressions = " ".join(filter(None, (value, rows, columns, where)))
         dataset = open_dataset(store, [name for name in LARGE_TEXTS if name not in expressions])
-        experiment = experiment_of(open_(store))
-        chosen = {
-            "value": value,
-            "rows": tuple(_listed(rows)) if rows else None,
-            "columns": columns,
-            "where": where,
-            "spread": spread,
-        }
-        given: dict[str, Any] = {key: text for key, text in chosen.items() if text is not None}
+        experiment = frames.experiment_of(dataset)
+        wanted = {"value": value, "columns": columns, "where": where, "spread": spread}
+        given: dict[str, Any] = {key: text for key, text in wanted.items() if text is not None}
+        if rows:
+            given["rows"] = tuple(_listed(rows))
         if form == "text" and not given:
             tables.show(exports.tables(dataset, experiment, "none"), consoles.console())
             return
@@ -126,15 +121,14 @@ def plot(
     """
     with error_handling():
         from sweep.dataset.reading import open_dataset
-        from sweep.plan.stored import experiment_of
         from sweep.report.documents import provenance
         from sweep.report.figures import drawing, gallery
-        from sweep.store.folder import open_
+        from sweep.report.numbers import frames
         from sweep.store.location import located
 
         drawing.check_installed()
         dataset = open_dataset(store)
-        experiment = experiment_of(open_(store))
+        experiment = frames.experiment_of(dataset)
         axes = None if log is None else tuple(_listed(log))
         for axis in axes or ():
             _check_choice("--log", axis, ("x", "y"))

@@ -168,12 +168,12 @@ def _watch(
 
 def _show_tables(store: "Store", console: "Console") -> None:
     from sweep.dataset.reading import LARGE_TEXTS, open_dataset
-    from sweep.plan.stored import experiment_of
+    from sweep.report.numbers import frames
     from sweep.report.tables import exports
     from sweep.report.terminal import tables
 
     dataset = open_dataset(store.path, LARGE_TEXTS)
-    tables.show(exports.tables(dataset, experiment_of(store), "none"), console)
+    tables.show(exports.tables(dataset, frames.experiment_of(dataset), "none"), console)
 
 
 def _return_memory() -> None:

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
@@ -10,6 +11,7 @@ from multiprocessing import resource_tracker
 from types import FrameType
 
 _WAKING = signal.SIGUSR2
+_UNTRACKED = "ignore:resource_tracker"
 _WAITS = (
     "interrupted while the cluster starts: it is closed as soon as it is there; a second Ctrl-C "
     "ends the command at once, and may leave workers behind"
@@ -41,7 +43,7 @@ def postponed() -> Iterator[None]:
     thread and process started meanwhile: the terminal sends it to all processes, but only the
     driver should act on it, which ends the workers. SIGTERM is not blocked: workers must heed it.
     """
-    resource_tracker.ensure_running()  # it unblocks the signal when it starts
+    _start_tracker()  # it unblocks the signal
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         if threading.current_thread() is threading.main_thread():
@@ -51,6 +53,18 @@ def postponed() -> Iterator[None]:
             yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _start_tracker() -> None:
+    """Start Python's process that frees what others leave behind, without its warnings.
+
+    It outlives a command that is killed, and would still write on its screen.
+    """
+    sys.warnoptions.append(_UNTRACKED)
+    try:
+        resource_tracker.ensure_running()
+    finally:
+        sys.warnoptions.remove(_UNTRACKED)
 
 
 @contextmanager

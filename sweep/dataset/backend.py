@@ -27,7 +27,10 @@ class StoreBackend(BackendEntrypoint):
 
     def guess_can_open(self, filename_or_obj: Any) -> bool:
         """Whether it is the folder of a store; if so, ``engine`` may be left out."""
-        return isinstance(filename_or_obj, str | PathLike) and _is_store(Path(filename_or_obj))
+        return (
+            isinstance(filename_or_obj, str | PathLike)
+            and (Path(filename_or_obj) / "store.json").is_file()
+        )
 
     def open_dataset(
         self,
@@ -53,34 +56,34 @@ class StoreBackend(BackendEntrypoint):
             If the folder is not a store, has no dataset yet, has several groups and none is
             named, or has no group of that name.
         """
-        version = _newest(filename_or_obj)
-        if isinstance(version, xr.Dataset):
-            if group is None:
-                return _without(version, drop_variables)
-            raise StoreError(
-                f"store {str(filename_or_obj)!r} has a single group; open it without "
-                f"group={group!r}"
-            )
-        names = ", ".join(repr(str(name)) for name in version.children)
+        groups = self.open_groups_as_dict(filename_or_obj, drop_variables=drop_variables)
+        store, names = repr(str(filename_or_obj)), [path.strip("/") for path in groups][1:]
+        if group is None and not names:
+            return groups["/"]
+        listed = ", ".join(map(repr, names))
         if group is None:
             raise StoreError(
-                f"store {str(filename_or_obj)!r} has several groups ({names}); open them all with "
+                f"store {store} has several groups ({listed}); open them all with "
                 'xarray.open_datatree(..., engine="sweep"), or one with group=...'
             )
-        if group.strip("/") not in version.children:
-            raise StoreError(
-                f"store {str(filename_or_obj)!r} has no group {group!r}; expected one of: {names}"
-            )
-        return _without(version[group.strip("/")].to_dataset(), drop_variables)
+        if not names:
+            raise StoreError(f"store {store} has a single group; open it without group={group!r}")
+        if group.strip("/") not in names:
+            raise StoreError(f"store {store} has no group {group!r}; expected one of: {listed}")
+        return groups[f"/{group.strip('/')}"]
 
     def open_groups_as_dict(
         self, filename_or_obj: Any, *, drop_variables: str | Iterable[str] | None = None
     ) -> dict[str, xr.Dataset]:
         """The dataset of every group, by path; that of a single group at ``"/"``."""
-        version = _newest(filename_or_obj)
-        if isinstance(version, xr.Dataset):
-            return {"/": _without(version, drop_variables)}
-        return {node.path: _without(node.to_dataset(), drop_variables) for node in version.subtree}
+        from sweep.dataset.reading import open_dataset
+
+        newest = open_dataset(filename_or_obj)
+        nodes = newest.subtree if isinstance(newest, xr.DataTree) else [xr.DataTree(newest)]
+        dropped = (
+            [drop_variables] if isinstance(drop_variables, str) else list(drop_variables or ())
+        )
+        return {n.path: n.to_dataset().drop_vars(dropped, errors="ignore") for n in nodes}
 
     def open_datatree(
         self, filename_or_obj: Any, *, drop_variables: str | Iterable[str] | None = None
@@ -89,18 +92,3 @@ class StoreBackend(BackendEntrypoint):
         return xr.DataTree.from_dict(
             self.open_groups_as_dict(filename_or_obj, drop_variables=drop_variables)
         )
-
-
-def _newest(folder: Any) -> xr.Dataset | xr.DataTree:
-    from sweep.dataset.reading import open_dataset
-
-    return open_dataset(folder)
-
-
-def _is_store(folder: Path) -> bool:
-    return (folder / "store.json").is_file()
-
-
-def _without(data: xr.Dataset, names: str | Iterable[str] | None) -> xr.Dataset:
-    dropped = [names] if isinstance(names, str) else list(names or ())
-    return data.drop_vars(dropped, errors="ignore")

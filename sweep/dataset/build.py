@@ -24,7 +24,6 @@ from sweep.store.records import Status
 
 _LARGEST_CHUNK_BYTES = 2**23
 _SPELLED_AT_ONCE_BYTES = 2**22
-"""Texts that are made and written together: three times as much is in memory then."""
 _IN_MEMORY_BYTES = 2**22
 _TIME_ENCODING = {
     "units": "milliseconds since 1970-01-01",
@@ -37,19 +36,14 @@ _ERROR_WIDTH = 200
 _VERSIONS_WIDTH = 64
 
 Spell = Callable[[NDArray[Any]], NDArray[Any]]
-"""Gives a text of some cells, by their numbers."""
+"""Gives the texts that some numbers stand for."""
 
 
 @dataclass(frozen=True)
 class Terms:
     """The settings of an experiment that the derivation of its dataset depends on.
 
-    Attributes
-    ----------
-    reference : str
-        The label of the mechanism that the variance ratios refer to.
-    attributes : Mapping[str, str]
-        Attributes of the dataset that come from the experiment, such as its title.
+    ``attributes`` are those of the dataset that come from the experiment, such as its title.
     """
 
     epsilon: tuple[float, ...] = ()
@@ -58,36 +52,29 @@ class Terms:
     attributes: Mapping[str, str] | None = None
 
 
-def derived(grids: Sequence[Grid], terms: Terms, ledger: Ledger) -> xr.Dataset | xr.DataTree:
-    """The dataset of some grids, one for each group; a tree with a node for each if several."""
-    parts = {
-        grid.group: assemble(Positions(grid, terms.reference), ledger, terms) for grid in grids
-    }
-    if len(parts) == 1:
-        return next(iter(parts.values()))
-    relations = "; ".join(dict.fromkeys(data.attrs["neighbours"] for data in parts.values()))
-    first = next(iter(parts.values())).attrs
-    root = xr.Dataset(attrs={**first, "neighbours": relations})
-    return xr.DataTree.from_dict({"/": root, **parts})
+class Derivation:
+    """Derives the dataset of some grids, again and again, from a growing ledger."""
+
+    def __init__(self, grids: Sequence[Grid], terms: Terms) -> None:
+        self.terms = terms
+        self.positions = tuple(Positions(grid, terms.reference) for grid in grids)
+
+    def dataset(self, ledger: Ledger) -> xr.Dataset | xr.DataTree:
+        """The dataset; a tree with one node for each group if there are several."""
+        parts = {
+            positions.grid.group: assemble(positions, ledger, self.terms)
+            for positions in self.positions
+        }
+        if len(parts) == 1:
+            return next(iter(parts.values()))
+        relations = "; ".join(dict.fromkeys(data.attrs["neighbours"] for data in parts.values()))
+        first = next(iter(parts.values())).attrs
+        root = xr.Dataset(attrs={**first, "neighbours": relations})
+        return xr.DataTree.from_dict({"/": root, **parts})
 
 
 def assemble(positions: Positions, ledger: Ledger, terms: Terms) -> xr.Dataset:
-    """The dataset of one grid, its variables made when they are read, one at a time.
-
-    Parameters
-    ----------
-    positions : Positions
-        The grid, and the place of every cell in it.
-    ledger : Ledger
-        The current record of every cell.
-    terms : Terms
-        Budgets, reference and attributes.
-
-    Returns
-    -------
-    xarray.Dataset
-        With the long name and the units of every variable.
-    """
+    """The dataset of one grid, its variables made when they are read, one at a time."""
     dims, numbers = positions.dimensions, derivation.columns(positions, ledger)
     coords: dict[str, Any] = dict(positions.coordinates)
 
@@ -106,9 +93,8 @@ def assemble(positions: Positions, ledger: Ledger, terms: Terms) -> xr.Dataset:
                 data[name] = lazily(make, BUDGETS[name])
     for name, make, fill in _facts(positions, ledger):
         data[name] = lazily(make, (), fill, np.asarray(fill).dtype)
-    cells = positions.scattered(np.arange(len(positions.ids), dtype=np.int32), -1)
-    for name, width, spell in _texts(positions, ledger):
-        data[name] = (dims, _spelled(width, cells, spell))
+    for name, width, places, spell in _texts(positions, ledger):
+        data[name] = (dims, _spelled(width, positions.scattered(places, -1), spell))
     relation = {"neighbours": positions.grid.relations}
     attributes = {**(terms.attributes or {}), **relation, **provenance.describe()}
     dataset = xr.Dataset(data, coords, attrs=attributes)
@@ -181,21 +167,19 @@ def _write_at_once(dataset: xr.Dataset | xr.DataTree, folder: Path) -> None:
 
 
 def _write(dataset: xr.Dataset | xr.DataTree, to: Any) -> None:
+    encoding: Any = _encoding(dataset)
     if isinstance(dataset, xr.DataTree):
         encoding = {node.path: _encoding(node.dataset) for node in dataset.subtree}
-        dataset.to_zarr(to, mode="w", encoding=encoding, consolidated=True, zarr_format=2)
-    else:
-        encoding = _encoding(dataset)
-        dataset.to_zarr(to, mode="w", encoding=encoding, consolidated=True, zarr_format=2)
+    dataset.to_zarr(to, mode="w", encoding=encoding, consolidated=True, zarr_format=2)
 
 
 def columns(positions: Positions, ledger: Ledger) -> dict[str, Column]:
     """Every variable that has one value for each cell, in the order of the grid's cells."""
     numbers = derivation.columns(positions, ledger)
     facts = {name: make for name, make, _ in _facts(positions, ledger)}
-    cells = np.arange(len(positions.ids), dtype=np.int32)
     texts = {
-        name: _spelled(width, cells, spell) for name, width, spell in _texts(positions, ledger)
+        name: _spelled(width, places, spell)
+        for name, width, places, spell in _texts(positions, ledger)
     }
     return {name: make() for name, make in (numbers | facts).items()} | texts
 
@@ -215,8 +199,8 @@ def _facts(positions: Positions, ledger: Ledger) -> list[tuple[str, Make, Any]]:
     ]
 
 
-def _texts(positions: Positions, ledger: Ledger) -> list[tuple[str, int, Spell]]:
-    """Variables that are texts, and the width of each.
+def _texts(positions: Positions, ledger: Ledger) -> list[tuple[str, int, NDArray[Any], Spell]]:
+    """Variables that are texts: the width of each, a number for every cell, and what it stands for.
 
     The width is the same in every version of the dataset: a reader may have opened one version and
     read a chunk of the next, so their types must agree.
@@ -228,41 +212,38 @@ def _texts(positions: Positions, ledger: Ledger) -> list[tuple[str, int, Spell]]
         "code": _KEY_WIDTH,
         "versions": _VERSIONS_WIDTH,
     }
-
-    def recorded(name: str, numbers: NDArray[Any]) -> NDArray[Any]:
-        places, values = ledger.texts(name, rows[numbers])
-        distinct, at = np.unique(places, return_inverse=True)
-        texts = [values[place] if place >= 0 else "" for place in distinct.tolist()]
-        return np.array(texts, dtype=np.str_)[at]
-
+    found = [(name, width, *ledger.texts(name, rows)) for name, width in widths.items()]
+    numbers = np.arange(len(rows), dtype=np.int32)
+    keys: dict[str, Spell] = {
+        "cell": cells.ids.__getitem__,
+        "solve": lambda numbers: cells.take(numbers).solve_keys,
+    }
     return [
-        *((name, width, partial(recorded, name)) for name, width in widths.items()),
-        ("cell", _KEY_WIDTH, cells.ids.__getitem__),
-        ("solve", _KEY_WIDTH, lambda numbers: cells.take(numbers).solve_keys),
+        *((name, width, places, _listed(values)) for name, width, places, values in found),
+        *((name, _KEY_WIDTH, numbers, spell) for name, spell in keys.items()),
     ]
 
 
 def _spelled(width: int, numbers: NDArray[Any], spell: Spell) -> Any:
-    """A text of these cells, "" for -1; that of a large dataset when it is written."""
+    """The texts of these numbers, "" for -1; those of a large dataset when they are written."""
     kind = np.dtype(f"<U{width}")
 
     def part(some: NDArray[Any]) -> NDArray[Any]:
-        texts, held = np.zeros(some.shape, kind), some >= 0
-        texts[held] = _cut(spell(some[held]), width)
-        return texts
+        distinct, at = np.unique(some, return_inverse=True)
+        spelled = _cut(spell(distinct[distinct >= 0]), width).astype(kind)
+        return np.append(np.zeros(len(distinct) - len(spelled), kind), spelled)[
+            at.reshape(some.shape)
+        ]
 
     if numbers.size * kind.itemsize <= _SPELLED_AT_ONCE_BYTES:
         return part(numbers)
     import dask.array as da
 
     untyped: Any = da
-
-    def block(block_info: Mapping[None, Any]) -> NDArray[Any]:
-        return part(numbers[tuple(slice(*ends) for ends in block_info[None]["array-location"])])
-
-    limit = _SPELLED_AT_ONCE_BYTES
-    chunks = untyped.core.normalize_chunks("auto", numbers.shape, limit=limit, dtype=kind)
-    return untyped.map_blocks(block, chunks=chunks, dtype=kind, meta=np.empty(0, kind))
+    limit = _LARGEST_CHUNK_BYTES * numbers.itemsize // kind.itemsize
+    with dask.config.set({"array.chunk-size": limit}):
+        places = untyped.asarray(numbers)
+    return places.map_blocks(part, dtype=kind)
 
 
 def _cut(texts: NDArray[Any], width: int) -> NDArray[Any]:
@@ -273,10 +254,14 @@ def _cut(texts: NDArray[Any], width: int) -> NDArray[Any]:
     return np.where(np.char.str_len(texts) > width, kept, texts)
 
 
+def _listed(values: Sequence[str]) -> Spell:
+    """The texts at some places of a list."""
+    return lambda places: np.array([values[at] for at in places.tolist()], dtype=np.str_)
+
+
 def _encoding(dataset: Any) -> dict[str, dict[str, Any]]:
     return {
         str(name): {**variable.encoding, "chunks": variable.shape}
         for name, variable in dataset.variables.items()
-        if variable.size and variable.ndim
-        if variable.chunks is None and variable.nbytes <= _LARGEST_CHUNK_BYTES
+        if variable.size and variable.nbytes <= _LARGEST_CHUNK_BYTES and variable.ndim
     }

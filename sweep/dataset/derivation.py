@@ -40,11 +40,6 @@ def columns(positions: Positions, ledger: Ledger) -> dict[str, Make]:
 
     Query graphs are solved at one ε and have no privacy cost, so they get only the numbers that
     their solutions report.
-
-    Returns
-    -------
-    dict of str to callable
-        Each makes an array of shape (number of cells,).
     """
     rows = ledger.rows(positions.ids)
     columns = {} if positions.kind == "graph" else _compared(positions, ledger, rows)

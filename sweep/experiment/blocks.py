@@ -36,13 +36,7 @@ class WrittenEntry(BaseModel):
 
 
 class WrittenTargets(WrittenEntry):
-    """A targets rule, as written.
-
-    Attributes
-    ----------
-    label : str, optional
-        Its label on the ``targets`` axis; by default its name.
-    """
+    """A targets rule, as written."""
 
     label: str | None = None
 

@@ -64,6 +64,11 @@ class Origin:
         where = ", ".join(part for part in (self.file, place, dotted(path)) if part)
         return ExperimentError(f"{where}: {message}")
 
+    @property
+    def settings(self) -> str:
+        """The settings of ``--set`` that replaced a value, as a text; empty if there are none."""
+        return " ".join(dict.fromkeys(p for p in self.places.values() if p.startswith("--set")))
+
     def moved(self, path: KeyPath, place: str) -> "Origin":
         """A copy in which everything at and below ``path`` originates at ``place``."""
         kept = {at: text for at, text in self.places.items() if at[: len(path)] != path}
@@ -112,10 +117,13 @@ class Document:
         return content
 
     def text(self) -> str:
-        """The content as YAML, with its comments."""
-        written = io.StringIO()
-        _yaml().dump(self.tree, written)
-        return written.getvalue()
+        """The content as YAML, with its comments unless ruamel.yaml puts one in a wrong place."""
+        content, text = self.plain(), _dumped(self.tree)
+        try:
+            right = plain(text) == content
+        except YAMLError:
+            right = False
+        return text if right else _dumped(content)
 
 
 def read(text: str, file: str) -> Document:
@@ -190,6 +198,12 @@ def dotted(path: KeyPath) -> str:
     """A path as error messages show it: ``blocks[0].workload.d``."""
     parts = [f"[{part}]" if isinstance(part, int) else f".{part}" for part in path]
     return "".join(parts).removeprefix(".")
+
+
+def _dumped(content: object) -> str:
+    written = io.StringIO()
+    _yaml().dump(content, written)
+    return written.getvalue()
 
 
 def _yaml() -> YAML:

@@ -11,30 +11,12 @@ SIZES = ("domain_size", "query_count")
 
 
 class Figure(BaseModel):
-    """A figure of an experiment: one variable over one coordinate, or over one of `SIZES`.
+    """A figure of an experiment: a variable over a coordinate, or over one of `SIZES`.
 
-    Attributes
-    ----------
-    variable : str
-        The variable of the dataset on the vertical axis.
-    x : str
-        The coordinate on the horizontal axis, or one of `SIZES`.
-    name : str
-        By which ``sweep plot`` draws it; by default ``figure-1``, ``figure-2`` and so on.
-    title : str
-        What it shows.
-    hue : str
-        The coordinate that has a line for every label.
-    panels : str, optional
-        The coordinate that has a panel for every label.
-    log : tuple of {"x", "y"}
-        The logarithmic axes.
-    where : str, optional
-        A condition on the cells.
-    group : str, optional
-        The group of the dataset; not needed where the experiment has only one.
-    source : str
-        The paper, and the figure in it.
+    Along the coordinate ``hue`` every label has a line, along ``panels`` a panel. ``log`` names the
+    logarithmic axes, ``where`` is a condition on the cells. ``sweep plot`` draws it by its name, by
+    default ``figure-1``, ``figure-2`` and so on. It needs a group only where the experiment has
+    several.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)

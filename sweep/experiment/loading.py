@@ -52,8 +52,7 @@ def parse_experiment(text: str, file: str, overrides: Settings = ()) -> Experime
     ExperimentError
         If it is not valid; with file, line and key.
     """
-    written = read(text, file)
-    document = apply(written, overrides) if overrides else written
+    document = apply(text, file, overrides)
     content = document.plain()
     for key in content:
         if key not in _FILE_KEYS:

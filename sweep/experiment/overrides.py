@@ -7,7 +7,7 @@ import numpy as np
 
 from sweep.errors import ExperimentError
 from sweep.experiment import scope
-from sweep.experiment.document import Document, KeyPath, scalar_list
+from sweep.experiment.document import Document, KeyPath, read, scalar_list
 from workloads.parameters import nearest
 
 _SINGLE = ("time_limit", "simulate", "reference")
@@ -48,8 +48,8 @@ def _plain(value: Any) -> Any:
     return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
 
 
-def apply(document: Document, settings: Settings) -> Document:
-    """The document with the settings replacing the written values.
+def apply(text: str, file: str, settings: Settings) -> Document:
+    """The experiment of a text, with the settings replacing the written values.
 
     A key is ``epsilon``, ``delta``, ``keep``, ``time_limit``, ``simulate``, ``reference``,
     ``replicates``, ``mechanism``, ``targets``, ``neighbours``, a parameter of a workload or of
@@ -62,29 +62,39 @@ def apply(document: Document, settings: Settings) -> Document:
     ExperimentError
         If no block takes the key; with the nearest valid one.
     """
+    document = read(text, file)
+    tree, origin = document.tree, document.origin
     for key, values in parse(settings).items():
         source = f"--set {key}={','.join(map(str, values))}"
         try:
-            paths = _set(document, key, values, source)
+            _keep(tree, scope.kept(tree, key, values))
+            paths = _set(tree, key, values, source)
+        except ExperimentError:
+            raise
         except (TypeError, KeyError, AttributeError, ValueError) as error:
-            if isinstance(error, ExperimentError):
-                raise
             raise ExperimentError(
                 f"{source}: does not fit what the file says there ({error}); 'sweep plan' without "
                 "--set shows what is wrong with the file, if anything"
             ) from error
-        origin = document.origin
         for path in paths:
             origin = origin.moved(path, source)
-        document = Document(document.tree, origin)
-    return document
+    return Document(tree, origin)
 
 
-def _set(document: Document, key: str, values: list[Any], source: str) -> list[KeyPath]:
-    tree = document.tree
+def _keep(tree: dict[str, Any], kept: Mapping[str, Sequence[dict[str, Any] | None]]) -> None:
+    """Replace tables and claims one by one, so that comments stay where they are."""
+    for kind, statements in kept.items():
+        for at in reversed(range(len(statements))):
+            if statements[at] is None:
+                del tree[kind][at]
+            else:
+                tree[kind][at] = statements[at]
+
+
+def _set(tree: dict[str, Any], key: str, values: list[Any], source: str) -> list[KeyPath]:
+    """Set a key of a tree; the places where that was."""
     if key in (*_SINGLE, "replicates") and len(values) != 1:
         raise ExperimentError(f"{source}: expected one value")
-    scope.keep(tree, key, values)
     if scope.is_whole(tree, key):
         tree[key] = values
         return [(key,)]
@@ -125,15 +135,13 @@ def _set_parameter(
         block[part] = owner = {"name": owner}
     together = next((names for names in block.get("zip", ()) if key in names), None)
     if together is None:
-        axis = len(values) > 1 or _is_axis(owner.get(key))
+        written = owner.get(key)
+        axis = isinstance(written, list) or (isinstance(written, dict) and "axis" in written)
+        axis = axis or len(values) > 1
         owner[key] = {"axis": values} if axis else values[0]
     else:
         _keep_rows(block, together, key, values, source)
     return ("blocks", at, part, key)
-
-
-def _is_axis(written: Any) -> bool:
-    return isinstance(written, list) or (isinstance(written, dict) and "axis" in written)
 
 
 def _keep_rows(

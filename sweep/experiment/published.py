@@ -1,7 +1,9 @@
 """What an experiment is compared with: published tables, closed forms and claims of papers."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
 from itertools import product
+from operator import getitem
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -20,24 +22,10 @@ class _Strict(BaseModel):
 class ComparisonTable(_Strict):
     """A table of numbers to compare with: printed in a paper, or from a closed form.
 
-    A mechanism whose numbers are all 1 is the one that a paper's ratios refer to.
-
-    Attributes
-    ----------
-    variable : str
-        The variable of the dataset that it shows.
-    axes : Mapping[str, tuple of Scalar]
-        Its axes and their labels: rows first, columns last.
-    values : nested list of float or None
-        One number for each combination of labels; None where the paper has none.
-    at : Mapping[str, Scalar]
-        Further coordinates of the numbers.
-    group : str, optional
-        The group of the dataset; not needed where the experiment has only one.
-    title : str
-        The name of the table.
-    source : str
-        The paper, and the table or formula in it.
+    Its axes are those of the rows first, then that of the columns; a value is None where the paper
+    has none. ``at`` are further coordinates of all numbers. It needs a group only where the
+    experiment has several. A mechanism whose numbers are all 1 is the one that a paper's ratios
+    refer to.
     """
 
     variable: str
@@ -61,9 +49,7 @@ class ComparisonTable(_Strict):
     def points(self) -> Iterator[tuple[dict[str, Scalar], float]]:
         """Every number that it has, with its labels, in its order."""
         for index in product(*(range(len(labels)) for labels in self.axes.values())):
-            number: Any = self.values
-            for at in index:
-                number = number[at]
+            number: Any = reduce(getitem, index, self.values)
             if number is not None:
                 axes = zip(self.axes.items(), index, strict=True)
                 yield {name: labels[at] for (name, labels), at in axes}, float(number)
@@ -80,30 +66,13 @@ class ComparisonTable(_Strict):
 class Claim(_Strict):
     """A claim of a paper, and the number that decides whether it holds.
 
-    That number is `variable` at every point that `at` leaves, one for each seed. With `over` it
-    is a ratio of two mechanisms at one point, with `along` a growth. The sentence holds where
-    every one of them is from `least` to `most`; what is printed as 2.07 is 2.065 to 2.075.
+    That number is `variable` at every point that `at` leaves, one for each seed. With `over` it is
+    divided by that of this mechanism at the same point, with `along` by the one before along this
+    axis. The sentence holds where every one of them is from `least` to `most`; what is printed as
+    2.07 is 2.065 to 2.075.
 
-    Attributes
-    ----------
-    text : str
-        The sentence.
-    source : str
-        The paper, and the section in it.
-    group : str, optional
-        The group of the dataset; not needed where the experiment has only one.
-    variable : str, optional
-        The variable of the dataset that the sentence is about.
-    at : Mapping[str, tuple of Scalar]
-        The labels that it speaks of, along each axis that it restricts.
-    over : Scalar, optional
-        The mechanism whose number, at the same point, each number is divided by.
-    along : str, optional
-        The axis along which each number is divided by the one before.
-    least, most : float, optional
-        The range that it states.
-    unjudged : str
-        Why nothing that is computed here decides it; instead of a variable and a range.
+    Instead, `unjudged` may say why nothing that is computed here decides it. It needs a group only
+    where the experiment has several.
     """
 
     text: str

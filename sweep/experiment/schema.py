@@ -34,16 +34,10 @@ class Experiment(BaseModel):
     ----------
     name : str
         Short name; by default that of the file. A store belongs to the experiment of one name.
-    title : str
-        One line on it.
-    source : str
-        The paper and the table that it comes from.
     text : str
         The effective YAML, with ``--set`` applied.
     digest : str
         Hash of the content of that YAML.
-    origin : Origin
-        The place where each value was written, for error messages.
     delta, epsilon : tuple of float
         The values of δ and ε for which the budget variables are stored.
     reference : str
@@ -60,8 +54,6 @@ class Experiment(BaseModel):
     warm_start : str, optional
         An axis along which every solve starts from its neighbour's dual weights, for the
         mechanisms that take them; no result changes by more than its gap.
-    blocks : tuple of Block
-        The products of axes that the cells come from.
     published : tuple of ComparisonTable
         The paper's tables: numbers that are printed there, and no others.
     closed_form : tuple of ComparisonTable
@@ -72,8 +64,6 @@ class Experiment(BaseModel):
         Changes, as for ``--set``, with which it takes seconds.
     scorecard : bool
         Whether it is one of those that `sweep scorecard` judges if none is named.
-    figures : tuple of Figure
-        What ``sweep plot`` draws.
     """
 
     model_config = ConfigDict(

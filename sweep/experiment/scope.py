@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
 from typing import Any
 
 import solvers
@@ -21,27 +22,23 @@ WHOLE = ("delta", "epsilon", "keep")
 _TABLES = ("published", "closed_form")
 
 
-def keep(tree: Mapping[str, Any], key: str, values: Sequence[Any]) -> None:
-    """Restrict tables and claims to the labels that ``key`` has before it is set to ``values``.
+def kept(
+    tree: Mapping[str, Any], key: str, values: Sequence[Any]
+) -> dict[str, list[dict[str, Any] | None]]:
+    """Tables and claims, restricted to the labels that ``key`` has before it is set to ``values``.
 
-    But for seeds: what is compared with random problems is of others anyway.
+    None in place of those that are dropped. Seeds restrict nothing: what is compared with random
+    problems is of others anyway.
     """
+    statements = {kind: tree[kind] for kind in (*_TABLES, "claims") if tree.get(kind)}
     if key == "reference":
-        _keep_reference(tree, values[0])
-    if key in ("reference", "seed"):
-        return
-    for kind in (*_TABLES, "claims"):
-        statements = tree.get(kind) or []
-        for at in reversed(range(len(statements))):
-            if "unjudged" in statements[at]:
-                continue
-            pinned = _pinned(statements[at], _labels(tree, key, statements[at]))
-            if kind == "claims":
-                statements[at].setdefault("at", {}).update(pinned)
-            elif any(isinstance(labels, list) for labels in pinned.values()):
-                del statements[at]  # it does not say at which of the labels it is
-            else:
-                statements[at].setdefault("at", {}).update(pinned)
+        return _of_reference(tree, statements, values[0])
+    if key == "seed":
+        return {}
+    return {
+        kind: [_narrowed(kind, one, _labels(tree, key, one)) for one in listed]
+        for kind, listed in statements.items()
+    }
 
 
 def blocks(tree: Mapping[str, Any]) -> list[tuple[int, dict[str, Any]]]:
@@ -78,48 +75,62 @@ def names(entry: Any) -> list[Any]:
     return [entry.get("label", preset if "preset" in entry else name), name]
 
 
-def _pinned(
-    statement: Mapping[str, Any], known: Mapping[str, list[Scalar]]
-) -> dict[str, Scalar | list[Scalar]]:
-    """The labels that a table or a claim is about, along coordinates that it does not name."""
+def _narrowed(
+    kind: str, statement: dict[str, Any], known: Mapping[str, list[Scalar]]
+) -> dict[str, Any] | None:
+    """A table or a claim with the labels that it is about, along coordinates it does not name.
+
+    A table that may be about several labels is about none: it does not say at which it is.
+    """
     pinned: dict[str, Scalar | list[Scalar]] = {}
-    for coordinate, labels in known.items():
+    for coordinate, found in known.items():
         if coordinate in statement.get("at", {}) or coordinate in statement.get("axes", {}):
             continue
         over = statement.get("over") if coordinate == "mechanism" else None
-        listed = [one for one in labels if one != over]
-        if listed:
-            pinned[coordinate] = listed if len(listed) > 1 else listed[0]
-    return pinned
+        labels = [label for label in found if label != over]
+        if len(labels) > 1 and kind in _TABLES:
+            return None
+        if labels:
+            pinned[coordinate] = labels if len(labels) > 1 else labels[0]
+    if not pinned or "unjudged" in statement:
+        return statement
+    narrowed, at = statement.copy(), statement.get("at", {}).copy()  # with the file's comments
+    at.update(pinned)
+    narrowed["at"] = at
+    return narrowed
 
 
-def _keep_reference(tree: Mapping[str, Any], reference: Any) -> None:
+def _of_reference(
+    tree: Mapping[str, Any], statements: Mapping[str, list[Any]], reference: Any
+) -> dict[str, list[dict[str, Any] | None]]:
     """Compare ratios to another reference with nothing, unless a table's ratios are to it."""
     before = tree.get("reference", Experiment.model_fields["reference"].default)
     if reference == before:
-        return
-    known = False
-    for kind in _TABLES:
-        tables = tree.get(kind) or []
-        for at in reversed(range(len(tables))):
-            if tables[at].get("variable") not in OF_REFERENCE:
-                continue
-            if reference in ComparisonTable.model_validate(_plain(tables[at])).references:
-                known = True
-            else:
-                del tables[at]
-    for claim in () if known else tree.get("claims") or ():
-        if claim.get("variable") in OF_REFERENCE and "over" not in claim:
-            for key in claim.keys() - {"text", "source", "group"}:
-                del claim[key]
-            claim["unjudged"] = f"it is about ratios to {before}; here they are to {reference}"
+        return {}
+    tables = {
+        kind: [table if _stays(table, reference) else None for table in statements[kind]]
+        for kind in _TABLES
+        if kind in statements
+    }
+    if "claims" not in statements or any(t and _is_ratio(t) for t in chain(*tables.values())):
+        return tables
+    reason = f"it is about ratios to {before}; here they are to {reference}"
+    claims = [
+        {key: claim[key] for key in ("text", "source", "group") if key in claim}
+        | {"unjudged": reason}
+        if _is_ratio(claim) and "over" not in claim
+        else claim
+        for claim in statements["claims"]
+    ]
+    return {**tables, "claims": claims}
 
 
-def _plain(value: Any) -> Any:
-    """The content without YAML's own types."""
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, list) else value
+def _stays(table: Mapping[str, Any], reference: Any) -> bool:
+    return not _is_ratio(table) or reference in ComparisonTable.model_validate(table).references
+
+
+def _is_ratio(statement: Mapping[str, Any]) -> bool:
+    return statement.get("variable") in OF_REFERENCE
 
 
 def _options(block: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """The axes of a block, from which its grid is the product."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
@@ -29,14 +30,7 @@ from workloads.parameters import nearest
 class Setting:
     """One value of an axis, or of several together.
 
-    Attributes
-    ----------
-    labels : Mapping[str, Scalar]
-        The labels of its coordinates, by name.
-    values : Mapping[tuple of str, object]
-        The parameters that it sets, by part (workload, targets, problem or options) and name.
-    rule : Signature, optional
-        The targets rule that it sets.
+    ``values`` are parameters by part (workload, targets, problem or options) and name.
     """
 
     labels: Mapping[str, Scalar] = field(default_factory=dict)
@@ -72,14 +66,9 @@ class BlockAxis:
 class BlockAxes:
     """The content of a block, before its axes are multiplied out.
 
-    Attributes
-    ----------
-    fixed : Setting
-        The parameters that all points of the block share.
-    axes : Mapping[str, BlockAxis]
-        The axes by name, in order, without mechanisms and replicates.
-    companions : Mapping[str, str]
-        For each coordinate that is zipped to an axis, the name of that axis.
+    All points share what is ``fixed``. The ``axes`` are in order, without mechanisms and
+    replicates; ``companions`` gives for each coordinate that is zipped to an axis the name of that
+    axis.
     """
 
     workload: Signature
@@ -150,14 +139,10 @@ def block_axes(block: Block, place: Place) -> BlockAxes:
         add("options", name, parameter)
     zipped, companions = _zip(block, axes, place)
     for name, axis in zipped.items():
-        _check_distinct(name, axis)
-    return BlockAxes(
-        workload=workload,
-        kind=kind,
-        fixed=all_of(sources),
-        axes=zipped,
-        companions=companions,
-    )
+        twice = [label for label, count in Counter(axis.labels(name)).items() if count > 1]
+        if twice:
+            raise axis.place.error(f"axis {name!r} holds {twice[0]!r} twice; write each value once")
+    return BlockAxes(workload, kind, all_of(sources), zipped, companions)
 
 
 def _rule(entry: WrittenTargets, place: Place) -> Setting:
@@ -228,11 +213,3 @@ def _zip(
             del left[name]
             companions[name] = names[0]
     return left, companions
-
-
-def _check_distinct(name: str, axis: BlockAxis) -> None:
-    seen: set[Scalar] = set()
-    for value in axis.labels(name):
-        if value in seen:
-            raise axis.place.error(f"axis {name!r} holds {value!r} twice; write each value once")
-        seen.add(value)

@@ -25,12 +25,8 @@ class Cell:
 
     Attributes
     ----------
-    group : str
-        The group of the grid that it belongs to.
     coords : Mapping[str, Scalar]
         Its label along every axis of its grid; along ``mechanism``, the mechanism's label.
-    targets : Spec
-        The rule that gives every query its variance target.
     mechanism : MechanismSpec
         The mechanism that the experiment names; its label is not part of the identity.
     solved_mechanism : MechanismSpec

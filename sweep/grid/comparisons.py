@@ -39,7 +39,6 @@ def check_comparisons(experiment: Experiment, grids: Sequence[Grid]) -> None:
     ExperimentError
         For an unknown group, axis or label; with file, line and key.
     """
-    changed = any(source.startswith("--set") for source in experiment.origin.places.values())
     groups = {grid.group: coordinates(experiment, grid) for grid in grids}
     listed: dict[str, Sequence[ComparisonTable | Claim]] = {
         "published": experiment.published,
@@ -52,12 +51,15 @@ def check_comparisons(experiment: Experiment, grids: Sequence[Grid]) -> None:
             known = _of_group(groups, statement.group, place)
             for here, axis, labels in _named(statement, place):
                 if axis not in known:
-                    raise here.error(f"no axis is called {axis!r}; {nearest(axis, sorted(known))}")
-                for label in () if changed else labels:
+                    raise here.error(
+                        f"no axis is called {axis!r}{_after(experiment)}; "
+                        f"{nearest(axis, sorted(known))}"
+                    )
+                for label in () if experiment.origin.settings else labels:
                     if label not in known[axis]:
-                        raise here.error(
-                            f"{axis} is never {label!r}; expected {_some(known[axis])}"
-                        )
+                        some = [str(one) for one in known[axis]][:8]
+                        expected = ", ".join([*some, *["..."] * (len(known[axis]) > len(some))])
+                        raise here.error(f"{axis} is never {label!r}; expected {expected}")
 
 
 def check_figures(experiment: Experiment, grids: Sequence[Grid]) -> None:
@@ -83,13 +85,19 @@ def check_figures(experiment: Experiment, grids: Sequence[Grid]) -> None:
             name = getattr(figure, key)
             if name is not None and name not in known and not (key == "x" and name in SIZES):
                 raise (place / key).error(
-                    f"there is no coordinate {name!r}; {nearest(name, known)}"
+                    f"there is no coordinate {name!r}{_after(experiment)}; {nearest(name, known)}"
                 )
         if figure.where is not None:
             try:
                 conditions.parse(figure.where)
             except SweepError as error:
                 raise (place / "where").error(str(error)) from error
+
+
+def _after(experiment: Experiment) -> str:
+    """The settings that may have removed what the file refers to, for error messages."""
+    settings = experiment.origin.settings
+    return f" after {settings}" if settings else ""
 
 
 def _of_group(groups: Mapping[str, Coordinates], group: str | None, place: Place) -> Coordinates:
@@ -122,8 +130,3 @@ def _named(
         yield place / "axes" / axis, axis, labels
     for axis, label in statement.at.items():
         yield place / "at" / axis, axis, (label,)
-
-
-def _some(labels: Collection[Scalar]) -> str:
-    shown = [str(label) for label in labels][:8]
-    return ", ".join([*shown, "..."] if len(labels) > len(shown) else shown)

@@ -1,27 +1,11 @@
-"""Conditions over coordinates, such as ``d <= 256 or mechanism != 'SM-II'``.
+"""Conditions over coordinates, in the language of `workloads.conditions`, with a sweep's errors."""
 
-The language is that of `workloads.conditions`; here its errors are those of a sweep.
-"""
-
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any
 
 from sweep.errors import SweepError
 from workloads import conditions
-
-
-class MissingCoordinateError(SweepError):
-    """A condition uses a coordinate that does not exist."""
-
-
-class Condition(conditions.Condition):
-    """A condition whose errors are those of a sweep."""
-
-    def holds(self, values: Mapping[str, Any]) -> bool:
-        """As in `workloads.conditions`, but raising `MissingCoordinateError` or `SweepError`."""
-        with _translated_errors():
-            return super().holds(values)
+from workloads.conditions import Condition, ConditionError, MissingNameError
 
 
 def parse(text: str) -> Condition:
@@ -32,15 +16,23 @@ def parse(text: str) -> Condition:
     SweepError
         If it is not an expression, or contains more than comparisons.
     """
-    with _translated_errors():
-        return Condition(**vars(conditions.parse(text)))
-
-
-@contextmanager
-def _translated_errors() -> Iterator[None]:
     try:
-        yield
-    except conditions.MissingNameError as error:
-        raise MissingCoordinateError(str(error)) from error
-    except conditions.ConditionError as error:
+        return conditions.parse(text)
+    except ConditionError as error:
+        raise SweepError(str(error)) from error
+
+
+def holds(condition: Condition, values: Mapping[str, Any]) -> bool:
+    """Whether a condition holds for these values; not if one that it needs is missing.
+
+    Raises
+    ------
+    SweepError
+        If the values cannot be compared.
+    """
+    try:
+        return condition.holds(values)
+    except MissingNameError:
+        return False
+    except ConditionError as error:
         raise SweepError(str(error)) from error

@@ -22,6 +22,7 @@ from sweep.grid.parameters import errors_at
 from sweep.grid.specs import Spec, WorkloadSpec
 from sweep.grid.union import Point, Product, check_points, united
 from workloads import functions
+from workloads.conditions import Condition
 from workloads.parameters import nearest
 
 _LONGEST_FOLDER_NAME = 200
@@ -118,10 +119,8 @@ def _check_groups(experiment: Experiment) -> None:
     """Refuse group names that cannot be folders: reserved ones, or equal but for their case."""
     seen: dict[str, str] = {}
     for at, block in enumerate(experiment.blocks):
-        here, other = (
-            experiment.place / "blocks" / at / "group",
-            seen.setdefault(block.group.casefold(), block.group),
-        )
+        here = experiment.place / "blocks" / at / "group"
+        other = seen.setdefault(block.group.casefold(), block.group)
         reserved = block.group in (".", "..") or block.group.startswith(".z")
         if reserved or len(block.group.encode()) > _LONGEST_FOLDER_NAME:
             raise here.error(f"group {block.group!r} cannot name a folder")
@@ -218,7 +217,7 @@ def _mechanisms(
     return list(entries.values())
 
 
-def _condition(block: Block, axes: BlockAxes, place: Place) -> conditions.Condition | None:
+def _condition(block: Block, axes: BlockAxes, place: Place) -> Condition | None:
     if block.where is None:
         return None
     here = place / "where"
@@ -236,7 +235,7 @@ def _condition(block: Block, axes: BlockAxes, place: Place) -> conditions.Condit
 
 
 def _kept(
-    condition: conditions.Condition | None,
+    condition: Condition | None,
     point: Point,
     block: Block,
     place: Place,
@@ -247,8 +246,10 @@ def _kept(
     labels = {**point.labels, "group": block.group}
     try:
         if REPLICATE in condition.names:
-            return [n for n in point.replicates if condition.holds({**labels, REPLICATE: n})]
-        return point.replicates if condition.holds(labels) else ()
+            return [
+                n for n in point.replicates if conditions.holds(condition, {**labels, REPLICATE: n})
+            ]
+        return point.replicates if conditions.holds(condition, labels) else ()
     except SweepError as error:
         raise (place / "where").error(str(error)) from error
 

@@ -13,17 +13,7 @@ from sweep.grid.cells import Cells
 
 @dataclass(frozen=True)
 class Axis:
-    """One dimension of a grid.
-
-    Attributes
-    ----------
-    name : str
-        The dimension's name, for instance ``d``.
-    values : sequence of Scalar
-        The labels along it, distinct, in order.
-    companions : Mapping[str, tuple of Scalar]
-        Further coordinates along it (zipped axes), each as long as ``values``.
-    """
+    """One dimension of a grid: distinct labels, and further coordinates (companions) along it."""
 
     name: str
     values: Sequence[Scalar]
@@ -36,8 +26,6 @@ class Grid:
 
     Attributes
     ----------
-    group : str
-        The group's name, which is also that of its node in the data tree.
     axes : tuple of Axis
         The dimensions, ``mechanism`` last.
     scalars : Mapping[str, Scalar]

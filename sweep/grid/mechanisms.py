@@ -13,7 +13,6 @@ from sweep.experiment.labels import label
 from sweep.grid.parameters import (
     Parameters,
     Signature,
-    WrittenParameter,
     canonical,
     errors_at,
     written_parameters,
@@ -25,14 +24,9 @@ from workloads.family import Kind
 
 @dataclass(frozen=True)
 class MechanismEntry:
-    """One label of the ``mechanism`` axis, and what it stands for.
+    """A label of the ``mechanism`` axis, unique within the block, and what it stands for.
 
-    Attributes
-    ----------
-    label : str
-        The label on the axis, unique within the block.
-    uniform_mechanism : MechanismSpec
-        The mechanism that is solved where all targets are equal: CA for wCA-I, for instance.
+    Where all targets are equal ``uniform_mechanism`` is solved: CA for wCA-I, for instance.
     """
 
     label: str
@@ -62,15 +56,8 @@ def mechanisms(
 ) -> Iterator[MechanismEntry]:
     """The mechanisms that one entry stands for: several where an option is a list of values.
 
-    Parameters
-    ----------
-    common : Mapping[str, object]
-        Options that the block writes for all its mechanisms.
-
-    Returns
-    -------
-    iterator of MechanismEntry
-        Empty if the entry says ``when: available`` and its mechanism does not exist.
+    None if it says ``when: available`` and its mechanism does not exist. The block writes the
+    ``common`` options for all its mechanisms.
 
     Raises
     ------
@@ -86,7 +73,9 @@ def mechanisms(
         mechanism.resolve(preset, {}, kind)
     axes = written_parameters(signature, entry.params, place)
     check_points({name: len(option.values) for name, option in axes.items()}, place)
-    for given, suffix in _combinations(axes):
+    for values in product(*(option.values for option in axes.values())):
+        given = dict(zip(axes, values, strict=True))
+        suffix = ", ".join(f"{n}={label(given[n])}" for n in axes if axes[n].is_axis)
         own = {**(mechanism.presets[preset] if preset else {}), **common, **given}
         with errors_at(place, own):
             resolved = mechanism.resolve(None, own, kind)
@@ -96,14 +85,6 @@ def mechanisms(
             MechanismSpec(mechanism.name, chosen),
             _uniform_mechanism(mechanism, options, chosen, kind),
         )
-
-
-def _combinations(axes: Mapping[str, WrittenParameter]) -> Iterator[tuple[dict[str, Any], str]]:
-    """Every combination of option values, and the text that tells it from the others."""
-    varied = [name for name, option in axes.items() if option.is_axis]
-    for values in product(*(option.values for option in axes.values())):
-        given = dict(zip(axes, values, strict=True))
-        yield given, ", ".join(f"{name}={label(given[name])}" for name in varied)
 
 
 def _uniform_mechanism(

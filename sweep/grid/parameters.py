@@ -24,13 +24,7 @@ Parameters = Mapping[str, inspect.Parameter]
 
 @dataclass(frozen=True)
 class Signature:
-    """The parameters of a workload family, a targets rule or a mechanism.
-
-    Attributes
-    ----------
-    role : {"workload", "targets rule", "mechanism"}
-        Which of the three it is, in the words of error messages.
-    """
+    """The parameters of what its ``role`` says: a workload, a targets rule or a mechanism."""
 
     role: str
     name: str
@@ -50,15 +44,7 @@ class Signature:
 
 @dataclass(frozen=True)
 class WrittenParameter:
-    """A parameter as written: one value, or the values of an axis.
-
-    Attributes
-    ----------
-    values : tuple
-        The values in canonical form; exactly one unless it is an axis.
-    is_axis : bool
-        Whether it was written as a list of values.
-    """
+    """A parameter as written: one value, or those of an axis; values are in canonical form."""
 
     place: Place
     values: tuple[Any, ...]
@@ -83,20 +69,23 @@ def errors_at(place: Place, names: Iterable[str] = ()) -> Iterator[None]:
 
 def workload_signature(entry: WrittenEntry, place: Place) -> Signature:
     """The parameters of the workload family that the entry names."""
-    known = workloads.families()
-    if entry.name not in known:
-        hint = nearest(entry.name, known) + workloads.family.plugged().hint
-        raise (place / "name").error(f"no workload is called {entry.name!r}; {hint}")
-    return Signature("workload", entry.name, known[entry.name].params)
+    known = {name: family.params for name, family in workloads.families().items()}
+    return _signature("workload", entry, known, place, workloads.family.plugged().hint)
 
 
 def targets_signature(entry: WrittenEntry, place: Place) -> Signature:
     """The parameters of the targets rule that the entry names."""
-    known = workloads.targets.rules()
+    known = {name: rule.params for name, rule in workloads.targets.rules().items()}
+    return _signature("targets rule", entry, known, place)
+
+
+def _signature(
+    role: str, entry: WrittenEntry, known: Mapping[str, Parameters], place: Place, more: str = ""
+) -> Signature:
     if entry.name not in known:
-        hint = nearest(entry.name, known)
-        raise (place / "name").error(f"no targets rule is called {entry.name!r}; {hint}")
-    return Signature("targets rule", entry.name, known[entry.name].params)
+        hint = nearest(entry.name, known) + more
+        raise (place / "name").error(f"no {role} is called {entry.name!r}; {hint}")
+    return Signature(role, entry.name, known[entry.name])
 
 
 def written_parameters(
@@ -145,12 +134,8 @@ def _check(signature: Signature, name: str, value: Any, place: Place) -> None:
     parameter = signature.params[name]
     with errors_at(place):
         bind(described, {name: parameter}, {name: value}, WorkloadError)
-    choices = [
-        choice
-        for annotation in _alternatives(parameter.annotation)
-        if typing.get_origin(annotation) is Literal
-        for choice in typing.get_args(annotation)
-    ]
+    literals = (a for a in _alternatives(parameter.annotation) if typing.get_origin(a) is Literal)
+    choices = [choice for literal in literals for choice in typing.get_args(literal)]
     if choices and value not in [*choices, parameter.default]:
         raise place.error(f"{described}: {name!r} is {value!r}; {nearest(value, choices)}")
 

@@ -10,15 +10,7 @@ from workloads.family import Kind
 
 @dataclass(frozen=True)
 class Spec:
-    """A workload family or a targets rule by name, with all its parameters.
-
-    Attributes
-    ----------
-    name : str
-        A name of `workloads.families` or `workloads.targets.rules`.
-    params : Mapping[str, Any]
-        Every parameter, defaults included, JSON-like.
-    """
+    """A workload family or a targets rule by name, with all its parameters, JSON-like."""
 
     name: str
     params: Mapping[str, Any] = field(default_factory=dict)
@@ -30,29 +22,14 @@ class Spec:
 
 @dataclass(frozen=True)
 class WorkloadSpec(Spec):
-    """A workload family by name, with all its parameters.
-
-    Attributes
-    ----------
-    kind : {"matrix", "graph"}
-        Whether it makes a query matrix or a query graph. It follows from the name, so it is not
-        part of the identity.
-    """
+    """A workload family; its kind follows from the name, so it is not part of the identity."""
 
     kind: Kind = "matrix"
 
 
 @dataclass(frozen=True)
 class MechanismSpec:
-    """A mechanism by name, with all its options.
-
-    Attributes
-    ----------
-    name : str
-        A name of `solvers.mechanisms`.
-    options : Mapping[str, Any]
-        Every option, preset and defaults included, JSON-like.
-    """
+    """A mechanism by name, with all its options, preset and defaults included, JSON-like."""
 
     name: str
     options: Mapping[str, Any] = field(default_factory=dict)

@@ -51,14 +51,9 @@ class Point:
 
 @dataclass(frozen=True)
 class Product:
-    """A block multiplied out.
+    """A block multiplied out: its axes in order, with all their labels in order.
 
-    Attributes
-    ----------
-    axes : Mapping[str, sequence of Scalar]
-        Its axes in order, with all their labels in order.
-    companions : Mapping[str, str]
-        The axis that each zipped coordinate runs along.
+    ``companions`` gives the axis that each zipped coordinate runs along.
     """
 
     place: Place

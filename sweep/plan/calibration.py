@@ -19,14 +19,9 @@ FILE = Path(__file__).with_name("calibration.json")
 
 @dataclass(frozen=True)
 class Calibration:
-    """Measured over declared work, by mechanism.
+    """CPU seconds of solves over those of their declared work in matrix products, by mechanism.
 
-    Attributes
-    ----------
-    machine, date, revision : str
-        The processor, the day and the git revision of the measurement.
-    factors : Mapping[str, float]
-        CPU seconds of a solve over those of its declared work in matrix products.
+    With the processor, the day and the git revision of the measurement.
     """
 
     machine: str = "none"

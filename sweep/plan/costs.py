@@ -1,7 +1,6 @@
 """The expected cost of a solve, before anything is solved."""
 
 import math
-from dataclasses import replace
 from functools import lru_cache
 
 import solvers
@@ -35,12 +34,8 @@ class Costs:
     """Shapes of workloads and the work of solves, each computed once.
 
     Finding them takes the workload itself, as an operator in most families: it is built, and
-    dropped again. Seeds do not change a cost, so the replicates of a cell share one entry.
-
-    Parameters
-    ----------
-    time_limit : float, optional
-        Seconds for one solve, for mechanisms that take a limit and were given none.
+    dropped again. Seeds do not change a cost, so the replicates of a cell share one entry. The time
+    limit holds for mechanisms that take one and were given none.
     """
 
     def __init__(self, time_limit: float | None = None) -> None:
@@ -118,15 +113,11 @@ def _work(
 ) -> Work:
     try:
         declared = solvers.expected_work(mechanism.name, workload, mechanism.options, neighbours)
-        if memory.shortage(declared.bytes):
-            return Work(_REFUSED_FLOPS, declared.bytes + _held_bytes(workload))
+        refused = memory.shortage(declared.bytes)
     except OverflowError:
         return Work(flops=math.inf, bytes=math.inf)
-    return replace(
-        declared,
-        flops=declared.flops * calibration().factor(mechanism.name),
-        bytes=declared.bytes + _held_bytes(workload),
-    )
+    flops = _REFUSED_FLOPS if refused else declared.flops * calibration().factor(mechanism.name)
+    return Work(flops, declared.bytes + _held_bytes(workload))
 
 
 def _held_bytes(workload: Workload | QueryGraph) -> int:

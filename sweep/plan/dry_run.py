@@ -35,30 +35,18 @@ class Plan:
 
     Attributes
     ----------
-    groups : Mapping[str, Mapping[str, int]]
-        The lengths of every group's axes.
-    cells : int
-        Number of cells of the experiment.
     statuses : Mapping[str, int]
         Number of cells by status, ``pending`` where the store holds nothing.
     solves, bounds, tasks : int
         Number of solves, certificates and tasks that are left to do.
-    largest : str
-        The workload with the largest matrix.
-    largest_shape : tuple of int
-        The shape of that matrix, (m, d).
     built : bool
         Whether that matrix fits in memory at all; otherwise only its structure is used.
     worker_bytes : float
         Memory that the most demanding solve needs; infinite if it does not fit a float.
     seconds : float
         Expected duration with so many workers, each as fast as a processor of this machine.
-    workers : int
-        Number of tasks that are done at once.
     without_reference : tuple of str
         Groups that do not solve the reference mechanism: they get no variance ratios.
-    neighbours : str
-        Which databases are neighbours, in words.
     """
 
     groups: Mapping[str, Mapping[str, int]]
@@ -88,12 +76,8 @@ def plan(
 
     Parameters
     ----------
-    experiment : Experiment
-        The experiment that would be run.
     store : str, Path or ObjectPath, optional
         The store that it would be run in; it need not exist.
-    allow_code : bool
-        Whether functions that the experiment names may be called.
     workers : int, optional
         Number of tasks that are done at once; by default one for every processor of this machine.
 
@@ -185,14 +169,10 @@ def _largest(specs: list[WorkloadSpec], costs: Costs) -> tuple[str, tuple[int, i
     sizes: dict[str, tuple[int, int]] = {}
     for spec in specs:
         try:
-            sizes[_described(spec)] = costs.shape(spec)
+            params = ", ".join(f"{k}={v}" for k, v in spec.params.items() if k != "seed")
+            sizes[f"{spec.name}({params})"] = costs.shape(spec)
         except workloads.WorkloadError:
             continue
     if not sizes:
         return "none", (0, 0)
     return max(sizes.items(), key=lambda item: math.prod(item[1]))
-
-
-def _described(spec: WorkloadSpec) -> str:
-    params = ", ".join(f"{k}={v}" for k, v in spec.params.items() if k != "seed")
-    return f"{spec.name}({params})"

@@ -7,7 +7,7 @@ Every solve that ends tells by how much, and what is left of its kind is expecte
 import math
 from collections import deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,15 +29,7 @@ _EIGHTY_PERCENT = 1.2816
 
 @dataclass(frozen=True)
 class Left:
-    """What is expected to be left.
-
-    Attributes
-    ----------
-    core_s : float
-        Core seconds.
-    spread : float
-        The factor, at least 1, by which it may be more or less in four of five runs.
-    """
+    """What is expected to be left: in four of five runs at most ``spread`` times more or less."""
 
     core_s: float
     spread: float
@@ -50,19 +42,11 @@ class _Kind:
     items: int = 0
     seconds: float = 0.0
     squares: float = 0.0
-
-    def __post_init__(self) -> None:
-        self.measured: deque[tuple[float, float]] = deque(maxlen=_REMEMBERED)
+    measured: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
 
 
 class Forecast:
-    """Forecasts the rest of a run from what was measured, kind by kind.
-
-    Parameters
-    ----------
-    planned : iterable of (str, float)
-        Kind and planned seconds of every item.
-    """
+    """Forecasts the rest of a run, kind by kind, given kind and planned seconds of every item."""
 
     def __init__(self, planned: Iterable[tuple[str, float]]) -> None:
         self._kinds: dict[str, _Kind] = {}
@@ -73,19 +57,7 @@ class Forecast:
             kind.squares += seconds**2
 
     def done(self, name: str, items: int, planned_s: float, measured_s: float | None) -> None:
-        """Take some items of a kind off what is left.
-
-        Parameters
-        ----------
-        name : str
-            The kind.
-        items : int
-            Number of the items.
-        planned_s : float
-            Their planned seconds.
-        measured_s : float, optional
-            What they took; None if that is not known.
-        """
+        """Take items of a kind off what is left; ``measured_s`` is None if it is not known."""
         kind = self._kinds.setdefault(name, _Kind())
         kind.items = max(kind.items - items, 0)
         kind.seconds = max(kind.seconds - planned_s, 0.0) if kind.items else 0.0

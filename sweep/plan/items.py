@@ -1,31 +1,20 @@
 """The work of a run: solves, each with the cells that it serves, and bounds to be proved."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeVar, overload
+from typing import TypeVar, overload
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from solvers.neighbours import ADD_REMOVE, Neighbours
 from sweep.grid.specs import MechanismSpec, Spec, WorkloadSpec
 from sweep.store import code
-from sweep.store.keys import KEY, Keys
 
 
 @dataclass(frozen=True)
 class CellTask:
-    """What a worker needs to know about a cell that a solve serves.
-
-    Attributes
-    ----------
-    id : str
-        The cell's id.
-    simulate : int
-        Number of noise vectors to draw.
-    attempt : int
-        Number of this attempt, from 1.
-    """
+    """What a worker needs to know about a cell that a solve serves; attempts count from 1."""
 
     id: str
     simulate: int = 0
@@ -34,32 +23,18 @@ class CellTask:
 
 @dataclass(frozen=True)
 class Solve:
-    """One solve, and the cells that it serves.
+    """One solve, by the ``solved_mechanism`` of the cells that it serves.
 
     Attributes
     ----------
     key, problem, workload_key : str
         The ``solve_key``, ``problem_key`` and ``workload_key`` of its cells.
-    workload : WorkloadSpec
-        The queries.
-    targets : Spec
-        The rule that gives every query its variance target.
-    mechanism : MechanismSpec
-        The mechanism that is run: the ``solved_mechanism`` of its cells.
-    cells : tuple of CellTask
-        The cells that get the result.
-    seconds : float
-        Expected duration in seconds.
     chain : str
         Equal for solves that run one after the other, each starting from the dual weights of
         the one before; empty for a solve on its own.
     time_limit : float, optional
         Seconds that it may take: the mechanism's own limit, else the experiment's; None for no
         limit.
-    bytes : float
-        Expected peak memory.
-    neighbours : Neighbours
-        Which databases must be indistinguishable.
     code : str
         Hash of the code that has to do it (`sweep.store.code.Codes`).
     renews : bool
@@ -106,56 +81,20 @@ def kind(item: Item) -> str:
     return item.mechanism.name if isinstance(item, Solve) else "certificate"
 
 
-class Estimate(NamedTuple):
-    """What is expected of an item: its `kind` and its duration in seconds."""
-
-    kind: str
-    seconds: float
-
-
 class Items(Sequence[_Item]):
-    """Solves or bounds; single ones are made on demand, so each takes but the number of a class.
-
-    Parameters
-    ----------
-    estimates : sequence of Estimate
-        What is expected, for each class of items.
-    estimate : array-like of int
-        The class of every item.
-    workload_keys : callable
-        Gives the keys of their workloads.
-    make : callable
-        Gives an item by its number.
-    chains : sequence of str, optional
-        The chain of each; None if there are no chains.
-    """
+    """Solves or bounds in columns; single ones are made on demand."""
 
     def __init__(
         self,
-        estimates: Sequence[Estimate],
-        estimate: ArrayLike,
-        workload_keys: Callable[[], Keys],
+        seconds: ArrayLike,
+        workload_keys: ArrayLike,
+        kinds: Sequence[str],
         make: Callable[[int], _Item],
         chains: Sequence[str] | None = None,
     ) -> None:
-        self._estimates, self._estimate = estimates, np.asarray(estimate, dtype=np.int32)
-        self._workload_keys, self._make, self.chains = workload_keys, make, chains
-
-    @property
-    def seconds(self) -> NDArray[np.float64]:
-        """Expected duration of each."""
-        seconds = [estimate.seconds for estimate in self._estimates]
-        return np.array(seconds, dtype=np.float64)[self._estimate]
-
-    @property
-    def estimates(self) -> Iterator[Estimate]:
-        """What is expected of each."""
-        return map(self._estimates.__getitem__, self._estimate.tolist())
-
-    @property
-    def workload_keys(self) -> Keys:
-        """The key of each one's workload."""
-        return self._workload_keys()
+        self.seconds = np.asarray(seconds, dtype=np.float64)
+        self.workload_keys, self.kinds = np.asarray(workload_keys, dtype=np.bytes_), kinds
+        self.chains, self._make = chains, make
 
     @classmethod
     def of(cls, items: "Sequence[_Item]") -> "Items[_Item]":
@@ -164,12 +103,9 @@ class Items(Sequence[_Item]):
             return items
         chains = [item.chain if isinstance(item, Solve) else "" for item in items]
         chained = chains if any(chains) else None
-        estimates = [Estimate(kind(item), item.seconds) for item in items]
-
-        def workload_keys() -> Keys:
-            return np.array([item.workload_key for item in items], dtype=KEY)
-
-        return cls(estimates, np.arange(len(items)), workload_keys, items.__getitem__, chained)
+        keys = [item.workload_key for item in items]
+        seconds = [item.seconds for item in items]
+        return cls(seconds, keys, [kind(item) for item in items], items.__getitem__, chained)
 
     @classmethod
     def joined(cls, items: "Sequence[_Item]", others: "Sequence[_Item]") -> "Items[_Item]":
@@ -178,20 +114,19 @@ class Items(Sequence[_Item]):
         if not len(second):
             return first
         count, make, make_further = len(first), first._make, second._make
-        keys, keys_further = first._workload_keys, second._workload_keys
         chains = None
         if first.chains or second.chains:
             chains = [*(first.chains or [""] * count), *(second.chains or [""] * len(second))]
         return cls(
-            [*first._estimates, *second._estimates],
-            np.append(first._estimate, second._estimate + len(first._estimates)),
-            lambda: np.append(keys(), keys_further()),
+            np.concatenate([first.seconds, second.seconds]),
+            np.concatenate([first.workload_keys, second.workload_keys]),
+            [*first.kinds, *second.kinds],
             lambda number: make(number) if number < count else make_further(number - count),
             chains,
         )
 
     def __len__(self) -> int:
-        return len(self._estimate)
+        return len(self.seconds)
 
     @overload
     def __getitem__(self, at: int) -> _Item: ...

@@ -6,14 +6,13 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 import solvers
 from sweep.experiment.canonical import digest
 from sweep.grid.cell import Cell
 from sweep.grid.cells import Cells
 from sweep.plan.costs import Costs
-from sweep.plan.items import CellTask, Estimate, Items, Solve
+from sweep.plan.items import CellTask, Items, Solve
 from sweep.store import code
 from sweep.store.keys import numbered
 from sweep.store.ledger import Ledger
@@ -28,32 +27,16 @@ def needed(
     costs: Costs,
     along: str | None = None,
 ) -> Items[Solve]:
-    """One solve for every solve key.
-
-    Parameters
-    ----------
-    cells : iterable of Cell
-        Distinct cells.
-    ledger : Ledger
-        The number of earlier attempts of each cell.
-    costs : Costs
-        The expected duration of each solve.
-    along : str, optional
-        The axis along which solves are chained.
-
-    Returns
-    -------
-    sequence of Solve
-        In the order of the cells.
-    """
+    """One solve for every solve key, in the order of the cells; chained along an axis, if any."""
     columns, codes = Cells.of(cells), code.Codes()
     key_of_cell = numbered(columns.solve_keys)
-    order = _numbers(np.argsort(key_of_cell, kind="stable"))
-    first = _numbers(np.flatnonzero(np.diff(key_of_cell[order], prepend=-1, append=len(order))))
+    order = np.argsort(key_of_cell, kind="stable")
+    first = np.flatnonzero(np.diff(key_of_cell[order], prepend=-1))
+    ends = np.append(first[1:], len(order))
     rows = ledger.rows(columns.ids)
     attempts, good = ledger.attempts(rows) + 1, ledger.statuses(rows) == Status.OK
-    alone = len(first) > len(columns)
-    order, firsts = (first, columns) if alone else (order, columns.take(order[first[:-1]]))
+    firsts = columns if len(first) == len(columns) else columns.take(order[first])
+    problems, problem = firsts.problems
     chains = None if along is None else [_chain(cell, along) for cell in firsts]
 
     @lru_cache(_KEPT_FAMILIES)
@@ -70,11 +53,11 @@ def needed(
         }
 
     def solve(number: int) -> Solve:
-        cell, served = firsts[number], order[slice(*first[number : number + 2])].tolist()
+        cell, served = firsts[number], order[first[number] : ends[number]].tolist()
         family = firsts.families[firsts.family[number]]
         return Solve(
             key=family.solve_keys([cell.replicate])[0],
-            problem=family.problem_keys([cell.replicate])[0],
+            problem=problems[problem[number]].decode(),
             workload_key=family.workload_keys([cell.replicate])[0],
             workload=cell.workload,
             targets=cell.targets,
@@ -91,18 +74,10 @@ def needed(
             **shared(int(firsts.family[number])),
         )
 
-    used, estimate = np.unique(firsts.family, return_inverse=True)
-    cells_used = [firsts.families[number].first for number in used.tolist()]
-    estimates = [
-        Estimate(cell.solved_mechanism.name, costs.seconds(cell.solved_mechanism, cell))
-        for cell in cells_used
-    ]
-    return Items(estimates, estimate, lambda: firsts.workload_keys, solve, chains)
-
-
-def _numbers(numbers: NDArray[np.integer[Any]]) -> NDArray[np.int32]:
-    """The numbers in half the memory."""
-    return numbers.astype(np.int32)
+    seconds = firsts.by_family(lambda cell: costs.seconds(cell.solved_mechanism, cell))
+    names = [family.first.solved_mechanism.name for family in firsts.families]
+    kinds = [names[family] for family in firsts.family.tolist()]
+    return Items(seconds, firsts.workload_keys, kinds, solve, chains)
 
 
 def reusable(cells: Iterable[Cell], ledger: Ledger) -> list[CellRecord]:

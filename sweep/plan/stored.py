@@ -21,7 +21,7 @@ from sweep.plan.solves import code_of
 from sweep.store import code
 from sweep.store.folder import Store, open_
 from sweep.store.journal import Journal
-from sweep.store.keys import Keys, Rows, texts
+from sweep.store.keys import Places, Rows, texts
 from sweep.store.ledger import Ledger
 from sweep.store.location import Location
 from sweep.store.records import Status
@@ -29,17 +29,7 @@ from sweep.store.records import Status
 
 @dataclass(frozen=True, eq=False)
 class StoredExperiment:
-    """An experiment, its grids, and the store that keeps its results.
-
-    Attributes
-    ----------
-    experiment : Experiment
-        The experiment as loaded.
-    grids : tuple of Grid
-        Its cells, one grid for each group.
-    store : Store
-        The folder that keeps its results.
-    """
+    """An experiment, its grids, and the store that keeps its results."""
 
     experiment: Experiment
     grids: tuple[Grid, ...]
@@ -97,7 +87,7 @@ class StoredExperiment:
             cells depend on was changed.
         """
         known = self.store.cells
-        if not len(known) or self._still_there(known):
+        if not len(known) or (Places(known).of(self.cells.ids) >= 0).any():
             return
         recorded = Journal(self.store.journal).refresh()
         if (recorded.rows(self.cells.ids) < 0).all():
@@ -108,12 +98,6 @@ class StoredExperiment:
                 "(simulate counts too); give another --store"
             )
 
-    def _still_there(self, known: Keys) -> int:
-        """How many of these cells the experiment has."""
-        if np.array_equal(known, self.cells.ids):
-            return len(known)
-        return int((self.cells.places(known) >= 0).sum())
-
     def check_unchanged(self) -> None:
         """Refuse an experiment whose own text no longer makes the cells that it made.
 
@@ -123,7 +107,7 @@ class StoredExperiment:
             If a file that it names has changed.
         """
         known = self.store.cells
-        gone = len(known) - self._still_there(known)
+        gone = len(known) - int((Places(known).of(self.cells.ids) >= 0).sum())
         if gone:
             raise StoreError(
                 f"store {str(self.store.path)!r} holds {gone} cells that experiment "
@@ -167,14 +151,8 @@ def rows_of_other_code(
 ) -> NDArray[np.bool_]:
     """Which rows are final, and were solved or certified by code other than the present.
 
-    Parameters
-    ----------
-    rows : numpy.ndarray
-        Rows of the ledger.
-    codes, of_bounds : sequence of str
-        Hashes of the code that solves, and of that which certifies, now.
-    at : numpy.ndarray
-        The place in these of every row's own.
+    ``at`` is the place of every row's own code among ``codes``, which are those that solve now, and
+    among ``of_bounds``, which are those that certify now.
     """
     final = np.isin(ledger.statuses(rows), [status for status in Status if status.final])
     theirs, known = ledger.texts("code", rows)
@@ -191,15 +169,6 @@ def rows_of_other_code(
     certifiers = np.append(numbered(map(ledger.bound_codes.get, keys)), -1)[problems]
     certified_by_other = (certifiers >= 0) & (certifiers != numbered(of_bounds)[at])
     return np.asarray(final & (solved_by_other | certified_by_other))
-
-
-def experiment_of(store: Store) -> Experiment:
-    """The experiment as it was last run in this store."""
-    return _parsed(store, store.text)
-
-
-def _parsed(store: Store, text: str) -> Experiment:
-    return parse_experiment(text, f"{store.experiment}.yaml")
 
 
 def unknown_mechanisms(experiment: Experiment) -> list[str]:
@@ -226,7 +195,7 @@ def of_store(store: str | Location) -> StoredExperiment:
     """
     opened = open_(store)
     text = opened.text
-    experiment = _parsed(opened, text)
+    experiment = parse_experiment(text, f"{opened.experiment}.yaml")
     unknown = unknown_mechanisms(experiment)
     if unknown:
         raise UnknownNameError(

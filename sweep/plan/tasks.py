@@ -9,7 +9,7 @@ from typing import overload
 import numpy as np
 from numpy.typing import NDArray
 
-from sweep.plan.items import Bound, CellTask, Estimate, Item, Items, Solve
+from sweep.plan.items import Bound, CellTask, Item, Items, Solve
 from sweep.store.keys import numbered
 
 LARGEST_BLOCK = 100
@@ -20,16 +20,10 @@ BLOCK_SECONDS = 0.5
 
 @dataclass(frozen=True)
 class Task:
-    """The unit of work that one worker does at a time.
+    """The unit of work that one worker does at a time: items in the order in which they are done.
 
-    Attributes
-    ----------
-    name : str
-        Unique in the store: the name of its journal segment and its Dask key.
-    items : tuple of Item
-        The solves and bounds, in the order in which they are done.
-    earlier : tuple of str
-        Names of the tasks in which its items were attempted before.
+    Its name is unique in the store: that of its journal segment, and its Dask key. ``earlier`` are
+    the names of the tasks in which its items were attempted before.
     """
 
     name: str
@@ -58,6 +52,11 @@ class Task:
         solves = (item for item in self.items if isinstance(item, Solve))
         return frozenset([*bounds, *((cell.id, s.key) for s in solves for cell in s.cells)])
 
+    @property
+    def stem(self) -> str:
+        """The name that it had before it was sent `again`."""
+        return re.sub(r"-again\d+$", "", self.name)
+
     def alone(self) -> "tuple[Task, ...]":
         """The same work, one item to a task."""
         earlier = (*self.earlier, self.name)
@@ -69,33 +68,21 @@ class Task:
     def again(self) -> "Task":
         """The same work under a new name."""
         earlier = (*self.earlier, self.name)
-        stem = re.sub(r"-again\d+$", "", self.name)
-        return replace(self, name=f"{stem}-again{len(earlier)}", earlier=earlier)
+        return replace(self, name=f"{self.stem}-again{len(earlier)}", earlier=earlier)
 
 
 class Tasks(Sequence[Task]):
-    """The tasks of a run, made on demand.
-
-    Parameters
-    ----------
-    items : Items
-        All solves and bounds.
-    blocks : sequence of numpy.ndarray
-        For each task, the numbers of its items.
-    prefix : str
-        Beginning of all names.
-    """
+    """The tasks of a run, made on demand; a block has the numbers of the items of one."""
 
     def __init__(
-        self, items: Items[Item], blocks: Sequence[NDArray[np.int32]], prefix: str
+        self, items: Items[Item], blocks: Sequence[NDArray[np.int64]], prefix: str
     ) -> None:
         self._items, self._blocks, self._prefix = items, blocks, prefix
 
     @property
     def seconds(self) -> list[float]:
         """Expected duration of each."""
-        seconds = self._items.seconds
-        return [float(seconds[block].sum()) for block in self._blocks]
+        return [float(self._items.seconds[block].sum()) for block in self._blocks]
 
     @property
     def items(self) -> int:
@@ -103,9 +90,9 @@ class Tasks(Sequence[Task]):
         return len(self._items)
 
     @property
-    def estimates(self) -> Iterator[Estimate]:
-        """What is expected of every item."""
-        return self._items.estimates
+    def kinds(self) -> Iterator[tuple[str, float]]:
+        """Kind and expected duration of every item."""
+        return zip(self._items.kinds, self._items.seconds.tolist(), strict=True)
 
     def __len__(self) -> int:
         return len(self._blocks)
@@ -130,7 +117,7 @@ def packed(items: Sequence[Item], prefix: str, threads: int = 1) -> Tasks:
     one task, in its order.
     """
     columns = Items.of(items)
-    seconds, numbers = columns.seconds, np.arange(len(columns), dtype=np.int32)
+    numbers = np.arange(len(columns))
     chained: dict[str, list[int]] = {}
     if columns.chains is not None:
         alone = np.array([not chain for chain in columns.chains], dtype=bool)
@@ -139,19 +126,20 @@ def packed(items: Sequence[Item], prefix: str, threads: int = 1) -> Tasks:
         numbers = numbers[alone]
     workload = numbered(columns.workload_keys)[numbers]
     single = numbers[np.argsort(workload, kind="stable")]
-    cheap = seconds[single] < BLOCK_SECONDS
+    cheap = columns.seconds[single] < BLOCK_SECONDS
     least = max(LEAST_TASKS, TASKS_PER_THREAD * threads)
     length = min(LARGEST_BLOCK, math.ceil(len(columns) / least))
-    blocks = [np.array(chain, dtype=np.int32) for chain in chained.values()]
+    blocks = [np.array(chain) for chain in chained.values()]
     blocks += np.split(single[~cheap], np.count_nonzero(~cheap)) if not cheap.all() else []
-    blocks += _blocks(single[cheap], seconds[single[cheap]].tolist(), length)
-    order = np.argsort([-seconds[block].sum() for block in blocks], kind="stable")
+    blocks += _blocks(single[cheap], columns.seconds[single[cheap]].tolist(), length)
+    seconds = [columns.seconds[block].sum() for block in blocks]
+    order = np.argsort(-np.array(seconds), kind="stable")
     return Tasks(columns, [blocks[number] for number in order.tolist()], prefix)
 
 
 def _blocks(
-    numbers: NDArray[np.int32], seconds: Sequence[float], length: int
-) -> Iterator[NDArray[np.int32]]:
+    numbers: NDArray[np.int64], seconds: Sequence[float], length: int
+) -> Iterator[NDArray[np.int64]]:
     """Consecutive items together up to a length and a duration."""
     start, together = 0, 0.0
     for place, own in enumerate(seconds):

@@ -28,13 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure of some results.
-
-    Attributes
-    ----------
-    facts : Mapping of str to str
-        Where its results come from, for the metadata of files.
-    """
+    """A figure of some results; the facts on their origin go into the metadata of files."""
 
     picture: Picture
     facts: Mapping[str, str]
@@ -53,13 +47,7 @@ class Plot:
 
 
 class Plots:
-    """The figures of a dataset: ``dataset.sweep.plot.ratio()``, or ``.plot("ratio")``.
-
-    Parameters
-    ----------
-    results : xarray.Dataset or xarray.DataTree
-        As `sweep.open` gives it.
-    """
+    """The figures of a dataset: ``dataset.sweep.plot.ratio()``, or ``.plot("ratio")``."""
 
     def __init__(self, results: Results) -> None:
         self._results = results
@@ -104,13 +92,7 @@ class Plots:
 
 
 class SweepAccessor:
-    """Tables, figures and troubles of a sweep's results, for notebooks.
-
-    Parameters
-    ----------
-    results : xarray.Dataset or xarray.DataTree
-        As `sweep.open` gives it.
-    """
+    """Tables, figures and troubles of results as `sweep.open` gives them, for notebooks."""
 
     def __init__(self, results: Results) -> None:
         self._results = results

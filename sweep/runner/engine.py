@@ -66,7 +66,7 @@ def solve(
         exposed = security.exposure(ready.scheduler.address) if client is None else ""
         if exposed:
             session.tell(ClusterExposed(exposed))
-        compatibility.check_workers(ready, allow_mixed=spec.allow_mixed)
+        compatibility.check_workers(ready, view)
         started = ready.cluster if client is None else None
         workforce = Workforce(
             ready,

@@ -1,6 +1,7 @@
 """The tasks that are on the cluster, and how each of them ends."""
 
 import asyncio
+import pickle
 import queue
 import time
 from collections import Counter
@@ -12,10 +13,10 @@ from sweep.cluster import exit_codes
 from sweep.plan.tasks import Task
 from sweep.runner import lost_tasks
 from sweep.store.view import StoreView
-from sweep.worker import calls
+from sweep.worker import calls, compatibility
 from sweep.worker.perform import Refusal, TaskOutcome, done_before, perform
 
-Answer = TaskOutcome | Refusal
+Answer = TaskOutcome | Refusal | Exception
 End = Answer | BaseException | str
 """How a task ends: with an outcome, refused, by an error, or lost for a reason."""
 
@@ -123,7 +124,7 @@ class InFlightTasks:
         """A future; None if the scheduler is gone, in which case the task stays in flight."""
         submit = self.client.submit
         try:
-            return submit(calls.run, parcel, key=key, pure=False, workers=workers)
+            return submit(pickle.loads, parcel, key=key, pure=False, workers=workers)
         except Exception:
             if self.client.status == "running":
                 raise
@@ -170,10 +171,10 @@ class InFlightTasks:
         if status in _DROPPED:
             return lost_tasks.DROPPED
         if status == "error":
-            error = self._answer(_error, future)
-            if isinstance(error, BaseException):
+            error: BaseException | Refusal | None = self._answer(_error, self.client, future)
+            if error is not None:
                 return error
-        self._fetches[future.key] += status == "finished"
+        self._fetches[future.key] += status != "pending"
         if self._fetches[future.key] >= _MOST_FETCHES:
             return lost_tasks.NOT_FETCHED
         self._watch(future)
@@ -236,6 +237,20 @@ def _suspicious(keys: Sequence[str], dask_scheduler: Any) -> dict[str, int]:
     return {key: known[key].suspicious if key in known else 0 for key in keys}
 
 
-async def _error(future: Any) -> BaseException | None:
-    """The error of a task; None if its future is no longer in the state ``error``."""
-    return await future.exception(asynchronous=True) if future.status == "error" else None
+async def _error(client: Any, future: Any) -> BaseException | Refusal | None:
+    """The error of a task; None if its future is no longer in the state ``error``.
+
+    What only reading a task can raise is the refusal of a worker.
+    """
+    if future.status != "error":
+        return None
+    error: BaseException = await future.exception(asynchronous=True)
+    if lost_tasks.retriable(error) or not isinstance(error, Exception):
+        return error
+    worker = await client.run_on_scheduler(_erred_on, future.key)
+    return Refusal(worker, compatibility.unreadable(error))
+
+
+def _erred_on(key: str, dask_scheduler: Any) -> str:
+    worker: str = next(iter(dask_scheduler.tasks[key].erred_on))
+    return worker

@@ -1,6 +1,7 @@
 """Tasks that end without an outcome: whether a retry may help, and how they are recorded."""
 
 import signal
+import time
 from collections.abc import Collection
 
 from distributed import KilledWorker
@@ -39,6 +40,11 @@ def reason(end: BaseException | str) -> str:
     return f"the cluster could not run it: {type(end).__name__}: {_first_line(end)}".rstrip(": ")
 
 
+def refused(said: str) -> str:
+    """A sentence on a task that workers refused, the last one because of what it said."""
+    return f"workers refused it each time, the last one because {said}; run again to continue"
+
+
 def died(codes: Collection[int]) -> str:
     """A sentence on a task whose workers died, with the known exit codes."""
     how = ", then ".join(dict.fromkeys(map(exit_codes.described, codes)))
@@ -64,6 +70,7 @@ def outcome(task: Task, error: str, deaths: int = 0) -> TaskOutcome:
             problem=item.problem,
             status=Status.LOST,
             attempt=cell.attempt,
+            started=time.time() if deaths else 0.0,
             error=error,
             deaths=deaths,
         )

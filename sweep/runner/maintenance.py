@@ -36,7 +36,8 @@ def merge(
 
     The stores stay as they are. Of a cell that several have solved, the result of the one named
     last counts. The experiment is that of the store whose cells include all others'. What was
-    merged from a store before is replaced, if the store still has all of it.
+    merged from a store before is replaced, if the store still has all of it; once the target was
+    compacted it is the target's own, and stays whatever the store has forgotten since.
 
     Parameters
     ----------

@@ -18,6 +18,7 @@ from sweep.grid.grids import Grid
 from sweep.plan.stored import StoredExperiment, solved_by_other_code, troubled
 from sweep.store.ledger import Ledger
 from sweep.store.records import Status
+from workloads.conditions import Condition
 from workloads.parameters import nearest
 
 STALE = "code == 'other'"
@@ -53,7 +54,7 @@ def selected(stored: StoredExperiment, ledger: Ledger, where: str | None) -> lis
         cell.id: cell
         for grid, table in zip(stored.grids, tables, strict=True)
         for cell, values in zip(grid.cells, _rows(grid, table, condition.names), strict=True)
-        if holds(condition, values)
+        if conditions.holds(condition, values)
     }
     if not chosen and where != STALE:
         raise SweepError(
@@ -104,9 +105,7 @@ def plain(value: Any) -> Any:
     return None if isinstance(plain, float) and math.isnan(plain) else plain
 
 
-def _check_names(
-    condition: conditions.Condition, known: set[str], stored: StoredExperiment
-) -> None:
+def _check_names(condition: Condition, known: set[str], stored: StoredExperiment) -> None:
     for name in sorted(condition.names - known):
         if name in BUDGETS:
             raise SweepError(
@@ -118,11 +117,3 @@ def _check_names(
             f"condition {condition.text!r} uses {name!r}, which store "
             f"{str(stored.store.path)!r} does not have; {nearest(name, sorted(known))}"
         )
-
-
-def holds(condition: conditions.Condition, values: Mapping[str, Any]) -> bool:
-    """Whether a condition holds for these values; not if one that it needs is missing."""
-    try:
-        return condition.holds(values)
-    except conditions.MissingCoordinateError:
-        return False

@@ -205,10 +205,13 @@ def open_session(stored: StoredExperiment, listen: events.Listener) -> Iterator[
 def _run_name(segments: Iterable[str], store: str) -> str:
     """A name that no other run has on any cluster; names sort in the order of a store's runs.
 
-    It has to be unique because Dask treats tasks with the same key as one, even across clients.
+    It has to be unique because Dask treats tasks with the same key as one, even across clients. Two
+    runs have the same number if the first was killed before the second had anything of it to read:
+    then the names sort by the second in which they began.
     """
     number = 1 + max(map(_run_number, segments), default=0)
-    return f"r{number:06d}-{store[:8]}-{uuid.uuid4().hex[:8]}"
+    began = f"{int(time.time()):08x}"
+    return f"r{number:06d}-{store[:8]}-{began}{uuid.uuid4().hex[:8]}"
 
 
 def _run_number(segment: str) -> int:

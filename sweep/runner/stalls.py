@@ -1,15 +1,19 @@
-"""Tasks that neither run nor end, because Dask does not deliver the messages about them.
+"""Tasks that neither run nor end, because of Dask.
 
 Dask sends what it has collected at a certain time of day. When a machine's clock is set back at
 that moment, the messages wait until it is that time again, for hours or days; heartbeats and
-direct questions take other connections and go on, so nobody else notices.
+direct questions take other connections and go on, so nobody else notices. And it begins no task at
+a worker with too much memory in use, even if nothing is running there that would free some.
 """
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
+
+from distributed.core import Status
 
 from sweep.worker.broadcast import answers
 
@@ -18,20 +22,41 @@ _LOOKS = 6
 """Looks in a row with the same tasks at the same place before it is examined."""
 _ANSWER_SECONDS = 5.0
 _RESTART_SECONDS = 10.0
+_MOST_ASKED = 1000
+"""Tasks that the scheduler is asked for at a look, the oldest ones: those that are stuck remain."""
 
 Place = str | None
 """The address of the worker that has a task; None if the task has ended or is not known."""
 
 
+@dataclass(frozen=True)
+class Stuck:
+    """Where nothing goes on.
+
+    Attributes
+    ----------
+    workers : tuple of str
+        The workers that do not hear of their tasks, or are not heard.
+    paused : tuple of str
+        The workers that Dask keeps from working, though they hold nothing that anybody needs.
+    driver : bool
+        Whether this process does not hear of tasks that have ended, or is not heard.
+    """
+
+    workers: tuple[str, ...] = ()
+    paused: tuple[str, ...] = ()
+    driver: bool = False
+
+
 class Stalls:
-    """Finds the connections over which nothing comes, though it should."""
+    """Finds where nothing goes on, though it should."""
 
     def __init__(self) -> None:
         self._next_look = 0.0
         self._tasks: Mapping[Place, frozenset[str]] = {}
         self._looks: Counter[Place] = Counter()
 
-    def look(self, client: Any, unheard: Callable[[], Collection[str]]) -> frozenset[Place]:
+    def look(self, client: Any, unheard: Callable[[], Sequence[str]]) -> Stuck:
         """Where tasks are stuck, if it is time to look: at a worker, or on the way back from Dask.
 
         Parameters
@@ -39,17 +64,22 @@ class Stalls:
         client : distributed.Client
             Of the cluster.
         unheard : callable
-            Gives the names of the tasks whose ends the driver has not heard of.
+            Gives the names of the tasks whose ends the driver has not heard of, oldest first.
         """
         now = time.monotonic()
         if now < self._next_look:
-            return frozenset()
+            return Stuck()
         self._next_look = now + _LOOK_SECONDS
-        before, self._tasks = self._tasks, _by_place(client, unheard())
+        before, self._tasks = self._tasks, _by_place(client, unheard()[:_MOST_ASKED])
         same = [place for place, names in self._tasks.items() if before.get(place) == names]
         self._looks = Counter({place: self._looks[place] % _LOOKS + 1 for place in same})
         long = {place for place, looks in self._looks.items() if looks == _LOOKS}
-        return frozenset(long & {None, *_idle(client, [place for place in long if place])})
+        idle = _idle(client, sorted(place for place in long if place))
+        return Stuck(
+            tuple(worker for worker, status in idle.items() if status is Status.running),
+            tuple(worker for worker, status in idle.items() if status is Status.paused),
+            None in long,
+        )
 
 
 def restart(client: Any, workers: Collection[str]) -> None:
@@ -69,7 +99,8 @@ def restart(client: Any, workers: Collection[str]) -> None:
 def _by_place(client: Any, tasks: Collection[str]) -> Mapping[Place, frozenset[str]]:
     """The tasks at each place where none is being run, as far as the scheduler knows.
 
-    None that waits for a worker, and none at all if the scheduler is silent.
+    None that waits for a worker, and none at all if the scheduler is silent. A paused worker counts
+    as a task of its own, since all others may be waiting.
     """
     by_place: defaultdict[Place, set[str]] = defaultdict(set)
 
@@ -84,7 +115,11 @@ def _by_place(client: Any, tasks: Collection[str]) -> Mapping[Place, frozenset[s
 
 
 def _places(tasks: Collection[str], dask_scheduler: Any) -> dict[str, Place]:
-    places: dict[str, Place] = {}
+    places: dict[str, Place] = {
+        address: address
+        for address, worker in dask_scheduler.workers.items()
+        if worker.status is Status.paused and not worker.executing
+    }
     for name in tasks:
         task = dask_scheduler.tasks.get(name)
         if task is None or task.state in ("memory", "erred"):
@@ -94,17 +129,18 @@ def _places(tasks: Collection[str], dask_scheduler: Any) -> dict[str, Place]:
     return places
 
 
-def _idle(client: Any, workers: Collection[str]) -> list[str]:
-    """Those of the workers that run nothing; one that does not answer may run something."""
+def _idle(client: Any, workers: Collection[str]) -> dict[str, Status]:
+    """The status of the workers that run nothing; one that does not answer may run something."""
     if not workers:
-        return []
+        return {}
     with suppress(Exception):
-        return [
-            w for w, idle in answers(client, _runs_nothing, workers=workers).items() if idle is True
-        ]
-    return []
+        said = answers(client, _status_if_idle, workers=workers)
+        return {worker: answer for worker, answer in said.items() if isinstance(answer, Status)}
+    return {}
 
 
-def _runs_nothing(dask_worker: Any) -> bool:
-    state = dask_worker.state
-    return not (state.executing or state.long_running)
+def _status_if_idle(dask_worker: Any) -> Status | None:
+    """The status of a worker that runs nothing and, if it is paused, keeps nothing either."""
+    state, status = dask_worker.state, dask_worker.status
+    kept = status is Status.paused and dask_worker.data
+    return None if state.executing or state.long_running or kept else status

@@ -19,7 +19,7 @@ from sweep.store.ledger import Ledger
 from sweep.store.location import Location
 
 NAME = "index.npz"
-_FORMAT = 4
+_FORMAT = 5
 _FACTS = "facts"
 
 

@@ -17,6 +17,8 @@ from sweep.store.records import (
     ForgottenRecord,
     Record,
     Status,
+    from_json,
+    to_json,
 )
 
 DEADLY = 3
@@ -30,7 +32,7 @@ class Ledger:
     """The current result of every cell: its last ``ok`` record, or else its last record.
 
     A cell whose squared privacy cost lies below a certified bound on its problem has failed,
-    whichever solve proved the bound.
+    whichever solve proved the bound, for as long as that bound counts.
 
     Attributes
     ----------
@@ -51,6 +53,10 @@ class Ledger:
         self.bound_errors: dict[str, BoundRecord] = {}
         self._columns = Columns()
         self._least_cost: dict[str, float] = {}
+        self._refuted: dict[str, CellRecord] = {}
+        """Answers below a bound, as they were given, by cell."""
+        self._deadly_ends: set[tuple[str, float]] = set()
+        """Cell and time of every record of deaths: merged copies of a store have the same ones."""
         self.altered = False
 
     def add(self, records: Iterable[Record]) -> None:
@@ -154,6 +160,8 @@ class Ledger:
             "bound_codes": self.bound_codes,
             "bound_errors": [vars(bound) for bound in self.bound_errors.values()],
             "least_cost": self._least_cost,
+            "refuted": [to_json(record) for record in self._refuted.values()],
+            "deadly_ends": sorted(self._deadly_ends),
         }
 
     @classmethod
@@ -166,14 +174,17 @@ class Ledger:
         ledger._least_cost = dict(content["least_cost"])
         failed = (BoundRecord(**bound) for bound in content["bound_errors"])
         ledger.bound_errors = {bound.problem: bound for bound in failed}
+        refuted = map(from_json, content["refuted"])
+        ledger._refuted = {one.cell: one for one in refuted if isinstance(one, CellRecord)}
+        ledger._deadly_ends = {(cell, at) for cell, at in content["deadly_ends"]}
         return ledger
 
     @property
     def _current(self) -> Rows:
         """The rows that count."""
-        everything = np.arange(len(self._columns), dtype=np.int32)
+        everything = np.arange(len(self._columns))
         held = self._columns.counts("status", everything, _SUPERSEDED) != _SUPERSEDED
-        return np.flatnonzero(held).astype(np.int32)
+        return np.flatnonzero(held)
 
     def _row(self, cell: str) -> int | None:
         """The row of a cell; None if there is none that counts."""
@@ -183,7 +194,10 @@ class Ledger:
     def _add_cell(self, record: CellRecord) -> None:
         known = self._row(record.cell)
         tried = 0 if record.status is Status.LOST else record.attempt
-        died = record.deaths
+        died, end = record.deaths, (record.cell, record.started)
+        if died and record.started:
+            died = 0 if end in self._deadly_ends else died
+            self._deadly_ends.add(end)
         if known is not None:
             tried = max(tried, self._columns.count("attempts", known))
             died += self._columns.count("deaths_in_all", known)
@@ -195,18 +209,28 @@ class Ledger:
         cost = record.numbers.get("squared_privacy_cost")
         trouble = None if cost is None else self._judged(record.problem, float(cost))
         well = record.status is Status.OK and trouble is None
-        if known is not None and not well and self.status(record.cell) is Status.OK:
-            self._columns.set_count("attempts", known, tried)
-            self._columns.set_count("deaths_in_all", known, died)
-            return
-        row = self._columns.append(record, tried, died)
-        if known is not None:
-            self._columns.set_count("status", known, _SUPERSEDED)
-        if trouble is not None:
-            self._columns.fail(row, trouble)
+        row = known
+        if row is None or well or self.status(record.cell) is not Status.OK:
+            row = self._put(record)
+            if trouble is not None:
+                self._refute(row, trouble)
+        self._columns.set_count("attempts", row, tried)
+        self._columns.set_count("deaths_in_all", row, died)
+
+    def _put(self, record: CellRecord) -> int:
+        """Let a record count in place of the one that its cell has; its row."""
+        self._forget(record.cell)
+        return self._columns.append(record)
+
+    def _refute(self, row: int, trouble: str) -> None:
+        """Turn an answer into a failure."""
+        record = self._columns.record(row)
+        self._refuted[record.cell] = record
+        self._columns.fail(row, trouble)
 
     def _forget(self, cell: str) -> None:
         """Count nothing that was recorded of a cell so far; a bound on its problem holds on."""
+        self._refuted.pop(cell, None)
         known = self._row(cell)
         if known is not None:
             self._columns.set_count("status", known, _SUPERSEDED)
@@ -222,14 +246,27 @@ class Ledger:
     def _raise_bound(self, problem: str, bound: float, code: str) -> None:
         if self.bound_codes.get(problem) == code and bound <= self.bounds[problem]:
             return
+        fell = bound < self.bounds.get(problem, bound)
         self.bounds[problem], self.bound_codes[problem] = bound, code
+        if fell:
+            self._rehabilitate(problem)
         least = self._least_cost.get(problem)
         if least is not None and contradiction(least, bound):
             for row in self._rows_of(problem):
                 cost = self._columns.reported_number("squared_privacy_cost", row)
                 trouble = None if math.isnan(cost) else self._judged(problem, cost)
                 if trouble is not None:
-                    self._columns.fail(row, trouble)
+                    self._refute(row, trouble)
+
+    def _rehabilitate(self, problem: str) -> None:
+        """Let answers count again that only a bound of earlier code has refuted."""
+        for record in [one for one in self._refuted.values() if one.problem == problem]:
+            cost = record.numbers.get("squared_privacy_cost", math.nan)
+            if self._judged(problem, cost) is None:
+                known = self._columns.row(record.cell)
+                row = self._put(record)
+                for name in ("attempts", "deaths_in_all"):
+                    self._columns.set_count(name, row, self._columns.count(name, known))
 
     def _rows_of(self, problem: str) -> list[int]:
         """All rows of a problem that a cell refers to."""

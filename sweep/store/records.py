@@ -50,7 +50,7 @@ class CellRecord:
     host : str
         The machine that solved it.
     started : float
-        Seconds since 1970, UTC.
+        Seconds since 1970, UTC; when it was given up, if workers died of it; 0 if not known.
     runtime_s, cpu_s : float, optional
         Wall-clock and processor seconds of the solve alone.
     peak_memory_bytes : int, optional

@@ -2,12 +2,13 @@
 
 from typing import Any
 
-from sweep.errors import ClusterError
+from sweep.errors import ClusterError, first_line
 from sweep.store import code, edits, versions
+from sweep.store.view import StoreView
 from sweep.worker.broadcast import answers
 
 
-def check_workers(client: Any, *, allow_mixed: bool) -> None:
+def check_workers(client: Any, view: StoreView) -> None:
     """Refuse a cluster if one of its workers has other code or versions than this process.
 
     Parameters
@@ -15,17 +16,16 @@ def check_workers(client: Any, *, allow_mixed: bool) -> None:
     client : distributed.Client
         Of the cluster. Workers that join later, or do not answer, are checked with their first
         task.
-    allow_mixed : bool
-        Whether versions may differ; code may not.
+    view : StoreView
+        What every task brings along: the code and the versions, and mechanisms of the user's.
 
     Raises
     ------
     ClusterError
         If there is one, or the scheduler does not answer.
     """
-    expected = "" if allow_mixed else versions.ours()
     try:
-        replies = answers(client, difference, code.digest(), expected)
+        replies = answers(client, difference, view)
     except TimeoutError as error:
         address = client.scheduler.address
         raise ClusterError(f"scheduler {address} does not answer; start it again") from error
@@ -33,28 +33,31 @@ def check_workers(client: Any, *, allow_mixed: bool) -> None:
         if isinstance(reply, OSError):
             continue  # dead by now, or stopped
         if isinstance(reply, BaseException):
-            raise ClusterError(
-                f"worker {address} cannot say which code it has ({type(reply).__name__}: {reply}); "
-                "install the same version of this project there and start its workers again"
-            ) from reply
+            raise ClusterError(f"worker {address}: {unreadable(reply)}") from reply
         if reply:
             raise ClusterError(f"worker {address}: {reply}")
 
 
-def difference(expected_code: str, expected_versions: str) -> str:
+def unreadable(error: BaseException) -> str:
+    """A sentence on a worker that cannot read what it is sent."""
+    return (
+        f"it cannot read its tasks ({type(error).__name__}: {first_line(error)}); install the same "
+        "version of this project there, and what mechanisms of your own import, and start it again"
+    )
+
+
+def difference(view: StoreView) -> str:
     """How this process differs from the command, in a sentence; empty if it does not.
 
     It also notes what is imported, so that an edit is noticed when it is used.
 
     Parameters
     ----------
-    expected_code : str
-        As `sweep.store.code.digest` has it.
-    expected_versions : str
-        As `sweep.store.versions.ours` has them; empty if any will do.
+    view : StoreView
+        The code and the versions of the command; no versions if any will do.
     """
     edits.note_imported()
-    other_code = code.difference(expected_code)
-    if other_code or not expected_versions:
+    other_code = code.difference(view.code)
+    if other_code or not view.versions:
         return other_code
-    return versions.difference(expected_versions)
+    return versions.difference(view.versions)

@@ -73,7 +73,7 @@ def perform(task: Task, view: StoreView) -> TaskOutcome | Refusal:
     earlier = done_before(task, view)
     if earlier is not None:
         return earlier
-    difference = compatibility.difference(view.code, view.versions)
+    difference = compatibility.difference(view)
     if difference:
         worker = _worker()
         return Refusal("" if worker is None else worker.address, difference)

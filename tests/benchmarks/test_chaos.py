@@ -1,15 +1,20 @@
 """A small chaos run; and every check of what is left after one can fail."""
 
-import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import xarray as xr
 
-from benchmarks.chaos import judge
+from benchmarks.chaos import judge, worker
 from benchmarks.chaos.judge import Begun, Written
-from benchmarks.chaos.run import chaos
-from sweep.store import segments
+from benchmarks.chaos.run import Chaos, chaos
+from sweep.experiment.loading import parse_experiment
+from sweep.grid.expansion import expand
+from sweep.grid.grids import distinct
+from sweep.grid.specs import Spec, WorkloadSpec
+from sweep.plan.items import Bound
+from sweep.store import folder, segments
 from sweep.store.records import BoundRecord, CellRecord, Status
 
 
@@ -24,10 +29,15 @@ def test_nothing_is_lost_in_a_small_chaos(tmp_path):
 
 
 def test_what_was_recorded_and_begun_again_is_found():
-    known = [Written("a", 10.0, np.inf), Written("b", 10.0, 20.0)]
-    fine = [Begun("a", 5.0), Begun("b", 5.0), Begun("b", 25.0), Begun("c", 15.0)]
+    known = [Written("a", "r1", 10.0, np.inf), Written("b", "r1", 10.0, 20.0)]
+    fine = [
+        *(Begun(about, "r1", 5.0, 6.0) for about in "ab"),
+        Begun("b", "r1", 19.0, 21.0),  # damaged while it looked
+        Begun("c", "r1", 15.0, 16.0),
+        Begun("a", "r2", 15.0, 16.0),  # recorded by an earlier run, after this one had begun
+    ]
     assert judge.computed_twice(fine, known) == []
-    wrong = [Begun("a", 15.0), Begun("b", 15.0)]
+    wrong = [Begun("a", "r1", 15.0, 16.0), Begun("b", "r1", 15.0, 16.0), Begun("a", "r2", 99.0, 99)]
     assert judge.computed_twice([*fine, *wrong], known) == wrong
 
 
@@ -43,10 +53,10 @@ def test_what_counts_as_recorded(tmp_path):
     segments.write_segment(sound, "r2", [ok])
     (folder / "r2.jsonl").write_text("{")
     found = judge.written(folder, sound, {"r2.jsonl": 9.0})
-    assert [(one.about, one.until) for one in found] == [
-        ("s", np.inf),
-        ("bound p", np.inf),
-        ("s", 9.0),
+    assert [(one.about, one.run, one.until) for one in found] == [
+        ("s", "r1", np.inf),
+        ("bound p", "r1", np.inf),
+        ("s", "r2", 9.0),
     ]
     assert judge.recorded(folder) == {"c": 1}
 
@@ -62,6 +72,23 @@ def test_one_bit_is_a_difference():
 
 
 def test_what_workers_begin_is_read_back(tmp_path):
-    line = {"about": "s", "time": 3.0, "process": 1}
-    (tmp_path / "begun.jsonl").write_text(json.dumps(line) + "\n")
-    assert judge.begun(tmp_path / "begun.jsonl") == [Begun("s", 3.0)]
+    asked = WorkloadSpec("prefix", {"d": 2}), Spec("uniform")
+    looked = {"run": "r1", "since": 3.0, "until": 4.0}
+    worker.note(tmp_path / "begun.jsonl", Bound("p", "key", *asked), looked)
+    assert judge.begun(tmp_path / "begun.jsonl") == [Begun("bound p", "r1", 3.0, 4.0)]
+
+
+def test_what_failed_since_its_result_was_set_aside_is_left_to_rerun(tmp_path):
+    run = Chaos(tmp_path, cells=20, faults=1, seed=1, say=print)
+    text = (tmp_path / "chaos.yaml").read_text()
+    cells = distinct(expand(parse_experiment(text, "chaos.yaml")))
+    store = folder.create(run.store, "chaos")
+    store.describe(text, cells.ids)
+    first, *others = (CellRecord(one.id, one.id, "p", Status.OK) for one in cells)
+    segments.write_segment(store.journal, "r1", others)
+    damaged = segments.write_segment(store.journal, "r2", [first])
+    assert run._progress() == 20
+    damaged.rename(damaged.with_suffix(".damaged"))
+    assert not run._is_complete()
+    segments.write_segment(store.journal, "r3", [replace(first, status=Status.FAILED)])
+    assert run._is_complete()

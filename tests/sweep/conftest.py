@@ -1,5 +1,6 @@
 """A cluster of two processes for all tests of the sweep, and small experiments."""
 
+import multiprocessing
 import os
 import shutil
 import signal
@@ -38,6 +39,7 @@ class Pair:
         return self._client
 
     def close(self):
+        self._client = None
         self._open.close()
 
     def _whole(self):
@@ -69,6 +71,13 @@ def as_in_a_terminal():
 @pytest.fixture
 def client(pair):
     return pair.client()
+
+
+@pytest.fixture
+def no_children(pair):
+    """No worker of other tests is a child of this process, or becomes one."""
+    pair.close()
+    assert multiprocessing.active_children() == []
 
 
 @pytest.fixture

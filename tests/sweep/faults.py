@@ -82,14 +82,19 @@ def cells_in(journal: Path) -> int:
 
 
 def meet(folder: Path, name: str) -> None:
-    """Wait for another process that does likewise under another name; note whether it came."""
-    mark, end, met = folder / f"{name}-{os.getpid()}", time.monotonic() + 60, False
-    mark.touch()
+    """Wait for another process that does likewise under another name; note whether it came.
+
+    It has come once it has seen this one, and this one leaves once it is seen.
+    """
+    end, met = time.monotonic() + 60, False
+    mark = folder / f"{name}-{os.getpid()}"
+    mark.mkdir()
     while not met and time.monotonic() < end:
         time.sleep(0.01)
-        met = any(one.name.partition("-")[0] != name for one in folder.glob("*-*"))
-    time.sleep(0.5)  # it has to notice, too
-    mark.unlink()
+        met = any(mark.iterdir())
+        for other in folder.glob("*-*"):
+            if other.name.partition("-")[0] != name:
+                (other / mark.name).touch()
     with (folder / name).open("a") as notes:
         notes.write("met\n" if met else "alone\n")
 

@@ -1,13 +1,11 @@
 """A scheduler, its workers and commands, each a process of its own, as somebody starts them."""
 
 import os
-import random
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 
 import recipes
@@ -79,15 +77,6 @@ def ended(command: subprocess.Popen[str], code: int = 0) -> str:
     assert command.returncode == code, said
     assert "Traceback" not in said
     return said
-
-
-def free_port() -> int:
-    """A port that nobody listens at, below those that the system gives to clients meanwhile."""
-    for port in random.sample(range(20_000, 32_000), 100):
-        with socket.socket() as probe, suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            return port
-    raise OSError("no port is free")
 
 
 def until(there: Callable[[], object], *running: subprocess.Popen[str]) -> None:

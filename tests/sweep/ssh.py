@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from getpass import getuser
 from pathlib import Path
 
-from processes import free_port
+from benchmarks.chaos.house import free_port
 
 _SECONDS = 300.0
 _SEPARATION = Path("/run/sshd")

@@ -38,6 +38,8 @@ def queue(*ids, system="slurm"):
 def listed_by(tmp_path, monkeypatch):
     """Has a command of that name do this."""
 
+    monkeypatch.setattr(batch, "_SECONDS", 300.0)
+
     def make(command, script):
         (tmp_path / command).write_text(f"#!/bin/sh\n{script}\n")
         (tmp_path / command).chmod(0o755)
@@ -84,7 +86,7 @@ def test_a_queue_that_does_not_answer_says_nothing_of_any_job(listed_by, tmp_pat
 def test_a_queue_that_hangs_leaves_no_process_behind(listed_by, tmp_path, monkeypatch):
     monkeypatch.setattr(batch, "_SECONDS", 0.1)
     begun = tmp_path / "begun"
-    listed_by("squeue", f"echo $$ > {begun}\nexec sleep 600")
+    listed_by("squeue", f"echo $$ > {begun}-part\nmv {begun}-part {begun}\nexec sleep 600")
 
     async def asked():
         while not begun.exists():
@@ -93,7 +95,7 @@ def test_a_queue_that_hangs_leaves_no_process_behind(listed_by, tmp_path, monkey
         while os.path.exists(f"/proc/{number}"):
             await asyncio.sleep(0.02)
 
-    asyncio.run(asyncio.wait_for(asked(), 60))
+    asyncio.run(asyncio.wait_for(asked(), 300))
 
 
 def test_a_command_that_is_not_there_says_nothing(monkeypatch, tmp_path):

@@ -56,30 +56,30 @@ def test_processes_that_begin_during_the_last_dataset_heed_sigterm():
     assert process.wait(timeout=300) == -signal.SIGTERM
 
 
-def none_is_left(others):
-    """Of the processes that were started since; and none comes any more."""
-    until(lambda: not set(multiprocessing.active_children()) - others)
+def none_is_left():
+    """Of the processes that were started; and none comes any more."""
+    until(lambda: not multiprocessing.active_children())
     for _ in range(4):
         time.sleep(0.5)
-        assert set(multiprocessing.active_children()) - others == set()
+        assert multiprocessing.active_children() == []
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("no_children")
 @pytest.mark.parametrize("seconds", [0.01, 1.0])
 def test_no_worker_is_left_when_its_cluster_does_not_close_in_time(monkeypatch, seconds):
     monkeypatch.setattr(shutdown, "_CLOSE_SECONDS", seconds)
-    others = set(multiprocessing.active_children())
     two = {**specification.LOCAL.kwargs, "n_workers": 2}
     with clusters.connected(specification.LOCAL.model_copy(update={"kwargs": two})) as client:
         client.wait_for_workers(2)
         working = client.submit(time.sleep, 600)
         os.kill(next(iter(client.run(os.getpid).values())), signal.SIGSTOP)
         assert working.status == "pending"
-    none_is_left(others)
+    none_is_left()
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("as_in_a_terminal")
+@pytest.mark.usefixtures("as_in_a_terminal", "no_children")
 def test_no_stopped_worker_is_left_when_a_second_interrupt_hurries_the_end(monkeypatch):
     """Python would wait for it without end: what is stopped does not heed SIGTERM."""
 
@@ -88,7 +88,6 @@ def test_no_stopped_worker_is_left_when_a_second_interrupt_hurries_the_end(monke
         time.sleep(600)
 
     monkeypatch.setattr(LocalCluster, "close", interrupted)
-    others = set(multiprocessing.active_children())
     two = {**specification.LOCAL.kwargs, "n_workers": 2}
 
     def sweep():
@@ -98,4 +97,4 @@ def test_no_stopped_worker_is_left_when_a_second_interrupt_hurries_the_end(monke
 
     with pytest.raises(KeyboardInterrupt):
         sweep()
-    none_is_left(others)
+    none_is_left()

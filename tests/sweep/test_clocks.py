@@ -4,11 +4,11 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections import Counter
 
 import pytest
-from faults import search_path, slow_workers
+from faults import Fault, preloaded, search_path
+from processes import until
 from test_kill import CLUSTER
 
 CELLS = 200
@@ -43,7 +43,9 @@ HANG_SECONDS = 300
 @pytest.mark.slow
 def test_a_clock_that_is_set_forth_and_back_changes_nothing(tmp_path, records):
     (tmp_path / "sitecustomize.py").write_text(A_CLOCK_THAT_IS_SET)
-    preload = slow_workers(tmp_path, 0.1)
+    gate = tmp_path / "gate"
+    waits = Fault("wait", "IP", first=CELLS * 3 // 4, until=str(gate))
+    preload = preloaded(tmp_path, Fault("sleep", "IP", seconds=0.1), waits)
     (tmp_path / "cluster.yaml").write_text(CLUSTER.format(preload=preload) + "patience: 30\n")
     (tmp_path / "x.yaml").write_text(EXPERIMENT)
     path = os.pathsep.join([str(tmp_path), search_path()])
@@ -65,11 +67,10 @@ def test_a_clock_that_is_set_forth_and_back_changes_nothing(tmp_path, records):
     )
     try:
         for ahead, done in ((DAY, CELLS // 5), (-DAY, CELLS // 2)):
-            while len(records(tmp_path / "s")) < done:
-                assert command.poll() is None, command.communicate()[0]
-                time.sleep(0.1)
+            until(lambda done=done: len(records(tmp_path / "s")) >= done, command)
             (tmp_path / "clock").write_text(str(ahead))
         assert status()["running_s"] == 0.0
+        gate.touch()
         said = command.communicate(timeout=HANG_SECONDS)[0]
     finally:
         command.kill()

@@ -187,20 +187,32 @@ def test_a_worker_that_joins_with_other_code_solves_nothing(tmp_path):
     assert "install the same version" in refusal.said
 
 
+def without_the_project(folder):
+    shutil.rmtree(folder / "sweep")
+    (folder / "sweep.py").write_text("raise ModuleNotFoundError('not installed here')\n")
+
+
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (edit, r"a worker on .* has other code in"),
+        (without_the_project, r"it cannot read its tasks \(ModuleNotFoundError: not inst"),
+    ],
+)
 def test_a_worker_of_other_code_that_joins_in_mid_run_solves_nothing(
-    processes, tmp_path, copied, records
+    processes, tmp_path, copied, records, change, why
 ):
     (tmp_path / "x.yaml").write_text(
         "reference: IP\nblocks: [{workload: {name: prefix, d: 2}, mechanism: IP, replicates: 60}]\n"
     )
     gate, address, folder = tmp_path / "gate", processes.scheduler(), copied("theirs")
-    edit(folder)
+    change(folder)
     preload = preloaded(tmp_path, Fault("wait", "IP", until=str(gate)))
     processes.worker(address, "--preload", preload)
     running = processes.command("run", "x.yaml", "--store", "s", "--cluster", "cluster.yaml")
     until((tmp_path / "fault-0").exists, running)
-    processes.worker(address, "--preload", preload, path=folder)
+    processes.worker(address, path=folder)
     until(lambda: logged(tmp_path / "s", events.WorkerRefused), running)
     assert workers(address) == 1
     assert (tmp_path / "fault-0").stat().st_size == 1
@@ -208,7 +220,7 @@ def test_a_worker_of_other_code_that_joins_in_mid_run_solves_nothing(
     ended(running)
     (event,) = logged(tmp_path / "s", events.WorkerRefused)
     said = messages.message(event)
-    assert re.match(r"warning: worker tcp\S+ is closed, .*: a worker on .* has other code in", said)
+    assert re.match(rf"warning: worker tcp\S+ is closed, .*: {why}", said)
     assert [(one.status, one.code) for one in records(tmp_path / "s")] == [
         (Status.OK, code.digest())
     ] * 60

@@ -1,11 +1,14 @@
 """Cells that crash, and every way in which a Dask future can end."""
 
 import asyncio
+import pickle
 
 import pytest
-from distributed import KilledWorker
+from distributed import KilledWorker, wait
 
 from sweep.runner import in_flight, lost_tasks
+from sweep.worker import calls
+from sweep.worker.perform import Refusal
 
 
 class UnsayableError(Exception):
@@ -29,8 +32,25 @@ def test_what_a_task_raised_is_looked_at_and_never_raised(client, error):
         async def exception(self, *, asynchronous):
             return error
 
-    assert swallowed(client, in_flight._error, Ended()) is error
+    assert swallowed(client, in_flight._error, client, Ended()) is error
     assert lost_tasks.reason(error)
+
+
+def test_a_task_that_cannot_be_read_is_refused_by_its_worker(client):
+    parcel = calls.serialised(int, 3).replace(b"zlib", b"zlip")
+    future = client.submit(pickle.loads, parcel, pure=False)
+    wait(future)
+    (refusal,) = [swallowed(client, in_flight._error, client, future)]
+    assert isinstance(refusal, Refusal)
+    assert refusal.worker in client.nthreads()
+    assert "cannot read its tasks (ModuleNotFoundError: No module named 'zlip')" in refusal.said
+
+
+def test_what_a_function_raises_is_its_result():
+    assert pickle.loads(calls.serialised(int, "3")) == 3
+    assert repr(pickle.loads(calls.serialised(int, "x"))) == repr(
+        ValueError("invalid literal for int() with base 10: 'x'")
+    )
 
 
 @pytest.mark.parametrize(

@@ -403,6 +403,17 @@ def test_the_text_tells_of_what_was_set() -> None:
     assert "# line 1" in set_.text
 
 
+def test_the_text_is_right_where_comments_would_make_it_wrong() -> None:
+    """ruamel.yaml writes the last two keys of the second claim in one line."""
+    claims = (
+        "claims:\n  # the first\n  - {text: it is, variable: gap, most: 1}  # why\n"
+        "  - text: also   # more\n    variable: gap\n    most: 2\n"
+    )
+    set_ = parse_experiment(GOOD + claims, "x", ["time_limit=7"])
+    assert [claim.most for claim in set_.claims] == [1, 2]
+    assert parse_experiment(set_.text, "x").digest == set_.digest
+
+
 @pytest.mark.parametrize(
     ("setting", "told"),
     [
@@ -430,6 +441,14 @@ def test_a_mistaken_setting_is_told_as_such(setting: str, told: str) -> None:
     with pytest.raises(ExperimentError) as raised:
         expand(parse_experiment(GOOD, "x.yaml", [setting]))
     assert told in str(raised.value)
+
+
+def test_an_axis_that_a_setting_removes_from_under_a_figure_names_the_setting() -> None:
+    with pytest.raises(
+        ExperimentError,
+        match=r"figures\[0\].x: there is no coordinate 'k' after --set targets=random;",
+    ):
+        expand(load_experiment("vldb-fig3", ["targets=random"]))
 
 
 def test_no_such_experiment() -> None:

@@ -41,6 +41,12 @@ def read_anew(folder):
     return state(Journal(folder))
 
 
+def with_index(place):
+    held = Journal(place)
+    held.refresh()
+    held.write_index()
+
+
 @pytest.fixture
 def folder(tmp_path):
     """A journal of two segments with its index."""
@@ -48,10 +54,20 @@ def folder(tmp_path):
     place.mkdir()
     write_segment(place, "r000001-000000", RECORDS[:5])
     write_segment(place, "r000002-000000", RECORDS[5:])
-    held = Journal(place)
-    held.refresh()
-    held.write_index()
+    with_index(place)
     return place
+
+
+def test_the_index_keeps_what_later_records_are_judged_by(folder):
+    killer = CellRecord("b", "s-b", "p", Status.LOST, deaths=1, started=1.7e9)
+    write_segment(folder, "r000003-000000", [killer])
+    with_index(folder)
+    write_segment(folder, "r000004-000000", [killer, BoundRecord("r", 0.5, code="newer")])
+    held = Journal(folder)
+    ledger = held.refresh()
+    assert ledger.status("low") is Status.OK
+    assert ledger.deaths(ledger.rows(["b"])) == [4]
+    assert state(held) == read_anew(folder)
 
 
 @pytest.fixture

@@ -7,7 +7,14 @@ from hypothesis import strategies as st
 
 from sweep.store.journal import Journal
 from sweep.store.ledger import Ledger
-from sweep.store.records import BoundRecord, CellRecord, Status, from_json, to_json
+from sweep.store.records import (
+    BoundRecord,
+    CellRecord,
+    ForgottenRecord,
+    Status,
+    from_json,
+    to_json,
+)
 from sweep.store.segments import read_segment, write_segment
 
 statuses = st.sampled_from([s.label for s in Status if s > Status.PENDING])
@@ -102,6 +109,42 @@ def test_an_answer_below_a_bound_of_its_problem_has_failed(later):
     again = cell("ok", attempt=2, numbers={"squared_privacy_cost": 2.1})
     ledger.add([again])
     assert ledger.cells["a"] == ledger.solved["solve"] == again
+
+
+@pytest.mark.parametrize("first", ["bound", "answer"])
+def test_an_answer_counts_again_once_other_code_has_lowered_the_bound_it_was_below(first):
+    answer = cell("ok", attempt=2, numbers={"squared_privacy_cost": 2.0, "total_variance": 7.0})
+    wrong = BoundRecord("problem", 2.5, code="old")
+    ledger = Ledger()
+    ledger.add([cell("lost", deaths=1, attempt=2)])
+    ledger.add([wrong, answer] if first == "bound" else [answer, wrong])
+    ledger.add([BoundRecord("problem", 2.4, code="newer")])
+    assert ledger.status("a") is Status.FAILED
+    ledger.add([BoundRecord("problem", 1.9, code="newest")])
+    assert ledger.cells["a"] == ledger.solved["solve"] == answer
+    rows = ledger.rows(["a"])
+    assert (ledger.attempts(rows), ledger.deaths(rows)) == ([2], [1])
+    ledger.add([BoundRecord("problem", 2.1, code="newest")])
+    assert ledger.status("a") is Status.FAILED
+
+
+@pytest.mark.parametrize("later", [cell("failed", attempt=2, error="other"), ForgottenRecord("a")])
+def test_what_came_after_a_refuted_answer_stays_when_the_bound_is_lowered(later):
+    ledger = Ledger()
+    answer = cell("ok", numbers={"squared_privacy_cost": 2.0})
+    ledger.add([BoundRecord("problem", 2.5, code="old"), answer, later])
+    said = dict(ledger.cells)
+    ledger.add([BoundRecord("problem", 1.9, code="new")])
+    assert dict(ledger.cells) == said
+
+
+def test_the_deaths_of_one_trial_count_once_however_often_they_are_recorded():
+    ledger = Ledger()
+    first, second = (cell("lost", deaths=2, started=at) for at in (1.5e9, 1.6e9))
+    ledger.add([first, first])
+    assert ledger.deaths(ledger.rows(["a"])) == [2]
+    ledger.add([second, first, second])
+    assert ledger.deaths(ledger.rows(["a"])) == [4]
 
 
 def test_an_answer_below_the_bound_that_another_cell_proves_has_failed():

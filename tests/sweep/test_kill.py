@@ -11,10 +11,11 @@ from collections import Counter
 
 import pytest
 import xarray as xr
-from faults import Fault, preloaded, search_path, slow_workers
-from processes import free_port
+from faults import Fault, preloaded, search_path
+from processes import until
 
 import sweep
+from benchmarks.chaos.house import free_port
 from sweep import events
 from sweep.cluster import clusters, specification
 from sweep.errors import SchedulerLostError
@@ -52,13 +53,23 @@ if __name__ == "__main__":
 """
 
 
+AT_MOST = 200
+"""How many cells the first workers solve before they wait for the gate."""
+
+
+def halting(folder, *more):
+    """A file to preload, with which workers solve a cell in 20 ms, and so many before the gate."""
+    wait = Fault("wait", "IP", first=AT_MOST, until=str(folder / "gate"))
+    return preloaded(folder, Fault("sleep", "IP", seconds=0.02), wait, *more)
+
+
 @pytest.fixture
 def command(tmp_path):
-    """Starts ``sweep run`` on 300 cells that take 20 ms each, in its own process group.
+    """Starts ``sweep run`` on 300 cells, in its own process group.
 
     A background shell has its children ignore SIGINT, which they hand on; a terminal does not.
     """
-    preload = slow_workers(tmp_path, 0.02)
+    preload = halting(tmp_path, Fault("wait", "IP", until=str(tmp_path / "seen")))
     (tmp_path / "cluster.yaml").write_text(CLUSTER.format(preload=preload))
     (tmp_path / "many.yaml").write_text(EXPERIMENT)
     started = []
@@ -84,28 +95,22 @@ def command(tmp_path):
 
 
 @pytest.fixture
-def first_cells(records):
-    """Waits until some cells are done; the dataset must open whenever it is there."""
-    return lambda store, process: _first_cells(store, process, records)
+def first_cells(records, tmp_path):
+    """Waits until some cells are done, before which the dataset opens."""
 
+    def wait(process):
+        until((tmp_path / "s" / "results.zarr").exists, process)
+        assert opens(tmp_path / "s")
+        (tmp_path / "seen").touch()
+        until(lambda: records(tmp_path / "s"), process)
 
-def _first_cells(store, process, records):
-    opened = 0
-    while not records(store):
-        assert process.poll() is None, process.communicate()[0]
-        opened += opens(store)
-        time.sleep(0.05)
-    return opened
+    return wait
 
 
 def opens(store):
-    path = store / "results.zarr"
-    if not path.exists():
-        return 0
-    dataset = xr.open_zarr(path).load()
+    dataset = xr.open_zarr(store / "results.zarr").load()
     assert dict(dataset.sizes)["replicate"] == REPLICATES
-    assert set(dataset.status.values.ravel()) <= {Status.PENDING, Status.OK}
-    return 1
+    return set(dataset.status.values.ravel()) <= {Status.PENDING, Status.OK}
 
 
 @pytest.mark.slow
@@ -114,13 +119,14 @@ def test_killed_half_way_and_run_again_nothing_is_done_twice(
 ):
     store = tmp_path / "s"
     process = command()
-    assert first_cells(store, process) > 0
+    first_cells(process)
     process.send_signal(signal.SIGKILL)
     process.communicate()
     assert opens(store)
     done = {record.cell for record in records(store)}
     assert 0 < len(done) < REPLICATES
 
+    (tmp_path / "gate").touch()
     process = command()
     while process.poll() is None:
         assert opens(store)
@@ -136,8 +142,9 @@ def test_killed_half_way_and_run_again_nothing_is_done_twice(
 def test_ctrl_c_ends_cleanly_and_says_how_to_go_on(command, first_cells, tmp_path, records):
     store = tmp_path / "s"
     process = command()
-    first_cells(store, process)
+    first_cells(process)
     os.killpg(process.pid, signal.SIGINT)
+    (tmp_path / "gate").touch()
     said = process.communicate(timeout=300)[0]
     assert process.returncode == 130, said
     assert "the same command continues where it stopped" in said
@@ -161,8 +168,9 @@ def test_ctrl_c_is_ours_whatever_the_clusters_module_does(command, first_cells, 
     text = (tmp_path / "cluster.yaml").read_text()
     (tmp_path / "cluster.yaml").write_text(text.replace("dask.distributed", "own_handler"))
     process = command()
-    first_cells(tmp_path / "s", process)
+    first_cells(process)
     os.killpg(process.pid, signal.SIGINT)
+    (tmp_path / "gate").touch()
     said = process.communicate(timeout=300)[0]
     assert process.returncode == 130, said
     assert "the same command continues where it stopped" in said
@@ -184,19 +192,10 @@ if __name__ == "__main__":
 """
 
 
-AT_MOST = 200
-"""How many cells the first workers solve before they wait for a gate."""
-
-
 @pytest.fixture
 def scheduler(tmp_path):
     """Starts a scheduler with two workers, each time at the same port."""
-    preload = preloaded(
-        tmp_path,
-        Fault("sleep", "IP", seconds=0.02),
-        Fault("wait", "IP", first=AT_MOST, until=str(tmp_path / "gate")),
-    )
-    (tmp_path / "scheduler.py").write_text(SCHEDULER.format(preload=str(preload)))
+    (tmp_path / "scheduler.py").write_text(SCHEDULER.format(preload=str(halting(tmp_path))))
     (tmp_path / "many.yaml").write_text(EXPERIMENT)
     port, started = free_port(), []
 

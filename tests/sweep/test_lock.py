@@ -111,6 +111,7 @@ def test_a_stopped_process_keeps_its_store(fresh, other):
 
 def test_a_process_that_cannot_be_looked_at_counts_while_it_gives_signs(fresh, other, monkeypatch):
     """Those of other users cannot on a machine that hides them."""
+    other.send_signal(signal.SIGSTOP)
     monkeypatch.setattr(holder, "_began", lambda process: holder._UNKNOWN)
     with pytest.raises(StoreError, match=f"in use by process {other.pid} on"), fresh.locked():
         pass
@@ -120,6 +121,7 @@ def test_a_process_that_cannot_be_looked_at_counts_while_it_gives_signs(fresh, o
 
 
 def test_a_copy_of_a_store_in_use_is_free_once_nobody_touches_it(fresh, other, tmp_path):
+    other.send_signal(signal.SIGSTOP)
     copy = folder.open_(shutil.copytree(fresh.path, tmp_path / "copy"))
     with pytest.raises(StoreError, match=f"in use by process {other.pid} on"), copy.locked():
         pass
@@ -202,13 +204,7 @@ def test_a_run_that_was_silent_for_long_and_finds_no_lease_has_lost_the_store(fr
         check()
         monkeypatch.setattr(leases, "STALE_SECONDS", 0.0)
         with pytest.raises(StoreError, match="was taken over by another run"):
-            once_lost(check)
-
-
-def once_lost(check):
-    for _ in range(6000):
-        check()
-        time.sleep(0.01)
+            until(check)
 
 
 def test_a_lease_that_holds_no_text_is_of_somebody_else(fresh):

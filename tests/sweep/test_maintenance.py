@@ -12,7 +12,10 @@ import xarray as xr
 import sweep
 from sweep.dataset import build, reading
 from sweep.errors import StoreError, SweepError
-from sweep.runner import history, maintenance, status
+from sweep.grid.specs import MechanismSpec, Spec, WorkloadSpec
+from sweep.plan.items import CellTask, Solve
+from sweep.plan.tasks import Task
+from sweep.runner import history, lost_tasks, maintenance, status
 from sweep.store import arrays, disk, folder, segments
 from sweep.store.file_lease import FileLease
 from sweep.store.journal import Journal
@@ -53,6 +56,36 @@ def test_stores_of_two_clusters_become_one(swept, client, small, tmp_path, on_th
 
 def held(store):
     return Journal(store / "journal").refresh()
+
+
+@pytest.mark.parametrize("compacted", [False, True])
+def test_what_a_store_forgets_leaves_the_one_it_is_merged_into_unless_that_was_compacted(
+    swept, tmp_path, compacted
+):
+    swept(tmp_path / "a")
+    maintenance.merge([tmp_path / "a"], tmp_path / "c")
+    if compacted:
+        maintenance.compact(tmp_path / "c")
+    maintenance.forget(tmp_path / "a", "mechanism == 'GM' and d == 2")
+    assert maintenance.merge([tmp_path / "a"], tmp_path / "c") == (4 if compacted else 3)
+
+
+def test_workers_that_died_are_not_counted_again_in_a_copy(swept, tmp_path):
+    swept(tmp_path / "a")
+    task = Task("r1-s-n-000000", (some_solve(held(tmp_path / "a")),))
+    lost = lost_tasks.outcome(task, "its worker died", deaths=2).records
+    write_segment(tmp_path / "a" / "journal", "r000009-s-n-000000-lost", lost)
+    maintenance.merge([tmp_path / "a", another(tmp_path / "a", tmp_path / "b")], tmp_path / "c")
+    ledger = held(tmp_path / "c")
+    assert ledger.deaths(ledger.rows([record.cell for record in lost])) == [2]
+
+
+def some_solve(ledger):
+    """A solve of some cell."""
+    record = ledger.cells[min(ledger.cells)]
+    spec, uniform = WorkloadSpec("prefix", {"d": 2}), Spec("uniform")
+    cells = (CellTask(record.cell),)
+    return Solve(record.solve, record.problem, "key", spec, uniform, MechanismSpec("IP"), cells)
 
 
 def solved_again(store, name, *hosts):

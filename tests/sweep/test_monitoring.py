@@ -15,9 +15,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from faults import Fault, injected, preloaded, search_path
-from processes import free_port, until
+from processes import until
 
 import sweep
+from benchmarks.chaos.house import free_port
 from sweep import events
 from sweep.cli import monitoring
 from sweep.errors import ClusterError, StoreError
@@ -274,6 +275,19 @@ def test_what_logs_cannot_find_is_a_sentence(swept, command, tmp_path, words, sa
     assert said in found.stderr
 
 
+class Sleeping:
+    """Time that calls a function before every sleep."""
+
+    monotonic = staticmethod(time.monotonic)
+
+    def __init__(self, before):
+        self._before = before
+
+    def sleep(self, seconds):
+        self._before()
+        time.sleep(seconds)
+
+
 @pytest.mark.slow
 def test_a_run_is_watched_from_another_process_until_it_ends(tmp_path, command, monkeypatch):
     gate = tmp_path / "gate"
@@ -295,10 +309,7 @@ def test_a_run_is_watched_from_another_process_until_it_ends(tmp_path, command, 
     ) as process:
         shown = tmp_path / "s" / log.PROGRESS
         until(lambda: shown.exists() and log.progress(tmp_path / "s")[1].workers, process)
-        sleep = time.sleep
-        monkeypatch.setattr(
-            monitoring.time, "sleep", lambda seconds: gate.touch() or sleep(seconds)
-        )
+        monkeypatch.setattr(monitoring, "time", Sleeping(gate.touch))
         watched = command("status", tmp_path / "s", "--watch", "--json")
         assert "dashboard: http://127.0.0.1:" in process.stdout.read()
     assert watched.exit_code == 0

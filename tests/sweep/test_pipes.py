@@ -6,6 +6,8 @@ import subprocess
 import sys
 
 import pytest
+from faults import Fault, preloaded
+from processes import environment
 
 import sweep
 from sweep.store.records import Status
@@ -13,14 +15,31 @@ from sweep.store.records import Status
 CLUSTER = """
 module: dask.distributed
 class: LocalCluster
-kwargs: {n_workers: 1, threads_per_worker: 1, host: 127.0.0.1, dashboard_address: "127.0.0.1:0"}
+kwargs:
+  {{n_workers: 1, threads_per_worker: 1, host: 127.0.0.1, dashboard_address: "127.0.0.1:0",
+    preload: [{preload}]}}
 """
+EXPERIMENT = """
+reference: IP
+blocks: [{workload: {name: prefix, d: [2, 4]}, mechanism: [IP, GM]}]
+"""
+RUN = ("run", "x.yaml", "--store", "s", "--cluster", "cluster.yaml")
+
+
+@pytest.fixture
+def gate(tmp_path):
+    """The file without which no solve of the experiment ends, beside which a cluster is named."""
+    preload = preloaded(tmp_path, Fault("wait", "IP", until=str(tmp_path / "gate")))
+    (tmp_path / "cluster.yaml").write_text(CLUSTER.format(preload=preload))
+    (tmp_path / "x.yaml").write_text(EXPERIMENT)
+    return tmp_path / "gate"
 
 
 def command(folder, *words, stdout):
     return subprocess.Popen(
         [sys.executable, "-m", "sweep.cli", *words],
         cwd=folder,
+        env=environment(),
         stdout=stdout,
         stderr=subprocess.PIPE,
         text=True,
@@ -34,15 +53,11 @@ def closed_pipe():
 
 
 @pytest.mark.slow
-def test_a_sweep_goes_on_and_says_so(tmp_path):
-    (tmp_path / "cluster.yaml").write_text(CLUSTER)
-    (tmp_path / "x.yaml").write_text(
-        "reference: IP\nblocks: [{workload: {name: prefix, d: [2, 4]}, mechanism: [IP, GM]}]\n"
-    )
-    words = ("run", "x.yaml", "--store", "s", "--cluster", "cluster.yaml")
-    process = command(tmp_path, *words, stdout=subprocess.PIPE)
+def test_a_sweep_goes_on_and_says_so(tmp_path, gate):
+    process = command(tmp_path, *RUN, stdout=subprocess.PIPE)
     assert "4 cells" in process.stdout.readline()
     process.stdout.close()
+    gate.touch()
     said = process.stderr.read()
     assert process.wait(timeout=300) == 0, said
     assert "the output was closed; the sweep continues without it, and Ctrl-C ends it" in said
@@ -70,14 +85,10 @@ def test_a_disk_that_is_full_of_output(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_sweep_goes_on_when_the_disk_is_full_of_its_output(tmp_path):
-    (tmp_path / "cluster.yaml").write_text(CLUSTER)
-    (tmp_path / "x.yaml").write_text(
-        "reference: IP\nblocks: [{workload: {name: prefix, d: [2, 4]}, mechanism: [IP, GM]}]\n"
-    )
-    words = ("run", "x.yaml", "--store", "s", "--cluster", "cluster.yaml")
+def test_a_sweep_goes_on_when_the_disk_is_full_of_its_output(tmp_path, gate):
+    gate.touch()
     with open("/dev/full", "w") as full:
-        process = command(tmp_path, *words, stdout=full)
+        process = command(tmp_path, *RUN, stdout=full)
         said = process.stderr.read()
     assert process.wait(timeout=300) == 0, said
     assert (sweep.open(tmp_path / "s").status == Status.OK).all()

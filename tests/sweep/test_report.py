@@ -41,6 +41,11 @@ def rendered(made: Sequence[Table], width: int = 100) -> str:
     return console.export_text()
 
 
+def dashes(asked: Experiment) -> list[str]:
+    """The notes of the first table on numbers that are not there."""
+    return [note for note in exports.tables(MEASURED, asked)[0].notes if note.startswith("–")]
+
+
 def lines(made: Sequence[Table]) -> list[list[str]]:
     return [line.split() for line in rendered(made).splitlines() if line.strip()]
 
@@ -73,6 +78,7 @@ def test_numbers_of_a_formula_are_not_called_the_papers() -> None:
     found = lines(tables(MEASURED, experiment(closed_form=[PUBLISHED])))
     assert ["closed", "form", "2.00", "1.00", "–"] in found
     assert not any(line[0] == "paper" for line in found)
+    assert dashes(experiment(closed_form=[PUBLISHED])) == ["– under GM: not in the closed form."]
 
 
 def test_rows_that_the_paper_lacks_are_shown_alone() -> None:
@@ -80,6 +86,7 @@ def test_rows_that_the_paper_lacks_are_shown_alone() -> None:
     found = lines(tables(MEASURED, experiment(published=[only])))
     assert sum(line[0] == "paper" for line in found) == 1
     assert ["4", "measured", "2.500", "1.000", "3.000"] in found
+    assert dashes(experiment(published=[only])) == ["– under GM: not in the paper."]
 
 
 def test_numbers_the_paper_does_not_print_are_dashes() -> None:
@@ -87,6 +94,10 @@ def test_numbers_the_paper_does_not_print_are_dashes() -> None:
     found = lines(tables(MEASURED, experiment(published=[holes])))
     assert ["paper", "–", "1.00", "–"] in found
     assert ["paper", "4.00", "–", "–"] in found
+    assert dashes(experiment(published=[holes])) == [
+        "–: the paper has no such number.",
+        "– under GM: not in the paper.",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import json
 import re
 from collections import Counter
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from faults import Fault, preloaded
@@ -11,7 +12,7 @@ from processes import ended, until
 
 import sweep
 from sweep.experiment.loading import parse_experiment
-from sweep.runner import in_flight
+from sweep.runner import in_flight, session
 from sweep.store.records import CellRecord, Status
 from sweep.worker.perform import TaskOutcome, perform
 
@@ -61,7 +62,15 @@ def test_names_of_runs_sort_in_their_order(client, small, tmp_path):
     names = sorted(path.name for path in (tmp_path / "s" / "journal").glob("*.jsonl"))
     runs = list(dict.fromkeys(name[:7] for name in names))
     assert runs == ["r000001", "r000002", "r000003"]
-    assert all(re.match(r"r\d{6}-[0-9a-f]{8}-[0-9a-f]{8}-\d{6}", name) for name in names)
+    assert all(re.match(r"r\d{6}-[0-9a-f]{8}-[0-9a-f]{16}-\d{6}", name) for name in names)
+
+
+def test_names_of_runs_of_the_same_number_sort_by_their_time(monkeypatch):
+    seconds = iter(range(1_900_000_000, 1_900_000_020))
+    monkeypatch.setattr(session, "time", SimpleNamespace(time=lambda: next(seconds)))
+    names = [session._run_name(["r000006-store-x-000000.jsonl"], "store") for _ in range(20)]
+    assert names == sorted(names)
+    assert {name[:7] for name in names} == {"r000007"}
 
 
 def strangers(task, place):

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -93,3 +95,19 @@ def test_the_second_ends_a_start_that_does_not_end(number):
     assert time.monotonic() - began < 300
     assert (signal.getsignal(number), signal.getsignal(signal.SIGUSR2)) == before
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
+KILLED = """
+import multiprocessing, os, signal
+from sweep.cluster import signals
+
+with signals.postponed():
+    kept = multiprocessing.get_context("spawn").Semaphore()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_nothing_is_written_after_a_command_was_killed():
+    command = [sys.executable, "-c", KILLED]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert (ended.returncode, ended.stdout + ended.stderr) == (-signal.SIGKILL, "")

@@ -11,16 +11,18 @@ from types import SimpleNamespace
 
 import pytest
 from distributed import Client, LocalCluster
-from faults import slow_workers
+from distributed.core import Status as DaskStatus
+from faults import Fault, preloaded
 from processes import ended, until
 
 import sweep
 from sweep import events
 from sweep.experiment.loading import parse_experiment
+from sweep.report.terminal import messages
 from sweep.runner import stalls
 from sweep.store.records import Status
 
-CELLS = 60
+CELLS, FIRST = 60, 20
 EXPERIMENT = f"""
 reference: IP
 blocks:
@@ -71,7 +73,14 @@ def stall_from_driver(client):
 
 
 @pytest.fixture
-def own_cluster(tmp_path):
+def slow(tmp_path):
+    """A file to preload: the first solves take a little, the others wait for the gate."""
+    waits = Fault("wait", "IP", first=FIRST, until=str(tmp_path / "gate"))
+    return preloaded(tmp_path, Fault("sleep", "IP", seconds=0.05), waits)
+
+
+@pytest.fixture
+def own_cluster(slow):
     with (
         LocalCluster(
             n_workers=2,
@@ -79,7 +88,7 @@ def own_cluster(tmp_path):
             host="127.0.0.1",
             dashboard_address=None,
             silence_logs=50,
-            preload=[str(slow_workers(tmp_path, 0.05))],
+            preload=[str(slow)],
         ) as cluster,
         Client(cluster) as client,
     ):
@@ -99,7 +108,8 @@ def test_workers_that_run_a_task_by_their_heartbeats_are_not_suspected():
         "ended": task("memory"),
         "waiting": task("queued"),
     }
-    scheduler = SimpleNamespace(tasks=tasks)
+    working = SimpleNamespace(status=DaskStatus.running, executing={})
+    scheduler = SimpleNamespace(tasks=tasks, workers={"idle": working})
     found = stalls._places([*tasks, "unknown"], scheduler)
     assert found == {"stuck": "idle", "ended": None, "unknown": None}
 
@@ -112,8 +122,71 @@ def test_tasks_are_only_gone_through_when_it_is_time():
         return []
 
     looking = stalls.Stalls()
-    assert {looking.look(None, unheard) for _ in range(3)} == {frozenset()}
+    assert {looking.look(None, unheard) for _ in range(3)} == {stalls.Stuck()}
     assert asked == ["tasks"]
+
+
+def test_a_paused_worker_that_runs_nothing_is_found_though_no_task_is_there():
+    def worker(status, **executing):
+        return SimpleNamespace(status=status, executing=executing)
+
+    workers = {
+        "busy": worker(DaskStatus.paused, task=1.0),
+        "idle": worker(DaskStatus.paused),
+        "well": worker(DaskStatus.running),
+    }
+    scheduler = SimpleNamespace(tasks={"waiting": task("queued")}, workers=workers)
+    assert stalls._places(["waiting"], scheduler) == {"idle": "idle"}
+
+
+def test_only_the_oldest_tasks_are_asked_for(monkeypatch):
+    asked = []
+    monkeypatch.setattr(stalls, "_by_place", lambda client, tasks: asked.extend(tasks) or {})
+    names = [f"task {number}" for number in range(3 * stalls._MOST_ASKED)]
+    stalls.Stalls().look(None, lambda: names)
+    assert asked == names[: stalls._MOST_ASKED]
+
+
+@pytest.mark.parametrize(
+    ("status", "running", "kept", "found"),
+    [
+        (DaskStatus.running, {"task"}, {}, None),
+        (DaskStatus.running, set(), {"result": 1}, DaskStatus.running),
+        (DaskStatus.paused, {"task"}, {}, None),
+        (DaskStatus.paused, set(), {"result": 1}, None),
+        (DaskStatus.paused, set(), {}, DaskStatus.paused),
+    ],
+)
+def test_only_what_runs_nothing_and_is_needed_for_nothing_is_restarted(
+    status, running, kept, found
+):
+    state = SimpleNamespace(executing=running, long_running=set())
+    worker = SimpleNamespace(state=state, status=status, data=kept)
+    assert stalls._status_if_idle(worker) is found
+
+
+@pytest.mark.slow
+def test_a_paused_worker_is_restarted_and_said_to_be_paused(own_cluster, tmp_path, monkeypatch):
+    monkeypatch.setattr(stalls, "_LOOK_SECONDS", 0.5)
+    heard = []
+
+    def pause(dask_worker):
+        dask_worker.memory_manager.memory_pause_fraction = False
+        dask_worker.status = DaskStatus.paused
+
+    def listen(event):
+        first = events.CellsDone not in map(type, heard)
+        heard.append(event)
+        if first and isinstance(event, events.CellsDone):
+            own_cluster.run(pause)
+            (tmp_path / "gate").touch()
+
+    experiment = parse_experiment(EXPERIMENT, "many.yaml")
+    dataset = sweep.run(experiment, tmp_path / "s", own_cluster, listen=listen)
+    assert (dataset.status == Status.OK).all()
+    (*_, told) = (event for event in heard if isinstance(event, events.WorkersPaused))
+    assert "for lack of memory where none is running: restarting" in messages.message(told)
+    assert not any(isinstance(event, events.ConnectionsStalled) for event in heard)
 
 
 @pytest.mark.slow
@@ -138,6 +211,7 @@ def test_a_connection_that_delivers_nothing_is_made_anew(
         heard.append(event)
         if first and isinstance(event, moment):
             stall(own_cluster)
+            (tmp_path / "gate").touch()
 
     experiment = parse_experiment(EXPERIMENT, "many.yaml")
     dataset = sweep.run(experiment, tmp_path / "s", own_cluster, listen=listen)
@@ -147,9 +221,11 @@ def test_a_connection_that_delivers_nothing_is_made_anew(
 
 
 @pytest.mark.slow
-def test_a_scheduler_that_is_stopped_is_waited_for_with_patience(processes, tmp_path, records):
+def test_a_scheduler_that_is_stopped_is_waited_for_with_patience(
+    processes, slow, tmp_path, records
+):
     address = processes.scheduler()
-    processes.worker(address, "--preload", slow_workers(tmp_path, 0.1))
+    processes.worker(address, "--preload", slow)
     (tmp_path / "many.yaml").write_text(EXPERIMENT)
     words = ("run", "many.yaml", "--store", "s", "--cluster", "cluster.yaml", "--patience", "20")
     command = processes.command(*words)
@@ -159,6 +235,7 @@ def test_a_scheduler_that_is_stopped_is_waited_for_with_patience(processes, tmp_
     os.kill(scheduler, signal.SIGSTOP)
     try:
         said = ended(command, code=1)
+        (tmp_path / "gate").touch()
     finally:
         os.kill(scheduler, signal.SIGCONT)
     assert f"scheduler {address} does not answer" in said

@@ -1,13 +1,15 @@
 """Items whose workers died are tried on workers of their own, at once, three times."""
 
+import re
+
 import pytest
 from faults import Fault, preloaded, search_path
 
 import sweep
 from sweep import events
 from sweep.cluster import clusters, specification
-from sweep.grid.specs import Spec, WorkloadSpec
-from sweep.plan.items import Bound
+from sweep.grid.specs import MechanismSpec, Spec, WorkloadSpec
+from sweep.plan.items import Bound, CellTask, Solve
 from sweep.plan.tasks import Task
 from sweep.runner import dispatch, in_flight, lost_tasks
 from sweep.runner.late_records import LateRecords
@@ -16,6 +18,7 @@ from sweep.store import folder, segments
 from sweep.store.ledger import DEADLY
 from sweep.store.records import BoundRecord, CellRecord, Status
 from sweep.store.view import StoreView
+from sweep.worker.perform import Refusal
 
 
 def task(name, *problems):
@@ -127,6 +130,56 @@ def test_a_trial_that_the_scheduler_drops_is_tried_again_alone(trial):
     assert settlings == []
     assert bool(made._suspects)
     assert made._suspects.deaths(last) == DEADLY - 1
+
+
+class Elsewhere:
+    """A client that sends tasks nowhere, and remembers their names."""
+
+    status, loop = "running", None
+
+    def __init__(self):
+        self.sent = []
+
+    def submit(self, *about, key, **more):
+        self.sent.append(key)
+
+
+@pytest.mark.parametrize(
+    ("end", "said"),
+    [
+        (Refusal("worker", "it differs"), "workers refused it each time, .* because it differs;"),
+        (lost_tasks.DROPPED, "the scheduler dropped it each time;"),
+    ],
+)
+def test_a_task_that_no_worker_tries_is_sent_again_but_not_for_ever(
+    tmp_path, monkeypatch, end, said
+):
+    monkeypatch.setattr(dispatch, "_MOST_REPEATS", 3)
+    place, client, settlings = folder.create(tmp_path / "s", "small"), Elsewhere(), []
+    view, refusals = StoreView(str(place.path), place.identity), []
+    made = dispatch.Dispatch(
+        client,
+        (),
+        view,
+        lambda *settled: settlings.append(settled),
+        None,
+        events.ignore,
+        dispatch.Remedies(None, None, lambda *refused: refusals.append(refused)),
+        LateRecords(view, (), "r1"),
+    )
+    prefix, uniform = WorkloadSpec("prefix", {"d": 2}), Spec("uniform")
+    solve = Solve("s", "p", "key", prefix, uniform, MechanismSpec("IP"), (CellTask("c"),))
+    sent = Task("one", (solve,), ("late-1", "late-2", "late-3", "late-4"))
+    while not settlings:
+        made._handle(sent, end)
+        sent = sent.again()
+        assert len(client.sent) <= 3
+    ((_, outcome),) = settlings
+    assert len(client.sent) == len(set(client.sent)) == 3
+    assert len(refusals) == (4 if isinstance(end, Refusal) else 0)
+    (record,) = outcome.records
+    assert (record.status, record.deaths) == (Status.LOST, 0)
+    assert re.match(said, record.error)
 
 
 def local(**more):

@@ -96,10 +96,6 @@ def tables(
 
     Parameters
     ----------
-    workload : str
-        Whose it is, for messages.
-    sizes : sequence of int
-        Number of values of each attribute.
     kinds : sequence of str
         Of `KINDS`: what a table that keeps the attribute asks of it.
     kept : iterable of iterables of int

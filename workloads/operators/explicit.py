@@ -13,7 +13,7 @@ from workloads.operators.matrices import dense, squared
 from workloads.operators.protocol import Array, Indices, Matrix, refuse_above_limit
 
 
-class _InMemory:
+class InMemory:
     """The operations on a matrix in memory."""
 
     if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class _InMemory:
 
 
 @dataclass(frozen=True, eq=False)
-class Explicit(_InMemory):
+class Explicit(InMemory):
     """A matrix in memory: dense (float64, C order) or CSR."""
 
     array: Matrix
@@ -106,13 +106,11 @@ class Explicit(_InMemory):
 
 
 @dataclass(frozen=True, eq=False)
-class Drawn(_InMemory):
+class Drawn(InMemory):
     """A dense matrix that is made on first use, since a plan needs only its shape.
 
     Attributes
     ----------
-    shape : tuple of int
-        (m, d).
     draw : callable
         Makes it: float64, in C order, read-only.
     """

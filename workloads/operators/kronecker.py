@@ -9,16 +9,17 @@ import numpy as np
 import scipy.sparse as sp
 
 from workloads.operators.blas import product
-from workloads.operators.cumulative import cumulative, row_products
+from workloads.operators.cumulative import Cumulative, cumulative, row_products
 from workloads.operators.explicit import Explicit
 from workloads.operators.matrices import dense, entry_count, squared, times, transposed
 from workloads.operators.protocol import Array, Indices, Matrix, refuse_above_limit
+from workloads.operators.stacked import InParts
 
 Term = tuple[Matrix, ...]
 
 
 @dataclass(frozen=True, eq=False)
-class Kronecker:
+class Kronecker(InParts):
     """W, the stacked terms, each the Kronecker product of its factors.
 
     Attributes
@@ -31,11 +32,6 @@ class Kronecker:
     terms: tuple[Term, ...]
 
     @property
-    def shape(self) -> tuple[int, int]:
-        """(m, d)."""
-        return sum(self.term_sizes), prod(int(factor.shape[1]) for factor in self.terms[0])
-
-    @property
     def term_sizes(self) -> tuple[int, ...]:
         """Number of queries of each term, Python ints of any size."""
         return tuple(prod(int(factor.shape[0]) for factor in term) for term in self.terms)
@@ -46,60 +42,11 @@ class Kronecker:
         apart = ([f for f in term if kind_of(f) != "identity"] for term in self.terms)
         return sum(prod(int(factor.shape[0]) for factor in factors) for factors in apart)
 
-    @property
-    def form_work(self) -> int:
-        """Operations, roughly, of one `gram` and one `quadratic_forms`."""
-        return sum(_form_work(pairs) for pairs in self._pairs)
-
-    def apply(self, x: Array) -> Array:
-        """``W @ x``, one attribute at a time."""
-        return np.concatenate([_multiply(term, x) for term in self.terms])
-
-    def apply_transposed(self, y: Array) -> Array:
-        """``W.T @ y``, one attribute at a time."""
-        total = np.zeros((self.shape[1], *y.shape[1:]))
-        for term, part in zip(self.terms, self._split(y), strict=True):
-            total += _multiply([transposed(factor) for factor in term], part)
-        return total
-
-    def gram(self, weights: Array | None = None) -> Array:
-        """``W.T @ diag(weights) @ W``."""
-        d = self.shape[1]
-        refuse_above_limit(
-            d * d, f"a {d} x {d} Gram matrix", "use a mechanism that only applies the workload"
-        )
-        total = np.zeros((d, d))
-        if weights is None:
-            for term in self.terms:
-                total += _dense_kron(Explicit(factor).gram() for factor in term)
-            return total
-        for pairs, part in zip(self._pairs, self._split(weights), strict=True):
-            total += _weighted_gram(pairs, part)
-        return total
-
-    def quadratic_forms(self, symmetric: Array) -> Array:
-        """``diag(W @ symmetric @ W.T)``, one attribute at a time."""
-        return np.concatenate([_quadratic_forms(pairs, symmetric) for pairs in self._pairs])
-
-    def squared_row_norms(self) -> Array:
-        """Squared 2-norm of every query, from those of the factors."""
-        norms = [_dense_kron(Explicit(f).squared_row_norms() for f in term) for term in self.terms]
-        return np.concatenate(norms)
-
-    def squared_column_norms(self, weights: Array | None = None) -> Array:
-        """``diag(gram(weights))``, by the factors with squared entries."""
-        squares = Kronecker(tuple(tuple(squared(f) for f in term) for term in self.terms))
-        return squares.apply_transposed(np.ones(self.shape[0]) if weights is None else weights)
-
-    def rows(self, at: Indices) -> Array:
-        """The queries with these numbers, dense, shape (len(at), d)."""
-        rows = np.empty((len(at), self.shape[1]))
-        first = 0
-        for term, size in zip(self.terms, self.term_sizes, strict=True):
-            own = (at >= first) & (at < first + size)
-            rows[own] = _some_rows(term, at[own] - first)
-            first += size
-        return rows
+    @cached_property
+    def parts(self) -> tuple["Product", ...]:
+        """The terms, what is known of each of their matrices once for all."""
+        pairs = {id(factor): Pairs(factor) for term in self.terms for factor in term}
+        return tuple(Product(tuple(pairs[id(factor)] for factor in term)) for term in self.terms)
 
     def matrix(self) -> Matrix:
         """W as CSR."""
@@ -108,17 +55,7 @@ class Kronecker:
         refuse_above_limit(
             2 * entries, f"a sparse {m} x {d} matrix", "use a mechanism that works on its structure"
         )
-        return sp.csr_array(sp.vstack([_sparse_kron(term) for term in self.terms]))
-
-    @cached_property
-    def _pairs(self) -> list[list["Pairs"]]:
-        """The factors of each term, found once for each matrix."""
-        known = {id(factor): factor for term in self.terms for factor in term}
-        pairs = {at: Pairs(factor) for at, factor in known.items()}
-        return [[pairs[id(factor)] for factor in term] for term in self.terms]
-
-    def _split(self, y: Array) -> list[Array]:
-        return np.split(y, np.cumsum(self.term_sizes)[:-1])
+        return super().matrix()
 
 
 def kind_of(factor: Matrix) -> str:
@@ -144,13 +81,6 @@ def _dense_kron(arrays: Iterable[Array]) -> Array:
     return reduce(lambda left, right: np.asarray(np.kron(left, right)), arrays)
 
 
-def _sparse_kron(factors: Iterable[Matrix]) -> sp.csr_array:
-    built = sp.csr_array(np.ones((1, 1)))
-    for factor in factors:
-        built = sp.csr_array(sp.kron(built, factor))
-    return built
-
-
 class Pairs:
     """P of a factor, whose rows are all products of two entries of its rows, (rows, columns²).
 
@@ -165,63 +95,137 @@ class Pairs:
 
     def __init__(self, factor: Matrix) -> None:
         self.rows, self.columns = (int(size) for size in factor.shape)
-        self._structured = cumulative(factor)
-        self._factor = factor
+        self.factor = factor
+
+    @cached_property
+    def _structured(self) -> Cumulative | None:
+        return cumulative(self.factor)
 
     @cached_property
     def _matrix(self) -> Matrix:
-        if sp.issparse(self._factor):
-            return row_products(sp.csr_array(self._factor))
-        return (self._factor[:, :, None] * self._factor[:, None, :]).reshape(self.rows, -1)
+        if sp.issparse(self.factor):
+            return row_products(sp.csr_array(self.factor))
+        return (self.factor[:, :, None] * self.factor[:, None, :]).reshape(self.rows, -1)
 
     @property
     def work(self) -> int:
         """Operations, roughly, of one `forms` and one `sums` for a single column."""
         if self._structured is not None:
             return self._structured.form_work
-        return int(self._factor.nnz) if sp.issparse(self._factor) else self.rows * self.columns**2
+        return int(self.factor.nnz) if sp.issparse(self.factor) else self.rows * self.columns**2
 
     def forms(self, x: Array) -> Array:
         """``P @ x``, x symmetric in the pairs of columns, or added to its image."""
         n = self.columns
         if self._structured is not None:
             return self._structured.paired_forms(x.reshape(n, n, -1))
-        if sp.issparse(self._factor) or x.shape[1] >= n:
+        if sp.issparse(self.factor) or x.shape[1] >= n:
             return times(self._matrix, x)
-        moved = product(self._factor, x.reshape(n, -1)).reshape(self.rows, n, -1)
-        return np.asarray(np.einsum("ri,rin->rn", self._factor, moved))
+        moved = product(self.factor, x.reshape(n, -1)).reshape(self.rows, n, -1)
+        return np.asarray(np.einsum("ri,rin->rn", self.factor, moved))
 
     def sums(self, y: Array) -> Array:
         """``P.T @ y``."""
         n = self.columns
         if self._structured is not None:
             return self._structured.paired_sums(y).reshape(n * n, -1)
-        if sp.issparse(self._factor) or y.shape[1] >= n:
+        if sp.issparse(self.factor) or y.shape[1] >= n:
             return times(transposed(self._matrix), y)
-        weighted = (self._factor[:, :, None] * y[:, None, :]).reshape(self.rows, -1)
-        return product(self._factor.T, weighted).reshape(n * n, -1)
+        weighted = (self.factor[:, :, None] * y[:, None, :]).reshape(self.rows, -1)
+        return product(self.factor.T, weighted).reshape(n * n, -1)
 
 
-def _form_work(pairs: Sequence[Pairs]) -> int:
-    """Of contracting both sides of a matrix with one factor after the other."""
-    rows, cells = 1, prod(factor.columns for factor in pairs)
-    work = 0
-    for factor in pairs:
-        cells //= factor.columns
-        work += factor.work * rows * cells**2
-        rows *= factor.rows
-    return work
+@dataclass(frozen=True, eq=False)
+class Product:
+    """The Kronecker product of some factors.
 
+    Attributes
+    ----------
+    pairs : tuple of Pairs
+        Of the factors.
+    """
 
-def _some_rows(factors: Sequence[Matrix], at: Indices) -> Array:
-    """Rows of a Kronecker product: products of one row of every factor."""
-    numbers = np.unravel_index(at, [int(factor.shape[0]) for factor in factors])
-    found = np.ones((len(at), 1))
-    for factor, rows in zip(factors, numbers, strict=True):
-        chosen = Explicit(factor).rows(rows)
-        paired = found[:, :, None] * chosen[:, None, :]
-        found = paired.reshape(len(at), found.shape[1] * chosen.shape[1])
-    return found
+    pairs: tuple[Pairs, ...]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(m, d)."""
+        return prod(factor.rows for factor in self.pairs), prod(self._sizes)
+
+    @property
+    def form_work(self) -> int:
+        """Of contracting both sides of a matrix with one factor after the other."""
+        rows, cells = 1, self.shape[1]
+        work = 0
+        for factor in self.pairs:
+            cells //= factor.columns
+            work += factor.work * rows * cells**2
+            rows *= factor.rows
+        return work
+
+    def apply(self, x: Array) -> Array:
+        """``W @ x``, one attribute at a time."""
+        return _multiply(self._factors, x)
+
+    def apply_transposed(self, y: Array) -> Array:
+        """``W.T @ y``, one attribute at a time."""
+        return _multiply([transposed(factor) for factor in self._factors], y)
+
+    def gram(self, weights: Array | None = None) -> Array:
+        """``W.T @ diag(weights) @ W``; with weights the transpose of `quadratic_forms`."""
+        d = self.shape[1]
+        refuse_above_limit(
+            d * d, f"a {d} x {d} Gram matrix", "use a mechanism that only applies the workload"
+        )
+        if weights is None:
+            return _dense_kron(Explicit(factor).gram() for factor in self._factors)
+        maps, rows = [factor.sums for factor in self.pairs], [factor.rows for factor in self.pairs]
+        doubled = [size for size in self._sizes for _ in range(2)]
+        apart = np.arange(len(doubled)).reshape(-1, 2).T.ravel()
+        paired = _in_turn(maps, rows, weights).reshape(doubled)
+        return paired.transpose(apart).reshape(d, d)
+
+    def quadratic_forms(self, symmetric: Array) -> Array:
+        """``(⊗ P_i) S``, where row r of P_i holds the products of all two entries of row r."""
+        sizes = self._sizes
+        pairs = np.arange(2 * len(sizes)).reshape(2, -1).T.ravel()
+        paired = np.ascontiguousarray(symmetric.reshape(sizes + sizes).transpose(pairs))
+        squares = [size**2 for size in sizes]
+        return _in_turn([factor.forms for factor in self.pairs], squares, paired.reshape(-1))
+
+    def squared_row_norms(self) -> Array:
+        """Squared 2-norm of every query, from those of the factors."""
+        return _dense_kron(Explicit(factor).squared_row_norms() for factor in self._factors)
+
+    def squared_column_norms(self, weights: Array | None = None) -> Array:
+        """``diag(gram(weights))``, by the factors with squared entries."""
+        given = np.ones(self.shape[0]) if weights is None else weights
+        return _multiply([transposed(squared(factor)) for factor in self._factors], given)
+
+    def rows(self, at: Indices) -> Array:
+        """The queries with these numbers: products of one row of every factor."""
+        numbers = np.unravel_index(at, [factor.rows for factor in self.pairs])
+        found = np.ones((len(at), 1))
+        for factor, rows in zip(self._factors, numbers, strict=True):
+            chosen = Explicit(factor).rows(rows)
+            paired = found[:, :, None] * chosen[:, None, :]
+            found = paired.reshape(len(at), found.shape[1] * chosen.shape[1])
+        return found
+
+    def matrix(self) -> Matrix:
+        """W as CSR."""
+        built = sp.csr_array(np.ones((1, 1)))
+        for factor in self._factors:
+            built = sp.csr_array(sp.kron(built, factor))
+        return built
+
+    @property
+    def _factors(self) -> list[Matrix]:
+        return [factor.factor for factor in self.pairs]
+
+    @property
+    def _sizes(self) -> list[int]:
+        return [factor.columns for factor in self.pairs]
 
 
 def _multiply(factors: Sequence[Matrix], x: Array) -> Array:
@@ -237,21 +241,3 @@ def _in_turn(maps: Sequence[Callable[[Array], Array]], sizes: Sequence[int], x: 
     for along, size in zip(maps, sizes, strict=True):
         turned = along(turned.reshape(size, -1)).T
     return np.ascontiguousarray(turned.reshape(columns, -1).T).reshape(-1, *x.shape[1:])
-
-
-def _quadratic_forms(factors: Sequence[Pairs], symmetric: Array) -> Array:
-    """``(⊗ P_i) S``, where row r of P_i holds the products of all two entries of row r."""
-    sizes = [factor.columns for factor in factors]
-    pairs = np.arange(2 * len(sizes)).reshape(2, -1).T.ravel()
-    paired = np.ascontiguousarray(symmetric.reshape(sizes + sizes).transpose(pairs))
-    squares = [size**2 for size in sizes]
-    return _in_turn([factor.forms for factor in factors], squares, paired.reshape(-1))
-
-
-def _weighted_gram(factors: Sequence[Pairs], weights: Array) -> Array:
-    """The transpose of `_quadratic_forms`: ``(⊗ P_i).T @ weights``, as a matrix."""
-    sizes = [factor.columns for factor in factors]
-    paired = _in_turn([factor.sums for factor in factors], [f.rows for f in factors], weights)
-    doubled = [size for size in sizes for _ in range(2)]
-    apart = np.arange(2 * len(sizes)).reshape(-1, 2).T.ravel()
-    return paired.reshape(doubled).transpose(apart).reshape(prod(sizes), -1)

@@ -8,15 +8,15 @@ import numpy as np
 import scipy.sparse as sp
 
 from workloads.errors import WorkloadError
-from workloads.operators.explicit import Explicit
+from workloads.operators.explicit import InMemory
 from workloads.operators.kronecker import Kronecker
-from workloads.operators.protocol import Array, Indices, Matrix, refuse_above_limit
+from workloads.operators.protocol import Array, Matrix, refuse_above_limit
 
 _ADVICE = "use a mechanism that works on marginals without building them"
 
 
 @dataclass(frozen=True)
-class Marginals:
+class Marginals(InMemory):
     """All counts of some marginals: one query for each cell of each marginal, in C order.
 
     The domain is the product of the attributes; cells are numbered in C order, the last
@@ -25,8 +25,6 @@ class Marginals:
 
     Attributes
     ----------
-    sizes : tuple of int
-        Number of values of each attribute.
     subsets : tuple of tuple of int
         The attributes of each marginal, ascending, counted from 0; () is the total.
     """
@@ -81,22 +79,6 @@ class Marginals:
         """Operations, roughly, of one `gram` and one `quadratic_forms`."""
         return len(self.subsets) * self.shape[1] ** 2
 
-    def apply(self, x: Array) -> Array:
-        """``W @ x``."""
-        return self._explicit.apply(x)
-
-    def apply_transposed(self, y: Array) -> Array:
-        """``W.T @ y``."""
-        return self._explicit.apply_transposed(y)
-
-    def gram(self, weights: Array | None = None) -> Array:
-        """``W.T @ diag(weights) @ W``."""
-        return self._explicit.gram(weights)
-
-    def quadratic_forms(self, symmetric: Array) -> Array:
-        """``diag(W @ symmetric @ W.T)``."""
-        return self._explicit.quadratic_forms(symmetric)
-
     def squared_row_norms(self) -> Array:
         """Squared 2-norm of every query, shape (m,)."""
         refuse_above_limit(self.shape[0], "one number for each query", _ADVICE)
@@ -116,16 +98,9 @@ class Marginals:
             return np.full(self.shape[1], float(len(self.subsets)))
         return self.apply_transposed(weights)
 
-    def rows(self, at: Indices) -> Array:
-        """The queries with these numbers, dense, shape (len(at), d)."""
-        return self._explicit.rows(at)
-
-    def matrix(self) -> Matrix:
-        """W as CSR."""
-        return self._explicit.array
-
     @cached_property
-    def _explicit(self) -> Explicit:
+    def array(self) -> Matrix:
+        """W as CSR."""
         refuse_above_limit(
             2 * len(self.subsets) * self.shape[1],
             f"a matrix of {len(self.subsets)} marginals over {_readable(self.shape[1])} cells",
@@ -138,7 +113,7 @@ class Marginals:
             )
             for subset in self.subsets
         )
-        return Explicit(Kronecker(terms).matrix())
+        return Kronecker(terms).matrix()
 
 
 def _readable(count: int) -> str:

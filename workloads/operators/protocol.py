@@ -22,44 +22,34 @@ class QueryOperator(Protocol):
     @property
     def shape(self) -> tuple[int, int]:
         """(m, d): queries and domain cells; Python ints of any size."""
-        ...
 
     @property
     def form_work(self) -> int:
         """Operations, roughly, of one `gram` and one `quadratic_forms`."""
-        ...
 
     def apply(self, x: Array) -> Array:
         """``W @ x`` for x of shape (d,) or (d, n)."""
-        ...
 
     def apply_transposed(self, y: Array) -> Array:
         """``W.T @ y`` for y of shape (m,) or (m, n)."""
-        ...
 
     def gram(self, weights: Array | None = None) -> Array:
         """``W.T @ diag(weights) @ W``, shape (d, d); unit weights by default."""
-        ...
 
     def quadratic_forms(self, symmetric: Array) -> Array:
         """``diag(W @ symmetric @ W.T)``, shape (m,), for a symmetric (d, d) matrix."""
-        ...
 
     def squared_row_norms(self) -> Array:
         """Squared 2-norm of every query, shape (m,)."""
-        ...
 
     def squared_column_norms(self, weights: Array | None = None) -> Array:
         """``diag(gram(weights))``, shape (d,), without the (d, d) matrix."""
-        ...
 
     def rows(self, at: Indices) -> Array:
         """The queries with these numbers, dense, shape (len(at), d)."""
-        ...
 
     def matrix(self) -> Matrix:
         """W itself, dense or CSR; refused with `WorkloadError` above 8 GiB."""
-        ...
 
 
 def refuse_above_limit(entries: int, what: str, advice: str) -> None:

@@ -1,6 +1,8 @@
 """The stacked queries of several operators over the same cells."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
@@ -9,17 +11,13 @@ from workloads.operators.matrices import dense
 from workloads.operators.protocol import Array, Indices, Matrix, QueryOperator
 
 
-@dataclass(frozen=True, eq=False)
-class Stacked:
-    """W, the queries of all parts in order, with the structure of each.
+class InParts:
+    """The operations on the queries of several operators in order, all over d cells."""
 
-    Attributes
-    ----------
-    parts : tuple of QueryOperator
-        At least one; all with d columns.
-    """
+    if TYPE_CHECKING:
 
-    parts: tuple[QueryOperator, ...]
+        @property
+        def parts(self) -> Sequence[QueryOperator]: ...
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -44,10 +42,12 @@ class Stacked:
 
     def gram(self, weights: Array | None = None) -> Array:
         """``W.T @ diag(weights) @ W``."""
-        if weights is None:
-            return np.asarray(sum(part.gram() for part in self.parts))
-        pairs = zip(self.parts, self._split(weights), strict=True)
-        return np.asarray(sum(part.gram(own) for part, own in pairs))
+        first, *others = self.parts
+        shares = [None] * len(self.parts) if weights is None else self._split(weights)
+        total = first.gram(shares[0])
+        for part, own in zip(others, shares[1:], strict=True):
+            total += part.gram(own)
+        return total
 
     def quadratic_forms(self, symmetric: Array) -> Array:
         """``diag(W @ symmetric @ W.T)``."""
@@ -83,3 +83,16 @@ class Stacked:
 
     def _split(self, y: Array) -> list[Array]:
         return np.split(y, np.cumsum([part.shape[0] for part in self.parts])[:-1])
+
+
+@dataclass(frozen=True, eq=False)
+class Stacked(InParts):
+    """W, the queries of all parts in order, with the structure of each.
+
+    Attributes
+    ----------
+    parts : tuple of QueryOperator
+        At least one.
+    """
+
+    parts: tuple[QueryOperator, ...]

@@ -30,8 +30,6 @@ class Query:
 
     Attributes
     ----------
-    label : str
-        Its name.
     cells : numpy.ndarray of int
         The numbers of the cells, distinct.
     coefficients : numpy.ndarray of float, or float

@@ -59,13 +59,7 @@ class Table:
     folder: Path | None = field(default=None)
 
     def check_columns(self, known: Sequence[str]) -> None:
-        """Refuse an unknown column.
-
-        Raises
-        ------
-        WorkloadError
-            With the nearest name.
-        """
+        """Raise WorkloadError for an unknown column, with the nearest name."""
         for column in self.columns:
             if column not in known:
                 raise WorkloadError(

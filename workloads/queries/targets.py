@@ -63,13 +63,7 @@ def target(row: Row) -> Target:
 
 
 def number(row: Row, column: str) -> float:
-    """The number in a cell.
-
-    Raises
-    ------
-    WorkloadError
-        If it is none.
-    """
+    """The number in a cell; a WorkloadError if it is none."""
     text = row.cells[column]
     try:
         value = float(text)

@@ -1,7 +1,6 @@
 """Queries that are products of choices by attribute, which structured solvers can use."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,30 +17,17 @@ MOST_TERMS = 256
 """With more products the matrix itself is quicker."""
 
 
-@dataclass(frozen=True, eq=False)
-class Group:
-    """Consecutive queries that are all combinations of one choice for each attribute.
-
-    Attributes
-    ----------
-    factors : tuple of scipy.sparse.csr_array
-        One for each attribute, a row for each choice, of zeros and ones; the queries are their
-        Kronecker product.
-    targets : numpy.ndarray
-        The variance target of each query.
-    """
-
-    factors: tuple[sp.csr_array, ...]
-    targets: np.ndarray[tuple[int], np.dtype[np.float64]]
+Product = tuple[sp.csr_array, ...]
+"""Consecutive queries, the Kronecker product of a factor for each attribute: a row each choice."""
 
 
-def groups(asked: Sequence[Asked], domain: Domain) -> tuple[Group, ...] | None:
+def products(asked: Sequence[Asked], domain: Domain) -> tuple[Product, ...] | None:
     """The queries as products, in order; None if some query is not a product.
 
     Neighbouring rows that differ in one attribute become one group where that keeps the order:
     a hundred ranges of ages, a row each, are one group with a factor of a hundred rows.
     """
-    merged: list[Group] = []
+    merged: list[Product] = []
     for query in asked:
         if not query.is_product:
             return None
@@ -49,10 +35,9 @@ def groups(asked: Sequence[Asked], domain: Domain) -> tuple[Group, ...] | None:
             _factor(chosen, size) for chosen, size in zip(query.choices, domain.sizes, strict=True)
         )
         weighted = (sp.csr_array(query.weight * factors[0]), *factors[1:])
-        group = Group(weighted, np.full(query.count, query.target.variance))
-        joined = _joined(merged[-1], group) if merged else None
+        joined = _joined(merged[-1], weighted) if merged else None
         if joined is None:
-            merged.append(group)
+            merged.append(weighted)
         else:
             merged[-1] = joined
     return tuple(merged)
@@ -62,10 +47,8 @@ def structured(asked: Sequence[Asked], domain: Domain) -> Kronecker | None:
     """The queries as a union of Kronecker products, where that pays; else None."""
     if domain.size < LEAST_CELLS:
         return None
-    products = groups(asked, domain)
-    if products is None or len(products) > MOST_TERMS:
-        return None
-    return Kronecker(tuple(group.factors for group in products))
+    found = products(asked, domain)
+    return None if found is None or len(found) > MOST_TERMS else Kronecker(found)
 
 
 def _factor(chosen: Choices, size: int) -> sp.csr_array:
@@ -75,16 +58,14 @@ def _factor(chosen: Choices, size: int) -> sp.csr_array:
     return sp.csr_array((np.ones(len(cells)), cells, starts), shape=(len(positions), size))
 
 
-def _joined(first: Group, second: Group) -> Group | None:
-    """The two groups as one, if they differ in one attribute and all before it have one choice."""
-    pairs = list(zip(first.factors, second.factors, strict=True))
+def _joined(first: Product, second: Product) -> Product | None:
+    """Both as one product, if they differ in one attribute and all before it have one choice."""
+    pairs = list(zip(first, second, strict=True))
     other = [at for at, (left, right) in enumerate(pairs) if not _equal(left, right)]
     if len(other) != 1 or any(factor.shape[0] > 1 for factor, _ in pairs[: other[0]]):
         return None
     at = other[0]
-    stacked = sp.csr_array(sp.vstack(pairs[at]))
-    factors = (*first.factors[:at], stacked, *first.factors[at + 1 :])
-    return Group(factors, np.concatenate([first.targets, second.targets]))
+    return (*first[:at], sp.csr_array(sp.vstack(pairs[at])), *first[at + 1 :])
 
 
 def _equal(first: sp.csr_array, second: sp.csr_array) -> bool:

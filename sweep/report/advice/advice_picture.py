@@ -1,10 +1,14 @@
 """The picture of an advice: the cost of mechanisms and targets, and the accuracy of answers."""
 
 import io
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from solvers.advice import Advice
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _MOST_BARS = 12
 _WIDE = 4
@@ -45,10 +49,7 @@ def svg(advice: Advice) -> str | None:
     return text[text.index("<svg") :]
 
 
-def _prices_or_answers(advice: Advice, axes: object) -> None:
-    from matplotlib.axes import Axes
-
-    assert isinstance(axes, Axes)
+def _prices_or_answers(advice: Advice, axes: "Axes") -> None:
     dearest = advice.prices[:_MOST_BARS]
     if dearest:
         names = [f"{_short(price.label)} " for price in dearest]

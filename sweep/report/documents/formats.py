@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, get_args
 
 import pandas as pd
 from pydantic_core import to_jsonable_python
@@ -10,9 +9,6 @@ from pydantic_core import to_jsonable_python
 from sweep.report.documents import templates
 from sweep.report.numbers.layout import Table
 from sweep.report.tables import exports
-
-Format = Literal["text", "markdown", "latex", "csv", "html", "json"]
-FORMATS: tuple[Format, ...] = get_args(Format)
 
 _MATHEMATICS = {
     "Δ²": r"$\Delta^2$",
@@ -128,15 +124,13 @@ RENDERERS: Mapping[str, Callable[[Sequence[Table]], str]] = {
 }
 """How every format but the terminal's is written."""
 
+FORMATS = ("text", *RENDERERS)
+
 
 def _flat(table: Table) -> pd.DataFrame:
     """The texts with the row labels as their first columns."""
-    shown = table.shown
-    names = [str(name or "") for name in shown.index.names]
-    labels = pd.DataFrame(
-        [label if isinstance(label, tuple) else (label,) for label in shown.index], columns=names
-    )
-    return pd.concat([labels, shown.reset_index(drop=True)], axis=1)
+    names = [str(name or "") for name in table.shown.index.names]
+    return table.shown.rename_axis(names).reset_index(allow_duplicates=True)
 
 
 def _latex(table: Table) -> str:
@@ -144,15 +138,11 @@ def _latex(table: Table) -> str:
     flat.columns = [_in_latex(name) for name in flat.columns]
     labels = table.shown.index.nlevels
     form = "l" * labels + "r" * (len(flat.columns) - labels)
-    if _longest(flat) > _SENTENCE:
+    if flat.map(len).to_numpy().max(initial=0) > _SENTENCE:
         form = _paragraphs(flat)
     tabular = flat.style.hide(axis="index").to_latex(hrules=True, column_format=form)
     notes = "".join(_NOTE % _in_latex(note) for note in table.notes)
     return _TABLE % (_in_latex(table.title), tabular, notes)
-
-
-def _longest(flat: pd.DataFrame) -> int:
-    return int(flat.map(len).to_numpy().max(initial=0))
 
 
 def _paragraphs(flat: pd.DataFrame) -> str:

@@ -1,6 +1,5 @@
 """The report of a store: one HTML file with everything, for readers without a shell."""
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -9,7 +8,6 @@ import pandas as pd
 from sweep.dataset.reading import open_dataset
 from sweep.errors import SweepError
 from sweep.experiment.schema import Experiment
-from sweep.plan.stored import experiment_of
 from sweep.report.documents import provenance, templates
 from sweep.report.figures import drawing, gallery
 from sweep.report.numbers import frames, layout
@@ -20,7 +18,6 @@ from sweep.report.tables import exports
 from sweep.report.terminal import screen
 from sweep.runner.status import Trouble
 from sweep.runner.status import status as status_of
-from sweep.store.folder import open_
 from sweep.store.location import Location
 
 _MOST_TROUBLES = 200
@@ -35,21 +32,8 @@ _MADE_WITH = (
 )
 
 
-@dataclass(frozen=True)
-class Drawn:
-    """A figure of the report."""
-
-    title: str
-    svg: str
-
-
 def report(store: str | Location) -> str:
-    """The report of a store as a page, finished or not.
-
-    Returns
-    -------
-    str
-        HTML that needs no other file and no network.
+    """The report of a store, finished or not: a page that needs no other file and no network.
 
     Raises
     ------
@@ -57,7 +41,7 @@ def report(store: str | Location) -> str:
         If the folder is not a store, or has no dataset yet.
     """
     results = open_dataset(store)
-    experiment = experiment_of(open_(store))
+    experiment = frames.experiment_of(results)
     state = status_of(store)
     drawn, undrawn = _drawn(results, experiment)
     cells = frames.to_frame(results)
@@ -83,15 +67,15 @@ def report(store: str | Location) -> str:
     )
 
 
-def _drawn(results: Results, experiment: Experiment) -> tuple[list[Drawn], list[str]]:
+def _drawn(results: Results, experiment: Experiment) -> tuple[list[dict[str, str]], list[str]]:
     """The declared figures, or a fitting one, and run times; with reasons for missing ones."""
-    drawn: list[Drawn] = []
+    drawn: list[dict[str, str]] = []
     missing: list[str] = []
     for name in [*gallery.by_default(results, experiment), "scaling"]:
         try:
             pictures = gallery.pictures(results, experiment, name)
             drawn += [
-                Drawn(picture.title, drawing.inline(picture, f"f{len(drawn) + at}"))
+                {"title": picture.title, "svg": drawing.inline(picture, f"f{len(drawn) + at}")}
                 for at, picture in enumerate(pictures)
             ]
         except SweepError as error:

@@ -30,5 +30,4 @@ def _environment() -> jinja2.Environment:
 
 def _rows(table: Table) -> list[tuple[tuple[str, ...], list[str]]]:
     """Labels and texts of every row."""
-    labels = [label if isinstance(label, tuple) else (label,) for label in table.shown.index]
-    return list(zip(labels, table.shown.to_numpy().tolist(), strict=True))
+    return list(zip(table.labels, table.shown.to_numpy().tolist(), strict=True))

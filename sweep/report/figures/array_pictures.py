@@ -17,16 +17,6 @@ from sweep.report.numbers.pivots import label_text
 from sweep.store import arrays
 from sweep.store.location import Location
 
-FIGURES: Mapping[str, tuple[str, str]] = {
-    "variances": ("query_variances", "Query variances against their targets"),
-    "profile": ("privacy_profile", "Personal privacy cost of every domain cell"),
-    "covariance": ("covariance", "Covariance of the noise"),
-    "convergence": ("trace_objective", "Convergence of the solves"),
-}
-"""The figures of kept arrays by name: the array, and the title."""
-_ASKED_AS = {"trace_objective": "trace"}
-"""What ``keep`` calls an array, where it is one of several."""
-
 _LARGEST = 512
 """Most rows of a heat map that are drawn one by one; of larger ones every n-th."""
 
@@ -39,7 +29,7 @@ def picture(data: xr.Dataset, store: Location, name: str, where: str | None, ste
     SweepError
         If no chosen cell has such an array, or they are too many for one picture.
     """
-    array, title = FIGURES[name]
+    array, kept_as, title, panels_of = FIGURES[name]
     cells = _chosen(data, where)
     arrays = [
         (label, cell, values)
@@ -48,13 +38,12 @@ def picture(data: xr.Dataset, store: Location, name: str, where: str | None, ste
         if values is not None
     ]
     if not arrays:
-        option = _ASKED_AS.get(array, array)
         raise SweepError(
-            f"figure {name!r}: the store keeps no array {option!r} of these cells; write 'keep: "
-            f"[{option}]' in the experiment, and 'sweep rerun {store} --where \"status == 'ok'\"' "
+            f"figure {name!r}: the store keeps no array {kept_as!r} of these cells; write 'keep: "
+            f"[{kept_as}]' in the experiment, and 'sweep rerun {store} --where \"status == 'ok'\"' "
             "keeps those of cells that are solved already"
         )
-    panels = _PANELS[name](arrays, store)
+    panels = panels_of(arrays, store)
     check_size(stem, panels)
     return Picture(stem, title, panels)
 
@@ -147,9 +136,22 @@ def _trace(arrays: list[Any], store: Location) -> tuple[Lines, ...]:
     return (Lines("", tuple(lines), Axis("iteration"), Axis("objective", log=positive)),)
 
 
-_PANELS: Mapping[str, Callable[[list[Any], Location], tuple[Lines, ...] | tuple[Field, ...]]] = {
-    "variances": _variances,
-    "profile": _profile,
-    "covariance": _covariance,
-    "convergence": _trace,
+_Panels = Callable[[list[Any], Location], tuple[Lines, ...] | tuple[Field, ...]]
+
+FIGURES: Mapping[str, tuple[str, str, str, _Panels]] = {
+    "variances": (
+        "query_variances",
+        "query_variances",
+        "Query variances against their targets",
+        _variances,
+    ),
+    "profile": (
+        "privacy_profile",
+        "privacy_profile",
+        "Personal privacy cost of every domain cell",
+        _profile,
+    ),
+    "covariance": ("covariance", "covariance", "Covariance of the noise", _covariance),
+    "convergence": ("trace_objective", "trace", "Convergence of the solves", _trace),
 }
+"""The figures of kept arrays by name: the array, what ``keep`` calls it, title and panels."""

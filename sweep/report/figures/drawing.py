@@ -3,11 +3,11 @@
 import io
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Form = Literal["png", "svg", "pdf"]
-FORMS: tuple[Form, ...] = get_args(Form)
+FORMS = ("png", "svg", "pdf")
 _COLOURS = (
     "#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C8C00",
 )  # fmt: skip
@@ -84,14 +83,7 @@ def figure(picture: Picture) -> "Figure":
 
 
 def save(picture: Picture, path: Path, facts: Mapping[str, str]) -> None:
-    """Draw a picture into a file: PNG, SVG or PDF, by the suffix.
-
-    Parameters
-    ----------
-    path : Path
-        The file; its folder is created.
-    facts : Mapping of str to str
-        What goes into the file's metadata, such as the store's state and the revision.
+    """Draw a picture into a PNG, SVG or PDF file, by the suffix; facts go into its metadata.
 
     Raises
     ------
@@ -137,14 +129,11 @@ def written(picture: Picture, form: str, facts: Mapping[str, str]) -> bytes:
 def inline(picture: Picture, prefix: str) -> str:
     """The picture as SVG within a page, with its letters as text.
 
-    Parameters
-    ----------
-    prefix : str
-        Letters and digits before all of its ids, which a page may have once only.
+    The prefix comes before all of its ids, which a page may have once only.
     """
     check_installed()
     stream = io.StringIO()
-    with _settings({"svg.fonttype": "none"}):
+    with _settings(**{"svg.fonttype": "none"}):
         _figure(picture).savefig(stream, format="svg", metadata={"Date": None})
     drawn = stream.getvalue()
     drawn = drawn[drawn.index("<svg") :]
@@ -152,25 +141,19 @@ def inline(picture: Picture, prefix: str) -> str:
 
 
 def _metadata(picture: Picture, form: str, facts: Mapping[str, str]) -> dict[str, Any]:
-    facts_text = "; ".join(f"{name}: {text}" for name, text in facts.items() if text)
-    match form:
-        case "png":
-            return {"Title": picture.title, "Description": facts_text, "Software": "fitness-sweep"}
-        case "pdf":
-            return {"Title": picture.title, "Subject": facts_text, "CreationDate": None}
-        case _:
-            return {"Title": picture.title, "Description": facts_text, "Date": None}
+    text = "; ".join(f"{name}: {text}" for name, text in facts.items() if text)
+    of_form: dict[str, dict[str, Any]] = {
+        "png": {"Description": text, "Software": "fitness-sweep"},
+        "pdf": {"Subject": text, "CreationDate": None},
+        "svg": {"Description": text, "Date": None},
+    }
+    return {"Title": picture.title, **of_form[form]}
 
 
-@contextmanager
-def _settings(more: Mapping[str, Any] | None = None) -> Iterator[None]:
-    import matplotlib
+def _settings(**more: str) -> AbstractContextManager[None]:
+    from matplotlib import style
 
-    with matplotlib.rc_context():
-        matplotlib.rcdefaults()
-        settings: dict[Any, Any] = {**_SETTINGS, **(more or {})}
-        matplotlib.rcParams.update(settings)
-        yield
+    return style.context(["default", {**_SETTINGS, **more}])
 
 
 def _figure(picture: Picture) -> "Figure":

@@ -33,15 +33,7 @@ _LARGEST_SPAN = 8.0
 
 @dataclass(frozen=True)
 class Changes:
-    """What is asked of a figure besides its name.
-
-    Attributes
-    ----------
-    variable, x, hue, panels, where, group : str, optional
-        As in `Figure`, instead of the figure's own.
-    log : tuple of {"x", "y"}, optional
-        The logarithmic axes, likewise.
-    """
+    """What is asked of a figure besides its name, instead of what its `Figure` says."""
 
     variable: str | None = None
     x: str | None = None
@@ -85,14 +77,7 @@ def pictures(
     changes: Changes | None = None,
     store: Location | None = None,
 ) -> list[Picture]:
-    """A figure of a store, one picture for every group that has it.
-
-    Parameters
-    ----------
-    name : str
-        One of `names`.
-    changes : Changes, optional
-        What is to be otherwise.
+    """A figure of a store by its name, with changes: a picture for every group that has it.
 
     Raises
     ------
@@ -104,8 +89,10 @@ def pictures(
         raise SweepError(f"there is no figure {name!r}; {nearest(name, names(experiment))}")
     groups = frames.groups(results)
     figure = declared(experiment).get(name)
-    if figure is None:
-        _check_used(name, wanted)
+    if figure is None and (name in _USES or name in array_pictures.FIGURES):
+        unused = wanted.given.keys() - {"where", "group", *_USES.get(name, ())}
+        if unused:
+            raise SweepError(f"figure {name!r} takes no {', '.join(sorted(unused))}; leave it out")
     group = wanted.group or (figure.group if figure else None)
     if group is not None and group not in groups:
         raise SweepError(f"there is no group {group!r}; {nearest(group, list(groups))}")
@@ -124,14 +111,6 @@ def pictures(
     if not pictures:
         raise troubles[0]
     return pictures
-
-
-def _check_used(name: str, changes: Changes) -> None:
-    """Refuse changes that a standard figure would ignore, with SweepError."""
-    if name in _USES or name in array_pictures.FIGURES:
-        unused = changes.given.keys() - {"where", "group", *_USES.get(name, ())}
-        if unused:
-            raise SweepError(f"figure {name!r} takes no {', '.join(sorted(unused))}; leave it out")
 
 
 def _drawn(
@@ -233,8 +212,7 @@ def _log_panel(
     given = {**changes.given, "variable": variable, "x": x, "log": ("x", "y"), "panels": None}
     picture = of_figure(data, Figure.model_construct(**given), stem)
     (panel,) = picture.panels
-    if not isinstance(panel, Lines):
-        raise TypeError(f"{stem}: lines were expected")
+    assert isinstance(panel, Lines)
     return panel, picture.notes
 
 

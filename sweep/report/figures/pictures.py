@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sweep.errors import SweepError
 from sweep.experiment.figures import SIZES, Figure
 from sweep.report.numbers import frames, layout
-from sweep.report.numbers.pivots import label_text
+from sweep.report.numbers.pivots import label_text, place_texts
 from sweep.report.tables.comparison import meaning
 
 MOST_LINES = 20
@@ -22,15 +22,7 @@ MOST_PANELS = 12
 
 @dataclass(frozen=True)
 class Axis:
-    """An axis of a picture.
-
-    Attributes
-    ----------
-    log : bool
-        Whether it is logarithmic.
-    ticks : tuple of str
-        The labels of the positions 0, 1, ... where they are no numbers.
-    """
+    """An axis of a picture; where it has no numbers, ticks label the positions 0, 1, ..."""
 
     label: str
     log: bool = False
@@ -43,8 +35,6 @@ class Line:
 
     Attributes
     ----------
-    label : str
-        Its name in the legend.
     x, y, low, high : tuple of float
         Mean, minimum and maximum over the replicates.
     style : int
@@ -67,15 +57,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Lines:
-    """A panel with lines.
-
-    Attributes
-    ----------
-    title : str
-        Empty where the picture has one panel.
-    diagonal : bool
-        Whether the line y = x belongs into it.
-    """
+    """A panel with lines, with the line y = x if asked; without title if there is no other."""
 
     title: str
     lines: tuple[Line, ...]
@@ -86,17 +68,7 @@ class Lines:
 
 @dataclass(frozen=True, eq=False)
 class Field:
-    """A panel with a matrix of numbers as a heat map.
-
-    Attributes
-    ----------
-    title : str
-        What the numbers belong to.
-    label : str
-        What the numbers are.
-    signed : bool
-        Whether colours are centred at 0.
-    """
+    """A panel with a matrix of numbers as a heat map; if signed, its colours centre at 0."""
 
     title: str
     values: NDArray[np.float64]
@@ -108,13 +80,7 @@ class Field:
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """Everything that a figure shows.
-
-    Attributes
-    ----------
-    name : str
-        By which it is asked for, and the stem of its file.
-    """
+    """Everything that a figure shows; its name is also the stem of its file."""
 
     name: str
     title: str
@@ -148,9 +114,13 @@ def of_figure(data: xr.Dataset, figure: Figure, name: str) -> Picture:
     y = Axis(_named(data, figure.variable), "y" in figure.log)
     rest = [axis for axis in by if axis != figure.panels]
     styles = {label: at for at, label in enumerate(dict.fromkeys(labels_of(known, rest)))}
+    parts = [("", entries)]
+    if figure.panels is not None:
+        by_panel = entries.groupby(figure.panels, sort=False)
+        parts = [(f"{figure.panels} = {label_text(label)}", part) for label, part in by_panel]
     panels = tuple(
         Lines(title, _lines(part, rest, figure.x, ticks, styles), x, y)
-        for title, part in _parts(entries, figure.panels)
+        for title, part in parts
         if part["mean"].notna().any()
     )
     check_size(name, panels)
@@ -184,30 +154,8 @@ def check_size(name: str, panels: Sequence[Lines | Field]) -> None:
 
 def labels_of(entries: pd.DataFrame, by: Sequence[str]) -> list[str]:
     """The name of the line of every row: the hue, then what else varies."""
-    if not by:
-        return [""] * len(entries)
-    first, *others = by
-    several = [name for name in others if entries[name].nunique() > 1]
-    return [
-        ", ".join(
-            [
-                label_text(row[first])
-                if first == "mechanism"
-                else f"{first} = {label_text(row[first])}",
-                *(f"{axis} = {label_text(row[axis])}" for axis in several),
-            ]
-        )
-        for row in entries[[first, *several]].to_dict("records")
-    ]
-
-
-def _parts(known: pd.DataFrame, panels: str | None) -> list[tuple[str, pd.DataFrame]]:
-    if panels is None:
-        return [("", known)]
-    return [
-        (f"{panels} = {label_text(label)}", part)
-        for label, part in known.groupby(panels, sort=False)
-    ]
+    several = [name for name in by[1:] if entries[name].nunique() > 1]
+    return place_texts(entries, [*by[:1], *several])
 
 
 def _lines(
@@ -253,20 +201,15 @@ def _missing(entries: pd.DataFrame, by: Sequence[str], x: str) -> list[str]:
 
 def _unshown(known: pd.DataFrame, x: Axis, over: str, y: Axis) -> list[str]:
     """A sentence on the points that a logarithmic axis has no place for."""
-    low = pd.Series(False, index=known.index)
-    for axis, column in ((x, known[over]), (y, known["mean"])):
-        if axis.log:
-            low |= column <= 0
-    count = int(low.sum())
+    logarithmic = [name for name, axis in ((over, x), ("mean", y)) if axis.log]
+    count = int((known[logarithmic] <= 0).any(axis=1).sum())
+    if not count:
+        return []
     shown = "is" if count == 1 else "are"
-    return (
-        [
-            f"{count} of {len(known)} points {shown} at 0 or below, where a logarithmic axis does "
-            "not reach."
-        ]
-        if count
-        else []
-    )
+    return [
+        f"{count} of {len(known)} points {shown} at 0 or below, where a logarithmic axis does not "
+        "reach."
+    ]
 
 
 def _with_coordinate(data: xr.Dataset, name: str) -> xr.Dataset:

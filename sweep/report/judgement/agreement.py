@@ -38,18 +38,12 @@ class Compared:
 
     Attributes
     ----------
-    at : Mapping[str, Scalar]
-        The point: its label along every axis of the table.
-    stated : float
-        The paper's number.
     rounding : float
         Half a unit of its last printed digit.
     reason : str
         Why it cannot be judged.
     least, most : float, optional
         The range that was measured over the seeds.
-    seeds : int
-        How many draws that range is of.
     gap : float, optional
         How far the reference of a ratio may be above the optimum.
     factor : float, optional
@@ -95,17 +89,8 @@ def compare(
 
     Parameters
     ----------
-    data : xarray.Dataset
-        The table's group of the dataset.
-    reference : str
-        The mechanism that variance ratios refer to.
     drawn : bool
         Whether the workload or its targets are drawn at random, so that every run has its own.
-
-    Returns
-    -------
-    list of Compared
-        In the order of the table; points without a number are left out.
     """
     unit = table.references
     numbers = [_compared(data, table, at, stated, reference, unit) for at, stated in table.points()]
@@ -144,24 +129,14 @@ def _compared(
         reason = "has no number" if worst is Status.OK else worst.label.replace("_", " ")
         return replace(empty, agreement=Agreement.UNJUDGED, reason=reason)
     least, most = float(known.min()), float(known.max())
-    gap = _gap(data, table.variable, point, reference)
+    of_reference = {**point, "mechanism": reference}
+    gap = largest_gap(data, of_reference) if table.variable in OF_REFERENCE else None
     slack = 1 + (gap or 0.0)
     agrees = least / slack - rounding <= stated <= most * slack + rounding
-    agreement = (
-        Agreement.DEFINED
-        if by_definition and agrees
-        else (Agreement.AGREES if agrees else Agreement.DIFFERS)
-    )
+    agreement = Agreement.DEFINED if by_definition else Agreement.AGREES
+    if not agrees:
+        agreement = Agreement.DIFFERS
     return replace(empty, agreement=agreement, least=least, most=most, seeds=known.size, gap=gap)
-
-
-def _gap(
-    data: xr.Dataset, variable: str, point: Mapping[str, Scalar], reference: str
-) -> float | None:
-    """The largest certified gap of the reference at a point, for a variable that refers to it."""
-    if variable not in OF_REFERENCE:
-        return None
-    return largest_gap(data, {**point, "mechanism": reference})
 
 
 def largest_gap(data: xr.Dataset, at: Mapping[str, Scalar]) -> float | None:

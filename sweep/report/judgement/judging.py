@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Any
 
 from rich.console import Console
 
@@ -16,23 +16,13 @@ from sweep.report.judgement.verdict_tables import verdict_tables
 from sweep.report.terminal.progress import ProgressBar
 from sweep.store.records import Status
 
-if TYPE_CHECKING:
-    from sweep.cluster.specification import ClusterSpec
-
-Format = Literal["text", "markdown", "json"]
-
-FORMATS: tuple[Format, ...] = get_args(Format)
+FORMATS = ("text", "markdown", "json")
 
 
 def chosen(names: Sequence[str], *, quick: bool) -> list[Experiment]:
     """The experiments of these names, or all that ship with a number or a claim to judge.
 
-    Parameters
-    ----------
-    names : sequence of str
-        Names of shipped experiments, or paths of YAML files.
-    quick : bool
-        Whether to cut them to the sizes that they call quick.
+    If quick, cut to the sizes that they call so.
 
     Raises
     ------
@@ -50,36 +40,16 @@ def chosen(names: Sequence[str], *, quick: bool) -> list[Experiment]:
     return [load_experiment(file, entry.quick) for file, entry in zip(files, loaded, strict=True)]
 
 
-def run(
-    wanted: Sequence[Experiment],
-    stores: Path,
-    console: Console,
-    *,
-    cluster: "ClusterSpec | None",
-    allow_code: bool,
-    allow_mixed: bool,
-    patience: float | None,
-) -> None:
+def run(wanted: Sequence[Experiment], stores: Path, console: Console, **options: Any) -> None:
     """Solve what the stores of some experiments do not hold yet, one after the other.
 
-    Raises
-    ------
-    SweepError
-        As `sweep.runner.commands.run`.
+    Options and errors are those of `sweep.runner.commands.run`.
     """
     from sweep.runner import commands
 
     for experiment in wanted:
         with ProgressBar(console) as bar:
-            commands.run(
-                experiment,
-                stores / experiment.name,
-                cluster=cluster,
-                allow_code=allow_code,
-                allow_mixed=allow_mixed,
-                patience=patience,
-                listen=bar,
-            )
+            commands.run(experiment, stores / experiment.name, listen=bar, **options)
 
 
 def unfinished(card: Scorecard) -> int:
@@ -115,11 +85,7 @@ def check_outputs(outputs: Sequence[Path], *, part: bool) -> None:
 def write(card: Scorecard, outputs: Sequence[Path], *, part: bool) -> None:
     """Write a scorecard to JSON files and into the marked sections of pages.
 
-    Parameters
-    ----------
-    part : bool
-        Whether it is about some experiments only: then the others of the first JSON file, if
-        there is one already, are kept.
+    One of a part of the experiments keeps the others of the first JSON file, if that exists.
 
     Raises
     ------
@@ -133,7 +99,7 @@ def write(card: Scorecard, outputs: Sequence[Path], *, part: bool) -> None:
         output.write(path, card.text() if path.suffix == ".json" else filled(_page(path), card))
 
 
-def show(card: Scorecard, format_: Format, console: Console) -> None:
+def show(card: Scorecard, format_: str, console: Console) -> None:
     """Print a scorecard."""
     if format_ == "text":
         for table in verdict_tables(card):

@@ -32,15 +32,12 @@ def comparable(
         alike = there & np.isin(data["solve"], grid.cells.solve_keys.astype(np.str_))
         others += int((there & ~alike).sum())
         if alike.any():
-            groups[grid.group] = _of(experiment, data.assign(status=_masked(data, alike)), stored)
+            status = data["status"].where(alike, np.int8(Status.ABSENT))
+            groups[grid.group] = _of(experiment, data.assign(status=status), stored)
     remarks = [f"{others:,} cell{'s' * (others != 1)} of other problems" if others else ""]
     if stored.reference != experiment.reference:
         remarks.append(f"ratios to {stored.reference} instead of {experiment.reference}")
     return groups, tuple(filter(None, remarks))
-
-
-def _masked(data: xr.Dataset, alike: xr.DataArray) -> xr.DataArray:
-    return data["status"].where(alike, np.int8(Status.ABSENT))
 
 
 def _of(experiment: Experiment, data: xr.Dataset, stored: Experiment) -> xr.Dataset:

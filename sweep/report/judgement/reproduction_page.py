@@ -61,14 +61,9 @@ def markdown(card: Scorecard) -> str:
 def _section(name: str, card: Scorecard, sources: Sequence[str]) -> str:
     if name == _SUMMARY:
         return _summary(card)
-    shown = [run for run in card.runs if _belongs(run, name, sources)]
+    begins = tuple(sources) if name == _REST else name
+    shown = [run for run in card.runs if run.source.startswith(begins) != (name == _REST)]
     return "\n\n".join(_experiment(run, card) for run in shown) or "None."
-
-
-def _belongs(run: Run, name: str, sources: Sequence[str]) -> bool:
-    if name == _REST:
-        return not any(run.source.startswith(source) for source in sources)
-    return run.source.startswith(name)
 
 
 def _summary(card: Scorecard) -> str:
@@ -209,8 +204,5 @@ def _words(range_: str) -> str:
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     lines = [heads, ["---"] * len(heads), *rows]
-    return "\n".join("| " + " | ".join(_safe(text) for text in line) + " |" for line in lines)
-
-
-def _safe(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
+    safe = ([text.replace("|", "\\|").replace("\n", " ") for text in line] for line in lines)
+    return "\n".join(f"| {' | '.join(line)} |" for line in safe)

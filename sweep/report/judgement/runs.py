@@ -37,10 +37,6 @@ class Run(Row):
         than others; see `without` and `fewer_seeds`.
     not_compared : tuple of str
         What its store holds besides: other problems than those of its file.
-    statuses : Mapping[str, int]
-        Number of cells by status.
-    revision, machine, versions : str
-        The code, the processor and the libraries that computed it.
     """
 
     experiment: str

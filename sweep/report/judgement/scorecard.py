@@ -4,24 +4,24 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import xarray as xr
-from pydantic import AfterValidator, BaseModel, ValidationError
+from pydantic import AfterValidator, ValidationError
 
 from sweep.dataset.reading import open_dataset
 from sweep.errors import SweepError
 from sweep.experiment.canonical import Scalar
 from sweep.experiment.loading import experiments
-from sweep.experiment.published import Claim, ComparisonTable
 from sweep.experiment.schema import Experiment
 from sweep.grid.expansion import lay_out
-from sweep.report.judgement.agreement import Agreement, Compared, compare
+from sweep.report.judgement.agreement import Agreement, compare
 from sweep.report.judgement.problems import comparable
 from sweep.report.judgement.runs import Row, Run, run_of
-from sweep.report.judgement.verdicts import Judgement, Verdict, judge
+from sweep.report.judgement.verdicts import Verdict, judge
 from sweep.store.folder import open_
 
+_Row = TypeVar("_Row", bound=Row)
 _DIGITS = 7
 NUMBERS = (
     (Agreement.AGREES,),
@@ -125,7 +125,10 @@ class Scorecard(Row):
     def text(self) -> str:
         """The scorecard as JSON, with one row in a line."""
         parts = [
-            f'"{name}": [\n{_lines(getattr(self, name))}\n]' for name in Scorecard.model_fields
+            f'"{name}": [\n'
+            + ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
+            + "\n]"
+            for name, rows in self.model_dump(mode="json").items()
         ]
         return "{\n" + ",\n".join(parts) + "\n}\n"
 
@@ -151,15 +154,10 @@ def read(path: Path) -> Scorecard:
 
 
 def score(wanted: Sequence[Experiment], stores: Path) -> Scorecard:
-    """The scorecard of what the stores hold now; nothing is run.
+    """The scorecard of what the stores hold now, in a folder by the names of the experiments.
 
-    Parameters
-    ----------
-    wanted : sequence of Experiment
-        The experiments, with all the sizes of the papers.
-    stores : pathlib.Path
-        The folder of their stores, one for each, by the experiment's name. What has no store, or
-        a store without a dataset, is not run.
+    Nothing is run: what has no store, or a store without a dataset, counts as not run. The
+    experiments have all the sizes of the papers.
 
     Raises
     ------
@@ -181,26 +179,40 @@ def joined(cards: Sequence[Scorecard]) -> Scorecard:
 
 
 def _scored(experiment: Experiment, stores: Path) -> Scorecard:
-    store = stores / experiment.name
-    results, grids = _results(store, experiment.name), lay_out(experiment)
+    name, store, grids = experiment.name, stores / experiment.name, lay_out(experiment)
+    there = store.exists() and open_(store, name).dataset.exists
+    results = open_dataset(store) if there else None
     groups, others = ({}, ()) if results is None else comparable(experiment, grids, results)
     drawn = {block.group for block in experiment.blocks if block.replicates > 1}
     first = experiment.blocks[0].group
-    nothing = xr.Dataset()
+    kinds = {"printed": experiment.published, "closed form": experiment.closed_form}
     numbers = [
-        _number_row(experiment.name, kind, table, compared)
-        for kind, tables in (
-            ("printed", experiment.published),
-            ("closed form", experiment.closed_form),
+        _row(
+            NumberRow,
+            table,
+            compared,
+            experiment=name,
+            kind=kind,
+            table=table.title or table.variable,
+            at={**table.at, **compared.at},
+            verdict=compared.agreement,
         )
+        for kind, tables in kinds.items()
         for table in tables
         for group in [table.group or first]
         for compared in compare(
-            groups.get(group, nothing), table, experiment.reference, drawn=group in drawn
+            groups.get(group, xr.Dataset()), table, experiment.reference, drawn=group in drawn
         )
     ]
     claims = [
-        _claim_row(experiment.name, claim, judge(groups.get(claim.group or first), claim))
+        _row(
+            ClaimRow,
+            claim,
+            judge(groups.get(claim.group or first), claim),
+            experiment=name,
+            states_least=claim.least,
+            states_most=claim.most,
+        )
         for claim in experiment.claims
     ]
     run = run_of(experiment, grids, groups, {} if results is None else dict(results.attrs))
@@ -208,42 +220,12 @@ def _scored(experiment: Experiment, stores: Path) -> Scorecard:
     return Scorecard(runs=(run,), numbers=tuple(numbers), claims=tuple(claims))
 
 
-def _results(store: Path, name: str) -> xr.Dataset | xr.DataTree | None:
-    """The dataset of an experiment's store; None if there is none yet."""
-    if not store.exists() or not open_(store, name).dataset.exists:
-        return None
-    return open_dataset(store)
-
-
-def _claim_row(name: str, claim: Claim, judgement: Judgement) -> ClaimRow:
-    return ClaimRow(
-        **_shared(ClaimRow, claim, judgement)
-        | {"experiment": name, "states_least": claim.least, "states_most": claim.most}
-    )
-
-
-def _number_row(name: str, kind: str, table: ComparisonTable, compared: Compared) -> NumberRow:
-    return NumberRow(
-        **_shared(NumberRow, table, compared)
-        | {
-            "experiment": name,
-            "kind": kind,
-            "table": table.title or table.variable,
-            "at": {**table.at, **compared.at},
-            "verdict": compared.agreement,
-        }
-    )
-
-
-def _shared(row: type[Row], *held: object) -> dict[str, Any]:
-    """The fields of these objects that a row has too; the last object wins."""
-    return {
+def _row(row: type[_Row], *held: object, **more: Any) -> _Row:
+    """A row of the fields that these objects have, the last one first, and of more."""
+    fields = {
         name: getattr(part, name)
         for part in held
         for name in row.model_fields
         if hasattr(part, name)
     }
-
-
-def _lines(rows: Sequence[BaseModel]) -> str:
-    return ",\n".join(json.dumps(row.model_dump(mode="json"), ensure_ascii=False) for row in rows)
+    return row(**fields | more)

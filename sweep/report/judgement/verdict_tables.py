@@ -4,7 +4,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from sweep.report.judgement.agreement import Agreement, signed_percent
-from sweep.report.judgement.scorecard import NumberRow, Scorecard
+from sweep.report.judgement.scorecard import Scorecard
 from sweep.report.judgement.verdicts import Verdict, measured_range, stated_range
 from sweep.report.numbers import layout
 from sweep.report.numbers.pivots import label_text
@@ -16,10 +16,7 @@ _HEADS = ("agree", "up to\nfactor", "differ", "open"), ("hold", "vary", "fail", 
 def verdict_tables(card: Scorecard) -> list[Table]:
     """A summary, the numbers that differ, and the claims of what was run that do not hold.
 
-    Returns
-    -------
-    list of rich.table.Table
-        Tables without a row are left out.
+    Tables without a row are left out.
     """
     tables = [_summary(card), _differing(card), _not_holding(card)]
     return [table for table in tables if table.row_count]
@@ -60,16 +57,12 @@ def _differing(card: Scorecard) -> Table:
             table.add_row(
                 row.experiment,
                 escape(row.table),
-                escape(_at(row)),
+                escape(", ".join(f"{axis}={label_text(label)}" for axis, label in row.at.items())),
                 layout.printed(row.stated),
                 measured_range(row.least, row.most, row.printed_range),
                 "" if row.difference is None else signed_percent(row.difference),
             )
     return table
-
-
-def _at(row: NumberRow) -> str:
-    return ", ".join(f"{axis}={label_text(label)}" for axis, label in row.at.items())
 
 
 def _not_holding(card: Scorecard) -> Table:

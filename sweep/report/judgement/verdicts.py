@@ -1,13 +1,14 @@
 """Whether a claim of a paper holds for the numbers of a dataset."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import product
 
 import numpy as np
+import pandas as pd
 import xarray as xr
+from numpy.typing import NDArray
 
 from sweep.experiment.canonical import Scalar
 from sweep.experiment.published import Claim
@@ -17,6 +18,7 @@ from sweep.report.numbers.pivots import (
     STATE,
     label_text,
     labels_of,
+    place_texts,
     places_text,
     with_states,
 )
@@ -66,54 +68,34 @@ class _UnmeasuredError(Exception):
     """Nothing that a claim refers to was measured; the message says what is missing."""
 
 
-@dataclass(frozen=True)
-class _Number:
-    """The number that decides a claim at one point of the grid, for one seed."""
-
-    place: Mapping[str, Scalar]
-    seed: int
-    value: float
-    state: Status
-
-    @property
-    def known(self) -> bool:
-        return self.state is Status.OK and bool(np.isfinite(self.value))
-
-
 def judge(data: xr.Dataset | None, claim: Claim) -> Judgement:
-    """The verdict on a claim.
+    """The verdict on a claim, by its group of the dataset, if there is one.
 
     A point that contradicts it is enough to make it fail. It holds only if every cell that it
     speaks of, and that the dataset has, was solved: a cell that failed, timed out, was lost or is
-    pending leaves it open. Labels that the dataset does not have are not looked at; the reason
-    says which of them the claim names.
-
-    Parameters
-    ----------
-    data : xarray.Dataset or None
-        The claim's group of the dataset; None if there is none.
+    pending leaves it open. Labels that the dataset does not have are not looked at; the reason says
+    which of them the claim names.
     """
     if claim.unjudged:
         return Judgement(Verdict.UNJUDGED, claim.unjudged)
     if data is None:
         return Judgement(Verdict.UNJUDGED, "not run")
     try:
-        numbers = [number for number in _numbers(data, claim) if number.state is not Status.ABSENT]
+        numbers = _numbers(data, claim)
     except _UnmeasuredError as missing:
         return Judgement(Verdict.UNJUDGED, str(missing))
     if claim.least is None and claim.most is None:
         return Judgement(Verdict.UNJUDGED, "it states no range")
-    known = [number for number in numbers if number.known]
-    if not known:
+    known = numbers[_known(numbers)]
+    if known.empty:
         return Judgement(Verdict.UNJUDGED, _why(numbers))
-    without = _without(data, claim)
-    against = [number for number in known if not _within(number.value, claim)]
-    seeds = {number.seed for number in numbers}
-    held = len(seeds - {number.seed for number in against})
+    values = known[NUMBER]
+    against = known[[not _within(value, claim.least, claim.most) for value in values]]
+    seeds = numbers[REPLICATE].nunique()
+    held = seeds - against[REPLICATE].nunique()
     verdict, reason = _verdict(numbers, known, against, held)
-    values = [number.value for number in known]
-    remark = "; ".join(part for part in (reason, without) if part)
-    return Judgement(verdict, remark, min(values), max(values), len(seeds), held)
+    remark = "; ".join(filter(None, (reason, _without(data, claim))))
+    return Judgement(verdict, remark, float(values.min()), float(values.max()), seeds, held)
 
 
 def stated_range(least: float | None, most: float | None) -> str:
@@ -126,13 +108,10 @@ def measured_range(
 ) -> str:
     """A range with four digits, or as many as show which of its ends are within what is stated."""
 
-    def within(value: float) -> bool:
-        low, high = stated
-        return (low is None or value >= low) and (high is None or value <= high)
-
     def short(value: float) -> str:
         shown = (f"{value:.{digits}g}" for digits in range(4, 18))
-        return next(text for text in shown if within(float(text)) == within(value))
+        inside = _within(value, *stated)
+        return next(text for text in shown if _within(float(text), *stated) == inside)
 
     return _ends(*("" if end is None else short(end) for end in (least, most)))
 
@@ -144,37 +123,37 @@ def _ends(first: str, last: str) -> str:
 
 
 def _verdict(
-    numbers: Sequence[_Number], known: Sequence[_Number], against: Sequence[_Number], held: int
+    numbers: pd.DataFrame, known: pd.DataFrame, against: pd.DataFrame, held: int
 ) -> tuple[Verdict, str]:
-    seeds = len({number.seed for number in numbers})
+    seeds = numbers[REPLICATE].nunique()
     if not held:
         return Verdict.FAILS, _places(against, known)
     if len(known) < len(numbers):
-        return Verdict.UNJUDGED, _why([number for number in numbers if not number.known])
-    if against:
+        return Verdict.UNJUDGED, _why(numbers[~_known(numbers)])
+    if len(against):
         where = _places(against, known)
         return Verdict.VARIES, f"for {held} of {seeds} seeds{where and f'; {where}'}"
     return Verdict.HOLDS, f"for all {seeds} seeds" if seeds > 1 else ""
 
 
-def _within(value: float, claim: Claim) -> bool:
-    above = claim.least is None or value >= claim.least
-    return above and (claim.most is None or value <= claim.most)
+def _within(value: float, least: float | None, most: float | None) -> bool:
+    return (least is None or value >= least) and (most is None or value <= most)
 
 
-def _numbers(data: xr.Dataset, claim: Claim) -> Iterator[_Number]:
+def _numbers(data: xr.Dataset, claim: Claim) -> pd.DataFrame:
+    """The numbers that decide a claim: one for every cell, with its labels and its state."""
     if claim.variable is None or claim.variable not in data:
         raise _UnmeasuredError(f"the dataset has no {claim.variable!r}")
     chosen = _selected(with_states(data, claim.variable), claim)
     if claim.along is not None:
         chosen = _growth(chosen, claim.along)
-    dims = [str(name) for name in chosen[NUMBER].dims]
-    labels = [labels_of(chosen, name) for name in dims]
-    values, states = chosen[NUMBER].to_numpy(), chosen[STATE].to_numpy()
-    for index in product(*(range(len(axis)) for axis in labels)):
-        place = {name: axis[at] for name, axis, at in zip(dims, labels, index, strict=True)}
-        seed = int(place.pop(REPLICATE))
-        yield _Number(place, seed, float(values[index]), Status(int(states[index])))
+    dims = list(chosen[NUMBER].dims)
+    numbers = chosen.reset_coords(drop=True).to_dataframe(dim_order=dims).reset_index()
+    return numbers[numbers[STATE] != Status.ABSENT]
+
+
+def _known(numbers: pd.DataFrame) -> NDArray[np.bool_]:
+    return np.asarray((numbers[STATE] == Status.OK) & np.isfinite(numbers[NUMBER]))
 
 
 def _selected(data: xr.Dataset, claim: Claim) -> xr.Dataset:
@@ -234,44 +213,36 @@ def _ratio(above: xr.Dataset, below: xr.Dataset) -> xr.Dataset:
     return xr.Dataset({NUMBER: value, STATE: state})
 
 
-def _why(unknown: Sequence[_Number]) -> str:
+def _why(unknown: pd.DataFrame) -> str:
     """Why some points have no number, with the first of them."""
-    if not unknown:
+    if unknown.empty:
         return "none of its points is in the grid"
-    first = unknown[0]
-    state = "has no number" if first.state is Status.OK else f"is {first.state.label}"
-    where = _place(first, first.place) or "its cell"
+    status = Status(int(unknown[STATE].iloc[0]))
+    state = "has no number" if status is Status.OK else f"is {status.label.replace('_', ' ')}"
+    (where,) = place_texts(unknown[:1], _axes(unknown))
     more = f", and {len(unknown) - 1} cells more" if len(unknown) > 1 else ""
-    return f"{where} {state.replace('_', ' ')}{more}"
+    return f"{where or 'its cell'} {state}{more}"
 
 
-def _places(against: Sequence[_Number], known: Sequence[_Number]) -> str:
+def _places(against: pd.DataFrame, known: pd.DataFrame) -> str:
     """Where the numbers contradict a claim, in the coordinates that vary."""
-    varying = _varying(known)
-    total = len({_place(number, varying) for number in known})
+    varying = [axis for axis in _axes(known) if known[axis].nunique() > 1]
+    seeds, counts = (Counter(place_texts(points, varying)) for points in (known, against))
+    if len(seeds) == 1:
+        return ""
     if len(against) == len(known):
-        return f"at all {total} points" if total > 1 else ""
-    seeds = Counter(_place(number, varying) for number in known)
-    several = len({number.seed for number in known}) > 1
-    counts = Counter(_place(number, varying) for number in against)
+        return f"at all {len(seeds)} points"
+    several = known[REPLICATE].nunique() > 1
     places = [
         f"{place} ({count} of {seeds[place]} seeds)" if several else place
         for place, count in counts.items()
     ]
     shown = "; ".join(places[:_NAMED_PLACES])
     more = "; ..." if len(places) > _NAMED_PLACES else ""
-    return f"not at {len(places)} of {total} points: {shown}{more}" if total > 1 else ""
+    return f"not at {len(places)} of {len(seeds)} points: {shown}{more}"
 
 
-def _varying(numbers: Iterable[_Number]) -> list[str]:
-    seen: dict[str, set[Scalar]] = {}
-    for number in numbers:
-        for name, label in number.place.items():
-            seen.setdefault(name, set()).add(label)
-    return [name for name, labels in seen.items() if len(labels) > 1]
-
-
-def _place(number: _Number, names: Iterable[str]) -> str:
-    mechanism = [str(number.place["mechanism"])] if "mechanism" in names else []
-    others = [f"{n} = {label_text(number.place[n])}" for n in names if n != "mechanism"]
-    return ", ".join([*mechanism, *others])
+def _axes(numbers: pd.DataFrame) -> list[str]:
+    """The coordinates of some numbers, the mechanism first."""
+    axes = [name for name in numbers.columns if name not in (REPLICATE, NUMBER, STATE)]
+    return sorted(axes, key=lambda name: name != "mechanism")

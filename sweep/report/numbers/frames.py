@@ -14,7 +14,7 @@ from sweep.errors import SweepError
 from sweep.experiment.loading import parse_experiment
 from sweep.experiment.schema import Experiment
 from sweep.grid import conditions
-from sweep.runner.selection import holds, plain
+from sweep.runner.selection import plain
 from sweep.store.records import Status
 from workloads.parameters import nearest
 
@@ -79,14 +79,9 @@ def experiment_of(results: Results) -> Experiment:
 
 
 def long(data: xr.Dataset, *variables: str) -> pd.DataFrame:
-    """One row for every number of a variable, with its labels and facts about its cell.
+    """One row for every number of a variable, with its labels and all variables by cell.
 
-    Several variables need the same dimensions.
-
-    Returns
-    -------
-    pandas.DataFrame
-        All coordinates and all variables with one value for each cell; ``status`` is a word.
+    Several variables need the same dimensions. ``status`` is a word.
 
     Raises
     ------
@@ -129,7 +124,9 @@ def where(frame: pd.DataFrame, condition: str | None) -> pd.DataFrame:
         )
     columns = {name: list(map(plain, frame[name])) for name in parsed.names}
     kept = [
-        holds(parsed, {name: col[at] for name, col in columns.items() if col[at] is not None})
+        conditions.holds(
+            parsed, {name: col[at] for name, col in columns.items() if col[at] is not None}
+        )
         for at in range(len(frame))
     ]
     if not any(kept):

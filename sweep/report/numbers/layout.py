@@ -27,10 +27,10 @@ NONE = "none"
 BESIDE = ("paper", "closed form", "ratio")
 """The labels of rows that stand below measured numbers."""
 UNPRINTED = "–"
-"""What stands for a number that the paper does not print."""
+"""What stands for a number that the paper, or the closed form, does not have."""
 _ROUNDING = 1e-9
 """Relative differences between replicates below this are rounding, and no spread."""
-_STATES = pd.Index([status.label for status in Status])
+_STATES = pd.Index(frames.STATES.values())
 """The words, at the places of their codes."""
 
 
@@ -54,19 +54,18 @@ class Table:
     shown: pd.DataFrame
     notes: tuple[str, ...] = ()
 
+    @property
+    def labels(self) -> list[tuple[str, ...]]:
+        """The labels of every row."""
+        return [label if isinstance(label, tuple) else (label,) for label in self.shown.index]
+
 
 @dataclass(frozen=True)
 class Wanted:
     """What a table is to show.
 
-    Attributes
-    ----------
-    rows : tuple of str
-        Coordinates of the rows; others that vary come after them, but for replicates.
-    columns : str
-        The coordinate of the columns.
-    spread : {"error", "range", "none"}
-        What stands beside a mean over replicates.
+    Coordinates that vary and are not asked for become rows, but for replicates: ``spread`` is what
+    stands beside a mean over these.
     """
 
     value: str = "variance_ratio"
@@ -79,10 +78,7 @@ class Wanted:
 def table(data: xr.Dataset, wanted: Wanted, title: str = "") -> Table:
     """One variable over any coordinates; nothing but replicates is averaged.
 
-    Parameters
-    ----------
-    title : str
-        By default the long name of the variable.
+    By default its title is the long name of the variable.
 
     Raises
     ------
@@ -185,14 +181,14 @@ def pivoted(
     spread: Spread,
 ) -> pd.DataFrame:
     """The texts of the entries, arranged by rows, in their order, and columns, in that given."""
-    across = _in_use(labels, entries[columns])
-    texts: dict[tuple[Any, ...], dict[Any, str]] = {}
-    for entry in _records(entries):
-        row = texts.setdefault(tuple(entry[name] for name in rows), {})
-        row[entry[columns]] = worded(entry, spread)
-    cells = [[row.get(label, MISSING) for label in across] for row in texts.values()]
-    named = across if columns in ("mechanism", "column") else _equations(columns, across)
-    return _frame(cells, list(texts), rows, named)
+    texts = [
+        (tuple(entry[name] for name in rows), entry[columns], worded(entry, spread))
+        for entry in entries.to_dict("records")
+    ]
+    shown = _arranged(texts, rows, labels)
+    if columns not in ("mechanism", "column"):
+        shown.columns = [f"{columns} = {label}" for label in shown.columns]
+    return shown
 
 
 def beside(
@@ -203,25 +199,40 @@ def beside(
     kind: str,
 ) -> pd.DataFrame:
     """The table with the numbers of another kind, and the ratios to them, in rows of their own."""
-    across = _in_use(mechanisms, entries["mechanism"])
-    texts: dict[tuple[Any, ...], dict[Any, str]] = {}
-    for entry in _records(entries):
-        labels = tuple(entry[name] for name in rows)
-        texts.setdefault((*labels, "measured"), {})[entry["mechanism"]] = worded(entry, spread)
+    texts: list[tuple[tuple[Any, ...], Any, str]] = []
+    for entry in entries.to_dict("records"):
+        shown = {"measured": worded(entry, spread)}
         if not math.isnan(entry["published"]):
-            for name, text in (
-                (kind, printed(entry["published"])),
-                ("ratio", ratio(entry["ratio"])),
-            ):
-                texts.setdefault((*labels, name), {})[entry["mechanism"]] = text
+            shown |= {kind: printed(entry["published"]), "ratio": ratio(entry["ratio"])}
+        labels = tuple(entry[name] for name in rows)
+        texts += [((*labels, of), entry["mechanism"], text) for of, text in shown.items()]
+    return _arranged(texts, [*rows, ""], mechanisms)
+
+
+def _arranged(
+    texts: Sequence[tuple[tuple[Any, ...], Any, str]], rows: Sequence[str], across: Sequence[Any]
+) -> pd.DataFrame:
+    """Texts by the labels of their rows and their column; where rows have none, one empty label."""
+    table: dict[tuple[Any, ...], dict[Any, str]] = {}
+    for labels, column, text in texts:
+        table.setdefault(labels, {})[column] = text
+    known, paired = {column for _, column, _ in texts}, list(rows[-1:]) == [""]
+    columns = [label for label in dict.fromkeys(across) if label in known]
     cells = [
-        [row.get(label, MISSING if labels[-1] == "measured" else UNPRINTED) for label in across]
-        for labels, row in texts.items()
+        [
+            row.get(label, UNPRINTED if paired and labels[-1] != "measured" else MISSING)
+            for label in columns
+        ]
+        for labels, row in table.items()
     ]
-    return _frame(cells, list(texts), [*rows, ""], across)
+    listed = [tuple(map(label_text, labels)) for labels in table]
+    index = pd.MultiIndex.from_tuples(listed, names=list(rows)) if rows else pd.Index([""])
+    if len(rows) == 1:
+        index = pd.Index([text for (text,) in listed], name=rows[0])
+    return pd.DataFrame(cells, index=index, columns=[label_text(label) for label in columns])
 
 
-def worded(entry: Mapping[str, Any], spread: Spread = "error") -> str:
+def worded(entry: Mapping[Any, Any], spread: Spread = "error") -> str:
     """The mean and its spread as a text; the state in a word where there is no number."""
     if not entry["ok"]:
         return str(entry["state"]).replace("_", " ")
@@ -229,7 +240,8 @@ def worded(entry: Mapping[str, Any], spread: Spread = "error") -> str:
     if math.isnan(mean):
         return NONE
     text = percent(mean) if entry["variable"] == "gap" else significant(mean)
-    if _varies(entry) and entry["variable"] != "gap":
+    varies = entry["maximum"] - entry["minimum"] > _ROUNDING * abs(mean)
+    if varies and entry["variable"] != "gap":
         match spread:
             case "error":
                 text += f" ± {entry['standard_error']:.2g}"
@@ -237,11 +249,6 @@ def worded(entry: Mapping[str, Any], spread: Spread = "error") -> str:
                 text += f" [{significant(entry['minimum'])}, {significant(entry['maximum'])}]"
     known, cells = entry["numbers"], entry["cells"]
     return text if known == cells else f"{text} ({known}/{cells})"
-
-
-def _varies(entry: Mapping[str, Any]) -> bool:
-    """Whether the replicates differ by more than rounding."""
-    return bool(entry["maximum"] - entry["minimum"] > _ROUNDING * abs(entry["mean"]))
 
 
 def printed(value: float) -> str:
@@ -256,34 +263,6 @@ def ratio(value: float) -> str:
     return f"{value:.3f}" if abs(value) >= 0.0995 else f"{value:.3g}"
 
 
-def _frame(
-    texts: Sequence[Sequence[str]],
-    labels: Sequence[tuple[Any, ...]],
-    rows: Sequence[str],
-    across: Sequence[Any],
-) -> pd.DataFrame:
-    """The texts with their labels; where rows have none, one empty label."""
-    listed = [tuple(map(label_text, row)) for row in labels]
-    index = pd.MultiIndex.from_tuples(listed, names=list(rows)) if rows else pd.Index([""])
-    if len(rows) == 1:
-        index = pd.Index([text for (text,) in listed], name=rows[0])
-    return pd.DataFrame(list(texts), index=index, columns=[label_text(label) for label in across])
-
-
-def _in_use(labels: Sequence[Any], column: pd.Series) -> list[Any]:
-    """The labels that a column has, each once, in their order."""
-    known = set(column)
-    return [label for label in dict.fromkeys(labels) if label in known]
-
-
-def _equations(name: str, labels: Sequence[Any]) -> list[str]:
-    return [f"{name} = {label_text(label)}" for label in labels]
-
-
-def _records(entries: pd.DataFrame) -> list[dict[str, Any]]:
-    return [{str(name): value for name, value in row.items()} for row in entries.to_dict("records")]
-
-
 def explained(entries: pd.DataFrame, spread: Spread) -> tuple[str, ...]:
     """Sentences that explain the texts of these entries."""
     least, most = int(entries["cells"].min()), int(entries["cells"].max())
@@ -295,7 +274,6 @@ def explained(entries: pd.DataFrame, spread: Spread) -> tuple[str, ...]:
         f"Means{beside[spread]} over {of} replicates." if most > 1 else "",
         "(k/n): the mean of the k of n replicates that have the number." if len(partial) else "",
         f"{NONE}: the mechanism has no such number." if len(silent) else "",
-        f"{UNPRINTED}: the paper prints no such number." if _partly(entries["published"]) else "",
     ]
     return tuple(note for note in notes if note)
 
@@ -303,8 +281,3 @@ def explained(entries: pd.DataFrame, spread: Spread) -> tuple[str, ...]:
 def relation(data: xr.Dataset) -> tuple[str, ...]:
     """A sentence on which databases are neighbours; empty if a dataset does not say."""
     return (f"Neighbours: {neighbours}.",) if (neighbours := data.attrs.get("neighbours")) else ()
-
-
-def _partly(column: pd.Series) -> bool:
-    """Whether some of the numbers are there and some are not."""
-    return bool(column.isna().any() and column.notna().any())

@@ -1,9 +1,10 @@
 """One variable of a dataset beside the states of its cells, and labels and numbers in words."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
@@ -26,12 +27,9 @@ def with_states(data: xr.Dataset, variable: str) -> xr.Dataset:
 
 
 def take(data: xr.Dataset, variable: str, at: Mapping[str, Scalar]) -> xr.Dataset | None:
-    """The variable `with_states` at some coordinates; None if it or one of them does not exist.
+    """The variable `with_states` at some labels; None if it or one of them does not exist.
 
-    Parameters
-    ----------
-    at : Mapping[str, Scalar]
-        Labels along some of its dimensions; a coordinate without a dimension must agree.
+    A coordinate without a dimension must agree.
     """
     chosen = located(data[[variable, "status"]], at) if variable in data else None
     return None if chosen is None else with_states(chosen, variable)
@@ -78,6 +76,15 @@ def label_text(label: Any) -> str:
 def places_text(axis: str, labels: Iterable[Scalar]) -> str:
     """Some labels along an axis."""
     return f"{axis} = {', '.join(map(label_text, labels))}"
+
+
+def place_texts(points: pd.DataFrame, axes: Sequence[str]) -> list[str]:
+    """The labels of every row along some axes; a mechanism that comes first goes without name."""
+    if not axes:
+        return [""] * len(points)
+    texts = points[list(axes)].map(label_text)
+    named = [texts[a] if a == axes[0] == "mechanism" else f"{a} = " + texts[a] for a in axes]
+    return [", ".join(parts) for parts in zip(*named, strict=True)]
 
 
 def significant(value: float) -> str:

@@ -1,12 +1,16 @@
 """The variables worth showing for a group without a published table."""
 
 import math
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from sweep.experiment.schema import Experiment
+from sweep.report.numbers import frames, layout
+from sweep.report.numbers.layout import Spread, Table, Wanted
 from sweep.report.numbers.pivots import labels_of, row_labels, with_states
 from sweep.report.tables.comparison import meaning
 
@@ -35,72 +39,84 @@ _SHORT = {
 
 
 @dataclass(frozen=True)
-class Column:
-    """A variable that an overview shows.
-
-    Attributes
-    ----------
-    heading : str
-        The short name above it.
-    delta : float, optional
-        The δ that they are of, if there are several.
-    """
+class _Column:
+    """A variable with the short name above it, at one δ if there are several."""
 
     heading: str
     variable: str
     delta: float | None = None
 
 
-@dataclass(frozen=True)
-class Overview:
-    """What to show for one group.
+def overview(group: str, data: xr.Dataset, experiment: Experiment, spread: Spread) -> Table:
+    """The variables of a group that are worth showing, with a row for every mechanism.
 
-    Attributes
-    ----------
-    rows : tuple of str
-        The coordinates of the rows, but for mechanisms.
-    columns : tuple of Column
-        The variables, each a column, with a row for every mechanism; a single one is shown with
-        the mechanisms as columns. Empty if none that is to be shown exists.
+    A single one, or the first if there are many rows, has a column for every mechanism. The table
+    is empty if none that is to be shown exists.
     """
-
-    title: str
-    rows: tuple[str, ...]
-    columns: tuple[Column, ...]
-
-
-def overview(group: str, data: xr.Dataset, experiment: Experiment) -> Overview:
-    """The variables of a group that are worth showing: several, or one if there are many rows."""
     names = experiment.show or _LISTED
     known = [name for name in names if name in data]
     shown = [name for name in known if np.isfinite(data[name].to_numpy()).any()] or known
     if not shown:
-        return Overview(f"{group}: nothing to show; no variable is {', '.join(names)}", (), ())
+        title = f"{group}: nothing to show; no variable is {', '.join(names)}"
+        return Table(title, pd.DataFrame(), pd.DataFrame())
     first = with_states(data, shown[0])
     rows = tuple(row_labels(first))
     count = math.prod(first.sizes[name] for name in (*rows, "mechanism"))
     if count > _LONGEST or len(shown) == 1:
-        wanted = "variance_ratio" if not experiment.show and "variance_ratio" in shown else ""
-        name = wanted or shown[0]
+        ratios = not experiment.show and "variance_ratio" in shown
+        name = "variance_ratio" if ratios else shown[0]
         title = f"{group}: {meaning(data, name, experiment.reference)}"
-        return Overview(title, rows, (_column(name),))
-    columns = [_column(name) for name in shown]
-    budgets = [] if experiment.show else _budgets(data)
+        return layout.table(data, Wanted(name, rows, spread=spread), title)
+    columns = [_Column(_SHORT.get(name, name.replace("_", " ")), name) for name in shown]
+    columns += [] if experiment.show else _budgets(data)
     title = f"{group}: {experiment.title}" if experiment.title else group
-    return Overview(title, rows, (*columns, *budgets))
+    return _side_by_side(data, title, (*rows, "mechanism"), columns, spread)
 
 
-def _column(name: str) -> Column:
-    return Column(_SHORT.get(name, name.replace("_", " ")), name)
+def _side_by_side(
+    data: xr.Dataset, title: str, by: Sequence[str], columns: Sequence[_Column], spread: Spread
+) -> Table:
+    cells = _cells(data, columns, by)
+    parts = [
+        layout.summarised(cells[column.heading], column.heading, by).assign(
+            variable=column.variable, column=column.heading
+        )
+        for column in columns
+    ]
+    order = {name: labels_of(data, name) for name in by}
+    numbers = layout.ordered(pd.concat(parts, ignore_index=True), order)
+    headings = [column.heading for column in columns]
+    shown = layout.pivoted(numbers, by, "column", headings, spread)
+    return Table(title, numbers, shown, layout.explained(numbers, spread))
 
 
-def _budgets(data: xr.Dataset) -> list[Column]:
+def _cells(
+    data: xr.Dataset, columns: Sequence[_Column], by: Sequence[str]
+) -> dict[str, pd.DataFrame]:
+    """For every column one row for each number, which is under the heading; shared if possible."""
+    known = data[[name for name in ("status", "gap") if name in data]]
+    selected = known.drop_vars(set(known.coords) - {*by, *known.dims})
+    alike: dict[Hashable, list[str]] = {}
+    for column in columns:
+        frames.check_variable(data, column.variable)
+        at = {} if column.delta is None else {"delta": labels_of(data, "delta").index(column.delta)}
+        selected[column.heading] = data[column.variable].variable.isel(at)
+        alike.setdefault(selected[column.heading].dims, []).append(column.heading)
+    return {
+        name: cells
+        for names in alike.values()
+        for cells in [frames.long(selected, *names)]
+        for name in names
+    }
+
+
+def _budgets(data: xr.Dataset) -> list[_Column]:
     """The least ε at which the targets are met, for each δ."""
     if "epsilon_at_targets" not in data or "delta" not in data.dims:
         return []
     numbers = data["epsilon_at_targets"].transpose("delta", ...).to_numpy()
     return [
-        Column(f"ε at δ={delta:g}", "epsilon_at_targets", delta)
+        _Column(f"ε at δ={delta:g}", "epsilon_at_targets", delta)
         for delta, column in zip(labels_of(data, "delta"), numbers, strict=True)
         if np.isfinite(column).any()
     ]

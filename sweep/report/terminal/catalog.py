@@ -1,7 +1,7 @@
 """The known experiments, workloads, targets and mechanisms, for ``sweep list``."""
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args, get_origin
 
@@ -12,22 +12,12 @@ from workloads.family import Family
 from workloads.parameters import describe
 from workloads.rules import Rule
 
-Listing = Literal["experiments", "workloads", "targets", "mechanisms"]
-
-LISTINGS: tuple[Listing, ...] = get_args(Listing)
-"""The lists that ``sweep list`` prints, in its order."""
-
 
 @dataclass(frozen=True)
 class Parameter:
     """A parameter of a workload, of targets or of a mechanism.
 
-    Attributes
-    ----------
-    expects : str
-        The values that its type admits, in words.
-    default : str
-        The default, as written in YAML; empty if a value must be given.
+    With the values that its type admits, in words, and its default as written in YAML, if any.
     """
 
     name: str
@@ -37,17 +27,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Entry:
-    """Something that an experiment can name.
-
-    Attributes
-    ----------
-    source : str
-        Paper and section, or empty.
-    params : tuple of Parameter
-        Parameters of a workload or of targets, options of a mechanism.
-    presets : tuple of str
-        The names of a mechanism's presets, which are sets of options.
-    """
+    """Something that an experiment can name; presets are sets of a mechanism's options."""
 
     name: str
     summary: str
@@ -56,18 +36,14 @@ class Entry:
     presets: tuple[str, ...] = ()
 
 
-def catalog(listings: Sequence[str] = LISTINGS) -> Mapping[str, tuple[Entry, ...]]:
-    """The entries of each listing, sorted by name."""
-    return {listing: _LISTS[listing]() for listing in listings}
+def catalog(kind: str | None = None) -> Mapping[str, tuple[Entry, ...]]:
+    """The entries of one of `LISTINGS` or of all, sorted by name."""
+    return {listing: LISTINGS[listing]() for listing in ([kind] if kind else LISTINGS)}
 
 
 def troubles() -> tuple[str, ...]:
     """A sentence on each plug-in that is left out."""
     return solvers.registry.plugged().troubles + workloads.family.plugged().troubles
-
-
-def _experiments() -> tuple[Entry, ...]:
-    return tuple(Entry(name, title) for name, title in experiments().items())
 
 
 def _made(known: Mapping[str, Family | Rule]) -> tuple[Entry, ...]:
@@ -77,19 +53,16 @@ def _made(known: Mapping[str, Family | Rule]) -> tuple[Entry, ...]:
     )
 
 
-def _mechanisms() -> tuple[Entry, ...]:
-    return tuple(
-        Entry(m.name, m.summary, m.source, _parameters(m.options), tuple(m.presets))
-        for m in solvers.all_mechanisms().values()
-    )
-
-
-_LISTS = {
-    "experiments": _experiments,
+LISTINGS: Mapping[str, Callable[[], tuple[Entry, ...]]] = {
+    "experiments": lambda: tuple(Entry(*listed) for listed in experiments().items()),
     "workloads": lambda: _made(workloads.families()),
     "targets": lambda: _made(workloads.targets.rules()),
-    "mechanisms": _mechanisms,
+    "mechanisms": lambda: tuple(
+        Entry(m.name, m.summary, m.source, _parameters(m.options), tuple(m.presets))
+        for m in solvers.all_mechanisms().values()
+    ),
 }
+"""What makes the lists that ``sweep list`` prints, in its order."""
 
 
 def _parameters(signature: Mapping[str, inspect.Parameter]) -> tuple[Parameter, ...]:

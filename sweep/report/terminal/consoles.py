@@ -27,11 +27,8 @@ _LONGEST_SENTENCE = 4000
 class Terminal(Console):
     """A console that shows control characters instead of sending them to the terminal.
 
-    Parameters
-    ----------
-    when_closed : callable, optional
-        Called once nobody reads any more; by default the command ends, with the exit code that
-        a shell gives to a tool which that has ended.
+    Once nobody reads any more it calls ``when_closed``; by default the command ends, with the exit
+    code that a shell gives to a tool that this has ended.
     """
 
     def __init__(self, *, when_closed: Callable[[], None] | None = None, **options: Any) -> None:

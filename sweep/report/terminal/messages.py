@@ -1,7 +1,7 @@
 """The events of a run as sentences, and its figures in words."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from sweep import events
 from sweep.runner.progress import reason
@@ -32,27 +32,18 @@ def message(event: events.Event) -> str:
             )
         case events.WorkerRefused(worker=worker, said=said):
             return f"warning: worker {worker} is closed, its cells go to others: {said}"
-        case events.ConnectionsStalled(workers=()):
-            return (
-                "warning: the scheduler does not report tasks that have ended, as after a clock is "
-                "set back: connecting to it again"
-            )
         case events.ConnectionsStalled(workers=workers):
+            return _stalled(workers)
+        case events.WorkersPaused(workers=workers):
             return (
-                f"warning: tasks neither begin nor end, as after a clock is set back: restarting "
-                f"{counted(len(workers), 'worker')} ({', '.join(workers[:_MOST_NAMED])}"
-                f"{', ...' * (len(workers) > _MOST_NAMED)})"
+                "warning: Dask begins no task for lack of memory where none is running: restarting "
+                f"{_named(workers)}"
             )
         case events.SchedulerLost(address=address, patience=patience):
-            return (
-                f"scheduler {address} is gone: waiting for one there (the run ends after "
-                f"{patience:g} s without)"
-            )
+            return f"scheduler {address} is gone: waiting for one there {_or_ends(patience)}"
         case events.SchedulerSilent(address=address, patience=patience):
-            return (
-                f"scheduler {address} does not answer: waiting for it (the run ends after "
-                f"{patience:g} s without an answer)"
-            )
+            ends = _or_ends(patience, " an answer")
+            return f"scheduler {address} does not answer: waiting for it {ends}"
         case events.WorkersMissing():
             return _missing(event)
         case events.DatasetNotWritten(said=said) | events.ClusterExposed(said=said):
@@ -100,11 +91,8 @@ def remarks(event: events.RunStarted) -> list[str]:
 
 def figures(progress: events.Progressed) -> str:
     """The progress of a run, in one line."""
-    parts = [f"{progress.share:.0%} of the work", done(progress)]
-    if progress.rate:
-        parts.append(rate(progress))
-    parts.append(left(progress))
-    return ", ".join(parts)
+    speed = [rate(progress)] if progress.rate else []
+    return ", ".join([f"{progress.share:.0%} of the work", done(progress), *speed, left(progress)])
 
 
 def done(progress: events.Progressed) -> str:
@@ -116,10 +104,9 @@ def done(progress: events.Progressed) -> str:
 
 def rate(progress: events.Progressed) -> str:
     """Cells per second, or per minute or hour if they are few."""
-    for unit, length in (("s", 1.0), ("min", 60.0), ("h", 3600.0)):
-        if progress.rate * length >= 1.0 or unit == "h":
-            return f"{progress.rate * length:.3g} cells/{unit}"
-    raise AssertionError
+    units = {"s": 1.0, "min": 60.0, "h": 3600.0}
+    unit = next((unit for unit in units if progress.rate * units[unit] >= 1.0), "h")
+    return f"{progress.rate * units[unit]:.3g} cells/{unit}"
 
 
 def left(progress: events.Progressed) -> str:
@@ -129,10 +116,8 @@ def left(progress: events.Progressed) -> str:
     expected, least, most = progress.left_s
     if most < _SECONDS_IN_WORDS:
         return "less than a minute left" if expected else "nothing left"
-    bounds = hours(least), hours(most)
-    return f"{hours(expected)} left" + (
-        f" ({bounds[0]} to {bounds[1]})" if bounds[0] != bounds[1] else ""
-    )
+    low, high = hours(least), hours(most)
+    return f"{hours(expected)} left" + (f" ({low} to {high})" if low != high else "")
 
 
 def hours(seconds: float) -> str:
@@ -164,8 +149,7 @@ def counted(count: int, what: str) -> str:
 
 def reasons(troubles: Iterable[Trouble]) -> list[tuple[str, int]]:
     """Why cells failed, timed out or were lost, and how many; the most frequent reason first."""
-    counts = Counter(reason(trouble.record) for trouble in troubles)
-    return counts.most_common()
+    return Counter(reason(trouble.record) for trouble in troubles).most_common()
 
 
 def _started(event: events.RunStarted) -> str:
@@ -179,8 +163,28 @@ def _started(event: events.RunStarted) -> str:
     return f"{event.experiment}: {cells}{already}, {event.todo:,} to do{shared}"
 
 
+def _named(workers: Sequence[str]) -> str:
+    """How many workers there are, with the addresses of the first."""
+    named = ", ".join([*workers[:_MOST_NAMED], *["..."] * (len(workers) > _MOST_NAMED)])
+    return f"{counted(len(workers), 'worker')} ({named})"
+
+
 def _missing(event: events.WorkersMissing) -> str:
     since = f" for {event.seconds:.0f} s" if event.seconds >= 1 else ""
+    return f"no workers{since}: {event.message} {_or_ends(event.patience, ' any')}"
+
+
+def _or_ends(patience: float, what: str = "") -> str:
+    return f"(the run ends after {patience:g} s without{what})"
+
+
+def _stalled(workers: Sequence[str]) -> str:
+    if not workers:
+        return (
+            "warning: the scheduler does not report tasks that have ended, as after a clock is set "
+            "back: connecting to it again"
+        )
     return (
-        f"no workers{since}: {event.message} (the run ends after {event.patience:g} s without any)"
+        "warning: tasks neither begin nor end, as after a clock is set back: restarting "
+        f"{_named(workers)}"
     )

@@ -1,7 +1,6 @@
 """A progress bar for the events of a run."""
 
 import time
-from types import TracebackType
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
@@ -42,12 +41,7 @@ class ProgressBar:
     def __enter__(self) -> "ProgressBar":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self._progress.stop()
 
     def __call__(self, event: events.Event) -> None:
@@ -100,12 +94,8 @@ class ProgressBar:
     def _advance(self, event: events.Progressed) -> None:
         if event.workers:
             self._progress.update(self._bar, description=messages.counted(event.workers, "worker"))
-        self._progress.update(
-            self._bar,
-            completed=event.share,
-            cells=messages.done(event),
-            left=messages.left(event),
-        )
+        cells, left = messages.done(event), messages.left(event)
+        self._progress.update(self._bar, completed=event.share, cells=cells, left=left)
         if not self._console.is_terminal and event.share >= self._told + _PLAIN_STEP - _LESS:
             self._told = event.share
             self._say(event)

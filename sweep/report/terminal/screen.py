@@ -34,8 +34,10 @@ def entries(kind: str, listed: Iterable[Entry]) -> Table:
     if takes:
         table.add_column("parameters")
     for entry in listed:
-        row = [f"[bold]{escape(entry.name)}[/]", escape(_line(entry))]
-        table.add_row(*row, escape(_parameters(entry))) if takes else table.add_row(*row)
+        presets = f" Presets: {', '.join(entry.presets)}." if entry.presets else ""
+        row = [f"[bold]{escape(entry.name)}[/]", escape(entry.summary + presets)]
+        params = (f"{p.name}={p.default}" if p.default else p.name for p in entry.params)
+        table.add_row(*row, *([escape(", ".join(params))] if takes else []))
     return table
 
 
@@ -47,7 +49,7 @@ def planned(plan: Plan, where: str, machines: str) -> Table:
         table.add_row(f"group {escape(group)}", product or "one cell")
     table.add_row("neighbours", escape(plan.neighbours))
     table.add_row("cells", f"{plan.cells:,}")
-    stored = counts(_done(plan.statuses)) or "none"
+    stored = counts({**plan.statuses, Status.PENDING.label: 0}) or "none"
     table.add_row("already in the store", f"{stored} [dim]{escape(where)}")
     for group in plan.without_reference:
         table.add_row(
@@ -211,20 +213,5 @@ def _facts() -> Table:
     return table
 
 
-def _done(statuses: Mapping[str, int]) -> dict[str, int]:
-    return {name: count for name, count in statuses.items() if name != Status.PENDING.label}
-
-
 def _count(number: int) -> str:
     return f"{number:,}" if number < 10**9 else f"{float(number):.2e}"
-
-
-def _line(entry: Entry) -> str:
-    presets = f" Presets: {', '.join(entry.presets)}." if entry.presets else ""
-    return entry.summary + presets
-
-
-def _parameters(entry: Entry) -> str:
-    return ", ".join(
-        f"{param.name}={param.default}" if param.default else param.name for param in entry.params
-    )

@@ -31,14 +31,13 @@ def show(tables: Iterable[layout.Table], console: Console) -> None:
 
 def laid_out(table: layout.Table) -> Table:
     """A table on the screen, without labels that repeat those above."""
-    shown = table.shown
+    shown, labels = table.shown, table.labels
     grid = Table(
         title=escape(table.title),
         caption=escape("\n".join(table.notes)),
         caption_justify="left",
         **consoles.TABLE,
     )
-    labels = [label if isinstance(label, tuple) else (label,) for label in shown.index]
     for at, name in enumerate(shown.index.names):
         long = any(len(label[at]) > _LONG for label in labels)
         grid.add_column(str(name or ""), no_wrap=not long)
