@@ -17,7 +17,7 @@ from sweep.experiment.document import Place
 from sweep.experiment.files import located
 from sweep.experiment.labels import values_of
 from workloads import TargetsError, WorkloadError
-from workloads.parameters import bind, nearest
+from workloads.parameters import Recipe, bind, nearest
 
 Parameters = Mapping[str, inspect.Parameter]
 
@@ -69,23 +69,22 @@ def errors_at(place: Place, names: Iterable[str] = ()) -> Iterator[None]:
 
 def workload_signature(entry: WrittenEntry, place: Place) -> Signature:
     """The parameters of the workload family that the entry names."""
-    known = {name: family.params for name, family in workloads.families().items()}
-    return _signature("workload", entry, known, place, workloads.family.plugged().hint)
+    hint = workloads.family.plugged().hint
+    return _signature("workload", entry, workloads.families(), place, hint)
 
 
 def targets_signature(entry: WrittenEntry, place: Place) -> Signature:
     """The parameters of the targets rule that the entry names."""
-    known = {name: rule.params for name, rule in workloads.targets.rules().items()}
-    return _signature("targets rule", entry, known, place)
+    return _signature("targets rule", entry, workloads.targets.rules(), place)
 
 
 def _signature(
-    role: str, entry: WrittenEntry, known: Mapping[str, Parameters], place: Place, more: str = ""
+    role: str, entry: WrittenEntry, known: Mapping[str, Recipe], place: Place, more: str = ""
 ) -> Signature:
     if entry.name not in known:
         hint = nearest(entry.name, known) + more
         raise (place / "name").error(f"no {role} is called {entry.name!r}; {hint}")
-    return Signature(role, entry.name, known[entry.name])
+    return Signature(role, entry.name, known[entry.name].params)
 
 
 def written_parameters(

@@ -8,9 +8,7 @@ from typing import Any, Literal, get_args, get_origin
 import solvers
 import workloads
 from sweep.experiment.loading import experiments
-from workloads.family import Family
-from workloads.parameters import describe
-from workloads.rules import Rule
+from workloads.parameters import Recipe, describe
 
 
 @dataclass(frozen=True)
@@ -46,7 +44,7 @@ def troubles() -> tuple[str, ...]:
     return solvers.registry.plugged().troubles + workloads.family.plugged().troubles
 
 
-def _made(known: Mapping[str, Family | Rule]) -> tuple[Entry, ...]:
+def _made(known: Mapping[str, Recipe]) -> tuple[Entry, ...]:
     return tuple(
         Entry(item.name, item.summary, item.source, _parameters(item.params))
         for item in known.values()
