@@ -1,6 +1,7 @@
 """Measured numbers beside those of published tables."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 from typing import Any
 
 import pandas as pd
@@ -33,16 +34,13 @@ def comparisons(
     """
     kinds = {"paper": experiment.published, "closed form": experiment.closed_form}
     for kind, tables in kinds.items():
-        for published in tables:
-            for group, data in groups.items():
-                if published.group in (None, group) and "mechanism" in published.axes:
-                    pivot = take(data, published.variable, published.at)
-                    here = located(data, published.at)
-                    if pivot is not None and here is not None:
-                        yield (
-                            group,
-                            _beside(here, pivot, published, kind, experiment.reference, spread),
-                        )
+        for published, (group, data) in product(tables, groups.items()):
+            if published.group not in (None, group) or "mechanism" not in published.axes:
+                continue
+            pivot = take(data, published.variable, published.at)
+            here = located(data, published.at)
+            if pivot is not None and here is not None:
+                yield group, _beside(here, pivot, published, kind, experiment.reference, spread)
 
 
 def meaning(data: xr.Dataset, variable: str, reference: str) -> str:
