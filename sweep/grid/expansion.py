@@ -158,9 +158,7 @@ def _multiplied(block: Block, place: Place) -> Product:
             kept = _kept(condition, point, block, place)
             if kept:
                 points.append(replace(point, replicates=kept))
-    axes: dict[str, Sequence[Scalar]] = {
-        name: axis.labels(name) for name, axis in written.axes.items()
-    }
+    axes: dict[str, Sequence[Scalar]] = {n: axis.labels(n) for n, axis in written.axes.items()}
     if block.replicates > 1:
         axes[REPLICATE] = range(block.replicates)
     axes["mechanism"] = tuple(mechanism.label for mechanism in next(iter(chosen.values())))
@@ -234,12 +232,7 @@ def _condition(block: Block, axes: BlockAxes, place: Place) -> Condition | None:
     return condition
 
 
-def _kept(
-    condition: Condition | None,
-    point: Point,
-    block: Block,
-    place: Place,
-) -> Sequence[int]:
+def _kept(condition: Condition | None, point: Point, block: Block, place: Place) -> Sequence[int]:
     """The replicates of a point for which the condition holds."""
     if condition is None:
         return point.replicates
