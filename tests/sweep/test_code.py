@@ -227,6 +227,16 @@ def test_a_worker_of_other_code_that_joins_in_mid_run_solves_nothing(
     assert (tmp_path / "fault-0").stat().st_size == 60
 
 
+WAITS = """
+import time
+from pathlib import Path
+Path({here!r}).touch()
+while not Path({gate!r}).exists():
+    time.sleep(0.05)
+"""
+"""A worker that is there, but for joining."""
+
+
 @pytest.mark.slow
 def test_a_cluster_of_workers_of_other_code_alone_ends_with_a_sentence(
     processes, tmp_path, small, copied, records
@@ -234,10 +244,14 @@ def test_a_cluster_of_workers_of_other_code_alone_ends_with_a_sentence(
     (tmp_path / "x.yaml").write_text(small().text)
     address, folder = processes.scheduler(), copied("theirs")
     edit(folder)
+    here, gate = tmp_path / "here", tmp_path / "gate"
+    (tmp_path / "waits.py").write_text(WAITS.format(here=str(here), gate=str(gate)))
+    processes.worker(address, "--preload", tmp_path / "waits.py", path=folder)
+    until(here.exists)
     asked = ("run", "x.yaml", "--store", "s", "--cluster", "cluster.yaml", "--patience", "20")
     running = processes.command(*asked)
     until(lambda: logged(tmp_path / "s", events.WorkersMissing), running)
-    processes.worker(address, path=folder)
+    gate.touch()
     said = ended(running, 1)
     assert re.search(r"error: .*no workers for .*refused in this run: a worker on .* has ot", said)
     assert "the rest are pending" in said

@@ -54,13 +54,13 @@ def test_a_solve_that_never_ends_does_not_hold_a_worker_without_the_store(
     client, small, tmp_path, monkeypatch, kind
 ):
     monkeypatch.setattr(in_flight, "perform", without_the_store)
-    experiment = small("[2]", "[IP, {name: GM, time_limit: 0.2}, CA]")
-    with injected(client, tmp_path, Fault(kind, "GM", seconds=600), grace_s=3.0):
+    experiment = small("[2]", "[IP, GM, {name: CA, time_limit: 0.2}]")
+    with injected(client, tmp_path, Fault(kind, "CA", seconds=600), grace_s=3.0):
         dataset = sweep.run(experiment, tmp_path / "s", client)
     assert dataset.status.sel(d=2).to_series().to_dict() == {
         "IP": Status.OK,
-        "GM": Status.LOST,
-        "CA": Status.OK,
+        "GM": Status.OK,
+        "CA": Status.LOST,
     }
-    said = str(dataset.error.sel(d=2, mechanism="GM").item())
+    said = str(dataset.error.sel(d=2, mechanism="CA").item())
     assert said == "its worker died each time: a solve did not stop within twice its time limit"

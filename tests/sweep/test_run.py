@@ -207,11 +207,11 @@ def test_a_worker_that_dies_once_costs_nothing(client, small, tmp_path, records)
     assert Counter(Counter(r.cell for r in records(tmp_path / "s")).values()) == {1: 4}
 
 
-ONE_IN_A_HURRY = "[IP, {name: GM, time_limit: 0.2}, CA]"
+ONE_IN_A_HURRY = "[IP, GM, {name: CA, time_limit: 0.2}]"
 
 
 def test_a_solve_that_ignores_its_time_limit_ends_with_its_worker(client, small, tmp_path):
-    with injected(client, tmp_path, Fault("sleep", "GM", times=1, seconds=600), grace_s=3.0):
+    with injected(client, tmp_path, Fault("sleep", "CA", times=1, seconds=600), grace_s=3.0):
         dataset = sweep.run(small("[2]", ONE_IN_A_HURRY), tmp_path / "s", client)
     assert states(dataset) == {"ok": 2, "timeout": 1}
     assert "did not stop within 3.4 s" in "".join(dataset.error.values.ravel())
@@ -232,7 +232,7 @@ def test_a_certificate_that_was_stopped_says_so_and_is_computed_again(client, sm
 
 @pytest.mark.slow
 def test_c_code_that_holds_the_interpreter_ends_with_its_worker(client, small, tmp_path, records):
-    with injected(client, tmp_path, Fault("hold", "GM", times=1), grace_s=3.0):
+    with injected(client, tmp_path, Fault("hold", "CA", times=1), grace_s=3.0):
         dataset = sweep.run(small("[2]", ONE_IN_A_HURRY), tmp_path / "s", client)
     assert states(dataset) == {"ok": 2, "timeout": 1}
     assert "did not stop within 3.4 s" in "".join(dataset.error.values.ravel())

@@ -18,14 +18,14 @@ from sweep.worker import workload_cache as module
 from sweep.worker.perform import perform
 from sweep.worker.solve import BuildFailure
 
-EXPERIMENT = """
+CELLS, SHARE = 40, 10
+EXPERIMENT = f"""
 reference: asleep
 blocks:
-  - workload: {name: prefix, d: 4}
+  - workload: {{name: prefix, d: 4}}
     mechanism: asleep
-    replicates: 40
+    replicates: {CELLS}
 """
-SECONDS = 0.05
 PREFIX = WorkloadSpec("prefix", {"d": 4})
 
 
@@ -89,24 +89,25 @@ def test_one_workload_keeps_all_workers_busy(client, tmp_path):
     """Tasks that depend on a workload on the cluster would all go to the worker that has it."""
     file = tmp_path / "one.yaml"
     file.write_text(EXPERIMENT)
-    (tmp_path / "present").mkdir()
+    (turns := tmp_path / "turns").mkdir()
 
     def asleep(problem):
-        meet(tmp_path / "present")
-        time.sleep(SECONDS)
+        take_turns(turns)
         return np.eye(problem.workload.d)
 
-    found = sweep.run(file, tmp_path / "s", client, mechanisms={"asleep": asleep})
-    began = found["started"].to_numpy().ravel().astype("datetime64[ms]").astype(float) / 1000
-    order = np.argsort(began)
-    ended = began + found["runtime_s"].to_numpy().ravel()
-    beside = (began[order][1:] < ended[order][:-1]).mean()
-    assert beside > 0.5
+    sweep.run(file, tmp_path / "s", client, mechanisms={"asleep": asleep})
+    done = [path.stat().st_size for path in turns.iterdir()]
+    assert (len(done), sum(done)) == (2, CELLS)
+    assert min(done) >= SHARE
 
 
-def meet(folder):
-    """Wait until both workers have come here: one may still be importing what it needs."""
-    (folder / str(os.getpid())).touch()
-    end = time.monotonic() + 60
-    while len(list(folder.iterdir())) < 2 and time.monotonic() < end:
+def take_turns(folder):
+    """Wait for the other worker until each has its share; after minutes nobody waits any more."""
+    mine, end = folder / str(os.getpid()), time.monotonic() + 120
+    with mine.open("a") as turns:
+        turns.write(".")
+    least = min(mine.stat().st_size, SHARE)
+    while max((p.stat().st_size for p in folder.iterdir() if p != mine), default=0) < least:
+        if time.monotonic() > end:
+            (folder / "in vain").write_text("." * CELLS)
         time.sleep(0.01)
