@@ -37,6 +37,7 @@ from solvers.solution import Solution
 from solvers.stopping import Deadline, Stop, Stopping
 from solvers.strategy import from_covariance
 from solvers.trace import traced
+from solvers.units import scaled as in_unit
 from workloads.operators.blas import inner
 
 _OPTIMUM = 16.0
@@ -124,7 +125,9 @@ def solve(
     steps = Steps(mu, nttol, sigma, beta)
     chosen = bases.factor(problem, basis)
     size = sum(problem.workload.shape)
-    proof = dual.optimum(problem.factors, tol=tol / 2 or _ASIDE, deadline=stopping.deadline)
+    finest, whole = tol / 2 or _ASIDE, problem.relative.factors
+    proof = dual.optimum(whole, tol=finest, deadline=stopping.deadline)
+    proof = in_unit(proof, 1 / problem.unit)
     reached, ended, iterations = False, False, 0
     objective = plain(np.zeros(problem.workload.m))
     visits = descend(

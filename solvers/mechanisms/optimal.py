@@ -21,7 +21,7 @@ from solvers.orbits import profile_bounds as personal
 from solvers.orbits.solutions import from_dual as from_orbits
 from solvers.orbits.solutions import inner_noise, noise_from_roots
 from solvers.problem import Problem
-from solvers.reductions.differences import OnDifferences
+from solvers.reductions.differences import OnDifferences, refuse_far_targets
 from solvers.reductions.kronecker import Multiplicative
 from solvers.reductions.orbits import OnOrbits
 from solvers.release import Release
@@ -182,6 +182,7 @@ def on_differences(smaller: Differences, *, time_limit: float | None, **options:
     Refined it is least in the ordering of the costs of all pairs. ``refined`` and
     ``profile_bounds`` do not apply to very many pairs; other errors are those of `solve`.
     """
+    refuse_far_targets(smaller.problem)
     asked = _Options(deadline=Deadline.after(time_limit), **options)
     costly = {"refined": asked.refined, "profile_bounds": asked.profile_bounds is not None}
     for option in (name for name, given in costly.items() if given and not smaller.at_once):
@@ -198,11 +199,8 @@ def on_differences(smaller: Differences, *, time_limit: float | None, **options:
         smaller, asked.dual_tol(), **asked.limits, total_error_weight=weight, bounds=bounds
     )
     root, converged, timed_out = result.root, result.converged, result.timed_out
-    notes: dict[str, Any] = {
-        "pairs": result.pairs,
-        "rounds": result.rounds,
-        "public_queries": smaller.public,
-    }
+    notes: dict[str, Any] = {"pairs": result.pairs, "rounds": result.rounds}
+    notes["public_queries"] = smaller.public
     if asked.refined:
         level, last = from_optimum(result.last.best.blocks, result.last, asked.tol, asked.deadline)
         (root,), converged, timed_out = level.factors, last.converged, last.timed_out

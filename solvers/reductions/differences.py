@@ -75,9 +75,20 @@ def _solve(mechanism: Mechanism, smaller: Differences, options: Options) -> Solu
     return replace(solution, problem=smaller.problem, noise=noise, known_lower_bound=None)
 
 
+def refuse_far_targets(problem: Problem) -> None:
+    """Raise NotApplicableError where pairs cannot be minimised over in double precision."""
+    if problem.unit != 1:
+        raise NotApplicableError(
+            f"{problem.neighbours.title} on {problem.size}: targets about {problem.unit:.0e} times "
+            "the queries' squared norms are beyond double precision over pairs of cells; scale the "
+            "targets to within a factor of 1e60, Δ² is in inverse proportion to them"
+        )
+
+
 def _lower_bound(
     smaller: Differences, tol: float, max_iterations: int, deadline: Deadline
 ) -> float:
+    refuse_far_targets(smaller.problem)
     return pairs.optimum(smaller, tol, max_iterations, deadline).lower
 
 

@@ -7,7 +7,9 @@ import solvers
 import workloads
 from solvers import reduction
 from solvers.gaussian.factorisation import Factorisation
+from solvers.neighbours import REPLACE_ONE
 from solvers.orbits import Orbits, SingleOrbit
+from solvers.problem import as_problem
 
 
 @pytest.mark.parametrize(
@@ -82,3 +84,19 @@ def test_targets_with_squares_of_entries_beyond_floats_are_refused(far):
     workload = workloads.make("marginals", attributes=2, values=3, orders=[1])
     with pytest.raises(workloads.TargetsError, match=r"expected between 1e-270 and 1e\+270: scale"):
         solvers.solve("optimal", workload, far)
+
+
+@pytest.mark.parametrize("unit", [1e-150, 1e150])
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_targets_far_from_one_are_refused_over_pairs_and_bound_gradient_descent(unit):
+    workload = workloads.make("marginals", attributes=2, values=[3, 2])
+    targets = np.random.default_rng(0).uniform(1, 10, workload.m)
+    with pytest.raises(solvers.NotApplicableError, match="to within a factor of 1e60"):
+        solvers.solve("optimal", workload, unit * targets, neighbours="replace-one")
+    problem = as_problem(workload, unit * targets, REPLACE_ONE)
+    with pytest.raises(solvers.NotApplicableError, match="to within a factor of 1e60"):
+        reduction.lower_bound(problem)
+    plain, moved = (
+        solvers.solve("GD", workload, c * targets, max_iterations=1) for c in (1.0, unit)
+    )
+    assert moved.known_lower_bound * unit == pytest.approx(plain.known_lower_bound, rel=1e-3)
