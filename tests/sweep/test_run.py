@@ -241,7 +241,7 @@ def test_c_code_that_holds_the_interpreter_ends_with_its_worker(client, small, t
 
 @pytest.mark.slow
 def test_the_watchdog_goes_by_a_mechanisms_own_time_limit(client, small, tmp_path):
-    asked = "[{name: IP, time_limit: 60}, {name: CA, time_limit: 60}, {name: GD, time_limit: 0}]"
+    asked = "[IP, {name: CA, time_limit: 60}, {name: GD, time_limit: 0}]"
     experiment = small("[4]", asked, more="time_limit: 0.5")
     slow = (Fault("sleep", "CA", seconds=6.0), Fault("sleep", "GD", times=1, seconds=600))
     with injected(client, tmp_path, *slow, grace_s=4.0):
