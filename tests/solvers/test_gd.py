@@ -78,12 +78,18 @@ def test_the_papers_rules_alone_do_not_converge():
     assert 0 < published.gap < 1e-2
 
 
+@pytest.fixture(scope="module")
+def queries(request):
+    """Queries, and their solution."""
+    return request.param, solvers.solve("GD", request.param, max_iterations=1000)
+
+
 @pytest.mark.parametrize(
     ("scale", "target"), [(1e-15, 1.0), (1e-12, 1e9), (1.0, 1e-9), (1e12, 1.0)]
 )
-@pytest.mark.parametrize("queries", [np.tril(np.ones((8, 8))), random_queries(3)])
+@pytest.mark.parametrize("queries", [np.tril(np.ones((8, 8))), random_queries(3)], indirect=True)
 def test_the_units_of_queries_and_targets_change_nothing(queries, scale, target):
-    plain = solvers.solve("GD", queries, max_iterations=1000)
+    queries, plain = queries
     scaled = solvers.solve("GD", queries * scale, target, max_iterations=1000)
     cost = scaled.squared_privacy_cost * target / scale**2
     assert cost == pytest.approx(plain.squared_privacy_cost, rel=1e-3)
