@@ -259,9 +259,18 @@ def test_a_cluster_of_workers_of_other_code_alone_ends_with_a_sentence(
     assert workers(address) == 0
 
 
-def test_a_cluster_with_a_worker_of_other_code_is_refused_before_it_starts(small, tmp_path, copied):
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (edit, "has other code in 'solvers'"),
+        (without_the_project, r"it cannot read its tasks \(.*ModuleNotFoundError.*not inst"),
+    ],
+)
+def test_a_cluster_with_a_worker_of_other_code_is_refused_before_it_starts(
+    small, tmp_path, copied, change, why
+):
     folder = copied("theirs")
-    edit(folder)
+    change(folder)
     heard = []
     with (
         LocalCluster(n_workers=0, host="127.0.0.1", dashboard_address="127.0.0.1:0") as nobody,
@@ -275,7 +284,7 @@ def test_a_cluster_with_a_worker_of_other_code_is_refused_before_it_starts(small
     ):
         client.wait_for_workers(1, timeout=300)
         try:
-            with pytest.raises(ClusterError, match=r"worker tcp.* has other code in 'solvers'"):
+            with pytest.raises(ClusterError, match=rf"worker tcp.*: .*{why}"):
                 sweep.run(small(), tmp_path / "s", client, listen=heard.append)
         finally:
             process.terminate()
