@@ -146,6 +146,8 @@ def _put_in_place(final: Location, write: Callable[[Location], object]) -> None:
             disk.remove(old)
     except OSError:
         disk.remove(fresh)
+        with suppress(OSError):  # there is no old one, or the new one is in its place
+            disk.rename(old, final)
         raise
 
 

@@ -6,6 +6,7 @@ import shutil
 import tarfile
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import xarray as xr
 
@@ -212,6 +213,24 @@ def test_arrays_are_forgotten_with_the_last_cell_that_has_them(client, small, tm
     assert arrays.names(tmp_path / "s") == [four]
     with pytest.raises(StoreError, match="has no arrays of solve"):
         sweep.arrays(tmp_path / "s", two)
+
+
+@pytest.mark.parametrize("nth", [0, 1])
+def test_arrays_that_cannot_be_replaced_stay(tmp_path, monkeypatch, nth):
+    arrays.write(tmp_path, "s", {"query_variances": np.ones(2)}, ["query_variances"], ())
+    rename, renamed = disk.rename, []
+
+    def fail(old, new):
+        renamed.append(old)
+        if len(renamed) == nth + 1:
+            raise OSError(errno.EIO, "Input/output error")
+        rename(old, new)
+
+    monkeypatch.setattr(disk, "rename", fail)
+    with pytest.raises(OSError, match="Input/output"):
+        arrays.write(tmp_path, "s", {"query_variances": np.zeros(2)}, ["query_variances"], ())
+    assert arrays.arrays(tmp_path, "s").query_variances.values.tolist() == [1.0, 1.0]
+    assert arrays.names(tmp_path) == ["s"]
 
 
 def test_hidden_cells_are_forgotten_on_request(swept, client, small, tmp_path):
