@@ -32,6 +32,8 @@ blocks:
 MOST_DUE = 2
 """So many faults may wait for their turn before the workers are made to wait."""
 MOST_SECONDS_OF_SILENCE = 300.0
+_REFUSALS = "in use by|taken over|cannot be written|scheduler '.*' cannot be reached"
+"""What commands say that another run, a full disk or a scheduler that was just killed stops."""
 ORDERLY = {0, 1, 130, 143, -2, -9, -15}
 """Ends of a command: well, with cells that are not ok, interrupted, or killed."""
 
@@ -210,7 +212,7 @@ class Chaos:
         last = said.strip().splitlines()[-1:] if code else []
         end = f"{driver.words[0]} ended with {code} {' '.join(last)}".rstrip()
         self.say(f"{time.monotonic() - self._began:6.1f} s: {end}")
-        refused = code == 2 and re.search("in use by|taken over|cannot be written", said)
+        refused = code == 2 and re.search(_REFUSALS, said)
         if code not in ORDERLY and not refused:
             self.figures.findings.append(f"{driver.words[0]} ended with {code}: {said[-500:]}")
         if "Traceback" in said or "internal error" in said:
