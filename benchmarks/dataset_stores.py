@@ -66,7 +66,7 @@ def dataset(cells: int) -> xr.Dataset:
         for cell in grids[0].cells
     )
     terms = build.Terms(epsilon=(0.1, 1.0), delta=(1e-6, 1e-9), reference="IP")
-    made = build.Derivation(grids, terms).dataset(ledger)
+    made = build.derived(grids, terms, ledger)
     assert isinstance(made, xr.Dataset)
     return made
 

@@ -22,16 +22,8 @@ debug_mode = {"on": False}
 @contextmanager
 def error_handling(on_interrupt: str = "interrupted") -> Iterator[None]:
     """Turn errors into a sentence and an exit code, with tracebacks only for ``--debug``."""
-    import solvers
-    import workloads
-    from sweep.errors import NoWorkersError, SchedulerLostError, SweepError
+    from sweep.errors import NoWorkersError, SchedulerLostError
 
-    expected = (
-        SweepError,
-        workloads.WorkloadError,
-        workloads.TargetsError,
-        solvers.SolverError,
-    )
     try:
         yield
     except typer.Exit:
@@ -42,7 +34,7 @@ def error_handling(on_interrupt: str = "interrupted") -> Iterator[None]:
     except (NoWorkersError, SchedulerLostError) as error:
         print_error(f"error: {error}")
         raise typer.Exit(TROUBLED) from None
-    except expected as error:
+    except _expected() as error:
         print_error(f"error: {error}")
         raise typer.Exit(BAD_INPUT) from None
     except BrokenPipeError:
@@ -53,6 +45,15 @@ def error_handling(on_interrupt: str = "interrupted") -> Iterator[None]:
             raise typer.Exit(TROUBLED) from None
         print_error(f"internal error: {type(error).__name__}: {error}; --debug shows where")
         raise typer.Exit(BUG) from None
+
+
+def _expected() -> tuple[type[Exception], ...]:
+    """What tells of bad input; imported when something is raised, as it takes half a second."""
+    from solvers.errors import SolverError
+    from sweep.errors import SweepError
+    from workloads import TargetsError, WorkloadError
+
+    return SweepError, WorkloadError, TargetsError, SolverError
 
 
 def print_error(text: str) -> None:

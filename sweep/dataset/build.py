@@ -24,6 +24,7 @@ from sweep.store.records import Status
 
 _LARGEST_CHUNK_BYTES = 2**23
 _SPELLED_AT_ONCE_BYTES = 2**22
+"""Texts that are made and written together: three times as much is in memory then."""
 _IN_MEMORY_BYTES = 2**22
 _TIME_ENCODING = {
     "units": "milliseconds since 1970-01-01",
@@ -36,7 +37,7 @@ _ERROR_WIDTH = 200
 _VERSIONS_WIDTH = 64
 
 Spell = Callable[[NDArray[Any]], NDArray[Any]]
-"""Gives the texts that some numbers stand for."""
+"""Gives a text of some cells, by their numbers."""
 
 
 @dataclass(frozen=True)
@@ -52,25 +53,17 @@ class Terms:
     attributes: Mapping[str, str] | None = None
 
 
-class Derivation:
-    """Derives the dataset of some grids, again and again, from a growing ledger."""
-
-    def __init__(self, grids: Sequence[Grid], terms: Terms) -> None:
-        self.terms = terms
-        self.positions = tuple(Positions(grid, terms.reference) for grid in grids)
-
-    def dataset(self, ledger: Ledger) -> xr.Dataset | xr.DataTree:
-        """The dataset; a tree with one node for each group if there are several."""
-        parts = {
-            positions.grid.group: assemble(positions, ledger, self.terms)
-            for positions in self.positions
-        }
-        if len(parts) == 1:
-            return next(iter(parts.values()))
-        relations = "; ".join(dict.fromkeys(data.attrs["neighbours"] for data in parts.values()))
-        first = next(iter(parts.values())).attrs
-        root = xr.Dataset(attrs={**first, "neighbours": relations})
-        return xr.DataTree.from_dict({"/": root, **parts})
+def derived(grids: Sequence[Grid], terms: Terms, ledger: Ledger) -> xr.Dataset | xr.DataTree:
+    """The dataset of some grids, one for each group; a tree with a node for each if several."""
+    parts = {
+        grid.group: assemble(Positions(grid, terms.reference), ledger, terms) for grid in grids
+    }
+    if len(parts) == 1:
+        return next(iter(parts.values()))
+    relations = "; ".join(dict.fromkeys(data.attrs["neighbours"] for data in parts.values()))
+    first = next(iter(parts.values())).attrs
+    root = xr.Dataset(attrs={**first, "neighbours": relations})
+    return xr.DataTree.from_dict({"/": root, **parts})
 
 
 def assemble(positions: Positions, ledger: Ledger, terms: Terms) -> xr.Dataset:
@@ -93,8 +86,9 @@ def assemble(positions: Positions, ledger: Ledger, terms: Terms) -> xr.Dataset:
                 data[name] = lazily(make, BUDGETS[name])
     for name, make, fill in _facts(positions, ledger):
         data[name] = lazily(make, (), fill, np.asarray(fill).dtype)
-    for name, width, places, spell in _texts(positions, ledger):
-        data[name] = (dims, _spelled(width, positions.scattered(places, -1), spell))
+    cells = positions.scattered(np.arange(len(positions.ids), dtype=np.int32), -1)
+    for name, width, spell in _texts(positions, ledger):
+        data[name] = (dims, _spelled(width, cells, spell))
     relation = {"neighbours": positions.grid.relations}
     attributes = {**(terms.attributes or {}), **relation, **provenance.describe()}
     dataset = xr.Dataset(data, coords, attrs=attributes)
@@ -177,9 +171,9 @@ def columns(positions: Positions, ledger: Ledger) -> dict[str, Column]:
     """Every variable that has one value for each cell, in the order of the grid's cells."""
     numbers = derivation.columns(positions, ledger)
     facts = {name: make for name, make, _ in _facts(positions, ledger)}
+    cells = np.arange(len(positions.ids), dtype=np.int32)
     texts = {
-        name: _spelled(width, places, spell)
-        for name, width, places, spell in _texts(positions, ledger)
+        name: _spelled(width, cells, spell) for name, width, spell in _texts(positions, ledger)
     }
     return {name: make() for name, make in (numbers | facts).items()} | texts
 
@@ -199,8 +193,8 @@ def _facts(positions: Positions, ledger: Ledger) -> list[tuple[str, Make, Any]]:
     ]
 
 
-def _texts(positions: Positions, ledger: Ledger) -> list[tuple[str, int, NDArray[Any], Spell]]:
-    """Variables that are texts: the width of each, a number for every cell, and what it stands for.
+def _texts(positions: Positions, ledger: Ledger) -> list[tuple[str, int, Spell]]:
+    """Variables that are texts, and the width of each.
 
     The width is the same in every version of the dataset: a reader may have opened one version and
     read a chunk of the next, so their types must agree.
@@ -212,38 +206,41 @@ def _texts(positions: Positions, ledger: Ledger) -> list[tuple[str, int, NDArray
         "code": _KEY_WIDTH,
         "versions": _VERSIONS_WIDTH,
     }
-    found = [(name, width, *ledger.texts(name, rows)) for name, width in widths.items()]
-    numbers = np.arange(len(rows), dtype=np.int32)
-    keys: dict[str, Spell] = {
-        "cell": cells.ids.__getitem__,
-        "solve": lambda numbers: cells.take(numbers).solve_keys,
-    }
+
+    def recorded(name: str, numbers: NDArray[Any]) -> NDArray[Any]:
+        places, values = ledger.texts(name, rows[numbers])
+        distinct, at = np.unique(places, return_inverse=True)
+        texts = [values[place] if place >= 0 else "" for place in distinct.tolist()]
+        return np.array(texts, dtype=np.str_)[at]
+
     return [
-        *((name, width, places, _listed(values)) for name, width, places, values in found),
-        *((name, _KEY_WIDTH, numbers, spell) for name, spell in keys.items()),
+        *((name, width, partial(recorded, name)) for name, width in widths.items()),
+        ("cell", _KEY_WIDTH, cells.ids.__getitem__),
+        ("solve", _KEY_WIDTH, lambda numbers: cells.take(numbers).solve_keys),
     ]
 
 
 def _spelled(width: int, numbers: NDArray[Any], spell: Spell) -> Any:
-    """The texts of these numbers, "" for -1; those of a large dataset when they are written."""
+    """A text of these cells, "" for -1; that of a large dataset when it is written."""
     kind = np.dtype(f"<U{width}")
 
     def part(some: NDArray[Any]) -> NDArray[Any]:
-        distinct, at = np.unique(some, return_inverse=True)
-        spelled = _cut(spell(distinct[distinct >= 0]), width).astype(kind)
-        return np.append(np.zeros(len(distinct) - len(spelled), kind), spelled)[
-            at.reshape(some.shape)
-        ]
+        texts, held = np.zeros(some.shape, kind), some >= 0
+        texts[held] = _cut(spell(some[held]), width)
+        return texts
 
     if numbers.size * kind.itemsize <= _SPELLED_AT_ONCE_BYTES:
         return part(numbers)
     import dask.array as da
 
     untyped: Any = da
-    limit = _LARGEST_CHUNK_BYTES * numbers.itemsize // kind.itemsize
-    with dask.config.set({"array.chunk-size": limit}):
-        places = untyped.asarray(numbers)
-    return places.map_blocks(part, dtype=kind)
+
+    def block(block_info: Mapping[None, Any]) -> NDArray[Any]:
+        return part(numbers[tuple(slice(*ends) for ends in block_info[None]["array-location"])])
+
+    limit = _SPELLED_AT_ONCE_BYTES
+    chunks = untyped.core.normalize_chunks("auto", numbers.shape, limit=limit, dtype=kind)
+    return untyped.map_blocks(block, chunks=chunks, dtype=kind, meta=np.empty(0, kind))
 
 
 def _cut(texts: NDArray[Any], width: int) -> NDArray[Any]:
@@ -254,14 +251,10 @@ def _cut(texts: NDArray[Any], width: int) -> NDArray[Any]:
     return np.where(np.char.str_len(texts) > width, kept, texts)
 
 
-def _listed(values: Sequence[str]) -> Spell:
-    """The texts at some places of a list."""
-    return lambda places: np.array([values[at] for at in places.tolist()], dtype=np.str_)
-
-
 def _encoding(dataset: Any) -> dict[str, dict[str, Any]]:
     return {
         str(name): {**variable.encoding, "chunks": variable.shape}
         for name, variable in dataset.variables.items()
-        if variable.size and variable.nbytes <= _LARGEST_CHUNK_BYTES and variable.ndim
+        if variable.size and variable.ndim
+        if variable.chunks is None and variable.nbytes <= _LARGEST_CHUNK_BYTES
     }

@@ -22,7 +22,7 @@ Column = NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class Positions:
-    """The positions of a grid's cells, computed once and used for every version of the dataset.
+    """The positions of a grid's cells, each kind computed when it is first asked for.
 
     ``reference`` is the label of the mechanism that the variance ratios refer to.
     """
@@ -69,7 +69,7 @@ class Positions:
         return self.grid.cells.ids
 
     @cached_property
-    def problems(self) -> tuple[list[str], NDArray[np.int64]]:
+    def problems(self) -> tuple[list[str], NDArray[np.int32]]:
         """The keys of all problems, and the place of every cell's among them."""
         keys, number = self.grid.cells.problems
         return texts(keys), number
@@ -117,7 +117,7 @@ class Positions:
     def _compared_by(self) -> NDArray[np.int64]:
         """Equal for cells that may be compared: of one problem and one replicate."""
         replicates = self.grid.cells.replicate
-        pairs = self.problems[1] * (replicates.max(initial=0) + 1) + replicates
+        pairs = self.problems[1] * (replicates.max(initial=0) + np.int64(1)) + replicates
         return np.unique(pairs, return_inverse=True)[1]
 
     def _partner(self, chosen: NDArray[np.bool_]) -> NDArray[np.int32]:
@@ -129,12 +129,13 @@ class Positions:
         return np.where(own < 0, _first(chosen, self.problems[1]), own)
 
 
-def _first(chosen: NDArray[np.bool_], of: NDArray[np.int64]) -> NDArray[np.int32]:
+def _first(chosen: NDArray[np.bool_], of: NDArray[np.integer[Any]]) -> NDArray[np.int32]:
     """For every cell, the number of the first chosen one of the same class, or -1."""
     first = np.full(of.max(initial=-1) + 1, -1, dtype=np.int32)
     numbers = np.flatnonzero(chosen)[::-1]
     first[of[numbers]] = numbers
-    return first[of]
+    found: NDArray[np.int32] = first[of]
+    return found
 
 
 def labels(values: Sequence[Scalar]) -> Column:

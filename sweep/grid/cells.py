@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sweep.grid.cell import Cell, CellFamily
-from sweep.store.keys import KEY, Keys, Places, numbered
+from sweep.store.keys import KEY, Keys, Places, Rows, numbered
 
 _HASHED_AT_ONCE = 2**14
 
@@ -92,18 +92,18 @@ class Cells(Sequence[Cell]):
         return self._keys(CellFamily.workload_keys)
 
     @cached_property
-    def problems(self) -> tuple[Keys, NDArray[np.int64]]:
+    def problems(self) -> tuple[Keys, NDArray[np.int32]]:
         """The distinct problem keys, and the number of every cell's among them."""
         if any(family.is_random for family in self.used):
             keys, number = np.unique(self._keys(CellFamily.problem_keys), return_inverse=True)
-            return keys, number
+            return keys, number.astype(np.int32)
         keys, of_family = np.unique(
             np.array([family.first.problem_key for family in self.families], KEY),
             return_inverse=True,
         )
-        return keys, of_family[self.family]
+        return keys, of_family.astype(np.int32)[self.family]
 
-    def places(self, ids: ArrayLike) -> NDArray[np.int64]:
+    def places(self, ids: ArrayLike) -> Rows:
         """The number of the last cell of every id, -1 where there is none."""
         return self._places.of(ids)
 

@@ -1,15 +1,16 @@
 """The work of a run: solves, each with the cells that it serves, and bounds to be proved."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar, overload
+from typing import NamedTuple, TypeVar, overload
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from solvers.neighbours import ADD_REMOVE, Neighbours
 from sweep.grid.specs import MechanismSpec, Spec, WorkloadSpec
 from sweep.store import code
+from sweep.store.keys import KEY, Keys
 
 
 @dataclass(frozen=True)
@@ -81,20 +82,42 @@ def kind(item: Item) -> str:
     return item.mechanism.name if isinstance(item, Solve) else "certificate"
 
 
+class Estimate(NamedTuple):
+    """What is expected of an item: its `kind` and its duration in seconds."""
+
+    kind: str
+    seconds: float
+
+
 class Items(Sequence[_Item]):
-    """Solves or bounds in columns; single ones are made on demand."""
+    """Solves or bounds, single ones made on demand: each takes but the number of its estimate."""
 
     def __init__(
         self,
-        seconds: ArrayLike,
-        workload_keys: ArrayLike,
-        kinds: Sequence[str],
+        estimates: Sequence[Estimate],
+        estimate: ArrayLike,
+        workload_keys: Callable[[], Keys],
         make: Callable[[int], _Item],
         chains: Sequence[str] | None = None,
     ) -> None:
-        self.seconds = np.asarray(seconds, dtype=np.float64)
-        self.workload_keys, self.kinds = np.asarray(workload_keys, dtype=np.bytes_), kinds
-        self.chains, self._make = chains, make
+        self._estimates, self._estimate = estimates, np.asarray(estimate, dtype=np.int32)
+        self._workload_keys, self._make, self.chains = workload_keys, make, chains
+
+    @property
+    def seconds(self) -> NDArray[np.float64]:
+        """Expected duration of each."""
+        seconds = [estimate.seconds for estimate in self._estimates]
+        return np.array(seconds, dtype=np.float64)[self._estimate]
+
+    @property
+    def estimates(self) -> Iterator[Estimate]:
+        """What is expected of each."""
+        return map(self._estimates.__getitem__, self._estimate.tolist())
+
+    @property
+    def workload_keys(self) -> Keys:
+        """The key of each one's workload."""
+        return self._workload_keys()
 
     @classmethod
     def of(cls, items: "Sequence[_Item]") -> "Items[_Item]":
@@ -103,9 +126,12 @@ class Items(Sequence[_Item]):
             return items
         chains = [item.chain if isinstance(item, Solve) else "" for item in items]
         chained = chains if any(chains) else None
-        keys = [item.workload_key for item in items]
-        seconds = [item.seconds for item in items]
-        return cls(seconds, keys, [kind(item) for item in items], items.__getitem__, chained)
+        estimates = [Estimate(kind(item), item.seconds) for item in items]
+
+        def workload_keys() -> Keys:
+            return np.array([item.workload_key for item in items], dtype=KEY)
+
+        return cls(estimates, np.arange(len(items)), workload_keys, items.__getitem__, chained)
 
     @classmethod
     def joined(cls, items: "Sequence[_Item]", others: "Sequence[_Item]") -> "Items[_Item]":
@@ -114,19 +140,20 @@ class Items(Sequence[_Item]):
         if not len(second):
             return first
         count, make, make_further = len(first), first._make, second._make
+        keys, keys_further = first._workload_keys, second._workload_keys
         chains = None
         if first.chains or second.chains:
             chains = [*(first.chains or [""] * count), *(second.chains or [""] * len(second))]
         return cls(
-            np.concatenate([first.seconds, second.seconds]),
-            np.concatenate([first.workload_keys, second.workload_keys]),
-            [*first.kinds, *second.kinds],
+            [*first._estimates, *second._estimates],
+            np.append(first._estimate, second._estimate + len(first._estimates)),
+            lambda: np.append(keys(), keys_further()),
             lambda number: make(number) if number < count else make_further(number - count),
             chains,
         )
 
     def __len__(self) -> int:
-        return len(self.seconds)
+        return len(self._estimate)
 
     @overload
     def __getitem__(self, at: int) -> _Item: ...

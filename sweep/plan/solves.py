@@ -6,13 +6,14 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 import solvers
 from sweep.experiment.canonical import digest
 from sweep.grid.cell import Cell
 from sweep.grid.cells import Cells
 from sweep.plan.costs import Costs
-from sweep.plan.items import CellTask, Items, Solve
+from sweep.plan.items import CellTask, Estimate, Items, Solve
 from sweep.store import code
 from sweep.store.keys import numbered
 from sweep.store.ledger import Ledger
@@ -30,13 +31,12 @@ def needed(
     """One solve for every solve key, in the order of the cells; chained along an axis, if any."""
     columns, codes = Cells.of(cells), code.Codes()
     key_of_cell = numbered(columns.solve_keys)
-    order = np.argsort(key_of_cell, kind="stable")
-    first = np.flatnonzero(np.diff(key_of_cell[order], prepend=-1))
-    ends = np.append(first[1:], len(order))
+    order = _numbers(np.argsort(key_of_cell, kind="stable"))
+    first = _numbers(np.flatnonzero(np.diff(key_of_cell[order], prepend=-1, append=len(order))))
     rows = ledger.rows(columns.ids)
     attempts, good = ledger.attempts(rows) + 1, ledger.statuses(rows) == Status.OK
-    firsts = columns if len(first) == len(columns) else columns.take(order[first])
-    problems, problem = firsts.problems
+    alone = len(first) > len(columns)
+    order, firsts = (first, columns) if alone else (order, columns.take(order[first[:-1]]))
     chains = None if along is None else [_chain(cell, along) for cell in firsts]
 
     @lru_cache(_KEPT_FAMILIES)
@@ -53,11 +53,11 @@ def needed(
         }
 
     def solve(number: int) -> Solve:
-        cell, served = firsts[number], order[first[number] : ends[number]].tolist()
+        cell, served = firsts[number], order[slice(*first[number : number + 2])].tolist()
         family = firsts.families[firsts.family[number]]
         return Solve(
             key=family.solve_keys([cell.replicate])[0],
-            problem=problems[problem[number]].decode(),
+            problem=family.problem_keys([cell.replicate])[0],
             workload_key=family.workload_keys([cell.replicate])[0],
             workload=cell.workload,
             targets=cell.targets,
@@ -74,10 +74,18 @@ def needed(
             **shared(int(firsts.family[number])),
         )
 
-    seconds = firsts.by_family(lambda cell: costs.seconds(cell.solved_mechanism, cell))
-    names = [family.first.solved_mechanism.name for family in firsts.families]
-    kinds = [names[family] for family in firsts.family.tolist()]
-    return Items(seconds, firsts.workload_keys, kinds, solve, chains)
+    used, estimate = np.unique(firsts.family, return_inverse=True)
+    cells_used = [firsts.families[number].first for number in used.tolist()]
+    estimates = [
+        Estimate(cell.solved_mechanism.name, costs.seconds(cell.solved_mechanism, cell))
+        for cell in cells_used
+    ]
+    return Items(estimates, estimate, lambda: firsts.workload_keys, solve, chains)
+
+
+def _numbers(numbers: NDArray[np.integer[Any]]) -> NDArray[np.int32]:
+    """The numbers in half the memory."""
+    return numbers.astype(np.int32)
 
 
 def reusable(cells: Iterable[Cell], ledger: Ledger) -> list[CellRecord]:

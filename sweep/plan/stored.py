@@ -21,7 +21,7 @@ from sweep.plan.solves import code_of
 from sweep.store import code
 from sweep.store.folder import Store, open_
 from sweep.store.journal import Journal
-from sweep.store.keys import Places, Rows, texts
+from sweep.store.keys import Keys, Rows, texts
 from sweep.store.ledger import Ledger
 from sweep.store.location import Location
 from sweep.store.records import Status
@@ -87,7 +87,7 @@ class StoredExperiment:
             cells depend on was changed.
         """
         known = self.store.cells
-        if not len(known) or (Places(known).of(self.cells.ids) >= 0).any():
+        if not len(known) or self._still_there(known):
             return
         recorded = Journal(self.store.journal).refresh()
         if (recorded.rows(self.cells.ids) < 0).all():
@@ -98,6 +98,12 @@ class StoredExperiment:
                 "(simulate counts too); give another --store"
             )
 
+    def _still_there(self, known: Keys) -> int:
+        """How many of these cells the experiment has."""
+        if np.array_equal(known, self.cells.ids):
+            return len(known)
+        return int((self.cells.places(known) >= 0).sum())
+
     def check_unchanged(self) -> None:
         """Refuse an experiment whose own text no longer makes the cells that it made.
 
@@ -107,7 +113,7 @@ class StoredExperiment:
             If a file that it names has changed.
         """
         known = self.store.cells
-        gone = len(known) - int((Places(known).of(self.cells.ids) >= 0).sum())
+        gone = len(known) - self._still_there(known)
         if gone:
             raise StoreError(
                 f"store {str(self.store.path)!r} holds {gone} cells that experiment "

@@ -9,7 +9,7 @@ from typing import overload
 import numpy as np
 from numpy.typing import NDArray
 
-from sweep.plan.items import Bound, CellTask, Item, Items, Solve
+from sweep.plan.items import Bound, CellTask, Estimate, Item, Items, Solve
 from sweep.store.keys import numbered
 
 LARGEST_BLOCK = 100
@@ -75,14 +75,15 @@ class Tasks(Sequence[Task]):
     """The tasks of a run, made on demand; a block has the numbers of the items of one."""
 
     def __init__(
-        self, items: Items[Item], blocks: Sequence[NDArray[np.int64]], prefix: str
+        self, items: Items[Item], blocks: Sequence[NDArray[np.int32]], prefix: str
     ) -> None:
         self._items, self._blocks, self._prefix = items, blocks, prefix
 
     @property
     def seconds(self) -> list[float]:
         """Expected duration of each."""
-        return [float(self._items.seconds[block].sum()) for block in self._blocks]
+        seconds = self._items.seconds
+        return [float(seconds[block].sum()) for block in self._blocks]
 
     @property
     def items(self) -> int:
@@ -90,9 +91,9 @@ class Tasks(Sequence[Task]):
         return len(self._items)
 
     @property
-    def kinds(self) -> Iterator[tuple[str, float]]:
-        """Kind and expected duration of every item."""
-        return zip(self._items.kinds, self._items.seconds.tolist(), strict=True)
+    def estimates(self) -> Iterator[Estimate]:
+        """What is expected of every item."""
+        return self._items.estimates
 
     def __len__(self) -> int:
         return len(self._blocks)
@@ -117,7 +118,7 @@ def packed(items: Sequence[Item], prefix: str, threads: int = 1) -> Tasks:
     one task, in its order.
     """
     columns = Items.of(items)
-    numbers = np.arange(len(columns))
+    seconds, numbers = columns.seconds, np.arange(len(columns), dtype=np.int32)
     chained: dict[str, list[int]] = {}
     if columns.chains is not None:
         alone = np.array([not chain for chain in columns.chains], dtype=bool)
@@ -126,20 +127,19 @@ def packed(items: Sequence[Item], prefix: str, threads: int = 1) -> Tasks:
         numbers = numbers[alone]
     workload = numbered(columns.workload_keys)[numbers]
     single = numbers[np.argsort(workload, kind="stable")]
-    cheap = columns.seconds[single] < BLOCK_SECONDS
+    cheap = seconds[single] < BLOCK_SECONDS
     least = max(LEAST_TASKS, TASKS_PER_THREAD * threads)
     length = min(LARGEST_BLOCK, math.ceil(len(columns) / least))
-    blocks = [np.array(chain) for chain in chained.values()]
+    blocks = [np.array(chain, dtype=np.int32) for chain in chained.values()]
     blocks += np.split(single[~cheap], np.count_nonzero(~cheap)) if not cheap.all() else []
-    blocks += _blocks(single[cheap], columns.seconds[single[cheap]].tolist(), length)
-    seconds = [columns.seconds[block].sum() for block in blocks]
-    order = np.argsort(-np.array(seconds), kind="stable")
+    blocks += _blocks(single[cheap], seconds[single[cheap]].tolist(), length)
+    order = np.argsort([-seconds[block].sum() for block in blocks], kind="stable")
     return Tasks(columns, [blocks[number] for number in order.tolist()], prefix)
 
 
 def _blocks(
-    numbers: NDArray[np.int64], seconds: Sequence[float], length: int
-) -> Iterator[NDArray[np.int64]]:
+    numbers: NDArray[np.int32], seconds: Sequence[float], length: int
+) -> Iterator[NDArray[np.int32]]:
     """Consecutive items together up to a length and a duration."""
     start, together = 0, 0.0
     for place, own in enumerate(seconds):

@@ -50,7 +50,7 @@ class ProgressMeter:
         listen: Listener,
     ) -> None:
         self._name, self._run_began, self._listen = name, run_began, listen
-        self._forecast = Forecast(planned.kinds)
+        self._forecast = Forecast(planned.estimates)
         self._cells, self._first = cells, planned.seconds[:_MOST_THREADS]
         self._items_left, self._tasks_left = planned.items, len(planned)
         self._statuses: Counter[str] = Counter()

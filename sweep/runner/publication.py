@@ -1,15 +1,18 @@
 """The dataset on disk, which follows the journal during a run."""
 
 import time
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from sweep.errors import DatasetError
 from sweep.events import DatasetNotWritten, DatasetWritten, Listener
 from sweep.plan.stored import StoredExperiment
 from sweep.store import code
 from sweep.store.journal import Journal
+
+if TYPE_CHECKING:
+    from sweep.dataset.build import Terms
 
 _FLUSH_SECONDS = 2.0
 _FLUSH_SHARE = 20.0
@@ -59,7 +62,7 @@ class Publication:
         from sweep.dataset import build
 
         started = time.perf_counter()
-        dataset = self._derivation.dataset(journal.ledger)
+        dataset = build.derived(self._stored.grids, self._terms, journal.ledger)
         dataset.attrs["journal_state"] = state
         try:
             path = store.publish(lambda folder: build.write(dataset, folder))
@@ -74,9 +77,10 @@ class Publication:
         self._next = time.monotonic() + max(_FLUSH_SECONDS, _FLUSH_SHARE * seconds)
         self._tell(DatasetWritten(str(path), seconds))
 
-    @cached_property
-    def _derivation(self) -> Any:
-        from sweep.dataset import build
+    @property
+    def _terms(self) -> "Terms":
+        """What of the experiment the derivation depends on."""
+        from sweep.dataset.build import Terms
 
         experiment = self._stored.experiment
         attributes = {
@@ -87,13 +91,12 @@ class Publication:
             "experiment_digest": experiment.digest,
             "reference": experiment.reference,
         }
-        terms = build.Terms(
+        return Terms(
             epsilon=experiment.epsilon,
             delta=experiment.delta,
             reference=experiment.reference,
             attributes=attributes,
         )
-        return build.Derivation(self._stored.grids, terms)
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Records of cells as columns: two hundred bytes per cell, where objects take thousands."""
+"""Records of cells as columns: a hundred bytes per cell, where objects take thousands."""
 
 import json
 import math
@@ -122,9 +122,10 @@ class Columns:
         """Names of the numbers that solutions have reported."""
         return list(self._numbers)
 
-    def append(self, record: CellRecord) -> int:
+    def append(self, record: CellRecord, attempts: int, deaths_in_all: int) -> int:
         """Add a record; its row."""
-        row, facts = len(self), vars(record)
+        further = {"attempts": attempts, "deaths_in_all": deaths_in_all}
+        row, facts = len(self), vars(record) | further
         for name, keys in self._keys.items():
             keys.append(facts[name].encode())
         self._cells.noted(record.cell.encode())
@@ -132,7 +133,7 @@ class Columns:
             value = facts[name]
             times.append(math.nan if value is None else value)
         for name, count in self._counts.items():
-            count.append(facts.get(name, 0))
+            count.append(facts[name])
         for name, texts in self._texts.items():
             value = facts[name]
             texts.numbers.append(texts.number(value if isinstance(value, str) else _text(value)))

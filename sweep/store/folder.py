@@ -75,14 +75,14 @@ class Store:
 
         Whenever this is killed, all cells that are listed are of the experiment as it is noted.
         """
-        listed, known = np.sort(cells), self.cells
-        same = np.array_equal(listed, known)
+        known = self.cells
+        same = np.array_equal(cells, known)
         with explained(self.path):
-            if not same and len(common := np.intersect1d(listed, known)) < len(known):
+            if not same and len(common := np.intersect1d(cells, known)) < len(known):
                 self._list(common)
             disk.write(self.path / "experiment.yaml", text)
             if not same:
-                self._list(listed)
+                self._list(cells)
 
     def _list(self, cells: Keys) -> None:
         ids = b'["%b"]' % _BETWEEN.join(cells.tolist()) if len(cells) else b"[]"

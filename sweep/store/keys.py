@@ -7,33 +7,37 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Keys = NDArray[np.bytes_]
-Rows = NDArray[np.int64]
+Rows = NDArray[np.int32]
 """Numbers of rows; -1 where there is none."""
 
 KEY = np.dtype("S20")
 """What `sweep.experiment.canonical.digest` makes."""
 
-_MOST_UNSORTED = 2**16
+_MOST_UNSORTED = 2**12
+_UNSORTED_SHARE = 32
+"""Of the keys of a large column one in so many may be unsorted; these take ten times the memory."""
+_SOUGHT_AT_ONCE = 2**16
 
 
 def _mark(first: Any, second: Any, third: Any) -> Any:
-    """A mark of 64 bits for the three parts of a key, numbers or arrays of them."""
-    return (first ^ second * 0x9E3779B97F4A7C15 ^ third * 0xC2B2AE3D27D4EB4F) & 0xFFFFFFFFFFFFFFFF
+    """A mark of 32 bits for the three parts of a key, numbers or arrays of them."""
+    mixed = first ^ second * 0x9E3779B97F4A7C15 ^ third * 0xC2B2AE3D27D4EB4F
+    return (mixed & 0xFFFFFFFFFFFFFFFF) >> 32
 
 
-def _mark_of(key: bytes) -> np.uint64:
-    return np.uint64(_mark(*struct.unpack("<QQI", key[:20].ljust(20, b"\0"))))
+def _mark_of(key: bytes) -> np.uint32:
+    return np.uint32(_mark(*struct.unpack("<QQI", key[:20].ljust(20, b"\0"))))
 
 
-def _marks(keys: Keys) -> NDArray[np.uint64]:
+def _marks(keys: Keys) -> NDArray[np.uint32]:
     held = np.ascontiguousarray(keys.astype(KEY, copy=False))
     parts = held.view([("1", "<u8"), ("2", "<u8"), ("3", "<u4")])
     marks: NDArray[np.uint64] = _mark(parts["1"], parts["2"], parts["3"].astype(np.uint64))
-    return marks
+    return marks.astype(np.uint32)
 
 
 class Places:
-    """The places of keys among others, found ten times as fast by sorted marks of 64 bits.
+    """The places of keys among others, found ten times as fast by sorted marks of 32 bits.
 
     Parameters
     ----------
@@ -43,38 +47,42 @@ class Places:
 
     def __init__(self, keys: Keys) -> None:
         self._keys, marks = keys, _marks(keys)
-        self._order = np.argsort(marks, kind="stable")
+        self._order = np.argsort(marks, kind="stable").astype(np.int32)
         self._sorted = marks[self._order]
 
     def of(self, wanted: ArrayLike) -> Rows:
         """The last place of every key, -1 where there is none."""
         keys = np.asarray(wanted, dtype=np.bytes_)
-        if not len(self._keys):
-            return np.full(keys.shape, -1)
+        places = np.full(len(keys), -1, dtype=np.int32)
+        for start in range(0, len(keys), _SOUGHT_AT_ONCE):
+            part = slice(start, start + _SOUGHT_AT_ONCE)
+            self._seek(keys[part], places[part])
+        return places
+
+    def _seek(self, keys: Keys, places: Rows) -> None:
         marks = _marks(keys)
         by_mark = np.argsort(marks)
         at = np.empty(len(keys), dtype=np.int64)
         at[by_mark] = self._sorted.searchsorted(marks[by_mark], "right") - 1
-        places: Rows = self._order[at]
-        differs = self._keys[places] != keys
-        for number in np.flatnonzero(differs & (self._sorted[at] == marks)).tolist():
-            places[number] = self._searched(keys[number])
-            differs[number] = False
-        places[differs] = -1
-        return places
+        left = np.arange(len(keys))
+        while len(left := left[at[left] >= 0]):
+            left = left[self._sorted[at[left]] == marks[left]]
+            here = self._order[at[left]]
+            found = self._keys[here] == keys[left]
+            places[left[found]] = here[found]
+            left = left[~found]
+            at[left] -= 1
 
     def of_one(self, key: bytes) -> int:
         """The last place of a key, -1 if there is none."""
         mark = _mark_of(key)
         at = int(self._sorted.searchsorted(mark, "right")) - 1
-        if at < 0 or self._sorted[at] != mark:
-            return -1
-        place = int(self._order[at])
-        return place if self._keys[place] == key else self._searched(key)
-
-    def _searched(self, key: bytes) -> int:
-        """The place of a key whose mark is also that of another."""
-        return int(max(np.flatnonzero(self._keys == key), default=-1))
+        while at >= 0 and self._sorted[at] == mark:
+            place = int(self._order[at])
+            if self._keys[place] == key:
+                return place
+            at -= 1
+        return -1
 
 
 def texts(keys: Keys) -> list[str]:
@@ -86,9 +94,10 @@ def texts(keys: Keys) -> list[str]:
 def numbered(keys: ArrayLike) -> Rows:
     """The number of every key, by the order in which they come first."""
     _, first, number = np.unique(np.asarray(keys), return_index=True, return_inverse=True)
-    rank = np.empty(len(first), dtype=np.int64)
+    rank = np.empty(len(first), dtype=np.int32)
     rank[np.argsort(first)] = np.arange(len(first))
-    return rank[number]
+    numbers: Rows = rank[number]
+    return numbers
 
 
 class KeyColumn:
@@ -112,7 +121,7 @@ class KeyColumn:
     def append(self, key: bytes) -> None:
         """Add a key."""
         if self._count == len(self._held):
-            longer = np.empty(1024 + self._count + self._count // 4, KEY)
+            longer = np.empty(1024 + self._count + self._count // 16, KEY)
             longer[: self._count] = self._held
             self._held = longer
         self._held[self._count] = key
@@ -133,13 +142,13 @@ class Lookup:
         self._places = Places(column.values)
         self._unsorted: dict[bytes, int] = {}
         self._asked: ArrayLike = ()
-        self._found: Rows = np.empty(0, np.int64)
+        self._found: Rows = np.empty(0, np.int32)
 
     def noted(self, key: bytes) -> None:
         """Note the key that was added last."""
         self._unsorted[key] = len(self._column) - 1
-        self._asked = ()
-        if len(self._unsorted) > _MOST_UNSORTED:
+        self._asked, self._found = (), self._found[:0]
+        if len(self._unsorted) > max(_MOST_UNSORTED, len(self._column) // _UNSORTED_SHARE):
             self._sort()
 
     def row(self, key: bytes) -> int:

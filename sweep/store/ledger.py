@@ -182,9 +182,9 @@ class Ledger:
     @property
     def _current(self) -> Rows:
         """The rows that count."""
-        everything = np.arange(len(self._columns))
+        everything = np.arange(len(self._columns), dtype=np.int32)
         held = self._columns.counts("status", everything, _SUPERSEDED) != _SUPERSEDED
-        return np.flatnonzero(held)
+        return np.flatnonzero(held).astype(np.int32)
 
     def _row(self, cell: str) -> int | None:
         """The row of a cell; None if there is none that counts."""
@@ -209,18 +209,18 @@ class Ledger:
         cost = record.numbers.get("squared_privacy_cost")
         trouble = None if cost is None else self._judged(record.problem, float(cost))
         well = record.status is Status.OK and trouble is None
-        row = known
-        if row is None or well or self.status(record.cell) is not Status.OK:
-            row = self._put(record)
-            if trouble is not None:
-                self._refute(row, trouble)
-        self._columns.set_count("attempts", row, tried)
-        self._columns.set_count("deaths_in_all", row, died)
+        if known is not None and not well and self.status(record.cell) is Status.OK:
+            self._columns.set_count("attempts", known, tried)
+            self._columns.set_count("deaths_in_all", known, died)
+            return
+        row = self._put(record, tried, died)
+        if trouble is not None:
+            self._refute(row, trouble)
 
-    def _put(self, record: CellRecord) -> int:
+    def _put(self, record: CellRecord, attempts: int, deaths_in_all: int) -> int:
         """Let a record count in place of the one that its cell has; its row."""
         self._forget(record.cell)
-        return self._columns.append(record)
+        return self._columns.append(record, attempts, deaths_in_all)
 
     def _refute(self, row: int, trouble: str) -> None:
         """Turn an answer into a failure."""
@@ -264,9 +264,8 @@ class Ledger:
             cost = record.numbers.get("squared_privacy_cost", math.nan)
             if self._judged(problem, cost) is None:
                 known = self._columns.row(record.cell)
-                row = self._put(record)
-                for name in ("attempts", "deaths_in_all"):
-                    self._columns.set_count(name, row, self._columns.count(name, known))
+                attempts = self._columns.count("attempts", known)
+                self._put(record, attempts, self._columns.count("deaths_in_all", known))
 
     def _rows_of(self, problem: str) -> list[int]:
         """All rows of a problem that a cell refers to."""

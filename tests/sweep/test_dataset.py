@@ -52,7 +52,7 @@ def derived(grid, *records, **terms):
     ledger = Ledger()
     ledger.add(records)
     terms = build.Terms(**{"delta": (1e-5, 1e-9), "reference": "R", **terms})
-    return build.Derivation([grid], terms).dataset(ledger)
+    return build.derived([grid], terms, ledger)
 
 
 @pytest.fixture
@@ -231,6 +231,22 @@ def test_every_variable_says_what_it_is(cells):
         assert found.attrs[name]
 
 
+def test_texts_are_the_same_whether_they_are_written_at_once_or_in_parts(
+    cells, tmp_path, monkeypatch
+):
+    records = [ok(one, 1.0, 1.0, host=f"host of {d}") for (_, d), one in list(cells.items())[:-1]]
+    at_once = derived(grid(*cells.values()), *records)
+    monkeypatch.setattr(build, "_SPELLED_AT_ONCE_BYTES", 2 * 4 * build._ERROR_WIDTH)
+    monkeypatch.setattr(build, "_IN_MEMORY_BYTES", 0)
+    in_parts = derived(grid(*cells.values()), *records)
+    assert len(in_parts["error"].chunks[0] + in_parts["error"].chunks[2]) > 2
+    build.write(in_parts, tmp_path / "parts.zarr")
+    written = reading.read(tmp_path / "parts.zarr")
+    assert sorted(written["host"].to_numpy().flat) == ["", "", *["host of 4"] * 3, "host of 8"]
+    for name in ("host", "error", "code", "versions", "cell", "solve"):
+        np.testing.assert_array_equal(written[name], at_once[name])
+
+
 def test_the_dataset_comes_back_from_the_disk(cells, tmp_path):
     made = derived(
         grid(*cells.values(), scalars={"workload": "prefix"}),
@@ -263,7 +279,7 @@ def test_several_grids_are_one_tree(cells, tmp_path):
     one, two = grid(cells["R", 4], group="one"), grid(cells["R", 8], group="two")
     ledger = Ledger()
     ledger.add([ok(cells["R", 8], 2.0, 1.0)])
-    made = build.Derivation([one, two], build.Terms(attributes={"title": "t"})).dataset(ledger)
+    made = build.derived([one, two], build.Terms(attributes={"title": "t"}), ledger)
     build.write(made, tmp_path / "x.zarr")
     tree = reading.read(tmp_path / "x.zarr")
     assert list(tree.children) == ["one", "two"]

@@ -160,7 +160,7 @@ def test_an_experiment_that_changes_when_the_run_is_killed_is_one_still(
             fresh.describe(after.text, cells[1])
         monkeypatch.setattr(disk, "write", write)
         assert len(of_store(fresh.path).store.cells) > 0
-    assert np.array_equal(fresh.cells, np.sort(cells[1]))
+    assert np.array_equal(fresh.cells, cells[1])
 
 
 def test_a_reader_bears_that_a_run_notes_another_experiment(small, fresh, monkeypatch):
