@@ -2,9 +2,10 @@
 
 import numpy as np
 import scipy.linalg as sla
+from numpy.typing import NDArray
 
 from workloads.operators import Array, Explicit, Matrix, QueryOperator, dense
-from workloads.operators.blas import product
+from workloads.operators.blas import Real, product
 
 WELL_CONDITIONED = 1e-10
 """The least reciprocal condition number of a Gram matrix whose rank is not looked into."""
@@ -99,7 +100,9 @@ def _rounding(shape: tuple[int, ...]) -> float:
     return float(10 * max(shape) * np.finfo(float).eps)
 
 
-def parted(matrix: Array, squares: Array, vectors: Array, count: int) -> tuple[Array, Array]:
+def parted(
+    matrix: NDArray[Real], squares: NDArray[Real], vectors: NDArray[Real], count: int
+) -> tuple[NDArray[Real], NDArray[Real]]:
     """The null space of a matrix and the space of its rows, parted by a step of Newton's method.
 
     The eigenvectors of a Gram matrix have them mixed by the rounding error over the least

@@ -10,12 +10,13 @@ For A = diag(c)^-1/2 W and f(p, q) = || diag(q)^1/2 A diag(p)^1/2 ||_*:
 Any weights give a lower bound, and the inner solution at any weights an upper bound.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
+from solvers.dual.coarse import extrapolated, resampled
 from solvers.factors import Factors, coarsened
 from solvers.optimiser import (
     BlocksPoint,
@@ -32,12 +33,12 @@ from workloads.operators import Array
 
 _RELAXATIONS = (1.0, 1.0)
 _NEAR_RELAXATIONS = (1.5,)
-_ROUGH_RELAXATIONS = (1.0, 1.5, 1.5, 1.5)
-"""Of the multiplicative steps before the first of Newton's, more of them where they are rough.
+_ROUGH_RELAXATIONS = (1.5, 2.0)
+"""Of the multiplicative steps before the first of Newton's.
 
-One rough step more saves none of Newton's, one less costs one in thirty (ranges and random
-matrices, 128 to 512 cells); each takes as long as a fifth of one of Newton's. Near the optimum one
-step that goes half as far again does what two do (prefixes and all ranges, 128 to 384 cells).
+A third rough step, of 1.5, saves none of Newton's for ranges and one in twenty for random matrices
+(64 to 256 cells), and takes as long as a fifth of one. Near the optimum one step that goes half as
+far again is enough (prefixes and all ranges, 128 to 384 cells).
 """
 _UNIFORM_SHARE = 0.01
 _COARSE_TOL = 1e-3
@@ -56,7 +57,7 @@ class Weights:
 
     def resized(self, d: int, m: int) -> "Weights":
         """The weights of a neighbour with d cells and m queries, read off by position."""
-        return Weights(_resampled(self.p, d), _resampled(self.q, m))
+        return Weights(resampled(self.p, d), resampled(self.q, m))
 
 
 def optimum(
@@ -85,7 +86,7 @@ def optimum(
     stopping = Stopping(tol, max_iterations, deadline)
     blocks = _blocks(whole)
     if start is None and isinstance(whole, Factors):
-        start = _coarse_weights(whole, stopping.deadline)
+        start = _expected(_coarse_optima(whole, stopping.deadline), whole)
     search = partial(_largest_norm_nearby, near=start is not None, stopping=stopping)
     return _in_halves(blocks, _first_weights(blocks, start), _largest_entries, search)
 
@@ -170,13 +171,23 @@ def hybrid(
     return _in_halves(blocks, _first_weights(blocks, start), _hybrid_bounds, search)
 
 
-def _coarse_weights(factors: Factors, deadline: Deadline) -> Weights | None:
-    """The optimum's of every second query and cell, where the domain is large and ordered."""
+def _coarse_optima(factors: Factors, deadline: Deadline) -> list[Weights]:
+    """Those of every second, fourth, ... query and cell of a large ordered domain, finest last."""
     coarse = coarsened(factors)
     if coarse is None:
+        return []
+    coarser = _coarse_optima(coarse, deadline)
+    start = _expected(coarser, coarse)
+    proof = optimum(coarse, tol=_COARSE_TOL, start=start, deadline=deadline).proof
+    return [*coarser, Weights(proof.p, proof.q)]
+
+
+def _expected(optima: Sequence[Weights], factors: Factors) -> Weights | None:
+    """What coarse optima say of that of all queries and cells; None where there are none."""
+    if not optima:
         return None
-    proof = optimum(coarse, tol=_COARSE_TOL, deadline=deadline).proof
-    return Weights(proof.p, proof.q)
+    p = extrapolated([each.p for each in optima], factors.cells)
+    return Weights(p, extrapolated([each.q for each in optima], factors.queries))
 
 
 def _blocks(whole: Factors | MatrixBlocks) -> MatrixBlocks:
@@ -237,6 +248,7 @@ def _largest_norm_nearby(
                 progress = _maximised_from(point, _largest_entries, stopping)
                 return replace(progress, factorisations=taken)
             x = multiplicative_step(x, point.gradient, blocks.groups, relaxation=relaxation)
+            del point  # its singular vectors, while those of others are computed
     progress = largest_norm(blocks, x, stopping)
     return replace(progress, factorisations=progress.factorisations + taken)
 
@@ -261,12 +273,6 @@ def _first_weights(blocks: MatrixBlocks, start: Weights | None) -> Array:
     sized = start.resized(blocks.cells, blocks.queries)
     near = np.concatenate([sized.p / sized.p.sum(), sized.q / sized.q.sum()])
     return (1 - _UNIFORM_SHARE) * near + _UNIFORM_SHARE * blocks.uniform
-
-
-def _resampled(values: Array, size: int) -> Array:
-    if values.size == size:
-        return values
-    return np.interp(np.linspace(0, 1, size), np.linspace(0, 1, values.size), values)
 
 
 def _largest_entries(point: BlocksPoint) -> tuple[float, float]:

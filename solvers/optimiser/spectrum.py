@@ -16,17 +16,19 @@ from functools import cached_property
 
 import numpy as np
 import scipy.linalg as sla
+from numpy.typing import NDArray
 
 from solvers.factors import Factors
 from solvers.optimiser.singular_vectors import (
     DenseVectors,
+    Single,
     StackedVectors,
     StructuredVectors,
     weighted_squares,
 )
 from solvers.row_space import factor_if_well_conditioned, parted
 from workloads.operators import Array
-from workloads.operators.blas import lower_gram, product, whole
+from workloads.operators.blas import Real, lower_gram, product, whole
 
 _SAFE_SQUARED_RATIO = 1e-13
 _CLEAR_OF_NULL_SPACE = 1e-10
@@ -35,9 +37,11 @@ _CLEARLY_KNOWN = 1e-8
 _NEARLY_ORTHONORMAL = 1e-3
 """Reciprocal condition number at which a triangular factor leaves rows orthonormal to 1e-13."""
 _FEW = 0.1
-_ROUGHLY_KNOWN = 1e-4
-"""Least singular value over the largest that single precision has: its square is below the rounding
-error, which leaves ranges of 1024 cells (2e-4) a start of 0.2 to 0.5, those of 4096 one of 4."""
+_KNOWN_IN_SINGLE = 2e-7
+"""Ranges of 1024 cells have 90 squared singular values below so much of the largest. At 1e-6 they
+have 370 and start no nearer, at 3e-8 15 and start at a gap of 0.26 instead of 0.15."""
+_ROUGHLY_KNOWN = 1e-6
+"""Least singular value over the largest that products in single precision have to a digit."""
 RELATIVELY_EXACT = 1e-7
 """Least ratio of squared singular values at which a Gram matrix has each of them to 1e-9."""
 
@@ -130,11 +134,13 @@ def spectrum(factors: Factors, p: Array, q: Array, safe: float = _SAFE_SQUARED_R
     return _from_matrix(factors, p, q, safe) if result is None else result
 
 
-def rough_masses(factors: Factors, p: Array, q: Array) -> tuple[Array, Array] | None:
+def rough_masses(
+    factors: Factors, p: Array, q: Array, known: float = _KNOWN_IN_SINGLE
+) -> tuple[Array, Array] | None:
     """``p * profile`` and ``q * variances / targets``, up to a factor, to a digit or two.
 
     In single precision, in about half the time of a `spectrum` of nearly full rank. None where the
-    rank is less, or single precision does not have the least singular value.
+    rank is less, or too many singular values are too small for it.
 
     Parameters
     ----------
@@ -142,6 +148,8 @@ def rough_masses(factors: Factors, p: Array, q: Array) -> tuple[Array, Array] | 
         Of the scaled workload.
     p, q : numpy.ndarray, shapes (d,) and (m,)
         Positive.
+    known : float
+        From this ratio of squared singular values on the Gram matrix is relied on.
 
     Returns
     -------
@@ -151,9 +159,13 @@ def rough_masses(factors: Factors, p: Array, q: Array) -> tuple[Array, Array] | 
         return None
     weighted = np.sqrt(q)[:, None] * factors.whole
     weighted *= np.sqrt(p)
-    half = (weighted / np.linalg.norm(weighted)).astype(np.float32)
-    _, vectors = sla.eigh(lower_gram(half.T), driver="evd", overwrite_a=True)
-    columns = np.asarray(vectors, dtype=np.float32)
+    half: Single = (weighted / np.linalg.norm(weighted)).astype(np.float32)
+    found = sla.eigh(lower_gram(half.T), driver="evd", overwrite_a=True)
+    squares, vectors = (np.asarray(part, dtype=np.float32) for part in found)
+    deflated = _deflated(half, squares, vectors, known)
+    if deflated is None:
+        return None
+    _, columns = deflated
     rows = product(half, columns)
     norms = np.linalg.norm(rows, axis=0)  # of small ones more accurate than eigenvalues
     if not np.sort(norms)[factors.cells - factors.rank] > _ROUGHLY_KNOWN * norms.max():
@@ -200,7 +212,7 @@ def _beside_null_space(
         _, columns = parted(half, squares, vectors, null)
         singular = np.sqrt(squares[null:])
     else:
-        deflated = _deflated(half, squares, vectors, safe)
+        deflated = _deflated(half, squares, vectors, max(safe, _CLEARLY_KNOWN))
         if deflated is None or not deflated[0][null] > _LEAST_BESIDE_NULL_SPACE * deflated[0][-1]:
             return None
         singular, columns = deflated[0][null:], np.ascontiguousarray(deflated[1][:, null:])
@@ -252,7 +264,7 @@ def _right_singular(half: Array, safe: float) -> tuple[Array, Array]:
     squares, vectors = sla.eigh(gram, driver="evd", overwrite_a=True, check_finite=False)
     if squares[0] > safe * squares[-1]:
         return np.sqrt(squares), vectors
-    deflated = _deflated(half, squares, vectors, safe)
+    deflated = _deflated(half, squares, vectors, max(safe, _CLEARLY_KNOWN))
     if deflated is None:
         _, singular, right = sla.svd(half, full_matrices=False, check_finite=False)
         deflated = singular[::-1], np.ascontiguousarray(right[::-1].T)
@@ -261,15 +273,18 @@ def _right_singular(half: Array, safe: float) -> tuple[Array, Array]:
 
 
 def _deflated(
-    half: Array, squares: Array, vectors: Array, safe: float
-) -> tuple[Array, Array] | None:
+    half: NDArray[Real], squares: NDArray[Real], vectors: NDArray[Real], known: float
+) -> tuple[NDArray[Real], NDArray[Real]] | None:
     """Singular values, ascending, and right vectors, as exact as by a decomposition of all.
 
-    From the eigenvectors of the Gram matrix: the few whose eigenvalues it does not have are parted
-    from the others and decomposed by themselves. None where they are not few.
+    From the eigenvectors of the Gram matrix: the few whose eigenvalues it does not have, because
+    they are not so much of the largest, are parted from the others and decomposed by themselves.
+    None where they are not few.
     """
-    count = int(np.searchsorted(squares, max(safe, _CLEARLY_KNOWN) * squares[-1]))
-    if not 0 < count <= _FEW * squares.size:
+    count = int(np.searchsorted(squares, known * squares[-1]))
+    if count == 0:
+        return np.sqrt(squares), vectors
+    if count > _FEW * squares.size:
         return None
     small, others = parted(half, squares, vectors, count)
     _, singular, right = sla.svd(product(half, small), full_matrices=False, check_finite=False)

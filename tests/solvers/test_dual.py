@@ -10,12 +10,13 @@ import solvers
 import workloads
 from solvers import reduction
 from solvers.dual import programs as dual
+from solvers.dual.coarse import extrapolated, resampled
 from solvers.factors import NEARLY_FULL, Factors, coarsened, factorise
 from solvers.optimiser.block_vectors import BlockVectors
 from solvers.optimiser.blocks import one_block
 from solvers.optimiser.newton_system import PreconditionedSystem
 from solvers.optimiser.singular_vectors import DenseVectors
-from solvers.optimiser.spectrum import spectrum
+from solvers.optimiser.spectrum import rough_masses, spectrum
 from solvers.problem import as_problem
 from solvers.row_space import row_space
 from solvers.stopping import Deadline
@@ -123,6 +124,22 @@ def test_a_rough_gradient_is_the_gradient_up_to_a_factor(m, d, rank):
     np.testing.assert_allclose(rough, factor * exact, rtol=1e-2, atol=1e-4 * rough.max())
 
 
+def test_rough_masses_have_singular_values_that_single_precision_lacks():
+    right = np.linalg.qr(np.random.default_rng(11).standard_normal((40, 40)))[0]
+    singular = np.ones(40)
+    singular[:3] = [1e-4, 2e-4, 4e-4]
+    factors, ones = factorise(singular[:, None] * right), np.ones(40)
+    found = rough_masses(factors, ones, ones, known=1e-4)  # far from what rounding adds
+    assert found is not None
+    np.testing.assert_allclose(found[1] / found[1].max(), singular, rtol=1e-2)
+
+
+def test_there_is_no_rough_gradient_where_many_singular_values_are_small():
+    singular = np.where(np.arange(40) < 5, 1e-5, 1.0)
+    blocks = one_block(factorise(np.diag(singular)), np.zeros(40))
+    assert blocks.rough_gradient(blocks.uniform) is None
+
+
 def test_every_second_cell_of_an_ordered_domain_is_a_start():
     whole = factorise(workloads.make("prefix", d=256).dense)
     coarse = coarsened(whole)
@@ -131,6 +148,22 @@ def test_every_second_cell_of_an_ordered_domain_is_a_start():
     rng = np.random.default_rng(10)
     assert coarsened(factorise(whole.left[rng.permutation(256)])) is None
     assert coarsened(factorise(whole.left * rng.uniform(1, 9, 256)[:, None])) is None
+
+
+def test_the_optima_of_coarse_prefixes_tell_that_of_all():
+    coarser, coarse, whole = (
+        dual.optimum(factorise(np.tri(d)), tol=1e-8).proof.p for d in (64, 128, 256)
+    )
+    expected = extrapolated([coarser, coarse], 256)
+    np.testing.assert_allclose(expected / expected.sum(), whole, rtol=0.02)
+    by_position = resampled(coarse, 256)
+    assert np.abs(by_position / by_position.sum() / whole - 1).max() > 0.1
+
+
+def test_of_weights_that_vanish_none_are_extrapolated():
+    some, few = np.linspace(1, 2, 64), np.linspace(1, 2, 128)
+    few[5:9] = 0.01
+    np.testing.assert_array_equal(extrapolated([some, few], 256), resampled(few, 256))
 
 
 def test_a_coarse_start_leads_to_the_same_optimum(monkeypatch):

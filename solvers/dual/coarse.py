@@ -1,0 +1,58 @@
+"""Weights on ordered cells or queries, carried over to more of them."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from workloads.operators import Array
+
+_EDGE = 16
+"""Weights by their number from an end; 8 and 32 lead prefixes to starts as good."""
+_VANISHING = 0.1
+"""Over the mean: with less, weights near the ends change in no common way."""
+
+
+def resampled(values: Array, size: int) -> Array:
+    """Values at that many places, read off by position, shape (size,)."""
+    if values.size == size:
+        return values
+    return np.interp(np.linspace(0, 1, size), np.linspace(0, 1, values.size), values)
+
+
+def extrapolated(optima: Sequence[Array], size: int) -> Array:
+    """Optimal weights, up to a factor, from those of ever more entries, shape (size,).
+
+    What the last are over what they were expected to be, the next are expected to be once more.
+    Where some vanish, the last are only read off by position.
+
+    Parameters
+    ----------
+    optima : sequence of numpy.ndarray
+        Positive weights of ..., every fourth, every second entry, at least 4 `_EDGE` each.
+    size : int
+        Of all entries.
+    """
+    last = optima[-1]
+    if last.min() < _VANISHING * last.mean():
+        return resampled(last, size)
+    if len(optima) == 1:
+        return _refined(last, size)
+    surprise = last / _refined(optima[-2], last.size)
+    return _refined(last, size) * resampled(surprise, size)
+
+
+def _refined(values: Array, size: int) -> Array:
+    """From every second entry to all: near the ends by their number, elsewhere by their place.
+
+    On ever finer domains the weights near the ends change with the number of cells between, and
+    all by the same factor.
+    """
+    half = size // 2
+    ahead, behind = _from_start(values, half), _from_start(values[::-1], size - half)
+    return np.concatenate([ahead, behind[::-1]])
+
+
+def _from_start(values: Array, count: int) -> Array:
+    refined = np.interp(np.arange(count) / 2, np.arange(values.size), values)
+    refined[:_EDGE] = values[:_EDGE] * (refined[_EDGE] / values[_EDGE])
+    return refined
