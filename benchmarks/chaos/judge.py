@@ -20,8 +20,8 @@ CLOCKS_SECONDS = 0.5
 """By how much a file's time and a process's clock may differ."""
 
 LATE_SECONDS = 30.0
-"""A command looks every few seconds for what workers of earlier ones still record, and may itself
-be stopped for eight."""
+"""A command looks every few seconds for what workers of earlier ones record after it has begun, and
+may itself be stopped for eight. What was recorded before it began, it knows at once."""
 
 
 @dataclass(frozen=True)
@@ -87,8 +87,14 @@ def computed_twice(begun: Iterable[Begun], written: Iterable[Written]) -> list[B
 
 def _was_there(known: Written, one: Begun) -> bool:
     """Whether a result was there all the while that a task looked for it."""
-    delay = CLOCKS_SECONDS if known.run == one.run else LATE_SECONDS
+    late = known.run != one.run and known.since + CLOCKS_SECONDS > _beginning(one.run)
+    delay = LATE_SECONDS if late else CLOCKS_SECONDS
     return known.since + delay < one.since and one.until < known.until
+
+
+def _beginning(run: str) -> float:
+    """The second in which a run began, from its name."""
+    return int(run.split("-")[2][:8], base=16)
 
 
 def recorded(journal: Path) -> Counter[str]:

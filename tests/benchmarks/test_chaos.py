@@ -29,15 +29,20 @@ def test_nothing_is_lost_in_a_small_chaos(tmp_path):
 
 
 def test_what_was_recorded_and_begun_again_is_found():
-    known = [Written("a", "r1", 10.0, np.inf), Written("b", "r1", 10.0, 20.0)]
+    first, second, third = (f"r{n}-store-{began:08x}0000" for n, began in ((1, 1), (2, 5), (3, 12)))
+    known = [Written("a", first, 10.0, np.inf), Written("b", first, 10.0, 20.0)]
     fine = [
-        *(Begun(about, "r1", 5.0, 6.0) for about in "ab"),
-        Begun("b", "r1", 19.0, 21.0),  # damaged while it looked
-        Begun("c", "r1", 15.0, 16.0),
-        Begun("a", "r2", 15.0, 16.0),  # recorded by an earlier run, after this one had begun
+        *(Begun(about, first, 5.0, 6.0) for about in "ab"),
+        Begun("b", first, 19.0, 21.0),  # damaged while it looked
+        Begun("c", first, 15.0, 16.0),
+        Begun("a", second, 15.0, 16.0),  # recorded by an earlier run, after this one had begun
     ]
     assert judge.computed_twice(fine, known) == []
-    wrong = [Begun("a", "r1", 15.0, 16.0), Begun("b", "r1", 15.0, 16.0), Begun("a", "r2", 99.0, 99)]
+    wrong = [
+        *(Begun(about, first, 15.0, 16.0) for about in "ab"),
+        Begun("a", second, 99.0, 99.0),
+        Begun("a", third, 15.0, 16.0),  # recorded before this one had begun
+    ]
     assert judge.computed_twice([*fine, *wrong], known) == wrong
 
 
