@@ -66,6 +66,8 @@ def apply(text: str, file: str, settings: Settings) -> Document:
     tree, origin = document.tree, document.origin
     for key, values in parse(settings).items():
         source = f"--set {key}={','.join(map(str, values))}"
+        if key in (*_SINGLE, "replicates") and len(values) != 1:
+            raise ExperimentError(f"{source}: expected one value")
         try:
             _keep(tree, scope.kept(tree, key, values))
             paths = _set(tree, key, values, source)
@@ -93,8 +95,6 @@ def _keep(tree: dict[str, Any], kept: Mapping[str, Sequence[dict[str, Any] | Non
 
 def _set(tree: dict[str, Any], key: str, values: list[Any], source: str) -> list[KeyPath]:
     """Set a key of a tree; the places where that was."""
-    if key in (*_SINGLE, "replicates") and len(values) != 1:
-        raise ExperimentError(f"{source}: expected one value")
     if scope.is_whole(tree, key):
         tree[key] = values
         return [(key,)]

@@ -443,6 +443,12 @@ def test_a_mistaken_setting_is_told_as_such(setting: str, told: str) -> None:
     assert told in str(raised.value)
 
 
+@pytest.mark.parametrize("key", ["reference", "time_limit", "replicates"])
+def test_a_setting_without_a_value_is_refused(key: str) -> None:
+    with pytest.raises(ExperimentError, match=f"--set {key}=: expected one value"):
+        parse_experiment(GOOD, "x.yaml", {key: []})
+
+
 def test_an_axis_that_a_setting_removes_from_under_a_figure_names_the_setting() -> None:
     with pytest.raises(
         ExperimentError,

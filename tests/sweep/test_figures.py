@@ -119,6 +119,13 @@ def test_curves_of_privacy_are_those_of_the_solvers():
     assert picture.notes == ("1 of 2 mechanisms have no privacy curve (geometric: not Gaussian).",)
 
 
+def test_curves_of_privacy_have_numbers_for_labels_where_all_cells_have_one():
+    data = dataset({"d": [4, 8], "mechanism": ["CA"]}, {"privacy_cost": 0.5})
+    (picture,) = drawn(data, "privacy", Changes(hue="d"))
+    assert [line.label for line in picture.panels[0].lines] == ["d = 4", "d = 8"]
+    assert picture.notes == ()
+
+
 def test_the_slope_of_run_times_is_fitted_on_logarithmic_axes():
     d = np.array([8, 16, 32])
     data = dataset({"d": d, "mechanism": ["CA"]}, {"runtime_s": (d**2.5)[:, None], "gap": 0.0})

@@ -1,6 +1,7 @@
 """One variable of a dataset beside the states of its cells, and labels and numbers in words."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -82,9 +83,9 @@ def place_texts(points: pd.DataFrame, axes: Sequence[str]) -> list[str]:
     """The labels of every row along some axes; a mechanism that comes first goes without name."""
     if not axes:
         return [""] * len(points)
-    texts = points[list(axes)].map(label_text)
-    named = [texts[a] if a == axes[0] == "mechanism" else f"{a} = " + texts[a] for a in axes]
-    return [", ".join(parts) for parts in zip(*named, strict=True)]
+    named = ["" if a == axes[0] == "mechanism" else f"{a} = " for a in axes]
+    rows = points[list(axes)].map(label_text).itertuples(index=False, name=None)
+    return [", ".join(map(add, named, texts)) for texts in rows]
 
 
 def significant(value: float) -> str:
