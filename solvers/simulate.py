@@ -6,7 +6,6 @@ privacy floating-point arithmetic can break (Mironov, CCS 2012).
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 from solvers.errors import OptionError
 from solvers.solution import Solution
@@ -91,6 +90,8 @@ def _interval(
     Each end by the skewness of the squares or by that of the chi-square distribution of the same
     variance (Box), whichever is further from the ratio.
     """
+    from scipy import stats
+
     variance = np.maximum(np.asarray(fourth) - 1.0, 2.0 / n)
     deviation = np.sqrt(variance / n)
     skewness = (np.asarray(sixth) - 3.0 * fourth + 2.0) / variance**1.5 / n**0.5
