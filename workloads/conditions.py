@@ -72,7 +72,10 @@ class Condition:
                 f"expected one of: {', '.join(values)}"
             ) from error
         except (TypeError, ValueError, ArithmeticError, MemoryError, RecursionError) as error:
-            raise ConditionError(f"condition {self.text!r} cannot be evaluated: {error}") from error
+            raise ConditionError(
+                f"condition {self.text!r} cannot be evaluated: {error}; "
+                "expected numbers compared with numbers, and texts with texts"
+            ) from error
 
 
 def parse(text: str) -> Condition:

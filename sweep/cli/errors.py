@@ -49,10 +49,13 @@ def error_handling(on_interrupt: str = "interrupted") -> Iterator[None]:
 
 def _expected() -> tuple[type[Exception], ...]:
     """What tells of bad input; imported when something is raised, as it takes half a second."""
-    from solvers.errors import SolverError
     from sweep.errors import SweepError
-    from workloads import TargetsError, WorkloadError
 
+    try:
+        from solvers.errors import SolverError
+        from workloads import TargetsError, WorkloadError
+    except Exception:  # a library cannot be imported, which is what was raised
+        return (SweepError,)
     return SweepError, WorkloadError, TargetsError, SolverError
 
 

@@ -115,16 +115,16 @@ def advise(
                 neighbours=neighbours,
                 told=lambda name: shown.update(f"trying {name}"),
             )
-        if output is not None:
-            files.write(output, sections.page(advice, queries.name))
+        console = consoles.console()
         if json_:
             typer.echo(json.dumps(sections.content(advice), indent=2))
-            return
-        console = consoles.console()
-        for part in terminal.advice(sections.sections(advice)):
-            console.print(part)
+        else:
+            for part in terminal.advice(sections.sections(advice)):
+                console.print(part)
         if output is not None:
-            console.print(f"page: {output}", markup=False)
+            files.write(output, sections.page(advice, queries.name))
+            if not json_:
+                console.print(f"page: {output}", markup=False)
 
 
 def scorecard(

@@ -81,7 +81,10 @@ def logs(
             for line in screen.logged(lines):
                 console.print(line, soft_wrap=True)
             return
-        histories = history.where(store, where) if where else history.of_cells(store, cell or "")
+        if where is not None:
+            histories = history.where(store, where)
+        else:
+            histories = history.of_cells(store, cell or "")
         if as_json:
             typer.echo(json_output.histories(histories))
             return

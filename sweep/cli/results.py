@@ -54,8 +54,8 @@ def show(
         experiment = frames.experiment_of(dataset)
         wanted = {"value": value, "columns": columns, "where": where, "spread": spread}
         given: dict[str, Any] = {key: text for key, text in wanted.items() if text is not None}
-        if rows:
-            given["rows"] = tuple(_listed(rows))
+        if rows is not None:
+            given["rows"] = tuple(name.strip() for name in rows.split(","))
         if form == "text" and not given:
             tables.show(exports.tables(dataset, experiment, "none"), consoles.console())
             return
@@ -184,4 +184,4 @@ def _check_choice(option: str, given: str, choices: Sequence[str]) -> None:
     from workloads.parameters import nearest
 
     if given not in choices:
-        raise SweepError(f"{option} {given}: there is none; {nearest(given, list(choices))}")
+        raise SweepError(f"{option} {given!r}: there is none; {nearest(given, list(choices))}")

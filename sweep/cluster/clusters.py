@@ -253,7 +253,9 @@ def _explained(what: str, hint: str = "check cluster.yaml") -> Iterator[None]:
     except (ClusterError, KeyboardInterrupt):
         raise
     except BaseException as error:
-        first = error
-        while first.__cause__ is not None:
-            first = first.__cause__
-        raise ClusterError(f"{what}: {first_line(first)}; {hint}") from error
+        first = told = error
+        while (before := first.__cause__ or first.__context__) is not None:
+            first = before
+            if first_line(first) != type(first).__name__:
+                told = first
+        raise ClusterError(f"{what}: {first_line(told)}; {hint}") from error

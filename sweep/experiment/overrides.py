@@ -36,7 +36,7 @@ def parse(settings: Settings) -> dict[str, list[Any]]:
         except ValueError as error:
             raise ExperimentError(f"--set {setting}: {error}") from error
         if not equals or not key.strip() or not values:
-            raise ExperimentError(f"--set {setting}: expected key=value[,value...]")
+            raise ExperimentError(f"--set {setting or repr('')}: expected key=value[,value...]")
         parsed[key.strip()] = values
     return parsed
 

@@ -17,8 +17,7 @@ from sweep.plan import bounds, solves, tasks
 from sweep.plan.costs import SECONDS_PER_FLOP, Costs
 from sweep.plan.items import Items
 from sweep.plan.stored import StoredExperiment, counted, unfinished
-from sweep.store import disk
-from sweep.store.folder import open_
+from sweep.store.folder import occupied, open_
 from sweep.store.journal import Journal
 from sweep.store.ledger import Ledger
 from sweep.store.location import Location, located
@@ -158,7 +157,7 @@ def _ledger(
     if store is None:
         return Ledger()
     place = located(store)
-    if not place.exists() or not disk.names(place):
+    if not occupied(place):
         return Ledger()
     stored = StoredExperiment(experiment, grids, open_(place, experiment.name))
     stored.check_kinship()

@@ -189,9 +189,28 @@ def create(place: str | Location, experiment: str) -> Store:
     return open_(path, experiment)
 
 
-def _make_folders(path: Path) -> None:
-    if path.exists() and not path.is_dir():
+def occupied(path: Location) -> bool:
+    """Whether a run would find something where its store is to be.
+
+    Raises
+    ------
+    StoreError
+        If it is a file, or cannot be read.
+    """
+    _refuse_files(path)
+    try:
+        return path.exists() and bool(disk.names(path))
+    except OSError as error:
+        raise StoreError(f"store {str(path)!r} cannot be read: {reason(error)}") from error
+
+
+def _refuse_files(path: Location) -> None:
+    if isinstance(path, Path) and path.exists() and not path.is_dir():
         raise StoreError(f"store {str(path)!r} is a file; give a folder as --store")
+
+
+def _make_folders(path: Path) -> None:
+    _refuse_files(path)
     path.mkdir(parents=True, exist_ok=True)
     _refuse_strangers(path)
     (path / "journal").mkdir(exist_ok=True)

@@ -112,6 +112,7 @@ def test_mistakes_are_sentences(words, said, command):
     assert found.exit_code == 2
     assert said in " ".join(found.stderr.split())
     assert "Traceback" not in found.output
+    assert ("What each target costs" in found.stdout) == (said == "cannot write")
 
 
 def test_what_is_public_to_the_neighbours_is_said(tmp_path, command):

@@ -8,9 +8,11 @@ import sys
 import time
 
 import pytest
+import typer
 from distributed import LocalCluster
 from processes import until
 
+from sweep.cli import errors
 from sweep.cluster import clusters, shutdown, signals, specification
 
 COMMAND = """
@@ -46,6 +48,14 @@ def test_a_command_that_ends_by_itself_says_nothing():
         [sys.executable, "-c", COMMAND.format(left="")], capture_output=True, text=True
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_library_that_cannot_be_imported_is_one_sentence(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "solvers.errors", None)
+    with pytest.raises(typer.Exit) as ended, errors.error_handling():
+        raise ImportError("no libopenblas")
+    assert ended.value.exit_code == errors.BUG
+    assert capsys.readouterr().err.startswith("internal error: ImportError: no libopenblas")
 
 
 def test_processes_that_begin_during_the_last_dataset_heed_sigterm():

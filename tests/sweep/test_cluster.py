@@ -1,3 +1,4 @@
+import asyncio
 import multiprocessing
 import socket
 import subprocess
@@ -144,6 +145,20 @@ def test_what_cannot_be_started_is_one_sentence(module, cls, kwargs, said, capfd
         pass
     assert "\n" not in str(caught.value)
     assert "Traceback" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("first", "said"),
+    [
+        (OSError(24, "Too many open files"), "Too many open files; check"),
+        (asyncio.CancelledError(), "it did not start; check"),
+    ],
+)
+def test_the_first_error_that_says_something_is_told(first, said):
+    clumsy = RuntimeError("it did not start")
+    clumsy.__context__ = first
+    with pytest.raises(ClusterError, match=said), clusters.connected(bad("start", clumsy)):
+        pass
 
 
 def bad(at, error=None, wait=lambda: None):

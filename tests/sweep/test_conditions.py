@@ -62,7 +62,7 @@ def test_what_cannot_be_evaluated_is_told() -> None:
         parse("x > 1").holds(AT)
     assert not holds(parse("x > 1"), AT)
     for text in ("mechanism > 1", "1 / (d - 64) > 1"):
-        with pytest.raises(SweepError, match="cannot be evaluated"):
+        with pytest.raises(SweepError, match=r"cannot be evaluated: .*; expected numbers compared"):
             holds(parse(text), AT)
 
 

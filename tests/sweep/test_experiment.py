@@ -418,6 +418,7 @@ def test_the_text_is_right_where_comments_would_make_it_wrong() -> None:
     ("setting", "told"),
     [
         ("d", "--set d: expected key=value[,value...]"),
+        ("", "--set '': expected key=value[,value...]"),
         ("=4", "--set =4: expected key=value[,value...]"),
         ("d=[4", "--set d=[4: '[4' is not a list of values"),
         ("e=4", "--set e=4: no block takes 'e'; expected one of: d, delta"),

@@ -210,6 +210,15 @@ def test_without_matplotlib_a_sentence_says_what_to_install(swept, tmp_path, com
     assert "pip install 'fitness-sweep[plot]'" in refused.stderr
 
 
+def test_a_matplotlib_that_does_not_start_is_a_sentence(monkeypatch):
+    def started(name):
+        raise ValueError("Key backend: 'nope' is not a valid value for backend")
+
+    monkeypatch.setattr(drawing, "import_module", started)
+    with pytest.raises(SweepError, match=r"'nope' is not a valid .*; correct or unset MPLBACKEND"):
+        drawing.check_installed()
+
+
 def test_what_a_logarithmic_axis_does_not_show_is_counted():
     data = dataset({"d": [4, 8], "mechanism": ["CA"]}, {"gap": [[0.0], [0.1]]})
     picture = of_figure(data, Figure(variable="gap", x="d", log=("y",)), "f")

@@ -88,6 +88,9 @@ def test_a_plan_refuses_what_a_run_would(swept, small, tmp_path):
         dry_run.plan(small("[8]"), tmp_path / "s")
     with pytest.raises(StoreError, match="was made by experiment 'small'"):
         dry_run.plan(experiment(prefix(2, ["IP"])), tmp_path / "s")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="/file' is a file; give a folder as --store"):
+        dry_run.plan(small("[8]"), tmp_path / "file")
 
 
 def test_a_damaged_dataset_is_written_anew(swept, client, small, tmp_path):

@@ -323,7 +323,7 @@ def test_another_experiments_store_is_refused(
 @pytest.mark.parametrize("content", ["{}", "not json", '{"runs": [], "numbers": 3, "claims": []}'])
 def test_a_file_that_is_no_scorecard_is_refused(tmp_path: Path, content: str) -> None:
     (tmp_path / "card.json").write_text(content)
-    with pytest.raises(SweepError, match="is not a scorecard of this version"):
+    with pytest.raises(SweepError, match="is not a scorecard of this version; write it again with"):
         cards.read(tmp_path / "card.json")
 
 
@@ -364,7 +364,7 @@ def test_a_file_that_is_no_scorecard_is_not_written_over(
         (["vldb-tabel2"], "no experiment 'vldb-tabel2'"),
         (["--format", "xml"], "no format is called 'xml'"),
         (["--quick", "--read"], "give either --quick or --read"),
-        (["--card", "no.json"], "'no.json' cannot be read"),
+        (["--card", "no.json"], "give a FILE.json of 'sweep scorecard --output'"),
         (["--card", "no.json", "--read"], "--card shows a finished scorecard"),
         (["--output", "card.txt"], "expected FILE.json"),
         (["--output", "nowhere/card.json"], "no folder 'nowhere'"),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sweep.errors import SweepError
+from sweep.errors import SweepError, first_line
 from sweep.report import output
 from sweep.report.figures.pictures import Axis, Field, Lines, Picture
 from sweep.report.numbers.pivots import label_text
@@ -59,13 +59,18 @@ _ONE_DECADE = 30
 
 
 def check_installed() -> None:
-    """Refuse to draw without matplotlib, with SweepError."""
+    """Refuse to draw without a matplotlib that starts, with SweepError."""
     try:
         import_module("matplotlib")
     except ImportError as error:
         raise SweepError(
             "figures need matplotlib, which is not installed; install it with: "
             "python -m pip install 'fitness-sweep[plot]'"
+        ) from error
+    except ValueError as error:
+        raise SweepError(
+            f"figures need matplotlib, which does not start: {first_line(error)}; "
+            "correct or unset MPLBACKEND"
         ) from error
 
 

@@ -144,11 +144,13 @@ def read(path: Path) -> Scorecard:
     try:
         return Scorecard.model_validate_json(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise SweepError(f"scorecard {str(path)!r} cannot be read ({error.strerror})") from error
-    except (ValidationError, UnicodeDecodeError) as error:
-        lines = str(error).splitlines()
         raise SweepError(
-            f"{str(path)!r} is not a scorecard of this version ({'; '.join(lines[1:3]).strip()}); "
+            f"scorecard {str(path)!r} cannot be read ({error.strerror}); "
+            "give a FILE.json of 'sweep scorecard --output'"
+        ) from error
+    except (ValidationError, UnicodeDecodeError) as error:
+        raise SweepError(
+            f"{str(path)!r} is not a scorecard of this version; "
             "write it again with 'sweep scorecard --output'"
         ) from error
 
