@@ -69,8 +69,12 @@ class InFlightTasks:
             self._watch(future)
 
     def move(self, client: Any) -> None:
-        """Continue with another client, or with a scheduler that does not know the tasks sent."""
-        self.client = client
+        """Continue with another client, or with a scheduler that does not know the tasks sent.
+
+        One that knows them begins none of them any more, though the last client be unheard.
+        """
+        last, self.client = self.client.id, client
+        self._answer(_release, client, last, list(self._futures))
 
     def _large_enough(self, task: Task) -> list[str] | None:
         """The workers with enough memory for a task; None if all have it, or none has."""
@@ -235,6 +239,14 @@ async def _suspicions(client: Any, keys: Sequence[str]) -> dict[str, int]:
 def _suspicious(keys: Sequence[str], dask_scheduler: Any) -> dict[str, int]:
     known = dask_scheduler.tasks
     return {key: known[key].suspicious if key in known else 0 for key in keys}
+
+
+async def _release(client: Any, last: str, keys: Sequence[str]) -> None:
+    await client.run_on_scheduler(_released, keys, last)
+
+
+def _released(keys: Sequence[str], client: str, dask_scheduler: Any) -> None:
+    dask_scheduler.client_releases_keys(keys, client, "sweep-moved")
 
 
 async def _error(client: Any, future: Any) -> BaseException | Refusal | None:

@@ -67,17 +67,18 @@ def merge(
         raise StoreError(f"store {str(target)!r} cannot be merged into itself; give another --into")
     known = [*sources, of_store(into)] if (target / "store.json").exists() else sources
     experiment = _widest(known)
+    journals = [_undamaged(source) for source in sources]
     target_store = create(target, experiment.name)
     stored = StoredExperiment(experiment, lay_out(experiment), target_store)
     with open_session(stored, listen) as session:
         with explained(target_store.path):
-            held = [
-                _copy_records(source, target_store.journal, f"{session.run}-{place:04d}")
-                for place, source in enumerate(sources)
-            ]
+            both = list(zip(sources, journals, strict=True))
+            for place, (source, held) in enumerate(both):
+                name = f"{session.run}-{place:04d}"
+                _copy_records(source, held, target_store.journal, name)
             merged = session.refresh()
-            for source, of_source in zip(sources, held, strict=True):
-                _copy_arrays(source.store.path, of_source, target_store.path, merged)
+            for source, held in both:
+                _copy_arrays(source.store.path, held.ledger, target_store.path, merged)
         return len(stored.cells) - len(unfinished(stored.cells, merged))
 
 
@@ -120,10 +121,8 @@ def forget(
             rows = session.ledger.rows(chosen)
             chosen = [cell for cell, row in zip(chosen, rows, strict=True) if row >= 0]
         if chosen:
-            rows = session.ledger.rows(chosen).tolist()
-            solves = {session.ledger.record(row).solve for row in rows}
             session.write(f"{session.run}-forgotten", [ForgottenRecord(cell) for cell in chosen])
-            _remove_arrays(stored.store.path, solves, session.ledger)
+            session.remove_forgotten_arrays()
     return len(chosen)
 
 
@@ -213,16 +212,20 @@ def _widest(known: Sequence[StoredExperiment]) -> Experiment:
     return widest.experiment
 
 
-def _copy_records(source: StoredExperiment, target: Location, name: str) -> Ledger:
+def _undamaged(source: StoredExperiment) -> Journal:
+    journal = Journal(source.store.journal)
+    journal.refresh()
+    for damage in journal.damaged.values():
+        raise StoreError(damage)
+    return journal
+
+
+def _copy_records(source: StoredExperiment, held: Journal, target: Location, name: str) -> None:
     """Write the records of a store into a journal, in place of those that it has of it already.
 
     Not of those that the store lacks: they are of a copy of it that went its own way, or of
     segments that were damaged since.
     """
-    held = Journal(source.store.journal)
-    held.refresh()
-    for damage in held.damaged.values():
-        raise StoreError(damage)
     mark, made_of = f"{segments.COMPACT}{source.store.identity}", held.made_of
     before = [
         known
@@ -231,7 +234,6 @@ def _copy_records(source: StoredExperiment, target: Location, name: str) -> Ledg
     ]
     fresh = f"{name}{mark}-{uuid.uuid4().hex[:8]}"
     segments.write_segment(target, fresh, held.records(), before, made_of)
-    return held.ledger
 
 
 def _copy_arrays(source: Location, held: Ledger, target: Location, merged: Ledger) -> None:
@@ -240,16 +242,6 @@ def _copy_arrays(source: Location, held: Ledger, target: Location, merged: Ledge
     for solve in arrays.names(source):
         if solve not in ours or (solve in theirs and _ended(ours[solve]) == _ended(theirs[solve])):
             arrays.copy(source, target, solve)
-
-
-def _remove_arrays(store: Location, solves: set[str], held: Ledger) -> None:
-    """Remove the arrays of these solves, but for those that some cell still has."""
-    unused = solves.intersection(arrays.names(store))
-    if unused:
-        unused.difference_update(record.solve for record in held.cells.values())
-    with explained(store):
-        for solve in unused:
-            disk.remove(arrays.folder(store, solve))
 
 
 def _ended(record: CellRecord) -> tuple[object, ...]:

@@ -15,7 +15,7 @@ from sweep.plan.items import Item, Items
 from sweep.plan.stored import StoredExperiment
 from sweep.runner.log import Log
 from sweep.runner.publication import Publication
-from sweep.store import segments
+from sweep.store import arrays, disk, segments
 from sweep.store.disk_errors import explained
 from sweep.store.journal import Journal
 from sweep.store.lease import Check
@@ -48,6 +48,7 @@ class Session:
         self.refresh()
         self.run = _run_name(self.journal.names, stored.store.identity)
         self._told_apart = False
+        self.remove_forgotten_arrays()
 
     @property
     def ledger(self) -> Ledger:
@@ -76,6 +77,13 @@ class Session:
         with explained(self.stored.store.path):
             segments.write_segment(self.stored.store.journal, name, held)
         self.journal.take(name, held)
+
+    def remove_forgotten_arrays(self) -> None:
+        """Remove the arrays of solves that no cell has any more."""
+        store = self.stored.store.path
+        with explained(store):
+            for solve in self.ledger.forgotten_solves.intersection(arrays.names(store)):
+                disk.remove(arrays.folder(store, solve))
 
     def reuse(self, cells: Iterable[Cell]) -> None:
         """Record the cells whose solve is already in the journal."""

@@ -41,6 +41,8 @@ _MEANINGS: Mapping[str, str] = {
 
 
 _SUFFIX = ".zarr"
+_OLD = ".old"
+"""Beginning of the name that arrays have between being replaced and being removed."""
 
 
 def names(store: Location) -> list[str]:
@@ -135,7 +137,7 @@ def copy(source: Location, target: Location, solve: str) -> None:
 def _put_in_place(final: Location, write: Callable[[Location], object]) -> None:
     """Have a zarr group written: on a disk beside the old one, which it then replaces."""
     beside = final.with_name(f".{final.stem}-{uuid.uuid4().hex}.partial")
-    old = beside.with_name(f".old{beside.name}")
+    old = beside.with_name(f"{_OLD}{beside.name}")
     fresh = beside if isinstance(final, Path) else final
     try:
         write(fresh)
@@ -149,6 +151,20 @@ def _put_in_place(final: Location, write: Callable[[Location], object]) -> None:
         with suppress(OSError):  # there is no old one, or the new one is in its place
             disk.rename(old, final)
         raise
+
+
+def restore(store: Location) -> None:
+    """Put arrays back whose writer was killed when they had made room for others.
+
+    Raises
+    ------
+    OSError
+        If the disk does not take it.
+    """
+    for old in (store / "arrays").glob(f"{_OLD}.*.partial") if isinstance(store, Path) else ():
+        solve = old.name.removeprefix(f"{_OLD}.").rpartition("-")[0]
+        if not folder(store, solve).exists():
+            disk.rename(old, folder(store, solve))
 
 
 def arrays(store: str | Location, solve: str) -> Any:

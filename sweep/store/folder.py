@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from sweep.errors import StoreError
-from sweep.store import disk, lock
+from sweep.store import arrays, disk, lock
 from sweep.store.dataset_folder import DatasetFolder
 from sweep.store.disk_errors import explained, readable, reason
 from sweep.store.holder import in_use
@@ -105,7 +105,7 @@ class Store:
         with ExitStack() as stack:
             with explained(self.path):
                 check = stack.enter_context(lock.held(self.path))
-            self.dataset.tidy()
+            self._tidy()
             yield check
 
     @contextmanager
@@ -127,8 +127,14 @@ class Store:
                 self._check_unused()
                 stack.callback(self._check_unused)
             else:
-                self.dataset.tidy()
+                self._tidy()
             yield
+
+    def _tidy(self) -> None:
+        """Undo what a killed run left half-done."""
+        with explained(self.path):
+            arrays.restore(self.path)
+        self.dataset.tidy()
 
     def _check_unused(self) -> None:
         user = self.user

@@ -81,6 +81,17 @@ class Ledger:
         current = self._current
         return Records(self._columns, "solve", current[self.statuses(current) == Status.OK])
 
+    @property
+    def forgotten_solves(self) -> set[str]:
+        """Keys of the solves that no cell has any more, as far as they were read from the journal.
+
+        An index does not keep what was forgotten before it was written.
+        """
+        solves, used = self._columns.keys("solve"), self._current
+        left = np.ones(len(solves), dtype=bool)
+        left[used] = False
+        return set(texts(solves[left])).difference(texts(solves[used]) if left.any() else ())
+
     def attempts(self, rows: Rows) -> NDArray[np.int32]:
         """Number of attempts at every row's cell, without those that the infrastructure lost."""
         return self._columns.counts("attempts", rows, 0)

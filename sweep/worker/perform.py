@@ -70,9 +70,11 @@ def perform(task: Task, view: StoreView) -> TaskOutcome | Refusal:
         was lost, recorded items are not solved again. A refusal, and nothing solved, if this
         worker's code or versions are not those that the view requires.
     """
-    earlier = done_before(task, view)
-    if earlier is not None:
-        return earlier
+    with registered(task, view.identity):
+        return done_before(task, view) or _done_now(task, view)
+
+
+def _done_now(task: Task, view: StoreView) -> TaskOutcome | Refusal:
     difference = compatibility.difference(view)
     if difference:
         worker = _worker()
@@ -84,7 +86,6 @@ def perform(task: Task, view: StoreView) -> TaskOutcome | Refusal:
     registry.add(dict(view.mechanisms))
     with (
         threadpool_limits(limits=_threads()),
-        registered(task, view.identity),
         recording(task, view) as records,
     ):
         for item in task.items:

@@ -6,6 +6,8 @@ import pickle
 import pytest
 from distributed import KilledWorker, wait
 
+from sweep.cluster import connection
+from sweep.plan.tasks import Task
 from sweep.runner import in_flight, lost_tasks
 from sweep.worker import calls
 from sweep.worker.perform import Refusal
@@ -44,6 +46,20 @@ def test_a_task_that_cannot_be_read_is_refused_by_its_worker(client):
     assert isinstance(refusal, Refusal)
     assert refusal.worker in client.nthreads()
     assert "cannot read its tasks (ModuleNotFoundError: No module named 'zlip')" in refusal.said
+
+
+def test_what_a_client_has_sent_is_nobodys_once_another_takes_its_place(client, monkeypatch):
+    def known(dask_scheduler):
+        return "r1-s-n-000000" in dask_scheduler.tasks
+
+    monkeypatch.setattr(in_flight, "perform", int)
+    made = in_flight.InFlightTasks(client, 0)
+    made.submit(Task("r1-s-n-000000", ()))
+    wait(made._futures["r1-s-n-000000"])
+    with connection.another(client) as other:
+        assert other.run_on_scheduler(known)
+        made.move(other)
+        assert not other.run_on_scheduler(known)
 
 
 def test_what_a_function_raises_is_its_result():

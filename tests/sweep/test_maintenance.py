@@ -2,6 +2,7 @@
 
 import errno
 import json
+import os
 import shutil
 import tarfile
 from dataclasses import replace
@@ -146,6 +147,15 @@ def test_what_a_damaged_store_has_lost_stays_where_it_was_merged_into(swept, tmp
     assert maintenance.merge([tmp_path / "a"], tmp_path / "c") == 2
 
 
+def test_nothing_is_merged_if_one_of_the_stores_is_damaged(swept, tmp_path):
+    swept(tmp_path / "a", "[2]")
+    damaged = another(tmp_path / "a", tmp_path / "b")
+    next((damaged / "journal").glob("*.jsonl")).write_bytes(b"")
+    with pytest.raises(StoreError, match=r"journal segment .*/b/.* is damaged"):
+        maintenance.merge([tmp_path / "a", damaged], tmp_path / "c")
+    assert not (tmp_path / "c").exists()
+
+
 def test_a_store_is_not_merged_into_itself_under_another_name(swept, tmp_path, monkeypatch):
     swept(tmp_path / "a", "[2]")
     monkeypatch.chdir(tmp_path)
@@ -213,6 +223,35 @@ def test_arrays_are_forgotten_with_the_last_cell_that_has_them(client, small, tm
     assert arrays.names(tmp_path / "s") == [four]
     with pytest.raises(StoreError, match="has no arrays of solve"):
         sweep.arrays(tmp_path / "s", two)
+
+
+def test_arrays_that_a_killed_command_has_left_go_with_the_next(swept, tmp_path):
+    made = swept(tmp_path / "s", "[2, 4]", "[IP]", "keep: [query_variances]")
+    two, four = (made.cell.values.flat[place] for place in range(2))
+    forgotten = [ForgottenRecord(two)]
+    write_segment(tmp_path / "s" / "journal", "r000002-s-n-forgotten", forgotten)
+    maintenance.compact(tmp_path / "s")
+    assert arrays.names(tmp_path / "s") == [held(tmp_path / "s").cells[four].solve]
+
+
+def test_arrays_whose_writer_was_killed_when_it_replaced_them_are_back(tmp_path, monkeypatch):
+    class Killed(BaseException):
+        pass
+
+    def die(old, new):
+        if not old.name.startswith(".s-"):
+            return old.replace(new)
+        raise Killed
+
+    store = folder.create(tmp_path / "s", "mine")
+    arrays.write(store.path, "s", {"prior": np.ones(2)}, ["prior"])
+    os.utime(arrays.folder(store.path, "s"), (0, 0))
+    monkeypatch.setattr(disk, "rename", die)
+    with pytest.raises(Killed):
+        arrays.write(store.path, "s", {"prior": np.zeros(2)}, ["prior"])
+    assert arrays.names(store.path) == []
+    with store.locked():
+        assert arrays.arrays(store.path, "s").prior.values.tolist() == [1.0, 1.0]
 
 
 @pytest.mark.parametrize("nth", [0, 1])

@@ -1,5 +1,6 @@
 """What workers still do for a driver that is gone is waited for, and not done again."""
 
+import asyncio
 import json
 import os
 import signal
@@ -8,6 +9,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from types import SimpleNamespace
 
 import pytest
 from distributed import Client, LocalCluster
@@ -17,8 +19,11 @@ from processes import until
 import sweep
 from sweep import events
 from sweep.cluster import specification
+from sweep.plan.items import Bound
+from sweep.plan.tasks import Task
 from sweep.runner import late_records, maintenance
 from sweep.store.records import Status
+from sweep.worker import running_tasks
 
 CELLS = 24
 EXPERIMENT = f"""
@@ -144,6 +149,21 @@ def test_what_is_recorded_while_a_task_waits_on_the_cluster_is_not_done_again(
     assert (dataset.status == Status.OK).all()
     assert times_solved(records(tmp_path / "s")) == {1: CELLS}
     assert not late.exists()
+
+
+def test_a_task_that_a_worker_is_just_beginning_is_seen_by_the_next_driver():
+    begun = SimpleNamespace(key="r000001-the-stor-n-000000")
+    worker = SimpleNamespace(state=SimpleNamespace(executing=[begun]))
+    task = Task(begun.key, (Bound("problem", "key", None, None),))
+
+    async def seen():
+        answer = asyncio.create_task(running_tasks.running("the-store", worker))
+        for _ in range(3):
+            await asyncio.sleep(0)
+        with running_tasks.registered(task, "the-store"):
+            return await answer
+
+    assert asyncio.run(seen()) == {task.name: {("bound", "problem")}}
 
 
 def test_a_worker_that_is_stopped_keeps_no_driver_waiting(client, small, tmp_path, monkeypatch):
