@@ -38,12 +38,13 @@ class Plan:
         Number of cells by status, ``pending`` where the store holds nothing.
     solves, bounds, tasks : int
         Number of solves, certificates and tasks that are left to do.
-    built : bool
-        Whether that matrix fits in memory at all; otherwise only its structure is used.
+    largest, largest_shape, built : str, (int, int), bool
+        The workload with the largest matrix; that matrix's shape (m, d), and whether it fits in
+        memory at all: otherwise only its structure is used.
     worker_bytes : float
         Memory that the most demanding solve needs; infinite if it does not fit a float.
     seconds : float
-        Expected duration with so many workers, each as fast as a processor of this machine.
+        Expected duration with ``workers`` workers, each as fast as a processor of this machine.
     without_reference : tuple of str
         Groups that do not solve the reference mechanism: they get no variance ratios.
     """

@@ -15,7 +15,7 @@ from sweep.store.keys import KEY, Keys
 
 @dataclass(frozen=True)
 class CellTask:
-    """What a worker needs to know about a cell that a solve serves; attempts count from 1."""
+    """A cell that a solve serves: ``simulate`` vectors of noise to draw, attempts from 1."""
 
     id: str
     simulate: int = 0
