@@ -254,8 +254,13 @@ def _explained(what: str, hint: str = "check cluster.yaml") -> Iterator[None]:
         raise
     except BaseException as error:
         first = told = error
-        while (before := first.__cause__ or first.__context__) is not None:
+        while (before := _before(first)) is not None:
             first = before
             if first_line(first) != type(first).__name__:
                 told = first
         raise ClusterError(f"{what}: {first_line(told)}; {hint}") from error
+
+
+def _before(error: BaseException) -> BaseException | None:
+    """The error that led to this one, unless that is to be hidden."""
+    return error.__cause__ or (None if error.__suppress_context__ else error.__context__)

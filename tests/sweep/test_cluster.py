@@ -161,6 +161,14 @@ def test_the_first_error_that_says_something_is_told(first, said):
         pass
 
 
+def test_an_error_that_hides_another_is_told_itself():
+    kind = RuntimeError("give it a queue")
+    kind.__context__, kind.__suppress_context__ = KeyError("queue"), True  # as 'from None' does
+    told = pytest.raises(ClusterError, match="give it a queue; check")
+    with told, clusters.connected(bad("start", kind)):
+        pass
+
+
 def bad(at, error=None, wait=lambda: None):
     kwargs = {"at": at, "error": error, "wait": wait}
     return specification.ClusterSpec.model_validate(

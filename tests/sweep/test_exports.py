@@ -167,6 +167,7 @@ def test_every_budget_has_a_column_of_its_own():
         (Wanted(where="dd > 3"), "uses 'dd'"),
         (Wanted(where="d > 8"), "holds for no cell"),
         (Wanted(rows=("mechanism",)), "in rows and in columns"),
+        (Wanted(rows=("d", "d")), "rows d, d: name each coordinate once"),
     ],
 )
 def test_what_does_not_exist_is_said(wanted, said):

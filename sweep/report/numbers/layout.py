@@ -90,6 +90,8 @@ def table(data: xr.Dataset, wanted: Wanted, title: str = "") -> Table:
             f"{wanted.columns!r} is asked for in rows and in columns; name another coordinate in "
             "one of them"
         )
+    if len(set(wanted.rows)) < len(wanted.rows):
+        raise SweepError(f"rows {', '.join(wanted.rows)}: name each coordinate once")
     cells = frames.where(frames.long(data, wanted.value), wanted.where)
     rows = rows_of(data, cells, wanted.rows, wanted.columns)
     by = [*rows, wanted.columns]
