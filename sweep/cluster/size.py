@@ -27,9 +27,15 @@ def planned_threads(spec: ClusterSpec) -> int:
                 f"scheduler {spec.address} has no workers; start some, or plan later"
             )
         return int(threads)
-    workers = _workers(spec)
+    try:
+        workers, threads = _workers(spec), _threads_of_one(spec.kwargs)
+    except (TypeError, ValueError, AttributeError) as error:
+        raise ClusterError(
+            f"cluster.yaml: the size of {spec.module}.{spec.cls} cannot be read from its kwargs "
+            f"({error}); expected whole numbers of workers, threads and cores"
+        ) from error
     if workers is not None:
-        return max(workers, 1) * _threads_of_one(spec.kwargs)
+        return max(workers, 1) * threads
     if spec.cls == "LocalCluster":
         return os.cpu_count() or 1
     raise ClusterError(

@@ -6,6 +6,16 @@ from pydantic_core import ErrorDetails
 
 from workloads.parameters import nearest
 
+_PLAIN = {
+    "valid tuple": "list",
+    "valid list": "list",
+    "a valid integer": "a whole number",
+    "a valid number": "a number",
+    "a valid boolean": "true or false",
+    "a valid string": "a text",
+}
+"""Pydantic's words, and those of everybody."""
+
 
 def worst(errors: list[ErrorDetails]) -> ErrorDetails:
     """The error to report: an unknown key first, since it may cause the others."""
@@ -30,7 +40,9 @@ def message(error: ErrorDetails, keys: Collection[str]) -> str:
         case "model_type" | "dict_type":
             return f"should be keys, each with a value, not {error['input']!r}"
         case _:
-            plain = text.replace("valid tuple", "list").replace("valid list", "list")
+            plain = text.partition(", unable")[0].partition(", got")[0]
+            for theirs, ours in _PLAIN.items():
+                plain = plain.replace(theirs, ours)
             return f"{plain[0].lower()}{plain[1:]}, not {error['input']!r}".replace(
                 "input should be", "should be"
             )

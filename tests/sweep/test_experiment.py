@@ -103,7 +103,10 @@ MISTAKES = {
         changed("8]", "2000-01-01]"),
         "line 4, blocks[0].workload.d[1]: the value is datetime",
     ),
-    "a text for a number": (GOOD + "delta: small\n", "line 7, delta: should be a valid number"),
+    "a text for a number": (
+        GOOD + "delta: small\n",
+        "line 7, delta: should be a number, not 'small'",
+    ),
     "delta of 1": (GOOD + "delta: 1\n", "line 7, delta: should be less than 1, not 1"),
     "negative epsilon": (GOOD + "epsilon: -1\n", "line 7, epsilon: should be greater than 0"),
     "epsilon twice": (

@@ -95,6 +95,14 @@ def test_the_workers_of_a_cluster_are_known_before_it_is_started(tmp_path, writt
     assert planned_threads(specification.load(file)) == threads
 
 
+def test_a_size_that_is_no_number_is_refused():
+    spec = specification.ClusterSpec.model_validate(
+        {"module": "any", "class": "LocalCluster", "kwargs": {"n_workers": "lots"}}
+    )
+    with pytest.raises(ClusterError, match=r"'lots'\); expected whole numbers of workers"):
+        planned_threads(spec)
+
+
 def test_a_running_scheduler_is_asked_for_its_workers(client):
     spec = specification.ClusterSpec(address=client.scheduler.address, insecure=True)
     with LocalCluster(**{**specification.LOCAL.kwargs, "n_workers": 0}) as none:

@@ -208,7 +208,7 @@ def _values(written: object, here: str) -> tuple[Any, ...]:
         first, last = int(match[1]), int(match[2])
         if last < first:
             raise WorkloadError(f"{here} is {written!r}: it ends before it begins; {_EXPECTED}")
-        check_size(f"{here}: values", last - first + 1, most=LARGEST_SIZE)
+        check_size(f"{here}: the number of values", last - first + 1, most=LARGEST_SIZE)
         return tuple(range(first, last + 1))
     if not isinstance(written, list | tuple) or not written:
         raise WorkloadError(f"{here} is {written!r}; {_EXPECTED}")

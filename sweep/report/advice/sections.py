@@ -187,7 +187,7 @@ def _free(advice: Advice) -> Section | None:
     return Section(
         "What else comes free",
         (
-            "These were not asked, and can be published beside at no privacy cost: computed from "
+            "These were not asked for, and can be published too, at no privacy cost: computed from "
             "the answers, or with new noise where some data are better protected than they need.",
         ),
         ("query", "standard error", "how"),
