@@ -33,7 +33,7 @@ def extrapolated(optima: Sequence[Array], size: int) -> Array:
         Of all entries.
     """
     last = optima[-1]
-    if last.min() < _VANISHING * last.mean():
+    if any(values.min() < _VANISHING * values.mean() for values in optima[-2:]):
         return resampled(last, size)
     if len(optima) == 1:
         return _refined(last, size)

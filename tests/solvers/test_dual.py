@@ -164,6 +164,8 @@ def test_of_weights_that_vanish_none_are_extrapolated():
     some, few = np.linspace(1, 2, 64), np.linspace(1, 2, 128)
     few[5:9] = 0.01
     np.testing.assert_array_equal(extrapolated([some, few], 256), resampled(few, 256))
+    few, some = np.where(np.arange(64) == 30, 0.0, some), np.linspace(1, 2, 128)
+    np.testing.assert_array_equal(extrapolated([few, some], 256), resampled(some, 256))
 
 
 def test_a_coarse_start_leads_to_the_same_optimum(monkeypatch):
