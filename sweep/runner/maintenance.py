@@ -65,7 +65,7 @@ def merge(
     sources = [of_store(store) for store in stores]
     if any(source.store.path.resolve() == target.resolve() for source in sources):
         raise StoreError(f"store {str(target)!r} cannot be merged into itself; give another --into")
-    known = [*sources, of_store(into)] if (target / "store.json").exists() else sources
+    known = [*sources, of_store(into)] if (target / "experiment.yaml").exists() else sources
     experiment = _widest(known)
     journals = [_undamaged(source) for source in sources]
     target_store = create(target, experiment.name)
