@@ -49,7 +49,7 @@ def names(store: Location) -> list[str]:
     """The keys of the solves of which a store has arrays."""
     try:
         files = disk.names(store / "arrays")
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return []
     return [name.removesuffix(_SUFFIX) for name in files if name.endswith(_SUFFIX)]
 
