@@ -277,7 +277,7 @@ def work(m: int, d: int, *, form_work: int | None = None) -> Work:
     light = m + d if heavy < m + d else 0
     small = 5e8 + 3.5e4 * (m + d) * k
     flops = small + 75.0 * heavy**2 * k + 3.4 * heavy**3 + 330.0 * light * k**2
-    return Work(flops=flops, bytes=16.0 * heavy**2 + 40.0 * (m + d) * k + 8.0 * m * d)
+    return Work(flops=flops, bytes=16.0 * heavy**2 + 64.0 * (m + d) * k + 8.0 * m * d)
 
 
 MECHANISMS = (

@@ -68,6 +68,17 @@ def test_a_small_dense_optimum_is_planned_by_what_it_computes(monkeypatch, famil
     assert 0.5 < solvers.expected_work("optimal", workload).flops / counted < 2
 
 
+@pytest.mark.parametrize("family", ["prefix", "range", "random", "wrelated", "identity-sum"])
+def test_a_dense_optimum_takes_no_more_memory_than_planned(family):
+    workload = workloads.from_matrix(workloads.make(family, d=256).dense)
+    targets = np.random.default_rng(0).integers(1, 11, workload.m)
+    tracemalloc.start()
+    assert solvers.solve("optimal", workload, targets, tol=1e-3).converged
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < solvers.expected_work("optimal", workload).bytes
+
+
 @pytest.mark.parametrize("basis", ["identity", "workload"])
 def test_products_without_a_preconditioner_are_planned_as_they_are_counted(basis):
     ratios = []
