@@ -49,12 +49,14 @@ class Havoc:
         The store of the sweep.
     chance : random.Random
         What is drawn from.
+    damaged : dict of str to (float, float)
+        When each segment that was damaged got its name, and when it was damaged, by file name.
     """
 
     house: House
     store: Path
     chance: random.Random
-    damaged: dict[str, float] = field(default_factory=dict)
+    damaged: dict[str, tuple[float, float]] = field(default_factory=dict)
     seconds: list[Driver] = field(default_factory=list)
     _later: list[tuple[float, Undo]] = field(default_factory=list)
     _mines: int = 0
@@ -118,7 +120,7 @@ class Havoc:
         path = self.chance.choice(sound)
         content = bytearray(path.read_bytes())
         at = self.chance.randrange(100, len(content) - 2)
-        self.damaged[path.name] = time.time()
+        self.damaged[path.name] = (path.stat().st_ctime, time.time())
         shutil.copy2(path, self.house.folder / "sound" / path.name)
         if how == "cut":
             path.write_bytes(content[:at])

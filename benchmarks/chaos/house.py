@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,17 +16,18 @@ import psutil
 
 ROOT = Path(__file__).parents[2]
 WORKERS = 3
+UNINTERRUPTED = ("sh", "-c", 'trap "" INT; exec "$0" "$@"')
+"""Starts Python so that an interrupt before the command itself has begun is ignored."""
 DRIVER = """
 import errno, signal, sys
-signal.signal(signal.SIGINT, signal.default_int_handler)
+from fitness_sweep import main
 if sys.argv.pop(1) == "no flock":
     import fcntl
     def refuse(stream, kind):
         raise OSError(errno.ENOLCK, "No locks available")
     fcntl.flock = refuse
-from sweep.cli import main
-if __name__ == "__main__":
-    sys.exit(main())
+signal.signal(signal.SIGINT, signal.default_int_handler)
+main()
 """
 LASTING = "address: tcp://127.0.0.1:{port}\npatience: 300\n"
 OWN = """
@@ -74,6 +76,7 @@ class House:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._commands: list[tuple[float, str]] = []
         self.driver: Driver | None = None
         self._scheduler: subprocess.Popen | None = None
         self._nannies: list[subprocess.Popen | None] = [None] * WORKERS
@@ -105,9 +108,16 @@ class House:
 
     def command(self, *words: str, flock: bool = True, own_cluster: bool = False) -> Driver:
         """Start ``sweep`` with these words."""
-        lock = "flock" if flock else "no flock"
-        process = self._start("-c", DRIVER, lock, *words, stdout=subprocess.PIPE, text=True)
+        lock, python = "flock" if flock else "no flock", (*UNINTERRUPTED, sys.executable)
+        self._commands.append((time.time(), words[0]))
+        pipe = {"stdout": subprocess.PIPE, "text": True}
+        process = self._start("-c", DRIVER, lock, *words, python=python, **pipe)
         return Driver(process, words, flock, own_cluster)
+
+    def command_at(self, second: int) -> str:
+        """The first word of the command that was started last by the end of a second."""
+        *_, last = (word for began, word in self._commands if began < second + 1)
+        return last
 
     @property
     def scheduler(self) -> psutil.Process | None:
@@ -139,10 +149,10 @@ class House:
             if process is not None:
                 process.wait()
 
-    def _start(self, *words: str, **more) -> subprocess.Popen:
+    def _start(self, *words: str, python=(sys.executable,), **more) -> subprocess.Popen:
         given = {"stdout": subprocess.DEVNULL, **more}
         return subprocess.Popen(
-            [sys.executable, *words],
+            [*python, *words],
             cwd=self.folder,
             env=self._environment,
             stdin=subprocess.DEVNULL,

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,12 +26,25 @@ may itself be stopped for eight. What was recorded before it began, it knows at 
 
 @dataclass(frozen=True)
 class Written:
-    """A final result in the journal: of what, by which run, from when, until when it was sound."""
+    """A final result in the journal.
+
+    Attributes
+    ----------
+    about : str
+        What it is a result of.
+    run : str
+        Which run has written it.
+    since, until : float
+        From when it was there, and until when it was sound.
+    renewable : bool
+        Whether ``sweep rerun`` computes it again: a failure, or what was stopped.
+    """
 
     about: str
     run: str
     since: float
     until: float
+    renewable: bool = False
 
 
 @dataclass(frozen=True)
@@ -49,8 +62,10 @@ def begun(path: Path) -> list[Begun]:
     return [Begun(**json.loads(line)) for line in path.read_text().splitlines()]
 
 
-def written(journal: Path, sound: Path, damaged: Mapping[str, float]) -> list[Written]:
-    """All results with a number; those of damaged segments until they were damaged.
+def written(
+    journal: Path, sound: Path, damaged: Mapping[str, tuple[float, float]]
+) -> list[Written]:
+    """All final results; those of damaged segments until they were damaged.
 
     Parameters
     ----------
@@ -58,41 +73,64 @@ def written(journal: Path, sound: Path, damaged: Mapping[str, float]) -> list[Wr
         The journal's folder.
     sound : Path
         A folder with the damaged segments as they were before.
-    damaged : Mapping of str to float
-        When each of them was damaged, by file name.
+    damaged : Mapping of str to (float, float)
+        When each of them was there, and when it was damaged, by file name.
     """
     found = []
     for path in [*journal.glob(f"*{SUFFIX}"), *sound.glob(f"*{SUFFIX}")]:
-        until = damaged.get(path.name, np.inf)
+        renamed = path.stat().st_ctime
+        since, until = damaged.get(path.name, (renamed, np.inf))
         if path.parent == journal and path.name in damaged:
             continue
         try:
             records = read_segment(path)
         except DamagedSegmentError:
             continue
-        run, since = run_of(path.name), path.stat().st_mtime
-        found += [Written(_about(r), run, since, until) for r in records if _has_number(r)]
+        run = run_of(path.name)
+        found += [
+            Written(_about(record), run, since, until, _is_renewable(record))
+            for record in records
+            if _is_final(record)
+        ]
     return found
 
 
-def computed_twice(begun: Iterable[Begun], written: Iterable[Written]) -> list[Begun]:
-    """What was begun although its sound result was in the journal."""
+def computed_twice(
+    begun: Iterable[Begun], written: Iterable[Written], reruns: Collection[str] = ()
+) -> list[Begun]:
+    """What was begun although its sound result was in the journal.
+
+    Parameters
+    ----------
+    begun : iterable of Begun
+        What was begun.
+    written : iterable of Written
+        What was recorded.
+    reruns : collection of str
+        The runs by ``sweep rerun``, which compute again what others have left renewable.
+    """
     by_about: dict[str, list[Written]] = {}
     for one in written:
         by_about.setdefault(one.about, []).append(one)
     return [
-        one for one in begun if any(_was_there(known, one) for known in by_about.get(one.about, ()))
+        one
+        for one in begun
+        if any(
+            _was_there(known, one)
+            for known in by_about.get(one.about, ())
+            if not (known.renewable and one.run in reruns and one.run != known.run)
+        )
     ]
 
 
 def _was_there(known: Written, one: Begun) -> bool:
     """Whether a result was there all the while that a task looked for it."""
-    late = known.run != one.run and known.since + CLOCKS_SECONDS > _beginning(one.run)
+    late = known.run != one.run and known.since + CLOCKS_SECONDS > beginning(one.run)
     delay = LATE_SECONDS if late else CLOCKS_SECONDS
     return known.since + delay < one.since and one.until < known.until
 
 
-def _beginning(run: str) -> float:
+def beginning(run: str) -> float:
     """The second in which a run began, from its name."""
     return int(run.split("-")[2][:8], base=16)
 
@@ -144,7 +182,14 @@ def _about(record: Record) -> str:
     return f"bound {record.problem}" if isinstance(record, BoundRecord) else ""
 
 
-def _has_number(record: Record) -> bool:
+def _is_final(record: Record) -> bool:
+    """Whether ``sweep run`` leaves what it is about alone."""
+    return isinstance(record, BoundRecord) or (
+        isinstance(record, CellRecord) and record.status.final
+    )
+
+
+def _is_renewable(record: Record) -> bool:
     if isinstance(record, CellRecord):
-        return record.status is Status.OK
-    return isinstance(record, BoundRecord) and record.lower_bound is not None
+        return record.status.troubled
+    return isinstance(record, BoundRecord) and bool(record.error)

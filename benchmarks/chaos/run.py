@@ -19,7 +19,7 @@ from sweep.store.journal import Journal
 CELLS_PER_REPLICATE = 20
 EXPERIMENT = """
 reference: IP
-time_limit: 4
+time_limit: {limit}
 blocks:
   - workload: {{name: prefix, d: [4, 8, 16]}}
     mechanism: [IP, GM, CA, optimal]
@@ -29,6 +29,8 @@ blocks:
     mechanism: [IP, GM, CA, HM]
     replicates: {replicates}
 """
+TIME_LIMIT, CALM_TIME_LIMIT = 4, 600
+"""Seconds for a solve: of the undisturbed run none may end for the load of the machine."""
 MOST_DUE = 2
 """So many faults may wait for their turn before the workers are made to wait."""
 MOST_SECONDS_OF_SILENCE = 300.0
@@ -84,7 +86,9 @@ class Chaos:
         for name in (MINES, "struck", "sound"):
             (folder / name).mkdir()
         replicates = -(-cells // CELLS_PER_REPLICATE)
-        (folder / "chaos.yaml").write_text(EXPERIMENT.format(replicates=replicates))
+        for name, limit in (("chaos", TIME_LIMIT), ("calm", CALM_TIME_LIMIT)):
+            text = EXPERIMENT.format(replicates=replicates, limit=limit)
+            (folder / f"{name}.yaml").write_text(text)
         self.cells, self.faults, self.say = replicates * CELLS_PER_REPLICATE, faults, say
         self.chance = random.Random(seed)
         self.house = House(folder)
@@ -109,7 +113,7 @@ class Chaos:
         return self.figures
 
     def _calm(self) -> None:
-        words = ("run", "chaos.yaml", "--store", "calm", "--cluster", "lasting.yaml")
+        words = ("run", "calm.yaml", "--store", "calm", "--cluster", "lasting.yaml")
         self.house.keep()
         driver = self.house.driver = self.house.command(*words)
         self._wait_for(lambda: driver.ended() is not None)
@@ -212,6 +216,10 @@ class Chaos:
         last = said.strip().splitlines()[-1:] if code else []
         end = f"{driver.words[0]} ended with {code} {' '.join(last)}".rstrip()
         self.say(f"{time.monotonic() - self._began:6.1f} s: {end}")
+        self._judge_end(driver)
+
+    def _judge_end(self, driver: Driver) -> None:
+        code, said = driver.ended(), "".join(driver.said)
         refused = code == 2 and re.search(_REFUSALS, said)
         if code not in ORDERLY and not refused:
             self.figures.findings.append(f"{driver.words[0]} ended with {code}: {said[-500:]}")
@@ -228,8 +236,7 @@ class Chaos:
     def _judge(self) -> None:
         figures, journal = self.figures, self.store / "journal"
         for other in self.havoc.seconds:
-            if other.ended() not in (*ORDERLY, 2):
-                figures.findings.append(f"a second command ended so: {''.join(other.said)}")
+            self._judge_end(other)
         cells = of_store(self.store).cells
         counted = judge.recorded(journal)
         missing = [cell for cell in cells if not counted[cell.id]]
@@ -239,7 +246,9 @@ class Chaos:
         figures.findings += [f"{name} differs from the undisturbed run" for name in wrong]
         begun = judge.begun(self.folder / BEGUN)
         written = judge.written(journal, self.folder / "sound", self.havoc.damaged)
-        again = judge.computed_twice(begun, written)
+        runs = {one.run for one in begun}
+        reruns = {r for r in runs if self.house.command_at(judge.beginning(r)) == "rerun"}
+        again = judge.computed_twice(begun, written, reruns)
         figures.findings += [f"{one} was recorded, and begun again" for one in again]
         figures.begun, figures.twice = len(begun), len(again)
         figures.solves = len({one.about for one in begun})

@@ -1,12 +1,14 @@
 """A small chaos run; and every check of what is left after one can fail."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import xarray as xr
 
 from benchmarks.chaos import judge, worker
+from benchmarks.chaos.house import House
 from benchmarks.chaos.judge import Begun, Written
 from benchmarks.chaos.run import Chaos, chaos
 from sweep.experiment.loading import parse_experiment
@@ -46,22 +48,47 @@ def test_what_was_recorded_and_begun_again_is_found():
     assert judge.computed_twice([*fine, *wrong], known) == wrong
 
 
+def test_only_a_rerun_may_begin_again_what_has_failed():
+    first, second = (f"r{n}-store-{n:08x}0000" for n in (1, 2))
+    known = [Written("a", first, 10.0, np.inf, renewable=True), Written("b", first, 10.0, np.inf)]
+    begun = [Begun(about, run, 99.0, 99.0) for about in "ab" for run in (first, second)]
+    assert judge.computed_twice(begun, known) == begun
+    assert begun[1] not in judge.computed_twice(begun, known, {second})
+    assert len(judge.computed_twice(begun, known, {first, second})) == 3
+
+
+def test_a_run_is_that_of_the_command_before_it(tmp_path, monkeypatch):
+    house = House(tmp_path)
+    monkeypatch.setattr(house, "_start", lambda *words, **more: None)
+    monkeypatch.setattr("benchmarks.chaos.house.Driver", lambda *about: None)
+    for began, word in ((10.2, "run"), (20.5, "rerun"), (30.0, "run")):
+        clock = SimpleNamespace(time=lambda began=began: began)
+        monkeypatch.setattr("benchmarks.chaos.house.time", clock)
+        house.command(word)
+    assert [house.command_at(second) for second in (10, 19, 20, 29, 30)] == [
+        *("run", "run", "rerun", "rerun", "run")
+    ]
+
+
 def test_what_counts_as_recorded(tmp_path):
     folder, sound = tmp_path / "journal", tmp_path / "sound"
     folder.mkdir()
     sound.mkdir()
-    ok, failed = (
-        CellRecord("c", key, "p", state) for key, state in (("s", Status.OK), ("t", Status.FAILED))
-    )
-    segments.write_segment(folder, "r1", [ok, failed, BoundRecord("p", 1.0), BoundRecord("q")])
+    states = Status.OK, Status.FAILED, Status.LOST
+    ok, failed, lost = (CellRecord("c", state.label, "p", state) for state in states)
+    stopped = BoundRecord("q", 1.0, error="stopped at its time limit")
+    segments.write_segment(folder, "r1", [ok, failed, lost, BoundRecord("p", 1.0), stopped])
     segments.write_segment(folder, "r2", [ok])
     segments.write_segment(sound, "r2", [ok])
     (folder / "r2.jsonl").write_text("{")
-    found = judge.written(folder, sound, {"r2.jsonl": 9.0})
-    assert [(one.about, one.run, one.until) for one in found] == [
-        ("s", "r1", np.inf),
-        ("bound p", "r1", np.inf),
-        ("s", "r2", 9.0),
+    found = judge.written(folder, sound, {"r2.jsonl": (8.0, 9.0)})
+    here = (folder / "r1.jsonl").stat().st_ctime
+    assert found == [
+        Written("ok", "r1", here, np.inf),
+        Written("failed", "r1", here, np.inf, renewable=True),
+        Written("bound p", "r1", here, np.inf),
+        Written("bound q", "r1", here, np.inf, renewable=True),
+        Written("ok", "r2", 8.0, 9.0),
     ]
     assert judge.recorded(folder) == {"c": 1}
 
