@@ -3,23 +3,24 @@
 import os
 import subprocess
 import sys
-import time
 from collections import Counter
 from contextlib import ExitStack, contextmanager
 
 import machines
 import pytest
 import recipes
-from faults import search_path, slow_workers
+from faults import Fault, preloaded, search_path
+from processes import until
 
 import sweep
-from sweep.cluster import security
+from sweep.cluster import clusters, security, specification
 from sweep.store.records import Status
 
 MISSING = machines.missing()
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
 SECONDS = 300.0
-CUT_SECONDS = 25.0
+CELLS, FIRST = 240, 40
+"""How many there are, and how many of them each machine solves before it waits for the gate."""
 QUICK = {
     "DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP": "12s",
     "DASK_DISTRIBUTED__LOGGING__DISTRIBUTED": "critical",
@@ -93,22 +94,44 @@ def counted(records, store):
 
 
 def test_a_machine_that_is_cut_off_and_comes_back(tmp_path, records):
-    preload = slow_workers(tmp_path, 0.25)
-    with machines.joined(2) as (one, other), scheduler(tmp_path) as (stack, options):
-        for name in (one, other):
-            started(stack, machines.on(name, worker(f"{options} --preload {preload}")))
-        command = begun(tmp_path, 240, "--cluster", "cluster.yaml")
+    """Dask ends a worker that has lost its scheduler, so it takes another one."""
+    with machines.joined(2) as names, scheduler(tmp_path) as (stack, options):
+
+        def start_worker(name):
+            started(stack, machines.on(name, worker(f"{options} --preload {preloads[name]}")))
+
+        preloads = {name: waiting_in(tmp_path / name) for name in names}
+        solves = {name: tmp_path / name / "fault-0" for name in names}
+        for name in names:
+            start_worker(name)
+        client = stack.enter_context(
+            clusters.connected(specification.load(tmp_path / "cluster.yaml"))
+        )
+        until(lambda: len(client.nthreads()) == 2)
+        command = begun(tmp_path, CELLS, "--cluster", "cluster.yaml")
         stack.callback(command.kill)
-        end = time.monotonic() + SECONDS
-        while not list((tmp_path / "disk" / "s" / "journal").glob("*")):
-            assert time.monotonic() < end
-            time.sleep(0.2)
-        machines.cut(other)
-        time.sleep(CUT_SECONDS)
-        machines.join(other)
+        until(lambda: all(map(begins_to_wait, solves.values())), command)
+        machines.cut(names[1])
+        until(lambda: len(client.nthreads()) == 1, command)
+        before = solves[names[1]].stat().st_size
+        machines.join(names[1])
+        start_worker(names[1])
+        until(lambda: solves[names[1]].stat().st_size > before, command)
+        (tmp_path / "gate").touch()
         ended(command)
-    assert len(counted(records, tmp_path / "disk" / "s")) == 240
+    assert len(counted(records, tmp_path / "disk" / "s")) == CELLS
     assert (sweep.open(tmp_path / "disk" / "s").status == Status.OK).all()
+
+
+def waiting_in(folder):
+    """What a machine's workers preload; they count in that folder."""
+    folder.mkdir()
+    gate = folder.parent / "gate"
+    return preloaded(folder, Fault("wait", "IP", first=FIRST, until=str(gate)))
+
+
+def begins_to_wait(begun):
+    return begun.exists() and begun.stat().st_size > FIRST
 
 
 @pytest.mark.parametrize("copied", [False, True], ids=["no-store", "a-copy-of-the-store"])
