@@ -13,9 +13,8 @@ SEED :=
 demo: .venv/runtime  ## sweep the PL-94 experiment and print the paper's table beside it
 	$(BIN)/sweep run vldb-table4 --store results/vldb-table4
 	$(BIN)/sweep show results/vldb-table4 --format latex > results/vldb-table4/table.tex
+	@echo results/vldb-table4/table.tex
 	$(BIN)/sweep plot results/vldb-table4 --output results/vldb-table4/figure.png
-	@echo "table:  results/vldb-table4/table.tex"
-	@echo "figure: results/vldb-table4/figure.png"
 
 test: check  ## lint, types and the default tests
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
