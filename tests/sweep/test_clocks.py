@@ -10,16 +10,10 @@ import pytest
 from faults import Fault, preloaded, search_path
 from processes import until
 from test_kill import CLUSTER
+from written import replicated
 
 CELLS = 200
-EXPERIMENT = f"""
-reference: IP
-time_limit: 5
-blocks:
-  - workload: {{name: prefix, d: 4}}
-    mechanism: IP
-    replicates: {CELLS}
-"""
+EXPERIMENT = replicated(CELLS, more="time_limit: 5\n")
 A_CLOCK_THAT_IS_SET = """
 import os, time
 

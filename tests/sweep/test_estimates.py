@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 from distributed import Client, LocalCluster
 from faults import Fault, preloaded, search_path
 from processes import until
+from written import replicated
 
 import sweep
 from sweep.cluster import specification
@@ -19,13 +19,7 @@ from sweep.store.records import CellRecord, Status
 from sweep.store.segments import read_segment
 from sweep.store.view import StoreView
 
-ALONE = """
-reference: IP
-blocks:
-  - workload: {name: prefix, d: 4}
-    mechanism: IP
-    replicates: 3200
-"""
+ALONE = replicated(3200)
 CHAIN = f"""
 reference: optimal
 warm_start: d
@@ -63,9 +57,7 @@ def begun(folder, text, cluster, enough):
         [sys.executable, "-m", "sweep.cli", *words], cwd=folder, stdout=subprocess.DEVNULL
     )
     counted = folder / "fault-0"
-    while not (counted.exists() and counted.stat().st_size >= enough):
-        assert command.poll() is None
-        time.sleep(0.05)
+    until(lambda: counted.exists() and counted.stat().st_size >= enough, command)
     return command, counted
 
 

@@ -13,6 +13,7 @@ import pytest
 import xarray as xr
 from faults import Fault, preloaded, search_path
 from processes import until
+from written import replicated
 
 import sweep
 from benchmarks.chaos.house import free_port
@@ -24,13 +25,7 @@ from sweep.store.records import Status
 REPLICATES = 300
 OPTIONS = ("--store", "s", "--cluster", "cluster.yaml")
 
-EXPERIMENT = f"""
-reference: IP
-blocks:
-  - workload: {{name: prefix, d: 4}}
-    mechanism: IP
-    replicates: {REPLICATES}
-"""
+EXPERIMENT = replicated(REPLICATES)
 CLUSTER = """
 module: dask.distributed
 class: LocalCluster

@@ -15,6 +15,7 @@ import pytest
 from distributed import Client, LocalCluster
 from faults import Fault, cells_in, preloaded, search_path
 from processes import until
+from written import replicated
 
 import sweep
 from sweep import events
@@ -26,13 +27,7 @@ from sweep.store.records import Status
 from sweep.worker import running_tasks
 
 CELLS = 24
-EXPERIMENT = f"""
-reference: IP
-blocks:
-  - workload: {{name: prefix, d: 4}}
-    mechanism: IP
-    replicates: {CELLS}
-"""
+EXPERIMENT = replicated(CELLS)
 
 
 def wait_for(file):

@@ -14,6 +14,7 @@ from distributed import Client, LocalCluster
 from distributed.core import Status as DaskStatus
 from faults import Fault, preloaded
 from processes import ended, until
+from written import replicated
 
 import sweep
 from sweep import events
@@ -23,13 +24,7 @@ from sweep.runner import stalls
 from sweep.store.records import Status
 
 CELLS, FIRST = 60, 20
-EXPERIMENT = f"""
-reference: IP
-blocks:
-  - workload: {{name: prefix, d: 4}}
-    mechanism: IP
-    replicates: {CELLS}
-"""
+EXPERIMENT = replicated(CELLS)
 DAY = 86_400
 
 

@@ -115,16 +115,6 @@ def test_a_read_only_disk_is_one_sentence(tmp_path, monkeypatch):
         folder.create(tmp_path / "s", "mine")
 
 
-def test_two_drivers_do_not_share_a_store(fresh):
-    with fresh.locked():
-        assert "process" in fresh.user
-        with pytest.raises(StoreError, match=r"is in use by process \d+ on"), fresh.locked():
-            pass
-    assert fresh.user is None
-    with fresh.locked():
-        pass
-
-
 def test_runs_that_create_a_store_at_once_agree_on_it(tmp_path):
     for attempt in range(5):
         with ThreadPoolExecutor(8) as pool:

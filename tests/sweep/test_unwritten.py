@@ -11,6 +11,7 @@ from faults import Fault, preloaded
 from mounts import Disk
 from processes import ended, until
 from test_kill import CLUSTER
+from written import replicated
 
 import sweep
 from sweep import events
@@ -49,10 +50,7 @@ def test_an_error_of_the_run_is_not_hidden_behind_it(client, small, tmp_path, mo
 
 
 CELLS = 200
-EXPERIMENT = f"""
-reference: IP
-blocks: [{{workload: {{name: prefix, d: 4}}, mechanism: IP, replicates: {CELLS}}}]
-"""
+EXPERIMENT = replicated(CELLS)
 
 
 @pytest.fixture

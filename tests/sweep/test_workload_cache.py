@@ -6,6 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from written import replicated
 
 import sweep
 import workloads
@@ -19,13 +20,6 @@ from sweep.worker.perform import perform
 from sweep.worker.solve import BuildFailure
 
 CELLS, SHARE = 40, 10
-EXPERIMENT = f"""
-reference: asleep
-blocks:
-  - workload: {{name: prefix, d: 4}}
-    mechanism: asleep
-    replicates: {CELLS}
-"""
 PREFIX = WorkloadSpec("prefix", {"d": 4})
 
 
@@ -88,7 +82,7 @@ def test_a_task_tries_once_to_build_what_fails(monkeypatch):
 def test_one_workload_keeps_all_workers_busy(client, tmp_path):
     """Tasks that depend on a workload on the cluster would all go to the worker that has it."""
     file = tmp_path / "one.yaml"
-    file.write_text(EXPERIMENT)
+    file.write_text(replicated(CELLS, "asleep"))
     (turns := tmp_path / "turns").mkdir()
 
     def asleep(problem):

@@ -25,6 +25,12 @@ def experiment(*blocks: dict[str, Any], **others: Any) -> Experiment:
     return parse_experiment(json.dumps(content), "x.yaml")
 
 
+def replicated(count: int, mechanism: str = "IP", more: str = "") -> str:
+    """The file of an experiment: one mechanism on four prefixes, so many times."""
+    block = f"{{workload: {{name: prefix, d: 4}}, mechanism: {mechanism}, replicates: {count}}}"
+    return f"reference: {mechanism}\n{more}blocks: [{block}]\n"
+
+
 def dataset(
     coords: Mapping[str, Sequence[Any]], numbers: Mapping[str, Any], status: Any = Status.OK
 ) -> xr.Dataset:
