@@ -5,8 +5,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
+from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import recipes
 from faults import search_path
@@ -68,6 +71,12 @@ def environment(path: Path | None = None) -> Mapping[str, str]:
     """That of a process which finds the tests' modules, and ``path`` before everything else."""
     first = [str(path)] if path else []
     return {**os.environ, "COLUMNS": "300", "PYTHONPATH": os.pathsep.join([*first, search_path()])}
+
+
+def alone(call: Callable[..., Any], *arguments: object) -> Any:
+    """What a call returns in a process of its own: no thread of the tests' cluster adds to it."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
+        return process.submit(call, *arguments).result(SECONDS)
 
 
 def ended(command: subprocess.Popen[str], code: int = 0) -> str:

@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from processes import alone
+from written import replicated
 
 from sweep.errors import DamagedSegmentError
 from sweep.experiment.loading import parse_experiment
@@ -56,8 +58,7 @@ def test_a_key_that_does_not_fit_is_damage(tmp_path):
 
 def held_of(count):
     """Bytes that the command holds of so many cells, planned, packed into tasks and recorded."""
-    text = f"{{workload: {{name: prefix, d: 4}}, mechanism: IP, replicates: {count}}}"
-    experiment = parse_experiment(f"reference: IP\nblocks: [{text}]\n", "many.yaml")
+    experiment = parse_experiment(replicated(count), "many.yaml")
     numbers = {"squared_privacy_cost": 1.0, "total_variance": 1.0}
     before, _ = tracemalloc.get_traced_memory()
     ledger, cells = Ledger(), distinct(expand(experiment))
@@ -70,12 +71,14 @@ def held_of(count):
     return held - before
 
 
-def test_a_cell_takes_a_hundred_and_sixty_bytes_of_the_command_at_most():
+def held():
     tracemalloc.start()
-    try:
-        _, few, more = held_of(100), held_of(500), held_of(4500)
-    finally:
-        tracemalloc.stop()
+    held_of(100)
+    return held_of(500), held_of(4500)
+
+
+def test_a_cell_takes_a_hundred_and_sixty_bytes_of_the_command_at_most():
+    few, more = alone(held)
     assert more - few < 160 * 4000
 
 
