@@ -12,6 +12,7 @@ from sweep.cli.options import (
     AllowMixed,
     ClusterOption,
     PatienceOption,
+    check_choice,
     cluster_of,
     complete_experiment,
     default_store,
@@ -155,30 +156,28 @@ def scorecard(
         from sweep.report.judgement import scorecard as cards
         from sweep.report.terminal import consoles
 
-        if format_ not in judging.FORMATS:
-            raise SweepError(
-                f"no format is called {format_!r}; expected one of: {', '.join(judging.FORMATS)}"
-            )
+        check_choice("--format", format_, judging.FORMATS)
         if card is not None and (quick or read or stores):
             raise SweepError("--card shows a finished scorecard; drop --stores, --quick and --read")
         if quick and read:
             raise SweepError("give either --quick or --read; --read judges what is there")
         part = bool(experiments) and card is None
         judging.check_outputs(output or (), part=part)
-        wanted = judging.chosen(experiments or (), quick=False)
+        wanted = judging.chosen(experiments or ())
         folder = stores or Path(default_store("quick" if quick else ""))
         if card is not None:
             score = cards.read(card)
-            score = score.of(*(experiment.name for experiment in wanted)) if experiments else score
+            if experiments:
+                score = score.of(*(experiment.name for experiment in wanted.values()))
         else:
             if not read:
                 spec = cluster_of(cluster, allow_code=allow_code)
                 signal.signal(signal.SIGTERM, signal.default_int_handler)
-                sizes = judging.chosen(experiments or (), quick=True) if quick else wanted
+                sizes = judging.quick_sizes(wanted) if quick else list(wanted.values())
                 options = {"allow_code": allow_code, "allow_mixed": allow_mixed}
                 shown = consoles.console(error=True)
                 judging.run(sizes, folder, shown, cluster=spec, patience=patience, **options)
-            score = cards.score(wanted, folder)
+            score = cards.score(list(wanted.values()), folder)
         judging.write(score, output or (), part=part)
         judging.show(score, format_, consoles.console())
         if card is None and judging.unfinished(score):

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -115,3 +116,18 @@ def cluster_of(path: Path | None, *, allow_code: bool) -> "ClusterSpec | None":
 def default_store(name: str) -> str:
     """The default store of an experiment."""
     return f"results/{name}"
+
+
+def check_choice(option: str, given: str, choices: Sequence[str]) -> None:
+    """Refuse a value of an option that is none of its choices.
+
+    Raises
+    ------
+    SweepError
+        With the nearest choice, or all of them.
+    """
+    from sweep.errors import SweepError
+    from workloads.parameters import nearest
+
+    if given not in choices:
+        raise SweepError(f"{option} {given!r}: there is none; {nearest(given, list(choices))}")

@@ -1,13 +1,12 @@
 """Commands that show what a store holds: ``show``, ``plot`` and ``report``."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from sweep.cli.errors import error_handling
-from sweep.cli.options import StoreFolder, WhereOption
+from sweep.cli.options import StoreFolder, WhereOption, check_choice
 
 
 def show(
@@ -47,8 +46,8 @@ def show(
         from sweep.report.tables import exports
         from sweep.report.terminal import consoles, tables
 
-        _check_choice("--format", form, formats.FORMATS)
-        _check_choice("--spread", spread or "error", SPREADS)
+        check_choice("--format", form, formats.FORMATS)
+        check_choice("--spread", spread or "error", SPREADS)
         expressions = " ".join(filter(None, (value, rows, columns, where)))
         dataset = open_dataset(store, [name for name in LARGE_TEXTS if name not in expressions])
         experiment = frames.experiment_of(dataset)
@@ -131,7 +130,7 @@ def plot(
         experiment = frames.experiment_of(dataset)
         axes = None if log is None else tuple(_listed(log))
         for axis in axes or ():
-            _check_choice("--log", axis, ("x", "y"))
+            check_choice("--log", axis, ("x", "y"))
         changes = gallery.Changes(variable, x, hue, panels, where, group, axes)
         named = [figure] if figure else gallery.by_default(dataset, experiment)
         pictures = [
@@ -177,11 +176,3 @@ def _beside(store: str) -> Path:
 def _listed(text: str) -> list[str]:
     """The names of ``"a, b"``."""
     return [name.strip() for name in text.split(",") if name.strip()]
-
-
-def _check_choice(option: str, given: str, choices: Sequence[str]) -> None:
-    from sweep.errors import SweepError
-    from workloads.parameters import nearest
-
-    if given not in choices:
-        raise SweepError(f"{option} {given!r}: there is none; {nearest(given, list(choices))}")

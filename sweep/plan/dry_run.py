@@ -169,7 +169,8 @@ def _largest(specs: list[WorkloadSpec], costs: Costs) -> tuple[str, tuple[int, i
     sizes: dict[str, tuple[int, int]] = {}
     for spec in specs:
         try:
-            params = ", ".join(f"{k}={v}" for k, v in spec.params.items() if k != "seed")
+            given = {k: v for k, v in spec.params.items() if k != "seed" and v is not None}
+            params = ", ".join(f"{k}={v}" for k, v in given.items())
             sizes[f"{spec.name}({params})"] = costs.shape(spec)
         except workloads.WorkloadError:
             continue

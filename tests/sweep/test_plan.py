@@ -40,6 +40,11 @@ def test_a_plan_knows_what_is_there_and_touches_nothing(swept, small, tmp_path):
     assert sorted(path.stat().st_mtime_ns for path in tmp_path.rglob("*")) == before
 
 
+def test_a_plan_names_the_largest_workload_by_what_was_given():
+    blocks = "blocks: [{workload: {name: range, d: 4}, mechanism: IP}]"  # m is not
+    assert plan(parse_experiment(f"reference: IP\n{blocks}\n", "x.yaml")).largest == "range(d=4)"
+
+
 def test_a_matrix_that_cannot_be_written_out_is_said_to_be_so():
     huge = parse_experiment(
         "reference: IP\nblocks:\n  - workload: {name: marginals, attributes: 30, values: 10}\n"

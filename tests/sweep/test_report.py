@@ -71,7 +71,7 @@ def test_measured_paper_and_ratio_stand_below_each_other() -> None:
     assert found[at + 2] == ["ratio", "1.250", "1.000", "–"]
     assert ["8", "measured", "5.000", "1.000", "7.000"] in found
     text = " ".join(rendered(tables(MEASURED, experiment(published=[PUBLISHED]))).split())
-    assert "gap of CA at most 1.2 %" in text
+    assert "largest gap of CA: 1.2 %" in text
 
 
 def test_numbers_of_a_formula_are_not_called_the_papers() -> None:

@@ -1,6 +1,6 @@
 """`sweep scorecard`: run what is missing, judge it, write it down."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,25 +19,23 @@ from sweep.store.records import Status
 FORMATS = ("text", "markdown", "json")
 
 
-def chosen(names: Sequence[str], *, quick: bool) -> list[Experiment]:
-    """The experiments of these names, or all that ship with a number or a claim to judge.
-
-    If quick, cut to the sizes that they call so.
+def chosen(names: Sequence[str]) -> dict[str, Experiment]:
+    """The experiments of these names or files, or all that ship with a number or a claim to judge.
 
     Raises
     ------
     ExperimentError
         If there is no such experiment, or it is not valid.
     """
-    loaded = [load_experiment(name) for name in names] or [
-        entry
-        for entry in map(load_experiment, experiments())
-        if entry.scorecard and entry.is_compared
-    ]
-    if not quick:
-        return loaded
-    files = names or [experiment.name for experiment in loaded]
-    return [load_experiment(file, entry.quick) for file, entry in zip(files, loaded, strict=True)]
+    if names:
+        return {name: load_experiment(name) for name in names}
+    shipped = {name: load_experiment(name) for name in experiments()}
+    return {n: entry for n, entry in shipped.items() if entry.scorecard and entry.is_compared}
+
+
+def quick_sizes(wanted: Mapping[str, Experiment]) -> list[Experiment]:
+    """Those experiments, cut to the sizes that they call quick."""
+    return [load_experiment(name, entry.quick) for name, entry in wanted.items()]
 
 
 def run(wanted: Sequence[Experiment], stores: Path, console: Console, **options: Any) -> None:

@@ -75,7 +75,7 @@ def _beside(
     remarks = [
         published.source,
         _placed(pivot, published, kind, unstated),
-        "" if gap is None else f"gap of {reference} at most {percent(gap)}",
+        "" if gap is None else f"largest gap of {reference}: {percent(gap)}",
     ]
     caption = f"{'; '.join(filter(None, remarks))}."
     caption = (
