@@ -1,9 +1,10 @@
 """Tasks that neither run nor end, because of Dask.
 
 Dask sends what it has collected at a certain time of day. When a machine's clock is set back at
-that moment, the messages wait until it is that time again, for hours or days; heartbeats and
-direct questions take other connections and go on, so nobody else notices. And it begins no task at
-a worker with too much memory in use, even if nothing is running there that would free some.
+that moment, the messages wait until it is that time again, for hours or days, and so do the next
+heartbeats. Direct questions take other connections and are answered, so nobody else notices. And
+Dask begins no task at a worker with too much memory in use, even if nothing is running there that
+would free some.
 """
 
 import time
@@ -97,7 +98,7 @@ def restart(client: Any, workers: Collection[str]) -> None:
 
 
 def _by_place(client: Any, tasks: Collection[str]) -> Mapping[Place, frozenset[str]]:
-    """The tasks at each place where none is being run, as far as the scheduler knows.
+    """The tasks at each place, under other names after each heartbeat of a worker that runs one.
 
     None that waits for a worker, and none at all if the scheduler is silent. A paused worker counts
     as a task of its own, since all others may be waiting.
@@ -115,18 +116,24 @@ def _by_place(client: Any, tasks: Collection[str]) -> Mapping[Place, frozenset[s
 
 
 def _places(tasks: Collection[str], dask_scheduler: Any) -> dict[str, Place]:
-    places: dict[str, Place] = {
-        address: address
+    working: dict[str, Any] = {
+        address: worker
         for address, worker in dask_scheduler.workers.items()
-        if worker.status is Status.paused and not worker.executing
+        if worker.status is Status.paused
     }
+    ended: dict[str, Place] = {}
     for name in tasks:
         task = dask_scheduler.tasks.get(name)
         if task is None or task.state in ("memory", "erred"):
-            places[name] = None
-        elif task.state == "processing" and not task.processing_on.executing:  # by its heartbeats
-            places[name] = task.processing_on.address
-    return places
+            ended[name] = None
+        elif task.state == "processing":
+            working[name] = task.processing_on
+    return ended | {name + _heartbeat(worker): worker.address for name, worker in working.items()}
+
+
+def _heartbeat(worker: Any) -> str:
+    """The last heartbeat of a worker that was running something then."""
+    return f", heard at {worker.last_seen}" if worker.executing else ""
 
 
 def _idle(client: Any, workers: Collection[str]) -> dict[str, Status]:

@@ -4,6 +4,7 @@ Dask sends collected messages at a time of day, which is far away once the clock
 wrong moment; here it is told a time that is far away.
 """
 
+import asyncio
 import os
 import signal
 from collections import Counter
@@ -67,6 +68,24 @@ def stall_from_driver(client):
     stall(client.scheduler_comm)
 
 
+async def last_heartbeat(dask_worker):
+    """Tell what is run, and no more: a clock that is set back stops heartbeats, too."""
+    while not dask_worker.state.executing:
+        await asyncio.sleep(0.01)
+    await dask_worker.heartbeat()
+    dask_worker.periodic_callbacks["heartbeat"].stop()
+
+
+def stall_to_silent_worker(client):
+    client.run(last_heartbeat)
+    stall_to_worker(client)
+
+
+def stall_from_silent_workers(client):
+    client.run(last_heartbeat)
+    stall_from_workers(client)
+
+
 @pytest.fixture
 def slow(tmp_path):
     """A file to preload: the first solves take a little, the others wait for the gate."""
@@ -90,23 +109,45 @@ def own_cluster(slow):
         yield client
 
 
-def task(state, worker=None):
-    return SimpleNamespace(state=state, processing_on=worker)
+def worker(address, *, status=DaskStatus.running, heard=0.0, **executing):
+    return SimpleNamespace(address=address, status=status, last_seen=heard, executing=executing)
 
 
-def test_workers_that_run_a_task_by_their_heartbeats_are_not_suspected():
-    busy = SimpleNamespace(address="busy", executing={"a task": 1.0})
-    idle = SimpleNamespace(address="idle", executing={})
+def task(state, processing_on=None):
+    return SimpleNamespace(state=state, processing_on=processing_on)
+
+
+def places(scheduler):
+    """Where tasks are, by name; and all that a look compares with the one before."""
+    found = stalls._places([*scheduler.tasks, "unknown"], scheduler)
+    return {name.partition(",")[0]: place for name, place in found.items()}, found
+
+
+def test_a_task_is_where_the_scheduler_has_it():
     tasks = {
-        "running": task("processing", busy),
-        "stuck": task("processing", idle),
+        "sent": task("processing", worker("w")),
         "ended": task("memory"),
         "waiting": task("queued"),
     }
-    working = SimpleNamespace(status=DaskStatus.running, executing={})
-    scheduler = SimpleNamespace(tasks=tasks, workers={"idle": working})
-    found = stalls._places([*tasks, "unknown"], scheduler)
-    assert found == {"stuck": "idle", "ended": None, "unknown": None}
+    found, _ = places(SimpleNamespace(tasks=tasks, workers={"w": worker("w")}))
+    assert found == {"sent": "w", "ended": None, "unknown": None}
+
+
+@pytest.mark.parametrize("status", [DaskStatus.running, DaskStatus.paused])
+@pytest.mark.parametrize(
+    ("executing", "later", "suspected"),
+    [({"task": 1.0}, 2.0, False), ({"task": 1.0}, 1.0, True), ({}, 2.0, True)],
+    ids=["runs a task by its heartbeats", "did so in its last heartbeat", "runs none"],
+)
+def test_a_worker_is_suspected_unless_its_heartbeats_say_that_it_runs(
+    status, executing, later, suspected
+):
+    def seen(heard):
+        one = worker("w", status=status, heard=heard, **executing)
+        return SimpleNamespace(tasks={"task": task("processing", one)}, workers={"w": one})
+
+    assert places(seen(1.0))[0]["task"] == "w"
+    assert (places(seen(1.0))[1] == places(seen(later))[1]) == suspected
 
 
 def test_tasks_are_only_gone_through_when_it_is_time():
@@ -121,15 +162,8 @@ def test_tasks_are_only_gone_through_when_it_is_time():
     assert asked == ["tasks"]
 
 
-def test_a_paused_worker_that_runs_nothing_is_found_though_no_task_is_there():
-    def worker(status, **executing):
-        return SimpleNamespace(status=status, executing=executing)
-
-    workers = {
-        "busy": worker(DaskStatus.paused, task=1.0),
-        "idle": worker(DaskStatus.paused),
-        "well": worker(DaskStatus.running),
-    }
+def test_a_paused_worker_is_found_though_no_task_is_there():
+    workers = {"idle": worker("idle", status=DaskStatus.paused), "well": worker("well")}
     scheduler = SimpleNamespace(tasks={"waiting": task("queued")}, workers=workers)
     assert stalls._places(["waiting"], scheduler) == {"idle": "idle"}
 
@@ -191,6 +225,8 @@ def test_a_paused_worker_is_restarted_and_said_to_be_paused(own_cluster, tmp_pat
         (stall_to_worker, events.CellsDone),
         (stall_from_worker, events.CellsDone),
         (stall_from_workers, events.CellsDone),
+        (stall_to_silent_worker, events.CellsDone),
+        (stall_from_silent_workers, events.CellsDone),
         (stall_to_driver, events.CellsDone),
         (stall_from_driver, events.RunStarted),
     ],
