@@ -86,7 +86,7 @@ def meet(folder: Path, name: str) -> None:
 
     It has come once it has seen this one, and this one leaves once it is seen.
     """
-    end, met = time.monotonic() + 60, False
+    end, met = time.monotonic() + 300, False
     mark = folder / f"{name}-{os.getpid()}"
     mark.mkdir()
     while not met and time.monotonic() < end:

@@ -13,7 +13,7 @@ from test_kill import CLUSTER
 from written import replicated
 
 CELLS = 200
-EXPERIMENT = replicated(CELLS, more="time_limit: 5\n")
+EXPERIMENT = replicated(CELLS, more="time_limit: 300\n")
 A_CLOCK_THAT_IS_SET = """
 import os, time
 
@@ -30,8 +30,8 @@ time.time = lambda: now() + ahead()
 time.time_ns = lambda: now_ns() + ahead() * 10**9
 """
 DAY = 86_400
-HANG_SECONDS = 300
-"""A connection that a clock stalls, which happens, is restarted within half a minute or so."""
+HANG_SECONDS = 900
+"""Connections that a clock stalls, which happens, are restarted half a minute later, one by one."""
 
 
 @pytest.mark.slow
@@ -40,7 +40,7 @@ def test_a_clock_that_is_set_forth_and_back_changes_nothing(tmp_path, records):
     gate = tmp_path / "gate"
     waits = Fault("wait", "IP", first=CELLS * 3 // 4, until=str(gate))
     preload = preloaded(tmp_path, Fault("sleep", "IP", seconds=0.1), waits)
-    (tmp_path / "cluster.yaml").write_text(CLUSTER.format(preload=preload) + "patience: 30\n")
+    (tmp_path / "cluster.yaml").write_text(CLUSTER.format(preload=preload) + "patience: 300\n")
     (tmp_path / "x.yaml").write_text(EXPERIMENT)
     path = os.pathsep.join([str(tmp_path), search_path()])
     environment = {**os.environ, "PYTHONPATH": path, "CLOCK": str(tmp_path / "clock")}

@@ -13,12 +13,14 @@ import pytest
 from distributed import Client, LocalCluster
 from faults import Fault, preloaded
 from processes import ended, until
+from test_workforce import Clock
 
 import solvers
 import sweep
 import workloads
 from sweep import events
-from sweep.errors import ClusterError
+from sweep.cluster import specification, workforce
+from sweep.errors import ClusterError, NoWorkersError
 from sweep.grid.specs import MechanismSpec, Spec, WorkloadSpec
 from sweep.plan import tasks
 from sweep.plan.items import Bound, CellTask, Solve
@@ -239,22 +241,27 @@ while not Path({gate!r}).exists():
 
 @pytest.mark.slow
 def test_a_cluster_of_workers_of_other_code_alone_ends_with_a_sentence(
-    processes, tmp_path, small, copied, records
+    processes, tmp_path, small, copied, records, monkeypatch
 ):
-    (tmp_path / "x.yaml").write_text(small().text)
     address, folder = processes.scheduler(), copied("theirs")
     edit(folder)
     here, gate = tmp_path / "here", tmp_path / "gate"
     (tmp_path / "waits.py").write_text(WAITS.format(here=str(here), gate=str(gate)))
     processes.worker(address, "--preload", tmp_path / "waits.py", path=folder)
     until(here.exists)
-    asked = ("run", "x.yaml", "--store", "s", "--cluster", "cluster.yaml", "--patience", "20")
-    running = processes.command(*asked)
-    until(lambda: logged(tmp_path / "s", events.WorkersMissing), running)
-    gate.touch()
-    said = ended(running, 1)
-    assert re.search(r"error: .*no workers for .*refused in this run: a worker on .* has ot", said)
-    assert "the rest are pending" in said
+    clock = Clock()
+    monkeypatch.setattr(workforce, "time", clock)
+
+    def lose_patience_once_it_is_refused(event):
+        if isinstance(event, events.WorkersMissing):
+            gate.touch()
+        if isinstance(event, events.WorkerRefused):
+            clock.ahead = 3600.0
+
+    spec = specification.ClusterSpec(address=address, patience=600)
+    said = "no workers for .*refused in this run: a worker on .* has ot.* the rest are pending"
+    with pytest.raises(NoWorkersError, match=said):
+        sweep.run(small(), tmp_path / "s", cluster=spec, listen=lose_patience_once_it_is_refused)
     assert not records(tmp_path / "s")
     assert workers(address) == 0
 

@@ -6,6 +6,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+import dask
 import psutil
 import pytest
 from distributed import Client, LocalCluster
@@ -27,17 +28,17 @@ blocks:
   - workload: {{name: prefix, d: {[*range(2, 21)]}}}
     mechanism: optimal
 """
-SECONDS = 1.0
+SECONDS = 3.0
 CASES = pytest.mark.parametrize(
     ("text", "mechanism", "workers", "enough"),
-    [(ALONE, "IP", 2, 20), (CHAIN, "optimal", 1, 11)],
+    [(ALONE, "IP", 2, 10), (CHAIN, "optimal", 1, 6)],
     ids=["alone", "chain"],
 )
 
 
 @pytest.fixture
 def slow(tmp_path, monkeypatch):
-    """The arguments of a local cluster whose solves take a second each, until it is told off."""
+    """The arguments of a local cluster whose solves take seconds each, until it is told off."""
     monkeypatch.setenv("PYTHONPATH", search_path())
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
 
@@ -112,7 +113,11 @@ def has_ended(process):
 def test_what_was_done_some_seconds_before_all_workers_were_killed_is_not_done_again(
     tmp_path, records, slow, text, mechanism, workers, enough
 ):
-    with LocalCluster(**slow(mechanism, workers)) as cluster, Client(cluster) as client:
+    with (
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "1 hour"}),
+        LocalCluster(**slow(mechanism, workers)) as cluster,
+        Client(cluster) as client,
+    ):
         address = f"address: {cluster.scheduler_address}\n"
         command, counted = begun(tmp_path, text, address, enough)
         (preload,) = slow(mechanism, workers, seconds=0.0)["preload"]

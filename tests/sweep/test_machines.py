@@ -64,13 +64,20 @@ def worker(options, before="true"):
     return f"{before} && exec {sys.executable} -m distributed.cli.dask_worker {options}"
 
 
-def begun(folder, replicates, *words):
-    """The command, in that folder."""
+def experiment(folder, replicates):
+    """Its file, in that folder."""
     (folder / "x.yaml").write_text(
         "reference: IP\nblocks:\n  - {workload: {name: prefix, d: 4}, mechanism: IP, replicates: "
         f"{replicates}}}\n"
     )
-    command = [sys.executable, "-m", "sweep.cli", "run", "x.yaml", "--store", "disk/s", *words]
+    return folder / "x.yaml"
+
+
+def begun(folder, replicates):
+    """The command, in that folder."""
+    experiment(folder, replicates)
+    words = ["run", "x.yaml", "--store", "disk/s", "--cluster", "cluster.yaml"]
+    command = [sys.executable, "-m", "sweep.cli", *words]
     return subprocess.Popen(
         command,
         cwd=folder,
@@ -108,7 +115,7 @@ def test_a_machine_that_is_cut_off_and_comes_back(tmp_path, records):
             clusters.connected(specification.load(tmp_path / "cluster.yaml"))
         )
         until(lambda: len(client.nthreads()) == 2)
-        command = begun(tmp_path, CELLS, "--cluster", "cluster.yaml")
+        command = begun(tmp_path, CELLS)
         stack.callback(command.kill)
         until(lambda: all(map(begins_to_wait, solves.values())), command)
         machines.cut(names[1])
@@ -135,16 +142,16 @@ def begins_to_wait(begun):
 
 
 @pytest.mark.parametrize("copied", [False, True], ids=["no-store", "a-copy-of-the-store"])
-def test_machines_without_the_shared_disk(tmp_path, records, copied):
+def test_machines_without_the_shared_disk(client, tmp_path, records, copied):
     disk = tmp_path / "disk"
     disk.mkdir()
-    ended(begun(tmp_path, 5))
+    sweep.run(experiment(tmp_path, 5), disk / "s", client)
     fill = f"cp -r {disk} {tmp_path}/copy && mount -t tmpfs none {disk}"
     if copied:
         fill += f" && cp -r {tmp_path}/copy/s {disk}"
     with machines.joined(1) as (one,), scheduler(tmp_path) as (stack, options):
         started(stack, machines.on(one, worker(options, before=fill)))
-        output = ended(begun(tmp_path, 40, "--cluster", "cluster.yaml"))
+        output = ended(begun(tmp_path, 40))
     assert output.count("does not share the disk of store") == 1
     assert set(counted(records, disk / "s").values()) == {1}
     assert len(counted(records, disk / "s")) == 40

@@ -12,6 +12,8 @@ from sweep.report import output
 from sweep.report.documents import report_page
 
 CHROMIUM = shutil.which("chromium")
+HANG = 300_000
+"""Milliseconds."""
 HOSTILE = "<script>document.title = 'owned'</script>"
 EXPERIMENT = f"""
 title: "Ranges {HOSTILE}"
@@ -68,10 +70,13 @@ def test_the_neighbours_are_those_of_the_dataset(store, monkeypatch):
 def test_it_fits_every_screen_and_says_nothing_to_the_console(store):
     output.write(store / "report.html", report_page.report(store))
     with sync_playwright() as player:
-        browser = player.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        browser = player.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox"], timeout=HANG
+        )
         for width in (360, 1280):
             told = []
             shown = browser.new_page(viewport={"width": width, "height": 800})
+            shown.set_default_timeout(HANG)
             shown.on("console", lambda message, told=told: told.append(message.text))
             shown.on("pageerror", lambda error, told=told: told.append(str(error)))
             shown.on("request", lambda one, told=told: told.append(one.url))

@@ -243,11 +243,11 @@ def test_c_code_that_holds_the_interpreter_ends_with_its_worker(client, small, t
 def test_the_watchdog_goes_by_a_mechanisms_own_time_limit(client, small, tmp_path):
     asked = "[IP, {name: CA, time_limit: 60}, {name: GD, time_limit: 0}]"
     experiment = small("[4]", asked, more="time_limit: 0.5")
-    slow = (Fault("sleep", "CA", seconds=6.0), Fault("sleep", "GD", times=1, seconds=600))
-    with injected(client, tmp_path, *slow, grace_s=4.0):
+    slow = (Fault("sleep", "CA", seconds=24.0), Fault("sleep", "GD", times=1, seconds=600))
+    with injected(client, tmp_path, *slow, grace_s=20.0):
         dataset = sweep.run(experiment, tmp_path / "s", client)
     assert states(dataset) == {"ok": 2, "timeout": 1}
-    assert "did not stop within 4 s" in str(dataset.error.sel(d=4, mechanism="GD").values)
+    assert "did not stop within 20 s" in str(dataset.error.sel(d=4, mechanism="GD").values)
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from distributed import Client, LocalCluster
 
 import sweep
 from sweep import events
-from sweep.cluster import clusters, security, specification
+from sweep.cluster import clusters, security, shutdown, specification
 from sweep.errors import ClusterError
 
 KNOCK = """
@@ -136,6 +136,7 @@ def test_a_batch_job_reads_the_key_from_files_that_only_the_user_can_read(tmp_pa
     pytest.importorskip("dask_jobqueue")
     batch_system(tmp_path, monkeypatch, 'cp "$1" part; mv part job; echo Submitted batch job 1')
     (tmp_path / "scancel").symlink_to("/bin/true")
+    monkeypatch.setattr(shutdown, "_CLOSE_SECONDS", 300.0)
     kwargs = {"cores": 1, "memory": "1GB", "n_workers": 1, "interface": "lo"}
     spec = specification.ClusterSpec.model_validate(
         {"module": "dask_jobqueue", "class": "SLURMCluster", "kwargs": kwargs}

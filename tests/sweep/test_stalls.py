@@ -10,6 +10,7 @@ import signal
 from collections import Counter
 from types import SimpleNamespace
 
+import dask
 import pytest
 from distributed import Client, LocalCluster
 from distributed.core import Status as DaskStatus
@@ -95,7 +96,9 @@ def slow(tmp_path):
 
 @pytest.fixture
 def own_cluster(slow):
+    """Two workers that Dask waits for, however long a restart takes."""
     with (
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "1 hour"}),
         LocalCluster(
             n_workers=2,
             threads_per_worker=1,
@@ -257,12 +260,13 @@ def test_a_scheduler_that_is_stopped_is_waited_for_with_patience(
 ):
     address = processes.scheduler()
     processes.worker(address, "--preload", slow)
+    with Client(address) as client:
+        client.wait_for_workers(1, timeout=300)
+        scheduler = client.run_on_scheduler(os.getpid)
     (tmp_path / "many.yaml").write_text(EXPERIMENT)
     words = ("run", "many.yaml", "--store", "s", "--cluster", "cluster.yaml", "--patience", "20")
     command = processes.command(*words)
     until(lambda: (tmp_path / "s" / "journal").exists() and records(tmp_path / "s"), command)
-    with Client(address) as client:
-        scheduler = client.run_on_scheduler(os.getpid)
     os.kill(scheduler, signal.SIGSTOP)
     try:
         said = ended(command, code=1)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import scipy
 from distributed import Client
-from faults import slow_workers
-from processes import ended
+from faults import Fault, preloaded
+from processes import ended, until
 
 import sweep
 from sweep.plan import tasks
@@ -37,7 +37,9 @@ def test_a_mixture_is_refused_or_visible_in_every_cell(processes, tmp_path, anot
     (tmp_path / "x.yaml").write_text(
         "reference: IP\nblocks: [{workload: {name: prefix, d: 2}, mechanism: IP, replicates: 60}]\n"
     )
-    preload, address = slow_workers(tmp_path, 0.05), processes.scheduler()
+    begun, gate = tmp_path / "fault-0", tmp_path / "gate"
+    preload = preloaded(tmp_path, Fault("wait", "IP", until=str(gate)))
+    address = processes.scheduler()
     processes.worker(address, "--preload", preload)
     processes.worker(address, "--preload", preload, path=another_numpy)
     with Client(address) as client:
@@ -49,9 +51,12 @@ def test_a_mixture_is_refused_or_visible_in_every_cell(processes, tmp_path, anot
     assert f"has other versions ({theirs}" in said
     assert "or give --allow-mixed" in said
     assert not records(tmp_path / "s")
-    assert not (tmp_path / "fault-0").exists()
+    assert not begun.exists()
 
-    ended(processes.command(*asked, "--allow-mixed"))
+    running = processes.command(*asked, "--allow-mixed")
+    until(lambda: begun.exists() and begun.stat().st_size == 2, running)
+    gate.touch()
+    ended(running)
     dataset = sweep.open(tmp_path / "s")
     assert (dataset.status == Status.OK).all()
     assert set(dataset.versions.values.ravel()) == {theirs, versions.of_numbers()}

@@ -55,6 +55,13 @@ def dask_setup(worker):
 """
 
 
+@pytest.fixture
+def heard_out(monkeypatch):
+    """A scheduler that is slow to answer does not count as silent."""
+    monkeypatch.setattr(workforce, "_ANSWER_SECONDS", 300.0)
+
+
+@pytest.mark.usefixtures("heard_out")
 def test_a_scheduler_without_workers_is_told_and_ends_the_run(small, tmp_path):
     heard = []
     with LocalCluster(**{**specification.LOCAL.kwargs, "n_workers": 0}) as empty:
@@ -69,6 +76,7 @@ def test_a_scheduler_without_workers_is_told_and_ends_the_run(small, tmp_path):
     assert (sweep.open(tmp_path / "s").status == Status.PENDING).all()
 
 
+@pytest.mark.usefixtures("heard_out")
 def test_the_command_ends_with_one_sentence_and_exit_code_1(tmp_path, command, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "x.yaml").write_text(
