@@ -31,7 +31,7 @@ from sweep.store import code, folder, segments
 from sweep.store.ledger import Ledger
 from sweep.store.records import BoundRecord, Status
 from sweep.store.view import StoreView
-from sweep.worker import perform
+from sweep.worker import broadcast, perform
 
 WORKER = "distributed.cli.dask_worker"
 PACKAGES = (Path(solvers.__path__[0]), Path(workloads.__path__[0]))
@@ -274,8 +274,9 @@ def test_a_cluster_of_workers_of_other_code_alone_ends_with_a_sentence(
     ],
 )
 def test_a_cluster_with_a_worker_of_other_code_is_refused_before_it_starts(
-    small, tmp_path, copied, change, why
+    small, tmp_path, copied, change, why, monkeypatch
 ):
+    monkeypatch.setattr(broadcast, "_SECONDS", 300.0)
     folder = copied("theirs")
     change(folder)
     heard = []

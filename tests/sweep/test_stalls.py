@@ -30,60 +30,67 @@ EXPERIMENT = replicated(CELLS)
 DAY = 86_400
 
 
-def stall(connection):
+async def stall(*connections):
+    """Each as soon as it has nothing to send: Dask forgets the time then."""
     from distributed.metrics import time
 
-    connection.next_deadline = time() + DAY
+    for connection in connections:
+        while connection.next_deadline is not None:
+            await asyncio.sleep(0.001)
+        connection.next_deadline = time() + DAY
 
 
 def stall_to_worker(client):
-    def set_wrong(dask_scheduler):
-        stall(next(iter(dask_scheduler.stream_comms.values())))
+    async def set_wrong(dask_scheduler):
+        await stall(next(iter(dask_scheduler.stream_comms.values())))
 
     client.run_on_scheduler(set_wrong)
 
 
-def stall_from_worker(client):
-    def set_wrong(dask_worker):
-        stall(dask_worker.batched_stream)
+async def stall_at_worker(dask_worker):
+    await stall(dask_worker.batched_stream)
 
-    client.run(set_wrong, workers=[next(iter(client.scheduler_info()["workers"]))])
+
+def stall_from_worker(client):
+    client.run(stall_at_worker, workers=[next(iter(client.scheduler_info()["workers"]))])
 
 
 def stall_from_workers(client):
-    def set_wrong(dask_worker):
-        stall(dask_worker.batched_stream)
-
-    client.run(set_wrong)
+    client.run(stall_at_worker)
 
 
 def stall_to_driver(client):
-    def set_wrong(dask_scheduler):
-        for connection in dask_scheduler.client_comms.values():
-            stall(connection)
+    async def set_wrong(dask_scheduler):
+        await stall(*dask_scheduler.client_comms.values())
 
     client.run_on_scheduler(set_wrong)
 
 
 def stall_from_driver(client):
-    stall(client.scheduler_comm)
+    client.sync(stall, client.scheduler_comm)
 
 
 async def last_heartbeat(dask_worker):
-    """Tell what is run, and no more: a clock that is set back stops heartbeats, too."""
-    while not dask_worker.state.executing:
-        await asyncio.sleep(0.01)
-    await dask_worker.heartbeat()
     dask_worker.periodic_callbacks["heartbeat"].stop()
+    await dask_worker.heartbeat()
+
+
+def all_run(dask_scheduler):
+    return all(worker.executing for worker in dask_scheduler.workers.values())
+
+
+def stop_heartbeats(client):
+    """As a clock that is set back does; the last ones have said that something is run."""
+    until(lambda: client.run(last_heartbeat) and client.run_on_scheduler(all_run))
 
 
 def stall_to_silent_worker(client):
-    client.run(last_heartbeat)
+    stop_heartbeats(client)
     stall_to_worker(client)
 
 
 def stall_from_silent_workers(client):
-    client.run(last_heartbeat)
+    stop_heartbeats(client)
     stall_from_workers(client)
 
 

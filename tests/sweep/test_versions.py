@@ -44,6 +44,7 @@ def test_a_mixture_is_refused_or_visible_in_every_cell(processes, tmp_path, anot
     processes.worker(address, "--preload", preload, path=another_numpy)
     with Client(address) as client:
         client.wait_for_workers(2, timeout=300)
+        client.run(exec, "import sweep.worker.compatibility")  # to answer the command in time
     theirs = versions.of_numbers().replace(f"numpy {np.__version__}", "numpy 99.0")
     asked = ("run", "x.yaml", "--store", "s", "--cluster", "cluster.yaml")
 
