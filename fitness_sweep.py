@@ -14,7 +14,7 @@ from pathlib import Path
 
 PACKAGES = ("workloads", "solvers", "sweep")
 DISTRIBUTION = "fitness-sweep"
-_BAD_INPUT = 2
+_BAD_INPUT, _INTERRUPTED = 2, 130
 
 
 def strangers(home: Path) -> Iterator[str]:
@@ -53,12 +53,16 @@ def check(home: Path) -> None:
 
 def main() -> None:
     """Run the command line, or end with exit code 2 if it would import somebody else's code."""
-    for sentence in strangers(Path(__file__).parent):
-        print(f"error: {sentence}", file=sys.stderr)
-        raise SystemExit(_BAD_INPUT)
-    from sweep.cli import main as command
+    try:
+        for sentence in strangers(Path(__file__).parent):
+            print(f"error: {sentence}", file=sys.stderr)
+            raise SystemExit(_BAD_INPUT)
+        from sweep.cli import main as command
 
-    command()
+        command()
+    except KeyboardInterrupt:  # during the imports
+        print("interrupted", file=sys.stderr)
+        raise SystemExit(_INTERRUPTED) from None
 
 
 def _place(package: str) -> Path | None:

@@ -36,6 +36,26 @@ def distribution(folder, package):
     (described / "top_level.txt").write_text(f"{package}\n")
 
 
+INTERRUPTED = """
+import signal, sys
+import fitness_sweep
+
+class WhileItImports:
+    def find_spec(self, name, *_):
+        if name == "sweep.cli":
+            signal.raise_signal(signal.SIGINT)
+
+sys.meta_path.insert(0, WhileItImports())
+signal.signal(signal.SIGINT, signal.default_int_handler)
+fitness_sweep.main()
+"""
+
+
+def test_a_command_that_is_interrupted_while_it_imports_says_so():
+    ran = python("-c", INTERRUPTED, cwd=ROOT)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (130, "", "interrupted\n")
+
+
 def test_a_module_of_the_users_folder_is_named(tmp_path):
     mine = tmp_path / "solvers.py"
     mine.write_text("")

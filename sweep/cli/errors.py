@@ -2,6 +2,7 @@
 
 import errno
 import os
+import signal
 import threading
 import traceback
 from collections.abc import Iterator
@@ -73,7 +74,10 @@ def limit_exit_time(code: str | int | None) -> None:
     """End this process soon with the code of a SystemExit, even if threads or processes are left.
 
     Python waits at its end, without limit, for threads and for processes that it has asked to end.
+    Nothing is left to interrupt meanwhile.
     """
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
 
     def end() -> None:
         with suppress(Exception):

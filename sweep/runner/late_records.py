@@ -20,7 +20,8 @@ from sweep.worker.recording import Identity, identities, identity, undamaged_rec
 
 _LEAST_PAUSE = 2.0
 _SHARE = 50.0
-"""At most so small a part of the time goes into looking."""
+"""At most so small a part of the time goes into looking, if two looks in a row take long: a single
+one does, too, if this process was stopped meanwhile."""
 
 
 class LateRecords:
@@ -41,7 +42,7 @@ class LateRecords:
         self._tasks: defaultdict[Identity, set[str]] = defaultdict(set)
         self._told: dict[str, list[str]] = {}
         self._untold = False
-        self._next_look = 0.0
+        self._next_look = self._last_took = 0.0
 
     def with_late_segments(self, task: Task) -> Task:
         """The task with the names of all segments that have records of its items."""
@@ -54,12 +55,12 @@ class LateRecords:
         self._look()
         if not self._untold:
             return
-        self._untold = False
         news = {task.name: new for task in sent if (new := self._new(task))}
-        if news:
-            self._told |= news
-            with suppress(OSError):
-                disk.write(self._view.late, json.dumps(self._told))
+        with suppress(OSError):  # they are told at the next call
+            if news:
+                disk.write(self._view.late, json.dumps(self._told | news))
+                self._told |= news
+            self._untold = False
 
     def end(self) -> None:
         """Remove what tasks were told by."""
@@ -79,12 +80,13 @@ class LateRecords:
         if began < self._next_look:
             return
         with suppress(OSError):
-            for name in set(disk.names(self._view.journal)) - self._seen:
-                self._seen.add(name)
+            for name in sorted(set(disk.names(self._view.journal)) - self._seen):
                 if name.endswith(segments.SUFFIX) and not name.startswith(self._run):
                     self._take(name)
+                self._seen.add(name)
         now = time.monotonic()
-        self._next_look = now + max(_LEAST_PAUSE, _SHARE * (now - began))
+        took, self._last_took = min(now - began, self._last_took), now - began
+        self._next_look = now + max(_LEAST_PAUSE, _SHARE * took)
 
     def _take(self, name: str) -> None:
         task = name.removesuffix(segments.SUFFIX).partition("+")[0]

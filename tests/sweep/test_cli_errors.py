@@ -50,6 +50,19 @@ def test_a_command_that_ends_by_itself_says_nothing():
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_an_interrupt_of_a_command_that_is_over_changes_nothing(name):
+    left = (
+        "import signal\n"
+        f"signal.signal(signal.{name}, signal.default_int_handler)\n"
+        f"atexit.register(signal.raise_signal, signal.{name})"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", COMMAND.format(left=left)], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_a_library_that_cannot_be_imported_is_one_sentence(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "solvers.errors", None)
     with pytest.raises(typer.Exit) as ended, errors.error_handling():
