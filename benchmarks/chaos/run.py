@@ -34,8 +34,11 @@ TIME_LIMIT, CALM_TIME_LIMIT = 4, 600
 MOST_DUE = 2
 """So many faults may wait for their turn before the workers are made to wait."""
 MOST_SECONDS_OF_SILENCE = 300.0
-_REFUSALS = "in use by|taken over|cannot be written|scheduler '.*' cannot be reached"
-"""What commands say that another run, a full disk or a scheduler that was just killed stops."""
+_REFUSALS = (
+    "in use by|taken over|scheduler '.*' cannot be reached|scheduler .* does not answer; start it|"
+    "cannot be written|No usable temporary directory"
+)
+"""What commands say that another run, a killed or stopped scheduler or a full disk stops."""
 ORDERLY = {0, 1, 130, 143, -2, -9, -15}
 """Ends of a command: well, with cells that are not ok, interrupted, or killed."""
 
