@@ -73,9 +73,13 @@ def test_any_worker_does_what_all_or_none_have_memory_for(unequal, monkeypatch, 
     assert all(one["workers"] is None for one in asked)
 
 
+def name_of(dask_worker):
+    return dask_worker.name
+
+
 def test_other_workers_try_once_those_with_enough_memory_are_gone(unequal, monkeypatch):
     monkeypatch.setattr(in_flight, "_LOOK_SECONDS", 0.2)
-    addresses = {w["name"]: address for address, w in unequal.scheduler_info()["workers"].items()}
+    addresses = {name: address for address, name in unequal.run(name_of).items()}
     retire = iter([lambda: unequal.retire_workers([addresses["large"]])])
 
     def tick():

@@ -149,14 +149,14 @@ RUDE = {
 def test_a_solver_that_ends_the_process_or_cannot_say_why_fails_its_cell_alone(
     client, small, tmp_path, records, kind
 ):
-    workers = set(client.scheduler_info()["workers"])
+    workers = set(client.ncores())
     with injected(client, tmp_path, Fault(kind, "GM", times=1)):
         dataset = sweep.run(small("[2, 4]", "[IP, GM, CA]"), tmp_path / "s", client)
     assert states(dataset) == {"ok": 5, "failed": 1}
     (failed,) = [record for record in records(tmp_path / "s") if record.status.label == "failed"]
     assert failed.error.startswith(RUDE[kind])
     assert "faults.py" in failed.traceback
-    assert set(client.scheduler_info()["workers"]) == workers
+    assert set(client.ncores()) == workers
 
 
 @pytest.mark.parametrize("kind", RUDE)

@@ -52,7 +52,7 @@ async def stall_at_worker(dask_worker):
 
 
 def stall_from_worker(client):
-    client.run(stall_at_worker, workers=[next(iter(client.scheduler_info()["workers"]))])
+    client.run(stall_at_worker, workers=[next(iter(client.ncores()))])
 
 
 def stall_from_workers(client):
