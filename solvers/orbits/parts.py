@@ -162,9 +162,8 @@ def _operator(layout: Layout, group: Group, selection: Choice) -> QueryOperator:
     """The group's queries on sums of orbits."""
     factors: list[Matrix] = []
     for axis, (attribute, k) in enumerate(zip(layout.attributes, selection, strict=True)):
-        if axis in group.matrices:
-            factors.append(group.matrices[axis])
-        elif k == INDICATORS and attribute.sizes.size > 1:
+        several = k == INDICATORS and attribute.sizes.size > 1
+        if several or axis in layout.ordered_axes:
             factors.append(group.factor(axis, attribute.sizes.size))
     return layout.products.product(factors)
 

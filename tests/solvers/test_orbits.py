@@ -18,7 +18,7 @@ from solvers.orbits import SingleOrbit, orbits
 from solvers.orbits.noise import OrbitsNoise
 from solvers.problem import as_problem
 from solvers.strategy import from_strategy
-from workloads import Workload
+from workloads import Workload, from_factors
 from workloads.operators import Explicit, Kronecker
 
 MECHANISMS = ("optimal", "CA", "wCA-I", "wCA-II", "fisher", "IP", "GM")
@@ -420,6 +420,17 @@ def test_one_differing_target_of_a_marginal_is_set_apart():
     assert isinstance(found.noise, OrbitsNoise)
     assert found.noise.orbits.cells.size == 2
     assert found.squared_privacy_cost == pytest.approx(dense.squared_privacy_cost, rel=3e-8)
+
+
+@pytest.mark.parametrize("mechanism", ["optimal", "CA", "SM-II", "IP"])
+def test_an_attribute_of_one_value_has_a_factor_of_its_own_in_some_tables(mechanism):
+    one, totals = np.ones((1, 1)), (np.ones((1, 3)), np.ones((1, 3)))
+    workload = from_factors([(one, *totals), (2 * one, np.eye(3), np.eye(3))])
+    targets = np.append([1.0, 0.3], np.ones(8))
+    found, dense = (solvers.solve(mechanism, w, targets) for w in (workload, workload.dense))
+    assert isinstance(found.noise, OrbitsNoise)
+    close = 1e-3 if mechanism == "SM-II" else 1e-6
+    assert found.squared_privacy_cost == pytest.approx(dense.squared_privacy_cost, rel=close)
 
 
 HUGE = prefixes(400, [20, 40, 2], [(), (0,), (0, 1)])
