@@ -19,7 +19,8 @@ from sweep.errors import ClusterError, first_line
 
 ALLOWED_FAILURES = 1
 """Dask's ``allowed-failures``: it gives a task up once more workers than this have died of it."""
-CONNECT_SECONDS = 20.0
+CONNECT_SECONDS, LEAST_CONNECT_SECONDS = 20.0, 5.0
+"""How long a scheduler may take to answer; less if the patience is less, but not less than this."""
 _ANSWER_SECONDS = 2.0
 _SLOW_SECONDS = 15.0
 _TALKATIVE = ("distributed", "distributed.client", "tornado.application", "asyncio")
@@ -54,15 +55,13 @@ def cluster_class(spec: ClusterSpec) -> Any:
 
 
 @contextmanager
-def connected(spec: ClusterSpec, connect_seconds: float | None = None) -> Iterator[Any]:
+def connected(spec: ClusterSpec) -> Iterator[Any]:
     """A client of the cluster, closed at the end together with the cluster if it was started here.
 
     Parameters
     ----------
     spec : ClusterSpec
         The cluster to start, or the address of a running scheduler.
-    connect_seconds : float, optional
-        Seconds to wait for that scheduler to answer; `CONNECT_SECONDS` if not given.
 
     Raises
     ------
@@ -85,10 +84,10 @@ def connected(spec: ClusterSpec, connect_seconds: float | None = None) -> Iterat
     with dask.config.set(settings), _quiet():
         if spec.address is not None:
             keys = security.of_files(spec.security) if spec.security else None
-            seconds = CONNECT_SECONDS if connect_seconds is None else connect_seconds
             with _explained(f"scheduler {spec.address!r} cannot be reached"):
                 if not spec.insecure:
                     security.refuse_exposed(spec.address)
+                seconds = min(max(spec.patience, LEAST_CONNECT_SECONDS), CONNECT_SECONDS)
                 _greet(spec.address, keys, seconds)
                 client = client_class(spec.address, timeout=seconds, security=keys)
             with client:

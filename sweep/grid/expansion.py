@@ -17,6 +17,7 @@ from sweep.grid.axes import BlockAxes, Setting, all_of, block_axes
 from sweep.grid.cell import REPLICATE, Cell
 from sweep.grid.comparisons import check_comparisons, check_figures
 from sweep.grid.grids import Grid
+from sweep.grid.making import made
 from sweep.grid.mechanisms import MechanismEntry, mechanisms
 from sweep.grid.parameters import errors_at
 from sweep.grid.specs import Spec, WorkloadSpec
@@ -262,7 +263,7 @@ def _check_functions(part: Product) -> None:
 
 def _check_problems(part: Product, checked: set[str]) -> None:
     """Make every workload and its targets of the first replicate, once."""
-    built: tuple[str, workloads.Workload | workloads.QueryGraph] | None = None
+    built: tuple[str, workloads.Workload | workloads.QueryGraph | None] | None = None
     for point in part.points:
         if 0 not in point.replicates:
             continue
@@ -274,7 +275,9 @@ def _check_problems(part: Product, checked: set[str]) -> None:
             continue
         if built is None or built[0] != key:
             with errors_at(part.place / "workload", workload.params):
-                built = key, workloads.make(workload.name, **workload.params)
+                built = key, made(workload)
+        if built[1] is None:
+            continue
         if isinstance(built[1], workloads.Workload):
             with errors_at(part.place / "neighbours"):
                 cell.neighbours.check(built[1].d)

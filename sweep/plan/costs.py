@@ -9,6 +9,7 @@ from solvers import Work, memory
 from solvers.neighbours import ADD_REMOVE, Neighbours
 from sweep.experiment.canonical import digest
 from sweep.grid.cell import Cell
+from sweep.grid.making import made
 from sweep.grid.specs import MechanismSpec, WorkloadSpec
 from sweep.plan.calibration import calibration
 from workloads import QueryGraph, Workload
@@ -43,7 +44,7 @@ class Costs:
         self._shapes: dict[str, tuple[int, int]] = {}
         self._works: dict[tuple[str, str, Neighbours], Work] = {}
         self._specs: dict[str, WorkloadSpec] = {}
-        self._workload = lru_cache(maxsize=_KEPT_WORKLOADS)(self._made)
+        self._made = lru_cache(maxsize=_KEPT_WORKLOADS)(lambda key: made(self._specs[key]))
 
     def shape(self, spec: WorkloadSpec) -> tuple[int, int]:
         """The shape of a query matrix, (m, d), or of a noise matrix on a query graph, (n, n).
@@ -103,9 +104,11 @@ class Costs:
         self._specs.setdefault(key, spec)
         return key
 
-    def _made(self, key: str) -> Workload | QueryGraph:
-        spec = self._specs[key]
-        return workloads.make(spec.name, **spec.params)
+    def _workload(self, key: str) -> Workload | QueryGraph:
+        workload = self._made(key)
+        if workload is None:
+            raise workloads.WorkloadError(f"{self._specs[key].params} was not made in time")
+        return workload
 
 
 def _work(

@@ -12,7 +12,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -128,6 +128,13 @@ def drowsy(folder: str, seconds: float) -> np.ndarray:
     if count(Path(folder) / "drowsy") == 0:
         time.sleep(seconds)
     return np.eye(2)
+
+
+def endless() -> np.ndarray:
+    """A workload that is never made."""
+    while True:
+        with suppress(Exception):
+            time.sleep(600)
 
 
 def broken(kind: str) -> np.ndarray:

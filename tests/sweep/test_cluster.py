@@ -233,12 +233,11 @@ def test_a_cluster_that_does_not_close_is_told_and_left(monkeypatch, error, late
 
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "tcp://[::::]:1", "foo://127.0.0.1:1"])
-def test_a_scheduler_that_does_not_answer(address):
-    spec = specification.ClusterSpec(address=address)
-    with (
-        pytest.raises(ClusterError, match="cannot be reached"),
-        clusters.connected(spec, connect_seconds=1.0),
-    ):
+def test_a_scheduler_that_does_not_answer_is_left_when_patience_is_over(address, monkeypatch):
+    monkeypatch.setattr(clusters, "CONNECT_SECONDS", 3600.0)
+    monkeypatch.setattr(clusters, "LEAST_CONNECT_SECONDS", 0.5)
+    spec = specification.ClusterSpec(address=address, patience=1.0)
+    with pytest.raises(ClusterError, match="cannot be reached"), clusters.connected(spec):
         pass
 
 
@@ -317,12 +316,13 @@ def test_workers_do_not_start_in_a_folder_that_is_gone(tmp_path, monkeypatch):
 
 def test_what_answers_as_no_scheduler_does_is_left_in_time(monkeypatch):
     monkeypatch.setattr(clusters, "_ANSWER_SECONDS", 0.1)
+    monkeypatch.setattr(clusters, "CONNECT_SECONDS", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as mute:
         spec = specification.ClusterSpec(address=f"tcp://127.0.0.1:{mute.getsockname()[1]}")
         began = time.monotonic()
         with (
             pytest.raises(ClusterError, match="what answers there is not a Dask scheduler"),
-            clusters.connected(spec, connect_seconds=0.3),
+            clusters.connected(spec),
         ):
             pytest.fail("it is connected")
     assert time.monotonic() - began < 300

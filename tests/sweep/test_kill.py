@@ -212,7 +212,10 @@ def scheduler(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_scheduler_that_does_not_come_back_leaves_the_rest_pending(scheduler, tmp_path):
+def test_a_scheduler_that_does_not_come_back_leaves_the_rest_pending(
+    scheduler, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(clusters, "LEAST_CONNECT_SECONDS", clusters.CONNECT_SECONDS)
     process, heard = scheduler(), []
     spec = specification.ClusterSpec(address=process.stdout.readline().strip(), patience=2)
 

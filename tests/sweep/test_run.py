@@ -14,6 +14,8 @@ import sweep
 from solvers import privacy
 from sweep import events
 from sweep.errors import StoreError, SweepError
+from sweep.experiment.loading import parse_experiment
+from sweep.grid import making
 from sweep.grid.expansion import expand
 from sweep.grid.grids import distinct
 from sweep.grid.specs import MechanismSpec, Spec, WorkloadSpec
@@ -260,6 +262,27 @@ def test_the_watchdog_covers_building_the_workload(client, tmp_path):
         future = client.submit(perform.perform, task, StoreView(str(place.path), place.identity))
         done = future.result(timeout=300)
     assert [record.status.label for record in done.records] == ["timeout", "ok"]
+
+
+ENDLESS = """
+time_limit: 0
+blocks:
+  - {workload: {name: entry-point, function: "faults:endless"}, mechanism: optimal, group: endless}
+  - {workload: {name: prefix, d: 4}, mechanism: {name: optimal, time_limit: 600}, group: sound}
+"""
+
+
+@pytest.mark.slow
+def test_a_workload_function_that_never_ends_is_a_timeout_alone(client, tmp_path, monkeypatch):
+    monkeypatch.setattr(making, "_LONGEST_CALL_SECONDS", 0.5)
+    experiment = parse_experiment(ENDLESS, "x.yaml")
+    with (
+        injected(client, tmp_path, grace_s=3.0),
+        pytest.warns(UserWarning, match="faults:endless.* was not made within 0.5 s"),
+    ):
+        tree = sweep.run(experiment, tmp_path / "s", client, allow_code=True)
+    assert states(tree["endless"].dataset) == {"timeout": 1}
+    assert states(tree["sound"].dataset) == {"ok": 1}
 
 
 def test_the_time_limit_reaches_mechanisms_that_take_one(client, small, tmp_path):

@@ -86,7 +86,7 @@ def test_a_scheduler_and_workers_started_by_hand(keys, small, tmp_path):
         dataset = sweep.run(small(), tmp_path / "s", cluster=spec, patience=SECONDS)
         with (
             pytest.raises(ClusterError, match="cannot be reached"),
-            clusters.connected(specification.ClusterSpec(address=address), connect_seconds=5),
+            clusters.connected(specification.ClusterSpec(address=address, patience=5)),
         ):
             pass
     assert (dataset.status == Status.OK).all()

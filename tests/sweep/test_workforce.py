@@ -13,7 +13,7 @@ from faults import search_path, slow_workers
 
 import sweep
 from sweep import events
-from sweep.cluster import specification, workforce
+from sweep.cluster import clusters, specification, workforce
 from sweep.errors import ClusterError, NoWorkersError
 from sweep.report.terminal import messages
 from sweep.runner import engine
@@ -59,6 +59,7 @@ def dask_setup(worker):
 def heard_out(monkeypatch):
     """A scheduler that is slow to answer does not count as silent."""
     monkeypatch.setattr(workforce, "_ANSWER_SECONDS", 300.0)
+    monkeypatch.setattr(clusters, "LEAST_CONNECT_SECONDS", clusters.CONNECT_SECONDS)
 
 
 @pytest.mark.usefixtures("heard_out")
