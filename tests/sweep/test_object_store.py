@@ -7,23 +7,27 @@ import subprocess
 import sys
 import tarfile
 import urllib.request
+from collections import Counter
 from datetime import UTC, datetime
 
 import numpy as np
 import pytest
 import xarray as xr
 from distributed import LocalCluster
-from processes import until
+from faults import Fault, preloaded
+from processes import ended, until
+from test_kill import CLUSTER
 
 import sweep
 from sweep.errors import StoreError
 from sweep.runner import log, maintenance
-from sweep.store import folder, holder, lock, object_lease
+from sweep.store import disk, folder, holder, lock, object_lease
 from sweep.store.journal import Journal
 from sweep.store.lease import LEASE
 from sweep.store.location import located
 from sweep.store.objects import ChangedError, ObjectPath
 from sweep.store.records import CellRecord, Status
+from sweep.store.segments import read_segment
 from sweep.store.view import StoreView
 
 
@@ -76,6 +80,43 @@ def test_a_sweep_is_run_resumed_and_read_there(address, small, tmp_path, workers
     assert heard[0].todo == 0
     assert first.identical(again)
     assert xr.open_dataset(address, engine="sweep").identical(again)
+
+
+CELLS = 40
+
+
+def cells_recorded(address):
+    """The ids in the journal, as often as they are recorded."""
+    held = (read_segment(path) for path in journal_files(address))
+    return [one.cell for records in held for one in records if isinstance(one, CellRecord)]
+
+
+def journal_files(address):
+    journal = located(address) / "journal"
+    return [journal / name for name in disk.names(journal)]
+
+
+@pytest.mark.slow
+def test_a_command_that_is_killed_is_continued_by_the_next(address, processes, tmp_path):
+    (tmp_path / "x.yaml").write_text(
+        "reference: IP\nblocks: [{workload: {name: prefix, d: 4}, mechanism: IP, replicates: "
+        f"{CELLS}}}]\n"
+    )
+    waits = Fault("wait", "IP", first=CELLS // 2, until=str(tmp_path / "gate"))
+    (tmp_path / "cluster.yaml").write_text(CLUSTER.format(preload=preloaded(tmp_path, waits)))
+    words = ("run", "x.yaml", "--store", address, "--cluster", "cluster.yaml")
+    first = processes.command(*words)
+    until(lambda: journal_files(address) and cells_recorded(address), first)
+    assert f"is in use by process {first.pid} on" in ended(processes.command(*words), 2)
+    first.kill()
+    first.communicate()
+    done = cells_recorded(address)
+    assert 0 < len(done) < CELLS
+    (tmp_path / "gate").touch()
+    assert f"{len(done)} already in the store" in ended(processes.command(*words))
+    assert set(Counter(cells_recorded(address)).values()) == {1}
+    assert (sweep.open(address).status == Status.OK).all()
+    assert len(cells_recorded(address)) == CELLS
 
 
 def test_workers_write_their_results_there(address, small, workers):
