@@ -104,6 +104,8 @@ def advise(
         from sweep.report.advice import advising, sections, terminal
         from sweep.report.terminal import consoles
 
+        if output is not None:
+            files.check(output)
         waiting = Console(stderr=True)
         with waiting.status("reading") as shown:
             advice = advising.advise(

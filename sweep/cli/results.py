@@ -161,6 +161,8 @@ def report(
 
         drawing.check_installed()
         written = output or _beside(store) / "report.html"
+        if output is not None:
+            files.check(output)
         files.write(written, report_page.report(store))
         typer.echo(str(written))
 

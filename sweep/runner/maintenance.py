@@ -16,7 +16,7 @@ from sweep.runner.selection import selected
 from sweep.runner.session import open_session
 from sweep.store import arrays, disk, segments
 from sweep.store.dataset_folder import POINTER, RESULTS
-from sweep.store.disk_errors import explained
+from sweep.store.disk_errors import explained, reason, remedy
 from sweep.store.folder import Store, create, open_
 from sweep.store.journal import Journal
 from sweep.store.lease import LEASE
@@ -188,8 +188,16 @@ def pack(store: str | Path, file: Path) -> int:
             else:
                 _add_objects(archive, opened, opened.path, name)
 
-    with explained(file), opened.unchanged():
-        disk.write_by(file, save)
+    try:
+        with opened.unchanged():
+            disk.write_by(file, save)
+    except StoreError:
+        raise
+    except OSError as error:
+        raise StoreError(
+            f"store {str(opened.path)!r} cannot be packed into {str(file)!r}: {reason(error)}; "
+            f"{remedy(error)}, or give another FILE"
+        ) from error
     return file.stat().st_size
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from sweep.errors import DatasetError, StoreError
 from sweep.store import disk, manifest
-from sweep.store.disk_errors import reason
+from sweep.store.disk_errors import reason, remedy
 from sweep.store.location import Location
 
 RESULTS = "results.zarr"
@@ -117,7 +117,7 @@ class DatasetFolder:
         except OSError as error:
             raise DatasetError(
                 f"the dataset of store {str(self.store)!r} cannot be written: {reason(error)}; "
-                "what was solved is in the journal: make room, and 'sweep run' derives the "
+                f"what was solved is in the journal: {remedy(error)}, and 'sweep run' derives the "
                 "dataset from it"
             ) from error
         for number in old[:-1]:
@@ -125,13 +125,14 @@ class DatasetFolder:
         return self.path
 
     def _put_in_place(self, fresh: Location, write: Callable[[Location], None]) -> None:
-        """Write a version of the dataset and point to it, or remove it if that fails."""
+        """Write a version of the dataset and point to it; remove it if nothing points to it."""
         try:
             write(fresh)
             manifest.write(fresh)
             self._point_to(fresh.name)
         except OSError:
-            _remove(fresh)
+            if self.path.resolve() != fresh.resolve():
+                _remove(fresh)
             raise
 
     def _point_to(self, version: str) -> None:

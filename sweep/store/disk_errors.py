@@ -18,6 +18,14 @@ _REASONS = {
 }
 
 
+_REMEDIES = {
+    errno.ENOSPC: "make room",
+    errno.EDQUOT: "make room",
+    errno.ENOTDIR: "move it away",
+    errno.EEXIST: "move it away",
+}
+
+
 @contextmanager
 def explained(path: Location) -> Iterator[None]:
     """Turn errors of the disk into one sentence.
@@ -34,7 +42,7 @@ def explained(path: Location) -> Iterator[None]:
     except OSError as error:
         raise StoreError(
             f"store {str(path)!r} cannot be written: {reason(error)}; earlier results are "
-            "unharmed: make room or give another --store, and run again"
+            f"unharmed: {remedy(error)}, and give the same command again"
         ) from error
 
 
@@ -60,3 +68,8 @@ def readable(path: Location) -> Iterator[Location]:
 def reason(error: OSError) -> str:
     """What the disk says, in words."""
     return _REASONS.get(error.errno or 0, error.strerror or str(error))
+
+
+def remedy(error: OSError) -> str:
+    """What to do about it, in words."""
+    return _REMEDIES.get(error.errno or 0, "let it be written")

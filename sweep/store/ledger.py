@@ -1,6 +1,7 @@
 """The ledger: what the records of a journal say together."""
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -53,8 +54,8 @@ class Ledger:
         self.bound_errors: dict[str, BoundRecord] = {}
         self._columns = Columns()
         self._least_cost: dict[str, float] = {}
-        self._refuted: dict[str, CellRecord] = {}
-        """Answers below a bound, as they were given, by cell."""
+        self._refuted = defaultdict[str, dict[str, CellRecord]](dict)
+        """Answers below a bound, as they were given, by problem and cell."""
         self._deadly_ends: set[tuple[str, float]] = set()
         """Cell and time of every record of deaths: merged copies of a store have the same ones."""
         self.altered = False
@@ -171,7 +172,7 @@ class Ledger:
             "bound_codes": self.bound_codes,
             "bound_errors": [vars(bound) for bound in self.bound_errors.values()],
             "least_cost": self._least_cost,
-            "refuted": [to_json(record) for record in self._refuted.values()],
+            "refuted": [to_json(one) for of in self._refuted.values() for one in of.values()],
             "deadly_ends": sorted(self._deadly_ends),
         }
 
@@ -185,8 +186,9 @@ class Ledger:
         ledger._least_cost = dict(content["least_cost"])
         failed = (BoundRecord(**bound) for bound in content["bound_errors"])
         ledger.bound_errors = {bound.problem: bound for bound in failed}
-        refuted = map(from_json, content["refuted"])
-        ledger._refuted = {one.cell: one for one in refuted if isinstance(one, CellRecord)}
+        for one in map(from_json, content["refuted"]):
+            if isinstance(one, CellRecord):
+                ledger._refuted[one.problem][one.cell] = one
         ledger._deadly_ends = {(cell, at) for cell, at in content["deadly_ends"]}
         return ledger
 
@@ -236,14 +238,14 @@ class Ledger:
     def _refute(self, row: int, trouble: str) -> None:
         """Turn an answer into a failure."""
         record = self._columns.record(row)
-        self._refuted[record.cell] = record
+        self._refuted[record.problem][record.cell] = record
         self._columns.fail(row, trouble)
 
     def _forget(self, cell: str) -> None:
         """Count nothing that was recorded of a cell so far; a bound on its problem holds on."""
-        self._refuted.pop(cell, None)
         known = self._row(cell)
         if known is not None:
+            self._refuted.get(self._columns.text("problem", known), {}).pop(cell, None)
             self._columns.set_count("status", known, _SUPERSEDED)
 
     def _add_bound(self, record: BoundRecord) -> None:
@@ -271,7 +273,7 @@ class Ledger:
 
     def _rehabilitate(self, problem: str) -> None:
         """Let answers count again that only a bound of earlier code has refuted."""
-        for record in [one for one in self._refuted.values() if one.problem == problem]:
+        for record in [*self._refuted.get(problem, {}).values()]:
             cost = record.numbers.get("squared_privacy_cost", math.nan)
             if self._judged(problem, cost) is None:
                 known = self._columns.row(record.cell)

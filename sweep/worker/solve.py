@@ -152,7 +152,8 @@ def _with_arrays(
     try:
         arrays.write(view.place, key, named, view.keep, labels)
     except OSError as error:
-        said = f"its arrays cannot be kept: {disk_errors.reason(error)}; make room and run again"
+        reason, remedy = disk_errors.reason(error), disk_errors.remedy(error)
+        said = f"its arrays cannot be kept: {reason}; {remedy} and run again"
         return replace(record, status=Status.LOST, numbers={}, notes={}, curve=None, error=said)
     return record
 

@@ -1,6 +1,7 @@
 """`sweep advise`: its words, its page and its JSON, on the tutorial's files."""
 
 import json
+import os
 import re
 import sys
 from pathlib import Path
@@ -104,7 +105,8 @@ def test_advice_without_a_certificate_says_so(advice):
         ((*FILES, "--delta", "2"), "delta is 2.0; expected a number between 0 and 1"),
         ((*FILES, "--delta", "1e-6", "--epsilon", "0"), "epsilon is 0.0; expected a positive"),
         ((*FILES, "--delta", "1e-6", "--mechanism", "optimum"), "did you mean 'optimal'?"),
-        ((*FILES, "--delta", "1e-6", *ONLY, "--output", f"{FILES[0]}/page"), "cannot write"),
+        ((*FILES, "--delta", "1e-6", *ONLY, "--output", f"{FILES[0]}/page"), "is a file; give"),
+        ((*FILES, "--delta", "1e-6", *ONLY, "--output", "."), "'.' is a folder; give another"),
     ],
 )
 def test_mistakes_are_sentences(words, said, command):
@@ -112,7 +114,18 @@ def test_mistakes_are_sentences(words, said, command):
     assert found.exit_code == 2
     assert said in " ".join(found.stderr.split())
     assert "Traceback" not in found.output
-    assert ("What each target costs" in found.stdout) == (said == "cannot write")
+    assert not found.stdout  # a page that cannot be written is refused before the advice
+
+
+def test_a_page_that_may_not_be_written_is_refused_before_the_advice(
+    tmp_path, command, monkeypatch
+):
+    monkeypatch.setattr(os, "access", lambda place, how: place != tmp_path)
+    page = tmp_path / "folder" / "page.html"
+    found = command("advise", *FILES, "--delta", "1e-6", *ONLY, "--output", page)
+    assert (found.exit_code, found.stdout) == (2, "")
+    said = " ".join(found.stderr.split())
+    assert f"'{tmp_path}' is not to be written; give another --output" in said
 
 
 def test_what_is_public_to_the_neighbours_is_said(tmp_path, command):

@@ -1,27 +1,35 @@
-"""Every write of merging and of compacting fails once: nothing is lost, and a sentence tells it."""
+"""Every write of a command fails once: nothing is lost, a sentence tells it, and again it works."""
 
 import errno
 import io
 import os
 import shutil
+import tarfile
 from itertools import count
 
+import numpy as np
 import pytest
+import xarray as xr
 
+from sweep.dataset import build
 from sweep.errors import StoreError
 from sweep.runner import maintenance
 from sweep.runner.publication import Publication
+from sweep.store import arrays, disk_errors, index
+from sweep.store.dataset_folder import DatasetFolder
+from sweep.store.disk_errors import explained
 from sweep.store.journal import Journal
 
-WRITES = ("fsync", "replace", "link", "mkdir", "unlink")
+WRITES = ("replace", "link", "symlink", "mkdir", "rmdir", "unlink")
 
 
 class Disk:
-    """Has the nth write and, if it is then read-only, all later ones fail."""
+    """Has the nth write, or all from then on, fail with an error; never waits for the disk."""
 
     def __init__(self, monkeypatch):
         self.written = 0
-        self._fails = range(0)
+        self._fails, self._error = range(0), 0
+        monkeypatch.setattr(os, "fsync", self._counted(lambda file: None))
         for name in WRITES:
             monkeypatch.setattr(os, name, self._counted(getattr(os, name)))
         real = io.open
@@ -32,23 +40,17 @@ class Disk:
 
         monkeypatch.setattr(io, "open", opened)
 
-    def fails(self, which):
-        self.written, self._fails = 0, which
+    def fails(self, which, error=0):
+        self.written, self._fails, self._error = 0, which, error
 
     def _counted(self, real):
         def write(*words, **options):
             self.written += 1
             if self.written in self._fails:
-                raise OSError(errno.EROFS, "Read-only file system")
+                raise OSError(self._error, os.strerror(self._error))
             return real(*words, **options)
 
         return write
-
-
-def held(store):
-    return (
-        dict(Journal(store / "journal").refresh().cells) if (store / "store.json").exists() else {}
-    )
 
 
 def merge(folder):
@@ -59,29 +61,104 @@ def compact(folder):
     maintenance.compact(folder / "a")
 
 
-@pytest.mark.parametrize("last", [1, 10**9], ids=["one", "all"])
-@pytest.mark.parametrize(("command", "changed"), [(merge, "c"), (compact, "a")])
-def test_a_write_that_fails_loses_nothing(swept, tmp_path, monkeypatch, command, changed, last):
-    swept(tmp_path / "whole" / "a", "[2]")
+def forget(folder):
+    maintenance.forget(folder / "a", "mechanism == 'IP'")
+
+
+def pack(folder):
+    if not (folder / "a.tar").exists():
+        maintenance.pack(folder / "a", folder / "a.tar")
+
+
+def publish(folder):
+    dataset = xr.Dataset({"new": ("x", np.ones(2))}, attrs={"journal_state": "new"})
+    DatasetFolder(folder / "a").publish(lambda version: build.write(dataset, version))
+
+
+def keep(folder):
+    with explained(folder / "a"):
+        solve = arrays.names(folder / "a")[0]
+        arrays.write(folder / "a", solve, {"query_variances": np.zeros(2)}, ["query_variances"])
+
+
+def write_index(folder):
+    journal = Journal(folder / "a" / "journal")
+    journal.refresh()
+    with explained(folder / "a"):
+        journal.write_index()
+
+
+def held(folder):
+    """What each of its stores holds of a cell, the state of its dataset, and what is packed."""
+    found = {}
+    for store in (folder / "a", folder / "c"):
+        dataset, kept = DatasetFolder(store), arrays.names(store)
+        for cell, record in records(store).items():
+            found[store.name, cell] = record
+            if record.solve in kept:
+                numbers = arrays.arrays(store, record.solve).query_variances
+                found[store.name, "arrays of", cell] = numbers.values.tolist()
+        assert dataset.damage is None
+        found[store.name] = dataset.state
+    if (folder / "a.tar").exists():
+        with tarfile.open(folder / "a.tar") as archive:
+            found["packed"] = [(member.name, member.size) for member in archive]
+    return found
+
+
+def records(store):
+    about = store / "store.json"
+    return dict(Journal(store / "journal").refresh().cells) if about.exists() else {}
+
+
+def complete(folder):
+    """What it holds once a command is done, and whether the journal has its index."""
+    return held(folder), (folder / "a" / index.NAME).exists()
+
+
+@pytest.fixture(params=[merge, compact, forget, pack, publish, keep, write_index])
+def command(request):
+    return request.param
+
+
+@pytest.mark.parametrize(
+    ("last", "error"), [(1, errno.ENOSPC), (10**9, errno.EROFS)], ids=["one", "all"]
+)
+def test_a_write_that_fails_loses_nothing(swept, tmp_path, monkeypatch, command, last, error):
+    swept(tmp_path / "whole" / "a", "[2]", more="keep: [query_variances]")
+    (tmp_path / "whole" / "a" / index.NAME).unlink()
     monkeypatch.setattr(Publication, "follow", lambda *following: None)
-    whole, disk, ends = held(tmp_path / "whole" / "a"), Disk(monkeypatch), set()
+    shutil.copytree(tmp_path / "whole", tmp_path / "done", symlinks=True)
+    command(tmp_path / "done")
+    before, after = held(tmp_path / "whole"), held(tmp_path / "done")
+    refused = OSError(error, "")
+    why, what_to_do = disk_errors.reason(refused), disk_errors.remedy(refused)
+    disk, ends = Disk(monkeypatch), set()
     for nth in count(1):
         tried = tmp_path / str(nth)
         shutil.copytree(tmp_path / "whole", tried, symlinks=True)
-        disk.fails(range(nth, nth + last))
+        disk.fails(range(nth, nth + last), error)
         try:
             command(tried)
             ends.add("well")
-        except StoreError as error:
-            ends.add(str(error).partition(": ")[2].partition(";")[0])
+        except StoreError as failure:
+            said = str(failure)
+            told = why in said and what_to_do in said
+            own = (
+                f"is in use by process {os.getpid()} " in said
+            )  # of a lease that cannot be removed
+            ends.add("told" if told or own else said)
         reached = disk.written >= nth
         disk.fails(range(0))
-        assert held(tried / "a") == whole
-        assert held(tried / changed) in ({}, whole)
-        (tried / changed / "lease").unlink(missing_ok=True)  # as if this process had ended
+        arrays.restore(tried / "a")  # as every command does when it begins
+        now = held(tried)
+        for what in now.keys() | before.keys() | after.keys():
+            assert now.get(what) in (before.get(what), after.get(what)), what
+        for store in ("a", "c"):
+            (tried / store / "lease").unlink(missing_ok=True)  # as if this process had ended
         command(tried)
-        assert held(tried / changed) == whole
+        assert complete(tried) == complete(tmp_path / "done")
         if not reached:
             break
-    assert nth > 10
-    assert ends == {"well", "the file system is read-only"}
+    assert nth > 4
+    assert ends == {"well", "told"}

@@ -355,6 +355,9 @@ def test_a_file_that_is_no_scorecard_is_not_written_over(
     found = command("scorecard", "vldb-table2", "--output", "mine.json")
     assert (found.exit_code, "is not a scorecard" in found.output) == (2, True)
     assert (tmp_path / "mine.json").read_text() == "[1, 2]"
+    (tmp_path / "folder.json").mkdir()
+    found = command("scorecard", "vldb-table2", "--output", "folder.json")
+    assert (found.exit_code, "'folder.json' is a folder" in found.output) == (2, True)
     assert not (tmp_path / "results").exists()
 
 

@@ -64,7 +64,8 @@ def check_outputs(outputs: Sequence[Path], *, part: bool) -> None:
     Raises
     ------
     SweepError
-        If one is neither JSON nor a page with marked sections, or its folder does not exist.
+        If one is neither JSON nor a page with marked sections, its folder does not exist, or it
+        cannot be written.
     """
     for path in outputs:
         if path.suffix not in (".json", ".md"):
@@ -74,6 +75,7 @@ def check_outputs(outputs: Sequence[Path], *, part: bool) -> None:
             )
         if not path.parent.is_dir():
             raise SweepError(f"there is no folder {str(path.parent)!r} to write {path.name!r} to")
+        output.check(path)
         if part and path.suffix == ".json" and path.exists():
             read(path)
         if path.suffix == ".md":
