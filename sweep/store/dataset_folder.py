@@ -86,9 +86,9 @@ class DatasetFolder:
         Of a removed chunk a reader learns nothing: zarr takes it for one without numbers.
         """
         versions = self.store / _VERSIONS
-        return version.parent.name != _VERSIONS or version.stem in {
-            f"{number:06d}" for number in _numbers(versions)[-2:]
-        }
+        last = {f"{number:06d}" for number in _numbers(versions)[-2:]}
+        held = version.parent.name != _VERSIONS or version.stem in last
+        return held or version == self.path.resolve()
 
     def publish(self, write: Callable[[Location], None]) -> Location:
         """Replace the dataset as a whole: readers see the old one or the new one.

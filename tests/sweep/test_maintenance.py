@@ -272,6 +272,14 @@ def test_arrays_that_cannot_be_replaced_stay(tmp_path, monkeypatch, nth):
     assert arrays.names(tmp_path) == ["s"]
 
 
+def test_versions_that_killed_runs_have_left_do_not_outdate_the_current_dataset(tmp_path):
+    dataset = folder.create(tmp_path / "s", "mine").dataset
+    dataset.publish(lambda version: version.mkdir())
+    for left in ("000007.zarr", "000008.zarr"):
+        (tmp_path / "s" / ".results" / left).mkdir()
+    assert dataset.keeps(dataset.path.resolve())
+
+
 def test_hidden_cells_are_forgotten_on_request(swept, client, small, tmp_path):
     swept(tmp_path / "s", "[2, 4]")
     sweep.run(small("[2]"), tmp_path / "s", client)
