@@ -121,11 +121,9 @@ class Workforce:
         """Tell, once, of workers that no other process watches."""
         if self._unwatched or self._seen.issuperset(workers):
             return
-        self._seen.update(workers)
-        try:
-            known = self._client.scheduler_info(n_workers=-1)["workers"]
-        except Exception:
+        if not (known := known_workers(self._client)):
             return
+        self._seen.update(workers)
         self._unwatched = sum(
             known[worker].get("nanny", "") is None for worker in workers if worker in known
         )
@@ -187,3 +185,19 @@ class Workforce:
             return dict(self._client.sync(ask, callback_timeout=_ANSWER_SECONDS))
         except Exception:
             return None
+
+
+def known_workers(client: Any) -> dict[str, Any]:
+    """What the scheduler knows of every worker, by address; empty if it does not answer.
+
+    `Client.scheduler_info` may have none of them: every two seconds Dask's client replaces what it
+    returns by a look that leaves out the workers.
+    """
+    try:
+        return dict(client.sync(_identity, client, callback_timeout=_ANSWER_SECONDS)["workers"])
+    except Exception:
+        return {}
+
+
+async def _identity(client: Any) -> Any:
+    return await client.scheduler.identity(n_workers=-1)

@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 from sweep.cluster import exit_codes
+from sweep.cluster.workforce import known_workers
 from sweep.plan.tasks import Task
 from sweep.runner import lost_tasks
 from sweep.store.view import StoreView
@@ -53,7 +54,7 @@ class InFlightTasks:
     def has_room(self) -> bool:
         """Whether more tasks should be sent: as many as keep all threads busy, and no more."""
         if time.monotonic() >= self._next_count:
-            threads = sum(int(has["nthreads"]) for has in self._workers().values())
+            threads = sum(int(has["nthreads"]) for has in known_workers(self.client).values())
             self._room = max(_LEAST_IN_FLIGHT, _IN_FLIGHT_PER_THREAD * threads)
             self._next_count = time.monotonic() + _LOOK_SECONDS
         return len(self.tasks) < self._room
@@ -80,7 +81,7 @@ class InFlightTasks:
         """The workers with enough memory for a task; None if all have it, or none has."""
         if task.bytes < _SMALL_BYTES:
             return None
-        workers = self._workers()
+        workers = known_workers(self.client)
         needed = task.bytes + _PYTHON_BYTES
         roomy = [worker for worker, has in workers.items() if not 0 < has["memory_limit"] < needed]
         return roomy if 0 < len(roomy) < len(workers) else None
@@ -116,13 +117,6 @@ class InFlightTasks:
     def exit_codes(self, workers: Sequence[str]) -> list[int]:
         """How workers that died ended, as far as known."""
         return self._answer(exit_codes.codes, self.client, workers) or []
-
-    def _workers(self) -> dict[str, Any]:
-        """What the scheduler knows of every worker, by address; empty if it does not answer."""
-        try:
-            return dict(self.client.scheduler_info(n_workers=-1)["workers"])
-        except Exception:
-            return {}
 
     def _future(self, parcel: bytes, key: str, workers: list[str] | None) -> Any:
         """A future; None if the scheduler is gone, in which case the task stays in flight."""

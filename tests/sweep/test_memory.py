@@ -63,6 +63,12 @@ def test_a_worker_needs_room_for_python_too(unequal, monkeypatch):
     assert workers_of(unequal, monkeypatch, 0.9e9) == {"large"}
 
 
+def test_no_worker_is_overlooked_when_dask_looks_too(unequal, monkeypatch):
+    """Every two seconds Dask's client replaces what it knows by an answer without workers."""
+    monkeypatch.setattr(unequal, "scheduler_info", lambda **asked: {"workers": {}})
+    assert workers_of(unequal, monkeypatch, 1.9e9) == {"large"}
+
+
 @pytest.mark.parametrize("size", [1e6, 1e12])
 def test_any_worker_does_what_all_or_none_have_memory_for(unequal, monkeypatch, size):
     asked = []
