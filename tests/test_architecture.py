@@ -111,24 +111,6 @@ def test_every_room_says_what_comes_in_and_what_goes_out():
         assert " Out: " in text, room
 
 
-ON_THE_MAP = (
-    *(f"sweep/{room}" for room in ("grid", "plan", "store", "cluster", "runner")),
-    *(
-        f"solvers/{room}"
-        for room in ("gaussian", "independent", "accounting", "dual", "soft_max", "orbits")
-    ),
-)
-
-
-@pytest.mark.parametrize("room", ON_THE_MAP)
-def test_every_module_of_a_large_room_is_on_the_map(room):
-    text = (ROOT / "docs" / "architecture.md").read_text()
-    name = Path(room).name
-    row = [line for line in text.splitlines() if line.startswith(f"| `{name}/` |")][-1]
-    modules = {path.stem for path in (ROOT / room).glob("*.py")} - {"__init__"}
-    assert modules == set(re.findall(r"`(\w+)`", row.partition("` |")[2]))
-
-
 def documented(function: ast.FunctionDef) -> set[str]:
     """The names in the section on parameters of a docstring."""
     sections = re.split(r"^(\w+)\n-+\n", ast.get_docstring(function) or "", flags=re.M)
