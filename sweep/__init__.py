@@ -14,22 +14,22 @@ if TYPE_CHECKING:
     from sweep.dataset.reading import open_dataset as open
     from sweep.experiment.loading import load_experiment
     from sweep.experiment.schema import Experiment
-    from sweep.report.advice.advising import advise
+    from sweep.report.advice import advise
+    from sweep.report.frames import to_frame
     from sweep.report.notebook import rerun, run
-    from sweep.report.numbers.frames import to_frame
     from sweep.store.arrays import arrays
 
 __all__ = ["Experiment", "advise", "arrays", "load_experiment", "open", "rerun", "run", "to_frame"]
 
 _HOMES = {
     "Experiment": ("sweep.experiment.schema", "Experiment"),
-    "advise": ("sweep.report.advice.advising", "advise"),
+    "advise": ("sweep.report.advice", "advise"),
     "arrays": ("sweep.store.arrays", "arrays"),
     "load_experiment": ("sweep.experiment.loading", "load_experiment"),
     "open": ("sweep.dataset.reading", "open_dataset"),
     "rerun": ("sweep.report.notebook", "rerun"),
     "run": ("sweep.report.notebook", "run"),
-    "to_frame": ("sweep.report.numbers.frames", "to_frame"),
+    "to_frame": ("sweep.report.frames", "to_frame"),
 }
 
 _GIVE_RESULTS = ("open", "rerun", "run", "to_frame")
@@ -49,7 +49,7 @@ def __getattr__(name: str) -> Any:
     value = getattr(import_module(module), attribute)
     globals()[name] = value
     if name in _GIVE_RESULTS:
-        import_module("sweep.report.accessor").register()
+        import_module("sweep.report.notebook").register()
     return value
 
 

@@ -24,9 +24,6 @@ ROOMS = (
 )
 """Each imports from those before it alone; `sweep.errors` and `sweep.events` from none."""
 
-REPORT = ("numbers", "terminal", "judgement", "tables", "figures", "documents", "advice")
-"""The rooms of ``report``, in the same order."""
-
 
 @cache
 def nodes(path: Path) -> tuple[ast.AST, ...]:
@@ -87,19 +84,6 @@ def test_rooms_import_those_before(room):
         if name.startswith("sweep.") and name.split(".")[1] not in allowed
     ]
     assert wrong == []
-
-
-@pytest.mark.parametrize("room", REPORT)
-def test_rooms_of_the_report_import_those_before(room):
-    allowed = {*REPORT[: REPORT.index(room) + 1], "output"}
-    wrong = [
-        (path.name, name)
-        for path in (ROOT / "sweep" / "report" / room).glob("*.py")
-        for name in imported(path)
-        if name.startswith("sweep.report.") and name.split(".")[2] not in allowed
-    ]
-    assert wrong == []
-    assert {path.parent.name for path in (ROOT / "sweep" / "report").glob("*/*.py")} == {*REPORT}
 
 
 def test_every_room_says_what_comes_in_and_what_goes_out():

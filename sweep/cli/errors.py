@@ -62,7 +62,7 @@ def _expected() -> tuple[type[Exception], ...]:
 
 def print_error(text: str) -> None:
     """Print to standard error, with the current traceback for ``--debug``."""
-    from sweep.report.terminal import consoles
+    from sweep.report import consoles
 
     with suppress(OSError):  # the exit code tells, too
         if debug_mode["on"]:

@@ -100,9 +100,9 @@ def advise(
 
         from rich.console import Console
 
+        from sweep.report import advice as advising
+        from sweep.report import consoles
         from sweep.report import output as files
-        from sweep.report.advice import advising, sections, terminal
-        from sweep.report.terminal import consoles
 
         if output is not None:
             files.check(output)
@@ -120,12 +120,12 @@ def advise(
             )
         console = consoles.console()
         if json_:
-            typer.echo(json.dumps(sections.content(advice), indent=2))
+            typer.echo(json.dumps(advising.content(advice), indent=2))
         else:
-            for part in terminal.advice(sections.sections(advice)):
+            for part in advising.shown(advising.sections(advice)):
                 console.print(part)
         if output is not None:
-            files.write(output, sections.page(advice, queries.name))
+            files.write(output, advising.page(advice, queries.name))
             if not json_:
                 console.print(f"page: {output}", markup=False)
 
@@ -154,9 +154,9 @@ def scorecard(
     """
     with error_handling(RESUME):
         from sweep.errors import SweepError
+        from sweep.report import consoles
         from sweep.report.judgement import judging
         from sweep.report.judgement import scorecard as cards
-        from sweep.report.terminal import consoles
 
         check_choice("--format", format_, judging.FORMATS)
         if card is not None and (quick or read or stores):

@@ -36,16 +36,16 @@ def status(
     Example: sweep status results/vldb-table5 --watch
     """
     with error_handling():
-        from sweep.report.terminal import consoles, json_output, screen
+        from sweep.report import consoles, states
         from sweep.runner.status import status as status_of
 
         console = consoles.console()
         state = _watched(store, console, as_json=as_json) if watch else status_of(store)
         if as_json:
-            typer.echo(json_output.state(state))
+            typer.echo(states.status_json(state))
         else:
-            console.print(screen.store_status(state))
-            for line in screen.troubles(state.troubles, traces=errors):
+            console.print(states.store_status(state))
+            for line in states.troubles(state.troubles, traces=errors):
                 console.print(line)
         raise typer.Exit(OK if state.well else TROUBLED)
 
@@ -66,7 +66,7 @@ def logs(
     """
     with error_handling():
         from sweep.errors import SweepError
-        from sweep.report.terminal import consoles, json_output, screen
+        from sweep.report import consoles, states
         from sweep.runner import history, log
         from sweep.store.folder import open_
 
@@ -76,9 +76,9 @@ def logs(
         if cell is None and where is None:
             lines = list(log.lines(open_(store).path))
             if as_json:
-                typer.echo(json_output.events(lines))
+                typer.echo(states.log_json(lines))
                 return
-            for line in screen.logged(lines):
+            for line in states.logged(lines):
                 console.print(line, soft_wrap=True)
             return
         if where is not None:
@@ -86,10 +86,10 @@ def logs(
         else:
             histories = history.of_cells(store, cell or "")
         if as_json:
-            typer.echo(json_output.histories(histories))
+            typer.echo(states.histories_json(histories))
             return
         for cell_history in histories:
-            for line in screen.history(cell_history):
+            for line in states.history(cell_history):
                 console.print(line, soft_wrap=True)
 
 
@@ -97,8 +97,8 @@ def _watched(store: str, console: "Console", *, as_json: bool) -> "StoreStatus":
     """Show the state until no run is in progress, then return it."""
     from rich.live import Live
 
-    from sweep.report.terminal import json_output, screen
-    from sweep.runner import status as states
+    from sweep.report import states
+    from sweep.runner import status as store_status
 
     shows = Live(console=console, transient=True, auto_refresh=False)
     next_look, state = 0.0, None
@@ -106,15 +106,15 @@ def _watched(store: str, console: "Console", *, as_json: bool) -> "StoreStatus":
         while True:
             began = time.monotonic()
             if state is None or began >= next_look:
-                state = states.status(store)
+                state = store_status.status(store)
                 took = time.monotonic() - began
                 next_look = began + max(_LOOK_SECONDS, _LOOK_SHARE * took)
             else:
-                state = states.glance(state)
+                state = store_status.glance(state)
             if state.user is None:
-                return states.status(store)
+                return store_status.status(store)
             if as_json:
-                typer.echo(json_output.state(state, indent=None))
+                typer.echo(states.status_json(state, indent=None))
             elif console.is_terminal:
-                shows.update(screen.store_status(state), refresh=True)
+                shows.update(states.store_status(state), refresh=True)
             time.sleep(_GLANCE_SECONDS)

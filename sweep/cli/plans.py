@@ -30,21 +30,21 @@ def list_(
     """
     with error_handling():
         from sweep.errors import SweepError
-        from sweep.report.terminal import catalog, consoles, json_output, screen
+        from sweep.report import consoles, listing
 
-        if kind is not None and kind not in catalog.LISTINGS:
+        if kind is not None and kind not in listing.LISTINGS:
             raise SweepError(
-                f"there is no list of {kind!r}; expected one of: {', '.join(catalog.LISTINGS)}"
+                f"there is no list of {kind!r}; expected one of: {', '.join(listing.LISTINGS)}"
             )
-        listings = catalog.catalog(kind)
+        listings = listing.catalog(kind)
         if as_json:
-            typer.echo(json_output.listings(listings))
+            typer.echo(listing.to_json(listings))
             return
         console = consoles.console()
-        for listing, entries in listings.items():
-            console.print(screen.entries(listing, entries))
+        for title, entries in listings.items():
+            console.print(listing.table(title, entries))
             console.print()
-        for trouble in catalog.troubles():
+        for trouble in listing.troubles():
             console.print(trouble, markup=False)
 
 
@@ -67,7 +67,7 @@ def plan(
         from sweep.cluster.size import planned_threads
         from sweep.experiment.loading import load_experiment
         from sweep.plan import dry_run
-        from sweep.report.terminal import consoles, screen
+        from sweep.report import consoles, states
 
         loaded = load_experiment(experiment, set_ or ())
         folder = default_store(loaded.name) if store is None else store
@@ -75,4 +75,4 @@ def plan(
         workers = planned_threads(spec) if spec else None
         planned = dry_run.plan(loaded, folder, allow_code=allow_code, workers=workers)
         machines = f"of {cluster}, as fast as this machine" if cluster else "on this machine"
-        consoles.console().print(screen.planned(planned, f"({folder})", escape(machines)))
+        consoles.console().print(states.planned(planned, f"({folder})", escape(machines)))

@@ -40,11 +40,8 @@ def show(
     """
     with error_handling():
         from sweep.dataset.reading import LARGE_TEXTS, open_dataset
-        from sweep.report.documents import formats
-        from sweep.report.numbers import frames
-        from sweep.report.numbers.layout import SPREADS, Wanted
-        from sweep.report.tables import exports
-        from sweep.report.terminal import consoles, tables
+        from sweep.report import consoles, formats, frames, tables
+        from sweep.report.layout import SPREADS, Wanted
 
         check_choice("--format", form, formats.FORMATS)
         check_choice("--spread", spread or "error", SPREADS)
@@ -56,15 +53,15 @@ def show(
         if rows is not None:
             given["rows"] = tuple(name.strip() for name in rows.split(","))
         if form == "text" and not given:
-            tables.show(exports.tables(dataset, experiment, "none"), consoles.console())
+            formats.show(tables.all_tables(dataset, experiment, "none"), consoles.console())
             return
         if given.keys() <= {"spread"}:
-            listed = exports.tables(dataset, experiment, **given)
+            listed = tables.all_tables(dataset, experiment, **given)
             shown = [table for table in listed if len(table.shown)]
         else:
-            shown = exports.requested(dataset, Wanted(**given))
+            shown = tables.requested(dataset, Wanted(**given))
         if form == "text":
-            tables.show(shown, consoles.console())
+            formats.show(shown, consoles.console())
         else:
             typer.echo(consoles.escaped(formats.RENDERERS[form](shown)), nl=False)
 
@@ -120,9 +117,7 @@ def plot(
     """
     with error_handling():
         from sweep.dataset.reading import open_dataset
-        from sweep.report.documents import provenance
-        from sweep.report.figures import drawing, gallery
-        from sweep.report.numbers import frames
+        from sweep.report import drawing, frames, gallery
         from sweep.store.location import located
 
         drawing.check_installed()
@@ -139,7 +134,7 @@ def plot(
             for picture in gallery.pictures(dataset, experiment, name, changes, located(store))
         ]
         for picture, path in drawing.files(pictures, output or _beside(store) / "figures"):
-            drawing.save(picture, path, provenance.facts(dataset))
+            drawing.save(picture, path, frames.facts(dataset))
             typer.echo(str(path))
 
 
@@ -155,15 +150,14 @@ def report(
     Example: sweep report results/vldb-table5 --output table5.html
     """
     with error_handling():
+        from sweep.report import drawing, page
         from sweep.report import output as files
-        from sweep.report.documents import report_page
-        from sweep.report.figures import drawing
 
         drawing.check_installed()
         written = output or _beside(store) / "report.html"
         if output is not None:
             files.check(output)
-        files.write(written, report_page.report(store))
+        files.write(written, page.report(store))
         typer.echo(str(written))
 
 

@@ -126,8 +126,8 @@ def _watch(
     """Run with a progress bar, then show the tables, the path of the dataset and what is left."""
     from sweep.errors import DatasetError, StoreError
     from sweep.events import Event, RunEnded, to_all
-    from sweep.report.terminal import consoles, messages, screen
-    from sweep.report.terminal.progress import ProgressBar
+    from sweep.report import consoles, messages, states
+    from sweep.report.messages import ProgressBar
     from sweep.store.folder import open_
 
     ended: list[RunEnded] = []
@@ -151,7 +151,7 @@ def _watch(
             _show_tables(store, console)
         except StoreError as error:
             no_dataset = error
-    console.print(f"{messages.counts(last.statuses)} in {screen.duration(last.seconds)}")
+    console.print(f"{messages.counts(last.statuses)} in {states.duration(last.seconds)}")
     if no_dataset is None:
         console.print(f"dataset: {store.dataset.path}", markup=False)
     else:
@@ -161,19 +161,17 @@ def _watch(
         console.print(line, markup=False)
     if last.of_other_code:
         total = sum(last.statuses.values())
-        console.print(screen.other_code(last.of_other_code, total, folder), markup=False)
+        console.print(states.other_code(last.of_other_code, total, folder), markup=False)
     if left or no_dataset:
         raise typer.Exit(TROUBLED)
 
 
 def _show_tables(store: "Store", console: "Console") -> None:
     from sweep.dataset.reading import LARGE_TEXTS, open_dataset
-    from sweep.report.numbers import frames
-    from sweep.report.tables import exports
-    from sweep.report.terminal import tables
+    from sweep.report import formats, frames, tables
 
     dataset = open_dataset(store.path, LARGE_TEXTS)
-    tables.show(exports.tables(dataset, frames.experiment_of(dataset), "none"), console)
+    formats.show(tables.all_tables(dataset, frames.experiment_of(dataset), "none"), console)
 
 
 def _return_memory() -> None:
@@ -187,7 +185,7 @@ def _return_memory() -> None:
 
 def _left(last: "RunEnded", folder: str) -> "Iterator[str]":
     """What is left to do after a run, in sentences."""
-    from sweep.report.terminal import messages
+    from sweep.report import messages
 
     if any(last.statuses.get(name) for name in ("failed", "timeout", "lost")):
         yield f"'sweep status {folder} --errors' shows why; 'sweep rerun {folder}' retries them"

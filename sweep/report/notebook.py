@@ -1,20 +1,174 @@
-"""`sweep.run` and `sweep.rerun` as Python calls them: they return the dataset.
+"""Results in Python: ``dataset.sweep``, and `sweep.run` with a progress bar.
 
-In a notebook with a progress bar to look at.
+The accessor is registered when `sweep.open`, `sweep.run`, `sweep.rerun` or `sweep.to_frame` is
+first used.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import wraps
 from importlib.util import find_spec
-from typing import ParamSpec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ParamSpec
 
+import pandas as pd
 import xarray as xr
 from rich.console import Console
 
 from sweep.dataset.reading import open_dataset
-from sweep.report.terminal.progress import ProgressBar
+from sweep.errors import SweepError
+from sweep.report import drawing, frames, gallery, output, tables
+from sweep.report.frames import Results
+from sweep.report.gallery import Changes
+from sweep.report.layout import Spread, Wanted
+from sweep.report.messages import ProgressBar
+from sweep.report.pictures import Picture
 from sweep.runner import commands
 from sweep.store.folder import Store
+from sweep.store.location import located
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A figure of some results; the facts on their origin go into the metadata of files."""
+
+    picture: Picture
+    facts: Mapping[str, str]
+
+    @property
+    def figure(self) -> "Figure":
+        """The matplotlib figure, which may be changed."""
+        return drawing.figure(self.picture)
+
+    def save(self, path: str | Path) -> None:
+        """Write it to a file: PNG, SVG or PDF, by the suffix."""
+        drawing.save(self.picture, Path(path), self.facts)
+
+    def _repr_png_(self) -> bytes:
+        return drawing.written(self.picture, "png", self.facts)
+
+
+class Plots:
+    """The figures of a dataset: ``dataset.sweep.plot.ratio()``, or ``.plot("ratio")``."""
+
+    def __init__(self, results: Results) -> None:
+        self._results = results
+
+    def __call__(
+        self, figure: str | None = None, *, store: str | Path | None = None, **changes: Any
+    ) -> "Plot":
+        """A figure, which a notebook shows.
+
+        Parameters
+        ----------
+        figure : str, optional
+            One that the experiment declares or that every store has; by default its first.
+        store : str or Path, optional
+            The store's folder, for figures of kept arrays.
+        **changes
+            ``variable``, ``x``, ``hue``, ``panels``, ``log``, ``where`` and ``group``.
+
+        Raises
+        ------
+        SweepError
+            If it cannot be drawn, or several groups have it and none is named.
+        """
+        experiment = frames.experiment_of(self._results)
+        name = figure or gallery.by_default(self._results, experiment)[0]
+        folder = None if store is None else located(store)
+        pictures = gallery.pictures(self._results, experiment, name, Changes(**changes), folder)
+        if len(pictures) > 1:
+            listed = ", ".join(frames.groups(self._results))
+            raise SweepError(
+                f"{len(pictures)} groups have figure {name!r}; name one of {listed} as group"
+            )
+        return Plot(pictures[0], frames.facts(self._results))
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name not in dir(self):
+            raise AttributeError(f"there is no figure {name!r}; there are: {', '.join(dir(self))}")
+        return lambda **changes: self(name, **changes)
+
+    def __dir__(self) -> list[str]:
+        return gallery.names(frames.experiment_of(self._results))
+
+
+class SweepAccessor:
+    """Tables, figures and troubles of results as `sweep.open` gives them, for notebooks."""
+
+    def __init__(self, results: Results) -> None:
+        self._results = results
+
+    @property
+    def plot(self) -> Plots:
+        """The figures."""
+        return Plots(self._results)
+
+    def table(
+        self,
+        value: str = "variance_ratio",
+        rows: str | tuple[str, ...] = (),
+        columns: str = "mechanism",
+        where: str | None = None,
+        spread: Spread = "error",
+    ) -> pd.DataFrame:
+        """One variable as a table of texts, including states and spread.
+
+        Parameters
+        ----------
+        value, rows, columns, where, spread
+            As ``--value`` and so on of ``sweep show``.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Groups below each other; the numbers are those of `frame`.
+
+        Raises
+        ------
+        SweepError
+            If there is no such variable, coordinate or cell.
+        """
+        listed = (rows,) if isinstance(rows, str) else tuple(rows)
+        found = tables.requested(self._results, Wanted(value, listed, columns, where, spread))
+        if len(found) == 1:
+            return found[0].shown
+        groups = [table.title.partition(":")[0] for table in found]
+        return pd.concat([table.shown for table in found], keys=groups, names=["group"])
+
+    def frame(self) -> pd.DataFrame:
+        """All cells as one tidy table; see `sweep.to_frame`."""
+        return frames.to_frame(self._results)
+
+    def failed(self) -> pd.DataFrame:
+        """The cells that failed, timed out or were lost, with their errors."""
+        cells = self.frame()
+        troubled = cells[cells["status"].isin(["failed", "timeout", "lost"])]
+        axes = [
+            name for data in frames.groups(self._results).values() for name in data["status"].dims
+        ]
+        kept = ["group", *dict.fromkeys(map(str, axes)), "status", "error", "host", "cell"]
+        return troubled[[name for name in kept if name in troubled]].reset_index(drop=True)
+
+    def __repr__(self) -> str:
+        title = self._results.attrs.get("title", "results")
+        return f"{title}: {frames.state(self._results)}"
+
+    def _repr_html_(self) -> str:
+        listed = tables.all_tables(self._results, frames.experiment_of(self._results))
+        return output.rendered("notebook.html", title=repr(self), tables=listed)
+
+
+def register() -> None:
+    """Make ``.sweep`` an attribute of xarray's datasets and trees, once."""
+    if not hasattr(xr.Dataset, "sweep"):
+        for extend in (xr.register_dataset_accessor, xr.register_datatree_accessor):
+            decorate: Any = extend
+            decorate("sweep")(SweepAccessor)
+
 
 P = ParamSpec("P")
 

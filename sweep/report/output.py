@@ -1,12 +1,17 @@
-"""Files that users ask for."""
+"""Files that users ask for, and HTML from the templates of this package."""
 
 import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+import jinja2
 
 from sweep.errors import SweepError
+from sweep.report.layout import MISSING, NONE, Table
+from sweep.store.records import Status
 
 
 def check(path: Path) -> None:
@@ -47,3 +52,29 @@ def _explained(path: Path) -> Iterator[None]:
         raise SweepError(
             f"cannot write {str(path)!r}: {error.strerror or error}; give another --output"
         ) from error
+
+
+_WORDS = {MISSING, NONE, *(status.label.replace("_", " ") for status in Status)}
+
+
+def rendered(template: str, **content: Any) -> str:
+    """A template filled in."""
+    return _environment().get_template(template).render(**content)
+
+
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("sweep.report"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["rows"] = _rows
+    environment.tests["state"] = _WORDS.__contains__
+    return environment
+
+
+def _rows(table: Table) -> list[tuple[tuple[str, ...], list[str]]]:
+    """Labels and texts of every row."""
+    return list(zip(table.labels, table.shown.to_numpy().tolist(), strict=True))

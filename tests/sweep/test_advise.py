@@ -11,7 +11,7 @@ import pytest
 import sweep
 from sweep.experiment.loading import parse_experiment
 from sweep.grid.expansion import expand
-from sweep.report.advice import sections
+from sweep.report import advice as advising
 
 DOCS = Path(__file__).parents[2] / "docs"
 EXAMPLES = DOCS / "examples"
@@ -75,7 +75,7 @@ def test_json_has_all_numbers(command):
 
 
 def test_what_users_write_stays_text(advice):
-    page = sections.page(advice, HOSTILE)
+    page = advising.page(advice, HOSTILE)
     assert "<script" not in page
     assert page.count("&lt;script&gt;") >= 3
     assert "<svg" in page
@@ -83,7 +83,7 @@ def test_what_users_write_stays_text(advice):
 
 def test_without_matplotlib_the_page_says_so(advice, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    page = sections.page(advice, "mine")
+    page = advising.page(advice, "mine")
     assert "Without a picture, because matplotlib is not installed" in page
     assert "<svg" not in page
 
@@ -92,7 +92,7 @@ def test_advice_without_a_certificate_says_so(advice):
     found = sweep.advise(
         {"age": ["*"], "margin": [3]}, {"age": "0..3"}, delta=1e-6, mechanisms=["IP"]
     )
-    said = " ".join(s for part in sections.sections(found) for s in part.sentences)
+    said = " ".join(s for part in advising.sections(found) for s in part.sentences)
     assert "is not known: no mechanism proved a bound" in said
     assert "Unknown: no mechanism that was run brought dual weights" in said
 

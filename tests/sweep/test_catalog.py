@@ -3,7 +3,7 @@
 import solvers
 import workloads
 from sweep.experiment.loading import experiments
-from sweep.report.terminal.catalog import LISTINGS, catalog
+from sweep.report.listing import LISTINGS, catalog
 
 
 def test_everything_is_listed_with_a_line() -> None:

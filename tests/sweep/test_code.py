@@ -24,7 +24,7 @@ from sweep.errors import ClusterError, NoWorkersError
 from sweep.grid.specs import MechanismSpec, Spec, WorkloadSpec
 from sweep.plan import tasks
 from sweep.plan.items import Bound, CellTask, Solve
-from sweep.report.terminal import messages
+from sweep.report import messages
 from sweep.runner import log, status
 from sweep.runner.selection import STALE
 from sweep.store import code, folder, segments

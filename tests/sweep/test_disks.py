@@ -10,7 +10,7 @@ from faults import Fault, injected
 
 import sweep
 from sweep import events
-from sweep.report.terminal import messages
+from sweep.report import messages
 from sweep.runner import in_flight
 from sweep.store.records import Status
 from sweep.worker.perform import perform

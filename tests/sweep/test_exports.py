@@ -18,10 +18,8 @@ import sweep
 from sweep.errors import SweepError
 from sweep.experiment.loading import experiments, load_experiment
 from sweep.experiment.published import ComparisonTable
-from sweep.report.documents import formats
-from sweep.report.numbers import layout, pivots
-from sweep.report.numbers.layout import Wanted, table
-from sweep.report.tables import exports
+from sweep.report import formats, frames, layout, tables
+from sweep.report.layout import Wanted, table
 from sweep.store.records import Status
 
 REPLICATED = dataset(
@@ -138,7 +136,7 @@ def test_published_numbers_are_found_by_coordinates_that_are_no_rows(named):
     else:
         data = MEASURED.isel(d=0).assign_coords(d=2)
     described_, made = described(data, published=[published])
-    (found,) = exports.tables(described_, made)
+    (found,) = tables.all_tables(described_, made)
     known = found.entries.dropna(subset="published")
     assert known[["mechanism", "ratio"]].values.tolist() == [["IP", 1.25], ["CA", 1.0]]
 
@@ -177,7 +175,7 @@ def test_what_does_not_exist_is_said(wanted, said):
 
 def test_every_format_has_the_same_numbers():
     data, made = described(MEASURED, published=[PUBLISHED])
-    found = exports.tables(data, made)
+    found = tables.all_tables(data, made)
     first = found[0].entries.iloc[0]
     assert (first["mechanism"], first["published"], first["ratio"]) == ("IP", 2.0, 1.25)
     for form in ("markdown", "latex", "html"):
@@ -194,7 +192,7 @@ def test_every_format_has_the_same_numbers():
 
 def test_every_export_names_the_neighbours():
     data, made = described(MEASURED.assign_attrs(neighbours="replace-one"), published=[PUBLISHED])
-    for found in (exports.tables(data, made), exports.requested(data, Wanted())):
+    for found in (tables.all_tables(data, made), tables.requested(data, Wanted())):
         for form in ("markdown", "latex", "html", "json"):
             assert "Neighbours: replace-one." in formats.RENDERERS[form](found), form
 
@@ -205,7 +203,7 @@ def test_latex_breaks_the_lines_of_sentences():
         "text": "somebody who reads the paper would not read this in a column as wide as all of it",
     }
     data, made = described(MEASURED, published=[PUBLISHED], claims=[claim])
-    numbers, stated = (formats.latex([one]) for one in exports.tables(data, made))
+    numbers, stated = (formats.latex([one]) for one in tables.all_tables(data, made))
     assert r"\linewidth}>" not in numbers
     assert r"\raggedright" in stated
 
@@ -227,7 +225,7 @@ def test_texts_of_users_are_escaped():
 @pytest.mark.skipif(not shutil.which("pdflatex"), reason="pdflatex is not installed")
 def test_latex_compiles_as_it_is_and_within_a_document(tmp_path):
     data, made = described(REPLICATED, published=[PUBLISHED])
-    (tmp_path / "table.tex").write_text(formats.latex([*exports.tables(data, made), *hostile()]))
+    (tmp_path / "table.tex").write_text(formats.latex([*tables.all_tables(data, made), *hostile()]))
     (tmp_path / "paper.tex").write_text(
         "\\documentclass{article}\\usepackage[T1]{fontenc}\\usepackage{array,booktabs,graphicx}\n"
         "\\begin{document}before\\input{table}after\\end{document}\n"
@@ -278,7 +276,7 @@ def test_means_over_different_numbers_of_replicates_say_so():
 
 def test_small_ratios_large_numbers_and_printed_zeros_keep_their_digits():
     assert [layout.ratio(value) for value in (0.0001234, 0.5)] == ["0.000123", "0.500"]
-    assert pivots.significant(1234.4) == "1234"
+    assert frames.significant(1234.4) == "1234"
     assert layout.printed(101789.5397) == "101789.5397"
     beside = ComparisonTable(variable="gap", axes={"mechanism": ("CA",)}, values=[0.0])
     entries = pd.DataFrame({"mechanism": ["CA"], "mean": [0.5]})

@@ -14,10 +14,9 @@ from solvers import privacy
 from sweep.errors import ExperimentError, SweepError
 from sweep.experiment.figures import Figure
 from sweep.grid.expansion import lay_out
-from sweep.report.documents import provenance
-from sweep.report.figures import drawing, gallery
-from sweep.report.figures.gallery import Changes
-from sweep.report.figures.pictures import of_figure
+from sweep.report import drawing, frames, gallery
+from sweep.report.gallery import Changes
+from sweep.report.pictures import of_figure
 from sweep.store.records import Status
 
 OVER_D = Figure(variable="variance_ratio", x="d")
@@ -177,7 +176,7 @@ def test_mistakes_in_a_figure_are_found_when_it_is_loaded(figure, said):
 def test_files_say_where_they_come_from_and_are_the_same_each_time(form):
     data, made = described(MEASURED)
     (picture,) = gallery.pictures(data, made, "ratio")
-    facts = provenance.facts(data.assign_attrs(data.attrs, git_revision="abc123"))
+    facts = frames.facts(data.assign_attrs(data.attrs, git_revision="abc123"))
     content = drawing.written(picture, form, facts)
     assert content == drawing.written(picture, form, facts)
     if form != "pdf":

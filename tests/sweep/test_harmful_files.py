@@ -15,7 +15,7 @@ from sweep.errors import ClusterError, ExperimentError
 from sweep.experiment.loading import load_experiment, parse_experiment
 from sweep.grid import union
 from sweep.grid.expansion import expand
-from sweep.report.terminal import consoles
+from sweep.report import consoles
 from workloads import TargetsError, WorkloadError, limits
 
 SOUND = "reference: IP\nblocks:\n  - workload: {name: prefix, d: 4}\n    mechanism: [IP]\n"

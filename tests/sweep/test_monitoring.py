@@ -24,7 +24,7 @@ from sweep.cli import monitoring
 from sweep.errors import ClusterError, StoreError
 from sweep.plan.items import CellTask, Items, Solve
 from sweep.plan.tasks import Task, Tasks
-from sweep.report.terminal import messages
+from sweep.report import messages
 from sweep.runner import log, progress
 from sweep.runner.log import Log
 from sweep.runner.progress import ProgressMeter

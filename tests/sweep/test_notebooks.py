@@ -12,7 +12,7 @@ from test_exports import REPLICATED, described
 
 import solvers
 from sweep.errors import SweepError
-from sweep.report import accessor, notebook
+from sweep.report import notebook
 from sweep.store.folder import Store
 
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "docs" / "notebooks").glob("*.ipynb"))
@@ -20,7 +20,7 @@ NOTEBOOKS = sorted((Path(__file__).parents[2] / "docs" / "notebooks").glob("*.ip
 
 @pytest.fixture
 def results():
-    accessor.register()
+    notebook.register()
     return described(REPLICATED.assign(error=REPLICATED.status.astype(str)))[0]
 
 
@@ -52,7 +52,7 @@ def test_a_tree_has_them_for_all_groups(results):
 
 
 def test_a_dataset_of_somebody_else_is_told_so():
-    accessor.register()
+    notebook.register()
     with pytest.raises(SweepError, match="no attribute 'experiment_text'"):
         xr.Dataset().sweep.plot.ratio()
 

@@ -8,8 +8,7 @@ from faults import Fault, injected
 from playwright.sync_api import sync_playwright
 
 import sweep
-from sweep.report import output
-from sweep.report.documents import report_page
+from sweep.report import output, page
 
 CHROMIUM = shutil.which("chromium")
 HANG = 300_000
@@ -61,14 +60,14 @@ def test_the_report_has_everything_and_needs_nothing_else(store, command):
 
 def test_the_neighbours_are_those_of_the_dataset(store, monkeypatch):
     opened = sweep.open(store).assign_attrs(neighbours="replace one record")
-    monkeypatch.setattr(report_page, "open_dataset", lambda _: opened)
-    assert "replace one record" in report_page.report(store)
+    monkeypatch.setattr(page, "open_dataset", lambda _: opened)
+    assert "replace one record" in page.report(store)
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium on the path")
 def test_it_fits_every_screen_and_says_nothing_to_the_console(store):
-    output.write(store / "report.html", report_page.report(store))
+    output.write(store / "report.html", page.report(store))
     with sync_playwright() as player:
         browser = player.chromium.launch(
             executable_path=CHROMIUM, args=["--no-sandbox"], timeout=HANG

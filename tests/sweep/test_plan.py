@@ -11,7 +11,7 @@ from sweep.errors import ClusterError, StoreError
 from sweep.experiment.loading import parse_experiment
 from sweep.plan.calibration import calibration
 from sweep.plan.dry_run import plan, seconds_per_flop
-from sweep.report.terminal import screen
+from sweep.report import states
 from workloads.operators import Drawn
 
 
@@ -143,7 +143,7 @@ def test_memory_is_planned_with_the_matrix_itself():
 def test_a_plan_says_what_this_machine_has_too_little_memory_for(small, monkeypatch):
     def said():
         console = Console(width=200, record=True, file=StringIO())
-        console.print(screen.planned(plan(small("[64]", "[optimal]")), "s", "here"))
+        console.print(states.planned(plan(small("[64]", "[optimal]")), "s", "here"))
         return console.export_text()
 
     assert "would refuse" not in said()

@@ -15,11 +15,11 @@ from written import dataset
 from sweep import events
 from sweep.experiment.loading import load_experiment, parse_experiment
 from sweep.experiment.schema import Experiment
-from sweep.report.numbers.frames import Results
-from sweep.report.tables import exports
-from sweep.report.terminal.consoles import Terminal
-from sweep.report.terminal.progress import ProgressBar
-from sweep.report.terminal.tables import laid_out
+from sweep.report.consoles import Terminal
+from sweep.report.formats import laid_out
+from sweep.report.frames import Results
+from sweep.report.messages import ProgressBar
+from sweep.report.tables import all_tables
 from sweep.store.records import Status
 
 OK = int(Status.OK)
@@ -31,7 +31,7 @@ def experiment(**content: Any) -> Experiment:
 
 
 def tables(data: Results, asked: Experiment) -> list[Table]:
-    return [laid_out(table) for table in exports.tables(data, asked, "none")]
+    return [laid_out(table) for table in all_tables(data, asked, "none")]
 
 
 def rendered(made: Sequence[Table], width: int = 100) -> str:
@@ -43,7 +43,7 @@ def rendered(made: Sequence[Table], width: int = 100) -> str:
 
 def dashes(asked: Experiment) -> list[str]:
     """The notes of the first table on numbers that are not there."""
-    return [note for note in exports.tables(MEASURED, asked)[0].notes if note.startswith("–")]
+    return [note for note in all_tables(MEASURED, asked)[0].notes if note.startswith("–")]
 
 
 def lines(made: Sequence[Table]) -> list[list[str]]:
@@ -276,14 +276,14 @@ def test_lost_workers_are_told_now_and_then_not_cell_by_cell():
 def test_a_table_without_a_number_beside_the_measured_ones_says_so() -> None:
     table = {"variable": "variance_ratio", "axes": {"d": [64], "mechanism": ["IP"]}}
     data = dataset({"d": [4, 8], "mechanism": ["IP"]}, {"variance_ratio": 1.0, "gap": 0.0})
-    found, *_ = exports.tables(data, experiment(published=[{**table, "values": [[2.0]]}]))
+    found, *_ = all_tables(data, experiment(published=[{**table, "values": [[2.0]]}]))
     assert found.notes[0].startswith("None of its numbers is about what is shown")
 
 
 def test_a_table_that_leaves_an_axis_open_has_no_number_beside_any_label() -> None:
     table = {"variable": "variance_ratio", "axes": {"mechanism": ["IP"]}, "values": [2.0]}
     data = dataset({"d": [4, 8], "mechanism": ["IP"]}, {"variance_ratio": 1.0, "gap": 0.0})
-    found, *_ = exports.tables(data, experiment(published=[table]))
+    found, *_ = all_tables(data, experiment(published=[table]))
     assert found.entries["published"].isna().all()
     assert found.notes[0].startswith("The table does not say at which d its numbers are")
 

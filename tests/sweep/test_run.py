@@ -22,7 +22,7 @@ from sweep.grid.specs import MechanismSpec, Spec, WorkloadSpec
 from sweep.plan import bounds, costs, solves, tasks
 from sweep.plan.items import Bound, CellTask, Solve
 from sweep.plan.stored import of_store
-from sweep.report.terminal.messages import remarks
+from sweep.report.messages import remarks
 from sweep.runner import engine, publication, status
 from sweep.runner.selection import selected
 from sweep.store import folder

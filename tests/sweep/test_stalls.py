@@ -21,7 +21,7 @@ from written import replicated
 import sweep
 from sweep import events
 from sweep.experiment.loading import parse_experiment
-from sweep.report.terminal import messages
+from sweep.report import messages
 from sweep.runner import stalls
 from sweep.store.records import Status
 

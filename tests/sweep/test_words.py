@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from sweep.dataset import provenance
-from sweep.report.terminal.screen import duration
+from sweep.report.states import duration
 
 DAY = 86400.0
 

@@ -15,7 +15,7 @@ import sweep
 from sweep import events
 from sweep.cluster import clusters, specification, workforce
 from sweep.errors import ClusterError, NoWorkersError
-from sweep.report.terminal import messages
+from sweep.report import messages
 from sweep.runner import engine
 from sweep.store.records import Status
 from sweep.store.view import StoreView

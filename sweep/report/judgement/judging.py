@@ -13,7 +13,7 @@ from sweep.report import output
 from sweep.report.judgement.reproduction_page import filled, markdown
 from sweep.report.judgement.scorecard import Scorecard, read, score
 from sweep.report.judgement.verdict_tables import verdict_tables
-from sweep.report.terminal.progress import ProgressBar
+from sweep.report.messages import ProgressBar
 from sweep.store.records import Status
 
 FORMATS = ("text", "markdown", "json")

@@ -8,8 +8,8 @@ import xarray as xr
 from sweep.experiment.schema import Experiment
 from sweep.experiment.variables import OF_REFERENCE
 from sweep.grid.grids import Grid
-from sweep.report.numbers import frames
-from sweep.report.numbers.pivots import labels_of
+from sweep.report import frames
+from sweep.report.frames import labels_of
 from sweep.store.records import Status
 
 

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 
 from sweep.errors import SweepError
 from sweep.experiment.canonical import Scalar
+from sweep.report.frames import label_text
 from sweep.report.judgement.agreement import Agreement, signed_percent
 from sweep.report.judgement.runs import Run
 from sweep.report.judgement.scorecard import ClaimRow, NumberRow, Scorecard
 from sweep.report.judgement.verdicts import measured_range, stated_range
-from sweep.report.numbers.layout import printed
-from sweep.report.numbers.pivots import label_text
+from sweep.report.layout import printed
 
 _SECTION = re.compile(r"<!-- scorecard: (.+?) -->\n.*?<!-- end of scorecard -->\n", re.DOTALL)
 _SUMMARY = "summary"

@@ -14,7 +14,7 @@ from sweep.experiment.schema import Experiment
 from sweep.grid.cell import REPLICATE
 from sweep.grid.comparisons import coordinates
 from sweep.grid.grids import Grid
-from sweep.report.numbers.pivots import labels_of, places_text
+from sweep.report.frames import labels_of, places_text
 from sweep.store.records import Status
 
 

@@ -3,12 +3,11 @@
 from rich.markup import escape
 from rich.table import Table
 
+from sweep.report import consoles, layout
+from sweep.report.frames import label_text
 from sweep.report.judgement.agreement import Agreement, signed_percent
 from sweep.report.judgement.scorecard import Scorecard
 from sweep.report.judgement.verdicts import Verdict, measured_range, stated_range
-from sweep.report.numbers import layout
-from sweep.report.numbers.pivots import label_text
-from sweep.report.terminal import consoles
 
 _HEADS = ("agree", "up to\nfactor", "differ", "open"), ("hold", "vary", "fail", "open")
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sweep.experiment.canonical import Scalar
 from sweep.experiment.published import Claim
 from sweep.grid.cell import REPLICATE
-from sweep.report.numbers.pivots import (
+from sweep.report.frames import (
     NUMBER,
     STATE,
     label_text,

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from sweep.errors import SweepError
 from sweep.experiment.figures import SIZES, Figure
-from sweep.report.numbers import frames, layout
-from sweep.report.numbers.pivots import label_text, place_texts
-from sweep.report.tables.comparison import meaning
+from sweep.report import frames, layout
+from sweep.report.frames import label_text, place_texts
+from sweep.report.tables import meaning
 
 MOST_LINES = 20
 """The most lines of a panel."""

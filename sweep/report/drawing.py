@@ -13,8 +13,8 @@ import numpy as np
 
 from sweep.errors import SweepError, first_line
 from sweep.report import output
-from sweep.report.figures.pictures import Axis, Field, Lines, Picture
-from sweep.report.numbers.pivots import label_text
+from sweep.report.frames import label_text
+from sweep.report.pictures import Axis, Field, Lines, Picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

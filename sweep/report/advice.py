@@ -1,15 +1,80 @@
-"""An advice in sections of sentences and tables, as a page and as JSON-like content."""
+"""Advice on a user's queries: computed, and shown on a terminal, as a page and as JSON."""
 
+import io
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pydantic_core import to_jsonable_python
+from rich.console import RenderableType
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
 
+import workloads
 from solvers.advice import Advice, Candidate
-from sweep.report.advice import advice_picture
-from sweep.report.documents import templates
-from sweep.report.terminal.messages import counted
+from solvers.advice import advise as advise_on
+from solvers.neighbours import Written
+from sweep.report import output
+from sweep.report.messages import counted
+from workloads.queries import Domain, domain_of, read_domain, usual_queries
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MOST_FURTHER = 2000
+"""Of more usual queries none is looked at."""
+
+
+def advise(
+    queries: Any,
+    domain: Any,
+    *,
+    delta: float,
+    epsilon: float | None = None,
+    mechanisms: Sequence[str] | None = None,
+    time_limit: float = 30.0,
+    neighbours: Written = "add-remove",
+    told: Callable[[str], None] = lambda said: None,
+) -> Advice:
+    """What queries and targets cost, what each target costs, and what comes for free.
+
+    Parameters
+    ----------
+    queries : str, pathlib.Path or pandas.DataFrame
+        A CSV file, or a table, with a query in each row.
+    domain : str, pathlib.Path or mapping
+        A YAML file, or a mapping, with the values of each attribute.
+    delta, epsilon, mechanisms, time_limit, neighbours, told
+        As for `solvers.advice.advise`.
+
+    Raises
+    ------
+    WorkloadError
+        If the queries or the domain are not valid; with file, line and column.
+    SolverError
+        As `solvers.advice.advise`.
+    """
+    in_file = isinstance(domain, str | Path)
+    known: Domain = read_domain(str(domain)) if in_file else domain_of(domain)
+    if isinstance(queries, str | Path):
+        workload = workloads.read_queries(str(queries), known)
+    else:
+        workload = workloads.from_queries(queries, known)
+    further = usual_queries(known) if sum(known.sizes) <= MOST_FURTHER else None
+    return advise_on(
+        workload,
+        delta=delta,
+        epsilon=epsilon,
+        mechanisms=mechanisms,
+        further=further,
+        time_limit=time_limit,
+        neighbours=neighbours,
+        told=told,
+    )
+
 
 _UNPRICED = (
     "Unknown: no mechanism that was run brought dual weights that certify its answer; 'optimal' "
@@ -35,10 +100,8 @@ def sections(advice: Advice) -> tuple[Section, ...]:
 
 def page(advice: Advice, title: str) -> str:
     """The advice as one page of HTML; without matplotlib it says that it has no picture."""
-    picture = advice_picture.svg(advice)
-    return templates.rendered(
-        "advice.html", title=title, sections=sections(advice), picture=picture
-    )
+    picture = _picture(advice)
+    return output.rendered("advice.html", title=title, sections=sections(advice), picture=picture)
 
 
 def content(advice: Advice) -> dict[str, Any]:
@@ -252,3 +315,73 @@ def _percent(share: float) -> str:
     if 0 < percent < 0.001:
         return "less than 0.001 %"
     return f"{percent:,.0f} %" if percent >= 1000 else f"{percent:.3g} %"
+
+
+_MOST_BARS = 12
+_WIDE = 4
+"""Beyond this ratio of ε the axis is logarithmic."""
+_UNNEEDED = ("Creator", "Date", "Format", "Type")
+_BLUE, _GREY, _ORANGE = "#0072b2", "#777777", "#d55e00"
+"""Told apart by the colour-blind, and in grey."""
+
+
+def _picture(advice: Advice) -> str | None:
+    """The picture as an SVG element; None without matplotlib."""
+    try:
+        from matplotlib.backends.backend_svg import FigureCanvasSVG
+        from matplotlib.figure import Figure
+        from matplotlib.ticker import FuncFormatter, LogLocator
+    except ImportError:
+        return None
+    needed = [c for c in advice.candidates if np.isfinite(c.epsilon)][:_MOST_BARS]
+    figure = Figure(figsize=(9, 3 + 0.25 * max(len(needed), 6)), layout="constrained")
+    FigureCanvasSVG(figure)
+    left, right = figure.subplots(1, 2)
+    colours = [_BLUE if candidate == advice.recommended else _GREY for candidate in needed]
+    epsilons = [candidate.epsilon for candidate in needed]
+    left.scatter(epsilons, [candidate.mechanism for candidate in needed], c=colours)
+    left.grid(axis="x", which="both", alpha=0.3)
+    left.set(xlabel=f"ε at the targets (δ = {advice.delta:g})")
+    if needed and max(epsilons) > _WIDE * min(epsilons):
+        left.set_xscale("log")
+        left.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        left.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        left.xaxis.set_minor_formatter("")
+    left.set_title("what each mechanism needs")
+    left.invert_yaxis()
+    _prices_or_answers(advice, right)
+    written = io.StringIO()
+    figure.savefig(written, format="svg", metadata=dict.fromkeys(_UNNEEDED))
+    text = written.getvalue()
+    return text[text.index("<svg") :]
+
+
+def _prices_or_answers(advice: Advice, axes: "Axes") -> None:
+    dearest = advice.prices[:_MOST_BARS]
+    if dearest:
+        names = [f"{_shortened(price.label)} " for price in dearest]
+        axes.barh(range(len(names)), [100 * price.elasticity for price in dearest], color=_ORANGE)
+        axes.set_yticks(range(len(names)), names, parse_math=False)
+        axes.invert_yaxis()
+        axes.set(xlabel="share of the cost, per cent")
+        axes.set_title("what each target costs")
+        return
+    axes.plot(advice.answers.margins, advice.answers.half_widths, "o", color=_ORANGE)
+    axes.set(xlabel="margin asked for", ylabel="margin reached")
+
+
+def _shortened(label: str) -> str:
+    return label if len(label) <= 32 else f"{label[:29]}..."
+
+
+def shown(parts: Iterable[Section]) -> Iterator[RenderableType]:
+    """Advice in sentences and tables."""
+    for part in parts:
+        yield Text(part.title, style="bold")
+        yield from (Text(sentence) for sentence in part.sentences)
+        if part.columns:
+            table = Table(*part.columns, box=None, padding=(0, 2, 0, 0))
+            for row in part.rows:
+                table.add_row(*map(escape, row))
+            yield table
+        yield ""

@@ -8,14 +8,9 @@ import pandas as pd
 from sweep.dataset.reading import open_dataset
 from sweep.errors import SweepError
 from sweep.experiment.schema import Experiment
-from sweep.report.documents import provenance, templates
-from sweep.report.figures import drawing, gallery
-from sweep.report.numbers import frames, layout
-from sweep.report.numbers.frames import Results
-from sweep.report.numbers.layout import Table
-from sweep.report.numbers.pivots import label_text
-from sweep.report.tables import exports
-from sweep.report.terminal import screen
+from sweep.report import drawing, frames, gallery, layout, output, states, tables
+from sweep.report.frames import Results, label_text
+from sweep.report.layout import Table
 from sweep.runner.status import Trouble
 from sweep.runner.status import status as status_of
 from sweep.store.location import Location
@@ -45,12 +40,12 @@ def report(store: str | Location) -> str:
     state = status_of(store)
     drawn, undrawn = _drawn(results, experiment)
     cells = frames.to_frame(results)
-    counts = provenance.statuses(results)
+    counts = frames.statuses(results)
     troubles = state.troubles[:_MOST_TROUBLES]
-    return templates.rendered(
+    return output.rendered(
         "report.html",
         experiment=experiment,
-        state=provenance.state(results),
+        state=frames.state(results),
         counts=counts,
         total=sum(counts.values()),
         running=state.user,
@@ -58,7 +53,7 @@ def report(store: str | Location) -> str:
         warnings=_warnings(state, results),
         troubles=[_details(trouble) for trouble in troubles],
         left_out=len(state.troubles) - len(troubles),
-        tables=exports.tables(results, experiment),
+        tables=tables.all_tables(results, experiment),
         drawn=drawn,
         undrawn=undrawn,
         times=_times(cells),
@@ -91,7 +86,7 @@ def _facts(results: Results, cells: pd.DataFrame, experiment: Experiment) -> lis
     spent = _spent(cells)
     listed = [
         ("Source", experiment.source),
-        ("Neighbours", provenance.facts(results)["neighbours"]),
+        ("Neighbours", frames.facts(results)["neighbours"]),
         ("Reference", f"{experiment.reference}: variance ratios are at its privacy cost"),
         ("Budgets", f"δ = {', '.join(f'{delta:g}' for delta in experiment.delta)}"),
         ("Solved on", ", ".join(hosts)),
@@ -125,7 +120,7 @@ def _times(cells: pd.DataFrame) -> Table | None:
             "median (s)": by["runtime_s"].median().map(_seconds),
             "longest (s)": by["runtime_s"].max().map(_seconds),
             "core-hours": (by["cpu_s"].sum() / _HOUR).map(_seconds),
-            "largest rise of memory": by["peak_memory_bytes"].max().map(screen.size_of),
+            "largest rise of memory": by["peak_memory_bytes"].max().map(states.size_of),
         }
     )
     shown.index.name = "mechanism"
@@ -139,7 +134,7 @@ def _seconds(value: float) -> str:
 def _warnings(state: Any, results: Results) -> list[str]:
     """What a reader has to know before any number."""
     total = sum(state.totals.values())
-    other = screen.other_code(state.of_other_code, total, state.store)
+    other = states.other_code(state.of_other_code, total, state.store)
     revision = str(results.attrs.get("git_revision", ""))
     sentences = [
         state.damage,

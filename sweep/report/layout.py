@@ -11,8 +11,8 @@ import xarray as xr
 
 from sweep.errors import SweepError
 from sweep.experiment.published import ComparisonTable
-from sweep.report.numbers import frames
-from sweep.report.numbers.pivots import label_text, labels_of, percent, significant
+from sweep.report import frames
+from sweep.report.frames import label_text, labels_of, percent, significant
 from sweep.store.records import Status
 from workloads.parameters import nearest
 

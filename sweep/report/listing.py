@@ -1,9 +1,13 @@
-"""The known experiments, workloads, targets and mechanisms, for ``sweep list``."""
+"""What an experiment can name: the listings of ``sweep list``."""
 
 import inspect
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args, get_origin
+
+from rich.markup import escape
+from rich.table import Table
 
 import solvers
 import workloads
@@ -82,3 +86,24 @@ def _written(default: Any) -> str:
     if default is None or isinstance(default, bool):
         return {None: "null", True: "true", False: "false"}[default]
     return str(default)
+
+
+def table(kind: str, listed: Iterable[Entry]) -> Table:
+    """One listing of the catalog as a table."""
+    shown = Table("name", "what it is", title=kind, title_justify="left", box=None, padding=(0, 2))
+    takes = kind != "experiments"
+    if takes:
+        shown.add_column("parameters")
+    for entry in listed:
+        presets = f" Presets: {', '.join(entry.presets)}." if entry.presets else ""
+        row = [f"[bold]{escape(entry.name)}[/]", escape(entry.summary + presets)]
+        params = (f"{p.name}={p.default}" if p.default else p.name for p in entry.params)
+        shown.add_row(*row, *([escape(", ".join(params))] if takes else []))
+    return shown
+
+
+def to_json(listed: Mapping[str, tuple[Entry, ...]]) -> str:
+    """The entries of each listing as JSON; docs/results.md describes every key."""
+    return json.dumps(
+        {kind: [asdict(entry) for entry in found] for kind, found in listed.items()}, indent=2
+    )

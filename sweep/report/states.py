@@ -1,11 +1,14 @@
-"""Lists, plans and states as tables for the terminal."""
+"""Plans, the states of stores and their history, for the terminal and as JSON."""
 
+import json
 import math
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
 from textwrap import indent
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from pydantic_core import to_jsonable_python
 from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
@@ -13,35 +16,22 @@ from rich.text import Text
 
 from solvers import memory
 from sweep import events
-from sweep.plan.dry_run import Plan
-from sweep.report.terminal import messages
-from sweep.report.terminal.catalog import Entry
-from sweep.report.terminal.messages import counts, reasons
+from sweep.report import messages
+from sweep.report.messages import counts, reasons
 from sweep.runner.history import CellHistory
 from sweep.runner.status import StoreStatus, Trouble
 from sweep.store.location import Location
-from sweep.store.records import ForgottenRecord, Status
+from sweep.store.records import ForgottenRecord, Status, to_json
+
+if TYPE_CHECKING:
+    from sweep.plan.dry_run import Plan
 
 _SHOWN_TROUBLES = 5
 _SHOWN_REASONS = 5
 _OLD_SECONDS = 60.0
 
 
-def entries(kind: str, listed: Iterable[Entry]) -> Table:
-    """One listing of the catalog as a table."""
-    table = Table("name", "what it is", title=kind, title_justify="left", box=None, padding=(0, 2))
-    takes = kind != "experiments"
-    if takes:
-        table.add_column("parameters")
-    for entry in listed:
-        presets = f" Presets: {', '.join(entry.presets)}." if entry.presets else ""
-        row = [f"[bold]{escape(entry.name)}[/]", escape(entry.summary + presets)]
-        params = (f"{p.name}={p.default}" if p.default else p.name for p in entry.params)
-        table.add_row(*row, *([escape(", ".join(params))] if takes else []))
-    return table
-
-
-def planned(plan: Plan, where: str, machines: str) -> Table:
+def planned(plan: "Plan", where: str, machines: str) -> Table:
     """A plan as a table of facts, with the store and the machines that it is timed for."""
     table = _facts()
     for group, axes in plan.groups.items():
@@ -215,3 +205,83 @@ def _facts() -> Table:
 
 def _count(number: int) -> str:
     return f"{number:,}" if number < 10**9 else f"{float(number):.2e}"
+
+
+def status_json(status: StoreStatus, indent: int | None = 2) -> str:
+    """The state of a store, with every troubled cell; in one line if there is no indent."""
+    return _json(
+        {
+            "store": str(status.store),
+            "experiment": status.experiment,
+            "cells": sum(status.totals.values()),
+            "statuses": dict(status.totals),
+            "groups": {group: dict(counts) for group, counts in status.groups.items()},
+            "running": status.user,
+            "running_s": status.running_s,
+            "cells_of_last_run": sum(status.progress.statuses.values()) if status.progress else 0,
+            "progress": None if status.progress is None else _progress(status),
+            "failures": dict(reasons(status.troubles)),
+            "cells_of_other_code": status.of_other_code,
+            "dataset": str(status.results) if status.results else None,
+            "damage": [damage for damage in (status.damage, *status.damaged_segments) if damage],
+            "obstacle": status.obstacle,
+            "certificate_errors": list(status.bound_errors),
+            "troubles": [_trouble(trouble) for trouble in status.troubles],
+        },
+        indent,
+    )
+
+
+def _progress(status: StoreStatus) -> dict[str, Any]:
+    """The figures of the run, the time left as three numbers."""
+    figures = asdict(status.progress) if status.progress else {}
+    bounds = figures.pop("left_s") or (None, None, None)
+    slowest = [{"cell": cell, "seconds": seconds} for cell, seconds in figures.pop("slowest")]
+    expected, least, most = bounds
+    return {
+        **figures,
+        "left_s": expected,
+        "left_s_at_least": least,
+        "left_s_at_most": most,
+        "slowest": slowest,
+        "age_s": status.progress_age_s,
+    }
+
+
+def log_json(lines: Iterable[Mapping[str, Any]]) -> str:
+    """Lines of a store's log."""
+    return _json(list(lines))
+
+
+def histories_json(cells: Iterable[CellHistory]) -> str:
+    """What happened to some cells."""
+    return _json(
+        [
+            {
+                "cell": cell.cell,
+                "group": cell.group,
+                "coordinates": dict(cell.coords),
+                "records": [{"segment": name, **to_json(record)} for name, record in cell.records],
+            }
+            for cell in cells
+        ]
+    )
+
+
+def _trouble(trouble: Trouble) -> dict[str, Any]:
+    record = trouble.record
+    return {
+        "group": trouble.group,
+        "coordinates": dict(trouble.coords),
+        "status": record.status.label,
+        "cell": record.cell,
+        "attempt": record.attempt,
+        "host": record.host,
+        "error": record.error,
+        "traceback": record.traceback,
+    }
+
+
+def _json(content: Any, indent: int | None = 2) -> str:
+    """JSON, with null for NaN and infinite numbers."""
+    return json.dumps(to_jsonable_python(content, inf_nan_mode="null"), indent=indent)

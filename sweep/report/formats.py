@@ -1,14 +1,20 @@
-"""Tables written as Markdown, LaTeX, CSV, HTML and JSON, one renderer each."""
+"""Tables in every format: for the terminal, and as Markdown, LaTeX, CSV, HTML and JSON."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise, takewhile
 
 import pandas as pd
 from pydantic_core import to_jsonable_python
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table as Grid
+from rich.text import Text
 
-from sweep.report.documents import templates
-from sweep.report.numbers.layout import Table
-from sweep.report.tables import exports
+from sweep.report import consoles, layout, output
+from sweep.report.layout import Table
+from sweep.report.tables import entries
+from sweep.store.records import Status
 
 _MATHEMATICS = {
     "Δ²": r"$\Delta^2$",
@@ -94,12 +100,12 @@ def latex(tables: Sequence[Table]) -> str:
 
 def csv(tables: Sequence[Table]) -> str:
     """One line for every number, with its labels, spread, state and published number."""
-    return exports.entries(tables).to_csv(index=False)
+    return entries(tables).to_csv(index=False)
 
 
 def html(tables: Sequence[Table]) -> str:
     """A page with the tables alone, without style or script."""
-    return templates.rendered("tables.html", tables=tables)
+    return output.rendered("tables.html", tables=tables)
 
 
 def to_json(tables: Sequence[Table]) -> str:
@@ -164,3 +170,56 @@ def _in_markdown(text: str) -> str:
     """The text with Markdown's special characters escaped."""
     text = text.replace("&", "&amp;").replace("<", "&lt;").replace("\n", " ")
     return "".join(f"\\{character}" if character in "\\|*_`[]" else character for character in text)
+
+
+_QUIET = (Status.ABSENT, Status.PENDING, Status.NOT_APPLICABLE)
+_STYLES = {
+    **{status.label.replace("_", " "): "dim" if status in _QUIET else "red" for status in Status},
+    layout.NONE: "dim",
+    layout.UNPRINTED: "dim",
+}
+_LONG = 40
+"""A column with a longer text, in characters, breaks its lines."""
+
+
+def show(tables: Iterable[Table], console: Console) -> None:
+    """Print tables one below the other."""
+    for table in tables:
+        console.print(laid_out(table))
+        console.print()
+
+
+def laid_out(table: Table) -> Grid:
+    """A table on the screen, without labels that repeat those above."""
+    shown, labels = table.shown, table.labels
+    grid = Grid(
+        title=escape(table.title),
+        caption=escape("\n".join(table.notes)),
+        caption_justify="left",
+        **consoles.TABLE,
+    )
+    for at, name in enumerate(shown.index.names):
+        long = any(len(label[at]) > _LONG for label in labels)
+        grid.add_column(str(name or ""), no_wrap=not long)
+    for name, column in shown.items():
+        long = column.map(len).max() > _LONG
+        grid.add_column(str(name).replace(" (", "\n("), justify="left" if long else "right")
+    rows = shown.to_numpy().tolist()
+    for (before, here), after, texts in zip(
+        pairwise([(), *labels]), [*labels[1:], ()], rows, strict=True
+    ):
+        beside = here[-1] in layout.BESIDE
+        grid.add_row(
+            *_fresh(before, here),
+            *(Text(text, style=_STYLES.get(text, "")) for text in texts),
+            style="dim" if beside else None,
+            end_section=len(here) > 1 and here[:1] != after[:1],
+        )
+    return grid
+
+
+def _fresh(before: tuple[str, ...], here: tuple[str, ...]) -> list[str]:
+    """The labels of a row from the first one that differs from the row before."""
+    pairs = zip(before, here, strict=False)
+    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    return ["" if at < same else label for at, label in enumerate(here)]

@@ -1,4 +1,0 @@
-"""The report of a store as one HTML file.
-
-In: a store. Out: a page.
-"""

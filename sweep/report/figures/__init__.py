@@ -1,4 +1,0 @@
-"""Figures.
-
-In: datasets, kept arrays, declared figures. Out: pictures as plain data, and files.
-"""
