@@ -244,11 +244,17 @@ def _spelled(width: int, numbers: NDArray[Any], spell: Spell) -> Any:
 
 
 def _cut(texts: NDArray[Any], width: int) -> NDArray[Any]:
-    """The texts with an ellipsis where they are too long: the whole ones are in the journal."""
-    if texts.dtype.itemsize <= np.dtype(f"<U{width}").itemsize:
+    """The texts, the middle of long ones replaced by an ellipsis: the journal has them whole.
+
+    A message often begins with a path and ends with what went wrong, so most of the width is for
+    its end.
+    """
+    kind = np.dtype(f"<U{width}")
+    if texts.dtype.itemsize <= kind.itemsize:
         return texts
-    kept = np.char.add(texts.astype(f"<U{width - 1}"), "…")
-    return np.where(np.char.str_len(texts) > width, kept, texts)
+    start, end = width // 4, width // 4 + 1 - width
+    kept = [t if len(t) <= width else f"{t[:start]}…{t[end:]}" for t in texts.tolist()]
+    return np.array(kept, kind)
 
 
 def _encoding(dataset: Any) -> dict[str, dict[str, Any]]:

@@ -153,11 +153,14 @@ def test_every_state_is_told_apart_and_no_number_is_made_up(cells):
     assert np.isnat(found.started.values[1]).all()
 
 
-def test_a_message_that_is_cut_says_so(cells):
-    message = "E: " + "many words " * 30
+def test_a_message_that_is_cut_keeps_its_end(cells):
+    message = "E: " + "a/long/path/" * 30 + " has changed since the sweep began"
     failed = CellRecord(cells["CA", 4].id, "s", "p", Status.FAILED, 2, error=message)
     shown = derived(grid(cells["CA", 4]), failed).error.values.item()
-    assert shown == message[:199] + "…"
+    assert len(shown) == 200
+    assert shown.startswith("E: a/long")
+    assert "…" in shown
+    assert shown.endswith(" has changed since the sweep began")
 
 
 def test_an_answer_that_contradicts_a_bound_is_failed_and_has_no_gap(cells):

@@ -4,7 +4,6 @@ import errno
 import json
 import os
 import shutil
-import tarfile
 from dataclasses import replace
 
 import numpy as np
@@ -394,8 +393,7 @@ def test_a_packed_store_is_a_store_again(client, small, tmp_path):
     before = sweep.run(small(), tmp_path / "s", client)
     assert maintenance.pack(tmp_path / "s", tmp_path / "sent.tar.gz") > 0
     shutil.rmtree(tmp_path / "s")
-    with tarfile.open(tmp_path / "sent.tar.gz") as archive:
-        archive.extractall(tmp_path, filter="data")
+    shutil.unpack_archive(tmp_path / "sent.tar.gz", tmp_path)
     xr.testing.assert_identical(sweep.open(tmp_path / "sent"), before)
     assert folder.open_(tmp_path / "sent").user is None
 
