@@ -18,10 +18,9 @@ from solvers.errors import (
     SolverError,
     UnknownMechanismError,
 )
-from solvers.graph import GraphProblem, as_graph_problem
 from solvers.mechanism import Mechanism, Work
-from solvers.neighbours import Neighbours, Written, as_neighbours
-from solvers.problem import Problem, as_problem
+from solvers.problem import GraphProblem, Problem, as_graph_problem, as_problem
+from solvers.problem.neighbours import Neighbours, Written, as_neighbours
 from solvers.reduction import Reduction, all_reductions
 from solvers.reductions.differences import expected_work as work_on_differences
 from solvers.registry import all_mechanisms, find

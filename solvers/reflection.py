@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.sparse as sp
 
-from solvers.factors import Factors, factorise
 from solvers.optimiser import Block, MatrixBlocks
+from solvers.problem.factors import Factors, factorise
 from workloads.operators import (
     Array,
     Cumulative,

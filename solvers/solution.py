@@ -15,8 +15,7 @@ from solvers.certificate import contradiction
 from solvers.dual.programs import Weights
 from solvers.errors import NotApplicableError, SolveFailedError
 from solvers.gaussian.free_queries import FreeQueries, beside
-from solvers.graph.problem import GraphProblem
-from solvers.problem import Problem, as_float
+from solvers.problem import GraphProblem, Problem, as_float
 from solvers.release import Coordinates, Release
 from solvers.trace import Trace
 from workloads import Workload, from_matrix

@@ -26,7 +26,7 @@ from solvers.gaussian import verification
 from solvers.gaussian.factorisation import identity
 from solvers.gaussian.verification import from_right_inverse
 from solvers.problem import Problem
-from solvers.row_space import factor_if_well_conditioned, singular_rows
+from solvers.problem.row_space import factor_if_well_conditioned, singular_rows
 from solvers.solution import Solution
 from workloads.operators import Array, Explicit, Matrix, QueryOperator, dense
 

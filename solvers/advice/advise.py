@@ -12,8 +12,8 @@ from solvers.advice.candidates import Solve, Told, Trial, trials
 from solvers.advice.prices import CLOSE, DEAREST, elasticities, labels_of, prices, proof, relaxation
 from solvers.advice.report import Advice, Answers, Budget, FreeAnswer, Price, Relaxation
 from solvers.errors import NotApplicableError, OptionError
-from solvers.neighbours import Written, as_neighbours
 from solvers.problem import Problem, as_problem
+from solvers.problem.neighbours import Written, as_neighbours
 from solvers.solution import Solution
 from workloads import Workload
 

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from solvers.dual.programs import Weights
 from solvers.errors import NotApplicableError
-from solvers.factors import Factors, factorise
 from solvers.gaussian import verification
 from solvers.gaussian.factorisation import Factorisation
-from solvers.neighbours import Pairs
 from solvers.problem import Problem
+from solvers.problem.factors import Factors, factorise
+from solvers.problem.neighbours import Pairs
 from workloads import from_matrix
 from workloads.operators import Array, Explicit, dense
 

@@ -14,9 +14,9 @@ import scipy.linalg as sla
 from solvers.dual import programs as dual
 from solvers.dual.differences import Differences
 from solvers.dual.programs import Weights
-from solvers.factors import Factors
-from solvers.neighbours import Neighbours, Pairs
 from solvers.optimiser import BlocksPoint, Progress
+from solvers.problem.factors import Factors
+from solvers.problem.neighbours import Neighbours, Pairs
 from solvers.stopping import Deadline
 from workloads.operators import Array
 

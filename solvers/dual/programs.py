@@ -17,7 +17,6 @@ from functools import partial
 import numpy as np
 
 from solvers.dual.coarse import extrapolated, resampled
-from solvers.factors import Factors, coarsened
 from solvers.optimiser import (
     BlocksPoint,
     MatrixBlocks,
@@ -27,6 +26,7 @@ from solvers.optimiser import (
 )
 from solvers.optimiser.blocks import one_block
 from solvers.optimiser.program import multiplicative_step
+from solvers.problem.factors import Factors, coarsened
 from solvers.reflection import reflection
 from solvers.stopping import NEVER, Deadline, Stopping
 from workloads.operators import Array
@@ -135,13 +135,7 @@ def least_total_error(
     blocks = replace(_blocks(whole), offset=weights / weights.sum(), free_queries=False)
     search = partial(_maximised, bounds=_total_error_bounds, stopping=stopping)
     first = blocks.uniform if start is None else start
-    result, total = _in_halves(blocks, first, _total_error_bounds, search), float(weights.sum())
-    return replace(
-        result,
-        lower=result.lower * total,
-        upper=result.upper * total,
-        trace=result.trace.scaled(total),
-    )
+    return _in_halves(blocks, first, _total_error_bounds, search).scaled(float(weights.sum()))
 
 
 def hybrid(

@@ -22,8 +22,8 @@ import scipy.linalg as sla
 from numpy.typing import NDArray
 
 from solvers.errors import SolveFailedError
-from solvers.factors import Factors
 from solvers.optimiser import Block, BlocksPoint, MatrixBlocks, Program, Progress, maximise
+from solvers.problem.factors import Factors
 from solvers.stopping import Deadline, Stop, Stopping
 from workloads.operators import Array, Explicit
 

@@ -9,12 +9,12 @@ import numpy as np
 from solvers.certificate import ROUNDING
 from solvers.dual.programs import Weights
 from solvers.errors import SolveFailedError
-from solvers.factors import seen_cells
 from solvers.gaussian.factorisation import Factorisation, identity
 from solvers.gaussian.verification import from_right_inverse
 from solvers.optimiser import BlocksPoint, Progress, ScalarPoint
 from solvers.optimiser.spectrum import Spectrum
 from solvers.problem import Problem
+from solvers.problem.factors import seen_cells
 from solvers.release import Release
 from solvers.solution import Solution
 from workloads.operators import Array, Explicit

@@ -14,7 +14,7 @@ import scipy.linalg as sla
 import scipy.sparse as sp
 
 from solvers.errors import SolveFailedError
-from solvers.neighbours import ADD_REMOVE, Neighbours
+from solvers.problem.neighbours import ADD_REMOVE, Neighbours
 from solvers.release import GaussianRelease
 from workloads.operators import Array, Composed, Explicit, Matrix, QueryOperator, Scaled, dense
 from workloads.operators.blas import product

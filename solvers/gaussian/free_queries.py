@@ -18,9 +18,8 @@ import scipy.linalg as sla
 
 from solvers.errors import NotApplicableError
 from solvers.gaussian.factorisation import Factorisation
-from solvers.graph.problem import GraphProblem
-from solvers.neighbours import Neighbours
-from solvers.problem import Problem
+from solvers.problem import GraphProblem, Problem
+from solvers.problem.neighbours import Neighbours
 from solvers.release import Release
 from workloads import Workload, WorkloadError
 from workloads.operators import Array, dense

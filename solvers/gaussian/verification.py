@@ -12,9 +12,9 @@ import scipy.linalg as sla
 import scipy.sparse as sp
 
 from solvers.errors import SolveFailedError
-from solvers.factors import seen_cells, structure_pays
 from solvers.gaussian.factorisation import Factorisation, InBasis, identity
 from solvers.problem import Problem
+from solvers.problem.factors import seen_cells, structure_pays
 from workloads.operators import Array, Composed, Explicit, Matrix, QueryOperator, dense
 from workloads.operators.blas import product
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from solvers.errors import NotApplicableError, OptionError
 from solvers.graph.noise_matrix import from_noise, given
-from solvers.graph.problem import GraphProblem
+from solvers.problem import GraphProblem
 from solvers.solution import Solution
 from workloads import QueryGraph
 from workloads.operators import Array

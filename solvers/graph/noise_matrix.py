@@ -11,7 +11,7 @@ from solvers.accounting.budget import BudgetCurve
 from solvers.errors import NotApplicableError, OptionError
 from solvers.graph import measures
 from solvers.graph.checks import check_noise, slack
-from solvers.graph.problem import GraphProblem
+from solvers.problem import GraphProblem
 from solvers.release import UnpricedRelease
 from solvers.solution import Solution
 from workloads import WorkloadError, priors

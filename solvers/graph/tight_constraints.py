@@ -5,7 +5,7 @@ import numpy as np
 from solvers.errors import NotApplicableError
 from solvers.graph.existence import existence, least_epsilon
 from solvers.graph.noise_matrix import from_noise, given
-from solvers.graph.problem import GraphProblem
+from solvers.problem import GraphProblem
 from solvers.solution import Solution
 from workloads.operators import Array
 from workloads.parameters import PriorText

@@ -21,7 +21,7 @@ from solvers.mechanism import Mechanism, Work
 from solvers.optimiser import ScalarBlocks
 from solvers.optimiser.scalar_blocks import minimise
 from solvers.problem import Problem
-from solvers.row_space import singular_rows
+from solvers.problem.row_space import singular_rows
 from solvers.solution import Solution
 from solvers.stopping import Deadline, Stopping
 from solvers.strategy import from_strategy

@@ -37,7 +37,7 @@ from solvers.gaussian.factorisation import Factorisation
 from solvers.gaussian.verification import from_right_inverse
 from solvers.mechanism import Mechanism, Work
 from solvers.problem import Problem
-from solvers.row_space import singular_rows
+from solvers.problem.row_space import singular_rows
 from solvers.solution import Solution
 from solvers.stopping import Deadline, Stop, Stopping
 from workloads.operators import Array, Explicit

@@ -37,7 +37,6 @@ from solvers.solution import Solution
 from solvers.stopping import Deadline, Stop, Stopping
 from solvers.strategy import from_covariance
 from solvers.trace import traced
-from solvers.units import scaled as in_unit
 from workloads.operators.blas import inner
 
 _OPTIMUM = 16.0
@@ -127,7 +126,7 @@ def solve(
     size = sum(problem.workload.shape)
     finest, whole = tol / 2 or _ASIDE, problem.relative.factors
     proof = dual.optimum(whole, tol=finest, deadline=stopping.deadline)
-    proof = in_unit(proof, 1 / problem.unit)
+    proof = proof.scaled(1 / problem.unit)
     reached, ended, iterations = False, False, 0
     objective = plain(np.zeros(problem.workload.m))
     visits = descend(

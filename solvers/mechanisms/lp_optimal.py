@@ -18,9 +18,9 @@ import scipy.sparse as sp
 from solvers.errors import NotApplicableError, SolverError
 from solvers.graph import geometric, tight_constraints
 from solvers.graph.noise_matrix import NoiseMatrix, from_noise, given
-from solvers.graph.problem import GraphProblem
 from solvers.mechanism import Mechanism, Work
 from solvers.mechanisms.randomised_response import randomised_response
+from solvers.problem import GraphProblem
 from solvers.solution import Solution
 from workloads import QueryGraph
 from workloads.operators import Array

@@ -34,7 +34,7 @@ import scipy.linalg as sla
 from solvers.errors import SolveFailedError
 from solvers.mechanism import Mechanism, Work
 from solvers.problem import Problem
-from solvers.row_space import singular_rows
+from solvers.problem.row_space import singular_rows
 from solvers.solution import Solution
 from solvers.stopping import Deadline, Stop, Stopping
 from solvers.strategy import from_root

@@ -27,7 +27,6 @@ from solvers.reductions.orbits import OnOrbits
 from solvers.release import Release
 from solvers.solution import Solution
 from solvers.stopping import Deadline
-from solvers.units import scaled as in_unit
 from workloads import from_matrix
 from workloads.operators import Array
 
@@ -140,11 +139,11 @@ def solve(
     if total_error_weight > 0:
         omega = total_error_weight * problem.targets
         result = dual.hybrid(relative.factors, omega, tol=tol, start=start, **options.limits)
-        result = in_unit(result, unit**-0.5)
+        result = result.scaled(unit**-0.5)
     else:
         limits = {"tol": options.dual_tol(), **options.limits}
         result = dual.optimum(relative.factors, start=start, **limits)
-        result = in_unit(result, 1 / unit)
+        result = result.scaled(1 / unit)
     bound = {"known_lower_bound": result.lower} if options.plain else {}
     if refined:
         unique, result = from_optimum(result.best.blocks, result, tol, deadline)

@@ -5,8 +5,8 @@ import math
 import numpy as np
 
 from solvers.graph.noise_matrix import from_noise, given
-from solvers.graph.problem import GraphProblem
 from solvers.mechanism import Mechanism
+from solvers.problem import GraphProblem
 from solvers.solution import Solution
 from workloads.operators import Array
 from workloads.parameters import PriorText

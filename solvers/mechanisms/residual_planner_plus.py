@@ -40,10 +40,10 @@ from solvers.orbits.parts import Part
 from solvers.orbits.products import Attribute
 from solvers.orbits.single import SingleOrbit
 from solvers.problem import Problem, as_problem
+from solvers.problem.row_space import singular_rows
 from solvers.reductions import query_matrix
 from solvers.reductions.orbits import OnOrbits
 from solvers.registry import find
-from solvers.row_space import singular_rows
 from solvers.solution import Solution
 from solvers.stopping import Deadline
 from solvers.strategy import from_strategy

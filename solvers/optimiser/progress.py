@@ -1,6 +1,6 @@
 """How far a run of the interior point got."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic
 
 from solvers.optimiser.program import AnyPoint
@@ -56,3 +56,12 @@ class Progress(Generic[AnyPoint]):
     def timed_out(self) -> bool:
         """Whether the time limit passed before."""
         return self.stop is Stop.TIMED_OUT
+
+    def scaled(self, factor: float) -> "Progress[AnyPoint]":
+        """The result in other units of its objective; its points keep theirs."""
+        return replace(
+            self,
+            lower=self.lower * factor,
+            upper=self.upper * factor,
+            trace=self.trace.scaled(factor),
+        )

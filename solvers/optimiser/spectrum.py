@@ -18,7 +18,6 @@ import numpy as np
 import scipy.linalg as sla
 from numpy.typing import NDArray
 
-from solvers.factors import Factors
 from solvers.optimiser.singular_vectors import (
     DenseVectors,
     Single,
@@ -26,7 +25,8 @@ from solvers.optimiser.singular_vectors import (
     StructuredVectors,
     weighted_squares,
 )
-from solvers.row_space import factor_if_well_conditioned, parted
+from solvers.problem.factors import Factors
+from solvers.problem.row_space import factor_if_well_conditioned, parted
 from workloads.operators import Array
 from workloads.operators.blas import Real, lower_gram, product, whole
 

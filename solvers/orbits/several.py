@@ -13,7 +13,7 @@ from solvers.gaussian.factorisation import Factorisation
 from solvers.optimiser import Block, BlocksPoint, MatrixBlocks, Progress
 from solvers.orbits.layout import Layout
 from solvers.orbits.parts import Part, Span, parts
-from solvers.units import scaled, unit_of
+from solvers.problem.problem import unit_of
 from workloads.operators import Array, Scaled
 
 
@@ -85,19 +85,19 @@ class Orbits(Layout):
     def optimum(self, *, start: Weights | None = None, **limits: Any) -> Progress[BlocksPoint]:
         """The least Δ² that meets every target (`dual.optimum`)."""
         result = dual.optimum(self.relative.blocks, start=start or self.start, **limits)
-        return scaled(result, 1 / self.unit)
+        return result.scaled(1 / self.unit)
 
     def hybrid(self, weight: float, *, start: Weights, **limits: Any) -> Progress[BlocksPoint]:
         """The least objective with a weight on the total variance (`dual.hybrid`)."""
         weights = weight * self.targets * self.copies
         result = dual.hybrid(self.relative.blocks, weights, start=start, **limits)
-        return scaled(result, self.unit**-0.5)
+        return result.scaled(self.unit**-0.5)
 
     def least_total_error(self, weights: Array, **limits: Any) -> Progress[BlocksPoint]:
         """The least weighted sum of variances over targets (`dual.least_total_error`)."""
         start = self.start.p
         result = dual.least_total_error(self.relative.blocks, weights, start=start, **limits)
-        return scaled(result, 1 / self.unit)
+        return result.scaled(1 / self.unit)
 
     def at(self, weights: Weights) -> BlocksPoint:
         """The dual at these weights."""

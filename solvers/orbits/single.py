@@ -37,7 +37,7 @@ from solvers.orbits.parts import Span
 from solvers.orbits.products import Attribute, products
 from solvers.orbits.subsets import SMALLEST_LOG, Subsets
 from solvers.problem import Problem, as_float
-from solvers.units import scaled, unit_of
+from solvers.problem.problem import unit_of
 from workloads import TargetsError
 from workloads.operators import Array, Kronecker, Marginals
 from workloads.targets import by_group
@@ -140,12 +140,12 @@ class SingleOrbit:
 
     def optimum(self, *, start: object = None, **limits: Any) -> Progress[ScalarPoint]:
         """The least Δ² that meets every target; ``start`` is not used."""
-        return scaled(scalars.optimum(self.relative.blocks, **limits), 1 / self.unit)
+        return scalars.optimum(self.relative.blocks, **limits).scaled(1 / self.unit)
 
     def hybrid(self, weight: float, *, start: object, **limits: Any) -> Progress[ScalarPoint]:
         """The least objective with a weight on the total variance; ``start`` is not used."""
         blocks = self.relative.blocks.with_offset(weight * self.targets * self.copies)
-        return scaled(scalars.hybrid(blocks, **limits), self.unit**-0.5)
+        return scalars.hybrid(blocks, **limits).scaled(self.unit**-0.5)
 
     def least_total_error(self, weights: Array, **limits: Any) -> Progress[ScalarPoint]:
         """The least total error in closed form: equal weights of all cells are optimal."""

@@ -38,7 +38,7 @@ class Symmetry(Layout):
 
     @property
     def coordinates(self) -> int:
-        """The most of them, or of combinations, that queries see (`solvers.product_unions`)."""
+        """The most of them, or of combinations, that queries see (`solvers.problem.factors`)."""
         shape = self.cell_shape
         seen = sum(prod(shape[axis] for axis in group.axes) for group in self.products.groups)
         return min(seen, self.orbit_count)

@@ -15,8 +15,8 @@ from solvers.dual.differences import Differences, differences
 from solvers.errors import NotApplicableError
 from solvers.gaussian.factorisation import Factorisation
 from solvers.mechanism import Mechanism, Work
-from solvers.neighbours import ADD_REMOVE, Neighbours
 from solvers.problem import Problem
+from solvers.problem.neighbours import ADD_REMOVE, Neighbours
 from solvers.reduction import Options, Reduction
 from solvers.reductions import query_matrix
 from solvers.solution import Solution

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from solvers import memory
-from solvers.factors import bytes_of_basis, compact, structure_pays
 from solvers.mechanism import Mechanism, Work
 from solvers.optimiser.low_rank_system import LARGEST_FACTORISED
 from solvers.orbits.closure import LARGEST_CLOSURE
@@ -18,7 +16,8 @@ from solvers.orbits.noise import AnyOrbits
 from solvers.orbits.several import Orbits
 from solvers.orbits.single import SingleOrbit, single_orbit
 from solvers.orbits.symmetry import LARGEST_CHOICES, LARGEST_NUMBER, Symmetry, symmetry
-from solvers.problem import Problem, readable
+from solvers.problem import Problem, memory, readable
+from solvers.problem.factors import bytes_of_basis, compact, structure_pays
 from solvers.reduction import Obstacle, Options, Reduction
 from solvers.registry import all_mechanisms
 from solvers.solution import Solution

@@ -4,10 +4,9 @@ Whether a solve keeps the structure of the queries is up to `Problem.factors`, s
 forms that need no factorisation make none.
 """
 
-from solvers import factors, memory
 from solvers.dual import programs as dual
 from solvers.mechanism import Mechanism, Work
-from solvers.problem import Problem
+from solvers.problem import Problem, factors, memory
 from solvers.reduction import Obstacle, Options, Reduction
 from solvers.solution import Solution
 from solvers.stopping import Deadline

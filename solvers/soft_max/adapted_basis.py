@@ -18,7 +18,7 @@ from functools import cached_property
 import numpy as np
 import scipy.linalg as sla
 
-from solvers.factors import Factors
+from solvers.problem.factors import Factors
 from solvers.soft_max.objective import ChartModel, SoftMax
 from workloads.operators import Array, Composed, Explicit, QueryOperator, dense
 from workloads.operators.blas import product, whole

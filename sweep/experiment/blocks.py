@@ -101,7 +101,7 @@ class Block(BaseModel):
     mechanism : tuple of WrittenMechanism
         The axis ``mechanism``.
     neighbours : object
-        Which databases the mechanisms must not tell apart, as `solvers.neighbours.as_neighbours`
+        Which databases the mechanisms must not tell apart, as `as_neighbours`
         reads it; a list makes an axis.
     options : Mapping[str, object]
         Options that all these mechanisms take; a list makes an axis.

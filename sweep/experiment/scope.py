@@ -9,7 +9,7 @@ from typing import Any
 import solvers
 import workloads
 from solvers.errors import SolverError
-from solvers.neighbours import as_neighbours
+from solvers.problem.neighbours import as_neighbours
 from sweep.experiment.canonical import Scalar
 from sweep.experiment.labels import label, values_of
 from sweep.experiment.published import ComparisonTable

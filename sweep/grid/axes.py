@@ -7,7 +7,7 @@ from functools import reduce
 from typing import Any
 
 import workloads
-from solvers.neighbours import as_neighbours
+from solvers.problem.neighbours import as_neighbours
 from sweep.experiment.blocks import Block, WrittenTargets
 from sweep.experiment.canonical import Scalar
 from sweep.experiment.document import Place

@@ -6,7 +6,7 @@ from functools import cached_property
 from itertools import repeat
 from typing import TypeVar
 
-from solvers.neighbours import ADD_REMOVE, Neighbours
+from solvers.problem.neighbours import ADD_REMOVE, Neighbours
 from sweep.experiment.canonical import Scalar, canonical, digest_of
 from sweep.grid.specs import MechanismSpec, Spec, WorkloadSpec
 

@@ -6,7 +6,7 @@ from itertools import product
 
 import solvers
 import workloads
-from solvers.neighbours import ADD_REMOVE
+from solvers.problem.neighbours import ADD_REMOVE
 from sweep.errors import SweepError
 from sweep.experiment.blocks import Block, WrittenEntry
 from sweep.experiment.canonical import Scalar, digest

@@ -5,8 +5,9 @@ from functools import lru_cache
 
 import solvers
 import workloads
-from solvers import Work, memory
-from solvers.neighbours import ADD_REMOVE, Neighbours
+from solvers import Work
+from solvers.problem import memory
+from solvers.problem.neighbours import ADD_REMOVE, Neighbours
 from sweep.experiment.canonical import digest
 from sweep.grid.cell import Cell
 from sweep.grid.making import made

@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeVar, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from solvers.neighbours import ADD_REMOVE, Neighbours
+from solvers.problem.neighbours import ADD_REMOVE, Neighbours
 from sweep.grid.specs import MechanismSpec, Spec, WorkloadSpec
 from sweep.store import code
 from sweep.store.keys import KEY, Keys

@@ -16,7 +16,7 @@ from rich.text import Text
 import workloads
 from solvers.advice import Advice, Candidate
 from solvers.advice import advise as advise_on
-from solvers.neighbours import Written
+from solvers.problem.neighbours import Written
 from sweep.report import output
 from sweep.report.messages import counted
 from workloads.queries import Domain, domain_of, read_domain, usual_queries

@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from solvers import memory
+from solvers.problem import memory
 from sweep import events
 from sweep.report import messages
 from sweep.report.messages import counts, reasons

@@ -9,7 +9,7 @@ from scipy.special import logsumexp
 
 import solvers
 from solvers.mechanisms.esm import descend, start
-from solvers.row_space import singular_rows
+from solvers.problem.row_space import singular_rows
 
 
 def smoothed_error(queries, gram, mu):

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 import solvers
 import workloads
-from solvers.graph import as_graph_problem
 from solvers.graph.measures import utility_bound
 from solvers.graph.noise_matrix import from_noise
+from solvers.problem import as_graph_problem
 from workloads.priors import is_regular
 
 EPSILON = 0.8

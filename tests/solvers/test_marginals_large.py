@@ -7,9 +7,9 @@ import solvers
 import workloads
 from solvers import reduction
 from solvers.gaussian.factorisation import Factorisation
-from solvers.neighbours import REPLACE_ONE
 from solvers.orbits import Orbits, SingleOrbit
 from solvers.problem import as_problem
+from solvers.problem.neighbours import REPLACE_ONE
 
 
 @pytest.mark.parametrize(

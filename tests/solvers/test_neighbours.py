@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 import solvers
 import workloads
 from solvers import NotApplicableError, OptionError, reduction
-from solvers.neighbours import ADD_REMOVE, REPLACE_ONE, as_neighbours
 from solvers.problem import as_problem
+from solvers.problem.neighbours import ADD_REMOVE, REPLACE_ONE, as_neighbours
 
 WITHIN = {"within": [3, 3]}
 PATH = {"pairs": [[0, 1], [1, 2], [4, 5]]}

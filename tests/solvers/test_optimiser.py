@@ -12,10 +12,10 @@ import solvers
 import workloads
 from solvers.backtracking import backtrack, sufficient_decrease
 from solvers.dual import programs as dual
-from solvers.factors import factorise
 from solvers.optimiser import Block, MatrixBlocks
 from solvers.optimiser.low_rank_system import LowRankSystem
 from solvers.optimiser.newton_system import PreconditionedSystem
+from solvers.problem.factors import factorise
 from solvers.stopping import Deadline, Stop, Stopping
 
 

@@ -7,7 +7,7 @@ import solvers
 import workloads
 from solvers.gaussian.verification import LARGEST_RESIDUAL, residual
 from solvers.problem import as_problem
-from solvers.product_unions import in_coordinates
+from solvers.problem.factors import in_coordinates
 from workloads import from_factors
 from workloads.operators import Composed
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import special
 
-from solvers.factors import Factors
 from solvers.problem import as_problem
+from solvers.problem.factors import Factors
 from solvers.soft_max import adapted_basis, fixed_basis, newton_cg
 from solvers.soft_max import objective as softmax
 from solvers.stopping import Deadline

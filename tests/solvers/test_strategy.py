@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from solvers import NotApplicableError
 from solvers.problem import as_problem
-from solvers.row_space import singular_rows
+from solvers.problem.row_space import singular_rows
 from solvers.strategy import from_strategy
 
 

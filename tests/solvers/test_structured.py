@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 
 import solvers
 import workloads
-from solvers import factors
 from solvers.optimiser.blocks import one_block
-from solvers.problem import as_problem
+from solvers.problem import as_problem, factors
 from workloads import Workload, WorkloadError
 from workloads.operators import Cumulative, Kronecker
 

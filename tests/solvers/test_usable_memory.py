@@ -2,7 +2,7 @@
 
 import pytest
 
-from solvers import memory
+from solvers.problem import memory
 
 VERSION_1 = "9:name=systemd:/\n4:cpuacct,memory:/jobs/7\n0::/\n"
 

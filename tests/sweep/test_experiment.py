@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from solvers.neighbours import ADD_REMOVE
+from solvers.problem.neighbours import ADD_REMOVE
 from sweep.errors import ExperimentError
 from sweep.experiment.loading import experiments, load_experiment, parse_experiment
 from sweep.experiment.schema import Experiment

@@ -145,7 +145,7 @@ def test_what_does_not_fit_here_is_planned_alone_with_its_memory(monkeypatch):
     """A worker with more memory may do it; it is sent to one, by what it was planned to take."""
     asked = "  - workload: {name: prefix, d: [64, 80, 96]}\n    mechanism: [optimal]\n"
     everything = solves.needed(distinct(grids(asked)), Ledger(), costs.Costs())
-    monkeypatch.setattr("solvers.memory.usable", lambda: 1e3)
+    monkeypatch.setattr("solvers.problem.memory.usable", lambda: 1e3)
     planned = solves.needed(distinct(grids(asked)), Ledger(), costs.Costs())
     assert [one.bytes for one in planned] == [one.bytes for one in everything]
     assert min(one.bytes for one in planned) > 1e3

@@ -2,14 +2,14 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import log
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from solvers.factors import Factors, factorise, structured
-from solvers.neighbours import ADD_REMOVE, Neighbours
-from solvers.units import unit_of
+from solvers.problem.factors import Factors, factorise, structured
+from solvers.problem.neighbours import ADD_REMOVE, Neighbours
 from workloads import TargetsError, Workload, from_matrix
 from workloads.arrays import masked_count
 from workloads.operators import Array, Explicit, Kronecker, Marginals, Matrix, QueryOperator, Scaled
@@ -17,6 +17,8 @@ from workloads.operators.scaled import scaled_rows
 
 _LARGEST_SCALE = 1e60
 _FARTHEST_TARGET = 1e270
+_FAR = log(1e60)
+"""Targets further from 1 than this, in logarithms, have squares beyond floats in the dual."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,3 +216,9 @@ def as_float(count: int) -> float:
         return float(count)
     except OverflowError:
         return float("inf")
+
+
+def unit_of(logs: Array) -> float:
+    """A power of four near the middle of numbers, given their logarithms; 1 up to 1e60."""
+    middle = float(logs.max() + logs.min()) / 2
+    return 1.0 if abs(middle) <= _FAR else 4.0 ** round(middle / log(4))

@@ -1,0 +1,17 @@
+"""What is solved: a workload or a query graph with its targets, in a basis of its row space.
+
+In: queries, targets, neighbours. Out: a `Problem` or a `GraphProblem`, checked.
+"""
+
+from solvers.problem.graph_problem import GraphProblem, as_graph_problem
+from solvers.problem.problem import Problem, as_float, as_problem, check_targets, readable
+
+__all__ = [
+    "GraphProblem",
+    "Problem",
+    "as_float",
+    "as_graph_problem",
+    "as_problem",
+    "check_targets",
+    "readable",
+]
