@@ -19,6 +19,7 @@ ROOMS = (
     "dataset",
     "cluster",
     "runner",
+    "scorecard",
     "report",
     "cli",
 )

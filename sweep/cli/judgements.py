@@ -1,8 +1,9 @@
 """Commands that judge: ``advise`` the user's queries, ``scorecard`` the papers."""
 
 import signal
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,6 +18,10 @@ from sweep.cli.options import (
     complete_experiment,
     default_store,
 )
+
+if TYPE_CHECKING:
+    from sweep.experiment.schema import Experiment
+    from sweep.scorecard.card import Scorecard
 
 _Queries = Annotated[
     Path, typer.Argument(metavar="QUERIES", help="A CSV file with one query per row.")
@@ -153,38 +158,104 @@ def scorecard(
     Example: sweep scorecard --quick --output card.json
     """
     with error_handling(RESUME):
-        from sweep.errors import SweepError
-        from sweep.report import consoles
-        from sweep.report.judgement import judging
-        from sweep.report.judgement import scorecard as cards
+        from rich.markdown import Markdown
 
-        check_choice("--format", format_, judging.FORMATS)
+        from sweep.errors import SweepError
+        from sweep.experiment.loading import load_experiment
+        from sweep.report import consoles
+        from sweep.scorecard import card as cards
+        from sweep.scorecard import page
+
+        check_choice("--format", format_, ("text", "markdown", "json"))
         if card is not None and (quick or read or stores):
             raise SweepError("--card shows a finished scorecard; drop --stores, --quick and --read")
         if quick and read:
             raise SweepError("give either --quick or --read; --read judges what is there")
         part = bool(experiments) and card is None
-        judging.check_outputs(output or (), part=part)
-        wanted = judging.chosen(experiments or ())
+        _check_outputs(output or (), part=part)
+        wanted = _judged(experiments or ())
         folder = stores or Path(default_store("quick" if quick else ""))
         if card is not None:
             score = cards.read(card)
             if experiments:
-                score = score.of(*(experiment.name for experiment in wanted.values()))
+                score = score.of(*wanted)
         else:
             if not read:
+                from sweep.report.messages import ProgressBar
+                from sweep.runner import commands
+
                 spec = cluster_of(cluster, allow_code=allow_code)
                 signal.signal(signal.SIGTERM, signal.default_int_handler)
-                sizes = judging.quick_sizes(wanted) if quick else list(wanted.values())
-                options = {"allow_code": allow_code, "allow_mixed": allow_mixed}
-                shown = consoles.console(error=True)
-                judging.run(sizes, folder, shown, cluster=spec, patience=patience, **options)
+                for name, whole in wanted.items():
+                    experiment = load_experiment(name, whole.quick) if quick else whole
+                    with ProgressBar(consoles.console(error=True)) as bar:
+                        commands.run(
+                            experiment,
+                            folder / experiment.name,
+                            listen=bar,
+                            cluster=spec,
+                            patience=patience,
+                            allow_code=allow_code,
+                            allow_mixed=allow_mixed,
+                        )
             score = cards.score(list(wanted.values()), folder)
-        judging.write(score, output or (), part=part)
-        judging.show(score, format_, consoles.console())
-        if card is None and judging.unfinished(score):
+        _write(score, output or (), part=part)
+        console = consoles.console()
+        if format_ == "text":
+            console.print(Markdown(page.brief(score)))
+        else:
+            text = score.text() if format_ == "json" else page.markdown(score)
+            console.print(text, markup=False, soft_wrap=True, end="")
+        if card is None and score.unfinished:
             print_error(
-                f"{judging.unfinished(score)} cells failed, timed out, were lost or are pending; "
+                f"{score.unfinished} cells failed, timed out, were lost or are pending; "
                 f"'sweep status {folder}/EXPERIMENT --errors' shows why"
             )
             raise typer.Exit(TROUBLED)
+
+
+def _judged(names: Sequence[str]) -> "dict[str, Experiment]":
+    """The experiments of these names or files, or all that ship with something to judge."""
+    from sweep.experiment.loading import experiments, load_experiment
+
+    if names:
+        return {name: load_experiment(name) for name in names}
+    shipped = {name: load_experiment(name) for name in experiments()}
+    return {n: entry for n, entry in shipped.items() if entry.scorecard and entry.is_compared}
+
+
+def _check_outputs(outputs: Sequence[Path], *, part: bool) -> None:
+    """Refuse files that a scorecard cannot be written to, before anything is run."""
+    from sweep.errors import SweepError
+    from sweep.report import output
+    from sweep.scorecard import card, page
+
+    for path in outputs:
+        if path.suffix not in (".json", ".md"):
+            raise SweepError(
+                f"cannot write a scorecard to {str(path)!r}; expected FILE.json, or FILE.md with "
+                "sections to fill in"
+            )
+        if not path.parent.is_dir():
+            raise SweepError(f"there is no folder {str(path.parent)!r} to write {path.name!r} to")
+        output.check(path)
+        if part and path.suffix == ".json" and path.exists():
+            card.read(path)
+        if path.suffix == ".md":
+            page.filled(page.read(path), card.score([], Path()))
+
+
+def _write(score: "Scorecard", outputs: Sequence[Path], *, part: bool) -> None:
+    """Write a scorecard to JSON files and into the marked sections of pages.
+
+    That of a part of the experiments keeps the others of the first JSON file, if it exists.
+    """
+    from sweep.report import output
+    from sweep.scorecard import card, page
+
+    before = [path for path in outputs if path.suffix == ".json" and path.exists()]
+    if part and before:
+        score = card.read(before[0]).updated(score)
+    for path in outputs:
+        is_json = path.suffix == ".json"
+        output.write(path, score.text() if is_json else page.filled(page.read(path), score))

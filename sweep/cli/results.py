@@ -39,15 +39,16 @@ def show(
       sweep show results/vldb-table5 --rows d --value gap --where "mechanism != 'IP'"
     """
     with error_handling():
+        from sweep.dataset import reading
         from sweep.dataset.reading import LARGE_TEXTS, open_dataset
-        from sweep.report import consoles, formats, frames, tables
+        from sweep.report import consoles, formats, tables
         from sweep.report.layout import SPREADS, Wanted
 
         check_choice("--format", form, formats.FORMATS)
         check_choice("--spread", spread or "error", SPREADS)
         expressions = " ".join(filter(None, (value, rows, columns, where)))
         dataset = open_dataset(store, [name for name in LARGE_TEXTS if name not in expressions])
-        experiment = frames.experiment_of(dataset)
+        experiment = reading.experiment_of(dataset)
         wanted = {"value": value, "columns": columns, "where": where, "spread": spread}
         given: dict[str, Any] = {key: text for key, text in wanted.items() if text is not None}
         if rows is not None:
@@ -116,13 +117,14 @@ def plot(
       sweep plot results/vldb-table5 ratio --x d --output ratio.svg
     """
     with error_handling():
+        from sweep.dataset import reading
         from sweep.dataset.reading import open_dataset
         from sweep.report import drawing, frames, gallery
         from sweep.store.location import located
 
         drawing.check_installed()
         dataset = open_dataset(store)
-        experiment = frames.experiment_of(dataset)
+        experiment = reading.experiment_of(dataset)
         axes = None if log is None else tuple(_listed(log))
         for axis in axes or ():
             check_choice("--log", axis, ("x", "y"))

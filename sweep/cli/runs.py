@@ -167,11 +167,12 @@ def _watch(
 
 
 def _show_tables(store: "Store", console: "Console") -> None:
+    from sweep.dataset import reading
     from sweep.dataset.reading import LARGE_TEXTS, open_dataset
-    from sweep.report import formats, frames, tables
+    from sweep.report import formats, tables
 
     dataset = open_dataset(store.path, LARGE_TEXTS)
-    formats.show(tables.all_tables(dataset, frames.experiment_of(dataset), "none"), console)
+    formats.show(tables.all_tables(dataset, reading.experiment_of(dataset), "none"), console)
 
 
 def _return_memory() -> None:

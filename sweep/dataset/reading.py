@@ -4,10 +4,14 @@ from collections.abc import Collection
 
 import xarray as xr
 
-from sweep.errors import StoreError
+from sweep.errors import StoreError, SweepError
+from sweep.experiment.loading import parse_experiment
+from sweep.experiment.schema import Experiment
 from sweep.store import disk
 from sweep.store.folder import open_
 from sweep.store.location import Location
+
+Results = xr.Dataset | xr.DataTree
 
 LARGE_TEXTS = ("host", "error", "code", "versions", "cell", "solve")
 """Variables that take most of a large dataset's memory, and that no table needs by itself."""
@@ -61,3 +65,32 @@ def read(path: Location, without: Collection[str] = ()) -> xr.Dataset | xr.DataT
         disk.zarr_store(path.resolve()), engine="zarr", chunks=None, drop_variables=list(without)
     ) as tree:
         return tree.load() if tree.children else tree.to_dataset().load()
+
+
+def groups(results: Results) -> dict[str, xr.Dataset]:
+    """The dataset of every group, by name; a single one by the name that its experiment gives."""
+    if isinstance(results, xr.DataTree):
+        if not results.children:
+            return {results.name or "results": results.to_dataset()}
+        return {str(name): node.to_dataset() for name, node in results.children.items()}
+    if "experiment_text" not in results.attrs:
+        return {"results": results}
+    return {experiment_of(results).blocks[0].group: results}
+
+
+def experiment_of(results: Results) -> Experiment:
+    """The experiment of the results, as stored in their attributes.
+
+    Raises
+    ------
+    SweepError
+        If the attributes are missing.
+    """
+    try:
+        text, name = results.attrs["experiment_text"], results.attrs["experiment"]
+    except KeyError as error:
+        raise SweepError(
+            f"the dataset has no attribute {error}, so its experiment is not known; take a dataset "
+            "that sweep.open or sweep.run returned, and keep its attributes (keep_attrs=True)"
+        ) from error
+    return parse_experiment(text, f"{name}.yaml")

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sweep.dataset.pivots import label_text
 from sweep.errors import SweepError, first_line
 from sweep.report import output
-from sweep.report.frames import label_text
 from sweep.report.pictures import Axis, Field, Lines, Picture
 
 if TYPE_CHECKING:

@@ -11,12 +11,14 @@ from numpy.typing import NDArray
 
 import workloads
 from solvers import privacy
+from sweep.dataset import reading
+from sweep.dataset.pivots import label_text
+from sweep.dataset.reading import Results
 from sweep.errors import SweepError
 from sweep.experiment.figures import Figure
 from sweep.experiment.schema import Experiment
 from sweep.plan.stored import of_store
 from sweep.report import frames, layout
-from sweep.report.frames import Results, label_text
 from sweep.report.pictures import (
     Axis,
     Field,
@@ -71,7 +73,7 @@ def by_default(results: Results, experiment: Experiment) -> list[str]:
     own = list(declared(experiment))
     if own:
         return own
-    has = any("variance_ratio" in data for data in frames.groups(results).values())
+    has = any("variance_ratio" in data for data in reading.groups(results).values())
     return ["ratio"] if has else ["utility"]
 
 
@@ -92,7 +94,7 @@ def pictures(
     wanted = changes or Changes()
     if name not in names(experiment):
         raise SweepError(f"there is no figure {name!r}; {nearest(name, names(experiment))}")
-    groups = frames.groups(results)
+    groups = reading.groups(results)
     figure = declared(experiment).get(name)
     if figure is None and (name in _USES or name in FIGURES):
         unused = wanted.given.keys() - {"where", "group", *_USES.get(name, ())}

@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from sweep.dataset.pivots import label_text, labels_of, percent, significant
 from sweep.errors import SweepError
 from sweep.experiment.published import ComparisonTable
 from sweep.report import frames
-from sweep.report.frames import label_text, labels_of, percent, significant
 from sweep.store.records import Status
 from workloads.parameters import nearest
 

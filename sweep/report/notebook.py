@@ -15,10 +15,10 @@ import pandas as pd
 import xarray as xr
 from rich.console import Console
 
-from sweep.dataset.reading import open_dataset
+from sweep.dataset import reading
+from sweep.dataset.reading import Results, open_dataset
 from sweep.errors import SweepError
 from sweep.report import drawing, frames, gallery, output, tables
-from sweep.report.frames import Results
 from sweep.report.gallery import Changes
 from sweep.report.layout import Spread, Wanted
 from sweep.report.messages import ProgressBar
@@ -76,12 +76,12 @@ class Plots:
         SweepError
             If it cannot be drawn, or several groups have it and none is named.
         """
-        experiment = frames.experiment_of(self._results)
+        experiment = reading.experiment_of(self._results)
         name = figure or gallery.by_default(self._results, experiment)[0]
         folder = None if store is None else located(store)
         pictures = gallery.pictures(self._results, experiment, name, Changes(**changes), folder)
         if len(pictures) > 1:
-            listed = ", ".join(frames.groups(self._results))
+            listed = ", ".join(reading.groups(self._results))
             raise SweepError(
                 f"{len(pictures)} groups have figure {name!r}; name one of {listed} as group"
             )
@@ -93,7 +93,7 @@ class Plots:
         return lambda **changes: self(name, **changes)
 
     def __dir__(self) -> list[str]:
-        return gallery.names(frames.experiment_of(self._results))
+        return gallery.names(reading.experiment_of(self._results))
 
 
 class SweepAccessor:
@@ -148,7 +148,7 @@ class SweepAccessor:
         cells = self.frame()
         troubled = cells[cells["status"].isin(["failed", "timeout", "lost"])]
         axes = [
-            name for data in frames.groups(self._results).values() for name in data["status"].dims
+            name for data in reading.groups(self._results).values() for name in data["status"].dims
         ]
         kept = ["group", *dict.fromkeys(map(str, axes)), "status", "error", "host", "cell"]
         return troubled[[name for name in kept if name in troubled]].reset_index(drop=True)
@@ -158,7 +158,7 @@ class SweepAccessor:
         return f"{title}: {frames.state(self._results)}"
 
     def _repr_html_(self) -> str:
-        listed = tables.all_tables(self._results, frames.experiment_of(self._results))
+        listed = tables.all_tables(self._results, reading.experiment_of(self._results))
         return output.rendered("notebook.html", title=repr(self), tables=listed)
 
 

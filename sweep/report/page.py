@@ -5,11 +5,12 @@ from typing import Any
 
 import pandas as pd
 
-from sweep.dataset.reading import open_dataset
+from sweep.dataset import reading
+from sweep.dataset.pivots import label_text
+from sweep.dataset.reading import Results, open_dataset
 from sweep.errors import SweepError
 from sweep.experiment.schema import Experiment
 from sweep.report import drawing, frames, gallery, layout, output, states, tables
-from sweep.report.frames import Results, label_text
 from sweep.report.layout import Table
 from sweep.runner.status import Trouble
 from sweep.runner.status import status as status_of
@@ -36,7 +37,7 @@ def report(store: str | Location) -> str:
         If the folder is not a store, or has no dataset yet.
     """
     results = open_dataset(store)
-    experiment = frames.experiment_of(results)
+    experiment = reading.experiment_of(results)
     state = status_of(store)
     drawn, undrawn = _drawn(results, experiment)
     cells = frames.to_frame(results)

@@ -8,10 +8,10 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
+from sweep.dataset.pivots import label_text, place_texts
 from sweep.errors import SweepError
 from sweep.experiment.figures import SIZES, Figure
 from sweep.report import frames, layout
-from sweep.report.frames import label_text, place_texts
 from sweep.report.tables import meaning
 
 MOST_LINES = 20

@@ -10,12 +10,8 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from sweep.errors import SweepError
-from sweep.experiment.published import Claim, ComparisonTable
-from sweep.experiment.schema import Experiment
-from sweep.report import frames, layout
-from sweep.report.frames import (
-    Results,
+from sweep.dataset import reading
+from sweep.dataset.pivots import (
     label_text,
     labels_of,
     located,
@@ -24,9 +20,14 @@ from sweep.report.frames import (
     take,
     with_states,
 )
-from sweep.report.judgement.agreement import largest_gap
-from sweep.report.judgement.verdicts import judge, measured_range, stated_range
+from sweep.dataset.reading import Results
+from sweep.errors import SweepError
+from sweep.experiment.published import Claim, ComparisonTable
+from sweep.experiment.schema import Experiment
+from sweep.report import frames, layout
 from sweep.report.layout import Spread, Table, Wanted
+from sweep.scorecard.claims import judge, measured_range, stated_range
+from sweep.scorecard.numbers import largest_gap
 
 _AGREE = 0.01
 """Ratios that differ by less, relatively, count as one factor."""
@@ -267,7 +268,7 @@ CLAIMS = "What the text says"
 
 def all_tables(results: Results, experiment: Experiment, spread: Spread = "error") -> list[Table]:
     """One table for each comparison, one for each group without any, and one of the claims."""
-    groups = frames.groups(results)
+    groups = reading.groups(results)
     compared = list(comparisons(groups, experiment, spread))
     known = {group for group, _ in compared}
     others = [
@@ -287,7 +288,7 @@ def requested(results: Results, wanted: Wanted) -> list[Table]:
     SweepError
         If no group has the variable, the coordinates and such cells.
     """
-    groups = frames.groups(results)
+    groups = reading.groups(results)
     tables, troubles = [], []
     for group, data in groups.items():
         try:

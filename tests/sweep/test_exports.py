@@ -15,10 +15,11 @@ from test_report import MEASURED, OK, PUBLISHED, experiment
 from written import dataset
 
 import sweep
+from sweep.dataset import pivots
 from sweep.errors import SweepError
 from sweep.experiment.loading import experiments, load_experiment
 from sweep.experiment.published import ComparisonTable
-from sweep.report import formats, frames, layout, tables
+from sweep.report import formats, layout, tables
 from sweep.report.layout import Wanted, table
 from sweep.store.records import Status
 
@@ -276,7 +277,7 @@ def test_means_over_different_numbers_of_replicates_say_so():
 
 def test_small_ratios_large_numbers_and_printed_zeros_keep_their_digits():
     assert [layout.ratio(value) for value in (0.0001234, 0.5)] == ["0.000123", "0.500"]
-    assert frames.significant(1234.4) == "1234"
+    assert pivots.significant(1234.4) == "1234"
     assert layout.printed(101789.5397) == "101789.5397"
     beside = ComparisonTable(variable="gap", axes={"mechanism": ("CA",)}, values=[0.0])
     entries = pd.DataFrame({"mechanism": ["CA"], "mean": [0.5]})

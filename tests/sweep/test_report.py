@@ -13,11 +13,11 @@ from rich.table import Table
 from written import dataset
 
 from sweep import events
+from sweep.dataset.reading import Results
 from sweep.experiment.loading import load_experiment, parse_experiment
 from sweep.experiment.schema import Experiment
 from sweep.report.consoles import Terminal
 from sweep.report.formats import laid_out
-from sweep.report.frames import Results
 from sweep.report.messages import ProgressBar
 from sweep.report.tables import all_tables
 from sweep.store.records import Status

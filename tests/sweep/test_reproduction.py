@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from sweep.experiment.loading import experiments, load_experiment
-from sweep.report.judgement import reproduction_page as page
-from sweep.report.judgement import scorecard as cards
 from sweep.runner import commands
+from sweep.scorecard import card as cards
+from sweep.scorecard import page
 
 DOCS = Path(__file__).parents[2] / "docs"
 AGAIN = (

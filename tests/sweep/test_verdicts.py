@@ -12,7 +12,7 @@ from sweep.errors import ExperimentError
 from sweep.experiment.loading import parse_experiment
 from sweep.experiment.published import Claim
 from sweep.grid.expansion import expand
-from sweep.report.judgement.verdicts import Judgement, Verdict, judge, measured_range, stated_range
+from sweep.scorecard.claims import Judgement, Verdict, judge, measured_range, stated_range
 from sweep.store.records import Status
 
 OK, FAILED, PENDING = int(Status.OK), int(Status.FAILED), int(Status.PENDING)

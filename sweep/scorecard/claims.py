@@ -10,10 +10,7 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from sweep.experiment.canonical import Scalar
-from sweep.experiment.published import Claim
-from sweep.grid.cell import REPLICATE
-from sweep.report.frames import (
+from sweep.dataset.pivots import (
     NUMBER,
     STATE,
     label_text,
@@ -22,6 +19,9 @@ from sweep.report.frames import (
     places_text,
     with_states,
 )
+from sweep.experiment.canonical import Scalar
+from sweep.experiment.published import Claim
+from sweep.grid.cell import REPLICATE
 from sweep.store.records import Status
 
 _NAMED_PLACES = 4

@@ -2,15 +2,14 @@
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 
+from sweep.dataset.pivots import label_text
 from sweep.errors import SweepError
 from sweep.experiment.canonical import Scalar
-from sweep.report.frames import label_text
-from sweep.report.judgement.agreement import Agreement, signed_percent
-from sweep.report.judgement.runs import Run
-from sweep.report.judgement.scorecard import ClaimRow, NumberRow, Scorecard
-from sweep.report.judgement.verdicts import measured_range, stated_range
-from sweep.report.layout import printed
+from sweep.scorecard.card import ClaimRow, NumberRow, Run, Scorecard
+from sweep.scorecard.claims import Verdict, measured_range, stated_range
+from sweep.scorecard.numbers import Agreement, signed_percent
 
 _SECTION = re.compile(r"<!-- scorecard: (.+?) -->\n.*?<!-- end of scorecard -->\n", re.DOTALL)
 _SUMMARY = "summary"
@@ -24,6 +23,23 @@ _MARKS = {
     Agreement.NOT_RUN: "–",
     Agreement.UNJUDGED: "?",
 }
+
+
+def read(path: Path) -> str:
+    """The text of a page.
+
+    Raises
+    ------
+    SweepError
+        If it cannot be read.
+    """
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SweepError(
+            f"page {str(path)!r} cannot be read ({error}); a page has to exist, with sections "
+            "'<!-- scorecard: NAME -->' to fill in"
+        ) from error
 
 
 def filled(page: str, card: Scorecard) -> str:
@@ -56,6 +72,37 @@ def filled(page: str, card: Scorecard) -> str:
 def markdown(card: Scorecard) -> str:
     """The whole scorecard: the summary, then every experiment."""
     return "\n\n".join([_summary(card), *(_experiment(run, card) for run in card.runs)]) + "\n"
+
+
+def brief(card: Scorecard) -> str:
+    """The summary, the numbers that differ, and the claims of what was run that do not hold."""
+    differing = [
+        [row.experiment, row.table, _place(row), printed(row.stated), _measured(row)]
+        for row in card.numbers
+        if row.verdict is Agreement.DIFFERS
+    ]
+    run = {run.experiment for run in card.runs if run.statuses}
+    failing = [row for row in card.claims if row.verdict is not Verdict.HOLDS]
+    parts = [_summary(card)]
+    if differing:
+        heads = ["experiment", "table", "at", "stated", "measured"]
+        parts += ["**Numbers that differ**", _table(heads, differing)]
+    if failing := [row for row in failing if row.experiment in run]:
+        parts += ["**Claims that do not hold, or cannot be judged**", _claims(failing)]
+    return "\n\n".join(parts)
+
+
+def _place(row: NumberRow) -> str:
+    return ", ".join(f"{axis}={label_text(label)}" for axis, label in row.at.items())
+
+
+def _measured(row: NumberRow) -> str:
+    return measured_range(row.least, row.most, row.printed_range)
+
+
+def printed(value: float) -> str:
+    """A number of a paper as it prints it: with two decimals if these suffice."""
+    return f"{value:.2f}" if round(value, 2) == value else f"{value:.12g}"
 
 
 def _section(name: str, card: Scorecard, sources: Sequence[str]) -> str:

@@ -7,10 +7,10 @@ from itertools import groupby
 
 import xarray as xr
 
+from sweep.dataset.pivots import STATE, ok_numbers, row_labels, take
 from sweep.experiment.canonical import Scalar
 from sweep.experiment.published import ComparisonTable
 from sweep.experiment.variables import OF_REFERENCE
-from sweep.report.frames import STATE, ok_numbers, row_labels, take
 from sweep.store.records import Status
 
 _CLOSED_FORM_MECHANISM = "IP"

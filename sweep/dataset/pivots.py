@@ -1,0 +1,103 @@
+"""One variable of a dataset beside the states of its cells, and labels and numbers in words."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from operator import add
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from numpy.typing import NDArray
+
+from sweep.experiment.canonical import Scalar
+from sweep.grid.cell import REPLICATE
+from sweep.store.records import Status
+
+NUMBER = "the number"
+STATE = "its cell's status"
+"""Names that no axis has, so that an axis may be called ``value`` or ``state``."""
+
+
+def with_states(data: xr.Dataset, variable: str) -> xr.Dataset:
+    """`NUMBER` and `STATE` of every cell, over all dimensions, mechanisms and replicates too."""
+    for name in ("mechanism", REPLICATE):
+        if name not in data.dims:
+            data = data.expand_dims(name)
+    number, state = xr.broadcast(data[variable], data["status"])
+    return xr.Dataset({NUMBER: number, STATE: state})
+
+
+def take(data: xr.Dataset, variable: str, at: Mapping[str, Scalar]) -> xr.Dataset | None:
+    """The variable `with_states` at some labels; None if it or one of them does not exist.
+
+    A coordinate without a dimension must agree.
+    """
+    chosen = located(data[[variable, "status"]], at) if variable in data else None
+    return None if chosen is None else with_states(chosen, variable)
+
+
+def row_labels(data: xr.Dataset) -> dict[str, list[Any]]:
+    """The dimensions of the rows of a table and their labels: all but mechanisms and replicates."""
+    dims = (str(name) for name in data[NUMBER].dims if name not in ("mechanism", REPLICATE))
+    return {name: labels_of(data, name) for name in dims}
+
+
+def ok_numbers(data: xr.Dataset) -> NDArray[np.float64]:
+    """The finite numbers of the cells that are ok."""
+    numbers = data[NUMBER].to_numpy()
+    return np.asarray(numbers[(data[STATE] == Status.OK).to_numpy() & np.isfinite(numbers)])
+
+
+def located(data: xr.Dataset, at: Mapping[str, Scalar]) -> xr.Dataset | None:
+    """The dataset at some labels, None if one of them does not exist."""
+    chosen = data
+    for name, value in at.items():
+        if name not in chosen.coords or value not in (labels := labels_of(chosen, name)):
+            return None
+        if chosen[name].dims:
+            along = str(chosen[name].dims[0])
+            # a label of an index would have xarray import dask.array, which takes longer
+            plain = chosen.drop_indexes(along, errors="ignore")
+            chosen = plain.isel({along: labels.index(value)})
+    return chosen
+
+
+def labels_of(data: xr.Dataset, name: str) -> list[Any]:
+    """The labels of a coordinate, one for a scalar."""
+    return list(np.atleast_1d(data[name].to_numpy()).tolist())
+
+
+def label_text(label: Any) -> str:
+    """A label as a text: sizes, which a dataset may store as floats, with all their digits."""
+    if not isinstance(label, float):
+        return str(label)
+    return f"{label:.0f}" if label.is_integer() and abs(label) < 1e9 else f"{label:g}"
+
+
+def places_text(axis: str, labels: Iterable[Scalar]) -> str:
+    """Some labels along an axis."""
+    return f"{axis} = {', '.join(map(label_text, labels))}"
+
+
+def place_texts(points: pd.DataFrame, axes: Sequence[str]) -> list[str]:
+    """The labels of every row along some axes; a mechanism that comes first goes without name."""
+    if not axes:
+        return [""] * len(points)
+    named = ["" if a == axes[0] == "mechanism" else f"{a} = " for a in axes]
+    rows = points[list(axes)].map(label_text).itertuples(index=False, name=None)
+    return [", ".join(map(add, named, texts)) for texts in rows]
+
+
+def significant(value: float) -> str:
+    """The number with four significant digits."""
+    if abs(value) >= 1e4 or 0 < abs(value) < 1e-3:
+        return f"{value:.4g}"
+    return f"{value:#.4g}".removesuffix(".")
+
+
+def percent(value: float) -> str:
+    """A fraction in percent with two digits; a tiny one as a bound."""
+    shown = 100 * value
+    if shown < 1e-3:
+        return "<0.001 %"
+    return f"{shown:.2g} %" if shown < 10 else f"{shown:.0f} %"
