@@ -17,7 +17,7 @@ out again. That strategy is our reading: of several natural ones it alone gives 
 public code gives (docs/marginals.md). It is not optimal on ordered attributes: `CA` is.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import chain, combinations
@@ -47,7 +47,7 @@ from solvers.registry import find
 from solvers.solution import Solution
 from solvers.stopping import Deadline
 from solvers.strategy import from_strategy
-from workloads.operators import Array, Explicit, Matrix, cumulative, dense
+from workloads.operators import Array, Explicit, Matrix, QueryOperator, dense
 
 NAME = "ResidualPlanner+"
 
@@ -77,51 +77,66 @@ Pair = tuple[Array, Array]
 """Rows of full rank, and their pseudo-inverse."""
 
 
-def residual(gram: Array, deadline: Deadline) -> tuple[Pair, Solution]:
-    """R_i of an attribute whose queries, of entries up to one, have this Gram matrix.
+def ordered_axis(operator: QueryOperator, deadline: Deadline) -> tuple[Axis, Pair, Solution]:
+    """The numbers of an attribute with these queries, its R_i, and the solve of its strategy.
 
-    And the solve of its strategy.
+    The strategy is solved in units of the largest entry, so that no answer depends on those of W.
     """
-    n = len(gram)
-    centre = np.eye(n) - 1 / n
-    values, vectors = np.linalg.eigh(centre @ gram @ centre + 1)
-    clear = values > np.finfo(float).eps ** 2 * values[-1]
-    root = np.sqrt(np.where(clear, values, 0.0))[:, None] * vectors.T
-    solved = query_matrix.solve(find("CA"), as_problem(root), {"time_limit": deadline.remaining})
+    queries, n = _square_root(operator), operator.shape[1]
+    unit = float(np.abs(operator.array).max()) if isinstance(operator, Explicit) else 1.0
+    total = operator.apply(np.ones(n))
+    if np.linalg.norm(total) <= n * np.finfo(float).eps * np.linalg.norm(queries):
+        total = np.zeros_like(total)
+    centred = queries - queries.mean(axis=1, keepdims=True)
+    problem = as_problem(np.vstack([centred / unit, np.ones((1, n))]))
+    solved = query_matrix.solve(find("CA"), problem, {"time_limit": deadline.remaining})
     assert isinstance(solved.noise, Factorisation)
-    strategy = dense(solved.noise.right)
-    centred = strategy @ centre
+    rows, inverse = _residual(dense(solved.noise.right))
+    axis = Axis(
+        cost=float(np.square(rows).sum(axis=0).max(initial=0.0)),
+        variance=float(np.square(centred @ inverse).sum()),
+        of_total=float(total @ total) / n**2,
+    )
+    return axis, (rows, inverse), solved
+
+
+def _square_root(operator: QueryOperator) -> Array:
+    """A matrix with the Gram matrix of the queries and no more rows than they are.
+
+    From the Gram matrix itself, which squares the condition number, only for queries that are known
+    by their structure: these are ranges, and may be many.
+    """
+    if isinstance(operator, Explicit):
+        matrix = dense(operator.array)
+        tall = len(matrix) > 2 * matrix.shape[1]
+        return np.asarray(sla.qr(matrix, mode="r")[0][: matrix.shape[1]]) if tall else matrix
+    values, vectors = np.linalg.eigh(operator.gram())
+    return np.asarray(np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T)
+
+
+def _residual(strategy: Array) -> Pair:
+    """R_i: a strategy without its total."""
+    n = strategy.shape[1]
+    centred = strategy - strategy.mean(axis=1, keepdims=True)
     if np.linalg.norm(centred) <= n * np.finfo(float).eps * np.linalg.norm(strategy):
-        return (np.empty((0, n)), np.empty((n, 0))), solved
+        return np.empty((0, n)), np.empty((n, 0))
     singular, rows = singular_rows(centred)
-    return (singular[:, None] * rows, rows.T / singular), solved
+    return singular[:, None] * rows, rows.T / singular
 
 
-def _reached(solved: Iterable[Solution]) -> dict[str, Any]:
-    """What a solution says of all its strategies' solves together."""
-    each = list(solved)
+def _reached(solved: Collection[Solution]) -> dict[str, Any]:
+    """What the solves of all strategies reached together."""
+    gaps = [strategy.notes["total_error_gap"] for strategy in solved]
     return {
-        "iterations": sum(strategy.iterations for strategy in each),
-        "converged": all(strategy.converged for strategy in each),
-        "timed_out": any(strategy.timed_out for strategy in each),
+        "iterations": sum(strategy.iterations for strategy in solved),
+        "converged": all(strategy.converged for strategy in solved),
+        "timed_out": any(strategy.timed_out for strategy in solved),
+        "notes": {"strategy_gap": max(gaps, default=0.0)},
     }
 
 
-def ordered_axis(gram: Array, own: Pair) -> Axis:
-    """The numbers of an attribute with this residual strategy."""
-    rows, inverse = own
-    of_total = float(gram.sum())
-    if of_total <= len(gram) * np.finfo(float).eps * float(np.abs(gram).sum()):
-        of_total = 0.0
-    return Axis(
-        float(np.square(rows).sum(axis=0).max(initial=0.0)),
-        float(np.sum(inverse * (gram @ inverse))),
-        of_total / len(gram) ** 2,
-    )
-
-
 def categorical_axis(n: int) -> Axis:
-    """Those of an attribute whose queries are its n values."""
+    """The numbers of an attribute whose queries are its n values."""
     return Axis((n - 1) / n, n - 1.0, 1 / n)
 
 
@@ -176,11 +191,9 @@ def solve(problem: Problem, *, time_limit: float | None = None) -> Solution:
     if orbits is not None:
         return on_orbits(orbits, time_limit=deadline.remaining)
     operator = problem.workload.operator
-    gram = operator.gram()
-    unit = _unit(operator.array if isinstance(operator, Explicit) else None)
-    own, solved = residual(gram / unit, deadline)
-    sigmas = scales([ordered_axis(gram, own)], [frozenset({0})])
-    total = np.ones((1, len(gram)))
+    axis, own, solved = ordered_axis(operator, deadline)
+    sigmas = scales([axis], [frozenset({0})])
+    total = np.ones((1, operator.shape[1]))
     rows = [(own[0] if chosen else total) / sqrt(s) for chosen, s in sigmas.items()]
     return from_strategy(NAME, problem, np.vstack(rows), **_reached([solved]))
 
@@ -197,29 +210,20 @@ def on_orbits(orbits: AnyOrbits, *, time_limit: float | None) -> Solution:
     if isinstance(orbits, SingleOrbit):
         return Solution(NAME, orbits.problem, least_total_variance(NAME, orbits))
     _check_one_matrix_each(orbits)
-    matrices = {axis: _matrix(orbits, axis) for axis in orbits.ordered_axes}
-    grams = {i: (cumulative(matrix) or Explicit(matrix)).gram() for i, matrix in matrices.items()}
-    solved = {i: residual(gram / _unit(matrices[i]), deadline) for i, gram in grams.items()}
-    own = {axis: pair for axis, (pair, _) in solved.items()}
+    groups = orbits.products.groups
+    matrices = {i: m for group in groups for i, m in group.matrices.items()}
+    solved = {i: ordered_axis(Explicit(matrices[i]), deadline) for i in orbits.ordered_axes}
+    own = {i: pair for i, (_, pair, _) in solved.items()}
     axes = [
-        ordered_axis(grams[i], own[i]) if i in own else categorical_axis(attribute.of.size)
+        solved[i][0] if i in solved else categorical_axis(attribute.of.size)
         for i, attribute in enumerate(orbits.attributes)
     ]
-    sigmas = scales(axes, (frozenset(group.axes) for group in orbits.products.groups))
+    sigmas = scales(axes, (frozenset(group.axes) for group in groups))
     parts = tuple(_factorised(orbits, part, own, sigmas) for part in orbits.parts)
     noise = OrbitsNoise(orbits, parts).met(NAME)
-    reached = _reached(strategy for _, strategy in solved.values())
-    notes = {"base_mechanisms": len(sigmas)}
+    reached = _reached([strategy for _, _, strategy in solved.values()])
+    notes = {"base_mechanisms": len(sigmas)} | reached.pop("notes")
     return Solution(NAME, orbits.problem, noise, notes=notes, **reached)
-
-
-def _matrix(orbits: Orbits, axis: int) -> Matrix:
-    return next(g.matrices[axis] for g in orbits.products.groups if axis in g.matrices)
-
-
-def _unit(matrix: Matrix | None) -> float:
-    """Of a Gram matrix, so that no answer depends on the units of W; structured ones are of 0/1."""
-    return 1.0 if matrix is None else float(np.abs(dense(matrix)).max()) ** 2
 
 
 def _factorised(

@@ -6,6 +6,7 @@ from itertools import chain, combinations
 import cvxpy as cp
 import numpy as np
 import pytest
+import scipy.linalg as sla
 from hypothesis import given
 from marginal_problems import make, problems
 
@@ -143,6 +144,54 @@ def test_base_mechanisms_written_out_have_the_same_total(ordered):
     found = solvers.solve("ResidualPlanner+", workload)
     assert total_at_unit_cost(found) == pytest.approx(expected, rel=1e-9)
     assert total_at_unit_cost(found) > 1.01 * total_at_unit_cost(solvers.solve("CA", workload))
+
+
+def total_by_semidefinite_program(queries):
+    """The total of both base mechanisms, by the strategy's Gram matrix from Clarabel.
+
+    The Gram matrix is ``rows.T @ inner @ rows`` with orthonormal rows that span the queries.
+    """
+    n = queries.shape[1]
+    centre = np.eye(n) - 1 / n
+    asked = np.vstack([queries @ centre / np.abs(queries).max(), np.ones(n)])
+    rows = sla.orth(asked.T, rcond=1e-9).T
+    inner = cp.Variable((len(rows), len(rows)), PSD=True)
+    total_error = cp.matrix_frac((asked @ rows.T).T, inner)
+    cp.Problem(cp.Minimize(total_error), [cp.diag(rows.T @ inner @ rows) <= 1]).solve("CLARABEL")
+    own = centre @ rows.T @ inner.value @ rows @ centre
+    basis = sla.orth(centre @ queries.T, rcond=1e-9)
+    moved = queries @ basis
+    without_total = np.trace(moved @ np.linalg.solve(basis.T @ own @ basis, moved.T))
+    total = np.square(queries.sum(axis=1)).sum() / n**2
+    return (np.sqrt(own.diagonal().max() * without_total) + np.sqrt(total)) ** 2
+
+
+@pytest.mark.parametrize(
+    "queries",
+    [
+        # the strategies measure the total of cells that no query sees: a third more than CA
+        np.array([[1, -1, 1, 0, 0, 0, 0], [0, 0, 0, 1, 0, 0, 0], [0, 0, 0, 1, 1, 0, 0.0]]),
+        sla.hilbert(4),
+        np.vstack([np.ones(6), np.diag(np.logspace(0, -3, 6))]),
+    ],
+)
+def test_a_semidefinite_program_gives_the_same_total(queries):
+    ours = solvers.solve("ResidualPlanner+", queries)
+    assert ours.converged and ours.notes["strategy_gap"] <= 1e-8
+    expected = total_by_semidefinite_program(queries)
+    assert total_at_unit_cost(ours) == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize("n", [8, 9, 10])
+def test_queries_that_are_nearly_dependent_cost_what_they_must(n):
+    """A Gram matrix of Hilbert's loses half of the digits, and with them these queries."""
+    queries = sla.hilbert(n)
+    ours = solvers.solve("ResidualPlanner+", queries)
+    least = total_at_unit_cost(solvers.solve("CA", queries))
+    assert least < total_at_unit_cost(ours) < 1.2 * least
+    assert total_at_unit_cost(ours) == pytest.approx(
+        literal_total(ours.problem.workload, [queries], [(0,)]), rel=1e-5
+    )
 
 
 @pytest.mark.parametrize("workload", [workloads.make("prefix", d=32), census()])
