@@ -57,7 +57,7 @@ class Composed:
 
     def squared_row_norms(self) -> Array:
         """Squared 2-norm of every query."""
-        return self.operator.quadratic_forms(times(self.columns, dense(self._back)))
+        return self.operator.quadratic_forms(dense(self.columns @ self._back))
 
     def squared_column_norms(self, weights: Array | None = None) -> Array:
         """``diag(gram(weights))``, shape (n,)."""
