@@ -83,7 +83,7 @@ def ordered_axis(operator: QueryOperator, deadline: Deadline) -> tuple[Axis, Pai
     The strategy is solved in units of the largest entry, so that no answer depends on those of W.
     """
     queries, n = _square_root(operator), operator.shape[1]
-    unit = float(np.abs(operator.array).max()) if isinstance(operator, Explicit) else 1.0
+    unit = float(np.abs(dense(operator.array)).max()) if isinstance(operator, Explicit) else 1.0
     total = operator.apply(np.ones(n))
     if np.linalg.norm(total) <= n * np.finfo(float).eps * np.linalg.norm(queries):
         total = np.zeros_like(total)
