@@ -13,11 +13,11 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from solvers import reductions as _package
+from solvers.dual.iteration import Deadline
 from solvers.errors import NotApplicableError
 from solvers.mechanism import Mechanism, Work
 from solvers.problem import Problem
 from solvers.registry import find
-from solvers.stopping import Deadline
 from workloads import Workload
 
 if TYPE_CHECKING:

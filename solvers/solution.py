@@ -12,12 +12,12 @@ from solvers import display, reduction
 from solvers.accounting.budget import BudgetCurve
 from solvers.accounting.rescaling import AtBudget, at_budget
 from solvers.certificate import contradiction
+from solvers.dual.iteration import Trace
 from solvers.dual.programs import Weights
 from solvers.errors import NotApplicableError, SolveFailedError
 from solvers.gaussian.free_queries import FreeQueries, beside
 from solvers.problem import GraphProblem, Problem, as_float
 from solvers.release import Coordinates, Release
-from solvers.trace import Trace
 from workloads import Workload, from_matrix
 from workloads.operators import Array, Matrix
 

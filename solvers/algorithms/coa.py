@@ -31,9 +31,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg as sla
 
-from solvers.backtracking import sufficient_decrease
-from solvers.stopping import Deadline, Stop, Stopping
-from solvers.trace import Trace, traced
+from solvers.dual.iteration import Deadline, Stop, Stopping, Trace, sufficient_decrease, traced
 from workloads.operators import Array
 from workloads.operators.blas import inner, product
 

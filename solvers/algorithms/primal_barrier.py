@@ -18,7 +18,7 @@ from functools import cached_property
 import numpy as np
 import scipy.linalg as sla
 
-from solvers.backtracking import sufficient_decrease
+from solvers.dual.iteration import sufficient_decrease
 from workloads.operators import Array
 
 _SUFFICIENT = 0.1

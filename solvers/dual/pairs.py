@@ -13,11 +13,12 @@ import scipy.linalg as sla
 
 from solvers.dual import programs as dual
 from solvers.dual.differences import Differences
+from solvers.dual.interior_point import Progress
+from solvers.dual.iteration import Deadline
+from solvers.dual.matrix_blocks import BlocksPoint
 from solvers.dual.programs import Weights
-from solvers.optimiser import BlocksPoint, Progress
 from solvers.problem.factors import Factors
 from solvers.problem.neighbours import Neighbours, Pairs
-from solvers.stopping import Deadline
 from workloads.operators import Array
 
 _MOST_ROUNDS = 40

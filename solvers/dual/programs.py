@@ -16,19 +16,12 @@ from functools import partial
 
 import numpy as np
 
-from solvers.dual.coarse import extrapolated, resampled
-from solvers.optimiser import (
-    BlocksPoint,
-    MatrixBlocks,
-    Program,
-    Progress,
-    maximise,
-)
-from solvers.optimiser.blocks import one_block
-from solvers.optimiser.program import multiplicative_step
+from solvers.dual.coarse_start import extrapolated, resampled
+from solvers.dual.interior_point import Program, Progress, maximise, multiplicative_step
+from solvers.dual.iteration import NEVER, Deadline, Stopping
+from solvers.dual.matrix_blocks import BlocksPoint, MatrixBlocks, one_block
+from solvers.dual.reflection import reflection
 from solvers.problem.factors import Factors, coarsened
-from solvers.reflection import reflection
-from solvers.stopping import NEVER, Deadline, Stopping
 from workloads.operators import Array
 
 _RELAXATIONS = (1.0, 1.0)

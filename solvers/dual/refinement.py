@@ -21,10 +21,11 @@ import numpy as np
 import scipy.linalg as sla
 from numpy.typing import NDArray
 
+from solvers.dual.interior_point import Program, Progress, maximise
+from solvers.dual.iteration import Deadline, Stop, Stopping
+from solvers.dual.matrix_blocks import Block, BlocksPoint, MatrixBlocks
 from solvers.errors import SolveFailedError
-from solvers.optimiser import Block, BlocksPoint, MatrixBlocks, Program, Progress, maximise
 from solvers.problem.factors import Factors
-from solvers.stopping import Deadline, Stop, Stopping
 from workloads.operators import Array, Explicit
 
 FIRST_TOL = 1e-11

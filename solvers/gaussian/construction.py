@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 
 from solvers.certificate import ROUNDING
+from solvers.dual.interior_point import Progress
+from solvers.dual.matrix_blocks import BlocksPoint
 from solvers.dual.programs import Weights
+from solvers.dual.scalar_blocks import ScalarPoint
+from solvers.dual.spectrum import Spectrum
 from solvers.errors import SolveFailedError
 from solvers.gaussian.factorisation import Factorisation, identity
 from solvers.gaussian.verification import from_right_inverse
-from solvers.optimiser import BlocksPoint, Progress, ScalarPoint
-from solvers.optimiser.spectrum import Spectrum
 from solvers.problem import Problem
 from solvers.problem.factors import seen_cells
 from solvers.release import Release

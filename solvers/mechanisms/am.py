@@ -6,7 +6,7 @@ decomposition W = U diag(d) P, the strategy is diag(λ) P, whose total error at 
     minimise sum_i d_i² / u_i   subject to   M u <= 1,   M = (P ∘ P)ᵀ,   u = λ².
 
 With v_i = u_i / d_i², that is to minimise ``sum(1 / v)`` with ``M diag(d²) v <= 1``: the dual in
-blocks of size one (`solvers.optimiser.scalar_blocks`), solved to a certified gap.
+blocks of size one (`solvers.dual.scalar_blocks`), solved to a certified gap.
 
 Where the papers leave a choice open: KDD'16 prints Q (m x n) where the eigen-queries, the
 rows of P, are meant. Li and Miklau end by adding one query on every cell whose column norm
@@ -17,13 +17,12 @@ unique; they are those that LAPACK returns.
 
 import numpy as np
 
+from solvers.dual.iteration import Deadline, Stopping
+from solvers.dual.scalar_blocks import ScalarBlocks, minimise
 from solvers.mechanism import Mechanism, Work
-from solvers.optimiser import ScalarBlocks
-from solvers.optimiser.scalar_blocks import minimise
 from solvers.problem import Problem
 from solvers.problem.row_space import singular_rows
 from solvers.solution import Solution
-from solvers.stopping import Deadline, Stopping
 from solvers.strategy import from_strategy
 from workloads.operators import Array
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from solvers.dual import programs as dual
+from solvers.dual.iteration import Deadline
 from solvers.gaussian.construction import from_noise, inner_factorisation
 from solvers.mechanism import Mechanism, Work
 from solvers.orbits import AnyOrbits
@@ -21,7 +22,6 @@ from solvers.problem import Problem
 from solvers.reductions.kronecker import Multiplicative
 from solvers.reductions.orbits import OnOrbits
 from solvers.solution import Solution
-from solvers.stopping import Deadline
 from workloads.operators import Array
 
 Weighting = Callable[[Array], Array]

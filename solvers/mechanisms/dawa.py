@@ -13,12 +13,12 @@ import numpy as np
 
 from solvers.accounting.budget import MeasuredBudget
 from solvers.algorithms import dawa
+from solvers.dual.iteration import Deadline
 from solvers.errors import NotApplicableError, OptionError
 from solvers.mechanism import Mechanism, Work
 from solvers.problem import Problem
 from solvers.release import UnpricedRelease
 from solvers.solution import Solution
-from solvers.stopping import Deadline
 from workloads import WorkloadError, histograms
 from workloads.operators import Array
 

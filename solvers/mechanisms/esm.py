@@ -31,7 +31,7 @@ import numpy as np
 import scipy
 import scipy.linalg as sla
 
-from solvers.backtracking import sufficient_decrease
+from solvers.dual.iteration import Deadline, Stop, Stopping, sufficient_decrease
 from solvers.errors import OptionError
 from solvers.gaussian.factorisation import Factorisation
 from solvers.gaussian.verification import from_right_inverse
@@ -39,7 +39,6 @@ from solvers.mechanism import Mechanism, Work
 from solvers.problem import Problem
 from solvers.problem.row_space import singular_rows
 from solvers.solution import Solution
-from solvers.stopping import Deadline, Stop, Stopping
 from workloads.operators import Array, Explicit
 
 _MEMORY = 10

@@ -15,10 +15,10 @@ from dataclasses import replace
 import numpy as np
 
 from solvers.dual.programs import Weights
+from solvers.dual.spectrum import RELATIVELY_EXACT, spectrum
 from solvers.gaussian.construction import inner_factorisation
 from solvers.independent.information import gaussian_entropy
 from solvers.mechanism import Mechanism, Work
-from solvers.optimiser.spectrum import RELATIVELY_EXACT, spectrum
 from solvers.orbits import AnyOrbits
 from solvers.orbits.solutions import inner_noise
 from solvers.problem import Problem

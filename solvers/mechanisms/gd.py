@@ -26,6 +26,7 @@ from typing import NamedTuple
 import numpy as np
 
 from solvers.dual import programs as dual
+from solvers.dual.iteration import Deadline, Stop, Stopping, traced
 from solvers.dual.programs import Weights
 from solvers.mechanism import Mechanism, Work
 from solvers.problem import Problem
@@ -34,9 +35,7 @@ from solvers.soft_max import fixed_basis
 from solvers.soft_max.newton_cg import line_search
 from solvers.soft_max.objective import SoftMax, plain
 from solvers.solution import Solution
-from solvers.stopping import Deadline, Stop, Stopping
 from solvers.strategy import from_covariance
-from solvers.trace import traced
 from workloads.operators.blas import inner
 
 _OPTIMUM = 16.0

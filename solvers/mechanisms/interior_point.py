@@ -19,12 +19,12 @@ import numpy as np
 import scipy.linalg as sla
 
 from solvers.algorithms.primal_barrier import Point, line_search, newton_step
+from solvers.dual.iteration import Deadline, Stop, Stopping
 from solvers.dual.programs import Weights
 from solvers.errors import NotApplicableError
 from solvers.mechanism import Mechanism, Work
 from solvers.problem import Problem
 from solvers.solution import Solution
-from solvers.stopping import Deadline, Stop, Stopping
 from solvers.strategy import from_root
 from workloads.operators import Array, Explicit
 

@@ -31,14 +31,13 @@ from collections.abc import Iterator
 import numpy as np
 import scipy.linalg as sla
 
+from solvers.dual.iteration import Deadline, Stop, Stopping, traced
 from solvers.errors import SolveFailedError
 from solvers.mechanism import Mechanism, Work
 from solvers.problem import Problem
 from solvers.problem.row_space import singular_rows
 from solvers.solution import Solution
-from solvers.stopping import Deadline, Stop, Stopping
 from solvers.strategy import from_root
-from solvers.trace import traced
 from workloads.operators import Array
 
 _ALTERNATIONS = 5

@@ -9,13 +9,16 @@ import numpy as np
 from solvers.dual import pairs
 from solvers.dual import programs as dual
 from solvers.dual.differences import Differences
+from solvers.dual.interior_point import Progress
+from solvers.dual.iteration import Deadline
+from solvers.dual.matrix_blocks import BlocksPoint
+from solvers.dual.newton_system import explicit_count
 from solvers.dual.refinement import FIRST_TOL, from_optimum
+from solvers.dual.scalar_blocks import ScalarPoint
 from solvers.errors import NotApplicableError, OptionError
 from solvers.gaussian.construction import from_noise, inner_unscaled
 from solvers.gaussian.verification import from_root
 from solvers.mechanism import Mechanism, Work
-from solvers.optimiser import BlocksPoint, Progress, ScalarPoint
-from solvers.optimiser.newton_system import explicit_count
 from solvers.orbits import AnyOrbits
 from solvers.orbits import profile_bounds as personal
 from solvers.orbits.solutions import from_dual as from_orbits
@@ -26,7 +29,6 @@ from solvers.reductions.kronecker import Multiplicative
 from solvers.reductions.orbits import OnOrbits
 from solvers.release import Release
 from solvers.solution import Solution
-from solvers.stopping import Deadline
 from workloads import from_matrix
 from workloads.operators import Array
 

@@ -19,6 +19,7 @@ from math import log
 
 import numpy as np
 
+from solvers.dual.iteration import Deadline
 from solvers.errors import NotApplicableError, OptionError
 from solvers.mechanism import Mechanism
 from solvers.orbits import AnyOrbits
@@ -29,7 +30,6 @@ from solvers.orbits.solutions import from_dual, inner_noise
 from solvers.problem import Problem
 from solvers.reductions.orbits import OnOrbits
 from solvers.solution import Solution
-from solvers.stopping import Deadline
 from workloads.operators import Array
 
 NAME = "ResidualPlanner"

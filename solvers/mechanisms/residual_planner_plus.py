@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg as sla
 
+from solvers.dual.iteration import Deadline
 from solvers.errors import NotApplicableError
 from solvers.gaussian.factorisation import Factorisation
 from solvers.gaussian.verification import from_right_inverse
@@ -45,7 +46,6 @@ from solvers.reductions import query_matrix
 from solvers.reductions.orbits import OnOrbits
 from solvers.registry import find
 from solvers.solution import Solution
-from solvers.stopping import Deadline
 from solvers.strategy import from_strategy
 from workloads.operators import Array, Explicit, Matrix, QueryOperator, dense
 

@@ -7,10 +7,11 @@ Algorithms 1 to 3 on Problem 4. By default with the freedom that the paper leave
 from dataclasses import replace
 from typing import Any
 
+from solvers.dual.iteration import Deadline
 from solvers.dual.programs import Weights
+from solvers.dual.spectrum import spectrum
 from solvers.errors import OptionError
 from solvers.mechanism import Mechanism, Work
-from solvers.optimiser.spectrum import spectrum
 from solvers.orbits import AnyOrbits
 from solvers.orbits.soft_max import soft_max_problem
 from solvers.orbits.solutions import noise_from_roots
@@ -21,7 +22,6 @@ from solvers.soft_max import basis as bases
 from solvers.soft_max import objective as softmax
 from solvers.soft_max.newton_cg import Minimised, Settings, T2Rule
 from solvers.solution import Solution
-from solvers.stopping import Deadline
 from solvers.strategy import from_root
 from workloads.operators import Array, Matrix, QueryOperator
 

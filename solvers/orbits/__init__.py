@@ -6,7 +6,7 @@ target tells apart are interchangeable: they form a *class*. An ordered attribut
 each value, a categorical one a single class, one whose value k has targets of its own two. The
 products of classes are the *orbits* of cells, and queries fall into orbits likewise.
 
-Out: matrices over the orbits, as `solvers.optimiser` takes them, and from its answer noise on
+Out: matrices over the orbits, as `solvers.dual` takes them, and from its answer noise on
 all queries, whatever their number.
 
 Problem 1 does not change under relabelling within classes, and its dual is concave: weights that

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from solvers.dual import programs as dual
+from solvers.dual.interior_point import Progress
+from solvers.dual.matrix_blocks import Block, BlocksPoint, MatrixBlocks
 from solvers.dual.programs import Weights
 from solvers.gaussian.factorisation import Factorisation
-from solvers.optimiser import Block, BlocksPoint, MatrixBlocks, Progress
 from solvers.orbits.layout import Layout
 from solvers.orbits.parts import Part, Span, parts
 from solvers.problem.problem import unit_of

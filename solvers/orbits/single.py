@@ -12,8 +12,8 @@ v_S = s_S / w_S, has
     every profile entry            = sum(1 / v),
     variance ratio of marginal T   = (A v)_T.
 
-So all matrices are solved as one vector (`solvers.optimiser.scalar_blocks`), alike subsets as one
-(`solvers.optimiser.scalar_classes`). Every entry of A is at most 1/c_T, and all numbers that grow
+So all matrices are solved as one vector, alike subsets as one (`solvers.dual.scalar_blocks`).
+Every entry of A is at most 1/c_T, and all numbers that grow
 with the domain are logarithms: no domain is too large.
 """
 
@@ -26,11 +26,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from solvers.dual import scalars
+from solvers.dual import scalar_blocks
+from solvers.dual.interior_point import Progress
 from solvers.dual.programs import Weights
+from solvers.dual.scalar_blocks import ScalarBlocks, ScalarClasses, ScalarPoint, collapse
 from solvers.gaussian.factorisation import Factorisation
-from solvers.optimiser import Progress, ScalarBlocks, ScalarPoint
-from solvers.optimiser.scalar_classes import ScalarClasses, collapse
 from solvers.orbits.closure import Closure, closure, pair_count
 from solvers.orbits.layout import Layout
 from solvers.orbits.parts import Span
@@ -140,16 +140,16 @@ class SingleOrbit:
 
     def optimum(self, *, start: object = None, **limits: Any) -> Progress[ScalarPoint]:
         """The least Δ² that meets every target; ``start`` is not used."""
-        return scalars.optimum(self.relative.blocks, **limits).scaled(1 / self.unit)
+        return scalar_blocks.optimum(self.relative.blocks, **limits).scaled(1 / self.unit)
 
     def hybrid(self, weight: float, *, start: object, **limits: Any) -> Progress[ScalarPoint]:
         """The least objective with a weight on the total variance; ``start`` is not used."""
         blocks = self.relative.blocks.with_offset(weight * self.targets * self.copies)
-        return scalars.hybrid(blocks, **limits).scaled(self.unit**-0.5)
+        return scalar_blocks.hybrid(blocks, **limits).scaled(self.unit**-0.5)
 
     def least_total_error(self, weights: Array, **limits: Any) -> Progress[ScalarPoint]:
         """The least total error in closed form: equal weights of all cells are optimal."""
-        return scalars.least_total_error(self.matrix, weights)
+        return scalar_blocks.least_total_error(self.matrix, weights)
 
     def at(self, weights: Weights) -> ScalarPoint:
         """The dual at these weights."""

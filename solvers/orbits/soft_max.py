@@ -7,7 +7,7 @@ from typing import cast
 import numpy as np
 
 from solvers.dual.programs import Weights
-from solvers.optimiser.scalar_classes import ScalarClasses
+from solvers.dual.scalar_blocks import ScalarClasses
 from solvers.orbits.noise import AnyOrbits
 from solvers.orbits.several import Orbits
 from solvers.orbits.single import SingleOrbit

@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from solvers.dual.interior_point import Progress
+from solvers.dual.matrix_blocks import BlocksPoint
+from solvers.dual.scalar_blocks import ScalarPoint
 from solvers.gaussian.construction import from_noise
-from solvers.optimiser import BlocksPoint, Progress, ScalarPoint
 from solvers.orbits.noise import AnyOrbits, AnyPart, OrbitsNoise
 from solvers.release import Coordinates
 from solvers.solution import Solution

@@ -12,6 +12,7 @@ from typing import Any
 from solvers.accounting.budget import NoBudget
 from solvers.dual import pairs
 from solvers.dual.differences import Differences, differences
+from solvers.dual.iteration import Deadline
 from solvers.errors import NotApplicableError
 from solvers.gaussian.factorisation import Factorisation
 from solvers.mechanism import Mechanism, Work
@@ -20,7 +21,6 @@ from solvers.problem.neighbours import ADD_REMOVE, Neighbours
 from solvers.reduction import Options, Reduction
 from solvers.reductions import query_matrix
 from solvers.solution import Solution
-from solvers.stopping import Deadline
 from workloads import Workload
 from workloads.operators import LARGEST_MATRIX_BYTES
 

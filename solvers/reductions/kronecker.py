@@ -10,6 +10,7 @@ from math import prod
 import numpy as np
 
 from solvers import reduction
+from solvers.dual.iteration import Deadline
 from solvers.dual.programs import Weights
 from solvers.gaussian.factorisation import Factorisation
 from solvers.gaussian.product_noise import ProductNoise, kron
@@ -19,7 +20,6 @@ from solvers.problem import Problem, as_problem
 from solvers.reduction import Obstacle, Options, Reduction
 from solvers.reductions import query_matrix
 from solvers.solution import Solution
-from solvers.stopping import Deadline
 from workloads import Workload, from_matrix
 from workloads.operators import Kronecker
 from workloads.workload import LARGEST_LISTED

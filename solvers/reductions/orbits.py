@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from solvers.dual.iteration import Deadline
+from solvers.dual.kkt import LARGEST_FACTORISED
 from solvers.mechanism import Mechanism, Work
-from solvers.optimiser.low_rank_system import LARGEST_FACTORISED
 from solvers.orbits.closure import LARGEST_CLOSURE
 from solvers.orbits.contrasts import choice_count
 from solvers.orbits.noise import AnyOrbits
@@ -21,7 +22,6 @@ from solvers.problem.factors import bytes_of_basis, compact, structure_pays
 from solvers.reduction import Obstacle, Options, Reduction
 from solvers.registry import all_mechanisms
 from solvers.solution import Solution
-from solvers.stopping import Deadline
 from workloads import Workload
 from workloads.operators import Marginals
 from workloads.workload import LARGEST_LISTED

@@ -5,11 +5,11 @@ forms that need no factorisation make none.
 """
 
 from solvers.dual import programs as dual
+from solvers.dual.iteration import Deadline
 from solvers.mechanism import Mechanism, Work
 from solvers.problem import Problem, factors, memory
 from solvers.reduction import Obstacle, Options, Reduction
 from solvers.solution import Solution
-from solvers.stopping import Deadline
 from solvers.user_mechanisms import verified_solution
 from workloads import Workload
 from workloads.operators import LARGEST_MATRIX_BYTES, Marginals

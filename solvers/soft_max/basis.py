@@ -11,8 +11,8 @@ import numpy as np
 import scipy.linalg as sla
 import scipy.sparse as sp
 
+from solvers.dual.spectrum import spectrum
 from solvers.errors import OptionError
-from solvers.optimiser.spectrum import spectrum
 from solvers.problem import Problem
 from workloads.operators import Array, Matrix, dense
 from workloads.operators.matrices import entry_count

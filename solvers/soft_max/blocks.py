@@ -10,8 +10,8 @@ from functools import cached_property
 
 import numpy as np
 
+from solvers.dual.matrix_blocks import MatrixBlocks
 from solvers.dual.programs import Weights
-from solvers.optimiser import MatrixBlocks
 from solvers.soft_max import adapted_basis
 from solvers.soft_max.adapted_basis import AdaptedChart
 from solvers.soft_max.objective import ChartModel, SoftMax

@@ -14,12 +14,18 @@ from typing import Literal, TypeVar, get_args
 import numpy as np
 import scipy.linalg as sla
 
-from solvers.backtracking import sufficient_decrease
+from solvers.dual.iteration import (
+    NEVER,
+    Deadline,
+    Stop,
+    Stopping,
+    Trace,
+    sufficient_decrease,
+    traced,
+)
 from solvers.dual.programs import Weights
 from solvers.errors import OptionError
 from solvers.soft_max.objective import Iterate, Model, SoftMax
-from solvers.stopping import NEVER, Deadline, Stop, Stopping
-from solvers.trace import Trace, traced
 from workloads.operators import Array
 from workloads.operators.blas import inner
 

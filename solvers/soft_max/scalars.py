@@ -11,7 +11,7 @@ import numpy as np
 import scipy.linalg as sla
 import scipy.sparse as sp
 
-from solvers.optimiser import ScalarBlocks
+from solvers.dual.scalar_blocks import ScalarBlocks
 from solvers.soft_max.objective import ChartModel, SoftMax
 from workloads.operators import Array
 

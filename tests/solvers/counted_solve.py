@@ -1,6 +1,6 @@
 """What a dense solve computes, counted call by call, and priced by what each call takes."""
 
-from solvers.optimiser import blocks, newton_system
+from solvers.dual import matrix_blocks, newton_system
 
 _BESIDE = 2.5e8
 """Checking a problem and its solution."""
@@ -32,7 +32,7 @@ class Counts:
     def __init__(self, monkeypatch):
         self.flops, self.calls = _BESIDE, dict.fromkeys(PRICES, 0)
         for name in ("spectrum", "rough_masses"):
-            self._count(monkeypatch, blocks, name, name, _of_factors)
+            self._count(monkeypatch, matrix_blocks, name, name, _of_factors)
         system = newton_system.PreconditionedSystem
         self._count(monkeypatch, system, "__init__", "system", _of_blocks)
         self._count(

@@ -5,10 +5,10 @@ import pytest
 
 import solvers
 import workloads
-from solvers import problem, reduction, stopping
-from solvers.optimiser import blocks
+from solvers import reduction
+from solvers.dual import iteration, matrix_blocks
 from solvers.orbits import several
-from solvers.problem import as_problem
+from solvers.problem import as_problem, problem
 from solvers.reductions import kronecker, orbits
 from solvers.soft_max.adapted_basis import ChartModel
 from solvers.soft_max.fixed_basis import Hessian
@@ -37,7 +37,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     made = Clock()
-    monkeypatch.setattr(stopping.time, "perf_counter", lambda: made.now)
+    monkeypatch.setattr(iteration.time, "perf_counter", lambda: made.now)
     return made
 
 
@@ -67,7 +67,7 @@ def test_looking_for_orbits_takes_of_the_time(clock, monkeypatch, name, stage):
 
 def test_a_spectrum_that_outlasts_the_time_is_the_only_one(clock, monkeypatch):
     """Of a large problem one takes a minute; the answer is made of that one."""
-    clock.slow(monkeypatch, blocks, "spectrum", 2 * LIMIT)
+    clock.slow(monkeypatch, matrix_blocks, "spectrum", 2 * LIMIT)
     of_low_rank = np.random.default_rng(0).standard_normal((4, 9))
     found = solvers.solve("optimal", of_low_rank, time_limit=LIMIT)
     assert (found.timed_out, found.iterations, clock.calls) == (True, 0, 1)
@@ -78,7 +78,7 @@ def test_a_spectrum_that_outlasts_the_time_is_the_only_one(clock, monkeypatch):
 def test_no_first_step_is_taken_when_time_is_over(clock, monkeypatch, certificate):
     """One spectrum of each block is the least that an answer takes."""
     clock.slow(monkeypatch, orbits, "symmetry", 2 * LIMIT)
-    clock.slow(monkeypatch, blocks, "spectrum", 0.0)
+    clock.slow(monkeypatch, matrix_blocks, "spectrum", 0.0)
     workload, targets = tables()
     if certificate:
         assert reduction.lower_bound(as_problem(workload, targets), 1e-9, time_limit=LIMIT) > 0

@@ -10,16 +10,15 @@ import solvers
 import workloads
 from solvers import reduction
 from solvers.dual import programs as dual
-from solvers.dual.coarse import extrapolated, resampled
-from solvers.optimiser.block_vectors import BlockVectors
-from solvers.optimiser.blocks import one_block
-from solvers.optimiser.newton_system import PreconditionedSystem
-from solvers.optimiser.singular_vectors import DenseVectors
-from solvers.optimiser.spectrum import rough_masses, spectrum
+from solvers.dual.coarse_start import extrapolated, resampled
+from solvers.dual.iteration import Deadline
+from solvers.dual.matrix_blocks import one_block
+from solvers.dual.newton_system import BlockVectors, PreconditionedSystem
+from solvers.dual.singular_vectors import DenseVectors
+from solvers.dual.spectrum import rough_masses, spectrum
 from solvers.problem import as_problem
 from solvers.problem.factors import NEARLY_FULL, Factors, coarsened, factorise
 from solvers.problem.row_space import row_space
-from solvers.stopping import Deadline
 from workloads.operators import Explicit, on_cells
 from workloads.operators.blas import whole
 

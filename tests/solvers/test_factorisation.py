@@ -17,10 +17,10 @@ import solvers
 import workloads
 from solvers import SolveFailedError
 from solvers.dual import programs as dual
+from solvers.dual.spectrum import spectrum
 from solvers.gaussian import verification
 from solvers.gaussian.construction import inner_factorisation
 from solvers.gaussian.verification import LARGEST_RESIDUAL, residual
-from solvers.optimiser.spectrum import spectrum
 from solvers.problem import as_problem
 from solvers.strategy import from_covariance, from_root
 from workloads import Workload

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import solvers
 import workloads
-from solvers.optimiser.spectrum import spectrum
+from solvers.dual.spectrum import spectrum
 
 
 def queries_of(seed, shape=(4, 6)):

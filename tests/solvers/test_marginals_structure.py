@@ -15,13 +15,13 @@ from scipy.special import logsumexp
 import solvers
 import workloads
 from solvers import reduction
-from solvers.optimiser import scalar_blocks
+from solvers.dual import scalar_blocks
+from solvers.dual.iteration import Deadline, Stopping
 from solvers.orbits import single_orbit
 from solvers.orbits.noise import OrbitsNoise
 from solvers.problem import as_problem
 from solvers.soft_max import newton_cg, scalars
 from solvers.soft_max.objective import SoftMax
-from solvers.stopping import Deadline, Stopping
 
 
 def powerset(items):

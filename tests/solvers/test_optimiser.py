@@ -10,13 +10,12 @@ import scipy.sparse as sp
 
 import solvers
 import workloads
-from solvers.backtracking import backtrack, sufficient_decrease
 from solvers.dual import programs as dual
-from solvers.optimiser import Block, MatrixBlocks
-from solvers.optimiser.low_rank_system import LowRankSystem
-from solvers.optimiser.newton_system import PreconditionedSystem
+from solvers.dual.iteration import Deadline, Stop, Stopping, backtrack, sufficient_decrease
+from solvers.dual.kkt import LowRankSystem
+from solvers.dual.matrix_blocks import Block, MatrixBlocks
+from solvers.dual.newton_system import PreconditionedSystem
 from solvers.problem.factors import factorise
-from solvers.stopping import Deadline, Stop, Stopping
 
 
 @pytest.mark.parametrize("made", [np.asarray, sp.csr_array])

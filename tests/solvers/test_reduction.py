@@ -6,8 +6,8 @@ import pytest
 import solvers
 import workloads
 from solvers import reduction
+from solvers.dual.iteration import NEVER
 from solvers.problem import as_problem
-from solvers.stopping import NEVER
 
 MARGINALS = workloads.make("marginals", attributes=2, values=[2, 3])
 PRODUCT = workloads.make("kronecker", terms=[["prefix:4", "prefix:3"]])

@@ -5,10 +5,10 @@ import pytest
 
 import solvers
 import workloads
-from solvers.optimiser.blocks import one_block
+from solvers.dual.matrix_blocks import one_block
+from solvers.dual.reflection import reflection
 from solvers.orbits import orbits
 from solvers.problem import as_problem
-from solvers.reflection import reflection
 from workloads import from_factors
 
 RNG = np.random.default_rng(3)
@@ -39,7 +39,7 @@ def twice(d):
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
-    monkeypatch.setattr("solvers.reflection._FEWEST_CELLS", 4)
+    monkeypatch.setattr("solvers.dual.reflection._FEWEST_CELLS", 4)
 
 
 def whole(problem):

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import special
 
+from solvers.dual.iteration import Deadline
 from solvers.problem import as_problem
 from solvers.problem.factors import Factors
 from solvers.soft_max import adapted_basis, fixed_basis, newton_cg
 from solvers.soft_max import objective as softmax
-from solvers.stopping import Deadline
 from workloads.operators import Explicit
 
 

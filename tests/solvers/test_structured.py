@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import solvers
 import workloads
-from solvers.optimiser.blocks import one_block
+from solvers.dual.matrix_blocks import one_block
 from solvers.problem import as_problem, factors
 from workloads import Workload, WorkloadError
 from workloads.operators import Cumulative, Kronecker

@@ -15,11 +15,9 @@ from functools import cached_property
 
 import numpy as np
 
-from solvers.optimiser.block_vectors import BlockVectors
-from solvers.optimiser.couplings import Couplings
-from solvers.optimiser.newton_system import PreconditionedSystem
-from solvers.optimiser.singular_vectors import Rows
-from solvers.optimiser.spectrum import Spectrum, rough_masses, spectrum
+from solvers.dual.newton_system import BlockVectors, Couplings, PreconditionedSystem
+from solvers.dual.singular_vectors import Rows
+from solvers.dual.spectrum import Spectrum, rough_masses, spectrum
 from solvers.problem.factors import Factors
 from workloads.operators import Array
 

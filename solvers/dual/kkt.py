@@ -1,9 +1,10 @@
-"""Linear systems ``diag(1/g) + A diag(e) A.T`` for a non-negative A, dense or sparse.
+"""Linear systems with constraints (KKT systems), and those of scalar blocks without them.
 
-Columns of a sparse A with a single entry (subsets that lie in one marginal) only add to the
-diagonal. For the others the smaller of two dense matrices is factorised: the system itself, one
-row for each row of A, or by the Woodbury identity, which rounding harms more, one row for each
-shared column if these are less than half as many. Where both are large, conjugate gradients.
+`LowRankSystem` solves ``diag(1/g) + A diag(e) A.T`` for a non-negative A, dense or sparse. Columns
+of a sparse A with a single entry (subsets that lie in one marginal) only add to the diagonal. For
+the others the smaller of two dense matrices is factorised: the system itself, one row for each row
+of A, or, if the shared columns are less than half as many, one row for each of them by the Woodbury
+identity, which rounding harms more. Where both are large, conjugate gradients solve the system.
 """
 
 from collections.abc import Callable
@@ -14,7 +15,7 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator, cg
 
 from workloads.operators import Array, Matrix
-from workloads.operators.blas import lower_gram
+from workloads.operators.blas import lower_gram, product
 
 Solve = Callable[[Array], Array]
 
@@ -135,3 +136,41 @@ def _by_conjugate_gradients(half: Matrix, diagonal: Array) -> Solve:
         return cg(operator, right, rtol=_RESIDUAL, maxiter=_MOST_PRODUCTS)[0]
 
     return solve
+
+
+class Bordered:
+    """``H z + constraints @ nu = b`` with ``constraints.T @ z = r``, by the Schur complement.
+
+    Parameters
+    ----------
+    inverse : callable
+        ``inv(H) @ b`` for b of shape (n,) or (n, number of columns).
+    constraints : numpy.ndarray, shape (n, number of groups)
+        Of full column rank.
+    """
+
+    exact = True
+    bends = False
+    products = 0
+    couplings = None
+
+    def __init__(self, inverse: Callable[[Array], Array], constraints: Array) -> None:
+        self._inverse = inverse
+        self._constraints = constraints
+        self._solved = inverse(constraints)
+        self._schur = product(constraints.T, self._solved)
+
+    def approximate(self, b: Array, r: Array) -> tuple[Array, Array]:
+        """(z, nu)."""
+        solved = self._inverse(b)
+        excess = product(self._constraints.T, solved) - r
+        nu = np.asarray(np.linalg.lstsq(self._schur, excess, rcond=None)[0], dtype=np.float64)
+        return solved - product(self._solved, nu), nu
+
+    def bend(self, z: Array, negligible: float) -> Array:
+        """None that is known."""
+        return np.zeros_like(z)
+
+    def solve(self, b: Array, r: Array, reduction: float) -> tuple[Array, Array]:
+        """(z, nu): with the inverse itself nothing is left to reduce."""
+        return self.approximate(b, r)

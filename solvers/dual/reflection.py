@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.sparse as sp
 
-from solvers.optimiser import Block, MatrixBlocks
+from solvers.dual.matrix_blocks import Block, MatrixBlocks
 from solvers.problem.factors import Factors, factorise
 from workloads.operators import (
     Array,

@@ -18,7 +18,7 @@ import numpy as np
 import scipy.linalg as sla
 from numpy.typing import NDArray
 
-from solvers.optimiser.singular_vectors import (
+from solvers.dual.singular_vectors import (
     DenseVectors,
     Single,
     StackedVectors,

@@ -1,0 +1,218 @@
+"""What iterative solves share: when they end, how they search along a line, what they trace."""
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeVar
+
+import numpy as np
+
+from workloads.operators import Array
+
+
+@dataclass(frozen=True)
+class Deadline:
+    """An instant on the clock of ``time.perf_counter``.
+
+    Attributes
+    ----------
+    at : float
+        In seconds; infinite where there is no limit.
+    """
+
+    at: float = math.inf
+
+    @classmethod
+    def after(cls, seconds: float | None) -> "Deadline":
+        """So many seconds from now; None for never."""
+        return cls() if seconds is None else cls(time.perf_counter() + seconds)
+
+    @property
+    def passed(self) -> bool:
+        """Whether it is later than this."""
+        return time.perf_counter() >= self.at
+
+    @property
+    def remaining(self) -> float | None:
+        """Seconds left, at least 0; None where there is no limit."""
+        return None if self.at == math.inf else max(self.at - time.perf_counter(), 0.0)
+
+
+NEVER = Deadline()
+"""Of a solve without a limit."""
+
+
+class Stop(Enum):
+    """Why a solve ended."""
+
+    CONVERGED = "the certified gap is at the tolerance"
+    TIMED_OUT = "the time limit passed"
+    EXHAUSTED = "the last iteration was taken"
+    STALLED = "no step leads any further"
+
+
+@dataclass(frozen=True)
+class Stopping:
+    """The rule by which an iterative solve ends.
+
+    Attributes
+    ----------
+    deadline : Deadline
+        When to return the best so far.
+    """
+
+    tol: float
+    max_iterations: int
+    deadline: Deadline = NEVER
+
+    def reason(self, lower: float, upper: float, iterations: int) -> Stop | None:
+        """Why to stop with these bounds after so many iterations; None to continue."""
+        return Stop.CONVERGED if upper <= lower * (1 + self.tol) else self.spent(iterations)
+
+    def spent(self, iterations: int) -> Stop | None:
+        """Why to stop whatever the bounds are: time or iterations are used up; None to continue."""
+        if self.deadline.passed:
+            return Stop.TIMED_OUT
+        return Stop.EXHAUSTED if iterations >= self.max_iterations else None
+
+
+Accepted = TypeVar("Accepted")
+
+
+def backtrack(
+    attempt: Callable[[float], Accepted | None],
+    length: float,
+    *,
+    shrink: float = 0.5,
+    least: float,
+) -> tuple[Accepted | None, int]:
+    """The first of the lengths ``length, shrink * length, ...`` that is accepted.
+
+    Parameters
+    ----------
+    attempt : callable
+        What a step of this length leads to; None where it is refused.
+    length : float
+        The first step.
+    shrink : float
+        By how much it becomes shorter each time.
+    least : float
+        No step as short as this is tried.
+
+    Returns
+    -------
+    tuple of (object or None, int)
+        What the accepted step leads to, None without one, and how many were tried.
+    """
+    trials = 0
+    while length > least:
+        trials += 1
+        accepted = attempt(length)
+        if accepted is not None:
+            return accepted, trials
+        length *= shrink
+    return None, trials
+
+
+def sufficient_decrease(
+    along: Callable[[float], Accepted | None],
+    value: Callable[[Accepted], float],
+    before: float,
+    slope: float,
+    *,
+    sufficient: float,
+    shrink: float = 0.5,
+    least: float,
+) -> Accepted | None:
+    """The first point of the lengths ``1, shrink, shrink**2, ...`` that decreases enough.
+
+    Parameters
+    ----------
+    along : callable
+        The point after a step of this length; None outside the domain.
+    value : callable
+        The objective of a point.
+    before : float
+        What a point is compared with: the objective where the step starts, as a rule.
+    slope : float
+        The objective's derivative along the step; only a negative one leads anywhere.
+    sufficient : float
+        The share of ``length * slope`` by which the objective has to decrease (Armijo's rule).
+    shrink, least : float
+        As of `backtrack`.
+
+    Returns
+    -------
+    object or None
+        None where no step does.
+    """
+
+    def attempt(length: float) -> Accepted | None:
+        moved = along(length)
+        if moved is None or not value(moved) <= before + sufficient * length * slope:
+            return None
+        return moved
+
+    if not slope < 0:
+        return None
+    return backtrack(attempt, 1.0, shrink=shrink, least=least)[0]
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """What an iterative mechanism knew after every iteration, the start included.
+
+    Attributes
+    ----------
+    objective : numpy.ndarray, shape (iterations,)
+        Its own objective at the iterate: Δ² with all targets just met where it seeks the least
+        privacy cost, the total variance at Δ² = 1 where it seeks the least total error.
+    lower_bound : numpy.ndarray, shape (iterations,)
+        The best certified lower bound on that objective so far; NaN where there is none.
+    gradient_norm : numpy.ndarray, shape (iterations,)
+        Frobenius norm of the gradient along the free variables; NaN where it is not known.
+    """
+
+    objective: Array
+    lower_bound: Array
+    gradient_norm: Array
+
+    def scaled(self, factor: float) -> "Trace":
+        """In other units of the objective."""
+        return Trace(
+            self.objective * factor, self.lower_bound * factor, self.gradient_norm * factor
+        )
+
+    def arrays(self) -> dict[str, Array]:
+        """By the names under which a sweep keeps them."""
+        return {
+            "trace_objective": self.objective,
+            "trace_lower_bound": self.lower_bound,
+            "trace_gradient_norm": self.gradient_norm,
+        }
+
+
+def traced(
+    objective: Sequence[float],
+    lower_bound: Sequence[float] | None = None,
+    gradient_norm: Sequence[float] | None = None,
+) -> Trace:
+    """The trace of these numbers, NaN for those that the mechanism does not know.
+
+    Parameters
+    ----------
+    objective : sequence of float
+        After every iteration.
+    lower_bound, gradient_norm : sequence of float, optional
+        Of the same length; a lower bound of 0 is none.
+    """
+    length = len(objective)
+
+    def column(values: Sequence[float] | None) -> Array:
+        return np.full(length, np.nan) if values is None else np.array(values, dtype=np.float64)
+
+    bound = column(lower_bound)
+    bound[bound == 0] = np.nan
+    return Trace(column(objective), bound, column(gradient_norm))
