@@ -45,7 +45,8 @@ def installed_files():
 
 def test_tags_the_changelog_and_the_citation_agree_on_the_version():
     cited = YAML(typ="safe").load((ROOT / "CITATION.cff").read_text())
-    assert cited["version"] == PROJECT["version"]
+    bibtex = re.search(r"^  version += \{(.*)\},$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert cited["version"] == bibtex[1] == PROJECT["version"]
     if not (ROOT / ".git").exists():
         return
     tags = [tag for tag in git("tag", "--points-at", "HEAD") if re.fullmatch(r"v\d.*", tag)]
@@ -56,7 +57,8 @@ def test_tags_the_changelog_and_the_citation_agree_on_the_version():
 
 def test_the_citation_has_what_its_format_requires():
     cited = YAML(typ="safe").load((ROOT / "CITATION.cff").read_text())
-    assert {"cff-version", "message", "title", "authors"} <= cited.keys()
+    required = {"cff-version", "message", "title", "authors", "version", "date-released"}
+    assert required <= cited.keys()
     assert len(cited["references"]) == 5
     for reference in cited["references"]:
         assert reference.keys() >= EVERY_REFERENCE

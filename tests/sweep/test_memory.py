@@ -1,6 +1,7 @@
 """Solves that need much memory go to workers that have it."""
 
 import time
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -19,9 +20,9 @@ from sweep.store.view import StoreView
 from sweep.worker.perform import TaskOutcome
 
 
-@pytest.fixture(scope="module")
-def unequal():
-    """Two workers, one of which has little memory; the last test retires the other one."""
+@contextmanager
+def two_workers():
+    """A client of two workers, one of which has little memory."""
     scheduler = {"cls": Scheduler, "options": {"dashboard_address": "127.0.0.1:0", "port": 0}}
     specs = {
         name: {"cls": Nanny, "options": {"nthreads": 1, "memory_limit": limit}}
@@ -29,6 +30,18 @@ def unequal():
     }
     with SpecCluster(workers=specs, scheduler=scheduler) as cluster, cluster.get_client() as client:
         client.wait_for_workers(2)
+        yield client
+
+
+@pytest.fixture(scope="module")
+def unequal():
+    with two_workers() as client:
+        yield client
+
+
+@pytest.fixture
+def unequal_to_change():
+    with two_workers() as client:
         yield client
 
 
@@ -83,15 +96,15 @@ def name_of(dask_worker):
     return dask_worker.name
 
 
-def test_other_workers_try_once_those_with_enough_memory_are_gone(unequal, monkeypatch):
+def test_other_workers_try_once_those_with_enough_memory_are_gone(unequal_to_change, monkeypatch):
     monkeypatch.setattr(in_flight, "_LOOK_SECONDS", 0.2)
-    addresses = {name: address for address, name in unequal.run(name_of).items()}
-    retire = iter([lambda: unequal.retire_workers([addresses["large"]])])
+    addresses = {name: address for address, name in unequal_to_change.run(name_of).items()}
+    retire = iter([lambda: unequal_to_change.retire_workers([addresses["large"]])])
 
     def tick():
         next(retire, lambda: None)()
 
-    assert "small" in workers_of(unequal, monkeypatch, 2e9, tick, large_takes=1.0)
+    assert "small" in workers_of(unequal_to_change, monkeypatch, 2e9, tick, large_takes=1.0)
 
 
 CELLS = 6
