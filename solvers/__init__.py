@@ -19,6 +19,7 @@ from solvers.errors import (
     UnknownMechanismError,
 )
 from solvers.mechanism import Mechanism, Work
+from solvers.noise import draws as simulate
 from solvers.problem import GraphProblem, Problem, as_graph_problem, as_problem
 from solvers.problem.neighbours import Neighbours, Written, as_neighbours
 from solvers.reduction import Reduction, all_reductions
@@ -44,8 +45,12 @@ __all__ = [
     "all_reductions",
     "expected_work",
     "privacy",
+    "simulate",
     "solve",
 ]
+
+_QUICK_STEPS = 3
+"""Steps of the dual for the lower bound of a mechanism that has none of its own."""
 
 
 def expected_work(
@@ -119,7 +124,7 @@ def solve(
     Solution
         Its ``noise`` says how the errors are made: a factorisation of W, noise on each block on
         orbits (`solvers.orbits`), a product of factorisations of a Kronecker product
-        (`solvers.gaussian.product_noise`), independent numbers, or the noise matrix of a query
+        (`solvers.noise.product`), independent numbers, or the noise matrix of a query
         graph.
 
     Raises
@@ -135,6 +140,7 @@ def solve(
     """
     chosen = find(mechanism, "graph" if isinstance(workload, QueryGraph) else "matrix")
     run: Callable[[], Solution]
+    certify: Callable[[], float] | None = None
     relation = as_neighbours(neighbours)
     if isinstance(workload, QueryGraph):
         if not relation.add_remove:
@@ -148,6 +154,7 @@ def solve(
     else:
         problem = as_problem(workload, targets, relation)
         run = partial(reduction.solve, chosen, problem, chosen.resolve(preset, options, "matrix"))
+        certify = partial(reduction.lower_bound, problem, tol=0.0, max_iterations=_QUICK_STEPS)
     started = time.perf_counter()
     try:
         solution = run()
@@ -156,4 +163,4 @@ def solve(
             f"{chosen.name}: too ill-conditioned for double precision ({error}); bring the norms "
             "of queries and cells, and the targets, closer together"
         ) from error
-    return replace(solution, runtime=time.perf_counter() - started).confirmed()
+    return replace(solution, runtime=time.perf_counter() - started, certify=certify).confirmed()

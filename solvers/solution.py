@@ -1,25 +1,68 @@
 """What a solve returns, whatever the problem: the noise, and what is known about it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from html import escape
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from solvers import display, reduction
 from solvers.accounting.budget import BudgetCurve
 from solvers.accounting.rescaling import AtBudget, at_budget
-from solvers.certificate import contradiction
 from solvers.dual.iteration import Trace
 from solvers.dual.programs import Weights
 from solvers.errors import NotApplicableError, SolveFailedError
-from solvers.gaussian.free_queries import FreeQueries, beside
+from solvers.noise.free_queries import FreeQueries, beside
+from solvers.noise.release import Coordinates, Release
 from solvers.problem import GraphProblem, Problem, as_float
-from solvers.release import Coordinates, Release
 from workloads import Workload, from_matrix
 from workloads.operators import Array, Matrix
+
+ROUNDING = 1e-8
+"""How far a cost may lie below its bound before it contradicts it, relatively.
+
+Singular values are read off Gram matrices of squared condition up to 1e13: each is known to
+eps / (2 sqrt(1e-13)) = 3.5e-10 of the largest, and a bound to a few times that.
+"""
+
+
+def contradiction(squared_privacy_cost: float, lower_bound: float | None) -> str | None:
+    """What is wrong with a cost, beyond rounding; None if nothing is.
+
+    Parameters
+    ----------
+    squared_privacy_cost : float
+        Δ² when all targets are met.
+    lower_bound : float, optional
+        A certified lower bound on it.
+    """
+    if not 0 < squared_privacy_cost < np.inf:
+        return (
+            f"the answer has the squared privacy cost {squared_privacy_cost}; expected a positive "
+            "finite number: too ill-conditioned for double precision"
+        )
+    if lower_bound is None or squared_privacy_cost >= lower_bound * (1 - ROUNDING):
+        return None
+    short = 1 - squared_privacy_cost / lower_bound
+    return (
+        f"the answer contradicts its certificate: Δ² = {squared_privacy_cost:.12g} is {short:.1e} "
+        f"below the proven bound {lower_bound:.12g}; too ill-conditioned for double precision: "
+        "bring norms and targets closer together"
+    )
+
+
+_SHOWN = (
+    "squared_privacy_cost",
+    "lower_bound",
+    "gap",
+    "total_variance",
+    "utility",
+    "utility_bound",
+    "max_variance",
+)
+"""Which numbers of a record `repr` shows, as far as it has them."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -32,7 +75,7 @@ class Solution:
     Attributes
     ----------
     noise : Release
-        How the errors are made: a `solvers.gaussian.factorisation.Factorisation` of a Gaussian
+        How the errors are made: a `solvers.noise.factorisation.Factorisation` of a Gaussian
         mechanism, noise on marginals or on the factors of a product, independent numbers, or
         the noise matrix of a query graph. What is particular to a kind stands there.
     known_lower_bound : float, optional
@@ -57,6 +100,8 @@ class Solution:
         Further numbers to store, by variable name.
     trace : Trace, optional
         How it came to the answer, of mechanisms that iterate on an objective.
+    certify : callable, optional
+        Computes a certified lower bound on Δ², where the mechanism came with none.
     """
 
     mechanism: str
@@ -71,6 +116,7 @@ class Solution:
     weights: Weights | None = None
     measures: Mapping[str, float] = field(default_factory=dict)
     trace: Trace | None = None
+    certify: Callable[[], float] | None = None
 
     @property
     def neighbours(self) -> str:
@@ -93,14 +139,14 @@ class Solution:
     def lower_bound(self) -> float:
         """A certified lower bound on Δ² over all linear query mechanisms.
 
-        Computed on first use, by a few steps of the dual (usually within 1 %), where the mechanism
-        itself brought none. NaN where the noise has no privacy cost.
+        Where the mechanism itself brought none, `solvers.solve` gives it a few steps of the dual
+        (usually within 1 %), taken on first use. NaN where the noise has no privacy cost.
         """
         if self.known_lower_bound is not None:
             return self.known_lower_bound
-        if not self.noise.gaussian or isinstance(self.problem, GraphProblem):
+        if not self.noise.gaussian or self.certify is None:
             return float("nan")
-        return reduction.lower_bound(self.problem, tol=0.0, max_iterations=_QUICK_STEPS)
+        return self.certify()
 
     @property
     def gap(self) -> float:
@@ -275,14 +321,34 @@ class Solution:
 
     def __repr__(self) -> str:
         """The numbers that matter, on at most eleven lines."""
-        return display.text(self)
+        numbers = (f"  {name:<21}{value:.9g}" for name, value in self._shown())
+        facts = (f"  {line}" for line in self._circumstances())
+        return "\n".join([f"{self.mechanism} on {self.problem.title}", *numbers, *facts])
 
     def _repr_html_(self) -> str:
         """The same as a table, for notebooks."""
-        return display.html(self)
+        rows = [
+            f'<tr><th scope="row">{escape(name.replace("_", " "))}</th><td>{value:.9g}</td></tr>'
+            for name, value in self._shown()
+        ]
+        rows += [f'<tr><td colspan="2">{escape(line)}</td></tr>' for line in self._circumstances()]
+        heading = escape(f"{self.mechanism} on {self.problem.title}")
+        return f"<table><caption><strong>{heading}</strong></caption>{''.join(rows)}</table>"
 
+    def _shown(self) -> list[tuple[str, float]]:
+        gap = {} if self.known_lower_bound is None else {"gap": self.gap}
+        record = self.record() | gap
+        numbers = ((name, record.get(name, np.nan)) for name in _SHOWN)
+        return [(name, value) for name, value in numbers if not np.isnan(value)]
 
-_QUICK_STEPS = 3
+    def _circumstances(self) -> list[str]:
+        ended = "converged" if self.converged else "not converged"
+        state = "timed out" if self.timed_out else ended
+        return [
+            f"neighbours: {self.neighbours}",
+            f"{state} after {self.iterations} iterations, {self.runtime:.3g} s",
+            f"noise: {type(self.noise).__name__}; notes: {', '.join(self.notes) or 'none'}",
+        ]
 
 
 def _refuse(trouble: str | None) -> None:

@@ -12,8 +12,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from solvers.errors import SolveFailedError
-from solvers.gaussian.factorisation import Factorisation, InBasis, scale_of
-from solvers.gaussian.verification import LARGEST_RESIDUAL, residual
+from solvers.noise.factorisation import Factorisation, InBasis, scale_of
+from solvers.noise.verification import LARGEST_RESIDUAL, residual
 from solvers.problem import Problem
 from solvers.solution import Solution
 from solvers.strategy import from_strategy

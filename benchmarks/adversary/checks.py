@@ -15,8 +15,8 @@ import numpy as np
 import solvers
 from benchmarks.adversary.problems import Array, Case
 from solvers import Solution
-from solvers.gaussian.factorisation import Factorisation
-from solvers.gaussian.product_noise import ProductNoise
+from solvers.noise.factorisation import Factorisation
+from solvers.noise.product import ProductNoise
 from workloads.operators import dense
 
 ROUNDING = 1e-8

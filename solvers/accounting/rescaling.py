@@ -12,7 +12,7 @@ import numpy as np
 import scipy
 
 from solvers.errors import NotApplicableError, OptionError
-from solvers.release import Release
+from solvers.noise.release import Release
 from workloads.operators import Array
 
 LEAST_EPSILON, MOST_EPSILON = 1e-20, 1e10

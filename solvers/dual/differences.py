@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from solvers.dual.programs import Weights
 from solvers.errors import NotApplicableError
-from solvers.gaussian import verification
-from solvers.gaussian.factorisation import Factorisation
+from solvers.noise import verification
+from solvers.noise.factorisation import Factorisation
 from solvers.problem import Problem
 from solvers.problem.factors import Factors, factorise
 from solvers.problem.neighbours import Pairs

@@ -11,8 +11,8 @@ from solvers.accounting.budget import BudgetCurve
 from solvers.errors import NotApplicableError, OptionError
 from solvers.graph import measures
 from solvers.graph.checks import check_noise, slack
+from solvers.noise.release import UnpricedRelease
 from solvers.problem import GraphProblem
-from solvers.release import UnpricedRelease
 from solvers.solution import Solution
 from workloads import WorkloadError, priors
 from workloads.operators import Array
@@ -20,7 +20,7 @@ from workloads.operators import Array
 
 @dataclass(frozen=True, eq=False)
 class NoiseMatrix(UnpricedRelease):
-    """An ε-differentially private mechanism on a query graph: a `solvers.release.Release`.
+    """An ε-differentially private mechanism on a query graph: a `solvers.noise.release.Release`.
 
     Attributes
     ----------

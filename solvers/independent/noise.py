@@ -14,8 +14,8 @@ import numpy as np
 from solvers.accounting.budget import BudgetCurve, LossBudget, PureBudget
 from solvers.accounting.distributions import Noise
 from solvers.accounting.privacy_loss import Moves
+from solvers.noise.release import UnpricedRelease
 from solvers.problem import Problem
-from solvers.release import UnpricedRelease
 from workloads.operators import Array, Explicit, Matrix
 from workloads.operators.scaled import scaled_rows
 
@@ -65,7 +65,7 @@ class AtEpsilon:
 
 @dataclass(frozen=True, eq=False)
 class IndependentNoise(UnpricedRelease):
-    """``W x + L z`` with z independent: a `solvers.release.Release`.
+    """``W x + L z`` with z independent: a `solvers.noise.release.Release`.
 
     Attributes
     ----------

@@ -14,7 +14,6 @@ import numpy as np
 
 from solvers.dual import programs as dual
 from solvers.dual.iteration import Deadline
-from solvers.gaussian.construction import from_noise, inner_factorisation
 from solvers.mechanism import Mechanism, Work
 from solvers.orbits import AnyOrbits
 from solvers.orbits.solutions import from_dual, inner_noise
@@ -22,6 +21,7 @@ from solvers.problem import Problem
 from solvers.reductions.kronecker import Multiplicative
 from solvers.reductions.orbits import OnOrbits
 from solvers.solution import Solution
+from solvers.strategy import from_noise, inner_factorisation
 from workloads.operators import Array
 
 Weighting = Callable[[Array], Array]

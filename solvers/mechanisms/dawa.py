@@ -16,8 +16,8 @@ from solvers.algorithms import dawa
 from solvers.dual.iteration import Deadline
 from solvers.errors import NotApplicableError, OptionError
 from solvers.mechanism import Mechanism, Work
+from solvers.noise.release import UnpricedRelease
 from solvers.problem import Problem
-from solvers.release import UnpricedRelease
 from solvers.solution import Solution
 from workloads import WorkloadError, histograms
 from workloads.operators import Array
@@ -27,7 +27,7 @@ LARGEST_DOMAIN = 4096
 
 @dataclass(frozen=True, eq=False)
 class MeasuredError(UnpricedRelease):
-    """The mean squared error of every query on some data at some ε: a `solvers.release.Release`.
+    """The mean squared error of every query on some data at some ε: a `Release`.
 
     It is no noise with a scale, so `query_variances` are the errors divided by the largest ratio
     to a target: multiplied by the ratio at the budget they are the errors again.

@@ -33,9 +33,9 @@ import scipy.linalg as sla
 
 from solvers.dual.iteration import Deadline, Stop, Stopping, sufficient_decrease
 from solvers.errors import OptionError
-from solvers.gaussian.factorisation import Factorisation
-from solvers.gaussian.verification import from_right_inverse
 from solvers.mechanism import Mechanism, Work
+from solvers.noise.factorisation import Factorisation
+from solvers.noise.verification import from_right_inverse
 from solvers.problem import Problem
 from solvers.problem.row_space import singular_rows
 from solvers.solution import Solution

@@ -16,7 +16,6 @@ import numpy as np
 
 from solvers.dual.programs import Weights
 from solvers.dual.spectrum import RELATIVELY_EXACT, spectrum
-from solvers.gaussian.construction import inner_factorisation
 from solvers.independent.information import gaussian_entropy
 from solvers.mechanism import Mechanism, Work
 from solvers.orbits import AnyOrbits
@@ -25,6 +24,7 @@ from solvers.problem import Problem
 from solvers.reductions.kronecker import Multiplicative
 from solvers.reductions.orbits import OnOrbits
 from solvers.solution import Solution
+from solvers.strategy import inner_factorisation
 
 
 def solve(problem: Problem) -> Solution:

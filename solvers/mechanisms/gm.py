@@ -1,7 +1,7 @@
 """Gaussian mechanism: independent noise of one variance on every query."""
 
-from solvers.gaussian.factorisation import Factorisation, InBasis, identity, multiplied
 from solvers.mechanism import Mechanism, Work
+from solvers.noise.factorisation import Factorisation, InBasis, identity, multiplied
 from solvers.orbits import AnyOrbits
 from solvers.orbits.noise import OrbitsNoise
 from solvers.orbits.solutions import on_every_query

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from solvers.gaussian.factorisation import Factorisation, InBasis, identity, multiplied
 from solvers.mechanism import Mechanism, Work
+from solvers.noise.factorisation import Factorisation, InBasis, identity, multiplied
 from solvers.orbits import AnyOrbits
 from solvers.orbits.noise import OrbitsNoise
 from solvers.orbits.solutions import on_every_cell

@@ -16,9 +16,9 @@ from solvers.dual.newton_system import explicit_count
 from solvers.dual.refinement import FIRST_TOL, from_optimum
 from solvers.dual.scalar_blocks import ScalarPoint
 from solvers.errors import NotApplicableError, OptionError
-from solvers.gaussian.construction import from_noise, inner_unscaled
-from solvers.gaussian.verification import from_root
 from solvers.mechanism import Mechanism, Work
+from solvers.noise.release import Release
+from solvers.noise.verification import from_root
 from solvers.orbits import AnyOrbits
 from solvers.orbits import profile_bounds as personal
 from solvers.orbits.solutions import from_dual as from_orbits
@@ -27,8 +27,8 @@ from solvers.problem import Problem
 from solvers.reductions.differences import OnDifferences, refuse_far_targets
 from solvers.reductions.kronecker import Multiplicative
 from solvers.reductions.orbits import OnOrbits
-from solvers.release import Release
 from solvers.solution import Solution
+from solvers.strategy import from_noise, inner_unscaled
 from workloads import from_matrix
 from workloads.operators import Array
 

@@ -29,10 +29,10 @@ import scipy.linalg as sla
 
 from solvers.dual.iteration import Deadline
 from solvers.errors import NotApplicableError
-from solvers.gaussian.factorisation import Factorisation
-from solvers.gaussian.verification import from_right_inverse
 from solvers.mechanism import Mechanism, Work
 from solvers.mechanisms.residual_planner import least_total_variance
+from solvers.noise.factorisation import Factorisation
+from solvers.noise.verification import from_right_inverse
 from solvers.orbits import AnyOrbits, Orbits
 from solvers.orbits import orbits as orbits_of
 from solvers.orbits.contrasts import INDICATORS

@@ -9,7 +9,8 @@ import numpy as np
 import scipy.linalg as sla
 
 from solvers.errors import NotApplicableError
-from solvers.gaussian.factorisation import Factorisation, scale_of
+from solvers.noise.factorisation import Factorisation, scale_of
+from solvers.noise.release import LARGEST_EXPANDED, Coordinates, GaussianRelease, refuse_unlisted
 from solvers.orbits.contrasts import INDICATORS, Choice
 from solvers.orbits.layout import Layout
 from solvers.orbits.parts import Part, Span
@@ -18,12 +19,6 @@ from solvers.orbits.several import Orbits
 from solvers.orbits.single import SingleOrbit
 from solvers.orbits.subsets import SubsetNoise, Subsets
 from solvers.problem import readable
-from solvers.release import (
-    LARGEST_EXPANDED,
-    Coordinates,
-    GaussianRelease,
-    refuse_unlisted,
-)
 from workloads.operators import Array, Indices, Matrix, dense
 
 AnyOrbits = Orbits | SingleOrbit
@@ -32,7 +27,7 @@ AnyPart = Part | Subsets
 
 @dataclass(frozen=True, eq=False)
 class OrbitsNoise(GaussianRelease):
-    """A Gaussian mechanism that no relabelling within classes changes: a `solvers.release.Release`.
+    """A Gaussian mechanism that no relabelling within classes changes: a `Release`.
 
     Attributes
     ----------
@@ -146,7 +141,7 @@ class OrbitsNoise(GaussianRelease):
 
 @dataclass(frozen=True, eq=False)
 class Expanded:
-    """A mechanism written out: `solvers.release.Coordinates`."""
+    """A mechanism written out: `solvers.noise.release.Coordinates`."""
 
     basis: Array
     representation: Matrix

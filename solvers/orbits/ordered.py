@@ -6,7 +6,7 @@ from math import prod
 
 import numpy as np
 
-from solvers.gaussian.factorisation import Factorisation, InBasis, identity, scale_of
+from solvers.noise.factorisation import Factorisation, InBasis, identity, scale_of
 from solvers.orbits.noise import Expanded, OrbitsNoise
 from solvers.orbits.products import Index
 from solvers.orbits.several import Orbits

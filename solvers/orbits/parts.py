@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from solvers.gaussian.construction import inner_unscaled
-from solvers.gaussian.factorisation import Factorisation, InBasis, identity
-from solvers.gaussian.verification import from_root
+from solvers.noise.factorisation import Factorisation, InBasis, identity
+from solvers.noise.verification import from_root
 from solvers.orbits.contrasts import INDICATORS, Choice, Component, components
 from solvers.orbits.layout import Layout
 from solvers.orbits.products import Group, Index
 from solvers.problem import Problem
+from solvers.strategy import inner_unscaled
 from workloads import Workload
 from workloads.operators import Array, Explicit, Matrix, QueryOperator, Scaled, Stacked, dense
 

@@ -12,7 +12,7 @@ from itertools import chain
 
 import numpy as np
 
-from solvers.gaussian.factorisation import Factorisation
+from solvers.noise.factorisation import Factorisation
 from solvers.orbits.contrasts import Component
 from solvers.orbits.layout import Layout
 from solvers.orbits.parts import Span

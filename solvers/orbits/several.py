@@ -11,7 +11,7 @@ from solvers.dual import programs as dual
 from solvers.dual.interior_point import Progress
 from solvers.dual.matrix_blocks import Block, BlocksPoint, MatrixBlocks
 from solvers.dual.programs import Weights
-from solvers.gaussian.factorisation import Factorisation
+from solvers.noise.factorisation import Factorisation
 from solvers.orbits.layout import Layout
 from solvers.orbits.parts import Part, Span, parts
 from solvers.problem.problem import unit_of

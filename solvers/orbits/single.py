@@ -30,7 +30,7 @@ from solvers.dual import scalar_blocks
 from solvers.dual.interior_point import Progress
 from solvers.dual.programs import Weights
 from solvers.dual.scalar_blocks import ScalarBlocks, ScalarClasses, ScalarPoint, collapse
-from solvers.gaussian.factorisation import Factorisation
+from solvers.noise.factorisation import Factorisation
 from solvers.orbits.closure import Closure, closure, pair_count
 from solvers.orbits.layout import Layout
 from solvers.orbits.parts import Span

@@ -9,10 +9,10 @@ import numpy as np
 from solvers.dual.interior_point import Progress
 from solvers.dual.matrix_blocks import BlocksPoint
 from solvers.dual.scalar_blocks import ScalarPoint
-from solvers.gaussian.construction import from_noise
+from solvers.noise.release import Coordinates
 from solvers.orbits.noise import AnyOrbits, AnyPart, OrbitsNoise
-from solvers.release import Coordinates
 from solvers.solution import Solution
+from solvers.strategy import from_noise
 from workloads.operators import Array
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from solvers.errors import SolveFailedError
-from solvers.gaussian.factorisation import Factorisation, InBasis
+from solvers.noise.factorisation import Factorisation, InBasis
 from solvers.orbits.contrasts import INDICATORS, Component
 from solvers.orbits.parts import Span
 from workloads.operators import Array, Explicit

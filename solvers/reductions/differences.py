@@ -14,8 +14,8 @@ from solvers.dual import pairs
 from solvers.dual.differences import Differences, differences
 from solvers.dual.iteration import Deadline
 from solvers.errors import NotApplicableError
-from solvers.gaussian.factorisation import Factorisation
 from solvers.mechanism import Mechanism, Work
+from solvers.noise.factorisation import Factorisation
 from solvers.problem import Problem
 from solvers.problem.neighbours import ADD_REMOVE, Neighbours
 from solvers.reduction import Options, Reduction

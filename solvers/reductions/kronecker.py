@@ -12,9 +12,9 @@ import numpy as np
 from solvers import reduction
 from solvers.dual.iteration import Deadline
 from solvers.dual.programs import Weights
-from solvers.gaussian.factorisation import Factorisation
-from solvers.gaussian.product_noise import ProductNoise, kron
 from solvers.mechanism import Mechanism, Work
+from solvers.noise.factorisation import Factorisation
+from solvers.noise.product import ProductNoise, kron
 from solvers.orbits import single_orbit
 from solvers.problem import Problem, as_problem
 from solvers.reduction import Obstacle, Options, Reduction

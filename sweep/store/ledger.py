@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from solvers.certificate import contradiction
+from solvers.solution import contradiction
 from sweep.store.columns import Columns
 from sweep.store.current import Records
 from sweep.store.keys import Rows, texts

@@ -11,8 +11,9 @@ import numpy as np
 
 import solvers
 import workloads
-from solvers import NotApplicableError, Problem, Solution, reduction, simulate
+from solvers import NotApplicableError, Problem, Solution, reduction
 from solvers.dual.programs import Weights
+from solvers.noise.draws import simulate
 from sweep.errors import StoreError
 from sweep.experiment import files
 from sweep.grid.specs import Spec, WorkloadSpec
@@ -210,7 +211,7 @@ def _simulated(cell: CellTask, record: CellRecord, solution: Solution) -> CellRe
     if not cell.simulate:
         return record
     try:
-        simulated = simulate.simulate(solution, cell.simulate, int(cell.id, 16))
+        simulated = simulate(solution, cell.simulate, int(cell.id, 16))
     except NotApplicableError as error:
         return replace(record, notes={**record.notes, "simulate": str(error)})
     except BaseException as error:

@@ -8,7 +8,7 @@ import pytest
 import solvers
 import workloads
 from solvers import SolveFailedError
-from solvers.certificate import ROUNDING
+from solvers.solution import ROUNDING
 
 
 def twelve_decades(seed=0):

@@ -18,11 +18,10 @@ import workloads
 from solvers import SolveFailedError
 from solvers.dual import programs as dual
 from solvers.dual.spectrum import spectrum
-from solvers.gaussian import verification
-from solvers.gaussian.construction import inner_factorisation
-from solvers.gaussian.verification import LARGEST_RESIDUAL, residual
+from solvers.noise import verification
+from solvers.noise.verification import LARGEST_RESIDUAL, residual
 from solvers.problem import as_problem
-from solvers.strategy import from_covariance, from_root
+from solvers.strategy import from_covariance, from_root, inner_factorisation
 from workloads import Workload
 from workloads.operators import Composed, Explicit, cumulative
 

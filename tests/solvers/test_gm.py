@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import solvers
-from solvers.gaussian.factorisation import scaled_identity
+from solvers.noise.factorisation import scaled_identity
 
 
 def test_prefix_costs_the_first_column_over_the_least_target():

@@ -6,7 +6,7 @@ import pytest
 import solvers
 import workloads
 from solvers import reduction
-from solvers.gaussian.factorisation import Factorisation
+from solvers.noise.factorisation import Factorisation
 from solvers.orbits import Orbits, SingleOrbit
 from solvers.problem import as_problem
 from solvers.problem.neighbours import REPLACE_ONE

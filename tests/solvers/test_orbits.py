@@ -12,8 +12,8 @@ import solvers
 import workloads
 from solvers import reduction
 from solvers.algorithms import hierarchy
-from solvers.gaussian.factorisation import Factorisation
 from solvers.mechanisms.wm import haar
+from solvers.noise.factorisation import Factorisation
 from solvers.orbits import SingleOrbit, orbits
 from solvers.orbits.noise import OrbitsNoise
 from solvers.problem import as_problem

@@ -5,7 +5,7 @@ import pytest
 
 import solvers
 import workloads
-from solvers.gaussian.verification import LARGEST_RESIDUAL, residual
+from solvers.noise.verification import LARGEST_RESIDUAL, residual
 from solvers.problem import as_problem
 from solvers.problem.factors import in_coordinates
 from workloads import from_factors

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 import solvers
 import workloads
 from solvers import NotApplicableError, reduction
-from solvers.gaussian.factorisation import Factorisation
-from solvers.gaussian.product_noise import ProductNoise
+from solvers.noise.factorisation import Factorisation
+from solvers.noise.product import ProductNoise
 from solvers.problem import as_problem
 from workloads import Workload
 from workloads.operators import Kronecker

@@ -8,13 +8,13 @@ from scipy import stats
 
 import solvers
 import workloads
-from solvers import simulate as module
 from solvers.accounting.budget import NoBudget
 from solvers.accounting.distributions import Geometric, Laplace, TruncatedGeometric
-from solvers.gaussian.factorisation import multiplied
 from solvers.independent.cosine_squared import CosineSquared
 from solvers.independent.noise import AtEpsilon, IndependentNoise
-from solvers.simulate import simulate
+from solvers.noise import draws
+from solvers.noise.draws import simulate
+from solvers.noise.factorisation import multiplied
 
 PREFIX = np.tril(np.ones((6, 6)))
 TARGETS = np.arange(1.0, 7.0)
@@ -111,7 +111,7 @@ def test_the_seed_decides():
 def test_chunks_change_nothing(monkeypatch):
     solution = solvers.solve("optimal", PREFIX)
     whole = simulate(solution, 50, seed=3)
-    monkeypatch.setattr(module, "_CHUNK_ENTRIES", 42)
+    monkeypatch.setattr(draws, "_CHUNK_ENTRIES", 42)
     pieces = simulate(solution, 50, seed=3)
     assert pieces == pytest.approx(whole, rel=1e-12)
 

@@ -4,11 +4,14 @@ The draws are floating-point numbers: they are for experiments, never for a rele
 privacy floating-point arithmetic can break (Mironov, CCS 2012).
 """
 
+from typing import Protocol
+
 import numpy as np
 from numpy.typing import NDArray
 
 from solvers.errors import OptionError
-from solvers.solution import Solution
+from solvers.noise.release import Release
+from solvers.problem import GraphProblem, Problem
 
 Float = NDArray[np.float64]
 
@@ -21,7 +24,19 @@ LEAST_DRAWN = 30
 _CHUNK_ENTRIES = 2**21
 
 
-def simulate(solution: Solution, n: int, seed: int) -> dict[str, float]:
+class Targeted(Protocol):
+    """Noise and the targets that its errors are compared with: a `solvers.Solution`."""
+
+    @property
+    def noise(self) -> Release:
+        """How the errors are made."""
+
+    @property
+    def problem(self) -> Problem | GraphProblem:
+        """What the targets are of."""
+
+
+def simulate(solution: Targeted, n: int, seed: int) -> dict[str, float]:
     """The largest variance ratio of n noise vectors drawn from a solution's mechanism.
 
     On a query matrix the targets are just met, so theory gives 1; on a query graph it gives
@@ -56,7 +71,7 @@ def simulate(solution: Solution, n: int, seed: int) -> dict[str, float]:
         raise OptionError(f"simulate: {n} noise vectors; expected at least 2")
     squares, other = _drawn(solution, n, np.random.default_rng(seed))
     low, high = _interval(squares, n, *solution.noise.moments)
-    rare = (other < min(n - 1, LEAST_DRAWN)) & (solution.query_variances > 0)
+    rare = (other < min(n - 1, LEAST_DRAWN)) & (solution.noise.query_variances > 0)
     low, high = np.where(rare, 0.0, low), np.where(rare, np.inf, high)
     return {
         "empirical_variance_ratio": float(squares.max()),
@@ -65,17 +80,17 @@ def simulate(solution: Solution, n: int, seed: int) -> dict[str, float]:
     }
 
 
-def _drawn(solution: Solution, n: int, rng: np.random.Generator) -> tuple[Float, NDArray[np.intp]]:
+def _drawn(solution: Targeted, n: int, rng: np.random.Generator) -> tuple[Float, NDArray[np.intp]]:
     """Of n draws over the roots of the targets the mean squares.
 
     And how many draws differ from the first; all in chunks.
     """
-    queries = solution.query_variances.size
+    queries = solution.noise.query_variances.size
     chunk = max(_CHUNK_ENTRIES // queries, 1)
     squares = np.zeros(queries)
     other, first = np.zeros(queries, dtype=np.intp), None
     for start in range(0, n, chunk):
-        drawn = solution.draw(min(chunk, n - start), rng)
+        drawn = solution.noise.draw(min(chunk, n - start), rng)
         first = drawn[0] if first is None else first
         other += np.count_nonzero(drawn != first, axis=0)
         squares += np.square(drawn / np.sqrt(solution.problem.targets)).sum(axis=0)

@@ -2,7 +2,7 @@
 
 The field's factorization mechanism: the answers to W are ``L (B x + z)`` with z standard
 normal. Δ² is the largest squared column norm of B, the variances are the squared row norms
-of L, and whatever else there is to say follows from L B = W (`solvers.gaussian.verification`).
+of L, and whatever else there is to say follows from L B = W (`solvers.noise.verification`).
 """
 
 from dataclasses import dataclass
@@ -14,8 +14,8 @@ import scipy.linalg as sla
 import scipy.sparse as sp
 
 from solvers.errors import SolveFailedError
+from solvers.noise.release import GaussianRelease
 from solvers.problem.neighbours import ADD_REMOVE, Neighbours
-from solvers.release import GaussianRelease
 from workloads.operators import Array, Composed, Explicit, Matrix, QueryOperator, Scaled, dense
 from workloads.operators.blas import product
 
@@ -42,7 +42,7 @@ class Decoder(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class InBasis:
-    """A factorisation read in another basis: `solvers.release.Coordinates`.
+    """A factorisation read in another basis: `solvers.noise.release.Coordinates`.
 
     Attributes
     ----------
@@ -93,7 +93,7 @@ class InBasis:
 
 @dataclass(frozen=True, eq=False)
 class Factorisation(GaussianRelease):
-    """W = L B with independent standard normal noise on Bx: a `solvers.release.Release`.
+    """W = L B with independent standard normal noise on Bx: a `solvers.noise.release.Release`.
 
     Attributes
     ----------

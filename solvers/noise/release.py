@@ -1,8 +1,8 @@
 """How the errors of a release are made: what every kind of noise answers.
 
 A solution holds one `Release`. The kinds: a Gaussian mechanism as a factorisation
-(`solvers.gaussian.factorisation`), noise on each block of a workload on orbits
-(`solvers.orbits.noise`), a Kronecker product of such noises (`solvers.gaussian.product_noise`),
+(`solvers.noise.factorisation`), noise on each block of a workload on orbits
+(`solvers.orbits.noise`), a Kronecker product of such noises (`solvers.noise.product`),
 independent numbers that need not be Gaussian (`solvers.independent.noise`), errors measured on
 data (`solvers.mechanisms.dawa`), and a noise matrix on a query graph
 (`solvers.graph.noise_matrix`).

@@ -18,19 +18,15 @@ import numpy as np
 import scipy.sparse as sp
 
 from solvers.errors import NotApplicableError
-from solvers.gaussian.factorisation import Factorisation
-from solvers.release import (
-    LARGEST_EXPANDED,
-    GaussianRelease,
-    refuse_unlisted,
-)
+from solvers.noise.factorisation import Factorisation
+from solvers.noise.release import LARGEST_EXPANDED, GaussianRelease, refuse_unlisted
 from workloads.operators import LARGEST_MATRIX_BYTES, Array, Kronecker, Matrix
 from workloads.workload import LARGEST_LISTED
 
 
 @dataclass(frozen=True, eq=False)
 class ProductNoise(GaussianRelease):
-    """A product of mechanisms, one for each attribute: a `solvers.release.Release`.
+    """A product of mechanisms, one for each attribute: a `solvers.noise.release.Release`.
 
     Attributes
     ----------
@@ -97,7 +93,7 @@ class ProductNoise(GaussianRelease):
 
 @dataclass(frozen=True, eq=False)
 class ProductCoordinates:
-    """A product of mechanisms written out: `solvers.release.Coordinates`."""
+    """A product of mechanisms written out: `solvers.noise.release.Coordinates`."""
 
     noise: ProductNoise
 

@@ -17,10 +17,10 @@ import numpy as np
 import scipy.linalg as sla
 
 from solvers.errors import NotApplicableError
-from solvers.gaussian.factorisation import Factorisation
+from solvers.noise.factorisation import Factorisation
+from solvers.noise.release import Release
 from solvers.problem import GraphProblem, Problem
 from solvers.problem.neighbours import Neighbours
-from solvers.release import Release
 from workloads import Workload, WorkloadError
 from workloads.operators import Array, dense
 

@@ -12,7 +12,7 @@ import scipy.linalg as sla
 import scipy.sparse as sp
 
 from solvers.errors import SolveFailedError
-from solvers.gaussian.factorisation import Factorisation, InBasis, identity
+from solvers.noise.factorisation import Factorisation, InBasis, identity
 from solvers.problem import Problem
 from solvers.problem.factors import seen_cells, structure_pays
 from workloads.operators import Array, Composed, Explicit, Matrix, QueryOperator, dense
