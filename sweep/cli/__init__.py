@@ -4,44 +4,125 @@ In: words from a terminal. Out: calls of the rooms before, a sentence for every 
 """
 
 import gc
+import io
+import os
+import re
+import sys
+import warnings
+from typing import Annotated, Any
 
-from sweep.cli import errors, judgements, maintenance, monitoring, plans, results, runs
-from sweep.cli.app import app, settle
+import typer
+from typer.core import TyperCommand, TyperGroup
 
-_COMMANDS = (
-    plans.list_,
-    plans.plan,
+from sweep.cli import common, results, runs, stores
+
+_HELP = """
+Sweeps of differentially private query mechanisms on a Dask cluster.
+
+An EXPERIMENT is a grid of workloads, variance targets and mechanisms: either the name of a shipped
+one ('sweep list experiments') or the path of a YAML file. Its results go to a store, a folder with
+a journal and an xarray dataset, STORE/results.zarr, which can be opened at any time. Running an
+experiment again solves only the cells that are not in its store yet.
+
+A first session:
+
+  sweep list experiments\n
+  sweep plan vldb-table4\n
+  sweep run vldb-table4\n
+  sweep show results/vldb-table4
+
+Exit codes: 0 success; 1 some cells failed, timed out, were lost or are still pending, or the
+dataset could not be written; 2 bad input; 70 internal error; 130 interrupted.
+"""
+_COLLECTION_THRESHOLDS = (10_000, 10, 100)
+"""With Python's own, garbage collection goes through the objects of the imports many times."""
+
+
+class _Commands(TyperGroup):
+    """The commands, whose errors become a sentence and an exit code."""
+
+    def invoke(self, ctx: Any) -> Any:
+        with common.error_handling(ctx):
+            return super().invoke(ctx)
+
+
+class _Command(TyperCommand):
+    """A command whose help leaves out the Python types that typer adds to arguments."""
+
+    def get_help(self, ctx: Any) -> str:
+        return re.sub(r" <[\w\[\]]+>", lambda found: " " * len(found[0]), super().get_help(ctx))
+
+
+app = typer.Typer(
+    cls=_Commands,
+    help=_HELP,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(requested: bool) -> None:
+    if requested:
+        from sweep.dataset.provenance import revision, version_of
+
+        typer.echo(f"fitness-sweep {version_of('fitness-sweep')} (git revision: {revision()})")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_version, is_eager=True, help="Show the version and exit."
+        ),
+    ] = False,
+) -> None:
+    common.debug_mode["on"] = debug
+
+
+for _command in (
+    runs.list_,
+    runs.plan,
     runs.run,
-    monitoring.status,
-    monitoring.logs,
+    stores.status,
+    stores.logs,
     runs.rerun,
     results.show,
     results.plot,
     results.report,
-    judgements.advise,
-    judgements.scorecard,
-    maintenance.merge,
-    maintenance.forget,
-    maintenance.compact,
-    maintenance.pack,
-)
-"""In the order of ``sweep --help``."""
-
-_COLLECTED = (10_000, 10, 100)
-"""Python's own thresholds have the objects of imports looked through again and again."""
-
-for _command in _COMMANDS:
-    app.command(_command.__name__.rstrip("_"))(_command)
+    results.advise,
+    results.scorecard,
+    stores.merge,
+    stores.forget,
+    stores.compact,
+    stores.pack,
+):  # in the order of ``sweep --help``
+    app.command(_command.__name__.rstrip("_"), cls=_Command)(_command)
 
 
 def main() -> None:
     """Run the command line."""
-    gc.set_threshold(*_COLLECTED)
-    settle()
+    gc.set_threshold(*_COLLECTION_THRESHOLDS)
+    _prepare_streams()
     try:
         app()
     except SystemExit as end:
-        errors.limit_exit_time(end.code)
+        common.limit_exit_time(end.code)
         raise
     finally:
-        gc.freeze()  # or Python looks for garbage in all that was imported once more
+        gc.freeze()  # at exit Python would look for garbage among all imported objects
+
+
+def _prepare_streams() -> None:
+    """Make standard streams accept any text, and warnings print without source code."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the calling process
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - for good
+        stream = getattr(sys, name)
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    warnings.formatwarning = lambda message, *_about, **_more: f"warning: {message}\n"

@@ -1,166 +1,203 @@
-"""Commands that show what a store holds: ``show``, ``plot`` and ``report``."""
+"""Commands for readers: ``show``, ``plot``, ``report``, ``advise`` and ``scorecard``."""
 
+import signal
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sweep.cli.errors import error_handling
-from sweep.cli.options import StoreFolder, WhereOption, check_choice
+from sweep.cli.common import (
+    TROUBLED,
+    AllowCode,
+    AllowMixed,
+    ClusterOption,
+    PatienceOption,
+    StoreFolder,
+    WhereOption,
+    check_choice,
+    cluster_of,
+    complete_experiment,
+    default_store,
+    print_error,
+)
+
+if TYPE_CHECKING:
+    from sweep.experiment.schema import Experiment
+    from sweep.scorecard.card import Scorecard
 
 
 def show(
     store: StoreFolder,
     form: Annotated[
-        str, typer.Option("--format", help="text, markdown, latex, csv, html or json.")
+        str,
+        typer.Option(
+            "--format", metavar="FORMAT", help="text, markdown, latex, csv, html or json."
+        ),
     ] = "text",
     value: Annotated[
-        str | None, typer.Option(metavar="VARIABLE", help="The variable to show. [variance_ratio]")
+        str | None,
+        typer.Option(
+            metavar="VARIABLE", help="The variable to show.", show_default="variance_ratio"
+        ),
     ] = None,
     rows: Annotated[
-        str | None, typer.Option(metavar="AXIS[,AXIS]", help="The coordinates of the rows.")
+        str | None,
+        typer.Option(
+            metavar="AXIS[,AXIS]",
+            help="The coordinates of the rows.",
+            show_default="all that vary",
+        ),
     ] = None,
     columns: Annotated[
-        str | None, typer.Option(metavar="AXIS", help="The coordinate of the columns. [mechanism]")
+        str | None,
+        typer.Option(
+            metavar="AXIS", help="The coordinate of the columns.", show_default="mechanism"
+        ),
     ] = None,
     where: WhereOption = None,
     spread: Annotated[
         str | None,
         typer.Option(
+            metavar="SPREAD",
             help="Shown beside a mean over replicates: its standard error (error), the smallest "
-            "and largest value (range), or nothing (none). [error]"
+            "and largest value (range), or nothing (none).",
+            show_default="error",
         ),
     ] = None,
 ) -> None:
-    """Print the papers' tables beside the measured numbers, or any variable as a table.
+    """Print the papers' tables beside ours, or any variable.
 
     Examples: sweep show results/vldb-table4 --format latex
 
       sweep show results/vldb-table5 --rows d --value gap --where "mechanism != 'IP'"
     """
-    with error_handling():
-        from sweep.dataset import reading
-        from sweep.dataset.reading import LARGE_TEXTS, open_dataset
-        from sweep.report import consoles, formats, tables
-        from sweep.report.layout import SPREADS, Wanted
+    from sweep.dataset import reading
+    from sweep.report import consoles, formats, tables
+    from sweep.report.layout import SPREADS, Wanted
 
-        check_choice("--format", form, formats.FORMATS)
-        check_choice("--spread", spread or "error", SPREADS)
-        expressions = " ".join(filter(None, (value, rows, columns, where)))
-        dataset = open_dataset(store, [name for name in LARGE_TEXTS if name not in expressions])
-        experiment = reading.experiment_of(dataset)
-        wanted = {"value": value, "columns": columns, "where": where, "spread": spread}
-        given: dict[str, Any] = {key: text for key, text in wanted.items() if text is not None}
-        if rows is not None:
-            given["rows"] = tuple(name.strip() for name in rows.split(","))
-        if form == "text" and not given:
-            formats.show(tables.all_tables(dataset, experiment, "none"), consoles.console())
-            return
-        if given.keys() <= {"spread"}:
-            listed = tables.all_tables(dataset, experiment, **given)
-            shown = [table for table in listed if len(table.shown)]
-        else:
-            shown = tables.requested(dataset, Wanted(**given))
-        if form == "text":
-            formats.show(shown, consoles.console())
-        else:
-            typer.echo(consoles.escaped(formats.RENDERERS[form](shown)), nl=False)
-
-
-_Figure = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="FIGURE",
-        help="A figure of the experiment, or ratio, cost, utility, privacy, scaling, "
-        "variances, profile, covariance or convergence. [those it declares]",
-    ),
-]
-_Output = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="PATH",
-        help="A file *.pdf, *.svg or *.png, or a folder for PDF files. [STORE/figures; "
-        "figures for a store that is not on a disk]",
-    ),
-]
-_Variable = Annotated[str | None, typer.Option(metavar="VARIABLE", help="The variable to draw.")]
-_X = Annotated[str | None, typer.Option("--x", metavar="AXIS", help="The horizontal axis.")]
-_Hue = Annotated[
-    str | None,
-    typer.Option(metavar="AXIS", help="Draw a line for each of its labels. [mechanism]"),
-]
-_Panels = Annotated[
-    str | None, typer.Option(metavar="AXIS", help="Draw a panel for each of its labels.")
-]
-_Log = Annotated[str | None, typer.Option(metavar="x,y", help="The logarithmic axes; '' for none.")]
-_Group = Annotated[
-    str | None, typer.Option(metavar="GROUP", help="Draw this group only. [all that have it]")
-]
+    check_choice("--format", form, formats.FORMATS)
+    check_choice("--spread", spread or "error", SPREADS)
+    expressions = " ".join(filter(None, (value, rows, columns, where)))
+    dataset = reading.open_dataset(
+        store, [name for name in reading.LARGE_TEXTS if name not in expressions]
+    )
+    experiment = reading.experiment_of(dataset)
+    wanted = {"value": value, "columns": columns, "where": where, "spread": spread}
+    given: dict[str, Any] = {key: text for key, text in wanted.items() if text is not None}
+    if rows is not None:
+        given["rows"] = tuple(name.strip() for name in rows.split(","))
+    if form == "text" and not given:
+        formats.show(tables.all_tables(dataset, experiment, "none"), consoles.console())
+        return
+    if given.keys() <= {"spread"}:
+        listed = tables.all_tables(dataset, experiment, **given)
+        shown = [table for table in listed if len(table.shown)]
+    else:
+        shown = tables.requested(dataset, Wanted(**given))
+    if form == "text":
+        formats.show(shown, consoles.console())
+    else:
+        typer.echo(consoles.escaped(formats.RENDERERS[form](shown)), nl=False)
 
 
 def plot(
     store: StoreFolder,
-    figure: _Figure = None,
-    output: _Output = None,
-    variable: _Variable = None,
-    x: _X = None,
-    hue: _Hue = None,
-    panels: _Panels = None,
-    log: _Log = None,
-    group: _Group = None,
+    figure: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="FIGURE",
+            help="A figure of the experiment (by name, or figure-1, figure-2, ...), or ratio, "
+            "cost, utility, privacy, scaling, variances, profile, covariance or convergence.",
+            show_default="those that the experiment declares",
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PATH",
+            help="A file *.pdf, *.svg or *.png, or a folder for PDF files.",
+            show_default="STORE/figures; figures for a store that is not on a disk",
+        ),
+    ] = None,
+    variable: Annotated[
+        str | None, typer.Option(metavar="VARIABLE", help="The variable to draw.")
+    ] = None,
+    x: Annotated[
+        str | None, typer.Option("--x", metavar="AXIS", help="The horizontal axis.")
+    ] = None,
+    hue: Annotated[
+        str | None,
+        typer.Option(
+            metavar="AXIS", help="Draw a line for each of its labels.", show_default="mechanism"
+        ),
+    ] = None,
+    panels: Annotated[
+        str | None, typer.Option(metavar="AXIS", help="Draw a panel for each of its labels.")
+    ] = None,
+    log: Annotated[
+        str | None, typer.Option(metavar="x,y", help="The logarithmic axes; '' for none.")
+    ] = None,
+    group: Annotated[
+        str | None,
+        typer.Option(
+            metavar="GROUP", help="Draw this group only.", show_default="all that have it"
+        ),
+    ] = None,
     where: WhereOption = None,
 ) -> None:
-    """Draw the figures of an experiment, or a standard one, and print the file names.
+    """Draw the figures of an experiment, or standard ones.
+
+    Prints the names of the files.
 
     Examples: sweep plot results/vldb-fig2
 
       sweep plot results/vldb-table5 ratio --x d --output ratio.svg
     """
-    with error_handling():
-        from sweep.dataset import reading
-        from sweep.dataset.reading import open_dataset
-        from sweep.report import drawing, frames, gallery
-        from sweep.store.location import located
+    from sweep.dataset import reading
+    from sweep.report import drawing, frames, gallery
+    from sweep.store.location import located
 
-        drawing.check_installed()
-        dataset = open_dataset(store)
-        experiment = reading.experiment_of(dataset)
-        axes = None if log is None else tuple(_listed(log))
-        for axis in axes or ():
-            check_choice("--log", axis, ("x", "y"))
-        changes = gallery.Changes(variable, x, hue, panels, where, group, axes)
-        named = [figure] if figure else gallery.by_default(dataset, experiment)
-        pictures = [
-            picture
-            for name in named
-            for picture in gallery.pictures(dataset, experiment, name, changes, located(store))
-        ]
-        for picture, path in drawing.files(pictures, output or _beside(store) / "figures"):
-            drawing.save(picture, path, frames.facts(dataset))
-            typer.echo(str(path))
+    drawing.check_installed()
+    dataset = reading.open_dataset(store)
+    experiment = reading.experiment_of(dataset)
+    axes = None if log is None else tuple(filter(None, (name.strip() for name in log.split(","))))
+    for axis in axes or ():
+        check_choice("--log", axis, ("x", "y"))
+    changes = gallery.Changes(variable, x, hue, panels, where, group, axes)
+    named = [figure] if figure else gallery.by_default(dataset, experiment)
+    pictures = [
+        picture
+        for name in named
+        for picture in gallery.pictures(dataset, experiment, name, changes, located(store))
+    ]
+    for picture, path in drawing.files(pictures, output or _beside(store) / "figures"):
+        drawing.save(picture, path, frames.facts(dataset))
+        typer.echo(str(path))
 
 
 def report(
     store: StoreFolder,
     output: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.html", help="The file. [STORE/report.html]"),
+        typer.Option(metavar="FILE.html", help="The file.", show_default="STORE/report.html"),
     ] = None,
 ) -> None:
-    """Write one HTML file with everything: progress, failures, tables, figures and origin.
+    """Write one HTML page with everything about a store.
+
+    It holds tables, figures, failures and the origin of the numbers, and needs no other file.
 
     Example: sweep report results/vldb-table5 --output table5.html
     """
-    with error_handling():
-        from sweep.report import drawing, page
-        from sweep.report import output as files
+    from sweep.report import drawing, page
+    from sweep.report import output as files
 
-        drawing.check_installed()
-        written = output or _beside(store) / "report.html"
-        if output is not None:
-            files.check(output)
-        files.write(written, page.report(store))
-        typer.echo(str(written))
+    drawing.check_installed()
+    written = output or _beside(store) / "report.html"
+    if output is not None:
+        files.check(output)
+    files.write(written, page.report(store))
+    typer.echo(str(written))
 
 
 def _beside(store: str) -> Path:
@@ -171,6 +208,236 @@ def _beside(store: str) -> Path:
     return place if isinstance(place, Path) else Path()
 
 
-def _listed(text: str) -> list[str]:
-    """The names of ``"a, b"``."""
-    return [name.strip() for name in text.split(",") if name.strip()]
+def advise(
+    queries: Annotated[
+        Path, typer.Argument(metavar="QUERIES", help="A CSV file with one query per row.")
+    ],
+    domain: Annotated[
+        Path,
+        typer.Option(
+            metavar="FILE", help="A YAML file with the values of each attribute: 'age: 0..115'."
+        ),
+    ],
+    delta: Annotated[
+        float, typer.Option(metavar="DELTA", help="The δ of every ε, for instance 1e-6.")
+    ],
+    epsilon: Annotated[
+        float | None, typer.Option(metavar="EPSILON", help="Also say what this budget allows.")
+    ] = None,
+    mechanism: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", help="Try only this mechanism. May be repeated.", show_default="all"
+        ),
+    ] = None,
+    time_limit: Annotated[
+        float,
+        typer.Option(metavar="SECONDS", help="Time limit for each mechanism that takes one."),
+    ] = 30.0,
+    neighbours: Annotated[
+        str,
+        typer.Option(
+            metavar="RELATION",
+            help="Indistinguishable databases differ by one record added or removed (add-remove) "
+            "or by the value of one record (replace-one).",
+        ),
+    ] = "add-remove",
+    output: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Also write an HTML page, with a picture."),
+    ] = None,
+    json_: Annotated[bool, typer.Option("--json", help="Print the advice as JSON.")] = False,
+) -> None:
+    """Say what queries with accuracy targets cost in privacy.
+
+    Shows what each target costs, what comes for free, and how accurate every answer is.
+
+    Example: sweep advise queries.csv --domain domain.yaml --delta 1e-6
+    """
+    import json
+
+    from rich.console import Console
+
+    from sweep.report import advice as advising
+    from sweep.report import consoles
+    from sweep.report import output as files
+
+    if output is not None:
+        files.check(output)
+    waiting = Console(stderr=True)
+    with waiting.status("reading") as shown:
+        advice = advising.advise(
+            queries,
+            domain,
+            delta=delta,
+            epsilon=epsilon,
+            mechanisms=mechanism,
+            time_limit=time_limit,
+            neighbours=neighbours,
+            told=lambda name: shown.update(f"trying {name}"),
+        )
+    console = consoles.console()
+    if json_:
+        typer.echo(json.dumps(advising.content(advice), indent=2))
+    else:
+        for part in advising.shown(advising.sections(advice)):
+            console.print(part)
+    if output is not None:
+        files.write(output, advising.page(advice, queries.name))
+        if not json_:
+            console.print(f"page: {output}", markup=False)
+
+
+def scorecard(
+    experiments: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="EXPERIMENT",
+            help="Shipped experiments, or paths of YAML files.",
+            autocompletion=complete_experiment,
+            show_default="all that can be judged",
+        ),
+    ] = None,
+    stores: Annotated[
+        Path | None,
+        typer.Option(
+            "--stores",
+            metavar="DIR",
+            help="Folder with one store per experiment.",
+            show_default="results; results/quick with --quick",
+        ),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Run only the sizes that take seconds.")
+    ] = False,
+    read: Annotated[
+        bool, typer.Option("--read", help="Judge what the stores hold now; run nothing.")
+    ] = False,
+    card: Annotated[
+        Path | None,
+        typer.Option("--card", metavar="FILE.json", help="Show a scorecard written earlier."),
+    ] = None,
+    output: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--output",
+            metavar="FILE",
+            help="Write it to FILE.json, or into the marked sections of FILE.md. May be repeated.",
+        ),
+    ] = None,
+    format_: Annotated[
+        str, typer.Option("--format", metavar="FORMAT", help="text, markdown or json.")
+    ] = "text",
+    cluster: ClusterOption = None,
+    allow_code: AllowCode = False,
+    allow_mixed: AllowMixed = False,
+    patience: PatienceOption = None,
+) -> None:
+    """Judge every published number and claim of the papers.
+
+    Runs what is not in the stores yet, as 'sweep run' does; the same command continues it. All
+    sizes take hours on one machine.
+
+    Example: sweep scorecard --quick --output card.json
+    """
+    from rich.markdown import Markdown
+
+    from sweep.errors import SweepError
+    from sweep.experiment.loading import load_experiment
+    from sweep.report import consoles
+    from sweep.scorecard import card as cards
+    from sweep.scorecard import page
+
+    check_choice("--format", format_, ("text", "markdown", "json"))
+    if card is not None and (quick or read or stores):
+        raise SweepError("--card shows a finished scorecard; drop --stores, --quick and --read")
+    if quick and read:
+        raise SweepError("give either --quick or --read; --read judges what is there")
+    part = bool(experiments) and card is None
+    _check_outputs(output or (), part=part)
+    wanted = _judged(experiments or ())
+    folder = stores or Path(default_store("quick" if quick else ""))
+    if card is not None:
+        score = cards.read(card)
+        if experiments:
+            score = score.of(*(experiment.name for experiment in wanted.values()))
+    else:
+        if not read:
+            from sweep.report.messages import ProgressBar
+            from sweep.runner import commands
+
+            spec = cluster_of(cluster, allow_code=allow_code)
+            signal.signal(signal.SIGTERM, signal.default_int_handler)
+            for name, whole in wanted.items():
+                experiment = load_experiment(name, whole.quick) if quick else whole
+                with ProgressBar(consoles.console(error=True)) as bar:
+                    commands.run(
+                        experiment,
+                        folder / experiment.name,
+                        listen=bar,
+                        cluster=spec,
+                        patience=patience,
+                        allow_code=allow_code,
+                        allow_mixed=allow_mixed,
+                    )
+        score = cards.score(list(wanted.values()), folder)
+    _write(score, output or (), part=part)
+    console = consoles.console()
+    if format_ == "text":
+        console.print(Markdown(page.brief(score)))
+    else:
+        text = score.text() if format_ == "json" else page.markdown(score)
+        console.print(text, markup=False, soft_wrap=True, end="")
+    if card is None and score.unfinished:
+        print_error(
+            f"{score.unfinished} cells failed, timed out, were lost or are pending; "
+            f"'sweep status {folder}/EXPERIMENT --errors' shows why"
+        )
+        raise typer.Exit(TROUBLED)
+
+
+def _judged(names: Sequence[str]) -> "dict[str, Experiment]":
+    """The experiments of these names or files, or all that ship with something to judge."""
+    from sweep.experiment.loading import experiments, load_experiment
+
+    if names:
+        return {name: load_experiment(name) for name in names}
+    shipped = {name: load_experiment(name) for name in experiments()}
+    return {n: entry for n, entry in shipped.items() if entry.scorecard and entry.is_compared}
+
+
+def _check_outputs(outputs: Sequence[Path], *, part: bool) -> None:
+    """Refuse files that a scorecard cannot be written to, before anything is run."""
+    from sweep.errors import SweepError
+    from sweep.report import output
+    from sweep.scorecard import card, page
+
+    for path in outputs:
+        if path.suffix not in (".json", ".md"):
+            raise SweepError(
+                f"cannot write a scorecard to {str(path)!r}; expected FILE.json, or FILE.md with "
+                "sections to fill in"
+            )
+        if not path.parent.is_dir():
+            raise SweepError(f"there is no folder {str(path.parent)!r} to write {path.name!r} to")
+        output.check(path)
+        if part and path.suffix == ".json" and path.exists():
+            card.read(path)
+        if path.suffix == ".md":
+            page.filled(page.read(path), card.score([], Path()))
+
+
+def _write(score: "Scorecard", outputs: Sequence[Path], *, part: bool) -> None:
+    """Write a scorecard to JSON files and into the marked sections of pages.
+
+    That of a part of the experiments keeps the others of the first JSON file, if it exists.
+    """
+    from sweep.report import output
+    from sweep.scorecard import card, page
+
+    before = [path for path in outputs if path.suffix == ".json" and path.exists()]
+    if part and before:
+        score = card.read(before[0]).updated(score)
+    for path in outputs:
+        is_json = path.suffix == ".json"
+        output.write(path, score.text() if is_json else page.filled(page.read(path), score))

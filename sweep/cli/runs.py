@@ -1,4 +1,4 @@
-"""Commands that solve cells: ``run`` and ``rerun``."""
+"""Commands that solve cells, and those for use before: ``list``, ``plan``, ``run``, ``rerun``."""
 
 import ctypes
 import signal
@@ -8,34 +8,95 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sweep.cli import errors
-from sweep.cli.errors import RESUME, TROUBLED, print_error
-from sweep.cli.options import (
+from sweep.cli.common import (
+    TROUBLED,
     AllowCode,
     AllowMixed,
+    AsJson,
     ClusterOption,
     ExperimentName,
     PatienceOption,
-    PrometheusOption,
     SetOption,
     StoreFolder,
     StoreOption,
     cluster_of,
     default_store,
+    print_error,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from rich.console import Console
+    from collections.abc import Callable
 
     from sweep.cluster.specification import ClusterSpec
-    from sweep.events import RunEnded
-    from sweep.store.folder import Store
 
 _MMAP_THRESHOLD = -3
 """``M_MMAP_THRESHOLD`` of glibc's malloc.h."""
 _LARGE_BYTES = 2**20
+
+
+def list_(
+    kind: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="KIND",
+            help="experiments, workloads, targets or mechanisms.",
+            show_default="all of them",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List experiments, workloads, targets and mechanisms.
+
+    Those that take parameters are listed with them.
+
+    Example: sweep list mechanisms
+    """
+    from sweep.errors import SweepError
+    from sweep.report import consoles, listing
+
+    if kind is not None and kind not in listing.LISTINGS:
+        raise SweepError(
+            f"there is no list of {kind!r}; expected one of: {', '.join(listing.LISTINGS)}"
+        )
+    listings = listing.catalog(kind)
+    if as_json:
+        typer.echo(listing.to_json(listings))
+        return
+    console = consoles.console()
+    for title, entries in listings.items():
+        console.print(listing.table(title, entries))
+        console.print()
+    for trouble in listing.troubles():
+        console.print(trouble, markup=False)
+
+
+def plan(
+    experiment: ExperimentName,
+    store: StoreOption = None,
+    set_: SetOption = None,
+    cluster: ClusterOption = None,
+    allow_code: AllowCode = False,
+) -> None:
+    """Show what a run would do, without doing it.
+
+    Prints the numbers of cells, finished cells and solves, the largest matrix, memory and time.
+
+    Example: sweep plan vldb-table5 --set d=64,128
+    """
+    from rich.markup import escape
+
+    from sweep.cluster.size import planned_threads
+    from sweep.experiment.loading import load_experiment
+    from sweep.plan import dry_run
+    from sweep.report import consoles, states
+
+    loaded = load_experiment(experiment, set_ or ())
+    folder = default_store(loaded.name) if store is None else store
+    spec = cluster_of(cluster, allow_code=allow_code)
+    workers = planned_threads(spec) if spec else None
+    planned = dry_run.plan(loaded, folder, allow_code=allow_code, workers=workers)
+    machines = f"of {cluster}, as fast as this machine" if cluster else "on this machine"
+    consoles.console().print(states.planned(planned, f"({folder})", escape(machines)))
 
 
 def run(
@@ -46,29 +107,27 @@ def run(
     allow_code: AllowCode = False,
     allow_mixed: AllowMixed = False,
     patience: PatienceOption = None,
-    prometheus: PrometheusOption = None,
 ) -> None:
-    """Solve the cells that are not in the store yet, and show the tables.
+    """Solve the cells that are not in the store yet.
 
-    Ctrl-C ends the run cleanly; the same command continues where it stopped.
+    Shows the tables at the end. Ctrl-C ends the run cleanly; the same command continues where it
+    stopped.
 
     Example: sweep run vldb-table5 --set d=64,128 --store results/small
     """
-    with errors.error_handling(RESUME):
-        from sweep.experiment.loading import load_experiment
-        from sweep.runner import commands
+    from sweep.experiment.loading import load_experiment
+    from sweep.runner import commands
 
-        loaded = load_experiment(experiment, set_ or ())
-        folder = default_store(loaded.name) if store is None else store
-        _watch(
-            folder,
-            partial(commands.run, loaded, folder),
-            cluster_of(cluster, allow_code=allow_code),
-            patience=patience,
-            prometheus=prometheus,
-            allow_code=allow_code,
-            allow_mixed=allow_mixed,
-        )
+    loaded = load_experiment(experiment, set_ or ())
+    folder = default_store(loaded.name) if store is None else store
+    _watch(
+        folder,
+        partial(commands.run, loaded, folder),
+        cluster_of(cluster, allow_code=allow_code),
+        patience=patience,
+        allow_code=allow_code,
+        allow_mixed=allow_mixed,
+    )
 
 
 def rerun(
@@ -82,52 +141,54 @@ def rerun(
             metavar="CONDITION",
             help="Select cells by coordinates, status, code ('current' or 'other') and other "
             "variables.",
+            show_default="those that failed, timed out or were lost",
         ),
     ] = None,
     time_limit: Annotated[
         float | None,
         typer.Option(
-            metavar="SECONDS", min=0.0, help="Time limit of one solve, instead of the experiment's."
+            metavar="SECONDS",
+            min=0.0,
+            help="Time limit of one solve.",
+            show_default="the experiment's",
         ),
     ] = None,
     cluster: ClusterOption = None,
     allow_code: AllowCode = False,
     allow_mixed: AllowMixed = False,
     patience: PatienceOption = None,
-    prometheus: PrometheusOption = None,
 ) -> None:
-    """Solve some cells again: by default those that failed, timed out or were lost.
+    """Solve some cells again, by default those that failed.
 
-    A cell that was ok keeps its result if it now fails.
+    Those that timed out or were lost count as failed here. A cell that was ok keeps its result if
+    it now fails.
 
     Example: sweep rerun results/vldb-table5 --where "mechanism == 'CA' and d > 256"
     """
-    with errors.error_handling(RESUME):
-        from sweep.errors import SweepError
-        from sweep.runner import commands
-        from sweep.runner.selection import STALE
+    from sweep.errors import SweepError
+    from sweep.runner import commands
+    from sweep.runner.selection import STALE
 
-        if stale and where is not None:
-            raise SweepError("give either --stale or --where, not both")
-        _watch(
-            store,
-            partial(commands.rerun, store, STALE if stale else where, time_limit=time_limit),
-            cluster_of(cluster, allow_code=allow_code),
-            patience=patience,
-            prometheus=prometheus,
-            allow_code=allow_code,
-            allow_mixed=allow_mixed,
-        )
+    if stale and where is not None:
+        raise SweepError("give either --stale or --where, not both")
+    _watch(
+        store,
+        partial(commands.rerun, store, STALE if stale else where, time_limit=time_limit),
+        cluster_of(cluster, allow_code=allow_code),
+        patience=patience,
+        allow_code=allow_code,
+        allow_mixed=allow_mixed,
+    )
 
 
 def _watch(
     folder: str, work: "Callable[..., object]", cluster: "ClusterSpec | None", **options: Any
 ) -> None:
     """Run with a progress bar, then show the tables, the path of the dataset and what is left."""
+    from sweep.dataset import reading
     from sweep.errors import DatasetError, StoreError
     from sweep.events import Event, RunEnded, to_all
-    from sweep.report import consoles, messages, states
-    from sweep.report.messages import ProgressBar
+    from sweep.report import consoles, formats, messages, states, tables
     from sweep.store.folder import open_
 
     ended: list[RunEnded] = []
@@ -137,10 +198,12 @@ def _watch(
             ended.append(event)
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    _return_memory()
+    # glibc by itself keeps large freed arrays, for every thread (mallopt(3)); none are needed here
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, _LARGE_BYTES)
     console = consoles.console(when_closed=lambda: _note_closed(folder))
     no_dataset: StoreError | None = None
-    with ProgressBar(console) as bar:
+    with messages.ProgressBar(console) as bar:
         try:
             work(cluster=cluster, listen=to_all(bar, remember), **options)
         except DatasetError as error:
@@ -148,7 +211,9 @@ def _watch(
     store, last = open_(folder), ended[-1]
     if no_dataset is None:
         try:
-            _show_tables(store, console)
+            dataset = reading.open_dataset(store.path, reading.LARGE_TEXTS)
+            experiment = reading.experiment_of(dataset)
+            formats.show(tables.all_tables(dataset, experiment, "none"), console)
         except StoreError as error:
             no_dataset = error
     console.print(f"{messages.counts(last.statuses)} in {states.duration(last.seconds)}")
@@ -156,42 +221,14 @@ def _watch(
         console.print(f"dataset: {store.dataset.path}", markup=False)
     else:
         print_error(f"warning: {no_dataset}")
-    left = list(_left(last, folder))
-    for line in left:
+    remaining = messages.remaining(last, folder)
+    for line in remaining:
         console.print(line, markup=False)
     if last.of_other_code:
         total = sum(last.statuses.values())
         console.print(states.other_code(last.of_other_code, total, folder), markup=False)
-    if left or no_dataset:
+    if remaining or no_dataset:
         raise typer.Exit(TROUBLED)
-
-
-def _show_tables(store: "Store", console: "Console") -> None:
-    from sweep.dataset import reading
-    from sweep.dataset.reading import LARGE_TEXTS, open_dataset
-    from sweep.report import formats, tables
-
-    dataset = open_dataset(store.path, LARGE_TEXTS)
-    formats.show(tables.all_tables(dataset, reading.experiment_of(dataset), "none"), console)
-
-
-def _return_memory() -> None:
-    """Return large arrays to the system when they are freed; this process solves nothing.
-
-    By itself glibc keeps more and more of them, for every thread (``mallopt(3)``).
-    """
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, _LARGE_BYTES)
-
-
-def _left(last: "RunEnded", folder: str) -> "Iterator[str]":
-    """What is left to do after a run, in sentences."""
-    from sweep.report import messages
-
-    if any(last.statuses.get(name) for name in ("failed", "timeout", "lost")):
-        yield f"'sweep status {folder} --errors' shows why; 'sweep rerun {folder}' retries them"
-    if pending := last.statuses.get("pending", 0):
-        yield f"pending: {messages.counted(pending, 'cell')}; 'sweep run' continues"
 
 
 def _note_closed(folder: str) -> None:

@@ -151,6 +151,18 @@ def counted(count: int, what: str) -> str:
     return f"{count:,} {what}{'s' * (count != 1)}"
 
 
+def remaining(ended: events.RunEnded, store: str) -> list[str]:
+    """What is left to do after a run, in sentences."""
+    sentences = []
+    if any(ended.statuses.get(name) for name in ("failed", "timeout", "lost")):
+        sentences.append(
+            f"'sweep status {store} --errors' shows why; 'sweep rerun {store}' retries them"
+        )
+    if pending := ended.statuses.get("pending", 0):
+        sentences.append(f"pending: {counted(pending, 'cell')}; 'sweep run' continues")
+    return sentences
+
+
 def reasons(troubles: Iterable[Trouble]) -> list[tuple[str, int]]:
     """Why cells failed, timed out or were lost, and how many; the most frequent reason first."""
     return Counter(reason(trouble.record) for trouble in troubles).most_common()

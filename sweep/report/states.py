@@ -21,7 +21,8 @@ from sweep.report.messages import counts, reasons
 from sweep.runner.history import CellHistory
 from sweep.runner.status import StoreStatus, Trouble
 from sweep.store.location import Location
-from sweep.store.records import ForgottenRecord, Status, to_json
+from sweep.store.records import ForgottenRecord, Status
+from sweep.store.records import to_json as record_json
 
 if TYPE_CHECKING:
     from sweep.plan.dry_run import Plan
@@ -209,7 +210,7 @@ def _count(number: int) -> str:
 
 def status_json(status: StoreStatus, indent: int | None = 2) -> str:
     """The state of a store, with every troubled cell; in one line if there is no indent."""
-    return _json(
+    return to_json(
         {
             "store": str(status.store),
             "experiment": status.experiment,
@@ -248,20 +249,17 @@ def _progress(status: StoreStatus) -> dict[str, Any]:
     }
 
 
-def log_json(lines: Iterable[Mapping[str, Any]]) -> str:
-    """Lines of a store's log."""
-    return _json(list(lines))
-
-
 def histories_json(cells: Iterable[CellHistory]) -> str:
     """What happened to some cells."""
-    return _json(
+    return to_json(
         [
             {
                 "cell": cell.cell,
                 "group": cell.group,
                 "coordinates": dict(cell.coords),
-                "records": [{"segment": name, **to_json(record)} for name, record in cell.records],
+                "records": [
+                    {"segment": name, **record_json(record)} for name, record in cell.records
+                ],
             }
             for cell in cells
         ]
@@ -282,6 +280,6 @@ def _trouble(trouble: Trouble) -> dict[str, Any]:
     }
 
 
-def _json(content: Any, indent: int | None = 2) -> str:
+def to_json(content: Any, indent: int | None = 2) -> str:
     """JSON, with null for NaN and infinite numbers."""
     return json.dumps(to_jsonable_python(content, inf_nan_mode="null"), indent=indent)

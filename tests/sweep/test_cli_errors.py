@@ -12,12 +12,12 @@ import typer
 from distributed import LocalCluster
 from processes import until
 
-from sweep.cli import errors
+from sweep.cli import common
 from sweep.cluster import clusters, shutdown, signals, specification
 
 COMMAND = """
 import atexit, sys, time
-from sweep.cli import errors, main
+from sweep.cli import common, main
 {left}
 sys.argv = ["sweep", "--version"]
 main()
@@ -33,7 +33,7 @@ main()
 )
 def test_a_command_that_is_over_ends(left):
     done = subprocess.run(
-        [sys.executable, "-c", COMMAND.format(left=f"errors.END_SECONDS = 0.3\n{left}")],
+        [sys.executable, "-c", COMMAND.format(left=f"common.END_SECONDS = 0.3\n{left}")],
         capture_output=True,
         text=True,
         timeout=300,
@@ -65,9 +65,9 @@ def test_an_interrupt_of_a_command_that_is_over_changes_nothing(name):
 
 def test_a_library_that_cannot_be_imported_is_one_sentence(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "solvers.errors", None)
-    with pytest.raises(typer.Exit) as ended, errors.error_handling():
+    with pytest.raises(typer.Exit) as ended, common.error_handling(None):
         raise ImportError("no libopenblas")
-    assert ended.value.exit_code == errors.BUG
+    assert ended.value.exit_code == common.BUG
     assert capsys.readouterr().err.startswith("internal error: ImportError: no libopenblas")
 
 

@@ -20,7 +20,7 @@ from processes import until
 import sweep
 from benchmarks.chaos.house import free_port
 from sweep import events
-from sweep.cli import monitoring
+from sweep.cli import stores
 from sweep.errors import ClusterError, StoreError
 from sweep.plan.items import CellTask, Items, Solve
 from sweep.plan.tasks import Task, Tasks
@@ -312,7 +312,7 @@ def test_a_run_is_watched_from_another_process_until_it_ends(tmp_path, command, 
     ) as process:
         shown = tmp_path / "s" / log.PROGRESS
         until(lambda: shown.exists() and log.progress(tmp_path / "s")[1].workers, process)
-        monkeypatch.setattr(monitoring, "time", Sleeping(gate.touch))
+        monkeypatch.setattr(stores, "time", Sleeping(gate.touch))
         watched = command("status", tmp_path / "s", "--watch", "--json")
         assert "dashboard: http://127.0.0.1:" in process.stdout.read()
     assert watched.exit_code == 0

@@ -1,0 +1,215 @@
+"""What commands share: options, exit codes, and a sentence for every error."""
+
+import errno
+import os
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from sweep.cluster.specification import ClusterSpec
+
+OK, TROUBLED, BAD_INPUT, BUG, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 70, 130, 141
+END_SECONDS = 20.0
+"""How long a finished command may take to end its threads and processes."""
+_CONTINUING = ("run", "rerun", "scorecard", "merge", "forget", "compact", "pack")
+"""The commands that change something, so that an interrupt says whether anything is lost."""
+_UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+"""Errors of the file behind standard output; stores have sentences of their own."""
+debug_mode = {"on": False}
+
+
+def complete_experiment(incomplete: str) -> list[str]:
+    """The shipped experiments with this prefix, for completion in the shell."""
+    from sweep.experiment.loading import experiments
+
+    return [name for name in experiments() if name.startswith(incomplete)]
+
+
+ExperimentName = Annotated[
+    str,
+    typer.Argument(
+        metavar="EXPERIMENT",
+        help="A shipped experiment, or the path of a YAML file.",
+        autocompletion=complete_experiment,
+    ),
+]
+StoreFolder = Annotated[str, typer.Argument(metavar="STORE", help="The store of a 'sweep run'.")]
+StoreOption = Annotated[
+    str | None,
+    typer.Option(
+        "--store",
+        metavar="STORE",
+        help="Folder for the results, or s3://BUCKET/PREFIX, gs://..., az://...",
+        show_default="results/EXPERIMENT",
+    ),
+]
+ClusterOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--cluster",
+        metavar="FILE",
+        help="A cluster.yaml in dask-ctl's form.",
+        show_default="one process per processor of this machine",
+    ),
+]
+PatienceOption = Annotated[
+    float | None,
+    typer.Option(
+        "--patience",
+        metavar="SECONDS",
+        min=0.0,
+        help="How long to wait for workers, or for a scheduler that does not answer.",
+        show_default="600",
+    ),
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Override a value of the experiment, as in --set d=64,128. May be repeated.",
+    ),
+]
+AllowCode = Annotated[
+    bool,
+    typer.Option(
+        "--allow-code",
+        help="Allow calls of functions that the experiment names (workload 'entry-point').",
+    ),
+]
+AllowMixed = Annotated[
+    bool,
+    typer.Option(
+        "--allow-mixed",
+        help="Allow workers with other versions of Python and libraries than this command.",
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")]
+WhereOption = Annotated[
+    str | None,
+    typer.Option(
+        "--where",
+        metavar="CONDITION",
+        help="Only cells that meet this condition on coordinates, status and variables.",
+    ),
+]
+
+
+def cluster_of(path: Path | None, *, allow_code: bool) -> "ClusterSpec | None":
+    """The cluster of a ``--cluster`` file; None if there is none.
+
+    With a file, or with ``--allow-code``, modules in the current folder can be imported: either may
+    name one.
+    """
+    if path is not None or allow_code:
+        with suppress(FileNotFoundError):  # the folder has been removed
+            if (here := os.getcwd()) not in sys.path:
+                sys.path.append(here)
+    if path is None:
+        return None
+    from sweep.cluster import specification
+
+    return specification.load(path)
+
+
+def default_store(name: str) -> str:
+    """The default store of an experiment."""
+    return f"results/{name}"
+
+
+def check_choice(option: str, given: str, choices: Sequence[str]) -> None:
+    """Refuse a value of an option that is none of its choices.
+
+    Raises
+    ------
+    SweepError
+        With the nearest choice, or all of them.
+    """
+    from sweep.errors import SweepError
+    from workloads.parameters import nearest
+
+    if given not in choices:
+        raise SweepError(f"{option} {given!r}: there is none; {nearest(given, list(choices))}")
+
+
+@contextmanager
+def error_handling(ctx: Any) -> Iterator[None]:
+    """Turn errors into a sentence and an exit code, with tracebacks only for ``--debug``."""
+    from sweep.errors import NoWorkersError, SchedulerLostError
+
+    try:
+        yield
+    except (typer.Exit, typer.Abort):
+        raise
+    except KeyboardInterrupt:
+        continues = "; nothing is lost: the same command continues where it stopped"
+        print_error(f"interrupted{continues if ctx.invoked_subcommand in _CONTINUING else ''}")
+        raise typer.Exit(INTERRUPTED) from None
+    except BrokenPipeError:
+        raise typer.Exit(BROKEN_PIPE) from None
+    except Exception as error:
+        if type(error).__module__.startswith(("click", "typer")):
+            raise  # bad words on the command line, with a message of typer's own
+        if isinstance(error, _expected()):
+            print_error(f"error: {error}")
+            troubled = isinstance(error, NoWorkersError | SchedulerLostError)
+            raise typer.Exit(TROUBLED if troubled else BAD_INPUT) from None
+        if isinstance(error, OSError) and error.errno in _UNWRITABLE:
+            print_error(f"error: the output cannot be written: {error.strerror}")
+            raise typer.Exit(TROUBLED) from None
+        print_error(f"internal error: {type(error).__name__}: {error}; --debug shows where")
+        raise typer.Exit(BUG) from None
+
+
+def _expected() -> tuple[type[Exception], ...]:
+    """The errors of bad input; imported when one is raised, because that takes half a second."""
+    from sweep.errors import SweepError
+
+    try:
+        from solvers.errors import SolverError
+        from workloads import TargetsError, WorkloadError
+    except Exception:  # a library cannot be imported, and that is the error
+        return (SweepError,)
+    return SweepError, WorkloadError, TargetsError, SolverError
+
+
+def print_error(text: str) -> None:
+    """Print to standard error, with the current traceback for ``--debug``."""
+    from sweep.report import consoles
+
+    with suppress(OSError):  # the exit code remains
+        if debug_mode["on"]:
+            typer.echo(consoles.escaped(traceback.format_exc()), err=True)
+        typer.echo(consoles.sentence(text), err=True)
+
+
+def limit_exit_time(code: str | int | None) -> None:
+    """End this process soon with the code of a SystemExit, even if threads or processes are left.
+
+    Python waits at its end, without limit, for threads and for processes that it has asked to end.
+    Nothing is left to interrupt meanwhile.
+    """
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+
+    def end() -> None:
+        with suppress(Exception):
+            kept = ", ".join(thread.name for thread in threading.enumerate())
+            typer.echo(
+                f"warning: the command is over, but its process did not end within {END_SECONDS:g} "
+                f"s (threads: {kept}); it is ended now, and nothing is lost",
+                err=True,
+            )
+        os._exit(code if isinstance(code, int) else int(code is not None))
+
+    timer = threading.Timer(END_SECONDS, end)
+    timer.daemon = True
+    timer.start()

@@ -1,0 +1,188 @@
+"""Commands on stores: ``status`` and ``logs``, ``merge``, ``forget``, ``compact`` and ``pack``."""
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sweep.cli.common import OK, TROUBLED, AsJson, StoreFolder, WhereOption
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from sweep.runner.status import StoreStatus
+
+_GLANCE_SECONDS = 1.0
+_LOOK_SECONDS, _LOOK_SHARE = 2.0, 20.0
+"""The whole journal is read this often, for at most a twentieth of the time."""
+
+
+def status(
+    store: StoreFolder,
+    errors: Annotated[
+        bool, typer.Option("--errors", help="Show all errors, with tracebacks.")
+    ] = False,
+    watch: Annotated[
+        bool,
+        typer.Option("--watch", help="Keep it up to date until the run ends, or Ctrl-C."),
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show the state of a store, even during a run.
+
+    Any terminal or machine that can read the store will do. The exit codes are those of
+    'sweep run'.
+
+    Example: sweep status results/vldb-table5 --watch
+    """
+    from sweep.report import consoles, states
+    from sweep.runner.status import status as status_of
+
+    console = consoles.console()
+    state = _watched(store, console, as_json=as_json) if watch else status_of(store)
+    if as_json:
+        typer.echo(states.status_json(state))
+    else:
+        console.print(states.store_status(state))
+        for line in states.troubles(state.troubles, traces=errors):
+            console.print(line)
+    raise typer.Exit(OK if state.well else TROUBLED)
+
+
+def _watched(store: str, console: "Console", *, as_json: bool) -> "StoreStatus":
+    """Show the state until no run is in progress, then return it."""
+    from rich.live import Live
+
+    from sweep.report import states
+    from sweep.runner import status as store_status
+
+    next_look, state = 0.0, None
+    with Live(console=console, transient=True, auto_refresh=False) as shown:
+        while True:
+            began = time.monotonic()
+            if state is None or began >= next_look:
+                state = store_status.status(store)
+                took = time.monotonic() - began
+                next_look = began + max(_LOOK_SECONDS, _LOOK_SHARE * took)
+            else:
+                state = store_status.glance(state)
+            if state.user is None:
+                return store_status.status(store)
+            if as_json:
+                typer.echo(states.status_json(state, indent=None))
+            elif console.is_terminal:
+                shown.update(states.store_status(state), refresh=True)
+            time.sleep(_GLANCE_SECONDS)
+
+
+def logs(
+    store: StoreFolder,
+    cell: Annotated[
+        str | None, typer.Argument(metavar="CELL", help="The id of a cell, or its beginning.")
+    ] = None,
+    where: WhereOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what happened in a store and when, or to some cells.
+
+    For cells, it shows every attempt with its full traceback.
+
+    Examples: sweep logs results/vldb-table5
+
+      sweep logs results/vldb-table5 --where "status == 'failed'"
+    """
+    from sweep.errors import SweepError
+    from sweep.report import consoles, states
+    from sweep.runner import history, log
+    from sweep.store.folder import open_
+
+    if cell is not None and where is not None:
+        raise SweepError("give either CELL or --where, not both")
+    console = consoles.console()
+    if cell is None and where is None:
+        lines = list(log.lines(open_(store).path))
+        if as_json:
+            typer.echo(states.to_json(lines))
+            return
+        for line in states.logged(lines):
+            console.print(line, soft_wrap=True)
+        return
+    found = history.of_cells(store, cell or "") if where is None else history.where(store, where)
+    if as_json:
+        typer.echo(states.histories_json(found))
+        return
+    for cell_history in found:
+        for line in states.history(cell_history):
+            console.print(line, soft_wrap=True)
+
+
+def merge(
+    stores: Annotated[list[str], typer.Argument(metavar="STORE", help="The stores to merge.")],
+    into: Annotated[str, typer.Option(metavar="STORE", help="The store that receives them.")],
+) -> None:
+    """Merge stores of one experiment into one.
+
+    They may come from several clusters.
+
+    Example: sweep merge results/here s3://bucket/there --into results/both
+    """
+    from sweep.runner import maintenance
+
+    cells = maintenance.merge(stores, into)
+    typer.echo(f"{cells:,} cell{' has' if cells == 1 else 's have'} a result in {into}")
+
+
+def forget(
+    store: StoreFolder,
+    where: Annotated[
+        str | None,
+        typer.Option(metavar="CONDITION", help="Select cells as 'sweep rerun' does."),
+    ] = None,
+    hidden: Annotated[
+        bool, typer.Option("--hidden", help="Select cells that the experiment no longer has.")
+    ] = False,
+) -> None:
+    """Drop what is recorded about some cells.
+
+    'sweep run' solves them again. Stores that this one was merged into keep them: merge it again,
+    or forget them there, too.
+
+    Example: sweep forget results/vldb-table5 --where "mechanism == 'HM'"
+    """
+    from sweep.errors import SweepError
+    from sweep.runner import maintenance
+
+    if hidden == (where is not None):
+        raise SweepError("give either --where CONDITION or --hidden")
+    cells = maintenance.forget(store, where)
+    typer.echo("1 cell is forgotten" if cells == 1 else f"{cells:,} cells are forgotten")
+
+
+def compact(store: StoreFolder) -> None:
+    """Join all journal segments of a store into one.
+
+    One segment is faster to read and copy.
+
+    Example: sweep compact results/vldb
+    """
+    from sweep.runner import maintenance
+
+    segments = maintenance.compact(store)
+    joined = f"{segments:,} segments joined into one"
+    typer.echo(joined if segments > 1 else "the journal has no segments to join")
+
+
+def pack(
+    store: StoreFolder,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="NAME.tar or NAME.tar.gz.")],
+) -> None:
+    """Write a store into one file to send or archive.
+
+    'tar xf' unpacks it.
+
+    Example: sweep pack results/vldb-table5 table5.tar.gz
+    """
+    from sweep.runner import maintenance
+
+    typer.echo(f"{file}: {maintenance.pack(store, file):,} bytes")
