@@ -2,17 +2,33 @@
 
 Li, Hay and Miklau (PVLDB 7(5), 2014), pure ε, for range queries; KDD 2016, Figure 14, compares
 COA with it. Its error depends on the data, so ``data`` names a generated histogram
-(`workloads.histograms`), and it is known at the ε of the solve alone. How:
-`solvers.algorithms.dawa`.
+(`workloads.histograms`), and it is known at the ε of the solve alone.
+
+Both stages are of pure ε-differential privacy under the addition or
+removal of one record:
+
+- **Partition.** Every interval of 2^k cells has the cost sum |x_j - mean| plus 1/ε₂, what one
+  count will cost later, plus Laplace noise of scale 4/ε₁; the partition of least noisy cost is
+  taken. One record changes the cost of an interval by at most 2 and is in one interval of every
+  partition, so moving the noise of that interval by 4 keeps the choice: ε₁.
+- **Hierarchy (GreedyH).** A binary tree over the buckets, every node's total asked with a weight,
+  the weights from a leaf to the root summing to one: ε₂ with Laplace noise of scale 1/ε₂. From
+  the leaves upwards the weight of a node is the one of least total error of the queries, cut to
+  the buckets below it.
+
+Cells of a bucket get equal shares of its count. The partition is random, and the error given the
+partition is known: what unequal cells lose, and the variance of least squares.
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.linalg as sla
+from numpy.typing import NDArray
 
 from solvers.accounting.budget import MeasuredBudget
-from solvers.algorithms import dawa
 from solvers.dual.iteration import Deadline
 from solvers.errors import NotApplicableError, OptionError
 from solvers.mechanism import Mechanism, Work
@@ -21,6 +37,199 @@ from solvers.problem import Problem
 from solvers.solution import Solution
 from workloads import WorkloadError, histograms
 from workloads.operators import Array
+
+Index = NDArray[np.int64]
+CostNoise = Callable[[list[Array], float, float, np.random.Generator], list[Array]]
+
+_COST_SENSITIVITY = 2.0
+_ROUNDING = 1e-12
+_WEIGHTS = np.arange(100) / 100.0
+"""Weights that a node of the hierarchy may get, as in the authors' code."""
+
+
+def deviations(x: Array) -> list[Array]:
+    """Sum of |x_j - mean| over every interval of 2^k cells.
+
+    Returns
+    -------
+    list of numpy.ndarray
+        The k-th of shape (d - 2^k + 1,), by the first cell.
+    """
+    levels, length = [], 1
+    while length <= x.size:
+        windows = np.lib.stride_tricks.sliding_window_view(x, length)
+        levels.append(np.abs(windows - windows.mean(axis=1, keepdims=True)).sum(axis=1))
+        length *= 2
+    return levels
+
+
+def noisy_costs(
+    costs: list[Array], first: float, second: float, rng: np.random.Generator
+) -> list[Array]:
+    """The costs of the intervals with that of a count, and with noise of ε₁.
+
+    Parameters
+    ----------
+    first, second : float
+        ε₁ and ε₂.
+    """
+    scale = 2 * _COST_SENSITIVITY / first
+    return [level + 1 / second + rng.laplace(scale=scale, size=level.size) for level in costs]
+
+
+def published_costs(
+    costs: list[Array], first: float, second: float, rng: np.random.Generator
+) -> list[Array]:
+    """The same as in the authors' code; parameters as for `noisy_costs`.
+
+    Noise of scale (2 - 2^-k - 1/d)/ε₁, none on single cells, and no cost below zero. The argument
+    above does not show that the choice of the partition is ε₁-private then.
+    """
+    noisy_levels, cells = [], costs[0].size
+    for k, level in enumerate(costs):
+        scale = (_COST_SENSITIVITY - 2.0**-k - 1 / cells) / first if k else 0.0
+        noisy = level + 1 / second + rng.laplace(scale=scale, size=level.size)
+        noisy_levels.append(np.maximum(noisy, 0.0))
+    return noisy_levels
+
+
+COSTS: Mapping[str, CostNoise] = {"proven": noisy_costs, "published": published_costs}
+"""How the costs of the intervals are made noisy, by name."""
+
+
+def least_cost_partition(costs: list[Array], cells: int) -> Index:
+    """The first cells of the buckets of least total cost, by dynamic programming.
+
+    Parameters
+    ----------
+    costs : list of numpy.ndarray
+        Of every interval of 2^k cells, by its first cell.
+    cells : int
+        d.
+
+    Returns
+    -------
+    numpy.ndarray of int, shape (buckets,)
+        Ascending, the first one 0.
+    """
+    best = np.zeros(cells + 1)
+    chosen = np.zeros(cells + 1, dtype=np.int64)
+    by_end = np.full((cells + 1, len(costs)), np.inf)
+    lengths = 2 ** np.arange(len(costs))
+    for k, level in enumerate(costs):
+        by_end[lengths[k] :, k] = level
+    for end in range(1, cells + 1):
+        fitting = int(end).bit_length()
+        starts = end - lengths[: min(fitting, len(costs))]
+        totals = best[starts] + by_end[end, : starts.size]
+        least = int(np.argmin(totals))
+        best[end], chosen[end] = totals[least], starts[least]
+    edges, end = [], cells
+    while end > 0:
+        end = int(chosen[end])
+        edges.append(end)
+    return np.array(edges[::-1])
+
+
+def greedy_hierarchy(gram: Array) -> Array:
+    """(DᵀD)⁻¹ of GreedyH's weighted tree D over the buckets.
+
+    Neighbours that no query tells apart are asked for their total alone, which is then spread
+    evenly over them.
+
+    Parameters
+    ----------
+    gram : numpy.ndarray, shape (k, k)
+        WᵀW of the queries over the buckets.
+
+    Returns
+    -------
+    numpy.ndarray, shape (k, k)
+        Times 2/ε₂² the covariance of the estimated counts.
+    """
+    size = len(gram)
+    if np.ptp(gram) <= _ROUNDING * float(np.abs(gram).max()):
+        return np.full((size, size), 1 / size**2)
+    half = size // 2
+    below = sla.block_diag(
+        greedy_hierarchy(gram[:half, :half]), greedy_hierarchy(gram[half:, half:])
+    )
+    spread = below.sum(axis=1)
+    reach, own = float(spread.sum()), float(np.einsum("ij,ij->", gram, below))
+    seen = float(spread @ gram @ spread)
+    rest = np.square(1 - _WEIGHTS)
+    errors = (own - np.square(_WEIGHTS) * seen / (rest + np.square(_WEIGHTS) * reach)) / rest
+    weight = float(_WEIGHTS[np.argmin(errors)])
+    odds = (weight / (1 - weight)) ** 2
+    shared = np.outer(spread, spread) * (odds / (1 + odds * reach))
+    return np.asarray((below - shared) / (1 - weight) ** 2)
+
+
+def expected_squared_errors(queries: Array, x: Array, starts: Index, second: float) -> Array:
+    """Of every query, given the partition.
+
+    Parameters
+    ----------
+    starts : numpy.ndarray of int, shape (buckets,)
+        Of `least_cost_partition`.
+    second : float
+        ε₂.
+
+    Returns
+    -------
+    numpy.ndarray, shape (m,)
+    """
+    sizes = np.diff(np.append(starts, x.size))
+    on_buckets = np.add.reduceat(queries, starts, axis=1) / sizes
+    evened = np.repeat(np.add.reduceat(x, starts) / sizes, sizes)
+    inverse = greedy_hierarchy(on_buckets.T @ on_buckets)
+    variances = np.einsum("ij,ij->i", on_buckets @ inverse, on_buckets)
+    return np.asarray(np.square(queries @ (evened - x)) + 2 / second**2 * variances)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How ε is divided, and spent on the partition.
+
+    Attributes
+    ----------
+    epsilon : float
+        ε of the whole.
+    share : float
+        Of the partition.
+    costs : callable
+        One of `COSTS`.
+    """
+
+    epsilon: float
+    share: float
+    costs: CostNoise = noisy_costs
+
+    @property
+    def partition(self) -> float:
+        """ε₁."""
+        return self.share * self.epsilon
+
+    @property
+    def counts(self) -> float:
+        """ε₂."""
+        return (1 - self.share) * self.epsilon
+
+
+def draw(
+    queries: Array, x: Array, costs: list[Array], budget: Budget, rng: np.random.Generator
+) -> Array:
+    """Expected squared errors of one random partition, with its number of buckets last.
+
+    Returns
+    -------
+    numpy.ndarray, shape (m + 1,)
+    """
+    noisy = budget.costs(costs, budget.partition, budget.counts, rng)
+    starts = least_cost_partition(noisy, x.size)
+    errors = expected_squared_errors(queries, x, starts, budget.counts)
+    return np.append(errors, starts.size)
+
 
 LARGEST_DOMAIN = 4096
 
@@ -85,7 +294,7 @@ def solve(
         Of ε, for the partition.
     partition_noise : {"proven", "published"}
         On the costs of intervals: as much as our argument for its privacy needs, or as in the
-        authors' code, which draws less than half (`solvers.algorithms.dawa`).
+        authors' code, which draws less than half (`published_costs`).
     draws : int
         Partitions to draw, at least 2. Given the partition the error is exact.
     seed : int
@@ -112,11 +321,11 @@ def solve(
     except WorkloadError as error:
         raise OptionError(f"DAWA: {error}") from error
     deadline, rng = Deadline.after(time_limit), np.random.default_rng(seed)
-    queries, costs = problem.workload.dense, dawa.deviations(x)
-    budget = dawa.Budget(epsilon, share, dawa.COSTS[partition_noise])
+    queries, costs = problem.workload.dense, deviations(x)
+    budget = Budget(epsilon, share, COSTS[partition_noise])
     drawn: list[Array] = []
     while len(drawn) < 2 or (len(drawn) < draws and not deadline.passed):
-        drawn.append(dawa.draw(queries, x, costs, budget, rng))
+        drawn.append(draw(queries, x, costs, budget, rng))
     table = np.array(drawn)
     errors, averages = table[:, :-1].mean(axis=0), table[:, :-1].mean(axis=1)
     ratio = float(np.max(errors / problem.targets))
@@ -136,9 +345,9 @@ def solve(
 
 
 def _check(problem: Problem, share: float, partition_noise: str, draws: int) -> None:
-    if partition_noise not in dawa.COSTS:
+    if partition_noise not in COSTS:
         raise OptionError(
-            f"DAWA: partition_noise is {partition_noise!r}; expected one of {', '.join(dawa.COSTS)}"
+            f"DAWA: partition_noise is {partition_noise!r}; expected one of {', '.join(COSTS)}"
         )
     if not 0 < share < 1:
         raise OptionError(f"DAWA: share is {share!r}; expected a number between 0 and 1")

@@ -1,8 +1,7 @@
 """Interior point: Problem 1 itself by a primal logarithmic barrier.
 
 The baseline of Table 2 (arXiv v1, section 7.1.1, which cites Boyd and Vandenberghe and gives
-no details). Newton's method follows the barrier's minimisers (`solvers.algorithms.primal_barrier`)
-while t grows by a constant factor. The answer is certified without them: the multipliers
+no details). Newton's method follows the barrier's minimisers while t grows by a constant factor. The answer is certified without them: the multipliers
 p_i = 1/(s - g_i) and q_j = 1/(1 - h_j), moved along the Newton step and scaled to sum to one, bound
 the optimum from below by the squared nuclear norm of diag(q/c)^1/2 W diag(p)^1/2 (docs/optimal.md),
 taken from W directly.
@@ -13,13 +12,26 @@ its constraints: strictly feasible for every workload.
 The Newton system has about k⁴/4 entries, which ends the mechanism at k of about two hundred; the
 paper names d = 64 as the limit of its own. `optimal` has no such limit: the two share only
 the factorisation of the workload.
+
+The barrier. Over the symmetric k x k matrices Σ and a bound s it follows the minimisers of
+
+    t s - sum_i log(s - b_iᵀ Σ⁻¹ b_i) - sum_j log(1 - v_j Σ v_jᵀ / c_j)
+
+(Convex Optimization, section 11.3) for growing t. On that path the gap is exactly (d + m)/t.
+Wherever a step leads, s is the best one for Σ and t: if it moved along the step, iterates would
+creep along the curved surface g = s where there are many more queries than cells.
+Every step is taken in the coordinates in which Σ = I and sum_i p_i u_i u_iᵀ is diagonal, where
+p are the multipliers of the profile: its curvature is diagonal there. The step solves one dense
+symmetric system in k(k+1)/2 + 1 unknowns.
 """
+
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import scipy.linalg as sla
 
-from solvers.algorithms.primal_barrier import Point, line_search, newton_step
-from solvers.dual.iteration import Deadline, Stop, Stopping
+from solvers.dual.iteration import Deadline, Stop, Stopping, sufficient_decrease
 from solvers.dual.programs import Weights
 from solvers.errors import NotApplicableError
 from solvers.mechanism import Mechanism, Work
@@ -27,6 +39,158 @@ from solvers.problem import Problem
 from solvers.solution import Solution
 from solvers.strategy import from_root
 from workloads.operators import Array, Explicit
+
+_SUFFICIENT = 0.1
+_SHORTEST_STEP = 1e-9
+_MULTIPLIER_ROUNDING = 1e-10
+_MOST_ROOT_STEPS = 50
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """A strictly feasible (Σ, s).
+
+    Attributes
+    ----------
+    lower : numpy.ndarray, shape (k, k)
+        R with Σ = R Rᵀ.
+    bound : float
+        s.
+    whitened : numpy.ndarray, shape (k, d)
+        ``inv(R) @ B``.
+    queries : numpy.ndarray, shape (m, k)
+        ``diag(c)**-0.5 @ L @ R``.
+    """
+
+    lower: Array
+    bound: float
+    whitened: Array
+    queries: Array
+
+    @cached_property
+    def profile(self) -> Array:
+        """The privacy profile g, shape (d,)."""
+        profile: Array = np.einsum("ij,ij->j", self.whitened, self.whitened)
+        return profile
+
+    @cached_property
+    def ratios(self) -> Array:
+        """The variances over their targets h, shape (m,)."""
+        ratios: Array = np.einsum("ij,ij->i", self.queries, self.queries)
+        return ratios
+
+    def bounded(self, t: float) -> "Point":
+        """With the s of the least barrier, where the multipliers of the profile sum to t."""
+        return replace(self, bound=float(self.profile.max()) + _least_slack(self.profile, t))
+
+    @property
+    def value(self) -> float:
+        """Δ² when scaled so that the targets are just met."""
+        return float(self.profile.max() * self.ratios.max())
+
+    @cached_property
+    def multipliers(self) -> tuple[Array, Array]:
+        """Of the constraints: p = 1/(s - g), shape (d,), and q = 1/(1 - h), shape (m,)."""
+        return 1 / (self.bound - self.profile), 1 / (1 - self.ratios)
+
+    def barrier(self, t: float) -> float:
+        """What Newton's method minimises."""
+        return t * self.bound + float(sum(np.log(part).sum() for part in self.multipliers))
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """A Newton step.
+
+    Attributes
+    ----------
+    origin : Point
+        Where it starts, in coordinates in which the profile's curvature is diagonal.
+    change : numpy.ndarray, shape (k, k)
+        Of Σ, in the coordinates in which Σ = I.
+    decrement : float
+        The squared Newton decrement.
+    multipliers : tuple of numpy.ndarray
+        p (d,) and q (m,) after the step, to first order; positive where the decrement is
+        less than 1.
+    """
+
+    origin: Point
+    change: Array
+    decrement: float
+    multipliers: tuple[Array, Array]
+
+
+def newton_step(point: Point, t: float) -> Step | None:
+    """The step to the minimiser at t; None where rounding has destroyed the system."""
+    p, q = point.multipliers
+    eigenvalues, rotation = sla.eigh((point.whitened * p) @ point.whitened.T, check_finite=False)
+    whitened, queries = rotation.T @ point.whitened, point.queries @ rotation
+    first, second = np.triu_indices(len(eigenvalues))
+    weight = np.where(first == second, 1.0, np.sqrt(2.0))
+    jacobian = np.empty((first.size + 1, p.size + q.size))
+    jacobian[:-1, : p.size] = whitened[first] * whitened[second] * -p
+    jacobian[:-1, p.size :] = queries.T[first] * queries.T[second] * q
+    jacobian[:-1] *= weight[:, None]
+    jacobian[-1] = np.concatenate([-p, np.zeros_like(q)])
+    gradient = jacobian.sum(axis=1)
+    gradient[-1] += t
+    hessian = jacobian @ jacobian.T
+    hessian[np.diag_indices(first.size)] += eigenvalues[first] + eigenvalues[second]
+    try:
+        factor = sla.cho_factor(hessian, overwrite_a=True, check_finite=False)
+    except sla.LinAlgError:
+        return None
+    step = -sla.cho_solve(factor, gradient, check_finite=False)
+    change = np.empty_like(rotation)
+    change[first, second] = change[second, first] = step[:-1] / weight
+    growth = 1 + step @ jacobian
+    return Step(
+        Point(point.lower @ rotation, point.bound, whitened, queries),
+        change,
+        -float(gradient @ step),
+        (p * growth[: p.size], q * growth[p.size :]),
+    )
+
+
+def line_search(step: Step, t: float) -> Point | None:
+    """Backtracking from the whole step; None where no step is long enough."""
+    origin = step.origin
+
+    def along(length: float) -> Point | None:
+        try:
+            lower = sla.cholesky(np.eye(len(step.change)) + length * step.change, lower=True)
+        except sla.LinAlgError:
+            return None
+        whitened = sla.solve_triangular(lower, origin.whitened, lower=True)
+        moved = Point(origin.lower @ lower, origin.bound, whitened, origin.queries @ lower)
+        return moved.bounded(t) if moved.ratios.max() < 1 else None
+
+    return sufficient_decrease(
+        along,
+        lambda moved: moved.barrier(t),
+        origin.barrier(t),
+        -step.decrement,
+        sufficient=_SUFFICIENT,
+        least=_SHORTEST_STEP,
+    )
+
+
+def _least_slack(profile: Array, t: float) -> float:
+    """The root u of ``sum(1 / (u + max(g) - g)) = t``, by Newton's method from below.
+
+    On one over the sum, which is concave in u and linear where the profile is constant.
+    """
+    below = profile.max() - profile
+    slack = 1 / t
+    for _ in range(_MOST_ROOT_STEPS):
+        multipliers = 1 / (slack + below)
+        total = float(multipliers.sum())
+        if total <= t * (1 + _MULTIPLIER_ROUNDING):
+            break
+        slack += total / t * (total - t) / float(multipliers @ multipliers)
+    return slack
+
 
 LARGEST_BYTES = 4 * 2**30
 _GROWTH = 10.0

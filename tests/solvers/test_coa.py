@@ -6,14 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from solvers.algorithms.coa import certified_lower_bound, coa
+import solvers
+from solvers.mechanisms.coa import certified_lower_bound
 
 
-def total_error(X, gram):
-    return np.trace(np.linalg.solve(X, gram)) * np.diag(X).max()
+def total_error(solution):
+    return solution.squared_privacy_cost * solution.total_variance
 
 
-def by_semidefinite_program(gram):
+def bound(solution):
+    return total_error(solution) / (1 + solution.notes["total_error_gap"])
+
+
+def by_semidefinite_program(queries):
+    gram = queries.T @ queries
     d = len(gram)
     X, Y = cp.Variable((d, d), symmetric=True), cp.Variable((d, d), symmetric=True)
     root = np.linalg.cholesky(gram)
@@ -23,56 +29,54 @@ def by_semidefinite_program(gram):
 
 
 def test_identity_is_its_own_strategy():
-    result = coa(np.eye(5))
-    assert result.objective == pytest.approx(5.0, rel=1e-12)
-    np.testing.assert_allclose(result.X, np.eye(5), atol=1e-9)
+    result = solvers.solve("COA", np.eye(5))
+    assert total_error(result) == pytest.approx(5.0, rel=1e-12)
+    np.testing.assert_allclose(result.covariance, np.eye(5), atol=1e-9)
 
 
 def test_the_total_alone_costs_one_in_spite_of_rank_one():
-    result = coa(np.ones((4, 4)), tol=1e-4, cg_steps=20)
+    result = solvers.solve("COA", np.ones((1, 4)), tol=1e-4, cg_steps=20)
     assert result.converged
-    assert 1.0 <= result.objective <= 1.0001
+    assert 1.0 <= total_error(result) * (1 + 1e-12) <= 1.0001
 
 
 @pytest.mark.parametrize("d", [4, 9])
 def test_prefix_against_the_semidefinite_program(d):
-    queries = np.tril(np.ones((d, d)))
-    expected = by_semidefinite_program(queries.T @ queries)
-    result = coa(queries.T @ queries, tol=1e-8, cg_steps=20)
+    queries = np.tri(d)
+    result = solvers.solve("COA", queries, tol=1e-8, cg_steps=20)
     assert result.converged
-    assert result.objective == pytest.approx(expected, rel=1e-6)
+    assert total_error(result) == pytest.approx(by_semidefinite_program(queries), rel=1e-6)
 
 
 @given(st.integers(0, 10**6), st.integers(2, 8), st.floats(1e-3, 1e3))
 def test_certificate_holds_and_units_do_not_matter(seed, d, scale):
     rng = np.random.default_rng(seed)
     queries = rng.normal(size=(d + 2, d))
-    gram = queries.T @ queries
-    result = coa(gram, tol=1e-6, cg_steps=30)
+    result = solvers.solve("COA", queries, tol=1e-6, cg_steps=30)
     assert result.converged
-    assert result.objective == pytest.approx(total_error(result.X, gram), rel=1e-8)
-    np.testing.assert_allclose(np.diag(result.X), 1.0, atol=1e-12)
-    rounding = 1 + 1e-12
-    assert result.lower_bound <= result.objective * rounding
-    assert result.objective <= (1 + 1e-6) * result.lower_bound * rounding
-    scaled = coa(scale * gram, tol=1e-6, cg_steps=30)
-    assert scaled.objective == pytest.approx(scale * result.objective, rel=3e-6)
-    anyone = rng.normal(size=(d, d))
-    assert certified_lower_bound(gram, rng.uniform(size=d)) <= total_error(anyone.T @ anyone, gram)
+    assert 0 <= result.notes["total_error_gap"] + 1e-12 <= 1e-6
+    np.testing.assert_allclose(result.privacy_profile, result.squared_privacy_cost, rtol=1e-12)
+    best = solvers.solve("CA", queries, tol=1e-9)
+    assert bound(result) <= total_error(best) * (1 + 1e-12)
+    assert total_error(result) == pytest.approx(total_error(best), rel=2e-6)
+    scaled = solvers.solve("COA", np.sqrt(scale) * queries, tol=1e-6, cg_steps=30)
+    assert total_error(scaled) == pytest.approx(scale * total_error(result), rel=3e-6)
+    gram = queries.T @ queries
+    lower = certified_lower_bound(gram, rng.uniform(size=d))
+    assert lower <= total_error(best) * (1 + 1e-12)
 
 
 def test_published_stopping_rule_runs_its_iterations_and_says_so():
-    queries = np.tril(np.ones((32, 32)))
-    gram = queries.T @ queries
-    published = coa(gram, homotopy=False, theta=1e-3, tol=0.0, max_iterations=30)
+    queries = np.tri(32)
+    published = solvers.solve("COA", queries, preset="published")
     assert published.iterations == 30
     assert not published.converged
-    assert published.lower_bound <= coa(gram).objective < published.objective
+    ours = total_error(solvers.solve("COA", queries))
+    assert bound(published) <= ours < total_error(published)
 
 
 def test_out_of_time_is_reported_with_a_feasible_answer():
-    queries = np.tril(np.ones((16, 16)))
-    result = coa(queries.T @ queries, time_limit=0.0)
+    result = solvers.solve("COA", np.tri(16), time_limit=0.0)
     assert result.timed_out
     assert not result.converged
-    assert result.objective == pytest.approx(total_error(result.X, queries.T @ queries))
+    assert result.query_variances.max() == pytest.approx(1.0)

@@ -9,8 +9,8 @@ import pytest
 import solvers
 import workloads
 from solvers.accounting import budget
-from solvers.algorithms import dawa
 from solvers.errors import NotApplicableError, OptionError
+from solvers.mechanisms import dawa
 from workloads import histograms
 
 X = np.array([3.0, 3.0, 4.0, 9.0, 1.0, 0.0, 0.0, 2.0, 2.0])

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 import solvers
 import workloads
 from solvers import OptionError
-from solvers.algorithms.hierarchy import published, regular
-from solvers.mechanisms.hm import choose_branching
+from solvers.mechanisms.hm import choose_branching, published, regular
 
 BINARY_TREE_OVER_4 = np.array(
     [

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import solvers
 import workloads
 from solvers import reduction
-from solvers.algorithms import hierarchy
+from solvers.mechanisms import hm
 from solvers.mechanisms.wm import haar
 from solvers.noise.factorisation import Factorisation
 from solvers.orbits import SingleOrbit, orbits
@@ -340,7 +340,7 @@ def test_soft_maxima_on_orbits(targets_of):
 
 @pytest.mark.parametrize(
     ("mechanism", "strategy"),
-    [("HM", hierarchy.regular(8, 2).matrix), ("WM", haar(8))],
+    [("HM", hm.regular(8, 2).matrix), ("WM", haar(8))],
 )
 @pytest.mark.parametrize("one_race_differs", [False, True])
 def test_trees_over_the_ordered_cells_are_asked_in_every_copy(

@@ -1,4 +1,0 @@
-"""Algorithms, each of which one mechanism is built on.
-
-In: matrices, counts. Out: matrices, partitions, trees.
-"""
