@@ -20,8 +20,9 @@ variance and the workload is derived by least squares. The papers differ in the 
   cells as one below it is asked once, not twice.
 
 The variances need no factorisation. A tree is a sequence of partitions of the cells into intervals,
-each finer than the one before: the root, groups, the single cells. Its strategy T has one row for each different interval. With
-``S_v = T_vᵀ T_v`` of the nodes below and at v, and g_v the solution of ``S_v g_v = 1``,
+each finer than the one before: the root, groups, the single cells. Its strategy T has one row for
+each different interval. With ``S_v = T_vᵀ T_v`` of the nodes below and at v, and g_v the solution
+of ``S_v g_v = 1``,
 
     S_v⁻¹ = blockdiag(S_c⁻¹ over the children c) - u uᵀ / (1 + 1ᵀu),   u = the g_c in a row,
 

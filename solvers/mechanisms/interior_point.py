@@ -1,10 +1,10 @@
 """Interior point: Problem 1 itself by a primal logarithmic barrier.
 
-The baseline of Table 2 (arXiv v1, section 7.1.1, which cites Boyd and Vandenberghe and gives
-no details). Newton's method follows the barrier's minimisers while t grows by a constant factor. The answer is certified without them: the multipliers
-p_i = 1/(s - g_i) and q_j = 1/(1 - h_j), moved along the Newton step and scaled to sum to one, bound
-the optimum from below by the squared nuclear norm of diag(q/c)^1/2 W diag(p)^1/2 (docs/optimal.md),
-taken from W directly.
+The baseline of Table 2 (arXiv v1, section 7.1.1, which cites Boyd and Vandenberghe and gives no
+details). Newton's method follows the barrier's minimisers while t grows by a constant factor. The
+answer is certified without them: the multipliers p_i = 1/(s - g_i) and q_j = 1/(1 - h_j), moved
+along the Newton step and scaled to sum to one, bound the optimum from below by the squared nuclear
+norm of diag(q/c)^1/2 W diag(p)^1/2 (docs/optimal.md), taken from W directly.
 
 The paper leaves the start open. Here it is input perturbation, Σ = BBᵀ, scaled into the middle of
 its constraints: strictly feasible for every workload.
