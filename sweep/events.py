@@ -67,13 +67,6 @@ class ClusterExposed:
 
 
 @dataclass(frozen=True)
-class WorkersUnwatched:
-    """So many workers have no nanny, which would enforce limits and start a new worker."""
-
-    workers: int
-
-
-@dataclass(frozen=True)
 class WorkerRefused:
     """The worker at this address was closed: its code or versions differ, which ``said`` says."""
 
@@ -101,14 +94,6 @@ class SchedulerLost:
 
     What was sent to it is sent again once it does.
     """
-
-    address: str
-    patience: float
-
-
-@dataclass(frozen=True)
-class SchedulerSilent:
-    """The scheduler is connected and does not answer; the run ends after ``patience`` seconds."""
 
     address: str
     patience: float
@@ -246,12 +231,10 @@ Event = (
     | SegmentSetAside
     | ClusterReady
     | ClusterExposed
-    | WorkersUnwatched
     | WorkerRefused
     | ConnectionsStalled
     | WorkersPaused
     | SchedulerLost
-    | SchedulerSilent
     | WorkersMissing
     | CellsDone
     | Progressed

@@ -85,7 +85,7 @@ def plan(
     """
     from rich.markup import escape
 
-    from sweep.cluster.size import planned_threads
+    from sweep.cluster.clusters import planned_threads
     from sweep.experiment.loading import load_experiment
     from sweep.plan import dry_run
     from sweep.report import consoles, states

@@ -1,32 +1,37 @@
-"""The Dask cluster: started or connected to, kept quiet, and closed."""
+"""The Dask cluster: started or connected to, reconnected, and closed."""
 
 import asyncio
 import importlib
 import inspect
 import logging
+import multiprocessing
 import os
 import threading
+import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
-from pathlib import Path
 from typing import Any
 
-from sweep.cluster import security, shutdown, signals
+from sweep.cluster import security, signals
 from sweep.cluster.specification import ClusterSpec
-from sweep.errors import ClusterError, first_line
+from sweep.errors import ClusterError, SchedulerLostError, first_line
+from sweep.events import Listener, SchedulerLost
 
 ALLOWED_FAILURES = 1
 """Dask's ``allowed-failures``: it gives a task up once more workers than this have died of it."""
 CONNECT_SECONDS, LEAST_CONNECT_SECONDS = 20.0, 5.0
 """How long a scheduler may take to answer; less if the patience is less, but not less than this."""
 _ANSWER_SECONDS = 2.0
-_SLOW_SECONDS = 15.0
+_PAUSE_SECONDS = 0.5
+_CLOSE_SECONDS, _LATE_SECONDS = 10.0, 5.0
+"""How long a cluster may take to close by its own clock, and how much longer by ours."""
 _TALKATIVE = ("distributed", "distributed.client", "tornado.application", "asyncio")
-_OTHER_PORT = r"Port \d+ is already in use"
-"""A warning about the dashboard, which then takes another port; its address is printed."""
-_SHARED = "shared_temp_directory"
+_EXPECTED_WARNINGS = (
+    r"Port \d+ is already in use",  # the dashboard takes another port; its address is printed
+    "Using a temporary security object",  # dask-jobqueue writes the key to the current folder
+)
 _START_HINT = (
     "check cluster.yaml; a script (not a notebook) has to call sweep.run under "
     "if __name__ == '__main__':, since its workers are processes that import the script"
@@ -78,12 +83,12 @@ def connected(spec: ClusterSpec) -> Iterator[Any]:
             **dask.config.get("distributed.nanny.pre-spawn-environ"),
             **_MEMORY_KEPT,
         },
-        **(security.settings(spec.security) if spec.security else {}),
+        **(spec.security.dask_settings() if spec.security else {}),
     }
     client_class: Any = distributed.Client
     with dask.config.set(settings), _quiet():
         if spec.address is not None:
-            keys = security.of_files(spec.security) if spec.security else None
+            keys = spec.security.security() if spec.security else None
             with _explained(f"scheduler {spec.address!r} cannot be reached"):
                 if not spec.insecure:
                     security.refuse_exposed(spec.address)
@@ -97,13 +102,124 @@ def connected(spec: ClusterSpec) -> Iterator[Any]:
             if not spec.insecure:
                 security.refuse_exposed(cluster.scheduler_address)
             with _explained(f"cluster {spec.module}.{spec.cls} cannot be reached"):
-                _size(cluster, spec)
+                if spec.scale is not None:
+                    cluster.scale(spec.scale)
+                if spec.adapt is not None:
+                    cluster.adapt(minimum=spec.adapt.minimum, maximum=spec.adapt.maximum)
                 client = client_class(cluster)
             try:
                 yield client
             finally:
                 with suppress(Exception):
                     client.close(timeout=5)
+
+
+def reconnected(
+    lost: Any, spec: ClusterSpec, stack: ExitStack, tick: Callable[[], None], listen: Listener
+) -> Any:
+    """A client of the scheduler, once there is one at the same address again.
+
+    A Dask client tries to reconnect for some seconds, then it closes. After that a new one is
+    tried, if an address was given.
+
+    Parameters
+    ----------
+    lost : distributed.Client
+        The client that has lost its scheduler.
+    spec : ClusterSpec
+        How the cluster was reached, and for how long to wait.
+    stack : ExitStack
+        Closes the new client.
+    tick : callable
+        Called about every second.
+    listen : Listener
+        Receives `SchedulerLost`.
+
+    Raises
+    ------
+    SchedulerLostError
+        If it does not come back in time, or cannot be reached any more.
+    """
+    address, began = lost.scheduler.address, time.monotonic()
+    listen(SchedulerLost(address, spec.patience))
+    while time.monotonic() - began < spec.patience:
+        tick()
+        if lost.status == "running":
+            return lost
+        if lost.status == "closed":
+            if spec.address is None:
+                break
+            with suppress(ClusterError):
+                return stack.enter_context(connected(spec))
+        time.sleep(_PAUSE_SECONDS)
+    raise SchedulerLostError(
+        f"scheduler {address} was lost {time.monotonic() - began:.0f} s ago and is not back; what "
+        "was done is in the store and the rest is pending: the same command continues, and "
+        "--patience SECONDS waits longer"
+    )
+
+
+def planned_threads(spec: ClusterSpec) -> int:
+    """Number of tasks that a cluster does at once, as its specification has it.
+
+    A running scheduler is asked; of a class, the arguments are read that Dask's cluster classes
+    have in common. With ``adapt`` it is the most.
+
+    Raises
+    ------
+    ClusterError
+        If the scheduler cannot be reached or has no workers, or the specification does not say.
+    """
+    if spec.address is not None:
+        with connected(spec) as client:
+            threads = sum(client.ncores().values())
+        if not threads:
+            raise ClusterError(
+                f"scheduler {spec.address} has no workers; start some, or plan later"
+            )
+        return int(threads)
+    try:
+        workers, threads = _planned_workers(spec), _threads_per_worker(spec.kwargs)
+    except (TypeError, ValueError, AttributeError) as error:
+        raise ClusterError(
+            f"cluster.yaml: the size of {spec.module}.{spec.cls} cannot be read from its kwargs "
+            f"({error}); expected whole numbers of workers, threads and cores"
+        ) from error
+    if workers is not None:
+        return max(workers, 1) * threads
+    if spec.cls == "LocalCluster":
+        return os.cpu_count() or 1
+    raise ClusterError(
+        f"cluster.yaml does not say how many workers {spec.module}.{spec.cls} is to have; give "
+        "n_workers among its kwargs, or scale or adapt"
+    )
+
+
+def _planned_workers(spec: ClusterSpec) -> int | None:
+    if spec.scale is not None:
+        return spec.scale
+    if spec.adapt is not None:
+        return spec.adapt.maximum
+    kwargs = spec.kwargs
+    if kwargs.get("n_workers") is not None:
+        return int(kwargs["n_workers"])
+    if kwargs.get("jobs") is not None:
+        return int(kwargs["jobs"]) * int(kwargs.get("processes") or 1)
+    hosts = kwargs.get("hosts") or (spec.args[0] if spec.args else None)
+    if spec.cls == "SSHCluster" and isinstance(hosts, list | tuple):
+        options = kwargs.get("worker_options") or {}
+        return (len(hosts) - 1) * int(options.get("n_workers") or 1)
+    return None
+
+
+def _threads_per_worker(kwargs: dict[str, Any]) -> int:
+    """Threads of one worker: batch jobs share their cores among their processes."""
+    options = kwargs.get("worker_options") or {}
+    stated = (
+        kwargs.get("threads_per_worker") or kwargs.get("nthreads") or options.get("nthreads") or 0
+    )
+    shared = int(kwargs.get("cores") or 1) // int(kwargs.get("processes") or 1)
+    return int(stated) or max(shared, 1)
 
 
 def _greet(address: str, keys: Any, seconds: float) -> None:
@@ -122,10 +238,10 @@ def _greet(address: str, keys: Any, seconds: float) -> None:
         arguments = (keys or library.Security()).get_connection_args("client")
         try:
             opened = library.comm.connect(address, timeout=seconds, **arguments)
-            line = await asyncio.wait_for(opened, seconds + _ANSWER_SECONDS)
+            connection = await asyncio.wait_for(opened, seconds + _ANSWER_SECONDS)
         except TimeoutError:
             raise OSError("what answers there is not a Dask scheduler") from None
-        await line.close()
+        await connection.close()
 
     with ThreadPoolExecutor(1) as another_loop:
         another_loop.submit(asyncio.run, greet()).result()
@@ -134,101 +250,59 @@ def _greet(address: str, keys: Any, seconds: float) -> None:
 @contextmanager
 def _started(spec: ClusterSpec) -> Iterator[Any]:
     """The cluster of a specification, closed at the end."""
-    from distributed import LocalCluster
-
-    _check_folder()
-    cluster: Any = None
-    name = f"{spec.module}.{spec.cls}"
-    with ExitStack() as stack:
-        try:
-            with signals.handlers_kept():
-                make = cluster_class(spec)
-                with (
-                    _explained(f"cluster {name} cannot be started", _START_HINT),
-                    signals.postponed(),
-                    warnings.catch_warnings(),
-                    _warning_if_slow(name),
-                ):
-                    keys = stack.enter_context(_keys(spec, make))
-                    warnings.filterwarnings("ignore", _OTHER_PORT)
-                    ours = _of_this_machine(spec) if make is LocalCluster else {}
-                    started = make(*spec.args, **{**ours, **spec.kwargs, **keys})
-                    if not hasattr(started, "scheduler_address"):
-                        kind = type(started).__name__
-                        raise TypeError(f"it makes a {kind}, which is not a cluster")
-                    cluster = started
-            yield cluster
-        finally:
-            if cluster is not None:
-                shutdown.close(cluster, name)
-
-
-def _of_this_machine(spec: ClusterSpec) -> dict[str, Any]:
-    """Arguments of a LocalCluster that keep tracebacks off the screen."""
-    from sweep.cluster.nannies import LocalNanny
-
-    processes = {"worker_class": LocalNanny} if spec.kwargs.get("processes", True) else {}
-    return {"silence_logs": logging.CRITICAL, **processes}
-
-
-@contextmanager
-def _warning_if_slow(name: str) -> Iterator[None]:
-    """Warn if the start takes long, since nothing else is printed during it."""
-
-    def say() -> None:
-        warnings.warn(
-            f"cluster {name} has been starting for {_SLOW_SECONDS:g} s; the run waits for it, "
-            "Ctrl-C twice ends it",
-            stacklevel=2,
-        )
-
-    timer = threading.Timer(_SLOW_SECONDS, say)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-
-
-def _check_folder() -> None:
-    """Refuse to start processes in a working directory that no longer exists."""
     try:
         os.getcwd()
     except FileNotFoundError as error:
         raise ClusterError(
             "the current folder has been removed, and workers cannot start in it; go to another"
         ) from error
+    name = f"{spec.module}.{spec.cls}"
+    with signals.handlers_kept():
+        make = cluster_class(spec)
+    cluster: Any = None
+    try:
+        with (
+            _explained(f"cluster {name} cannot be started", _START_HINT),
+            warnings.catch_warnings(),
+            signals.noted(signals.WHILE_STARTING) as check_interrupts,
+        ):
+            for expected in _EXPECTED_WARNINGS:
+                warnings.filterwarnings("ignore", expected)
+            kwargs = _arguments(spec, make)
+            started = signals.without_interrupts(lambda: make(*spec.args, **kwargs), name)
+            if not hasattr(started, "scheduler_address"):
+                kind = type(started).__name__
+                raise TypeError(f"it makes a {kind}, which is not a cluster")
+            cluster = started
+            check_interrupts()
+        yield cluster
+    finally:
+        if cluster is not None:
+            _close(cluster, name)
 
 
-def _size(cluster: Any, spec: ClusterSpec) -> None:
-    """Scale a started cluster to the size that its specification asks for."""
-    if spec.scale is not None:
-        cluster.scale(spec.scale)
-    if spec.adapt is not None:
-        cluster.adapt(minimum=spec.adapt.minimum, maximum=spec.adapt.maximum)
+def _arguments(spec: ClusterSpec, make: Any) -> dict[str, Any]:
+    """The keyword arguments of a cluster class, with the key that closes the cluster to others.
 
-
-@contextmanager
-def _keys(spec: ClusterSpec, make: Any) -> Iterator[dict[str, Any]]:
-    """The argument that closes a cluster to others; none where the specification says enough.
-
-    A key that nobody is to have goes to the workers of this machine in memory, and to batch jobs
-    in files.
+    Dask hands a temporary key to the workers of this machine in memory, and to batch jobs in files
+    that only the user can read, which are removed at the end.
     """
-    from distributed import LocalCluster
+    from distributed import LocalCluster, Security
 
-    decided = spec.insecure or {"security", "protocol"} & spec.kwargs.keys()
-    with ExitStack() as stack:
-        keys = security.of_files(spec.security) if spec.security else None
-        if decided or keys:
-            pass
-        elif make is LocalCluster and spec.kwargs.get("processes", True):
-            keys = security.temporary()
-        elif inspect.isclass(make) and _SHARED in inspect.signature(make).parameters:
-            shared = Path(spec.kwargs.get(_SHARED, ".")).expanduser()
-            keys = stack.enter_context(security.temporary_in_files(shared))
-        yield {} if keys is None else {"security": keys}
+    kwargs = dict(spec.kwargs)
+    in_batch = inspect.isclass(make) and (
+        "shared_temp_directory" in inspect.signature(make).parameters
+    )
+    if make is LocalCluster:
+        kwargs.setdefault("silence_logs", logging.CRITICAL)
+    if spec.security:
+        kwargs["security"] = spec.security.security()
+    elif spec.insecure or {"security", "protocol"} & spec.kwargs.keys():
+        pass
+    elif in_batch or (make is LocalCluster and spec.kwargs.get("processes", True)):
+        make_key: Any = Security.temporary
+        kwargs["security"] = make_key()
+    return kwargs
 
 
 @contextmanager
@@ -247,19 +321,69 @@ def _quiet() -> Iterator[None]:
 
 @contextmanager
 def _explained(what: str, hint: str = "check cluster.yaml") -> Iterator[None]:
+    """Turn any error into a sentence with the first cause that has a message."""
     try:
         yield
     except (ClusterError, KeyboardInterrupt):
         raise
     except BaseException as error:
-        first = told = error
-        while (before := _before(first)) is not None:
-            first = before
-            if first_line(first) != type(first).__name__:
-                told = first
-        raise ClusterError(f"{what}: {first_line(told)}; {hint}") from error
+        chain = [error]
+        while before := chain[-1].__cause__ or (
+            None if chain[-1].__suppress_context__ else chain[-1].__context__
+        ):
+            chain.append(before)
+        causes = (e for e in reversed(chain) if first_line(e) != type(e).__name__)
+        raise ClusterError(f"{what}: {first_line(next(causes, error))}; {hint}") from error
 
 
-def _before(error: BaseException) -> BaseException | None:
-    """The error that led to this one, unless that is to be hidden."""
-    return error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+def unstarted(cluster: Any) -> dict[Any, Any]:
+    """The workers, by name, that a cluster could not start."""
+    from distributed.core import Status
+
+    workers = dict(getattr(cluster, "workers", {}))
+    return {name: worker for name, worker in workers.items() if worker.status is Status.created}
+
+
+def _close(cluster: Any, name: str) -> None:
+    """Close a cluster in whatever state it is; it is not tried again when Python ends.
+
+    It runs in a thread of its own, since a foreign class may ignore its timeout.
+    """
+    from distributed import Nanny
+    from distributed.core import Status
+
+    for worker in unstarted(cluster).values():
+        worker.status = Status.failed  # what closing expects of it
+    workers = list(getattr(cluster, "workers", {}).values())
+    nannies = [worker for worker in workers if isinstance(worker, Nanny)]
+    processes = [nanny.process for nanny in nannies]  # a nanny that has no time to close forgets it
+    trouble = [f"it did not close within {_CLOSE_SECONDS + _LATE_SECONDS:g} s"]
+
+    def ask() -> None:
+        try:
+            with suppress(AssertionError):  # Dask's: a batch job never has the status "closed"
+                cluster.close(timeout=_CLOSE_SECONDS)
+            trouble.clear()
+        except BaseException as error:
+            trouble[:] = [first_line(error)]
+
+    closing = threading.Thread(target=ask, daemon=True, name=f"closing {name}")
+    try:
+        closing.start()
+        closing.join(_CLOSE_SECONDS + _LATE_SECONDS)
+        if trouble and not nannies:  # whose processes are killed below
+            warnings.warn(
+                f"cluster {name} may have left workers behind; check for them: {trouble[0]}",
+                stacklevel=2,
+            )
+    finally:  # also when a second Ctrl-C hurries it: Python would wait for what is left
+        with signals.undisturbed():
+            for nanny in nannies:
+                if nanny.status is not Status.closed:
+                    nanny.close_gracefully()  # so that no killed worker is started again
+            cluster.shutdown_on_close = False
+            left = {process.pid for process in processes if process is not None}
+            for child in multiprocessing.active_children():
+                if child.pid in left:
+                    child.kill()
+                    child.join(_CLOSE_SECONDS)

@@ -1,12 +1,11 @@
-"""How to get a cluster: a ``cluster.yaml`` in dask-ctl's form, and options of the command."""
+"""The form of a ``cluster.yaml``: that of dask-ctl, with the keys that a sweep adds."""
 
 import logging
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from sweep.cluster.security import KeyFiles
 from sweep.errors import ClusterError
@@ -51,9 +50,9 @@ class ClusterSpec(BaseModel):
     address : str, optional
         Address of a running scheduler, instead of a class and its arguments.
     scale : int, optional
-        Number of workers to ask the cluster for, once it is there.
+        Number of workers to request once the cluster has started.
     adapt : Adapt, optional
-        Between how many workers it may choose instead.
+        The range in which Dask chooses that number instead.
     patience : float
         Seconds that a run waits for workers, or for a scheduler that does not answer.
     security : KeyFiles, optional
@@ -62,8 +61,6 @@ class ClusterSpec(BaseModel):
         Whether a cluster may be unprotected, even if others can reach it.
     allow_mixed : bool
         Whether its workers may have other versions of Python and of libraries than the command.
-    prometheus : str, optional
-        Port, or host and port, at which the run's figures are served.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -80,12 +77,6 @@ class ClusterSpec(BaseModel):
     security: KeyFiles | None = None
     insecure: bool = False
     allow_mixed: bool = False
-    prometheus: str | None = None
-
-    @field_validator("prometheus", mode="before")
-    @classmethod
-    def _as_text(cls, written: object) -> object:
-        return str(written) if isinstance(written, int) else written
 
     @model_validator(mode="after")
     def _one_way(self) -> "ClusterSpec":
@@ -102,9 +93,9 @@ class ClusterSpec(BaseModel):
 
 _FORM = (
     "; the form is version, module, class, args, kwargs, or address; and scale, adapt, patience, "
-    "security, insecure, allow_mixed, prometheus"
+    "security, insecure, allow_mixed"
 )
-_PARTS: Mapping[str, type[BaseModel]] = {"adapt": Adapt, "security": KeyFiles}
+_PARTS: dict[str, type[BaseModel]] = {"adapt": Adapt, "security": KeyFiles}
 
 LOCAL = ClusterSpec.model_validate(
     {
@@ -125,12 +116,12 @@ LOCAL = ClusterSpec.model_validate(
 """One process with one thread for every processor of this machine, on loopback."""
 
 
-def load(path: Path) -> ClusterSpec:
+def load(path: str | Path) -> ClusterSpec:
     """Read and check a ``cluster.yaml``.
 
     Parameters
     ----------
-    path : Path
+    path : str or Path
         The file. It has to be trusted, since it names a class to be called.
 
     Raises
@@ -141,8 +132,7 @@ def load(path: Path) -> ClusterSpec:
     from ruamel.yaml.error import YAMLError
 
     try:
-        content = document.plain(text_of(path))
-        return ClusterSpec.model_validate(content)
+        return ClusterSpec.model_validate(document.plain(text_of(Path(path))))
     except OSError as error:
         expected = "the path of a cluster.yaml"
         if scheme := _SCHEME.match(str(path)):
@@ -154,8 +144,8 @@ def load(path: Path) -> ClusterSpec:
     except ValidationError as error:
         first = worst(error.errors(include_url=False))
         where = ".".join(str(part) for part in first["loc"])
-        keys = _PARTS.get(str(first["loc"][0]), ClusterSpec) if first["loc"][1:] else ClusterSpec
-        known = [field.alias or name for name, field in keys.model_fields.items()]
+        model = _PARTS.get(str(first["loc"][0]), ClusterSpec) if first["loc"][1:] else ClusterSpec
+        known = [field.alias or name for name, field in model.model_fields.items()]
         raise ClusterError(
             f"cluster file {str(path)!r}{', key ' + repr(where) if where else ''}: "
             f"{message(first, known)}{'' if where else _FORM}"
@@ -170,26 +160,21 @@ def load(path: Path) -> ClusterSpec:
 
 
 def requested(
-    spec: ClusterSpec | None,
-    patience: float | None,
-    *,
-    allow_mixed: bool,
-    prometheus: str | None = None,
+    given: ClusterSpec | str | Path | None, patience: float | None, *, allow_mixed: bool
 ) -> ClusterSpec:
-    """The specification, or the default one, with options of the command.
+    """A specification, that of a file, or the default one; with options of the command.
 
     Raises
     ------
     ClusterError
-        If the patience is negative or not a number.
+        If the file is not valid, or the patience is negative or not a number.
     """
-    given = spec or LOCAL
-    if allow_mixed:
-        given = given.model_copy(update={"allow_mixed": True})
-    if prometheus is not None:
-        given = given.model_copy(update={"prometheus": prometheus})
-    if patience is None:
-        return given
-    if not patience >= 0:
+    spec = load(given) if isinstance(given, str | Path) else given or LOCAL
+    if patience is not None and not patience >= 0:
         raise ClusterError(f"patience is {patience}; expected a number of seconds, 0 or more")
-    return given.model_copy(update={"patience": patience})
+    return spec.model_copy(
+        update={
+            "allow_mixed": spec.allow_mixed or allow_mixed,
+            "patience": spec.patience if patience is None else patience,
+        }
+    )

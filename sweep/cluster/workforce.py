@@ -1,25 +1,30 @@
-"""The workers of a cluster: watched, and waited for with patience."""
+"""The workers of a run: watched, waited for with patience, and requested again."""
 
+import asyncio
 import time
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Iterable
+from concurrent.futures import Future
+from importlib.util import find_spec
 from typing import Any
 
-from sweep.cluster.exit_codes import ExitCodeReports
-from sweep.cluster.started_cluster import StartedCluster
-from sweep.errors import ClusterError, NoWorkersError, SchedulerLostError
-from sweep.events import (
-    ClusterReady,
-    Listener,
-    SchedulerSilent,
-    WorkerRefused,
-    WorkersMissing,
-    WorkersUnwatched,
-)
+import dask
+from dask.utils import parse_timedelta
+from distributed import SpecCluster
+
+from sweep.cluster.clusters import unstarted
+from sweep.cluster.specification import Adapt
+from sweep.errors import ClusterError, NoWorkersError
+from sweep.events import ClusterReady, Listener, WorkerRefused, WorkersMissing
 
 _LOOK_SECONDS = 1.0
 _ANSWER_SECONDS = 5.0
 _SAY_AFTER_SECONDS = 5.0
 _SAY_AGAIN_SECONDS = 60.0
+_ASK_AGAIN_SECONDS = 30.0
+_LONGER_THAN_DASK_SECONDS = 2.0
+_QUEUE_SECONDS = 10.0
+_SQUEUE = ("squeue", "--me", "--noheader", "--format=%i %T %r")
 
 
 class Workforce:
@@ -39,22 +44,19 @@ class Workforce:
     Attributes
     ----------
     threads : tuple of int
-        Number of threads of every worker when it was last looked.
+        Number of threads of every worker at the last look.
     """
 
     def __init__(
-        self, client: Any, started: StartedCluster | None, patience: float, listen: Listener
+        self, client: Any, started: "StartedCluster | None", patience: float, listen: Listener
     ) -> None:
         self._client, self._started = client, started
         self._patience, self._listen = patience, listen
-        self._exits = ExitCodeReports()
-        self._seen, self._unwatched = set[str](), 0
         self._next_look = 0.0
         self._missing_since: float | None = None
-        self._silent_since: float | None = None
         self._came_since, self._refused = set[str](), ""
         self._ready = False
-        self._told: tuple[float, str] | None = None
+        self._reported: tuple[float, str] | None = None
         self.threads: tuple[int, ...] = ()
 
     def look(self) -> None:
@@ -63,9 +65,7 @@ class Workforce:
         Raises
         ------
         NoWorkersError
-            If there have been none for too long.
-        SchedulerLostError
-            If the scheduler has not answered for too long, though the connection stands.
+            If there have been none for too long, or the scheduler has not answered for so long.
         """
         now = time.monotonic()
         if now < self._next_look:
@@ -75,17 +75,13 @@ class Workforce:
             self._started.hold(now)
         workers = self._workers()
         self.threads = tuple((workers or {}).values())
-        if workers is None:
-            self._silent(now)
-            return
-        self._silent_since = None
         if workers:
             self._came_since.update(workers)
-            self._present(self.threads)
-            self._exits.watch(self._client, workers)
-            self._look_for_nannies(workers)
-        else:
-            self._missing(now)
+            if not self._ready:
+                self._listen(ClusterReady(len(workers), sum(self.threads), self._dashboard))
+            self._ready, self._reported = True, None
+        elif workers is not None or self._client.status == "running":
+            self._missing(now, self._reason if workers is not None else self._silence)
 
     def refuse(self, worker: str, said: str) -> None:
         """Close a worker that does not agree with the command, for a reason; others do its tasks.
@@ -113,70 +109,46 @@ class Workforce:
     def follow(self, client: Any) -> Any:
         """Take over the workers of a scheduler that came back; returns its client."""
         self._client = client
-        self._ready, self._missing_since, self._told = False, None, None
-        self._silent_since = None
+        self._ready, self._missing_since, self._reported = False, None, None
         return client
 
-    def _look_for_nannies(self, workers: Collection[str]) -> None:
-        """Tell, once, of workers that no other process watches."""
-        if self._unwatched or self._seen.issuperset(workers):
-            return
-        if not (known := known_workers(self._client)):
-            return
-        self._seen.update(workers)
-        self._unwatched = sum(
-            known[worker].get("nanny", "") is None for worker in workers if worker in known
-        )
-        if self._unwatched:
-            self._listen(WorkersUnwatched(self._unwatched))
-
-    def _present(self, threads: Sequence[int]) -> None:
-        if not self._ready:
-            dashboard = self._client.dashboard_link if self._started is not None else ""
-            self._listen(ClusterReady(len(threads), sum(threads), dashboard or ""))
-        self._ready, self._told = True, None
-
-    def _silent(self, now: float) -> None:
-        if self._client.status != "running":
-            return
-        address = self._client.scheduler.address
-        if self._silent_since is None:
-            self._silent_since = now
-            self._listen(SchedulerSilent(address, self._patience))
-        elif now - self._silent_since >= self._patience:
-            raise SchedulerLostError(
-                f"scheduler {address} has not answered for {now - self._silent_since:.0f} s; what "
-                "was done is in the store and the rest is pending: the same command continues, and "
-                "--patience SECONDS waits longer"
-            )
-
-    def _missing(self, now: float) -> None:
+    def _missing(self, now: float, reason: str) -> None:
         if self._missing_since is None or self._came_since:
             self._missing_since, self._came_since = now, set()
-        seconds, message = now - self._missing_since, self._message
+        seconds = now - self._missing_since
         if seconds >= self._patience:
             raise NoWorkersError(
-                f"the cluster has had no workers for {seconds:.0f} s ({message}); finished cells "
+                f"the cluster has had no workers for {seconds:.0f} s ({reason}); finished cells "
                 "are in the store, the rest are pending: the same command continues, and "
                 "--patience SECONDS waits longer"
             )
-        if self._is_news(seconds, message):
-            self._told, self._ready = (seconds, message), False
-            self._listen(WorkersMissing(seconds=seconds, patience=self._patience, message=message))
-
-    def _is_news(self, seconds: float, message: str) -> bool:
-        if self._told is None:
-            return not self._ready or seconds >= _SAY_AFTER_SECONDS
-        at, before = self._told
-        return message != before or seconds >= at + _SAY_AGAIN_SECONDS
+        if self._reported is None:
+            is_news = not self._ready or seconds >= _SAY_AFTER_SECONDS
+        else:
+            at, before = self._reported
+            is_news = reason != before or seconds >= at + _SAY_AGAIN_SECONDS
+        if is_news:
+            self._reported, self._ready = (seconds, reason), False
+            self._listen(WorkersMissing(seconds=seconds, patience=self._patience, message=reason))
 
     @property
-    def _message(self) -> str:
+    def _reason(self) -> str:
+        """Why there are no workers, and what to do."""
         address = self._client.scheduler.address
-        said = f"scheduler {address} has none; start some with 'dask worker {address}'"
+        reason = f"scheduler {address} has none; start some with 'dask worker {address}'"
         if self._started is not None:
-            said = self._started.message
-        return f"{said}; refused in this run: {self._refused}" if self._refused else said
+            reason = self._started.message
+        return f"{reason}; refused in this run: {self._refused}" if self._refused else reason
+
+    @property
+    def _silence(self) -> str:
+        return f"scheduler {self._client.scheduler.address} does not answer"
+
+    @property
+    def _dashboard(self) -> str:
+        """The address of the dashboard; empty if it has no pages, for which it needs bokeh."""
+        own = self._started is not None and find_spec("bokeh") is not None
+        return (self._client.dashboard_link or "") if own else ""
 
     def _workers(self) -> dict[str, int] | None:
         """Number of threads of every worker; None if the scheduler does not answer."""
@@ -185,6 +157,120 @@ class Workforce:
             return dict(self._client.sync(ask, callback_timeout=_ANSWER_SECONDS))
         except Exception:
             return None
+
+
+class StartedCluster:
+    """A cluster that the sweep has started, held at the number of workers first requested.
+
+    Dask's clusters start their workers once: a batch job that ends with its walltime is not
+    replaced, not even by ``adapt``. Jobs whose workers were there and are gone, and those that
+    Slurm does not list any more, are given up and requested again; jobs that wait in a queue keep
+    their place in it.
+
+    Parameters
+    ----------
+    cluster : distributed.deploy.Cluster
+        The cluster.
+    adapt : Adapt, optional
+        The range in which Dask itself chooses the number, once ended jobs are given up.
+    """
+
+    def __init__(self, cluster: Any, adapt: Adapt | None = None) -> None:
+        self._cluster, self._adapt = cluster, adapt
+        self._held = isinstance(cluster, SpecCluster) and bool(cluster.new_spec)
+        self._wanted = len(cluster.plan) if adapt is None and self._held else None
+        self._last_seen: dict[Any, float] = {}
+        self._has_had_workers = False
+        self._request: Future[None] | None = None
+        self._next_request = 0.0
+        self._trouble = self._queue = ""
+
+    @property
+    def message(self) -> str:
+        """A sentence on why there are no workers, for the user."""
+        name = type(self._cluster).__name__
+        if self._trouble:
+            return f"{name}: {self._trouble}"
+        if self._wanted == 0:
+            return f"{name} was asked for no workers; set n_workers or scale in cluster.yaml"
+        number = "its" if self._wanted is None else str(self._wanted)
+        if self._adapt is not None:
+            number = f"{self._adapt.minimum} to {self._adapt.maximum}"
+        came = "none has come yet"
+        if self._has_had_workers:
+            came = "they are gone, new ones are requested"
+        queue = f" (the queue says: {self._queue})" if self._queue else ""
+        return f"{name} was asked for {number} workers, {came}{queue}"
+
+    def hold(self, now: float) -> None:
+        """Request workers again that have ended or could not be started; returns at once."""
+        if not self._held or self._wanted == 0:
+            return
+        known = list(self._cluster.scheduler_info["workers"].values())  # it changes meanwhile
+        present = {worker["name"] for worker in known}
+        self._has_had_workers |= bool(present)
+        specs = dict(self._cluster.worker_spec)
+        seen = {name: now for name, spec in specs.items() if present & _workers_of(name, spec)}
+        self._last_seen |= seen
+        if self._request is not None:
+            if not self._request.done():
+                return
+            self._trouble = _error_text(self._request.exception())
+            self._request = None
+        # for so long Dask itself waits for a worker to come back
+        waits = parse_timedelta(dask.config.get("distributed.deploy.lost-worker-timeout"))
+        gone = now - waits - _LONGER_THAN_DASK_SECONDS
+        ended = [name for name in specs if self._last_seen.get(name, now) < gone]
+        unseen = [name for name in specs if name not in self._last_seen]
+        if ended or (now >= self._next_request and (unseen or unstarted(self._cluster))):
+            self._next_request = now + _ASK_AGAIN_SECONDS
+            for name in ended:
+                del self._last_seen[name]
+            loop = self._cluster.loop.asyncio_loop
+            self._request = asyncio.run_coroutine_threadsafe(self._replace(ended, unseen), loop)
+
+    async def _replace(self, ended: Iterable[Any], unseen: Iterable[Any]) -> None:
+        """Give up the jobs that have ended, and request as many again."""
+        cluster, ended = self._cluster, list(ended)
+        jobs = {name: getattr(cluster.workers.get(name), "job_id", None) for name in unseen}
+        jobs = {name: job for name, job in jobs.items() if job is not None}
+        config_name = getattr(getattr(cluster, "job_cls", None), "config_name", None)
+        states = await slurm_jobs() if config_name == "slurm" else None
+        if states is not None:
+            ended += [name for name, job in jobs.items() if job not in states]
+            counted = Counter(states[job] for job in jobs.values() if job in states)
+            self._queue = ", ".join(f"{n} {state}" for state, n in counted.most_common())
+        if ended:
+            await cluster.scale_down(ended)
+            if self._wanted is not None:  # with adapt, Dask requests them
+                cluster.scale(self._wanted)
+                await cluster
+        for name in unstarted(cluster):
+            if name in cluster.workers:
+                await cluster.workers[name]
+
+
+async def slurm_jobs() -> dict[str, str] | None:
+    """State and reason of every job that the user has in Slurm; None if it does not answer."""
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *_SQUEUE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
+        )
+    except OSError:
+        return None
+    try:
+        output = (await asyncio.wait_for(process.communicate(), _QUEUE_SECONDS))[0]
+    except TimeoutError:
+        return None
+    finally:
+        if process.returncode is None:
+            process.kill()  # it is asked again and again
+    if process.returncode != 0:
+        return None
+    states: dict[str, str] = {}
+    for job, state, *reason in (line.split(maxsplit=2) for line in output.decode().splitlines()):
+        states[job] = state if reason in ([], ["None"]) else f"{state} ({reason[0]})"
+    return states
 
 
 def known_workers(client: Any) -> dict[str, Any]:
@@ -201,3 +287,16 @@ def known_workers(client: Any) -> dict[str, Any]:
 
 async def _identity(client: Any) -> Any:
     return await client.scheduler.identity(n_workers=-1)
+
+
+def _workers_of(name: Any, spec: dict[str, Any]) -> set[Any]:
+    """Names of the workers of one specification: a batch job can have several."""
+    return {f"{name}{suffix}" for suffix in spec["group"]} if "group" in spec else {name}
+
+
+def _error_text(error: BaseException | None) -> str:
+    """What went wrong, in one line: the output of the batch system if there is any."""
+    if error is None:
+        return ""
+    text = str(error).partition("\nstderr:\n")[2].strip() or str(error).strip().partition("\n")[0]
+    return "; ".join(text.splitlines()) or type(error).__name__

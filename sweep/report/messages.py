@@ -28,12 +28,6 @@ def message(event: events.Event) -> str:
             return f"{counted(workers, 'worker')} with {counted(threads, 'thread')}" + (
                 f"; dashboard: {dashboard}" if dashboard else ""
             )
-        case events.WorkersUnwatched(workers=workers):
-            return (
-                f"warning: {counted(workers, 'worker')} without a nanny: time limits that a solve "
-                "ignores and memory limits are not enforced there, and a worker that dies is not "
-                "started again; start workers without --no-nanny, as processes"
-            )
         case events.WorkerRefused(worker=worker, said=said):
             return f"warning: worker {worker} is closed, its cells go to others: {said}"
         case events.ConnectionsStalled(workers=workers):
@@ -45,9 +39,6 @@ def message(event: events.Event) -> str:
             )
         case events.SchedulerLost(address=address, patience=patience):
             return f"scheduler {address} is gone: waiting for one there {_or_ends(patience)}"
-        case events.SchedulerSilent(address=address, patience=patience):
-            ends = _or_ends(patience, " an answer")
-            return f"scheduler {address} does not answer: waiting for it {ends}"
         case events.WorkersMissing():
             return _missing(event)
         case events.DatasetNotWritten(said=said) | events.ClusterExposed(said=said):
@@ -259,7 +250,7 @@ class ProgressBar:
                 self._dashboard = event.dashboard
             case events.Progressed():
                 self._advance(event)
-            case events.SchedulerLost() | events.SchedulerSilent():
+            case events.SchedulerLost():
                 self._progress.update(self._bar, description="no scheduler")
                 self._say(event)
             case events.WorkersMissing():

@@ -25,7 +25,7 @@ def run(
     store: str | Path,
     client: Any = None,
     *,
-    cluster: "ClusterSpec | None" = None,
+    cluster: "ClusterSpec | str | Path | None" = None,
     allow_code: bool = False,
     allow_mixed: bool = False,
     patience: float | None = None,
@@ -44,8 +44,9 @@ def run(
         this experiment, only cells that are missing (or were lost) are solved.
     client : distributed.Client, optional
         Client of the cluster to use; by default a cluster is started if there is anything to do.
-    cluster : ClusterSpec, optional
-        The cluster to start; by default one process for every processor of this machine.
+    cluster : ClusterSpec, str or Path, optional
+        The cluster to start, or the path of its ``cluster.yaml``; by default one process for every
+        processor of this machine.
     allow_code : bool
         Whether functions that the experiment names (workload ``entry-point``) may be called,
         here and on the workers.
@@ -86,8 +87,8 @@ def run(
     """
     from sweep.cluster.specification import requested
 
-    spec = requested(cluster, patience, allow_mixed=allow_mixed, prometheus=prometheus)
-    with registry.added(mechanisms or {}), metrics.served(spec.prometheus) as measured:
+    spec = requested(cluster, patience, allow_mixed=allow_mixed)
+    with registry.added(mechanisms or {}), metrics.served(prometheus) as measured:
         loaded = experiment if isinstance(experiment, Experiment) else load_experiment(experiment)
         grids = expand(loaded, allow_code=allow_code)
         stored = StoredExperiment(loaded, grids, create(store, loaded.name))
@@ -111,7 +112,7 @@ def rerun(
     client: Any = None,
     *,
     time_limit: float | None = None,
-    cluster: "ClusterSpec | None" = None,
+    cluster: "ClusterSpec | str | Path | None" = None,
     allow_code: bool = False,
     allow_mixed: bool = False,
     patience: float | None = None,
@@ -152,8 +153,8 @@ def rerun(
     from sweep.cluster.specification import requested
     from sweep.runner.selection import selected
 
-    spec = requested(cluster, patience, allow_mixed=allow_mixed, prometheus=prometheus)
-    with registry.added(mechanisms or {}), metrics.served(spec.prometheus) as measured:
+    spec = requested(cluster, patience, allow_mixed=allow_mixed)
+    with registry.added(mechanisms or {}), metrics.served(prometheus) as measured:
         stored = of_store(store)
         if not allow_code:
             refuse_code(stored.experiment)

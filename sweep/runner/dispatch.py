@@ -205,7 +205,7 @@ class Dispatch:
 
     def _give_up(self, task: Task, reason: str) -> None:
         if reason == lost_tasks.WORKER_DIED:
-            reason = lost_tasks.died(self._in_flight.exit_codes(self._suspects.dead(task)))
+            reason = lost_tasks.died()
         self._settle(task, lost_tasks.outcome(task, reason, self._suspects.deaths(task)))
 
     def _relaunch(self, task: Task, alone_on: str | None = None) -> None:

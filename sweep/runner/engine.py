@@ -4,10 +4,11 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from typing import Any
 
-from sweep.cluster import clusters, connection, security, signals
+from distributed import Client
+
+from sweep.cluster import clusters, security, signals
 from sweep.cluster.specification import ClusterSpec
-from sweep.cluster.started_cluster import StartedCluster
-from sweep.cluster.workforce import Workforce
+from sweep.cluster.workforce import StartedCluster, Workforce
 from sweep.events import ClusterExposed
 from sweep.plan import tasks
 from sweep.plan.items import Item, Items
@@ -92,10 +93,14 @@ def solve(
             meter.take(task, done)
 
         def regain(lost: Any) -> Any:
-            return workforce.follow(connection.reconnected(lost, spec, stack, wait, session.tell))
+            return workforce.follow(clusters.reconnected(lost, spec, stack, wait, session.tell))
 
         def renew(stalled: Any) -> Any:
-            return workforce.follow(stack.enter_context(connection.another(stalled)))
+            make: Any = Client
+            scheduler = stalled.cluster or stalled.scheduler.address
+            client = make(scheduler, security=stalled.security, set_as_default=False)
+            stack.callback(client.close, timeout=5)
+            return workforce.follow(client)
 
         try:
             remedies = Remedies(regain, renew, workforce.refuse)

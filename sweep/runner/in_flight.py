@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from sweep.cluster import exit_codes
 from sweep.cluster.workforce import known_workers
 from sweep.plan.tasks import Task
 from sweep.runner import lost_tasks
@@ -113,10 +112,6 @@ class InFlightTasks:
     def loads(self) -> dict[str, int]:
         """How many tasks each worker has; empty if the scheduler does not answer."""
         return self._answer(_loads, self.client) or {}
-
-    def exit_codes(self, workers: Sequence[str]) -> list[int]:
-        """How workers that died ended, as far as known."""
-        return self._answer(exit_codes.codes, self.client, workers) or []
 
     def _future(self, parcel: bytes, key: str, workers: list[str] | None) -> Any:
         """A future; None if the scheduler is gone, in which case the task stays in flight."""

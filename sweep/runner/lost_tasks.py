@@ -1,12 +1,9 @@
 """Tasks that end without an outcome: whether a retry may help, and how they are recorded."""
 
-import signal
 import time
-from collections.abc import Collection
 
 from distributed import KilledWorker
 
-from sweep.cluster import exit_codes
 from sweep.plan.items import Bound, Solve
 from sweep.plan.tasks import Task
 from sweep.store.ledger import DEADLY
@@ -17,8 +14,6 @@ DROPPED = "the scheduler dropped it each time; run again to continue"
 NOT_FETCHED = "its worker returned a result that cannot be read here; run again to continue"
 UNEXPECTED = "the cluster returned results of another task; run again to continue"
 WORKER_DIED = "its worker died each time"
-_BY_MEMORY = (-signal.SIGKILL, -signal.SIGTERM)
-"""How the kernel and nannies end a process that takes too much memory."""
 
 
 def retriable(end: BaseException | str) -> bool:
@@ -45,13 +40,12 @@ def refused(said: str) -> str:
     return f"workers refused it each time, the last one because {said}; run again to continue"
 
 
-def died(codes: Collection[int]) -> str:
-    """A sentence on a task whose workers died, with the known exit codes."""
-    how = ", then ".join(dict.fromkeys(map(exit_codes.described, codes)))
-    if codes and not set(codes) & set(_BY_MEMORY):
-        return f"{WORKER_DIED}: {how}"
-    how = how or "how is not known, killed, crashed or out of memory"
-    return f"{WORKER_DIED}: {how}; 'sweep plan' shows the memory that it needs"
+def died() -> str:
+    """A sentence on a task whose workers died."""
+    return (
+        f"{WORKER_DIED}: killed, crashed or out of memory; 'sweep plan' shows the memory that it "
+        "needs"
+    )
 
 
 def _first_line(error: BaseException) -> str:

@@ -13,7 +13,7 @@ from distributed import LocalCluster
 from processes import until
 
 from sweep.cli import common
-from sweep.cluster import clusters, shutdown, signals, specification
+from sweep.cluster import clusters, signals, specification
 
 COMMAND = """
 import atexit, sys, time
@@ -91,7 +91,7 @@ def none_is_left():
 @pytest.mark.usefixtures("no_children")
 @pytest.mark.parametrize("seconds", [0.01, 1.0])
 def test_no_worker_is_left_when_its_cluster_does_not_close_in_time(monkeypatch, seconds):
-    monkeypatch.setattr(shutdown, "_CLOSE_SECONDS", seconds)
+    monkeypatch.setattr(clusters, "_CLOSE_SECONDS", seconds)
     two = {**specification.LOCAL.kwargs, "n_workers": 2}
     with clusters.connected(specification.LOCAL.model_copy(update={"kwargs": two})) as client:
         client.wait_for_workers(2)

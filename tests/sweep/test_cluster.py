@@ -11,7 +11,7 @@ import pytest
 from distributed import LocalCluster
 from processes import until
 
-from sweep.cluster import clusters, shutdown, specification
+from sweep.cluster import clusters, specification
 from sweep.errors import ClusterError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -96,13 +96,12 @@ def test_a_class_that_is_not_there_is_one_sentence(tmp_path, module, cls):
         ("version: 2\nmodule: a\nclass: b\n", "key 'version'"),
         ("module: dask.distributed\n", "either 'module' and 'class', or 'address'"),
         ("address: tcp://a:1\nmodule: a\nclass: b\n", "either 'module' and 'class'"),
-        ("address: tcp://a:1\nargs: [2]\n", "or 'address' alone"),
         ("address: tcp://a:1\nkwargs: {n_workers: 2}\n", "or 'address' alone"),
         ("address: tcp://a:1\nscale: 0\n", "neither with 'address'"),
         ("module: a\nclass: b\nscale: 1\nadapt: {maximum: 1}\n", "expected 'scale' or 'adapt'"),
         ("address: ''\n", "key 'address': .*should have at least 1 character"),
-        ("module: a\n", "either 'module' and 'class', or 'address'"),
-        ("class: b\n", "either 'module' and 'class', or 'address'"),
+        ("module: a\nclass: b\nadapt: {minimum: 3, maximum: 2}\n", "that is not above the max"),
+        ("module: a\nclass: b\nadapt: {maximum: 0}\n", "'adapt.maximum': .* or equal to 1"),
         ("modul: a\nclass: b\n", "key 'modul': no such key; did you mean 'module'"),
         ("module: a\nclass: b\nadapt: {max: 2}\n", "'adapt.max': no such key; .* 'maximum'"),
         ("- 1\n", "should be keys, each with a value"),
@@ -131,12 +130,6 @@ def test_an_address_belongs_into_a_file():
     [
         ("os", "getcwd", {}, "it makes a str, which is not a cluster"),
         ("dask.distributed", "LocalCluster", {"nworkers": 1}, "keyword argument 'nworkers'"),
-        (
-            "dask.distributed",
-            "LocalCluster",
-            {"n_workers": 1, "preload": ["import sys; sys.exit('no licence')"]},
-            r"a preload ended its worker \(SystemExit: no licence\)",
-        ),
     ],
 )
 def test_what_cannot_be_started_is_one_sentence(module, cls, kwargs, said, capfd):
@@ -147,25 +140,20 @@ def test_what_cannot_be_started_is_one_sentence(module, cls, kwargs, said, capfd
     assert "Traceback" not in capfd.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("first", "said"),
-    [
-        (OSError(24, "Too many open files"), "Too many open files; check"),
-        (asyncio.CancelledError(), "it did not start; check"),
-    ],
-)
-def test_the_first_error_that_says_something_is_told(first, said):
-    clumsy = RuntimeError("it did not start")
-    clumsy.__context__ = first
-    with pytest.raises(ClusterError, match=said), clusters.connected(bad("start", clumsy)):
+def test_the_first_error_that_says_something_is_told():
+    clumsy, silent = RuntimeError("it did not start"), asyncio.CancelledError()
+    clumsy.__context__ = OSError(24, "Too many open files")
+    clumsy.__context__.__context__ = silent
+    with (
+        pytest.raises(ClusterError, match="Too many open files; check"),
+        clusters.connected(bad("start", clumsy)),
+    ):
         pass
-
-
-def test_an_error_that_hides_another_is_told_itself():
-    kind = RuntimeError("give it a queue")
-    kind.__context__, kind.__suppress_context__ = KeyError("queue"), True  # as 'from None' does
-    told = pytest.raises(ClusterError, match="give it a queue; check")
-    with told, clusters.connected(bad("start", kind)):
+    clumsy.__suppress_context__ = True  # as 'from None' does
+    with (
+        pytest.raises(ClusterError, match="it did not start; check"),
+        clusters.connected(bad("start", clumsy)),
+    ):
         pass
 
 
@@ -180,9 +168,7 @@ def bad(at, error=None, wait=lambda: None):
     ("error", "said"),
     [
         (SystemExit("bye"), "SystemExit: bye"),
-        (BaseException(), "BaseException"),
         (UnsayableError(), "UnsayableError"),
-        (ValueError("no\nqueue"), "no"),
         (KeyError("queue"), "KeyError: 'queue'"),
     ],
 )
@@ -194,9 +180,7 @@ def test_a_class_cannot_end_the_command(error, said):
         pass
 
 
-@pytest.mark.parametrize(
-    "text", ["import sys; sys.exit(5)", "raise RuntimeError", "def (", "0 / 0"]
-)
+@pytest.mark.parametrize("text", ["import sys; sys.exit(5)", "def ("])
 def test_a_module_cannot_end_the_command(tmp_path, monkeypatch, text):
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "bad_at_import.py").write_text(text)
@@ -205,23 +189,13 @@ def test_a_module_cannot_end_the_command(tmp_path, monkeypatch, text):
         clusters.cluster_class(spec)
 
 
-def test_a_start_that_takes_long_is_told(monkeypatch):
-    monkeypatch.setattr(clusters, "_SLOW_SECONDS", 0.1)
-    with (
-        pytest.raises(ClusterError, match="late"),
-        pytest.warns(UserWarning, match=r"Bad has been starting for 0\.1 s") as heard,
-        clusters.connected(bad("start", ValueError("late"), lambda: until(lambda: heard.list))),
-    ):
-        pass
-
-
 @pytest.mark.parametrize(
     ("error", "late", "said"),
     [(SystemExit(3), 300.0, "SystemExit: 3"), (None, 0.1, r"it did not close within 0\.2 s")],
 )
 def test_a_cluster_that_does_not_close_is_told_and_left(monkeypatch, error, late, said):
-    monkeypatch.setattr(shutdown, "_CLOSE_SECONDS", 0.1)
-    monkeypatch.setattr(shutdown, "_LATE_SECONDS", late)
+    monkeypatch.setattr(clusters, "_CLOSE_SECONDS", 0.1)
+    monkeypatch.setattr(clusters, "_LATE_SECONDS", late)
     left, began = threading.Event(), time.monotonic()
     with (
         pytest.warns(UserWarning, match=f"may have left workers behind; check for them: {said}"),

@@ -4,9 +4,8 @@ import asyncio
 import pickle
 
 import pytest
-from distributed import KilledWorker, wait
+from distributed import Client, KilledWorker, wait
 
-from sweep.cluster import connection
 from sweep.plan.tasks import Task
 from sweep.runner import in_flight, lost_tasks
 from sweep.worker import calls
@@ -56,7 +55,7 @@ def test_what_a_client_has_sent_is_nobodys_once_another_takes_its_place(client, 
     made = in_flight.InFlightTasks(client, 0)
     made.submit(Task("r1-s-n-000000", ()))
     wait(made._futures["r1-s-n-000000"])
-    with connection.another(client) as other:
+    with Client(client.scheduler.address, set_as_default=False) as other:
         assert other.run_on_scheduler(known)
         made.move(other)
         assert not other.run_on_scheduler(known)
@@ -80,20 +79,6 @@ def test_what_gathering_raises_stays_there(client, monkeypatch, error):
     monkeypatch.setattr(client, "gather", gather)
     assert in_flight.InFlightTasks(client, None)._fetch([future, future]) == {}
     assert future.result() == 3
-
-
-@pytest.mark.parametrize(
-    ("codes", "how"),
-    [
-        ([], "how is not known, killed, crashed or out of memory; 'sweep plan' shows the memory"),
-        ([-6, -6], "it was killed by SIGABRT, signal 6"),
-        ([3, -9], "it ended with exit code 3, then it was killed by SIGKILL, signal 9; 'sweep pl"),
-        ([-63], "it was killed by signal 63"),
-    ],
-)
-def test_how_workers_died_is_said_as_far_as_it_is_known(codes, how):
-    assert lost_tasks.died(codes).startswith(f"its worker died each time: {how}")
-    assert ("memory" in lost_tasks.died(codes)) is (not codes or -9 in codes)
 
 
 def test_the_reason_is_a_sentence_whatever_the_error():

@@ -9,11 +9,12 @@ from contextlib import ExitStack, contextmanager
 import machines
 import pytest
 import recipes
+from distributed import Security
 from faults import Fault, preloaded, search_path
 from processes import until
 
 import sweep
-from sweep.cluster import clusters, security, specification
+from sweep.cluster import clusters, specification
 from sweep.store.records import Status
 
 MISSING = machines.missing()
@@ -31,8 +32,10 @@ QUICK = {
 def scheduler(folder):
     """The options with which workers find a scheduler that only they and we can use."""
     with ExitStack() as stack:
-        keys = stack.enter_context(security.temporary_in_files(folder))
-        files = {"ca": keys.tls_ca_file, "cert": keys.tls_client_cert, "key": keys.tls_client_key}
+        made = Security.temporary()
+        files = {"ca": folder / "cert.pem", "cert": folder / "cert.pem", "key": folder / "key.pem"}
+        files["cert"].write_text(made.tls_ca_file)
+        files["key"].write_text(made.tls_client_key)
         tls = " ".join(
             f"--tls-{name} {files[key]}"
             for name, key in (("ca-file", "ca"), ("cert", "cert"), ("key", "key"))

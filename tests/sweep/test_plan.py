@@ -6,7 +6,7 @@ from rich.console import Console
 
 from benchmarks.calibrate import measured
 from sweep.cluster import specification
-from sweep.cluster.size import planned_threads
+from sweep.cluster.clusters import planned_threads
 from sweep.errors import ClusterError, StoreError
 from sweep.experiment.loading import parse_experiment
 from sweep.plan.calibration import calibration

@@ -9,21 +9,18 @@ import time
 from urllib.parse import urlsplit
 
 import pytest
-from distributed import Client, LocalCluster
+from distributed import Client, LocalCluster, Security
 
-import sweep
-from sweep import events
-from sweep.cluster import clusters, security, shutdown, specification
+from sweep.cluster import clusters, security, specification
 from sweep.errors import ClusterError
 
 KNOCK = """
 import asyncio
 import os
 import sys
-from distributed import Client
-from sweep.cluster import security
+from distributed import Client, Security
 user, seconds, keys, *doors = sys.argv[1:]
-KEYS = {"no key": None, "another key": security.temporary()}
+KEYS = {"no key": None, "another key": Security.temporary()}
 async def knock(address, key):
     try:
         asked = {"timeout": float(seconds), "security": key, "asynchronous": True}
@@ -81,27 +78,9 @@ def test_others_are_refused_by_the_cluster_that_the_sweep_starts():
         assert client.submit(sum, [1, 3]).result(timeout=300) == 4
 
 
-def test_its_key_is_in_no_file_and_on_no_command_line(tmp_path, monkeypatch):
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    made = security.temporary()
-    assert "PRIVATE KEY" in made.tls_scheduler_key
-    assert "PRIVATE KEY" not in made.tls_ca_file
-    assert "PRIVATE KEY" not in repr(made)
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.slow
-def test_without_openssl_the_run_says_who_gets_in(small, tmp_path, monkeypatch):
-    heard = []
-    monkeypatch.setenv("PATH", str(tmp_path))
-    sweep.run(small(), tmp_path / "s", cluster=local(), listen=heard.append)
-    (open_,) = (event for event in heard if isinstance(event, events.ClusterExposed))
-    assert "every user of this machine can run code as you" in open_.said
-
-
 @pytest.fixture
 def key_files(tmp_path):
-    made = security.temporary()
+    made = Security.temporary()
     (tmp_path / "cert.pem").write_text(made.tls_ca_file)
     (tmp_path / "key.pem").write_text(made.tls_client_key)
     files = {"ca": tmp_path / "cert.pem", "cert": tmp_path / "cert.pem"}
@@ -110,7 +89,7 @@ def key_files(tmp_path):
 
 def test_keys_in_files_open_a_scheduler_that_runs(key_files):
     keys = security.KeyFiles(**key_files)
-    theirs = LocalCluster(**{**ONE, "n_workers": 0}, security=security.of_files(keys))
+    theirs = LocalCluster(**{**ONE, "n_workers": 0}, security=keys.security())
     with theirs:
         spec = specification.ClusterSpec(address=theirs.scheduler_address, security=keys)
         with clusters.connected(spec) as client:
@@ -138,20 +117,20 @@ def test_a_batch_job_reads_the_key_from_files_that_only_the_user_can_read(tmp_pa
     pytest.importorskip("dask_jobqueue")
     batch_system(tmp_path, monkeypatch, 'cp "$1" part; mv part job; echo Submitted batch job 1')
     (tmp_path / "scancel").symlink_to("/bin/true")
-    monkeypatch.setattr(shutdown, "_CLOSE_SECONDS", 300.0)
+    monkeypatch.setattr(clusters, "_CLOSE_SECONDS", 300.0)
     kwargs = {"cores": 1, "memory": "1GB", "n_workers": 1, "interface": "lo"}
     spec = specification.ClusterSpec.model_validate(
         {"module": "dask_jobqueue", "class": "SLURMCluster", "kwargs": kwargs}
     )
     with clusters.connected(spec) as client:
         assert client.scheduler.address.startswith("tls://127.0.0.1:")
-        (folder,) = tmp_path.glob(".sweep-key-*")
-        assert folder.stat().st_mode & 0o777 == 0o700
+        keys = list(tmp_path.glob(".dask-jobqueue.worker.*"))
+        assert {path.stat().st_mode & 0o777 for path in keys} == {0o600}
         while not (tmp_path / "job").exists():
             time.sleep(0.1)
-        assert str(folder / "key.pem") in (tmp_path / "job").read_text()
+        assert keys
+        assert all(str(path) in (tmp_path / "job").read_text() for path in keys)
         assert are_errors(knock(client.scheduler.address, keys="no key"), 1)
-    assert list(tmp_path.glob(".sweep-key-*")) == []
 
 
 def test_what_the_file_may_say(tmp_path, key_files):

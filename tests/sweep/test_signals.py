@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 
 import pytest
 from processes import until
@@ -50,60 +49,75 @@ def test_a_users_own_handler_is_left_alone():
     assert heard == [signal.SIGINT]
 
 
+@pytest.fixture
+def sigterm_interrupts():
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.usefixtures("sigterm_interrupts")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_what_comes_while_a_cluster_starts_is_acted_upon_when_it_is_there(number):
-    steps = []
-
     def start():
-        with signals.postponed():
-            os.kill(os.getpid(), number)
-            time.sleep(0.2)
-            steps.append("the cluster is there")
-
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        with (
-            pytest.warns(UserWarning, match="it is closed as soon as it is there"),
-            pytest.raises(KeyboardInterrupt),
-        ):
-            start()
-    finally:
-        signal.signal(signal.SIGTERM, before)
-    assert steps == ["the cluster is there"]
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_the_second_ends_a_start_that_does_not_end(number):
-    before = signal.getsignal(number), signal.getsignal(signal.SIGUSR2)
-
-    def strike():
         os.kill(os.getpid(), number)
         until(lambda: heard.list)
-        os.kill(os.getpid(), number)
+        return "the cluster"
+
+    def start_and_check():
+        with signals.noted(signals.WHILE_STARTING) as check:
+            assert signals.without_interrupts(start, "c") == "the cluster"
+            check()
+
+    with (
+        pytest.warns(UserWarning, match="closed as soon") as heard,
+        pytest.raises(KeyboardInterrupt),
+    ):
+        start_and_check()
+
+
+def test_the_second_ends_a_start_that_does_not_end():
+    ended = threading.Event()
 
     def start():
-        with signals.postponed():
-            threading.Thread(target=strike).start()
-            time.sleep(600)
+        os.kill(os.getpid(), signal.SIGINT)
+        until(lambda: heard.list)
+        os.kill(os.getpid(), signal.SIGINT)
+        ended.wait(600)
 
-    began = time.monotonic()
     with (
         pytest.warns(UserWarning, match="it is closed as") as heard,
         pytest.raises(KeyboardInterrupt),
+        signals.noted(signals.WHILE_STARTING),
     ):
-        start()
-    assert time.monotonic() - began < 300
-    assert (signal.getsignal(number), signal.getsignal(signal.SIGUSR2)) == before
+        signals.without_interrupts(start, "c")
+    ended.set()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_processes_that_are_started_then_ignore_ctrl_c():
+    look = "import signal; print(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, ()))"
+    command = [sys.executable, "-c", look]
+    done = signals.without_interrupts(lambda: subprocess.check_output(command, text=True), "c")
+    assert done == "True\n"
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
+def test_a_start_that_takes_long_is_told(monkeypatch):
+    monkeypatch.setattr(signals, "_SLOW_SECONDS", 0.1)
+    with pytest.warns(UserWarning, match=r"mine has been starting for 0\.1 s") as heard:
+        assert signals.without_interrupts(lambda: until(lambda: heard.list), "mine") is None
 
 
 KILLED = """
 import multiprocessing, os, signal
 from sweep.cluster import signals
 
-with signals.postponed():
+def start():
     kept = multiprocessing.get_context("spawn").Semaphore()
     os.kill(os.getpid(), signal.SIGKILL)
+
+signals.without_interrupts(start, "c")
 """
 
 

@@ -80,7 +80,7 @@ def test_the_recipe_runs_as_it_is_printed(page, tmp_path, records):
     assert (command.returncode, errors) == (0, ""), output + errors
     every_cell_is_there_once(records, tmp_path / "s", 40)
     assert "has no key" not in output
-    assert list(tmp_path.glob(".sweep-key-*")) == []
+    assert list(tmp_path.glob(".dask-jobqueue.worker.*")) == []
 
 
 @pytest.mark.parametrize(

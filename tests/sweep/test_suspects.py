@@ -207,15 +207,9 @@ def test_cells_that_crash_are_tried_side_by_side_three_times_alone(small, tmp_pa
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("kind", "how"),
-    [
-        ("segfault", "it was killed by SIGSEGV, signal 11"),
-        ("memory", "it was killed by SIGTERM, signal 15; 'sweep plan' shows the memory"),
-    ],
-)
+@pytest.mark.parametrize("kind", ["segfault", "memory"])
 def test_a_cell_that_crashes_is_lost_alone_and_left_alone(
-    small, tmp_path, records, monkeypatch, kind, how
+    small, tmp_path, records, monkeypatch, kind
 ):
     monkeypatch.setenv("PYTHONPATH", search_path())
     preload = preloaded(tmp_path, Fault(kind, "GM"))
@@ -227,7 +221,7 @@ def test_a_cell_that_crashes_is_lost_alone_and_left_alone(
     assert status == {"IP": Status.OK, "GM": Status.LOST, "CA": Status.OK}
     (lost,) = (r for r in records(tmp_path / "s") if isinstance(r, CellRecord) and r.deaths)
     assert lost.deaths == DEADLY
-    assert lost.error.startswith(f"its worker died each time: {how}")
+    assert lost.error.startswith("its worker died each time: killed, crashed or out of memory")
     sweep.run(experiment, tmp_path / "s", "no client is needed", listen=heard.append)
     (started,) = (event for event in heard if isinstance(event, events.RunStarted))
     assert (started.todo, started.deadly) == (0, 1)

@@ -1,85 +1,115 @@
 """Clusters without workers: from the start, and in mid-run."""
 
+import asyncio
 import os
 import re
-import threading
 import time
-from functools import partial
+from types import SimpleNamespace
 
-import dask
 import pytest
 from distributed import LocalCluster
-from faults import search_path, slow_workers
+from processes import until
 
 import sweep
 from sweep import events
 from sweep.cluster import clusters, specification, workforce
+from sweep.cluster.workforce import StartedCluster, Workforce
 from sweep.errors import ClusterError, NoWorkersError
-from sweep.report import messages
-from sweep.runner import engine
 from sweep.store.records import Status
-from sweep.store.view import StoreView
-from sweep.worker import solve
 
 
-class Unattended(LocalCluster):
-    """Its workers end in time, as batch jobs do, and are not replaced."""
+class Clock:
+    """A clock that the test moves."""
 
-    def __init__(self, n_workers, preload):
-        super().__init__(
-            **{**specification.LOCAL.kwargs, "n_workers": n_workers}, preload=[*preload]
+    now = 0.0
+
+    def monotonic(self):
+        return self.now
+
+
+class Client:
+    """A client of a scheduler with these workers; one with None does not answer."""
+
+    status = "running"
+    dashboard_link = "http://127.0.0.1:8787"
+
+    def __init__(self, workers):
+        self.workers, self.closed = workers, []
+        self.scheduler = SimpleNamespace(
+            address="tcp://127.0.0.1:1", ncores=lambda: self.workers, unregister=self.closed.append
         )
 
-
-ENDS_AFTER_TEN = """
-from sweep.worker import solve
-from tornado.ioloop import PeriodicCallback
-
-solved, run_solver = [], solve.run_solver
-
-
-def counted(*about):
-    solved.append(about)
-    return run_solver(*about)
-
-
-def dask_setup(worker):
-    def look():
-        if len(solved) > 10:
-            looking.stop()
-            worker.loop.add_callback(worker.close_gracefully)
-
-    solve.run_solver = counted
-    looking = PeriodicCallback(look, 100)
-    looking.start()
-"""
+    def sync(self, ask, address=None, callback_timeout=None, **options):
+        if self.workers is None:
+            raise TimeoutError
+        return ask() if address is None else ask(address)
 
 
 @pytest.fixture
-def heard_out(monkeypatch):
-    """A scheduler that is slow to answer does not count as silent."""
-    monkeypatch.setattr(workforce, "_ANSWER_SECONDS", 300.0)
-    monkeypatch.setattr(clusters, "LEAST_CONNECT_SECONDS", clusters.CONNECT_SECONDS)
+def clock(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(workforce, "time", clock)
+    return clock
 
 
-@pytest.mark.usefixtures("heard_out")
-def test_a_scheduler_without_workers_is_told_and_ends_the_run(small, tmp_path):
+@pytest.mark.parametrize(
+    ("workers", "reason"), [({}, "start some with 'dask worker"), (None, "does not answer")]
+)
+def test_a_run_waits_for_workers_with_patience_and_says_so_once_a_minute(clock, workers, reason):
     heard = []
-    with LocalCluster(**{**specification.LOCAL.kwargs, "n_workers": 0}) as empty:
-        spec = specification.ClusterSpec(address=empty.scheduler_address)
-        with pytest.raises(NoWorkersError, match=r"no workers for \d+ s.*start some with"):
-            sweep.run(small(), tmp_path / "s", cluster=spec, patience=1.5, listen=heard.append)
-    (missing,) = (event for event in heard if isinstance(event, events.WorkersMissing))
-    assert missing.seconds < 1
-    assert missing.patience == 1.5
-    assert not any(isinstance(event, events.ClusterReady) for event in heard)
-    assert heard[-1] == events.RunEnded({"pending": 4}, heard[-1].seconds, interrupted=False)
-    assert (sweep.open(tmp_path / "s").status == Status.PENDING).all()
+    force = Workforce(Client(workers), None, 100.0, heard.append)
+    for clock.now in range(100):
+        force.look()
+    assert [event.seconds for event in heard] == [0, 60]
+    assert all(reason in event.message for event in heard)
+    clock.now = 100
+    with pytest.raises(NoWorkersError, match=f"no workers for 100 s .*{reason}.*--patience"):
+        force.look()
 
 
-@pytest.mark.usefixtures("heard_out")
+def test_workers_that_come_end_the_wait(clock):
+    heard, client = [], Client({})
+    force = Workforce(client, None, 60.0, heard.append)
+    force.look()
+    client.workers, clock.now = {"a": 2, "b": 1}, 59
+    force.look()
+    assert (heard[-1], force.threads) == (events.ClusterReady(2, 3), (2, 1))
+    client.workers = {}
+    for clock.now in (61, 63):
+        force.look()
+    assert len(heard) == 2  # a short gap is not worth a word
+    clock.now = 70
+    force.look()
+    assert heard[-1].seconds == 9
+
+
+def test_a_worker_that_is_refused_leaves_and_ends_no_wait(clock):
+    heard, client = [], Client({})
+    force = Workforce(client, None, 60.0, heard.append)
+    force.look()
+    client.workers, clock.now = {"w": 1}, 40
+    force.look()
+    force.refuse("w", "it differs")
+    force.refuse("w", "it differs")
+    assert client.closed == ["w", "w"]
+    assert heard.count(events.WorkerRefused("w", "it differs")) == 1
+    client.workers, clock.now = {}, 61
+    with pytest.raises(NoWorkersError, match="refused in this run: it differs"):
+        force.look()
+
+
+@pytest.mark.parametrize("has_bokeh", [True, False])
+def test_the_dashboard_is_named_if_it_has_pages(clock, monkeypatch, has_bokeh):
+    monkeypatch.setattr(workforce, "find_spec", lambda name: object() if has_bokeh else None)
+    heard, client = [], Client({"w": 1})
+    Workforce(client, StartedCluster(object()), 60.0, heard.append).look()
+    assert heard == [events.ClusterReady(1, 1, client.dashboard_link if has_bokeh else "")]
+
+
 def test_the_command_ends_with_one_sentence_and_exit_code_1(tmp_path, command, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(workforce, "_ANSWER_SECONDS", 300.0)
+    monkeypatch.setattr(clusters, "LEAST_CONNECT_SECONDS", clusters.CONNECT_SECONDS)
     (tmp_path / "x.yaml").write_text(
         "reference: IP\nblocks: [{workload: {name: prefix, d: 4}, mechanism: IP}]\n"
     )
@@ -89,159 +119,130 @@ def test_the_command_ends_with_one_sentence_and_exit_code_1(tmp_path, command, m
     assert ran.exit_code == 1, ran.stderr
     assert re.fullmatch(r"error: the cluster has had no workers for .*\n", ran.stderr)
     assert "no workers: scheduler tcp://127.0.0.1" in ran.stdout
+    assert (sweep.open(tmp_path / "results" / "x").status == Status.PENDING).all()
 
 
-def unwatched(small, store, client):
-    """What is said of workers without a nanny."""
-    heard = []
-    sweep.run(small("[2]", "IP"), store, client, listen=heard.append)
-    return [messages.message(one) for one in heard if isinstance(one, events.WorkersUnwatched)]
+THREADS = {"n_workers": 0, "processes": False, "threads_per_worker": 1, "dashboard_address": ":0"}
 
 
-def test_workers_without_a_nanny_are_told_of(client, small, tmp_path):
-    assert unwatched(small, tmp_path / "s", client) == []
-    threads = LocalCluster(n_workers=1, processes=False, dashboard_address=None)
-    with threads as cluster, cluster.get_client() as own:
-        (said,) = unwatched(small, tmp_path / "t", own)
-    assert said.startswith("warning: 1 worker without a nanny: time limits that a solve ignores")
-
-
-@pytest.mark.slow
-def test_workers_that_end_in_mid_run_are_asked_for_again(small, tmp_path, monkeypatch, records):
-    (tmp_path / "ends.py").write_text(ENDS_AFTER_TEN)
-    preload = [str(slow_workers(tmp_path, 0.15)), str(tmp_path / "ends.py")]
-    monkeypatch.setenv("PYTHONPATH", search_path())
-    # what a worker has solved is kept
-    monkeypatch.setattr(engine, "StoreView", partial(StoreView, interval=0.2))
-    spec = specification.ClusterSpec.model_validate(
-        {
-            "module": __name__,
-            "class": "Unattended",
-            "kwargs": {"n_workers": 2, "preload": preload},
-        }
-    )
-    heard = []
-    with dask.config.set({"distributed.deploy.lost-worker-timeout": "1s"}):
-        dataset = sweep.run(
-            small("[4]", "IP\n    replicates: 40"),
-            tmp_path / "s",
-            cluster=spec,
-            patience=300,
-            listen=heard.append,
-        )
-    assert (dataset.status == Status.OK).all()
-    assert {record.status.label for record in records(tmp_path / "s")} == {"ok"}
+@pytest.mark.parametrize("adapt", [None, specification.Adapt(minimum=2, maximum=2)])
+def test_workers_that_end_are_requested_again(adapt):
+    with LocalCluster(**{**THREADS, "n_workers": 2}) as cluster, cluster.get_client() as client:
+        if adapt:
+            cluster.adapt(minimum=2, maximum=2)
+        client.wait_for_workers(2)
+        started, now = StartedCluster(cluster, adapt), time.monotonic()
+        started.hold(now)
+        before = set(client.nthreads())
+        cluster.sync(cluster.workers[0].close)
+        until(lambda: len(client.nthreads()) == 1)
+        started.hold(now + 10)  # Dask itself waits for 15 s
+        assert started._request is None
+        started.hold(now + 20)
+        until(lambda: len(client.nthreads()) == 2)
+        assert set(client.nthreads()) - before
 
 
 REFUSALS = {
-    "bad partition": ("echo 'sbatch: error: no partition x' >&2; exit 1", "sbatch: error: no part"),
-    "no sbatch": (None, "No such file or directory: 'sbatch'"),
+    "bad partition": (
+        {"scale": 2},
+        "echo 'sbatch: error: no partition x' >&2; exit 1",
+        "sbatch: error: no part",
+    ),
+    "no sbatch": (
+        {"adapt": {"minimum": 1, "maximum": 2}},
+        None,
+        "No such file or directory: 'sbatch'",
+    ),
 }
 
 
-class Clock:
-    """The time, or later."""
-
-    ahead = 0.0
-
-    def monotonic(self):
-        return time.monotonic() + self.ahead
-
-
-@pytest.mark.parametrize(("script", "said"), REFUSALS.values(), ids=REFUSALS)
-@pytest.mark.parametrize("size", [{"scale": 2}, {"adapt": {"minimum": 1, "maximum": 2}}])
+@pytest.mark.parametrize(("size", "script", "said"), REFUSALS.values(), ids=REFUSALS)
 def test_jobs_that_are_refused_end_the_run_in_the_batch_systems_words(
     small, tmp_path, monkeypatch, script, said, size
 ):
     pytest.importorskip("dask_jobqueue")
     if script:
-        (tmp_path / "sbatch").write_text(f"#!/bin/sh\n{script}\n")
-        (tmp_path / "sbatch").chmod(0o755)
+        program(tmp_path / "sbatch", script)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.defpath}" if script else str(tmp_path))
     monkeypatch.chdir(tmp_path)
     kwargs = {"cores": 1, "memory": "1GB", "interface": "lo"}
     named = {"module": "dask_jobqueue", "class": "SLURMCluster", "kwargs": kwargs, **size}
     spec = specification.ClusterSpec.model_validate(named)
-    clock = Clock()
-    monkeypatch.setattr(workforce, "time", clock)
+    ahead = [0.0]
+    monkeypatch.setattr(
+        workforce, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + ahead[0])
+    )
 
     def lose_patience(event):
         if isinstance(event, events.WorkersMissing) and said in event.message:
-            clock.ahead = 3600.0
+            ahead[0] = 3600.0
 
     with pytest.raises(NoWorkersError, match=f"SLURMCluster: .*{re.escape(said)}"):
         sweep.run(small(), tmp_path / "s", cluster=spec, patience=60, listen=lose_patience)
-    assert clock.ahead > 0
+    assert ahead[0] > 0
 
 
-@pytest.mark.parametrize("refused", [True, False])
-def test_a_worker_that_is_refused_leaves_and_ends_no_wait(monkeypatch, refused):
-    clock, heard = Clock(), []
-    monkeypatch.setattr(workforce, "time", clock)
-    threads = LocalCluster(n_workers=0, processes=False, dashboard_address=None)
-    with threads as cluster, cluster.get_client() as client:
-        looking = workforce.Workforce(client, None, 60.0, heard.append)
-        looking.look()
-        cluster.scale(1)
-        client.wait_for_workers(1)
-        clock.ahead = 40
-        looking.look()
-        (worker,) = client.nthreads()
-        if refused:
-            looking.refuse(worker, "it differs")
-            looking.refuse(worker, "it differs")
-        else:
-            client.retire_workers([worker])
-        assert not client.nthreads()
-        clock.ahead = 61
-        if refused:
-            with pytest.raises(NoWorkersError, match="refused in this run: it differs"):
-                looking.look()
-        else:
-            looking.look()
-    told = [one for one in heard if isinstance(one, events.WorkerRefused)]
-    assert told == ([events.WorkerRefused(worker, "it differs")] if refused else [])
+def program(path, script):
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+
+
+@pytest.fixture
+def squeue(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    return lambda script: program(tmp_path / "squeue", script)
+
+
+def test_jobs_that_slurm_no_longer_lists_are_given_up(squeue):
+    squeue("printf '7 PENDING Resources\\n9 PENDING Resources\\n5 RUNNING None\\n'")
+    given_up = []
+
+    async def scale_down(names):
+        given_up.extend(names)
+
+    workers = {name: SimpleNamespace(job_id=job, status=None) for name, job in enumerate("789")}
+    cluster = SimpleNamespace(
+        workers=workers, job_cls=SimpleNamespace(config_name="slurm"), scale_down=scale_down
+    )
+    started = StartedCluster(cluster, specification.Adapt(maximum=3))
+    asyncio.run(started._replace([], [0, 1, 2]))
+    assert given_up == [1]
+    assert "(the queue says: 2 PENDING (Resources))" in started.message
+
+
+def test_a_queue_that_does_not_answer_says_nothing_of_any_job(squeue, tmp_path, monkeypatch):
+    squeue("exit 1")
+    assert asyncio.run(workforce.slurm_jobs()) is None
+    monkeypatch.setenv("PATH", str(tmp_path / "none"))
+    assert asyncio.run(workforce.slurm_jobs()) is None
+
+
+def test_a_queue_that_hangs_leaves_no_process_behind(squeue, tmp_path, monkeypatch):
+    monkeypatch.setattr(workforce, "_QUEUE_SECONDS", 0.1)
+    begun = tmp_path / "begun"
+    squeue(f"echo $$ > {begun}-part\nmv {begun}-part {begun}\nexec sleep 600")
+
+    async def asked():
+        while not begun.exists():
+            assert await workforce.slurm_jobs() is None
+        while os.path.exists(f"/proc/{begun.read_text().strip()}"):
+            await asyncio.sleep(0.02)
+
+    asyncio.run(asyncio.wait_for(asked(), 300))
 
 
 SIZES = {"scale": {"scale": 2}, "adapt": {"adapt": {"minimum": 1, "maximum": 2}}}
 
 
 @pytest.mark.parametrize("size", SIZES.values(), ids=SIZES)
-def test_the_file_can_say_how_many_workers(small, tmp_path, monkeypatch, size):
-    local = {"n_workers": 0, "processes": False, "threads_per_worker": 1, "dashboard_address": None}
+def test_the_file_can_say_how_many_workers(size):
     spec = specification.ClusterSpec.model_validate(
-        {"module": "dask.distributed", "class": "LocalCluster", "kwargs": local, **size}
+        {"module": "dask.distributed", "class": "LocalCluster", "kwargs": THREADS, **size}
     )
-    counted, ready, run_solver = threading.Event(), [], solve.run_solver
-
-    def once_counted(*about):
-        assert counted.wait(300)
-        return run_solver(*about)
-
-    def listen(event):
-        if isinstance(event, events.ClusterReady):
-            ready.append(event)
-            counted.set()
-
-    monkeypatch.setattr(solve, "run_solver", once_counted)
-    dataset = sweep.run(small(), tmp_path / "s", cluster=spec, patience=300, listen=listen)
-    assert (dataset.status == Status.OK).all()
-    assert 1 <= ready[0].workers <= 2
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        "module: a\nclass: b\nscale: 2\nadapt: {maximum: 3}\n",
-        "address: tcp://127.0.0.1:1\nscale: 2\n",
-        "module: a\nclass: b\nadapt: {minimum: 3, maximum: 2}\n",
-        "module: a\nclass: b\nadapt: {maximum: 0}\n",
-    ],
-)
-def test_a_number_of_workers_that_makes_no_sense(tmp_path, wrong):
-    (tmp_path / "cluster.yaml").write_text(wrong)
-    with pytest.raises(ClusterError, match=r"expected|greater than or equal to 1"):
-        specification.load(tmp_path / "cluster.yaml")
+    with clusters.connected(spec) as client:
+        client.wait_for_workers(1, timeout=300)
+        assert 1 <= len(client.nthreads()) <= 2
 
 
 @pytest.mark.parametrize("patience", [-1.0, float("nan")])
