@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from solvers.accounting.budget import BudgetCurve
-from solvers.accounting.rescaling import AtBudget, at_budget
 from solvers.dual.iteration import Trace
 from solvers.dual.programs import Weights
 from solvers.errors import NotApplicableError, SolveFailedError
+from solvers.noise.at_budget import AtBudget, at_budget
 from solvers.noise.free_queries import FreeQueries, beside
 from solvers.noise.release import Coordinates, Release
+from solvers.privacy.budget import BudgetCurve
 from solvers.problem import GraphProblem, Problem, as_float
 from workloads import Workload, from_matrix
 from workloads.operators import Array, Matrix

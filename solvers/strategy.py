@@ -1,4 +1,4 @@
-"""Solutions from a strategy, from a covariance, from a root of one or from a dual result.
+"""Solutions from a strategy, a covariance or its root, a dual result, or a noise matrix.
 
 A strategy answers other queries S, and W is derived from them.
 
@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg as sla
+from numpy.typing import ArrayLike
 
 from solvers.dual.interior_point import Progress
 from solvers.dual.matrix_blocks import BlocksPoint
@@ -30,9 +31,10 @@ from solvers.dual.spectrum import Spectrum
 from solvers.errors import NotApplicableError, SolveFailedError
 from solvers.noise import verification
 from solvers.noise.factorisation import Factorisation, identity
+from solvers.noise.noise_matrix import NoiseMatrix, check_noise, given
 from solvers.noise.release import Release
 from solvers.noise.verification import from_right_inverse
-from solvers.problem import Problem
+from solvers.problem import GraphProblem, Problem
 from solvers.problem.factors import seen_cells
 from solvers.problem.row_space import factor_if_well_conditioned, singular_rows
 from solvers.solution import ROUNDING, Solution
@@ -246,3 +248,31 @@ def inner_unscaled(mechanism: str, problem: Problem, p: Array, spectrum: Spectru
     own = problem.factors.basis
     basis = identity(problem.workload.d) if own is None else Explicit(own)
     return from_right_inverse(mechanism, problem, right, inverse, basis, problem.queries)
+
+
+def from_noise_matrix(
+    mechanism: str,
+    problem: GraphProblem,
+    epsilon: float,
+    prior: ArrayLike,
+    noise: Array,
+    **facts: Any,
+) -> Solution:
+    """A solution from its noise matrix, checked.
+
+    Parameters
+    ----------
+    prior : str or array_like, shape (n,)
+        As `workloads.priors.make` takes it.
+
+    Raises
+    ------
+    OptionError
+        If ε is not positive or there is no such prior.
+    SolveFailedError
+        If X is not stochastic or not ε-differentially private.
+    """
+    phi, probabilities = given(problem, epsilon, prior)
+    check_noise(mechanism, noise, problem.graph, epsilon, phi)
+    checked = NoiseMatrix(problem, float(epsilon), np.asarray(probabilities), noise)
+    return Solution(mechanism, problem, checked, **facts)

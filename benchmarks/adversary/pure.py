@@ -15,8 +15,8 @@ import numpy as np
 from benchmarks.adversary.checks import EXACT, Measured
 from benchmarks.adversary.problems import Array, Case
 from solvers import Solution
-from solvers.accounting.budget import LossBudget
-from solvers.independent.noise import IndependentNoise
+from solvers.noise.independent import IndependentNoise
+from solvers.privacy.budget import LossBudget
 
 _MOST_SPLINES = 40
 _LARGEST_SUM = 200

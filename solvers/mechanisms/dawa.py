@@ -28,11 +28,11 @@ import numpy as np
 import scipy.linalg as sla
 from numpy.typing import NDArray
 
-from solvers.accounting.budget import MeasuredBudget
 from solvers.dual.iteration import Deadline
 from solvers.errors import NotApplicableError, OptionError
 from solvers.mechanism import Mechanism, Work
 from solvers.noise.release import UnpricedRelease
+from solvers.privacy.budget import MeasuredBudget
 from solvers.problem import Problem
 from solvers.solution import Solution
 from workloads import WorkloadError, histograms

@@ -16,8 +16,8 @@ import numpy as np
 
 from solvers.dual.programs import Weights
 from solvers.dual.spectrum import RELATIVELY_EXACT, spectrum
-from solvers.independent.information import gaussian_entropy
 from solvers.mechanism import Mechanism, Work
+from solvers.noise.information import gaussian_entropy
 from solvers.orbits import AnyOrbits
 from solvers.orbits.solutions import inner_noise
 from solvers.problem import Problem

@@ -10,12 +10,11 @@ Laplacian separates. Bounded noise has no finite ε.
 import numpy as np
 import scipy.sparse as sp
 
-from solvers.accounting.budget import NoBudget
 from solvers.errors import NotApplicableError, OptionError
-from solvers.independent.cosine_squared import CosineSquared
-from solvers.independent.noise import IndependentNoise
-from solvers.independent.perturbation import DATA, QUERIES, check_place
 from solvers.mechanism import Mechanism
+from solvers.noise.cosine_squared import CosineSquared
+from solvers.noise.independent import DATA, QUERIES, IndependentNoise, check_place
+from solvers.privacy.budget import NoBudget
 from solvers.problem import Problem
 from solvers.solution import Solution
 from workloads.operators import Array, Matrix, Scaled

@@ -1,21 +1,125 @@
-"""Two-sided geometric noise calibrated to the 1-norm sensitivity: pure ε-differential privacy.
+"""Two-sided geometric noise (Ghosh, Roughgarden and Sundararajan, STOC 2009).
 
-Ghosh, Roughgarden and Sundararajan (STOC 2009). On a query matrix the noise is not clamped,
-so it is unbiased; with α = exp(-ε / sensitivity) its variance is 2 α / (1 - α)². On a query
-graph it is clamped to the answers (`solvers.graph.geometric`).
+On a query matrix it is independent noise on whole-numbered queries or cells, of pure ε. On a query
+graph whose answers are numbers it is cut off at their ends (POST 2013, section 6).
 """
 
 import numpy as np
 import scipy.sparse as sp
 
-from solvers.accounting.distributions import Geometric
-from solvers.errors import NotApplicableError
-from solvers.graph import geometric as graph
-from solvers.independent.perturbation import QUERIES, perturbed
+from solvers.errors import NotApplicableError, OptionError
 from solvers.mechanism import Mechanism
-from solvers.problem import Problem
+from solvers.noise.independent import QUERIES, perturbed
+from solvers.noise.noise_matrix import given
+from solvers.privacy.distributions import Geometric
+from solvers.problem import GraphProblem, Problem
 from solvers.reductions.differences import OnDifferences, as_asked
 from solvers.solution import Solution
+from solvers.strategy import from_noise_matrix
+from workloads import QueryGraph
+from workloads.operators import Array
+from workloads.parameters import PriorText
+from workloads.priors import UNIFORM
+
+_ROUNDING = 1e-12
+
+
+def solve_graph(
+    problem: GraphProblem,
+    *,
+    epsilon: float = 1.0,
+    prior: PriorText | list[float] = UNIFORM,
+    spend: str | float | list[float] = "even",
+) -> Solution:
+    """Two-sided geometric noise on every coordinate, cut off at its ends.
+
+    A coordinate that one individual changes by at most r, and that may spend the share s of ε,
+    gets noise with ratio ``exp(-s * epsilon / r)``; what falls outside the range is reported
+    as its end (Ghosh, Roughgarden, Sundararajan; POST 2013, section 6). On a counting query
+    this is the tight-constraints mechanism.
+
+    Parameters
+    ----------
+    problem : GraphProblem
+        Answers that are the integer points of a box.
+    prior : str or list of float, shape (n,)
+        For the measures; see `workloads.priors`.
+    spend : "even", float or list of float, or such a list as text
+        The share of ε of each coordinate; a number is the share of every one. ``"even"``: the
+        largest equal shares with which the whole is ε-differentially private; of k counts of
+        the same individuals 1/k each.
+
+    Returns
+    -------
+    Solution
+        ``notes["epsilon_of_coordinate"]``: what each coordinate spends when one individual
+        changes it as much as one can.
+
+    Raises
+    ------
+    NotApplicableError
+        If the answers are no integer points of a box.
+    OptionError
+        If the shares are not positive, or spend more than ε together.
+    """
+    graph = problem.graph
+    given(problem, epsilon, prior)
+    changes = _changes(graph)
+    largest = changes.max(axis=0)
+    shares = _shares(spend, changes / largest)
+    noise: Array = np.ones((1, 1))
+    for size, share, most in zip(graph.grid or (), shares, largest, strict=True):
+        coordinate = truncated_geometric(size, epsilon * share / most)
+        noise = np.asarray(np.kron(noise, coordinate), dtype=np.float64)
+    notes = {"epsilon_of_coordinate": [float(epsilon * share) for share in shares]}
+    return from_noise_matrix("geometric", problem, epsilon, prior, noise, notes=notes)
+
+
+def truncated_geometric(size: int, epsilon: float) -> Array:
+    """The noise matrix on 0, ..., size - 1, shape (size, size).
+
+    With a = exp(-epsilon): ``a**|i - o| * (1 - a) / (1 + a)``, and ``a**|i - o| / (1 + a)`` at
+    the two ends.
+    """
+    number = np.arange(size)
+    diagonal = np.full(size, np.tanh(epsilon / 2))
+    diagonal[[0, -1]] = 1 / (1 + np.exp(-epsilon))
+    matrix: Array = np.exp(-epsilon * np.abs(number[:, None] - number)) * diagonal
+    return matrix
+
+
+def _changes(graph: QueryGraph) -> Array:
+    """By how much each edge changes each coordinate, shape (edges, k)."""
+    points = graph.coordinates
+    if points is None:
+        raise NotApplicableError(
+            f"geometric: the answers of workload {graph.name!r} are not numbers; use it on "
+            "'counting', 'sum' or 'k-count', or use 'tight-constraints'"
+        )
+    first, second = graph.edges
+    return np.abs(points[first] - points[second])
+
+
+def _shares(spend: str | float | list[float], relative: Array) -> Array:
+    """The share of each coordinate; ``relative``: each edge's changes over the largest ones."""
+    count = relative.shape[1]
+    if spend == "even":
+        return np.full(count, 1.0 / relative.sum(axis=1).max())
+    listed = spend.split(",") if isinstance(spend, str) else spend
+    try:
+        shares = np.broadcast_to(np.asarray(listed, dtype=np.float64), (count,))
+    except (TypeError, ValueError) as error:
+        raise OptionError(
+            f"geometric: spend is {spend!r}; expected 'even', one share of epsilon, or one for "
+            f"each of the {count} coordinates"
+        ) from error
+    most = float((relative @ shares).max())
+    if not (np.all(shares > 0) and most <= 1 + _ROUNDING):
+        raise OptionError(
+            f"geometric: spend is {spend!r}, and one individual then spends {most:g} times "
+            "epsilon; expected positive shares that together spend at most epsilon"
+        )
+    return shares
 
 
 def solve(problem: Problem, *, on: str = QUERIES) -> Solution:
@@ -52,6 +156,6 @@ MECHANISMS = (
         solve,
         forms=(OnDifferences(as_asked(solve)),),
         source="Ghosh et al., STOC 2009; ElSalamouny et al., section 6",
-        solve_graph=graph.solve,
+        solve_graph=solve_graph,
     ),
 )

@@ -16,12 +16,13 @@ import scipy
 import scipy.sparse as sp
 
 from solvers.errors import NotApplicableError, SolverError
-from solvers.graph import geometric, tight_constraints
-from solvers.graph.noise_matrix import NoiseMatrix, from_noise, given
 from solvers.mechanism import Mechanism, Work
+from solvers.mechanisms import geometric, tight_constraints
 from solvers.mechanisms.randomised_response import randomised_response
+from solvers.noise.noise_matrix import NoiseMatrix, given
 from solvers.problem import GraphProblem
 from solvers.solution import Solution
+from solvers.strategy import from_noise_matrix
 from workloads import QueryGraph
 from workloads.operators import Array
 from workloads.parameters import PriorText
@@ -110,7 +111,7 @@ def solve(
     taken = min(losses, key=lambda name: losses[name])
     if losses.get(_OWN, np.inf) <= losses[taken] * (1 + _TIED):
         taken = _OWN
-    return from_noise(
+    return from_noise_matrix(
         "lp-optimal",
         problem,
         epsilon,
@@ -127,8 +128,8 @@ def _others(problem: GraphProblem, epsilon: float) -> dict[str, Array]:
     """The noise matrices of the closed forms that apply, by mechanism."""
     others = {"randomised-response": randomised_response(problem.graph.n, epsilon)}
     for name, closed in (
-        ("geometric", geometric.solve),
-        ("tight-constraints", tight_constraints.solve),
+        ("geometric", geometric.solve_graph),
+        ("tight-constraints", tight_constraints.solve_graph),
     ):
         try:
             noise = closed(problem, epsilon=epsilon).noise

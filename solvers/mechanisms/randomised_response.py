@@ -4,10 +4,11 @@ import math
 
 import numpy as np
 
-from solvers.graph.noise_matrix import from_noise, given
 from solvers.mechanism import Mechanism
+from solvers.noise.noise_matrix import given
 from solvers.problem import GraphProblem
 from solvers.solution import Solution
+from solvers.strategy import from_noise_matrix
 from workloads.operators import Array
 from workloads.parameters import PriorText
 from workloads.priors import UNIFORM
@@ -23,7 +24,7 @@ def solve(
     """
     given(problem, epsilon, prior)
     noise = randomised_response(problem.graph.n, epsilon)
-    return from_noise("randomised-response", problem, epsilon, prior, noise)
+    return from_noise_matrix("randomised-response", problem, epsilon, prior, noise)
 
 
 def randomised_response(n: int, epsilon: float) -> Array:

@@ -3,9 +3,9 @@
 A solution holds one `Release`. The kinds: a Gaussian mechanism as a factorisation
 (`solvers.noise.factorisation`), noise on each block of a workload on orbits
 (`solvers.orbits.noise`), a Kronecker product of such noises (`solvers.noise.product`),
-independent numbers that need not be Gaussian (`solvers.independent.noise`), errors measured on
+independent numbers that need not be Gaussian (`solvers.noise.independent`), errors measured on
 data (`solvers.mechanisms.dawa`), and a noise matrix on a query graph
-(`solvers.graph.noise_matrix`).
+(`solvers.noise.noise_matrix`).
 """
 
 from collections.abc import Mapping
@@ -13,8 +13,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from solvers.accounting.budget import BudgetCurve, GaussianBudget
 from solvers.errors import NotApplicableError
+from solvers.privacy.budget import BudgetCurve, GaussianBudget
 from solvers.problem import readable
 from workloads.operators import Array, Matrix
 from workloads.workload import LARGEST_LISTED

@@ -9,13 +9,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from solvers.accounting.budget import NoBudget
 from solvers.dual import pairs
 from solvers.dual.differences import Differences, differences
 from solvers.dual.iteration import Deadline
 from solvers.errors import NotApplicableError
 from solvers.mechanism import Mechanism, Work
 from solvers.noise.factorisation import Factorisation
+from solvers.privacy.budget import NoBudget
 from solvers.problem import Problem
 from solvers.problem.neighbours import ADD_REMOVE, Neighbours
 from solvers.reduction import Options, Reduction

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers import privacy
-from solvers.accounting import budget
+from solvers.privacy import budget
 from sweep.dataset.positions import Column, Positions
 from sweep.store.keys import Rows
 from sweep.store.ledger import Ledger

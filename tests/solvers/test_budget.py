@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from solvers import privacy
-from solvers.accounting.budget import GaussianBudget, LossBudget, NoBudget, PureBudget, from_record
-from solvers.accounting.distributions import Geometric, Laplace, TruncatedGeometric
-from solvers.accounting.moves import one_column
+from solvers.privacy.budget import GaussianBudget, LossBudget, NoBudget, PureBudget, from_record
+from solvers.privacy.distributions import Geometric, Laplace, TruncatedGeometric
+from solvers.privacy.privacy_loss import one_column
 
 DELTAS = np.array([1e-12, 1e-9, 1e-5])
 EPSILONS = np.array([0.01, 0.3, 1.0, 4.0, 10.0])

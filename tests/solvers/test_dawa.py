@@ -8,9 +8,9 @@ import pytest
 
 import solvers
 import workloads
-from solvers.accounting import budget
 from solvers.errors import NotApplicableError, OptionError
 from solvers.mechanisms import dawa
+from solvers.privacy import budget
 from workloads import histograms
 
 X = np.array([3.0, 3.0, 4.0, 9.0, 1.0, 0.0, 0.0, 2.0, 2.0])

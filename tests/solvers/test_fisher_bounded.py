@@ -9,7 +9,7 @@ from scipy import integrate, stats
 
 import solvers
 from solvers.errors import OptionError
-from solvers.independent.cosine_squared import CosineSquared
+from solvers.noise.cosine_squared import CosineSquared
 
 DENSITIES = tuple(
     CosineSquared(lower, upper, tilt)

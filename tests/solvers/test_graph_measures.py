@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 import solvers
 import workloads
-from solvers.graph.measures import utility_bound
-from solvers.graph.noise_matrix import from_noise
 from solvers.problem import as_graph_problem
+from solvers.strategy import from_noise_matrix, utility_bound
 from workloads.priors import is_regular
 
 EPSILON = 0.8
@@ -90,7 +89,7 @@ def test_example_3():
     one = np.full((4, 3), a / (1 + 2 * a)) + np.eye(4, 3) * (1 - a) / (1 + 2 * a)
     one[3] = 1 / 3
     noise = reduce(np.kron, [np.hstack([one, np.zeros((4, 1))])] * 5)
-    found = from_noise("three values", as_graph_problem(graph), 0.5, prior, noise)
+    found = from_noise_matrix("three values", as_graph_problem(graph), 0.5, prior, noise)
     assert found.noise.min_entropy_leakage == pytest.approx(5 * math.log2(0.8 / 0.3 / (1 + 2 * a)))
     assert 5 * math.log2(1 / 0.3 / (1 + 3 * a)) == pytest.approx(1.2, abs=0.01)
     assert found.noise.leakage_bound == pytest.approx(found.noise.min_entropy_leakage)

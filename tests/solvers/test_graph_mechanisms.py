@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 import solvers
 import workloads
 from solvers.errors import NotApplicableError, OptionError, SolveFailedError
-from solvers.graph.checks import check_noise
-from solvers.graph.existence import existence, least_epsilon
-from solvers.graph.geometric import truncated_geometric
+from solvers.mechanisms.geometric import truncated_geometric
+from solvers.mechanisms.tight_constraints import existence, least_epsilon
+from solvers.noise.noise_matrix import check_noise
 from solvers.problem import as_graph_problem
 from workloads import TargetsError, priors
 from workloads.graphs import from_edges, from_relation

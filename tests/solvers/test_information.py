@@ -6,8 +6,8 @@ import scipy.optimize
 from scipy import integrate, special, stats
 
 import solvers
-from solvers.independent import information
-from solvers.independent.cosine_squared import CosineSquared
+from solvers.noise import information
+from solvers.noise.cosine_squared import CosineSquared
 
 BITS = np.log(2)
 

@@ -9,9 +9,7 @@ from hypothesis import strategies as st
 from scipy import integrate, optimize, stats
 
 import solvers
-from solvers.accounting.convolution import GEOMETRIC, LAPLACE
-from solvers.accounting.moves import moves, one_column
-from solvers.accounting.privacy_loss import Moves
+from solvers.privacy.privacy_loss import GEOMETRIC, LAPLACE, Moves, moves, one_column
 
 DELTAS = (1e-1, 1e-3, 1e-6, 1e-10)
 

@@ -6,14 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
-from solvers.accounting.distributions import (
+from solvers.errors import OptionError
+from solvers.privacy.distributions import (
     MEASURES,
     Geometric,
     Laplace,
     TruncatedGeometric,
     from_content,
 )
-from solvers.errors import OptionError
 
 EPSILONS = (1e-6, 1e-3, 0.05, 0.7, 3.0)
 

@@ -8,13 +8,13 @@ from scipy import stats
 
 import solvers
 import workloads
-from solvers.accounting.budget import NoBudget
-from solvers.accounting.distributions import Geometric, Laplace, TruncatedGeometric
-from solvers.independent.cosine_squared import CosineSquared
-from solvers.independent.noise import AtEpsilon, IndependentNoise
 from solvers.noise import draws
+from solvers.noise.cosine_squared import CosineSquared
 from solvers.noise.draws import simulate
 from solvers.noise.factorisation import multiplied
+from solvers.noise.independent import AtEpsilon, IndependentNoise
+from solvers.privacy.budget import NoBudget
+from solvers.privacy.distributions import Geometric, Laplace, TruncatedGeometric
 
 PREFIX = np.tril(np.ones((6, 6)))
 TARGETS = np.arange(1.0, 7.0)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import solvers
 import workloads
-from solvers.graph.geometric import truncated_geometric
+from solvers.mechanisms.geometric import truncated_geometric
 
 PREFIX = np.tril(np.ones((4, 4)))
 

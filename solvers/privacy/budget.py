@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from solvers import privacy
-from solvers.accounting import distributions as noise
-from solvers.accounting.distributions import Noise
-from solvers.accounting.privacy_loss import Bracket, Moves
+from solvers.privacy.distributions import Noise, from_content
+from solvers.privacy.privacy_loss import Bracket, Moves
 
 Float = NDArray[np.float64]
 
@@ -223,5 +222,5 @@ def from_record(curve: Mapping[str, Any]) -> BudgetCurve:
 
 def _pure(curve: Mapping[str, Any]) -> PureBudget:
     return PureBudget(
-        noise.from_content(curve["noise"]), float(curve["sensitivity"]), float(curve["factor"])
+        from_content(curve["noise"]), float(curve["sensitivity"]), float(curve["factor"])
     )

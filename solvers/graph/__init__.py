@@ -1,1 +1,0 @@
-"""Mechanisms on query graphs: noise matrices of finite queries (POST 2013)."""

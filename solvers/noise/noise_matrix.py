@@ -1,0 +1,354 @@
+"""Noise matrices of query graphs: their measures (POST 2013), and the checks that each must pass.
+
+Row i of a noise matrix is the distribution of the reported answer when i is the true one.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy
+from numpy.typing import ArrayLike
+
+from solvers.errors import NotApplicableError, OptionError, SolveFailedError
+from solvers.noise.release import UnpricedRelease
+from solvers.privacy.budget import BudgetCurve
+from solvers.problem import GraphProblem
+from workloads import QueryGraph, WorkloadError, priors
+from workloads.operators import Array
+from workloads.priors import weights
+from workloads.symmetry import classes
+
+ROUNDING = 1e-11
+"""Relative: what exponentials and products of probabilities may be off by."""
+
+_LEAST = 1e-290
+
+
+def slack(noise: Array, phi: Array) -> Array:
+    """``1 - Φ diag(X)``, shape (n,): zero exactly for tight-constraints mechanisms (Lemma 3).
+
+    Row i is also the sum of ``X[i, k] - Φ[i, k] X[k, k]``, each term non-negative in an
+    ε-differentially private X: so it bounds how far X is from a tight-constraints mechanism.
+    """
+    return 1.0 - phi @ noise.diagonal()
+
+
+def check_noise(
+    mechanism: str, noise: Array, graph: QueryGraph, epsilon: float, phi: Array
+) -> None:
+    """Check row sums, Lemma 1 along every edge and Lemma 3.
+
+    Parameters
+    ----------
+    noise : numpy.ndarray, shape (n, n)
+        X: row i is the distribution of the output when i is the answer.
+    phi : numpy.ndarray, shape (n, n)
+        Of `workloads.priors.constraints`.
+
+    Raises
+    ------
+    SolveFailedError
+        If a row is no distribution, ``X[i, o] > exp(ε) X[h, o]`` for adjacent i and h, or the
+        slack and the distance from a tight-constraints mechanism disagree.
+    """
+    off = float(np.abs(noise.sum(axis=1) - 1).max())
+    if not (np.all(np.isfinite(noise)) and noise.min() >= 0 and off <= ROUNDING * graph.n):
+        raise SolveFailedError(
+            f"{mechanism}: a row of the noise matrix is not a distribution (sum off by {off:.3g}, "
+            f"least entry {noise.min():.3g})"
+        )
+    shrunk = np.exp(-epsilon) * (1 - ROUNDING)
+    for ends in (graph.edges, graph.edges[::-1]):
+        for here, there in zip(*(np.array_split(end, 64) for end in ends), strict=True):
+            broken = shrunk * noise[here] > noise[there] + _LEAST
+            if broken.any():
+                edge, output = np.argwhere(broken)[0]
+                raise SolveFailedError(
+                    f"{mechanism}: not {epsilon:g}-differentially private: answers "
+                    f"{graph.labels[here[edge]]!r} and {graph.labels[there[edge]]!r} give output "
+                    f"{graph.labels[output]!r} with probabilities {noise[here[edge], output]:.9g} "
+                    f"and {noise[there[edge], output]:.9g}"
+                )
+    distance = (noise - phi * noise.diagonal()).sum(axis=1)
+    left = slack(noise, phi)
+    if left.min() < -ROUNDING * graph.n or np.abs(distance - left).max() > ROUNDING * graph.n:
+        raise SolveFailedError(f"{mechanism}: Lemma 3 fails: slacks from {left.min():.3g}")
+
+
+MOST_CLASSES = 400
+"""Unknowns of the linear program for priors that are not ε-regular: a second's work."""
+
+
+def utility(noise: Array, prior: Array) -> float:
+    """The probability that the best guess from the output is the true answer.
+
+    Equation (2): binary gain and the optimal remap, ``sum_o max_i prior[i] * noise[i, o]``.
+    """
+    return float((prior[:, None] * noise).max(axis=0).sum())
+
+
+def leakage(guessed: float, prior: Array) -> float:
+    """Min-entropy leakage in bits, from the utility or a bound on it (Propositions 5 and 6)."""
+    return max(math.log2(guessed / float(prior.max())), 0.0)
+
+
+@dataclass(frozen=True)
+class Bound:
+    """An upper bound on the utility for a prior.
+
+    Attributes
+    ----------
+    utility : float
+        The bound, at most 1.
+    regular : bool
+        Whether the prior is ε-regular, so that the bound is Theorem 1's.
+    """
+
+    utility: float
+    regular: bool
+
+
+def utility_bound(phi: Array, prior: Array) -> Bound:
+    """An upper bound on the utility of every ε-differentially private mechanism.
+
+    Theorem 1 where the prior is ε-regular. For other priors the least ``sum(y)`` with
+    ``y @ phi >= prior`` and ``y >= 0``: by Equation (3) ``phi @ diag(XR) <= 1``, so utility is
+    ``prior @ diag(XR) <= y @ phi @ diag(XR) <= sum(y)``. A linear program in as many unknowns
+    as Φ and the prior tell answers apart; above `MOST_CLASSES` of them ``sum(max(y, 0))`` of
+    Theorem 1's y, which is one of its candidates. Never above 1.
+
+    Parameters
+    ----------
+    phi : numpy.ndarray, shape (n, n)
+        Of `workloads.priors.constraints`.
+    prior : numpy.ndarray, shape (n,)
+        Probabilities.
+    """
+    alike = classes(phi, prior)
+    y = weights(phi, prior, alike)
+    if y is not None and bool(y.min() >= 0):
+        return Bound(min(float(y.sum()), 1.0), regular=True)
+    simple = 1.0 if y is None else float(np.maximum(y, 0).sum())
+    if len(alike.sizes) > MOST_CLASSES:
+        return Bound(min(simple, 1.0), regular=False)
+    scale = float(prior.max())
+    matrix, least = alike.reduced(phi), prior[alike.first] / scale
+    result = scipy.optimize.linprog(alike.sizes, A_ub=-matrix, b_ub=-least)
+    if result.x is None:
+        return Bound(min(simple, 1.0), regular=False)
+    covered = result.x * max(float((least / (matrix @ result.x)).max()), 1.0)
+    return Bound(min(float(alike.sizes @ covered) * scale, simple, 1.0), regular=False)
+
+
+def expected_squared_error(noise: Array, prior: Array, graph: QueryGraph) -> float:
+    """Mean squared distance of the reported from the true answer, without a remap.
+
+    Euclidean where answers are numbers, summed over coordinates; squared graph distance
+    elsewhere.
+    """
+    return float(prior @ (noise * _squared_distances(graph)).sum(axis=1))
+
+
+def variances(noise: Array, graph: QueryGraph) -> Array:
+    """The variance of the reported answer at every true one, shape (n, coordinates).
+
+    Where answers are no numbers it is Fréchet's variance, the least mean squared graph distance
+    to one answer, shape (n, 1).
+    """
+    points = graph.coordinates
+    if points is None:
+        frechet: Array = (noise @ graph.distances**2).min(axis=1)
+        return frechet[:, None]
+    mean = noise @ points
+    return np.stack(
+        [
+            np.einsum("io,io->i", noise, (column - centre[:, None]) ** 2)
+            for column, centre in zip(points.T, mean.T, strict=True)
+        ],
+        axis=1,
+    )
+
+
+def _squared_distances(graph: QueryGraph) -> Array:
+    points = graph.coordinates
+    if points is None:
+        return graph.distances**2
+    squared = np.zeros(graph.shape)
+    for column in points.T:
+        squared += (column[:, None] - column) ** 2
+    return squared
+
+
+@dataclass(frozen=True, eq=False)
+class NoiseMatrix(UnpricedRelease):
+    """An ε-differentially private mechanism on a query graph: a `solvers.noise.release.Release`.
+
+    Attributes
+    ----------
+    prior : numpy.ndarray, shape (n,)
+        The user's probabilities of the answers.
+    matrix : numpy.ndarray, shape (n, n)
+        X: row i is the distribution of the output when i is the answer.
+    """
+
+    problem: GraphProblem
+    epsilon: float
+    prior: Array
+    matrix: Array
+
+    total_variance = float("nan")
+
+    @cached_property
+    def utility(self) -> float:
+        """Probability of a right guess with the optimal remap, Equation (2)."""
+        return utility(self.matrix, self.prior)
+
+    @property
+    def utility_bound(self) -> float:
+        """Upper bound on the utility of any ε-private mechanism; Theorem 1 if regular."""
+        return self._bound.utility
+
+    @property
+    def prior_is_regular(self) -> bool:
+        """Whether the prior is ε-regular (Definition 5)."""
+        return self._bound.regular
+
+    @cached_property
+    def regular_share(self) -> float:
+        """The ε-regular priors' share of all priors, by volume."""
+        return priors.regular_share(self.problem.graph, self.epsilon)
+
+    @property
+    def min_entropy_leakage(self) -> float:
+        """In bits, about the answer (Proposition 5)."""
+        return leakage(self.utility, self.prior)
+
+    @property
+    def leakage_bound(self) -> float:
+        """In bits, for this prior (Proposition 6)."""
+        return leakage(self.utility_bound, self.prior)
+
+    @cached_property
+    def leakage_bound_any_prior(self) -> float:
+        """In bits, for every prior (Corollary 1; on the graph of databases Theorem 2)."""
+        uniform = priors.uniform(self.problem.graph)
+        return leakage(utility_bound(self._phi, uniform).utility, uniform)
+
+    @cached_property
+    def expected_squared_error(self) -> float:
+        """Of the reported answer under the prior."""
+        return expected_squared_error(self.matrix, self.prior, self.problem.graph)
+
+    @cached_property
+    def max_variance(self) -> float:
+        """Of the reported answer at the worst true one, of the worst coordinate."""
+        return float(self.query_variances.max())
+
+    @property
+    def variance_ratio(self) -> float:
+        """``max_variance`` over the target: at most 1 where the target is met."""
+        return self.max_variance / self.problem.target
+
+    @property
+    def slack(self) -> Array:
+        """``1 - Φ diag(X)``, shape (n,): zero for tight-constraints mechanisms (Lemma 3)."""
+        return slack(self.matrix, self._phi)
+
+    @cached_property
+    def query_variances(self) -> Array:
+        """Of the reported answer at every true one, coordinate by coordinate, as drawn."""
+        return variances(self.matrix, self.problem.graph).ravel()
+
+    @cached_property
+    def moments(self) -> tuple[Array, Array]:
+        """Of the errors as drawn; those of the normal distribution for errors that are all 0."""
+        squares = np.square(self._errors)
+        second, fourth, sixth = (
+            np.einsum("ij,ijk->ik", self.matrix, squares**power).ravel() for power in (1, 2, 3)
+        )
+        some = second > 0
+        return (
+            np.divide(fourth, second**2, out=np.full_like(second, 3.0), where=some),
+            np.divide(sixth, second**3, out=np.full_like(second, 15.0), where=some),
+        )
+
+    @property
+    def curve(self) -> BudgetCurve:
+        """NotApplicableError: the noise is of one ε."""
+        raise NotApplicableError(
+            f"a noise matrix on a query graph has one epsilon, {self.epsilon:g}; solve again for "
+            "another"
+        )
+
+    def draw(self, n: int, rng: np.random.Generator) -> Array:
+        """Draw n errors of every answer, about the centre of its row; shape (n, errors).
+
+        A coordinate's error is its distance from its mean; where answers are no numbers, an
+        error is the graph distance from the answer with the least mean square (Fréchet).
+        """
+        errors = self._errors
+        answers = len(errors)
+        upto, each = np.cumsum(self.matrix, axis=1), np.arange(answers)
+        uniform = rng.random((n, answers)) * upto[:, -1]
+        outputs = np.stack(
+            [np.searchsorted(upto[i], uniform[:, i], side="right") for i in each], axis=1
+        )
+        drawn: Array = errors[each, np.minimum(outputs, answers - 1)].reshape(n, -1)
+        return drawn
+
+    def record(self) -> dict[str, Any]:
+        """The measures, by the names that a sweep stores them under."""
+        return {
+            "utility": self.utility,
+            "utility_bound": self.utility_bound,
+            "min_entropy_leakage": self.min_entropy_leakage,
+            "leakage_bound": self.leakage_bound,
+            "leakage_bound_any_prior": self.leakage_bound_any_prior,
+            "expected_squared_error": self.expected_squared_error,
+            "max_variance": self.max_variance,
+            "variance_ratio_at_budget": self.variance_ratio,
+            "prior_is_regular": self.prior_is_regular,
+            "regular_share": self.regular_share,
+        }
+
+    def arrays(self) -> dict[str, Array]:
+        """The noise matrix and the prior."""
+        return {"noise_matrix": self.matrix, "prior": self.prior}
+
+    @cached_property
+    def _errors(self) -> Array:
+        """Of every output at every answer, shape (n, n, coordinates)."""
+        graph = self.problem.graph
+        points = graph.coordinates
+        if points is None:
+            centres = np.argmin(self.matrix @ np.square(graph.distances), axis=1)
+            far: Array = graph.distances[centres][:, :, None]
+            return far
+        away: Array = points[None, :, :] - (self.matrix @ points)[:, None, :]
+        return away
+
+    @cached_property
+    def _bound(self) -> Bound:
+        return utility_bound(self._phi, self.prior)
+
+    @cached_property
+    def _phi(self) -> Array:
+        return priors.constraints(self.problem.graph, self.epsilon)
+
+
+def given(problem: GraphProblem, epsilon: float, prior: ArrayLike) -> tuple[Array, Array]:
+    """Φ and the prior's probabilities, for ε and a prior as the user wrote them.
+
+    Raises
+    ------
+    OptionError
+        If ε is not positive or there is no such prior.
+    """
+    try:
+        phi = priors.constraints(problem.graph, epsilon)
+        return phi, priors.make(prior, problem.graph, epsilon)
+    except WorkloadError as error:
+        raise OptionError(str(error)) from error

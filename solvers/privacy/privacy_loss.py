@@ -1,0 +1,495 @@
+"""The (ε, δ) curve of independent noise on many queries, by its privacy loss distribution.
+
+Where the answers move by shifts s_1, ..., s_k the privacy loss is a sum of independent losses,
+one for each query, and δ(ε) = E max(0, 1 - exp(ε - loss)). On a grid the distribution of the sum
+is a product of Fourier transforms. Noise of either kind is symmetric, so that adding and removing a
+record lose alike. Larger shifts reveal more (the noise is log-concave): of two columns of W whose
+sorted shifts are ordered entry by entry the smaller is dropped.
+
+Three things make the result a certificate:
+
+- **A bracket.** Laplace noise has a continuous loss between two atoms. Two neighbouring grid
+  points share what lies between them, so that both databases keep their probabilities: such a
+  mechanism reveals more, and its δ is an upper bound. Outputs merged two grid steps at a time
+  reveal less, and their common loss is exactly that of the middle, a grid point: a lower bound.
+  Both err by the square of the grid step. Geometric noise lies on its grid exactly.
+- **Tilting.** The probabilities are convolved after multiplication by exp(t loss), t near the
+  saddle point of δ: small δ come out with full relative accuracy (Chernoff; Gopi et al. 2021 bound
+  truncation instead).
+- **Rounding** of the transforms is bounded, and added to δ or taken off it.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import scipy
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from workloads.operators import Array, Matrix, dense
+
+Float = NDArray[np.float64]
+Column = tuple[tuple[int, int], ...]
+"""How a neighbour moves the answers: pairs of a shift in quanta and how many queries it moves."""
+
+GEOMETRIC, LAPLACE = "geometric", "laplace"
+
+_ROUNDING = 8 * np.finfo(float).eps
+_TILTS = np.geomspace(1e-4, 1e12, 161)
+_STEEPEST = 600.0
+_STEEPEST_ON_GRID = 10.0
+
+
+def law_of(
+    noise: str, of_laplace: Callable[[int, float], Float], loss: float, refinement: int
+) -> tuple["LogLaw", float]:
+    """The law of one query's loss, and the grid step that its losses fall by."""
+    if noise == GEOMETRIC:
+        return _geometric, 2 * loss
+    return _on_grid(of_laplace, refinement), loss / refinement
+
+
+LogLaw = Callable[[int, float], Float]
+"""Log probabilities of one query's loss, by its shift and the loss of a quantum, falling losses."""
+
+
+def least_epsilon(
+    noise: str, column: Column, loss: float, delta: float, law: LogLaw, step: float, side: int
+) -> float:
+    """Least ε at δ of one column; ``side`` 1 for an upper bound, -1 for a lower one."""
+    from scipy.signal import lfilter
+
+    top = total(column) * loss
+    tilt = min(chernoff(noise, column, loss, delta)[0], _STEEPEST_ON_GRID / step)
+    probabilities, log_mass, error = _convolved(column, loss, law, step, tilt)
+    falls = np.exp(-tilt * step), np.exp(-(1 + tilt) * step)
+    revealed, excused = (lfilter([1.0], [1.0, -fall], probabilities) for fall in falls)
+    losses = top - step * np.arange(probabilities.size)
+    bound = revealed - excused + side * error
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log_delta = log_mass - tilt * losses + np.log(np.maximum(bound, 0.0))
+    reached = np.flatnonzero(log_delta >= np.log(delta))
+    if not reached.size:
+        return 0.0
+    at = int(reached[0]) - 1
+    if at < 0:
+        return top if side > 0 else max(top - step, 0.0)
+    allowed = np.exp(np.log(delta) - log_mass + tilt * losses[at]) - side * error
+    share = np.clip((revealed[at] - allowed) / excused[at], np.exp(-step), 1.0)
+    return float(max(losses[at] + np.log(share), 0.0))
+
+
+def _convolved(
+    column: Column, loss: float, law: LogLaw, step: float, tilt: float
+) -> tuple[Float, float, float]:
+    """Tilted probabilities of the sum, the log of their mass, and the error of their sums."""
+    length = 1 + round(2 * total(column) * loss / step)
+    size = scipy.fft.next_fast_len(length, real=True)
+    transform = np.ones(size // 2 + 1, dtype=np.complex128)
+    log_mass, queries = 0.0, 0
+    for shift, count in column:
+        logs = law(shift, loss)
+        tilted = logs + tilt * (shift * loss - step * np.arange(logs.size))
+        largest = float(tilted.max())
+        weights = np.exp(tilted - largest)
+        mass = float(weights.sum())
+        log_mass += count * (largest + np.log(mass))
+        transform *= scipy.fft.rfft(weights / mass, size) ** count
+        queries += count
+    density = scipy.fft.irfft(transform, size)[:length]
+    error = _ROUNDING * np.sqrt(size) * (queries + 2) * np.log2(size + 1)
+    return density, log_mass, float(error)
+
+
+def chernoff(noise: str, column: Column, loss: float, delta: float) -> tuple[float, float]:
+    """The t at which the bound on ε by E exp(t loss) is best, and that bound.
+
+    δ(ε) <= E exp(t loss) exp(-t ε) t^t / (1 + t)^(1 + t) (Canonne, Kamath and Steinke 2020).
+    """
+    shifts = np.array([shift for shift, _ in column], dtype=np.float64)
+    counts = np.array([count for _, count in column])
+    allowed = _TILTS * shifts.max() * loss <= _STEEPEST
+    t = _TILTS[allowed] if allowed.any() else _TILTS[:1]
+    logs = _log_moments(noise, shifts, loss, t[:, None])
+    values = (logs @ counts - np.log(delta) - np.log1p(t)) / t - np.log1p(1 / t)
+    best = int(np.argmin(values))
+    return float(t[best]), float(max(values[best], 0.0))
+
+
+def _log_moments(noise: str, shifts: Float, loss: float, tilts: Float) -> Float:
+    """Log E exp(t loss) of one query, for each t and each shift.
+
+    Laplace: (t + 1) exp(t shift) + t exp(-(t + 1) shift) over 2 t + 1 (Mironov 2017); geometric:
+    the sum over its outputs.
+    """
+    moved = shifts * loss
+    rate = 2 * tilts + 1
+    if noise == LAPLACE:
+        sums = (tilts + 1 + tilts * np.exp(-rate * moved)) / rate
+    else:
+        within = np.expm1(-loss) / np.expm1(-rate * loss)
+        between = np.exp(-rate * loss) - np.exp(-rate * moved)
+        sums = (1 + np.exp(-rate * moved) + within * between) / (1 + np.exp(-loss))
+    return np.asarray(tilts * moved + np.log(sums))
+
+
+def _geometric(shift: int, loss: float) -> Float:
+    """Losses shift, shift - 2, ..., -shift: with α = exp(-loss), α^k (1 - α) / (1 + α) within."""
+    numbers = np.arange(shift + 1)
+    logs = np.log(-np.expm1(-loss)) - loss * numbers
+    logs[0], logs[-1] = 0.0, -loss * shift
+    return np.asarray(logs - np.log1p(np.exp(-loss)))
+
+
+def _on_grid(law: Callable[[int, float], Float], refinement: int) -> LogLaw:
+    return lambda shift, loss: law(shift * refinement, loss / refinement)
+
+
+def spread(steps: int, step: float) -> Float:
+    """Laplace noise moved by so many grid steps of loss, its inner losses at both neighbours.
+
+    A bin below its upper end by ``i`` steps has the probability ``exp(-i step / 2) within`` and
+    the loss of its middle; ``1 / (1 + exp(-step / 2))`` of it goes to the upper end.
+    """
+    up = 1 / (1 + np.exp(-step / 2))
+    bins = 0.5 * -np.expm1(-step / 2) * np.exp(-step / 2 * np.arange(2 * steps))
+    masses = np.zeros(2 * steps + 1)
+    masses[0], masses[-1] = 0.5, 0.5 * np.exp(-step * steps)
+    masses[:-1] += up * bins
+    masses[1:] += (1 - up) * bins
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(masses))
+
+
+def merged(steps: int, step: float) -> Float:
+    """Laplace noise moved by so many grid steps of loss, inner losses merged two steps at once."""
+    masses = np.zeros(2 * steps + 1)
+    masses[0], masses[-1] = 0.5, 0.5 * np.exp(-step * steps)
+    masses[1::2] = 0.5 * -np.expm1(-step) * np.exp(-step * np.arange(steps))
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(masses))
+
+
+def total(column: Column) -> int:
+    """The sum of its shifts, in quanta."""
+    return sum(shift * count for shift, count in column)
+
+
+_LARGEST_GRID = 2**17
+_GOOD_BRACKET = 2e-4
+_LEAP = 0.05
+_FARTHEST_LEAP = 200.0
+_ROOT_ERROR = 1e-9
+
+
+@dataclass(frozen=True)
+class Bracket:
+    """A number between certified bounds; only the upper one is a guarantee of privacy."""
+
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True)
+class Moves:
+    """How far the worst neighbours move the answers.
+
+    Attributes
+    ----------
+    noise : {"geometric", "laplace"}
+        The distribution of the noise on every query.
+    quantum : float
+        What the shifts are counted in: steps of the noise.
+    most : tuple of Column
+        Every neighbour moves the answers by no more than one of these.
+    least : tuple of Column
+        Each of these is no more than what some neighbours move.
+    crowded : bool
+        Whether ``most`` are so many that the upper bound is by exponential moments, not by
+        convolution: some per cent above the least ε.
+    """
+
+    noise: str
+    quantum: float
+    most: tuple[Column, ...]
+    least: tuple[Column, ...]
+    crowded: bool = False
+
+    @property
+    def largest_sum(self) -> float:
+        """The largest sum of the shifts of a column, in steps of the noise."""
+        return self.quantum * max(total(column) for column in self.most)
+
+    def epsilon(self, step: float, delta: float) -> Bracket:
+        """Least ε at this δ, of noise whose one step costs ``step`` at δ = 0.
+
+        Parameters
+        ----------
+        step : float
+            ε > 0 of one step.
+        delta : float
+            δ in (0, 1).
+        """
+        loss = self.quantum * step
+        found = _bracket(self, loss, delta, self._refinement(loss, delta))
+        return Bracket(found.lower, min(found.upper, self.largest_sum * step))
+
+    def largest_epsilon(self, step: float, delta: float) -> float:
+        """The upper end of `epsilon` alone."""
+        loss = self.quantum * step
+        return _upper(self, loss, delta, self._refinement(loss, delta))
+
+    def step(self, epsilon: float, delta: float) -> float:
+        """The largest ε of one step with which the noise is (ε, δ)-private, by the upper bound.
+
+        Parameters
+        ----------
+        epsilon : float
+            ε > 0.
+        delta : float
+            δ in (0, 1).
+        """
+        return _step(self, epsilon, delta)
+
+    def content(self) -> dict[str, Any]:
+        """What `from_content` restores them from, JSON-like."""
+        return {
+            "noise": self.noise,
+            "quantum": self.quantum,
+            "most": [[list(pair) for pair in column] for column in self.most],
+            "least": [[list(pair) for pair in column] for column in self.least],
+            "crowded": self.crowded,
+        }
+
+    @classmethod
+    def from_content(cls, content: Mapping[str, Any]) -> "Moves":
+        """The moves that made this content."""
+        most, least = (
+            tuple(tuple((int(s), int(n)) for s, n in column) for column in content[side])
+            for side in ("most", "least")
+        )
+        quantum, crowded = float(content["quantum"]), bool(content["crowded"])
+        return cls(str(content["noise"]), quantum, most, least, crowded)
+
+    def _refinement(self, loss: float, delta: float) -> int:
+        """What losses of one digit need, the nearest and the next above: for less, ε may be 0."""
+        digit = 10.0 ** np.floor(np.log10(loss))
+        near, above = float(f"{loss:.1g}"), float(f"{np.ceil(loss / digit) * digit:.1g}")
+        return max(_refinement(self, rounded, delta) for rounded in {near, above})
+
+
+@lru_cache(maxsize=4096)
+def _step(moves: Moves, epsilon: float, delta: float) -> float:
+    """Where the upper bound crosses ε, from below."""
+    safe = float(np.log(epsilon / moves.largest_sum))
+    low = _chernoff_step(moves, epsilon, delta, safe)
+    refinement = moves._refinement(moves.quantum * float(np.exp(low)), delta)
+
+    def excess(log_step: float) -> float:
+        upper = _upper(moves, moves.quantum * float(np.exp(log_step)), delta, refinement)
+        return float(np.log(max(upper, 1e-300) / epsilon))
+
+    if low > safe and excess(low) > 0:
+        low = safe
+    high = low + _LEAP
+    while excess(high) <= 0:
+        low, high = high, high + 2 * (high - low)
+        if high > safe + _FARTHEST_LEAP:
+            return float(np.exp(low))
+    if excess(low) >= 0:
+        return float(np.exp(safe))
+    root = float(scipy.optimize.brentq(excess, low, high, xtol=_ROOT_ERROR / 4, rtol=1e-15))
+    return float(np.exp(max(root - _ROOT_ERROR, safe)))
+
+
+def _chernoff_step(moves: Moves, epsilon: float, delta: float, safe: float) -> float:
+    """Log of a step that the bound by exponential moments admits, at least the safe one."""
+
+    def excess(log_step: float) -> float:
+        loss = moves.quantum * float(np.exp(log_step))
+        return _by_moments(moves, loss, delta) - epsilon
+
+    low = high = safe
+    while excess(high) <= 0:
+        low, high = high, high + 0.5
+        if high > safe + _FARTHEST_LEAP:
+            break
+    return float(scipy.optimize.brentq(excess, low, high, xtol=1e-3)) - 1e-3 if low < high else safe
+
+
+@lru_cache(maxsize=4096)
+def _refinement(moves: Moves, loss: float, delta: float) -> int:
+    """Grid steps per quantum: as many as the bracket needs, while the grid stays small.
+
+    One where the shifts themselves are rounded to quanta.
+    """
+    if moves.noise == GEOMETRIC or moves.most != moves.least:
+        return 1
+    largest = max(total(column) for column in moves.most)
+    refinement = 1
+    while 2 * largest * refinement < _LARGEST_GRID // 4:
+        found = _bracket(moves, loss, delta, refinement)
+        if found.upper - found.lower <= _GOOD_BRACKET * found.upper:
+            break
+        refinement *= 2
+    return refinement
+
+
+def _bracket(moves: Moves, loss: float, delta: float, refinement: int) -> Bracket:
+    upper = _upper(moves, loss, delta, refinement)
+    law, step = law_of(moves.noise, merged, loss, refinement)
+    lower = max(least_epsilon(moves.noise, c, loss, delta, law, step, -1) for c in moves.least)
+    return Bracket(min(lower, upper), upper)
+
+
+def _upper(moves: Moves, loss: float, delta: float, refinement: int) -> float:
+    if moves.crowded:
+        return _by_moments(moves, loss, delta)
+    law, step = law_of(moves.noise, spread, loss, refinement)
+    return max(least_epsilon(moves.noise, c, loss, delta, law, step, 1) for c in moves.most)
+
+
+def _by_moments(moves: Moves, loss: float, delta: float) -> float:
+    return max(chernoff(moves.noise, column, loss, delta)[1] for column in moves.most)
+
+
+_FEW_COLUMNS = 6
+_MOST_TRANSFORMS = 96
+_MOST_COLUMNS = 32
+_MOST_DISTINCT = 4096
+_MOST_QUANTA, _FEWEST_QUANTA = 2**13, 2**11
+_MOST_WORK = 2**22
+_LARGEST_LATTICE = 2**17
+_LARGEST_ENTRIES = 2**26
+_EXACT = 1e-12
+
+
+def moves(noise: str, shifts: Matrix) -> Moves | None:
+    """The worst columns of shifts, in quanta.
+
+    Parameters
+    ----------
+    noise : {"geometric", "laplace"}
+        The distribution of the noise on every query.
+    shifts : numpy.ndarray or scipy.sparse array, shape (m, n)
+        By how much each of n kinds of neighbours moves each query, not all zero; whole numbers
+        under geometric noise. Their signs do not matter.
+
+    Returns
+    -------
+    Moves or None
+        None where the grid of losses would be too large: then there is the plain composition.
+    """
+    counted = _counts_alone(noise, shifts)
+    if counted is not None:
+        return counted
+    quantum, least, most = _in_quanta(noise, shifts)
+    if least is None or most is None:
+        return None
+    worst = _worst(most)
+    crowded = _work(worst) > _MOST_TRANSFORMS
+    some = worst if most is least else _worst(least)
+    lower = some[:_FEW_COLUMNS] if crowded else some
+    result = Moves(noise, quantum, _columns(worst), _columns(lower), crowded)
+    largest = result.largest_sum / quantum
+    return result if largest <= _LARGEST_LATTICE else None
+
+
+def one_column(noise: str, count: int) -> Moves:
+    """Every neighbour moves so many queries by one step."""
+    column = (((1, count),),)
+    return Moves(noise, 1.0, column, column)
+
+
+def _counts_alone(noise: str, shifts: Matrix) -> Moves | None:
+    """Where all shifts are equal the column with most of them decides; None where they differ."""
+    entries = sp.coo_array(shifts)
+    sizes = np.abs(entries.data[entries.data != 0])
+    size = float(sizes[0])
+    if sizes.min() < size or sizes.max() > size:
+        return None
+    most = int(np.bincount(entries.nonzero()[1]).max())
+    if noise == LAPLACE:
+        column: Column = ((1, most),)
+        return Moves(noise, size, (column,), (column,)) if most <= _LARGEST_LATTICE else None
+    column = ((round(size), most),)
+    fits = size * most <= _LARGEST_LATTICE
+    return Moves(noise, 1.0, (column,), (column,)) if fits else None
+
+
+def _in_quanta(noise: str, shifts: Matrix) -> tuple[float, Array | None, Array | None]:
+    """The quantum, and the distinct columns of shifts in quanta, rounded down and up."""
+    columns = _sorted_columns(shifts)
+    if columns is None:
+        return 1.0, None, None
+    if noise == GEOMETRIC:
+        return 1.0, columns, columns
+    largest = float(columns.max())
+    quantum = _common_divisor(np.unique(columns[columns > 0]), largest)
+    if quantum is not None:
+        whole = np.unique(np.rint(columns / quantum), axis=0)
+        return quantum, whole, whole
+    work = _MOST_WORK // (min(len(columns), _FEW_COLUMNS) * columns.shape[1])
+    quanta = min(max(work, _FEWEST_QUANTA), _MOST_QUANTA)
+    quantum = largest / max(quanta * largest // float(columns.sum(axis=1).max()), 1)
+    return quantum, np.floor(columns / quantum), np.ceil(columns / quantum * (1 - _EXACT))
+
+
+def _sorted_columns(shifts: Matrix) -> Array | None:
+    """Distinct columns that are not zero, as rows of falling magnitudes without common zeros."""
+    parts: list[Array] = []
+    width = max(_LARGEST_ENTRIES // shifts.shape[0], 1)
+    if shifts.shape[0] * shifts.shape[1] > 16 * _LARGEST_ENTRIES:
+        return None
+    by_column = sp.csc_array(shifts) if sp.issparse(shifts) else shifts
+    for start in range(0, shifts.shape[1], width):
+        part = np.abs(dense(by_column[:, start : start + width]))
+        parts.append(np.unique(np.sort(part, axis=0)[::-1].T, axis=0))
+    columns = np.unique(np.concatenate(parts), axis=0)
+    return np.asarray(columns[:, columns.any(axis=0)], dtype=np.float64)
+
+
+def _common_divisor(values: Array, largest: float) -> float | None:
+    """The number of which all values are multiples, up to rounding; None if it is too small."""
+    divisor = float(values.min())
+    while largest / divisor <= _MOST_DISTINCT:
+        rest = np.abs(values - divisor * np.rint(values / divisor))
+        off = rest[rest > _EXACT * values]
+        if not off.size:
+            return divisor
+        divisor = float(off.min())
+    return None
+
+
+def _worst(columns: Array) -> list[Array]:
+    """The largest columns, none below another.
+
+    Of very many the last is one that is above all that are left out.
+    """
+    order = np.argsort(-np.square(columns).sum(axis=1), kind="stable")
+    kept: list[Array] = []
+    for number, column in enumerate(columns[order]):
+        if any(np.all(column <= other) for other in kept):
+            continue
+        if len(kept) == _MOST_COLUMNS:
+            return [*kept, np.max(columns[order[number:]], axis=0)]
+        kept.append(column)
+    return kept
+
+
+def _work(columns: list[Array]) -> int:
+    """Number of transforms; one more than are allowed where a column stands for many."""
+    transforms = sum(np.unique(column).size for column in columns)
+    return _MOST_TRANSFORMS + 1 if len(columns) > _MOST_COLUMNS else transforms
+
+
+def _columns(columns: list[Array]) -> tuple[Column, ...]:
+    return tuple(_column(column) for column in columns)
+
+
+def _column(shifts: Array) -> Column:
+    values, counts = np.unique(shifts[shifts > 0], return_counts=True)
+    return tuple((int(v), int(n)) for v, n in zip(values, counts, strict=True))
