@@ -1,6 +1,5 @@
 """The documentation's site: `make docs` builds it, any warning is an error."""
 
-import json
 import shutil
 import tomllib
 from pathlib import Path
@@ -20,10 +19,14 @@ version = release = tomllib.loads((HERE.parent / "pyproject.toml").read_text())[
     "version"
 ]
 
-extensions = ["myst_parser", "numpydoc", "sphinx.ext.autodoc", "sphinx.ext.autosummary"]
-exclude_patterns = ["_build", "generated/command-line.md"]
+extensions = ["myst_nb", "numpydoc", "sphinx.ext.autodoc", "sphinx.ext.autosummary"]
+exclude_patterns = ["_build", "generated/command-line.md", "notebooks", "generated/examples"]
+smartquotes = False  # or commands that are copied from the site have dashes and quotes of print
 
 myst_heading_anchors = 4
+nb_execution_mode = "force"
+nb_execution_raise_on_error = True
+nb_execution_timeout = 900
 highlight_language = "none"
 
 default_role = "autolink"
@@ -44,34 +47,17 @@ html_show_copyright = False
 
 
 def generate(_: Sphinx) -> None:
-    """Write what is told by the code itself: the commands, and the notebooks as pages."""
+    """Write the page of commands, and copy the notebooks to where the build runs them."""
     folder = HERE / "generated"
     shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
+    for name in ("notebooks", "examples"):
+        shutil.copytree(HERE / name, folder / name)
     command = typer.main.get_command(command_line)
     text = get_docs_for_click(
         obj=command, ctx=typer.Context(command, help_option_names=["-h", "--help"]), name="sweep"
     )
     _, _, commands = text.partition("\n")
     (folder / "command-line.md").write_text(commands)
-    notebooks = sorted((HERE / "notebooks").glob("*.ipynb"))
-    for notebook in notebooks:
-        (folder / f"notebook-{notebook.stem}.md").write_text(page_of(notebook))
-    if notebooks:
-        names = "\n".join(f"notebook-{notebook.stem}" for notebook in notebooks)
-        (folder / "notebooks.md").write_text(f"# Notebooks\n\n```{{toctree}}\n{names}\n```\n")
-
-
-def page_of(notebook: Path) -> str:
-    """Text and code of a notebook, without its results, and a link to the file."""
-    parts = []
-    for cell in json.loads(notebook.read_text())["cells"]:
-        text = "".join(cell["source"])
-        parts.append(f"```python\n{text}\n```" if cell["cell_type"] == "code" else text)
-    parts.append(
-        f"This page is a notebook: {{download}}`{notebook.name} <../notebooks/{notebook.name}>`."
-    )
-    return "\n\n".join(parts) + "\n"
 
 
 def name_pages(app: Sphinx, page: nodes.document, name: str) -> None:

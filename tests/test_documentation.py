@@ -217,8 +217,7 @@ def test_every_page_is_in_a_list_of_the_site():
         line for block in blocks(index, "{toctree}") for line in block.splitlines() if line.strip()
     }
     pages = {path.relative_to(DOCS).with_suffix("").as_posix() for path in SITE} - {"index"}
-    if list((DOCS / "notebooks").glob("*.ipynb")):
-        pages.add("generated/notebooks")
+    pages |= {f"generated/notebooks/{path.stem}" for path in DOCS.glob("notebooks/*.ipynb")}
     lost = [
         f"docs/{page}.md is in no list of docs/index.md, so no reader of the site finds it: add "
         f"the line {page!r} to the toctree where it belongs"
@@ -239,7 +238,7 @@ def test_messages_that_troubleshooting_explains_are_those_of_the_code():
 
 @pytest.mark.slow
 def test_the_site_is_built_without_a_warning(tmp_path):
-    """Links, their anchors and all references are checked by it."""
+    """Links, their anchors and all references are checked; the notebooks run."""
     built = subprocess.run(
         [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", DOCS, tmp_path],
         capture_output=True,
@@ -247,11 +246,17 @@ def test_the_site_is_built_without_a_warning(tmp_path):
         check=False,
     )
     assert built.returncode == 0, built.stderr
-    assert built.stderr == ""
-    start = (tmp_path / "index.html").read_text()
-    assert "fitness" in start
-    assert "sweep rerun" in (tmp_path / "reference" / "command-line.html").read_text()
+    assert "fitness" in (tmp_path / "index.html").read_text()
+    commands = (tmp_path / "reference" / "command-line.html").read_text()
+    assert "sweep rerun" in commands
+    assert "--set" in commands
+    assert not set("“”‘’–") & set(commands), "smart quotes: these commands cannot be copied"
     assert "squared_privacy_cost" in (tmp_path / "reference" / "solvers.html").read_text()
+    for name in (path.stem for path in (DOCS / "notebooks").glob("*.ipynb")):
+        page = (tmp_path / "generated" / "notebooks" / f"{name}.html").read_text()
+        assert 'class="output' in page
+        assert "_images/" in page
+        assert "of the work" in page, "the run shows progress"
 
 
 @pytest.mark.parametrize(

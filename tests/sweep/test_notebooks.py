@@ -1,21 +1,14 @@
-"""What a notebook shows: the accessor, solutions, progress, and the notebooks of the docs."""
+"""What a notebook shows: the accessor, solutions, progress."""
 
-import shutil
-from pathlib import Path
-
-import nbformat
 import numpy as np
 import pytest
 import xarray as xr
-from nbclient import NotebookClient
 from test_exports import REPLICATED, described
 
 import solvers
 from sweep.errors import SweepError
 from sweep.report import notebook
 from sweep.store.folder import Store
-
-NOTEBOOKS = sorted((Path(__file__).parents[2] / "docs" / "notebooks").glob("*.ipynb"))
 
 
 @pytest.fixture
@@ -79,18 +72,3 @@ def test_progress_is_shown_in_notebooks_alone(monkeypatch, tmp_path, capsys):
     assert heard[0] == {}
     assert isinstance(heard[1]["listen"], notebook.ProgressBar)
     assert heard[2] == {"listen": print}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_the_notebooks_of_the_documentation_run(path, tmp_path, monkeypatch):
-    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
-    book = nbformat.read(path, as_version=4)
-    shutil.copytree(path.parents[1] / "examples", tmp_path / "examples")
-    here = tmp_path / "notebooks"
-    here.mkdir()
-    NotebookClient(book, timeout=900, resources={"metadata": {"path": str(here)}}).execute()
-    shown = [out for cell in book.cells if cell.cell_type == "code" for out in cell.outputs]
-    assert any("image/png" in out.get("data", {}) for out in shown)
-    assert any("text/html" in out.get("data", {}) for out in shown)
-    assert any("of the work" in out.get("text", "") for out in shown), "the run shows progress"
