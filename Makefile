@@ -2,10 +2,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-slow test-slurm explore adversary mutants chaos check docs lock bench calibrate clean
+.PHONY: demo test test-slow test-slurm explore adversary chaos check docs lock bench calibrate clean
 
 MINUTES := 60
-COUNT := 100
 CELLS := 500
 FAULTS := 50
 SEED :=
@@ -30,9 +29,6 @@ explore: .venv/dev  ## the property tests on new random examples
 
 adversary: .venv/dev  ## hard random problems for an hour (MINUTES=), every answer checked independently
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.adversary --minutes $(MINUTES) $(SEED:%=--seed %)
-
-mutants: .venv/dev  ## 100 random mistakes (COUNT=) in a copy: which of them does no default test notice?
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.mutants --count $(COUNT) $(SEED:%=--seed %)
 
 chaos: .venv/dev  ## one sweep (CELLS=) through random faults (FAULTS=): nothing is lost or solved twice
 	$(BIN)/python -m benchmarks.chaos --cells $(CELLS) --faults $(FAULTS) $(SEED:%=--seed %)

@@ -1,1 +1,0 @@
-"""Random mutations of the packages, and whether the default tests notice them."""
