@@ -216,7 +216,7 @@ def _watch(
             formats.show(tables.all_tables(dataset, experiment, "none"), console)
         except StoreError as error:
             no_dataset = error
-    console.print(f"{messages.counts(last.statuses)} in {states.duration(last.seconds)}")
+    console.print(f"{messages.counts(last.statuses)} in {messages.duration(last.seconds)}")
     if no_dataset is None:
         console.print(f"dataset: {store.dataset.path}", markup=False)
     else:

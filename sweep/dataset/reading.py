@@ -92,5 +92,5 @@ def experiment_of(results: Results) -> Experiment:
         raise SweepError(
             f"the dataset has no attribute {error}, so its experiment is not known; take a dataset "
             "that sweep.open or sweep.run returned, and keep its attributes (keep_attrs=True)"
-        ) from error
+        ) from None
     return parse_experiment(text, f"{name}.yaml")

@@ -112,10 +112,13 @@ BUDGETS: Mapping[str, tuple[str, ...]] = {
 def described(name: str) -> dict[str, str]:
     """``long_name`` and ``units`` of a variable or coordinate; its name in words if unknown.
 
-    The units of instants are their encoding's.
+    Units are empty for plain numbers: xarray would write "[1]" at every axis. Those of instants
+    are their encoding's.
     """
     long_name, units = MEANINGS.get(name, (name.replace("_", " "), "1"))
-    return {"long_name": long_name, "units": units} if units else {"long_name": long_name}
+    if not units:
+        return {"long_name": long_name}
+    return {"long_name": long_name, "units": "" if units == "1" else units}
 
 
 _SHARED = ("d", "m", "delta", "epsilon")

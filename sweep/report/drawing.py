@@ -62,16 +62,16 @@ def check_installed() -> None:
     """Refuse to draw without a matplotlib that starts, with SweepError."""
     try:
         import_module("matplotlib")
-    except ImportError as error:
+    except ImportError:
         raise SweepError(
             "figures need matplotlib, which is not installed; install it with: "
             "python -m pip install 'fitness-sweep[plot]'"
-        ) from error
+        ) from None
     except ValueError as error:
         raise SweepError(
             f"figures need matplotlib, which does not start: {first_line(error)}; "
             "correct or unset MPLBACKEND"
-        ) from error
+        ) from None
 
 
 def figure(picture: Picture) -> "Figure":

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from sweep.dataset.reading import Results, groups, open_dataset
+from sweep.dataset.reading import LARGE_TEXTS, Results, groups, open_dataset
 from sweep.errors import SweepError
 from sweep.grid import conditions
 from sweep.runner.selection import plain
@@ -32,9 +32,10 @@ def to_frame(results: Results | str | Path) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        ``group`` first, then the coordinates, then the variables. ``status`` is a word. A
-        variable with a value for every budget has a column for each:
-        ``epsilon_at_targets[delta=1e-05]``. Coordinates that a group does not have are NaN there.
+        ``group`` first, then the coordinates, the variables, and last the hashes, versions and
+        other texts. ``status`` is a word. A variable with a value for every budget has a column
+        for each: ``epsilon_at_targets[delta=1e-05]``. Coordinates that a group does not have are
+        NaN there.
 
     Raises
     ------
@@ -44,7 +45,8 @@ def to_frame(results: Results | str | Path) -> pd.DataFrame:
     opened = open_dataset(results) if isinstance(results, str | Path) else results
     frames = [_cells(data).assign(group=group) for group, data in groups(opened).items()]
     whole = pd.concat(frames, ignore_index=True)
-    return whole[["group", *(name for name in whole.columns if name != "group")]]
+    last = [name for name in LARGE_TEXTS if name in whole]
+    return whole[["group", *whole.columns.drop(["group", *last]), *last]]
 
 
 def long(data: xr.Dataset, *variables: str) -> pd.DataFrame:

@@ -1,5 +1,6 @@
 """The events of a run as sentences, and as a progress bar."""
 
+import math
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,8 +13,9 @@ from sweep.runner.progress import reason
 from sweep.runner.status import Trouble
 from sweep.store.records import Status
 
-_SECONDS_IN_WORDS = 60.0
-_LONG_SECONDS = 600.0
+DONE = (Status.OK, Status.NOT_APPLICABLE)
+"""The one definition of done; cells that failed, timed out or were lost are counted apart."""
+TROUBLED = tuple(status.label for status in (Status.FAILED, Status.TIMEOUT, Status.LOST))
 _MOST_NAMED = 3
 
 
@@ -57,12 +59,12 @@ def message(event: events.Event) -> str:
         case events.CellsDone(statuses=statuses, task=task):
             return f"task {task}: {counts(statuses) or 'a certificate'}"
         case events.DatasetWritten(path=path, seconds=seconds):
-            return f"dataset written in {seconds:.1f} s: {path}"
+            return f"dataset written in {duration(seconds)}: {path}"
         case events.OutputClosed():
             return "the output was closed; the run continues without it"
         case events.RunEnded(statuses=statuses, seconds=seconds, interrupted=interrupted):
             how = "interrupted" if interrupted else "ended"
-            return f"run {how} after {precise(seconds)}: {counts(statuses)}"
+            return f"run {how} after {duration(seconds)}: {counts(statuses)}"
         case events.Progressed():
             return figures(event)
 
@@ -87,14 +89,15 @@ def remarks(event: events.RunStarted) -> list[str]:
 def figures(progress: events.Progressed) -> str:
     """The progress of a run, in one line."""
     speed = [rate(progress)] if progress.rate else []
-    return ", ".join([f"{progress.share:.0%} of the work", done(progress), *speed, left(progress)])
+    cells = done(progress.statuses, progress.cells)
+    return ", ".join([f"{progress.share:.0%} of the work", cells, *speed, left(progress)])
 
 
-def done(progress: events.Progressed) -> str:
-    """``12 of 20 cells, 1 failed``."""
-    troubles = {name: n for name, n in progress.statuses.items() if name != "ok"}
-    more = f", {counts(troubles)}" if troubles else ""
-    return f"{sum(progress.statuses.values()):,} of {progress.cells:,} cells{more}"
+def done(statuses: Mapping[str, int], total: int) -> str:
+    """``11 of 20 cells, 1 failed``: done are cells that are ok or not applicable."""
+    finished = sum(statuses.get(status.label, 0) for status in DONE)
+    apart = counts({name: n for name, n in statuses.items() if name in TROUBLED})
+    return f"{finished:,} of {total:,} cells{apart and f', {apart}'}"
 
 
 def rate(progress: events.Progressed) -> str:
@@ -105,25 +108,30 @@ def rate(progress: events.Progressed) -> str:
 
 
 def left(progress: events.Progressed) -> str:
-    """``1:23 left (1:05 to 1:47)``, in hours and minutes."""
+    """``1 h 23 left (1 h 05 to 1 h 47)``."""
     if progress.left_s is None:
         return "no workers"
     expected, least, most = progress.left_s
-    if most < _SECONDS_IN_WORDS:
+    if most < 60.0:
         return "less than a minute left" if expected else "nothing left"
-    low, high = hours(least), hours(most)
-    return f"{hours(expected)} left" + (f" ({low} to {high})" if low != high else "")
+    low, high = duration(least), duration(most)
+    return f"{duration(expected)} left" + (f" ({low} to {high})" if low != high else "")
 
 
-def hours(seconds: float) -> str:
-    """``h:mm``, to the nearest minute."""
-    minutes = round(seconds / 60.0)
-    return f"{minutes // 60}:{minutes % 60:02d}"
-
-
-def precise(seconds: float) -> str:
-    """Seconds, or hours and minutes if they are many."""
-    return f"{seconds:.3g} s" if seconds < _LONG_SECONDS else hours(seconds)
+def duration(seconds: float) -> str:
+    """``3 ms``, ``40 s``, ``25 min``, ``1 h 05``, ``3 days``."""
+    if not math.isfinite(seconds) or seconds >= 1000 * 86400:
+        return "more than a thousand days"
+    minutes = round(seconds / 60)
+    if seconds < 1:
+        return f"{1000 * seconds:.0f} ms"
+    if seconds < 99.5:
+        return f"{seconds:.2g} s"
+    if minutes < 60:
+        return f"{minutes} min"
+    if minutes < 48 * 60:
+        return f"{minutes // 60} h {minutes % 60:02d}"
+    return f"{seconds / 86400:.0f} days"
 
 
 def core_hours(seconds: float) -> str:
@@ -145,7 +153,7 @@ def counted(count: int, what: str) -> str:
 def remaining(ended: events.RunEnded, store: str) -> list[str]:
     """What is left to do after a run, in sentences."""
     sentences = []
-    if any(ended.statuses.get(name) for name in ("failed", "timeout", "lost")):
+    if any(ended.statuses.get(name) for name in TROUBLED):
         sentences.append(
             f"'sweep status {store} --errors' shows why; 'sweep rerun {store}' retries them"
         )
@@ -177,12 +185,12 @@ def _named(workers: Sequence[str]) -> str:
 
 
 def _missing(event: events.WorkersMissing) -> str:
-    since = f" for {event.seconds:.0f} s" if event.seconds >= 1 else ""
+    since = f" for {duration(event.seconds)}" if event.seconds >= 1 else ""
     return f"no workers{since}: {event.message} {_or_ends(event.patience, ' any')}"
 
 
 def _or_ends(patience: float, what: str = "") -> str:
-    return f"(the run ends after {patience:g} s without{what})"
+    return f"(the run ends after {duration(patience)} without{what})"
 
 
 def _stalled(workers: Sequence[str]) -> str:
@@ -281,7 +289,8 @@ class ProgressBar:
     def _advance(self, event: events.Progressed) -> None:
         if event.workers:
             self._progress.update(self._bar, description=counted(event.workers, "worker"))
-        self._progress.update(self._bar, completed=event.share, cells=done(event), left=left(event))
+        cells = done(event.statuses, event.cells)
+        self._progress.update(self._bar, completed=event.share, cells=cells, left=left(event))
         if not self._console.is_terminal and event.share >= self._told + _PLAIN_STEP - _LESS:
             self._told = event.share
             self._say(event)

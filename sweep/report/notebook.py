@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec
 
+import numpy as np
 import pandas as pd
 import xarray as xr
 from rich.console import Console
@@ -143,6 +144,22 @@ class SweepAccessor:
         """All cells as one tidy table; see `sweep.to_frame`."""
         return frames.to_frame(self._results)
 
+    @property
+    def status(self) -> xr.DataArray:
+        """The status of every cell as a word: ``ds.sweep.status == "ok"``.
+
+        Raises
+        ------
+        SweepError
+            If there are several groups.
+        """
+        (data, *others) = reading.groups(self._results).values()
+        if others:
+            names = ", ".join(reading.groups(self._results))
+            raise SweepError(f"several groups have a status each; take one of {names}")
+        words = np.array(list(frames.STATES.values()))
+        return data["status"].copy(data=words[data["status"].to_numpy()])
+
     def failed(self) -> pd.DataFrame:
         """The cells that failed, timed out or were lost, with their errors."""
         cells = self.frame()
@@ -174,31 +191,30 @@ P = ParamSpec("P")
 
 
 def watched(work: Callable[P, Store]) -> Callable[P, xr.Dataset | xr.DataTree]:
-    """The function with the dataset as its result and a progress bar in notebooks.
+    """The function with the dataset as its result.
 
-    Only if no other listener is given.
+    It shows a progress bar in notebooks and on terminals, unless it is given a listener.
     """
 
     @wraps(work)
     def shown(*args: P.args, **kwargs: P.kwargs) -> xr.Dataset | xr.DataTree:
-        if "listen" in kwargs or not in_notebook():
+        console = progress_console()
+        if "listen" in kwargs or console is None:
             return open_dataset(work(*args, **kwargs).path)
-        with ProgressBar(_console()) as bar:
+        with ProgressBar(console) as bar:
             kwargs["listen"] = bar
             return open_dataset(work(*args, **kwargs).path)
 
     return shown
 
 
-def in_notebook() -> bool:
-    """Whether this process is the kernel of a notebook."""
-    return Console().is_jupyter
-
-
-def _console() -> Console:
-    """A bar where Jupyter has widgets, which rich needs for one, and plain lines elsewhere."""
-    if find_spec("ipywidgets") is not None:
-        return Console()
+def progress_console() -> Console | None:
+    """Where progress is shown: in a notebook or on a terminal's standard error, or nowhere."""
+    console = Console(stderr=True, highlight=False)
+    if not console.is_jupyter:
+        return console if console.is_terminal else None
+    if find_spec("ipywidgets") is not None:  # rich needs them for a bar in a notebook
+        return console
     return Console(force_jupyter=False, force_terminal=False, width=100, highlight=False)
 
 

@@ -51,7 +51,7 @@ def _explained(path: Path) -> Iterator[None]:
     except OSError as error:
         raise SweepError(
             f"cannot write {str(path)!r}: {error.strerror or error}; give another --output"
-        ) from error
+        ) from None
 
 
 _WORDS = {MISSING, NONE, *(status.label.replace("_", " ") for status in Status)}

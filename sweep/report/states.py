@@ -17,7 +17,7 @@ from rich.text import Text
 from solvers.problem import memory
 from sweep import events
 from sweep.report import messages
-from sweep.report.messages import counts, reasons
+from sweep.report.messages import counts, duration, reasons
 from sweep.runner.history import CellHistory
 from sweep.runner.status import StoreStatus, Trouble
 from sweep.store.location import Location
@@ -66,13 +66,11 @@ def store_status(status: StoreStatus) -> Table:
     """The state of a store as a table of facts."""
     table = _facts()
     total = sum(status.totals.values())
-    finished = sum(n for name, n in status.totals.items() if Status[name.upper()].final)
     table.add_row("experiment", escape(status.experiment))
-    since = f" for {duration(status.running_s)}" if status.running_s is not None else ""
-    table.add_row("running", f"{status.user}{since}" if status.user else "no")
+    table.add_row("running", escape(_running(status)))
     for name, value in _figures(status):
         table.add_row(name, value)
-    table.add_row("finished", f"{finished:,} of {total:,} cells ({finished / max(total, 1):.0%})")
+    table.add_row("done", messages.done(status.totals, total))
     for group, statuses in status.groups.items():
         table.add_row(f"group {escape(group)}", counts(statuses))
     table.add_row("dataset", escape(str(status.results)) if status.results else "not written yet")
@@ -91,25 +89,40 @@ def store_status(status: StoreStatus) -> Table:
     return table
 
 
+def _running(status: StoreStatus) -> str:
+    """Who runs a sweep in the store and since when; if nobody does, what continues it."""
+    if status.user:
+        since = f" for {duration(status.running_s)}" if status.running_s is not None else ""
+        return f"{status.user}{since}"
+    pending = status.totals.get(Status.PENDING.label, 0)
+    if not pending:
+        return "no"
+    since = f", since {moment(time.time() - status.progress_age_s)}" if status.progress else ""
+    return (
+        f"no{since}: {messages.counted(pending, 'cell')} left; the same 'sweep run' continues, or "
+        f"""sweep rerun {status.store} --where "status == 'pending'" """.rstrip()
+    )
+
+
 def _figures(status: StoreStatus) -> Iterator[tuple[str, str]]:
     """The progress of the run, or what the last one took."""
     progress = status.progress
     if progress is None:
         return
     if status.user:
-        yield "this run", escape(messages.done(progress))
+        yield "this run", escape(messages.done(progress.statuses, progress.cells))
         yield "workers", f"{progress.workers:,} with {progress.threads:,} threads"
         yield "rate", f"{messages.rate(progress)}, {progress.share:.0%} of the work"
-        yield "time", f"{messages.hours(progress.seconds)} so far, {messages.left(progress)}"
+        yield "time", f"{duration(progress.seconds)} so far, {messages.left(progress)}"
         core_left = messages.core_hours(progress.core_left_s)
         yield "core-hours", f"{messages.core_hours(progress.core_s)} spent, {core_left} left"
         if status.progress_age_s > _OLD_SECONDS:
             yield "as of", f"{duration(status.progress_age_s)} ago"
     else:
-        took = messages.precise(progress.seconds)
+        took = duration(progress.seconds)
         yield "last run", f"{took}, {messages.core_hours(progress.core_s)} core-hours"
     for cell, seconds in progress.slowest:
-        yield "slowest", escape(f"{messages.precise(seconds)}  {cell}")
+        yield "slowest", escape(f"{duration(seconds)}  {cell}")
 
 
 def troubles(found: Iterable[Trouble], *, traces: bool) -> list[RenderableType]:
@@ -147,7 +160,7 @@ def history(cell: CellHistory) -> Iterator[Text]:
         if isinstance(record, ForgottenRecord):
             yield Text(f"  forgotten [{segment}]")
             continue
-        took = "" if record.runtime_s is None else f" in {messages.precise(record.runtime_s)}"
+        took = "" if record.runtime_s is None else f" in {duration(record.runtime_s)}"
         when = f"{moment(record.started)}  " if record.started else ""
         where = f" on {record.host}" if record.host else ""
         state = record.status.label.replace("_", " ")
@@ -168,16 +181,6 @@ def other_code(cells: int, total: int, store: str | Location) -> str:
         f"{cells:,} of {total:,} cells were solved by other code; 'sweep rerun {store} --stale' "
         "solves them again"
     )
-
-
-def duration(seconds: float) -> str:
-    """Seconds in words, rounded coarsely."""
-    if not math.isfinite(seconds) or seconds >= 1000 * 86400:
-        return "more than a thousand days"
-    for unit, length in (("days", 86400.0), ("hours", 3600.0), ("minutes", 60.0)):
-        if seconds >= 2 * length:
-            return f"{seconds / length:.0f} {unit}"
-    return f"{seconds:.0f} seconds"
 
 
 def size_of(number: float) -> str:

@@ -95,7 +95,7 @@ def write(
             name: xr.DataArray(
                 arrays[name],
                 dims=_DIMENSIONS.get(name, tuple(f"{name}_{i}" for i in range(arrays[name].ndim))),
-                attrs={"long_name": _MEANINGS.get(name, name.replace("_", " ")), "units": "1"},
+                attrs={"long_name": _MEANINGS.get(name, name.replace("_", " ")), "units": ""},
             )
             for kept in keep
             for name in _PARTS.get(kept, (kept,))

@@ -1,4 +1,5 @@
 import re
+import shlex
 import shutil
 
 import pytest
@@ -64,12 +65,21 @@ def test_run_show_status_and_rerun(sweep_command, small_file, on_the_test_cluste
     assert "all 4 cells are already in the store" in again.output
     assert "IP" in sweep_command("show", "results/small").output
     stands = sweep_command("status", "results/small").output
-    assert "4 of 4 cells (100%)" in stands
+    assert re.search(r"done +4 of 4 cells", stands)
 
     chosen = sweep_command("rerun", "results/small", "--where", "mechanism == 'GM' and d > 2")
     assert chosen.exit_code == 0, chosen.output
     assert "1 to do" in chosen.output
     assert sweep_command("rerun", "results/small").exit_code == 0
+
+    sweep_command("forget", "results/small", "--where", "d == 4")
+    left = sweep_command("status", "results/small")
+    assert left.exit_code == 1
+    assert re.search(r"done +2 of 4 cells", left.output)
+    said = re.search(r"no, since .*Z: 2 cells left; .* or sweep (rerun .*)", left.output)
+    assert said is not None
+    assert sweep_command(*shlex.split(said[1])).exit_code == 0
+    assert re.search(r"done +4 of 4 cells", sweep_command("status", "results/small").output)
 
 
 def test_troubled_cells_are_the_exit_code_and_their_errors_can_be_read(
@@ -83,6 +93,7 @@ def test_troubled_cells_are_the_exit_code_and_their_errors_can_be_read(
     assert "3 ok, 1 failed" in ran.output
     assert "sweep status results/small --errors" in ran.output
     short = sweep_command("status", "results/small").output
+    assert re.search(r"done +3 of 4 cells, 1 failed", short)
     assert "ValueError: broken on purpose" in short
     assert "Traceback" not in short
     assert "Traceback" in sweep_command("status", "results/small", "--errors").output

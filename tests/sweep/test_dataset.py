@@ -207,7 +207,7 @@ def test_what_a_mechanism_reports_besides_becomes_a_variable(cells):
     found = derived(grid(one), record)
     assert found.utility.item() == 0.75
     assert found.utility.attrs["long_name"].startswith("expected gain")
-    assert found.my_own_measure.attrs == {"long_name": "my own measure", "units": "1"}
+    assert found.my_own_measure.attrs == {"long_name": "my own measure", "units": ""}
 
 
 def test_an_axis_epsilon_of_the_grid_is_left_alone():

@@ -151,13 +151,16 @@ def test_figures_say_what_failed_and_what_is_slow(clock):
     assert last.core_s == sum(range(7))
 
 
-def test_hours_are_written_as_hours():
+def test_times_left_have_units():
     progress = events.Progressed(
         0.0, 60.0, 4, 4, 4, 20, {"ok": 9, "failed": 1}, 0.01, 0.5,
         (5000.0, 4000.0, 7000.0), 100.0, 200.0, {}, (),
     )  # fmt: skip
     said = messages.figures(progress)
-    assert said == "50% of the work, 10 of 20 cells, 1 failed, 36 cells/h, 1:23 left (1:07 to 1:57)"
+    assert (
+        said
+        == "50% of the work, 9 of 20 cells, 1 failed, 36 cells/h, 1 h 23 left (1 h 07 to 1 h 57)"
+    )
     assert messages.left(replace(progress, left_s=None)) == "no workers"
 
 
@@ -243,7 +246,7 @@ def test_logs_tell_events_and_every_attempt_at_a_cell(
 
     told = command("logs", "s").output
     assert "x: 4 cells, 4 to do" in told
-    assert re.findall(r"run ended after [\d.]+ s: (.*)", told) == ["3 ok, 1 failed", "4 ok"]
+    assert re.findall(r"run ended after [\d.]+ m?s: (.*)", told) == ["3 ok, 1 failed", "4 ok"]
 
     lines = command("logs", "s", "--where", "attempt == 2").output
     assert "attempt 1" in lines

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import xarray as xr
+from rich.console import Console
 from test_exports import REPLICATED, described
 
 import solvers
@@ -25,6 +26,11 @@ def test_a_dataset_has_its_tables_and_its_failures(results):
     ]
     assert repr(results.sweep) == "results: 11 ok, 1 failed of 12 cells"
     assert "<caption>" in results.sweep._repr_html_()
+    states = results.sweep.status
+    assert int((states == "failed").sum()) == 1
+    assert results.variance_ratio.where(states == "ok").count() == 11
+    assert list(results.sweep.frame().columns[:2]) == ["group", "d"]
+    assert results.assign(cell=states).sweep.frame().columns[-1] == "cell"
 
 
 def test_a_dataset_has_its_figures_by_name(results):
@@ -56,7 +62,7 @@ def test_a_solution_shows_itself_in_html():
     assert "on &#x27;matrix&#x27;" in shown
 
 
-def test_progress_is_shown_in_notebooks_alone(monkeypatch, tmp_path, capsys):
+def test_progress_is_shown_in_notebooks_and_on_terminals(monkeypatch, tmp_path):
     heard = []
     monkeypatch.setattr(notebook, "open_dataset", lambda path: path)
 
@@ -66,7 +72,7 @@ def test_progress_is_shown_in_notebooks_alone(monkeypatch, tmp_path, capsys):
 
     work = notebook.watched(store)
     assert work() == tmp_path
-    monkeypatch.setattr(notebook, "in_notebook", lambda: True)
+    monkeypatch.setattr(notebook, "progress_console", Console)
     work()
     work(listen=print)
     assert heard[0] == {}

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from sweep.dataset import provenance
-from sweep.report.states import duration
+from sweep.report.messages import duration
 
 DAY = 86400.0
 
@@ -13,12 +13,15 @@ DAY = 86400.0
 @pytest.mark.parametrize(
     ("seconds", "said"),
     [
-        (0.4, "0 seconds"),
-        (119.4, "119 seconds"),
-        (120, "2 minutes"),
-        (7199, "120 minutes"),
-        (7200, "2 hours"),
-        (2 * DAY - 1, "48 hours"),
+        (0.000931, "1 ms"),
+        (0.4, "400 ms"),
+        (39.6, "40 s"),
+        (99.4, "99 s"),
+        (1500, "25 min"),
+        (3569, "59 min"),
+        (3571, "1 h 00"),
+        (3900, "1 h 05"),
+        (2 * DAY - 60, "47 h 59"),
         (2 * DAY, "2 days"),
         (1000 * DAY - 1, "1000 days"),
         (1000 * DAY, "more than a thousand days"),
@@ -26,7 +29,7 @@ DAY = 86400.0
         (float("nan"), "more than a thousand days"),
     ],
 )
-def test_a_duration_is_in_the_largest_unit_that_it_has_twice(seconds, said):
+def test_a_duration_cannot_be_misread(seconds, said):
     assert duration(seconds) == said
 
 
