@@ -70,13 +70,13 @@ class Mechanism:
         None if it takes query matrices only.
     forms : tuple
         What it is where a reduction takes it, one object for each reduction that needs to know:
-        `solvers.reductions.orbits.OnOrbits`, `solvers.reductions.kronecker.Multiplicative`.
+        `solvers.forms.orbits.on_orbits.OnOrbits`, `solvers.forms.kronecker.Multiplicative`.
     least_total_error : bool
         Whether it is the mechanism of least total error, which total errors are compared with.
     runs_code : bool
         Whether it calls a function that its options name.
     foreign : bool
-        Whether it is a user's or a plug-in, whose answers are verified (`solvers.user_mechanisms`).
+        Whether it is a user's or a plug-in, whose answers are verified (`solvers.forms.dense`).
     """
 
     name: str

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 import solvers
 import sweep
 import workloads
-from solvers.orbits import single_orbit
+from solvers.forms.orbits.marginal_problem import single_orbit
 from solvers.problem import as_problem
 from sweep.cli import app
 from sweep.cluster import specification

@@ -9,7 +9,7 @@ inner solution is v = (Aᵀ (x + offset))^-1/2, and f is ``min over v > 0`` of
     max f² = min over v > 0 of sum(1 / v) * (max(A v) + offset . A v),
 
 which `minimise` solves: marginals with a target for each are of this form
-(`solvers.orbits.single`), and so are the best weights of given strategy queries
+(`solvers.forms.orbits.marginal_problem`), and so are the best weights of given strategy queries
 (`solvers.mechanisms.am`).
 
 Blocks and weights that are alike become one variable and one constraint each (`ScalarClasses`).

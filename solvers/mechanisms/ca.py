@@ -14,12 +14,11 @@ import numpy as np
 
 from solvers.dual import programs as dual
 from solvers.dual.iteration import Deadline
+from solvers.forms.kronecker import Multiplicative
+from solvers.forms.orbits.on_orbits import OnOrbits
+from solvers.forms.orbits.orbit_noise import AnyOrbits, from_dual, inner_noise
 from solvers.mechanism import Mechanism, Work
-from solvers.orbits import AnyOrbits
-from solvers.orbits.solutions import from_dual, inner_noise
 from solvers.problem import Problem
-from solvers.reductions.kronecker import Multiplicative
-from solvers.reductions.orbits import OnOrbits
 from solvers.solution import Solution
 from solvers.strategy import from_noise, inner_factorisation
 from workloads.operators import Array

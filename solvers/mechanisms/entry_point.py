@@ -3,10 +3,10 @@
 from typing import Any
 
 from solvers.errors import OptionError, SolveFailedError
+from solvers.forms.dense import verified_solution
 from solvers.mechanism import Mechanism
 from solvers.problem import Problem
 from solvers.solution import Solution
-from solvers.user_mechanisms import verified_solution
 from workloads import WorkloadError, functions
 from workloads.parameters import CodeName
 

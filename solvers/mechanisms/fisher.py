@@ -16,13 +16,12 @@ import numpy as np
 
 from solvers.dual.programs import Weights
 from solvers.dual.spectrum import RELATIVELY_EXACT, spectrum
+from solvers.forms.kronecker import Multiplicative
+from solvers.forms.orbits.on_orbits import OnOrbits
+from solvers.forms.orbits.orbit_noise import inner_noise
 from solvers.mechanism import Mechanism, Work
 from solvers.noise.information import gaussian_entropy
-from solvers.orbits import AnyOrbits
-from solvers.orbits.solutions import inner_noise
 from solvers.problem import Problem
-from solvers.reductions.kronecker import Multiplicative
-from solvers.reductions.orbits import OnOrbits
 from solvers.solution import Solution
 from solvers.strategy import inner_factorisation
 

@@ -8,12 +8,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from solvers.errors import NotApplicableError, OptionError
+from solvers.forms.differences import OnDifferences, as_asked
 from solvers.mechanism import Mechanism
 from solvers.noise.independent import QUERIES, perturbed
 from solvers.noise.noise_matrix import given
 from solvers.privacy.distributions import Geometric
 from solvers.problem import GraphProblem, Problem
-from solvers.reductions.differences import OnDifferences, as_asked
 from solvers.solution import Solution
 from solvers.strategy import from_noise_matrix
 from workloads import QueryGraph

@@ -1,13 +1,11 @@
 """Gaussian mechanism: independent noise of one variance on every query."""
 
+from solvers.forms.kronecker import Multiplicative
+from solvers.forms.orbits.on_orbits import OnOrbits
+from solvers.forms.orbits.orbit_noise import AnyOrbits, OrbitsNoise, on_every_query
 from solvers.mechanism import Mechanism, Work
 from solvers.noise.factorisation import Factorisation, InBasis, identity, multiplied
-from solvers.orbits import AnyOrbits
-from solvers.orbits.noise import OrbitsNoise
-from solvers.orbits.solutions import on_every_query
 from solvers.problem import Problem
-from solvers.reductions.kronecker import Multiplicative
-from solvers.reductions.orbits import OnOrbits
 from solvers.solution import Solution
 
 

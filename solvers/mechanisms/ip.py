@@ -2,14 +2,12 @@
 
 import numpy as np
 
+from solvers.forms.kronecker import Multiplicative
+from solvers.forms.orbits.on_orbits import OnOrbits
+from solvers.forms.orbits.orbit_noise import AnyOrbits, OrbitsNoise, on_every_cell
 from solvers.mechanism import Mechanism, Work
 from solvers.noise.factorisation import Factorisation, InBasis, identity, multiplied
-from solvers.orbits import AnyOrbits
-from solvers.orbits.noise import OrbitsNoise
-from solvers.orbits.solutions import on_every_cell
 from solvers.problem import Problem
-from solvers.reductions.kronecker import Multiplicative
-from solvers.reductions.orbits import OnOrbits
 from solvers.solution import Solution
 
 

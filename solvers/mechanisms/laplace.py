@@ -4,12 +4,12 @@ Dwork, McSherry, Nissim and Smith (TCC 2006); Proposition 3 of Farokhi and Sandb
 is printed upside down (docs/fisher.md).
 """
 
+from solvers.forms.differences import OnDifferences, as_asked
 from solvers.mechanism import Mechanism, Work
 from solvers.noise.independent import DATA, QUERIES, perturbed
 from solvers.noise.information import laplace_entropy
 from solvers.privacy.distributions import Laplace
 from solvers.problem import Problem
-from solvers.reductions.differences import OnDifferences, as_asked
 from solvers.solution import Solution
 
 

@@ -6,9 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from solvers.dual import pairs
 from solvers.dual import programs as dual
-from solvers.dual.differences import Differences
 from solvers.dual.interior_point import Progress
 from solvers.dual.iteration import Deadline
 from solvers.dual.matrix_blocks import BlocksPoint
@@ -16,21 +14,99 @@ from solvers.dual.newton_system import explicit_count
 from solvers.dual.refinement import FIRST_TOL, from_optimum
 from solvers.dual.scalar_blocks import ScalarPoint
 from solvers.errors import NotApplicableError, OptionError
+from solvers.forms.differences import (
+    Differences,
+    OnDifferences,
+    optimum_over_pairs,
+    refuse_far_targets,
+)
+from solvers.forms.kronecker import Multiplicative
+from solvers.forms.orbits.on_orbits import OnOrbits
+from solvers.forms.orbits.orbit_noise import AnyOrbits, inner_noise, noise_from_roots
+from solvers.forms.orbits.orbit_noise import from_dual as from_orbits
+from solvers.forms.reduction import Options
 from solvers.mechanism import Mechanism, Work
 from solvers.noise.release import Release
 from solvers.noise.verification import from_root
-from solvers.orbits import AnyOrbits
-from solvers.orbits import profile_bounds as personal
-from solvers.orbits.solutions import from_dual as from_orbits
-from solvers.orbits.solutions import inner_noise, noise_from_roots
 from solvers.problem import Problem
-from solvers.reductions.differences import OnDifferences, refuse_far_targets
-from solvers.reductions.kronecker import Multiplicative
-from solvers.reductions.orbits import OnOrbits
 from solvers.solution import Solution
 from solvers.strategy import from_noise, inner_unscaled
 from workloads import from_matrix
+from workloads.arrays import masked_count
 from workloads.operators import Array
+
+_LARGEST_BOUND = 1e60
+
+
+def bounds_of_cells(problem: Problem, bounds: Sequence[float]) -> Array:
+    """The bounds of all cells.
+
+    Raises
+    ------
+    OptionError
+        If they are not one positive number for each cell, or beyond double precision.
+    """
+    alpha = _unmasked(bounds)
+    d = problem.workload.d
+    if alpha.shape != (d,) or not np.all(np.isfinite(alpha) & (alpha > 0)):
+        raise OptionError(
+            f"optimal: profile_bounds of shape {alpha.shape}; expected {d} positive finite "
+            "numbers, one for each cell of the domain"
+        )
+    return _in_range(alpha)
+
+
+def _unmasked(bounds: Sequence[float]) -> Array:
+    missing = masked_count(bounds)
+    if missing:
+        raise OptionError(
+            f"optimal: {missing} of profile_bounds are masked; every cell needs a bound: fill them"
+        )
+    try:
+        return np.asarray(bounds, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise OptionError(f"optimal: profile_bounds are not numbers: {error}") from error
+
+
+def _in_range(alpha: Array) -> Array:
+    bad = np.flatnonzero(~((alpha >= 1 / _LARGEST_BOUND) & (alpha <= _LARGEST_BOUND)))
+    if bad.size:
+        raise OptionError(
+            f"optimal: profile_bounds[{bad[0]}] is {alpha[bad[0]]:g}; expected bounds between "
+            f"{1 / _LARGEST_BOUND:g} and {_LARGEST_BOUND:g}: the squares of other columns of W are "
+            "beyond double precision. Only the ratios of the bounds matter: scale them"
+        )
+    return alpha
+
+
+def bounds_of_orbits(orbits: AnyOrbits, bounds: Sequence[float]) -> Array:
+    """The bounds of all orbits, from one for each orbit or for each cell, equal within orbits.
+
+    Raises
+    ------
+    OptionError
+        As of `bounds_of_cells`.
+    """
+    given = _unmasked(bounds)
+    if given.shape == (orbits.cells.size,):
+        return _in_range(given)
+    alpha = orbits.of_cells(bounds_of_cells(orbits.problem, bounds))
+    assert alpha is not None
+    return alpha
+
+
+def uneven(orbits: AnyOrbits, options: Options) -> str:
+    """Why personal bounds do not fit the orbits of cells; empty if they do."""
+    bounds = options.get("profile_bounds")
+    if bounds is None or np.size(bounds) == orbits.cells.size:
+        return ""
+    if orbits.of_cells(bounds_of_cells(orbits.problem, bounds)) is not None:
+        return ""
+    return (
+        "profile_bounds differ between cells that the queries and their targets do not tell "
+        f"apart; give one for each of the {orbits.cells.size} orbits of cells, or equal ones "
+        "within each"
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +210,7 @@ def solve(
     options = _Options(
         tol, max_iterations, deadline, start, refined, total_error_weight, profile_bounds
     )
-    alpha = None if profile_bounds is None else personal.of_cells(problem, profile_bounds)
+    alpha = None if profile_bounds is None else bounds_of_cells(problem, profile_bounds)
     whole = problem if alpha is None else _with_columns_divided(problem, np.sqrt(alpha))
     relative, unit = whole.relative, whole.unit
     notes: dict[str, Any] = {}
@@ -194,9 +270,9 @@ def on_differences(smaller: Differences, *, time_limit: float | None, **options:
         )
     bounds = None
     if asked.profile_bounds is not None:
-        bounds = smaller.bounds_of_pairs(personal.of_cells(smaller.problem, asked.profile_bounds))
+        bounds = smaller.bounds_of_pairs(bounds_of_cells(smaller.problem, asked.profile_bounds))
     weight = asked.total_error_weight
-    result = pairs.optimum(
+    result = optimum_over_pairs(
         smaller, asked.dual_tol(), **asked.limits, total_error_weight=weight, bounds=bounds
     )
     root, converged, timed_out = result.root, result.converged, result.timed_out
@@ -237,7 +313,7 @@ def on_orbits(orbits: AnyOrbits, *, time_limit: float | None, **options: Any) ->
     asked = _Options(deadline=Deadline.after(time_limit), **options)
     roots = None
     if asked.profile_bounds is not None:
-        roots = np.sqrt(personal.of_orbits(orbits, asked.profile_bounds))
+        roots = np.sqrt(bounds_of_orbits(orbits, asked.profile_bounds))
     whole = orbits if roots is None else orbits.with_columns_divided(roots)
     start = orbits.start if asked.start is None else orbits.nearest(asked.start)
     result: Progress[BlocksPoint] | Progress[ScalarPoint]
@@ -291,7 +367,7 @@ MECHANISMS = (
         other_objectives=("total_error_weight", "profile_bounds"),
         work=work,
         forms=(
-            OnOrbits(on_orbits, hindrance=personal.uneven, flops_per_pair=8e3),
+            OnOrbits(on_orbits, hindrance=uneven, flops_per_pair=8e3),
             Multiplicative(),
             OnDifferences(on_differences),
         ),

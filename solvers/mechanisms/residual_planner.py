@@ -21,14 +21,11 @@ import numpy as np
 
 from solvers.dual.iteration import Deadline
 from solvers.errors import NotApplicableError, OptionError
+from solvers.forms.orbits.marginal_problem import Closure, SingleOrbit
+from solvers.forms.orbits.on_orbits import OnOrbits
+from solvers.forms.orbits.orbit_noise import AnyOrbits, OrbitsNoise, from_dual, inner_noise
 from solvers.mechanism import Mechanism
-from solvers.orbits import AnyOrbits
-from solvers.orbits.closure import Closure
-from solvers.orbits.noise import OrbitsNoise
-from solvers.orbits.single import SingleOrbit
-from solvers.orbits.solutions import from_dual, inner_noise
 from solvers.problem import Problem
-from solvers.reductions.orbits import OnOrbits
 from solvers.solution import Solution
 from workloads.operators import Array
 

@@ -29,21 +29,20 @@ import scipy.linalg as sla
 
 from solvers.dual.iteration import Deadline
 from solvers.errors import NotApplicableError
+from solvers.forms.dense import solve_dense
+from solvers.forms.orbits.dual_blocks import Part
+from solvers.forms.orbits.marginal_problem import SingleOrbit
+from solvers.forms.orbits.on_orbits import OnOrbits
+from solvers.forms.orbits.orbit_noise import AnyOrbits, OrbitsNoise
+from solvers.forms.orbits.orbit_problem import Orbits
+from solvers.forms.orbits.orbit_problem import orbit_problem as orbits_of
+from solvers.forms.orbits.products import INDICATORS, Attribute
 from solvers.mechanism import Mechanism, Work
 from solvers.mechanisms.residual_planner import least_total_variance
 from solvers.noise.factorisation import Factorisation
 from solvers.noise.verification import from_right_inverse
-from solvers.orbits import AnyOrbits, Orbits
-from solvers.orbits import orbits as orbits_of
-from solvers.orbits.contrasts import INDICATORS
-from solvers.orbits.noise import OrbitsNoise
-from solvers.orbits.parts import Part
-from solvers.orbits.products import Attribute
-from solvers.orbits.single import SingleOrbit
 from solvers.problem import Problem, as_problem
 from solvers.problem.row_space import singular_rows
-from solvers.reductions import query_matrix
-from solvers.reductions.orbits import OnOrbits
 from solvers.registry import find
 from solvers.solution import Solution
 from solvers.strategy import from_strategy
@@ -89,7 +88,7 @@ def ordered_axis(operator: QueryOperator, deadline: Deadline) -> tuple[Axis, Pai
         total = np.zeros_like(total)
     centred = queries - queries.mean(axis=1, keepdims=True)
     problem = as_problem(np.vstack([centred / unit, np.ones((1, n))]))
-    solved = query_matrix.solve(find("CA"), problem, {"time_limit": deadline.remaining})
+    solved = solve_dense(find("CA"), problem, {"time_limit": deadline.remaining})
     assert isinstance(solved.noise, Factorisation)
     rows, inverse = _residual(dense(solved.noise.right))
     axis = Axis(

@@ -16,11 +16,11 @@ entries -1, 0 and 1 with the total on top. Where the papers leave a choice open:
 import numpy as np
 import scipy.sparse as sp
 
+from solvers.forms.orbits.on_orbits import OnOrbits
+from solvers.forms.orbits.orbit_problem import Orbits
+from solvers.forms.orbits.ordered import in_copies, over_ordered_cells
 from solvers.mechanism import Mechanism, Work
-from solvers.orbits import Orbits
-from solvers.orbits.ordered import in_copies, over_ordered_cells
 from solvers.problem import Problem
-from solvers.reductions.orbits import OnOrbits
 from solvers.solution import Solution
 from solvers.strategy import from_strategy
 

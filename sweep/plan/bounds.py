@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 
 import solvers
-from solvers.reductions.differences import OnDifferences
+from solvers.forms.differences import OnDifferences
 from sweep.grid.cell import Cell
 from sweep.grid.cells import Cells
 from sweep.plan.costs import CERTIFIER, Costs

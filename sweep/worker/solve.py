@@ -11,8 +11,9 @@ import numpy as np
 
 import solvers
 import workloads
-from solvers import NotApplicableError, Problem, Solution, reduction
+from solvers import NotApplicableError, Problem, Solution
 from solvers.dual.programs import Weights
+from solvers.forms import reduction
 from solvers.noise.draws import simulate
 from sweep.errors import StoreError
 from sweep.experiment import files

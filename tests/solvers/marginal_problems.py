@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 import solvers
 import workloads
+from solvers.forms.orbits.on_orbits import OnOrbits
 from solvers.problem import Problem
-from solvers.reductions.orbits import OnOrbits
 
 MECHANISMS = tuple(
     name

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 import solvers
 import workloads
-from solvers import reduction
 from solvers.dual import programs as dual
 from solvers.dual.coarse_start import extrapolated, resampled
 from solvers.dual.iteration import Deadline
@@ -16,6 +15,7 @@ from solvers.dual.matrix_blocks import one_block
 from solvers.dual.newton_system import BlockVectors, PreconditionedSystem
 from solvers.dual.singular_vectors import DenseVectors
 from solvers.dual.spectrum import rough_masses, spectrum
+from solvers.forms import reduction
 from solvers.problem import as_problem
 from solvers.problem.factors import NEARLY_FULL, Factors, coarsened, factorise
 from solvers.problem.row_space import row_space

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from marginal_problems import MECHANISMS, make, problems
 
 import solvers
-from solvers.orbits import SingleOrbit
+from solvers.forms.orbits.marginal_problem import SingleOrbit
 
 CLOSED = [name for name in MECHANISMS if name not in ("optimal", "SM-II")]
 

@@ -5,9 +5,10 @@ import pytest
 
 import solvers
 import workloads
-from solvers import reduction
+from solvers.forms import reduction
+from solvers.forms.orbits.marginal_problem import SingleOrbit
+from solvers.forms.orbits.orbit_problem import Orbits
 from solvers.noise.factorisation import Factorisation
-from solvers.orbits import Orbits, SingleOrbit
 from solvers.problem import as_problem
 from solvers.problem.neighbours import REPLACE_ONE
 

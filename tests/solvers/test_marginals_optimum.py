@@ -12,7 +12,7 @@ from marginal_problems import MECHANISMS, make, problems
 
 import solvers
 import workloads
-from solvers.orbits import single_orbit
+from solvers.forms.orbits.marginal_problem import single_orbit
 
 
 def solve(name, problem, **options):

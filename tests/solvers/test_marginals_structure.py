@@ -14,11 +14,11 @@ from scipy.special import logsumexp
 
 import solvers
 import workloads
-from solvers import reduction
 from solvers.dual import scalar_blocks
 from solvers.dual.iteration import Deadline, Stopping
-from solvers.orbits import single_orbit
-from solvers.orbits.noise import OrbitsNoise
+from solvers.forms import reduction
+from solvers.forms.orbits.marginal_problem import single_orbit
+from solvers.forms.orbits.orbit_noise import OrbitsNoise
 from solvers.problem import as_problem
 from solvers.soft_max import newton_cg, scalars
 from solvers.soft_max.objective import SoftMax

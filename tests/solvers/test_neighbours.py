@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 import solvers
 import workloads
-from solvers import NotApplicableError, OptionError, reduction
+from solvers import NotApplicableError, OptionError
+from solvers.forms import reduction
 from solvers.problem import as_problem
 from solvers.problem.neighbours import ADD_REMOVE, REPLACE_ONE, as_neighbours
 
@@ -156,7 +157,7 @@ def test_a_working_set_of_pairs_is_as_good_as_all(monkeypatch):
     matrix = np.tri(20)
     whole = solvers.solve("optimal", matrix, neighbours="replace-one")
     assert whole.notes["pairs"] == 190
-    monkeypatch.setattr("solvers.dual.differences._ALL_AT_ONCE", 10)
+    monkeypatch.setattr("solvers.forms.differences._ALL_AT_ONCE", 10)
     some = solvers.solve("optimal", matrix, neighbours="replace-one")
     assert some.converged
     assert 1 < some.notes["rounds"] <= 8  # 11 if only each cell's farthest partner is added

@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 
 import solvers
 import workloads
-from solvers import reduction
+from solvers.forms import reduction
+from solvers.forms.orbits.marginal_problem import SingleOrbit
+from solvers.forms.orbits.orbit_noise import OrbitsNoise
+from solvers.forms.orbits.orbit_problem import orbit_problem
 from solvers.mechanisms import hm
 from solvers.mechanisms.wm import haar
 from solvers.noise.factorisation import Factorisation
-from solvers.orbits import SingleOrbit, orbits
-from solvers.orbits.noise import OrbitsNoise
 from solvers.problem import as_problem
 from solvers.strategy import from_strategy
 from workloads import Workload, from_factors
@@ -294,7 +295,7 @@ def test_bounds_that_tell_alike_cells_apart_are_refused_where_no_matrix_fits():
 def test_certificates_come_from_the_orbits():
     problem = as_problem(*four_groups())
     assert reduction.lower_bound(problem, 1e-7) == pytest.approx(2.761405, abs=1e-6)
-    assert orbits(problem).blocks.cells == 5
+    assert orbit_problem(problem).blocks.cells == 5
 
 
 def test_at_a_budget():
@@ -405,7 +406,7 @@ def test_ranges_beside_a_value_with_targets_of_its_own_are_those_of_the_matrix(m
 
 def test_ranges_beside_a_value_with_targets_of_its_own_keep_their_structure():
     """Groups that ask the same of the ages are one operator, and no block is a dense matrix."""
-    problem = orbits(as_problem(*ranges_with_one_value_apart(30)))
+    problem = orbit_problem(as_problem(*ranges_with_one_value_apart(30)))
     assert problem.cells.size == 60
     assert not any(isinstance(b.factors.operator, Explicit) for b in problem.blocks.blocks)
     assert problem.parts[0].queries.parts[0].times == 2

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 import solvers
 import workloads
-from solvers import NotApplicableError, reduction
+from solvers import NotApplicableError
+from solvers.forms import reduction
 from solvers.noise.factorisation import Factorisation
 from solvers.noise.product import ProductNoise
 from solvers.problem import as_problem

@@ -5,8 +5,8 @@ import pytest
 
 import solvers
 import workloads
-from solvers import reduction
 from solvers.dual.iteration import NEVER
+from solvers.forms import reduction
 from solvers.problem import as_problem
 
 MARGINALS = workloads.make("marginals", attributes=2, values=[2, 3])

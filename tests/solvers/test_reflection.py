@@ -7,7 +7,7 @@ import solvers
 import workloads
 from solvers.dual.matrix_blocks import one_block
 from solvers.dual.reflection import reflection
-from solvers.orbits import orbits
+from solvers.forms.orbits.orbit_problem import orbit_problem
 from solvers.problem import as_problem
 from workloads import from_factors
 
@@ -63,7 +63,7 @@ def test_orbits_of_a_census_fold_along_their_ordered_attribute():
     tables = [["age"], ["age", "sex"], ["sex", "place"]]
     attributes = {"sex": 2, "age": 11, "place": 3}
     census = workloads.make("census", attributes=attributes, tables=tables, ranges=["age"])
-    problem = orbits(as_problem(census))
+    problem = orbit_problem(as_problem(census))
     found = reflection(problem.blocks)
     assert found.folded.cells == 6
     x = found.fold(RNG.uniform(1, 2, problem.cells.size + problem.targets.size))

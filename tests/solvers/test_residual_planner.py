@@ -13,8 +13,8 @@ from marginal_problems import make, problems
 import solvers
 import workloads
 from benchmarks.adversary.problems import draw
+from solvers.forms.orbits.marginal_problem import SingleOrbit
 from solvers.mechanisms import residual_planner_plus
-from solvers.orbits import SingleOrbit
 from workloads.operators import dense
 
 TABLES = [["age"], ["age", "sex"], ["race"], ["age", "sex", "race"]]
@@ -201,10 +201,10 @@ def test_it_has_converged_if_all_its_strategies_have(workload, monkeypatch):
     assert (out_of_time.converged, out_of_time.timed_out) == (False, True)
     assert out_of_time.query_variances.max() == pytest.approx(1.0)
     assert solvers.solve("ResidualPlanner+", workload, time_limit=600.0).converged
-    solve = residual_planner_plus.query_matrix.solve
+    solve = residual_planner_plus.solve_dense
     early = {"max_iterations": 1, "tol": 0.0}
     monkeypatch.setattr(
-        residual_planner_plus.query_matrix, "solve", lambda m, p, options: solve(m, p, early)
+        residual_planner_plus, "solve_dense", lambda m, p, options: solve(m, p, early)
     )
     unfinished = solvers.solve("ResidualPlanner+", workload)
     assert (unfinished.converged, unfinished.timed_out) == (False, False)

@@ -12,8 +12,9 @@ import pytest
 import solvers
 import sweep
 import workloads
-from solvers import registry, user_mechanisms
+from solvers import registry
 from solvers.errors import OptionError, SolveFailedError
+from solvers.forms import dense as user_mechanisms
 from solvers.problem import as_problem
 from sweep.errors import ExperimentError, StoreError
 from sweep.experiment.loading import parse_experiment

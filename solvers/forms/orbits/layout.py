@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 
 from solvers.dual.programs import Weights
-from solvers.orbits.products import Attribute, Group, Index, Products
+from solvers.forms.orbits.products import Attribute, Group, Index, Products
 from solvers.problem import Problem
 from workloads.operators import Array
 from workloads.workload import LARGEST_LISTED

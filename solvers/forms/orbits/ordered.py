@@ -6,10 +6,10 @@ from math import prod
 
 import numpy as np
 
+from solvers.forms.orbits.orbit_noise import Expanded, OrbitsNoise
+from solvers.forms.orbits.orbit_problem import Orbits
+from solvers.forms.orbits.products import Index
 from solvers.noise.factorisation import Factorisation, InBasis, identity, scale_of
-from solvers.orbits.noise import Expanded, OrbitsNoise
-from solvers.orbits.products import Index
-from solvers.orbits.several import Orbits
 from solvers.problem import Problem
 from solvers.solution import Solution
 from workloads import Workload

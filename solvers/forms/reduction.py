@@ -10,18 +10,16 @@ import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
-from solvers import reductions as _package
 from solvers.dual.iteration import Deadline
 from solvers.errors import NotApplicableError
 from solvers.mechanism import Mechanism, Work
 from solvers.problem import Problem
 from solvers.registry import find
+from solvers.solution import Solution
 from workloads import Workload
-
-if TYPE_CHECKING:
-    from solvers.solution import Solution
 
 Options = Mapping[str, Any]
 """Options of a solve by name."""
@@ -72,7 +70,7 @@ class Reduction:
     name: str
     order: int
     accepts: Callable[[Problem], Any]
-    solve: Callable[[Mechanism, Any, Options], "Solution"]
+    solve: Callable[[Mechanism, Any, Options], Solution]
     lower_bound: Callable[[Any, float, int, Deadline], float]
     work: Callable[[Mechanism, Workload, Options], Work | None] = lambda *_: None
     obstacle: Callable[[Mechanism, Options], Obstacle | None] = lambda *_: None
@@ -81,15 +79,16 @@ class Reduction:
 
 @cache
 def all_reductions() -> tuple[Reduction, ...]:
-    """``REDUCTION`` of each module of `solvers.reductions`, in the order of the rule."""
+    """``REDUCTION`` of each module of `solvers.forms` that has one, in the order of the rule."""
     modules = (
-        importlib.import_module(f"{_package.__name__}.{module.name}")
-        for module in pkgutil.iter_modules(_package.__path__)
+        importlib.import_module(f"solvers.forms.{module.name}")
+        for module in pkgutil.iter_modules([str(Path(__file__).parent)])
     )
-    return tuple(sorted((m.REDUCTION for m in modules), key=lambda r: (r.order, r.name)))
+    found = (module.REDUCTION for module in modules if hasattr(module, "REDUCTION"))
+    return tuple(sorted(found, key=lambda reduction: (reduction.order, reduction.name)))
 
 
-def solve(mechanism: Mechanism, problem: Problem, options: Options) -> "Solution":
+def solve(mechanism: Mechanism, problem: Problem, options: Options) -> Solution:
     """Solve a problem by the first reduction that takes it.
 
     Parameters

@@ -1,25 +1,114 @@
-"""The noise on all queries, from that of each matrix of the dual."""
+"""The noise on all queries, from that of each matrix of the dual, and draws of it.
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+Errors are drawn without the domain: for each choice of contrasts a normal table over the values of
+the classes concerned, one for each row of the part's strategy, is made to sum to zero along each of
+them: that is standard normal on the contrasts. The part's L turns the rows of the strategy into
+queries; along the attributes of which the sums of a class are meant, all values of the class get
+the same error. Floating-point draws are for experiments: a production release needs an exact
+sampler.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
+from typing import Any
 
 import numpy as np
 import scipy.linalg as sla
 
+from solvers.dual.interior_point import Progress
+from solvers.dual.matrix_blocks import BlocksPoint
+from solvers.dual.scalar_blocks import ScalarPoint
 from solvers.errors import NotApplicableError
+from solvers.forms.orbits.dual_blocks import Part, Span
+from solvers.forms.orbits.layout import Layout
+from solvers.forms.orbits.marginal_problem import SingleOrbit, SubsetNoise, Subsets
+from solvers.forms.orbits.orbit_problem import Orbits
+from solvers.forms.orbits.products import INDICATORS, Choice, Component, Group
 from solvers.noise.factorisation import Factorisation, scale_of
 from solvers.noise.release import LARGEST_EXPANDED, Coordinates, GaussianRelease, refuse_unlisted
-from solvers.orbits.contrasts import INDICATORS, Choice
-from solvers.orbits.layout import Layout
-from solvers.orbits.parts import Part, Span
-from solvers.orbits.sampling import draw_errors
-from solvers.orbits.several import Orbits
-from solvers.orbits.single import SingleOrbit
-from solvers.orbits.subsets import SubsetNoise, Subsets
 from solvers.problem import readable
+from solvers.solution import Solution
+from solvers.strategy import from_noise
 from workloads.operators import Array, Indices, Matrix, dense
+
+
+def draw_errors(
+    layout: Layout,
+    spans: Iterable[tuple[Span, Factorisation]],
+    n: int,
+    rng: np.random.Generator,
+) -> Array:
+    """Draw n vectors of the errors of all queries.
+
+    Parameters
+    ----------
+    spans : iterable of (Span, Factorisation)
+        All of them, and the noise on each.
+
+    Returns
+    -------
+    numpy.ndarray, shape (n, m)
+    """
+    groups = layout.products.groups
+    errors = [np.zeros((*group.shape(layout.products.sizes), n)) for group in groups]
+    starts = np.cumsum([0, *layout.group_sizes])
+    for span, factors in spans:
+        bounds = np.searchsorted(span.rows, np.append(starts[list(span.groups)], starts[-1]))
+        for component in span.components:
+            answers = _answers(layout, span, component, factors, n, rng)
+            for at, own in zip(span.groups, np.split(answers, bounds[1:-1]), strict=True):
+                _add_errors(errors[at], layout, groups[at], component, own)
+    return np.concatenate([array.reshape(-1, n) for array in errors]).T
+
+
+def _answers(
+    layout: Layout,
+    span: Span,
+    component: Component,
+    factors: Factorisation,
+    n: int,
+    rng: np.random.Generator,
+) -> Array:
+    """Errors of the span's queries along a component, one for each value of its attributes."""
+    chosen = component.chosen
+    shape = [layout.attributes[axis].members(component.choice[axis]).size for axis in chosen]
+    table = rng.standard_normal((factors.decoder.shape[1], *shape, n))
+    joint = set(chain.from_iterable(component.joint))
+    for axes in (*component.joint, *((axis,) for axis in chosen if axis not in joint)):
+        table -= table.mean(axis=tuple(1 + chosen.index(axis) for axis in axes), keepdims=True)
+    table *= np.sqrt(np.prod(shape) / span.rank)
+    return factors.decoder.apply(table.reshape(len(table), -1)).reshape(-1, *shape, n)
+
+
+def _add_errors(
+    errors: Array, layout: Layout, group: Group, component: Component, own: Array
+) -> None:
+    """Add errors of a group's orbits along a component to those of all its queries."""
+    chosen, n = component.chosen, own.shape[-1]
+    members = {axis: layout.attributes[axis].members(component.choice[axis]) for axis in chosen}
+    rest = [axis for axis in group.axes if axis not in members]
+    sizes = [
+        size
+        for axis, size in zip(group.axes, layout.group_shape(group), strict=True)
+        if axis not in members
+    ]
+    spread = own.reshape(*sizes, *own.shape[1:-1], n)
+    along = [
+        layout.attributes[axis].of if axis in group.kept else np.arange(size)
+        for axis, size in zip(rest, sizes, strict=True)
+    ]
+    spread = spread[np.ix_(*along)] if along else spread
+    order = [(rest + chosen).index(axis) for axis in group.axes]
+    target = np.ix_(
+        *(
+            members[axis] if axis in members else np.arange(size)
+            for axis, size in zip(group.axes, group.shape(layout.products.sizes), strict=True)
+        )
+    )
+    errors[target] += spread.transpose([*order, len(order)])
+
 
 AnyOrbits = Orbits | SingleOrbit
 AnyPart = Part | Subsets
@@ -213,3 +302,58 @@ def orthonormal(layout: Layout, part: Span, choice: Choice) -> Array:
     across = [i for i, k in enumerate(choice) if k != INDICATORS]
     turned = rows.reshape([*sizes, -1]).transpose([*along, *across, len(sizes)])
     return turned.reshape(part.columns.size, -1, rows.shape[1])
+
+
+def inner_noise(mechanism: str, orbits: AnyOrbits, point: BlocksPoint | ScalarPoint) -> OrbitsNoise:
+    """The inner solution at dual weights, scaled so that the targets are just met."""
+    parts: Sequence[AnyPart] = orbits.parts
+    noises = tuple(
+        part.inner(mechanism, point.p[part.columns], spectrum)
+        for part, spectrum in zip(parts, point.spectra, strict=True)
+    )
+    return OrbitsNoise(orbits, noises).met(mechanism)
+
+
+def noise_from_roots(mechanism: str, orbits: AnyOrbits, roots: Sequence[Array]) -> OrbitsNoise:
+    """The noise of covariances, one for each part, by their roots; the targets are just met."""
+    parts: Sequence[AnyPart] = orbits.parts
+    noises = tuple(part.from_root(mechanism, root) for part, root in zip(parts, roots, strict=True))
+    return OrbitsNoise(orbits, noises).met(mechanism)
+
+
+def from_dual(
+    mechanism: str,
+    orbits: AnyOrbits,
+    noise: OrbitsNoise,
+    result: Progress[BlocksPoint] | Progress[ScalarPoint],
+    value: Callable[[Solution], float],
+    tol: float,
+    notes: Mapping[str, Any] | None = None,
+    **facts: Any,
+) -> Solution:
+    """The solution of a dual result on orbits; parameters as of `from_noise`."""
+    solution = from_noise(mechanism, orbits.problem, noise, result, value, tol, notes, **facts)
+    return replace(solution, weights=orbits.weights(result.proof.p, result.proof.q))
+
+
+def on_every_cell(
+    mechanism: str, orbits: AnyOrbits, written_out: Callable[[OrbitsNoise], Coordinates]
+) -> OrbitsNoise:
+    """Independent noise of one variance on every cell of every orbit.
+
+    Parameters
+    ----------
+    written_out : callable
+        The coordinates of the mechanism's own description.
+    """
+    parts = tuple(part.on_cells(mechanism) for part in orbits.parts)
+    idle = np.maximum(1 - OrbitsNoise(orbits, parts).orbit_profile, 0.0)
+    return OrbitsNoise(orbits, parts, idle, written_out).met(mechanism)
+
+
+def on_every_query(
+    orbits: AnyOrbits, deviation: float, written_out: Callable[[OrbitsNoise], Coordinates]
+) -> OrbitsNoise:
+    """Independent noise of one standard deviation on every query, in its own coordinates."""
+    parts = tuple(part.on_queries(deviation) for part in orbits.parts)
+    return OrbitsNoise(orbits, parts, 0.0, written_out, deviation)

@@ -23,9 +23,7 @@ M the queries' sum of products on indicators, ν the number of times that it occ
 the same queries see are one matrix, their numbers added.
 """
 
-from solvers.orbits.noise import AnyOrbits
-from solvers.orbits.several import Orbits
-from solvers.orbits.single import SingleOrbit, single_orbit
-from solvers.orbits.symmetry import orbits
+from solvers.forms.orbits.on_orbits import REDUCTION, OnOrbits
+from solvers.forms.orbits.orbit_noise import AnyOrbits
 
-__all__ = ["AnyOrbits", "Orbits", "SingleOrbit", "orbits", "single_orbit"]
+__all__ = ["REDUCTION", "AnyOrbits", "OnOrbits"]

@@ -9,16 +9,16 @@ from math import prod
 
 import numpy as np
 
-from solvers import reduction
 from solvers.dual.iteration import Deadline
 from solvers.dual.programs import Weights
+from solvers.forms import reduction
+from solvers.forms.dense import solve_dense
+from solvers.forms.orbits.marginal_problem import single_orbit
+from solvers.forms.reduction import Obstacle, Options, Reduction
 from solvers.mechanism import Mechanism, Work
 from solvers.noise.factorisation import Factorisation
 from solvers.noise.product import ProductNoise, kron
-from solvers.orbits import single_orbit
 from solvers.problem import Problem, as_problem
-from solvers.reduction import Obstacle, Options, Reduction
-from solvers.reductions import query_matrix
 from solvers.solution import Solution
 from workloads import Workload, from_matrix
 from workloads.operators import Kronecker
@@ -93,7 +93,7 @@ def _solve(mechanism: Mechanism, smaller: _Product, options: Options) -> Solutio
     for part in parts:
         if "time_limit" in given:
             given["time_limit"] = deadline.remaining
-        solution = query_matrix.solve(mechanism, part, given).confirmed()
+        solution = solve_dense(mechanism, part, given).confirmed()
         assert isinstance(solution.noise, Factorisation)
         solved.append(solution)
         noises.append(solution.noise)

@@ -10,16 +10,20 @@ import numpy as np
 
 from solvers.dual.iteration import Deadline
 from solvers.dual.kkt import LARGEST_FACTORISED
+from solvers.forms.orbits.marginal_problem import LARGEST_CLOSURE, SingleOrbit, single_orbit
+from solvers.forms.orbits.orbit_noise import AnyOrbits
+from solvers.forms.orbits.orbit_problem import (
+    LARGEST_CHOICES,
+    LARGEST_NUMBER,
+    Orbits,
+    Symmetry,
+    symmetry,
+)
+from solvers.forms.orbits.products import choice_count
+from solvers.forms.reduction import Obstacle, Options, Reduction
 from solvers.mechanism import Mechanism, Work
-from solvers.orbits.closure import LARGEST_CLOSURE
-from solvers.orbits.contrasts import choice_count
-from solvers.orbits.noise import AnyOrbits
-from solvers.orbits.several import Orbits
-from solvers.orbits.single import SingleOrbit, single_orbit
-from solvers.orbits.symmetry import LARGEST_CHOICES, LARGEST_NUMBER, Symmetry, symmetry
 from solvers.problem import Problem, memory, readable
 from solvers.problem.factors import bytes_of_basis, compact, structure_pays
-from solvers.reduction import Obstacle, Options, Reduction
 from solvers.registry import all_mechanisms
 from solvers.solution import Solution
 from workloads import Workload

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from solvers.forms.orbits.layout import Layout
+from solvers.forms.orbits.products import INDICATORS, Choice, Component, Group, Index, components
 from solvers.noise.factorisation import Factorisation, InBasis, identity
 from solvers.noise.verification import from_root
-from solvers.orbits.contrasts import INDICATORS, Choice, Component, components
-from solvers.orbits.layout import Layout
-from solvers.orbits.products import Group, Index
 from solvers.problem import Problem
 from solvers.strategy import inner_unscaled
 from workloads import Workload
@@ -101,7 +100,7 @@ class Part(Span):
         return self.rank * float(np.square(np.linalg.pinv(strategy)).sum())
 
 
-def parts(layout: Layout, targets: Array, cell_scale: Array) -> Iterator[Part]:
+def dual_blocks(layout: Layout, targets: Array, cell_scale: Array) -> Iterator[Part]:
     """One for all contrasts that the same groups see of the same orbits.
 
     Parameters

@@ -1,0 +1,431 @@
+"""Replace-one neighbours: differences of columns over pairs of cells instead of columns.
+
+The columns of W give way to their differences w_i - w_j, so that Problem 1 of W D is solved,
+where D has one column e_i - e_j for each pair.
+
+A query that is constant over the cells that a record moves between has differences of zero: its
+answer is public (with all pairs: a multiple of the number of records) and costs nothing. This part
+is subtracted from W first.
+
+Few pairs bind: where they are many, the dual is solved on a working set of pairs, to which those
+that the answer violates most are added. Weights on some pairs are weights on all, so every round's
+lower bound holds for all pairs; the upper bound is evaluated on all pairs.
+
+A mechanism that minimises over differences, or whose sensitivity is its own, declares so:
+`OnDifferences` among its ``forms``. Any other chooses its noise as for add-remove; what that
+noise costs is read over all pairs of neighbours. Either way the query matrix is written out.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.linalg as sla
+from numpy.typing import NDArray
+
+from solvers.dual import programs as dual
+from solvers.dual.interior_point import Progress
+from solvers.dual.iteration import Deadline
+from solvers.dual.matrix_blocks import BlocksPoint
+from solvers.dual.programs import Weights
+from solvers.errors import NotApplicableError
+from solvers.forms.dense import solve_dense
+from solvers.forms.reduction import Options, Reduction
+from solvers.mechanism import Mechanism, Work
+from solvers.noise import verification
+from solvers.noise.factorisation import Factorisation
+from solvers.privacy.budget import NoBudget
+from solvers.problem import Problem
+from solvers.problem.factors import Factors, factorise
+from solvers.problem.neighbours import ADD_REMOVE, Neighbours, Pairs
+from solvers.solution import Solution
+from workloads import Workload, from_matrix
+from workloads.operators import LARGEST_MATRIX_BYTES, Array, Explicit, dense
+
+_ALL_AT_ONCE = 9000
+
+
+@dataclass(frozen=True, eq=False)
+class Differences:
+    """A problem under replace-one, less its public part.
+
+    Attributes
+    ----------
+    problem : Problem
+        The problem as asked.
+    centred : Problem
+        W less its column of one cell of each component of neighbours, under add-remove.
+    """
+
+    problem: Problem
+    centred: Problem
+
+    @property
+    def public(self) -> int:
+        """How many queries have a public answer."""
+        return int(np.sum(~self.asked))
+
+    @property
+    def at_once(self) -> bool:
+        """Whether all pairs are solved for together."""
+        return self.problem.neighbours.count(self.problem.workload.d) <= _ALL_AT_ONCE
+
+    def bounds_of_pairs(self, bounds: Array) -> Array:
+        """The smaller bound of the two cells of every pair: the record may be in either."""
+        return np.asarray(bounds[self.pairs].min(axis=1))
+
+    def largest_over_bounds(self, noise: Factorisation, bounds: Array) -> float:
+        """The largest squared privacy cost of any pair over its bound."""
+        moved = self.over_bounds(dense(noise.right), bounds)
+        return float(np.square(moved).sum(axis=0).max())
+
+    @property
+    def pairs(self) -> Pairs:
+        """All pairs of neighbouring cells."""
+        return self.problem.neighbours.all_pairs(self.problem.workload.d)
+
+    def over_bounds(self, columns: Array, bounds: Array | None) -> Array:
+        """The differences of columns over all pairs, over the roots of their bounds."""
+        first, second = self.pairs.T
+        moved: Array = columns[:, first] - columns[:, second]
+        return moved if bounds is None else moved / np.sqrt(bounds)
+
+    def noise(self, mechanism: str, root: Array) -> Factorisation:
+        """The mechanism of a root of a covariance, checked: ``L (B x + z)`` and the public part.
+
+        Raises
+        ------
+        SolveFailedError
+            If its factors do not give the workload.
+        """
+        factors = self.factors
+        basis = factors.basis
+        assert basis is not None
+        targets = self.centred.targets
+        queries = np.zeros((len(targets), len(basis)))
+        asked = self.asked
+        queries[asked] = np.sqrt(targets[asked])[:, None] * factors.left
+        inner = verification.from_root(mechanism, self.centred, basis, Explicit(queries), root)
+        return replace(inner.met(mechanism, targets), neighbours=self.problem.neighbours)
+
+    @property
+    def asked(self) -> NDArray[np.bool_]:
+        """Which queries are not public."""
+        return np.asarray(self.centred.workload.dense.any(axis=1))
+
+    def weights(self, p: Array, q: Array, pairs: Pairs) -> Weights:
+        """The weights of all pairs, in the order of `Neighbours.all_pairs`, and of all queries."""
+        d = self.problem.workload.d
+        every = self.pairs @ (d, 1)
+        of_pairs, of_queries = np.zeros(len(every)), np.zeros(self.problem.workload.m)
+        of_pairs[np.searchsorted(every, pairs @ (d, 1))] = p
+        of_queries[self.asked] = q
+        return Weights(of_pairs, of_queries)
+
+    @cached_property
+    def factors(self) -> Factors:
+        """W and a basis of it, without public queries, scaled by the targets."""
+        matrix, targets, asked = self.centred.workload.dense, self.centred.targets, self.asked
+        return factorise(matrix[asked] / np.sqrt(targets[asked])[:, None])
+
+
+def differences(problem: Problem) -> Differences:
+    """The problem in differences.
+
+    Raises
+    ------
+    NotApplicableError
+        If all answers are public.
+    """
+    neighbours, matrix = problem.neighbours, problem.workload.dense
+    neighbours.check(problem.workload.d)
+    labels = neighbours.components(problem.workload.d)
+    _, first = np.unique(labels, return_index=True)
+    centred = matrix - matrix[:, first][:, labels]
+    if not centred.any():
+        raise NotApplicableError(
+            f"all queries of workload {problem.workload.name!r} are constant over the cells that a "
+            f"record moves between ({neighbours.title}): their answers are public and need no noise"
+        )
+    return Differences(problem, Problem(from_matrix(centred, "differences"), problem.targets))
+
+
+_MOST_ROUNDS = 40
+_FIRST_TOL = 1e-2
+_MORE_PER_CELL = 4
+_LEAST_WEIGHT = 1e-8
+_NEW_SHARE = 0.05
+
+
+@dataclass(frozen=True, eq=False)
+class PairsOptimum:
+    """A certified solution over all pairs.
+
+    Attributes
+    ----------
+    root : numpy.ndarray, shape (k, k)
+        ``root @ root.T`` is the covariance of the noise on the basis, up to scale.
+    lower, upper : float
+        Certified bounds on Δ², or on the square of half the hybrid objective.
+    weights : Weights
+        Of all pairs and queries; they prove ``lower``.
+    last : Progress
+        Of the last working set.
+    pairs : int
+        Size of the last working set.
+    rounds, iterations : int
+        Working sets, and Newton steps over all of them.
+    converged, timed_out : bool
+        Whether the gap reached ``tol``; whether time ran out before.
+    """
+
+    root: Array
+    lower: float
+    upper: float
+    weights: Weights
+    last: Progress[BlocksPoint]
+    pairs: int
+    rounds: int
+    iterations: int
+    converged: bool
+    timed_out: bool
+
+
+def optimum_over_pairs(
+    smaller: Differences,
+    tol: float,
+    max_iterations: int,
+    deadline: Deadline,
+    total_error_weight: float = 0.0,
+    bounds: Array | None = None,
+) -> PairsOptimum:
+    """The least Δ² over all pairs, or the least hybrid with total error, with its certificate.
+
+    The hybrid is that of `dual.hybrid`: ``2 sqrt(Δ² (1 + weight * total variance))``. With a bound
+    for every pair, which takes all of them ``at_once``, the cost of each is divided by its own.
+    """
+    omega = total_error_weight * smaller.centred.targets[smaller.asked]
+    if smaller.at_once:
+        return _of_all_pairs(smaller, omega, bounds, tol, max_iterations, deadline)
+    return _in_rounds(smaller, omega, tol, max_iterations, deadline)
+
+
+def _of_all_pairs(
+    smaller: Differences,
+    omega: Array,
+    bounds: Array | None,
+    tol: float,
+    max_iterations: int,
+    deadline: Deadline,
+) -> PairsOptimum:
+    """The optimum_over_pairs with a column for each pair, divided by the root of its bound."""
+    factors, pairs = smaller.factors, smaller.pairs
+    assert factors.basis is not None
+    moved = smaller.over_bounds(factors.basis, bounds)
+    limits = {"max_iterations": max_iterations, "deadline": deadline}
+    result, root, scale = _solved(factors, moved, omega, tol=tol / 4, **limits)
+    upper = scale * float(np.square(sla.solve(root, moved)).sum(axis=0).max())
+    converged = upper <= result.lower * (1 + tol)
+    return PairsOptimum(
+        root,
+        result.lower,
+        upper,
+        smaller.weights(result.proof.p, result.proof.q, pairs),
+        result,
+        len(pairs),
+        1,
+        result.iterations,
+        converged,
+        timed_out=deadline.passed and not converged,
+    )
+
+
+def _in_rounds(
+    smaller: Differences, omega: Array, tol: float, max_iterations: int, deadline: Deadline
+) -> PairsOptimum:
+    """The optimum on working sets of pairs."""
+    factors, neighbours = smaller.factors, smaller.problem.neighbours
+    basis = factors.basis
+    assert basis is not None
+    limits = {"max_iterations": max_iterations, "deadline": deadline}
+    kept = pairs = _first_pairs(neighbours, basis)
+    lower, upper, best = 0.0, np.inf, np.eye(len(basis))
+    start: Weights | None = None
+    rounds = iterations = 0
+    while True:
+        gap = upper / lower - 1 if lower > 0 else np.inf
+        inner = max(tol / 4, min(_FIRST_TOL, gap / 10))
+        moved = basis[:, pairs[:, 0]] - basis[:, pairs[:, 1]]
+        result, root, scale = _solved(factors, moved, omega, tol=inner, start=start, **limits)
+        rounds, iterations = rounds + 1, iterations + result.iterations
+        if result.lower > lower:
+            lower, proof, proven = result.lower, result.proof, pairs
+        strategy = sla.solve(root, basis)
+        distance, partner = neighbours.partners(strategy)
+        cost = scale * float(distance.max())
+        if cost < upper:
+            upper, best = cost, root
+        converged = upper <= lower * (1 + tol)
+        allowed = lower * (1 + tol / 2)
+        violated = np.flatnonzero(distance * scale > allowed)
+        added = _joined(pairs, np.column_stack([violated, partner[violated]]))
+        more = neighbours.farthest_pairs(strategy, allowed / scale, _MORE_PER_CELL * basis.shape[1])
+        added = _joined(added, more)
+        stuck = len(added) == len(pairs) and inner <= tol / 4
+        ended = rounds >= _MOST_ROUNDS or max_iterations <= 3
+        if converged or stuck or ended or deadline.passed:
+            break
+        pairs, start = _following(pairs, added, kept, result)
+    return PairsOptimum(
+        best,
+        lower,
+        upper,
+        smaller.weights(proof.p, proof.q, proven),
+        result,
+        len(pairs),
+        rounds,
+        iterations,
+        converged,
+        timed_out=deadline.passed and not converged,
+    )
+
+
+def _first_pairs(neighbours: Neighbours, basis: Array) -> Pairs:
+    """A chain through the cells of each component, and every cell with its farthest partner."""
+    d = basis.shape[1]
+    if neighbours.pairs is not None:
+        return neighbours.all_pairs(d)
+    chains = [
+        np.column_stack([np.arange(b.start, b.stop - 1), np.arange(b.start + 1, b.stop)])
+        for b in neighbours.blocks(d)
+    ]
+    gram = basis @ basis.T
+    whitened = sla.solve_triangular(sla.cholesky(gram, lower=True), basis, lower=True)
+    _, partner = neighbours.partners(whitened)
+    return _joined(np.concatenate(chains), np.column_stack([np.arange(d), partner]))
+
+
+def _joined(pairs: Pairs, more: Pairs) -> Pairs:
+    """The pairs, and those of the others that are not among them, behind them."""
+    ordered = np.sort(more, axis=1)
+    ordered = ordered[ordered[:, 0] < ordered[:, 1]]
+    known = set(map(tuple, pairs.tolist()))
+    fresh = [pair for pair in dict.fromkeys(map(tuple, ordered.tolist())) if pair not in known]
+    return np.concatenate([pairs, np.array(fresh, dtype=np.intp).reshape(-1, 2)])
+
+
+def _following(
+    pairs: Pairs, added: Pairs, kept: Pairs, result: Progress[BlocksPoint]
+) -> tuple[Pairs, Weights | None]:
+    """The next working set, without pairs of no weight, and the weights to begin with."""
+    p = result.best.p / result.best.p.sum()
+    needed = p > _LEAST_WEIGHT / len(pairs)
+    needed[: len(kept)] = True
+    old, new = pairs[needed], added[len(pairs) :]
+    weights = np.concatenate([p[needed], np.full(len(new), _NEW_SHARE / max(len(new), 1))])
+    return np.concatenate([old, new]), Weights(weights, result.best.q)
+
+
+def _dual(moved: Factors, omega: Array, **limits: Any) -> Progress[BlocksPoint]:
+    """Problem 1, or its hybrid in the units of Δ²: the square of half the objective."""
+    if not omega.any():
+        return dual.optimum(moved, **limits)
+    result = dual.hybrid(moved, omega, **limits)
+    lower, upper = (result.lower / 2) ** 2, (result.upper / 2) ** 2
+    return replace(result, lower=lower, upper=upper)
+
+
+def _solved(
+    factors: Factors, moved: Array, omega: Array, **limits: Any
+) -> tuple[Progress[BlocksPoint], Array, float]:
+    """The dual of some differences of the basis, a root of its covariance, and its variances.
+
+    Of the variances over their targets the largest, and ``omega`` of each.
+    """
+    result = _dual(Factors(factors.operator, moved), omega, **limits)
+    spectrum = result.best.spectrum
+    inverse = np.sqrt(result.best.p)[:, None] * spectrum.columns / np.sqrt(spectrum.singular)
+    root: Array = moved @ inverse
+    ratios = np.square(factors.left @ root).sum(axis=1)
+    return result, root, float(ratios.max() + omega @ ratios)
+
+
+@dataclass(frozen=True)
+class OnDifferences:
+    """The form of a mechanism under replace-one neighbours.
+
+    Attributes
+    ----------
+    solve : callable
+        ``solve(smaller, **options) -> Solution``, with all options on query matrices.
+    """
+
+    solve: Callable[..., Any]
+
+
+def as_asked(solve: Callable[..., Any]) -> Callable[..., Any]:
+    """The form under replace-one of a mechanism that handles neighbours itself."""
+    return lambda smaller, **options: solve(smaller.problem, **options)
+
+
+def _accepts(problem: Problem) -> Differences | None:
+    """Raises rather than letting the next reduction solve another problem."""
+    if problem.neighbours.add_remove:
+        return None
+    m, d = problem.workload.shape
+    if 8 * d * max(m, d) > LARGEST_MATRIX_BYTES:
+        raise NotApplicableError(
+            f"{problem.neighbours.title} on {problem.size}: replace-one neighbours need the query "
+            "matrix, which is too large to write out; leave neighbours at add-remove"
+        )
+    return differences(problem)
+
+
+def _solve(mechanism: Mechanism, smaller: Differences, options: Options) -> Solution:
+    form = mechanism.form(OnDifferences)
+    solution: Solution
+    if form is not None:
+        solution = form.solve(smaller, **options)
+        return solution
+    plain = replace(smaller.problem, neighbours=ADD_REMOVE)
+    solution = solve_dense(mechanism, plain, options)
+    noise = solution.noise
+    if isinstance(noise, Factorisation):
+        noise = replace(noise, neighbours=smaller.problem.neighbours)
+    elif not isinstance(noise.curve, NoBudget):
+        raise NotApplicableError(
+            f"{mechanism.name}: the cost of its noise under {smaller.problem.neighbours.title} is "
+            "not known; leave neighbours at add-remove"
+        )
+    return replace(solution, problem=smaller.problem, noise=noise, known_lower_bound=None)
+
+
+def refuse_far_targets(problem: Problem) -> None:
+    """Raise NotApplicableError where pairs cannot be minimised over in double precision."""
+    if problem.unit != 1:
+        raise NotApplicableError(
+            f"{problem.neighbours.title} on {problem.size}: targets about {problem.unit:.0e} times "
+            "the queries' squared norms are beyond double precision over pairs of cells; scale the "
+            "targets to within a factor of 1e60, Δ² is in inverse proportion to them"
+        )
+
+
+def _lower_bound(
+    smaller: Differences, tol: float, max_iterations: int, deadline: Deadline
+) -> float:
+    refuse_far_targets(smaller.problem)
+    return optimum_over_pairs(smaller, tol, max_iterations, deadline).lower
+
+
+def expected_work(
+    mechanism: Mechanism, workload: Workload, options: Options, neighbours: Neighbours
+) -> Work:
+    """What a solve takes: one column for each pair where the mechanism minimises over them."""
+    m, d = int(workload.shape[0]), int(workload.shape[1])
+    own = mechanism.form(OnDifferences) is not None
+    return mechanism.expected_work(m, neighbours.count(d) if own else d, options)
+
+
+REDUCTION = Reduction("differences of neighbours", 5, _accepts, _solve, _lower_bound)

@@ -1,0 +1,455 @@
+"""Marginals with one target each: all cells are one orbit, and the dual's matrices are numbers.
+
+Relabelling the values of every attribute moves any cell to any other, and any query of a marginal
+T to any other of its N_T. The choices of contrasts are the subsets S of attributes that some
+marginal contains. Attributes of n_i values; P_S is the Kronecker product of I - J/n over the
+attributes in S and of J/n over the others (J all ones): a projection of rank w_S = prod of
+(n_i - 1) over S. The queries of marginal T lie in the span of P_S for S within T: only the downward
+closure of the marginals matters, never the domain. Attributes that occur in exactly the same
+marginals are one attribute with the product of their values, W being the same; attributes of one
+value and those in no marginal are none.
+
+What queries see of the contrasts of S is a single number: with
+
+    A_TS = (w_S / N_T)² / c_T   for S within T,
+
+f(q) is the sum of sqrt((Aᵀq)_S), and noise of variance s_S / d along every contrast of S,
+v_S = s_S / w_S, has
+
+    every profile entry            = sum(1 / v),
+    variance ratio of marginal T   = (A v)_T.
+
+So all matrices are solved as one vector, alike subsets as one (`solvers.dual.scalar_blocks`).
+Every entry of A is at most 1/c_T, and all numbers that grow with the domain are logarithms: no
+domain is too large.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import chain, combinations
+from math import exp, log, prod
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from solvers.dual import scalar_blocks
+from solvers.dual.interior_point import Progress
+from solvers.dual.programs import Weights
+from solvers.dual.scalar_blocks import ScalarBlocks, ScalarClasses, ScalarPoint, collapse
+from solvers.errors import SolveFailedError
+from solvers.forms.orbits.dual_blocks import Span
+from solvers.forms.orbits.layout import Layout
+from solvers.forms.orbits.products import INDICATORS, Attribute, Component, products
+from solvers.noise.factorisation import Factorisation, InBasis
+from solvers.problem import Problem, as_float
+from solvers.problem.problem import unit_of
+from workloads import TargetsError
+from workloads.operators import Array, Explicit, Kronecker, Marginals
+from workloads.targets import by_group
+from workloads.workload import LARGEST_LISTED
+
+Index = NDArray[np.int64]
+Blocks = tuple[tuple[int, ...], ...]
+
+LARGEST_CLOSURE = 40_000_000
+"""Most pairs of a marginal and a subset of it that are listed."""
+
+
+@dataclass(frozen=True, eq=False)
+class Closure:
+    """The downward closure of some marginals.
+
+    Attributes
+    ----------
+    blocks : tuple of tuple of int
+        The attributes that were made one, for each attribute that is left.
+    block_sizes : tuple of int
+        Number of values of each block, Python ints of any size.
+    members : numpy.ndarray of int, shape (number of subsets, largest order)
+        The blocks of each subset, ascending, -1 after the last.
+    incidence : scipy.sparse.csr_array, shape (number of marginals, number of subsets)
+        1 where the marginal contains the subset.
+    log_ranks : numpy.ndarray, shape (number of subsets,)
+        Natural logarithms of w_S.
+    """
+
+    blocks: tuple[tuple[int, ...], ...]
+    block_sizes: tuple[int, ...]
+    members: Index
+    incidence: sp.csr_array
+    log_ranks: Array
+
+    def subset(self, index: int) -> tuple[int, ...]:
+        """The blocks of one subset."""
+        return tuple(int(block) for block in self.members[index] if block >= 0)
+
+
+def closure(operator: Marginals) -> Closure:
+    """The downward closure of the operator's marginals, at most `LARGEST_CLOSURE` pairs of them."""
+    blocks, marginals = _in_blocks(operator)
+    sizes = tuple(prod(operator.sizes[i] for i in block) for block in blocks)
+    owners, listed = _subsets_of(marginals)
+    members, ids = _distinct(listed, len(blocks))
+    incidence = sp.csr_array(
+        (np.ones(ids.size), (owners, ids)), shape=(len(marginals), len(members))
+    )
+    ranks = np.append([log(size - 1) for size in sizes], 0.0)
+    return Closure(blocks, sizes, members, incidence, ranks[members].sum(axis=1))
+
+
+def pair_count(operator: Marginals) -> int:
+    """Number of pairs of a marginal and a subset of it; at most that if it is small anyway."""
+    if operator.contained_count <= LARGEST_CLOSURE:
+        return operator.contained_count
+    return sum(1 << len(marginal) for marginal in _in_blocks(operator)[1])
+
+
+def _in_blocks(operator: Marginals) -> tuple[Blocks, list[tuple[int, ...]]]:
+    """The attributes that are made one, and the marginals in terms of them."""
+    blocks = _blocks(operator)
+    first = {block[0]: position for position, block in enumerate(blocks)}
+    return blocks, [tuple(first[i] for i in subset if i in first) for subset in operator.subsets]
+
+
+def _blocks(operator: Marginals) -> Blocks:
+    """Attributes of more than one value, those in the same marginals together."""
+    blocks: dict[int, list[int]] = {}
+    for position, subset in enumerate(operator.subsets):
+        for attribute in subset:
+            if operator.sizes[attribute] > 1:
+                blocks.setdefault(attribute, []).append(position)
+    together: dict[tuple[int, ...], list[int]] = {}
+    for attribute in sorted(blocks):
+        together.setdefault(tuple(blocks[attribute]), []).append(attribute)
+    return tuple(map(tuple, together.values()))
+
+
+def _subsets_of(marginals: list[tuple[int, ...]]) -> tuple[Index, Index]:
+    """Every subset of every marginal: its marginal, and its blocks padded with -1."""
+    widest = max(map(len, marginals))
+    by_order: dict[int, list[int]] = {}
+    for position, marginal in enumerate(marginals):
+        by_order.setdefault(len(marginal), []).append(position)
+    owners, listed = [], []
+    for order, positions in by_order.items():
+        attributes = np.array([marginals[p] for p in positions], dtype=np.int64)
+        for kept in _all_subsets(range(order)):
+            padded = np.full((len(positions), widest), -1, dtype=np.int64)
+            padded[:, : len(kept)] = attributes.reshape(len(positions), order)[:, list(kept)]
+            owners.append(np.array(positions, dtype=np.int64))
+            listed.append(padded)
+    return np.concatenate(owners), np.concatenate(listed)
+
+
+def _all_subsets(items: range) -> Iterable[tuple[int, ...]]:
+    return (kept for size in range(len(items) + 1) for kept in combinations(items, size))
+
+
+def _distinct(rows: Index, largest: int) -> tuple[Index, Index]:
+    """The distinct rows, and for each row the position of its equal among them."""
+    ids = np.zeros(len(rows), dtype=np.int64)
+    for column in rows.T:
+        _, ids = np.unique(ids * (largest + 1) + column + 1, return_inverse=True)
+    _, positions = np.unique(ids, return_index=True)
+    return rows[positions], ids
+
+
+SMALLEST_LOG = -650.0
+_LARGEST_LOG = 700.0
+
+
+@dataclass(frozen=True, eq=False)
+class SubsetNoise:
+    """Noise on the contrasts of all subsets, independent of each other.
+
+    Attributes
+    ----------
+    query_variances : numpy.ndarray, shape (r,)
+        Of a query of each marginal.
+    privacy_profile : numpy.ndarray, shape (1,)
+        That of every cell.
+    log_variances : numpy.ndarray, shape (number of subsets,), or float
+        Natural logarithms of s_S, in the order of the closure; a number stands for all.
+    """
+
+    query_variances: Array
+    privacy_profile: Array
+    log_variances: Array | float
+
+    def divided(self, scale: float) -> "SubsetNoise":
+        """The same with its noise divided by a number."""
+        return SubsetNoise(
+            self.query_variances / scale**2,
+            self.privacy_profile * scale**2,
+            self.log_variances - 2 * log(scale),
+        )
+
+    def with_cells_scaled(self, factors: Array) -> "SubsetNoise":
+        """The same errors, of the queries with all columns multiplied by a number, shape (1,)."""
+        return SubsetNoise(
+            self.query_variances,
+            self.privacy_profile * np.square(factors),
+            self.log_variances - 2 * float(np.log(factors[0])),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Subsets:
+    """All matrices of the dual, one number each, as one part."""
+
+    orbits: "SingleOrbit"
+
+    rows = slice(None)
+    columns = slice(None)
+
+    def inner(self, mechanism: str, p: Array, v: Any) -> SubsetNoise:
+        """The noise of some variables v; its factors are the numbers themselves."""
+        ratios = self.orbits.matrix.ratios(v)
+        logs = np.log(v) + self.orbits.closure.log_ranks
+        return SubsetNoise(self.orbits.targets * ratios, np.array([(1 / v).sum()]), logs)
+
+    def from_root(self, mechanism: str, root: Array) -> SubsetNoise:
+        """The noise of the squares of the variables v."""
+        return self.inner(mechanism, np.ones(1), np.square(root))
+
+    def on_cells(self, mechanism: str) -> SubsetNoise:
+        """Noise of unit variance on every cell; a query sums d / N_T of them.
+
+        Raises
+        ------
+        SolveFailedError
+            If the least variance that meets the targets is beyond floats.
+        """
+        log_cells = log(self.orbits.problem.workload.d)
+        logs = log_cells - self.orbits.log_copies
+        largest = float((logs - np.log(self.orbits.targets)).max())
+        if largest > _LARGEST_LOG:
+            raise SolveFailedError(
+                f"{mechanism}: its squared privacy cost is about 10^{largest / log(10):.0f}, "
+                "beyond floats; raise the targets or ask for marginals of a higher order"
+            )
+        return SubsetNoise(np.exp(logs), np.ones(1), log_cells)
+
+    def on_queries(self, deviation: float) -> SubsetNoise:
+        """Noise of one variance on every query; each cell is in one query of each marginal."""
+        count = self.orbits.targets.size
+        variances = np.full(count, deviation**2)
+        return SubsetNoise(variances, np.array([count / deviation**2]), np.nan)
+
+    def inverse_trace(self, noise: Any) -> float:
+        """Trace of the pseudo-inverse of the Fisher information: the sum of w_S s_S / d."""
+        logs = self.orbits.closure.log_ranks + noise.log_variances
+        return float(np.exp(np.logaddexp.reduce(logs) - log(self.orbits.problem.workload.d)))
+
+    def spans(self, noise: SubsetNoise) -> Iterator[tuple[Span, Factorisation]]:
+        """Every subset by itself, and its mechanism in orthonormal contrasts."""
+        orbits = self.orbits
+        known, d = orbits.closure, orbits.problem.workload.d
+        by_subset = sp.csc_array(known.incidence)
+        logs = np.broadcast_to(noise.log_variances, known.log_ranks.shape)
+        for at, (log_rank, log_variance) in enumerate(zip(known.log_ranks, logs, strict=True)):
+            rows = by_subset.indices[by_subset.indptr[at] : by_subset.indptr[at + 1]]
+            queries = np.exp(log_rank - orbits.log_copies[rows])[:, None] / orbits.divisor
+            span = self._span(rows, [known.blocks[block] for block in known.subset(at)], queries)
+            deviation = exp((log_variance - log_rank) / 2)
+            unit = exp(max(log_rank - log(d), SMALLEST_LOG) / 2)
+            basis, root = np.array([[unit]]), np.array([[unit * deviation]])
+            own = InBasis(Explicit(basis), Explicit(queries / unit), root)
+            right = np.array([[1 / deviation]])
+            yield span, Factorisation(Explicit(deviation * queries), Explicit(right), own)
+
+    def _span(self, rows: Any, blocks: Sequence[tuple[int, ...]], queries: Array) -> Span:
+        sizes = self.orbits.operator.sizes
+        chosen = set(chain.from_iterable(blocks))
+        choice = tuple(0 if i in chosen else INDICATORS for i in range(len(sizes)))
+        rank = prod(prod(sizes[i] for i in block) - 1 for block in blocks)
+        component = Component(choice, float(rank), tuple(blocks))
+        groups, columns = tuple(map(int, rows)), np.zeros(1, dtype=np.intp)
+        return Span(rows, columns, groups, (component,), Explicit(queries))
+
+
+@dataclass(frozen=True, eq=False)
+class SingleOrbit:
+    """Marginals and their targets.
+
+    Attributes
+    ----------
+    targets : numpy.ndarray, shape (r,)
+        The variance bound of every query of each marginal.
+    divisor : float
+        What the queries' columns are divided by; 1 but for a personal bound on the profile.
+    """
+
+    problem: Problem
+    operator: Marginals
+    targets: Array
+    divisor: float = 1.0
+
+    finest = 1e-9
+    ordered_axes = ()
+
+    @cached_property
+    def closure(self) -> Closure:
+        """The subsets of attributes that the marginals contain."""
+        return closure(self.operator)
+
+    @cached_property
+    def log_copies(self) -> Array:
+        """Natural logarithms of N_T, the number of queries of each marginal."""
+        return np.array([log(size) for size in self.operator.marginal_sizes])
+
+    @property
+    def copies(self) -> Array:
+        """N_T, infinite beyond floats."""
+        with np.errstate(over="ignore"):
+            return np.asarray(np.exp(self.log_copies))
+
+    @property
+    def copy_shares(self) -> Array:
+        """N_T over the largest of them."""
+        return np.asarray(np.exp(self.log_copies - self.log_copies.max()))
+
+    @cached_property
+    def cells(self) -> Array:
+        """The number of cells, shape (1,), infinite beyond floats."""
+        return np.array([as_float(self.problem.workload.d)])
+
+    @property
+    def cell_shares(self) -> Array:
+        """One."""
+        return np.ones(1)
+
+    @property
+    def parts(self) -> tuple[Subsets]:
+        """The matrices of the dual."""
+        return (Subsets(self),)
+
+    @property
+    def matrix_count(self) -> int:
+        """How many they are."""
+        return self.closure.log_ranks.size
+
+    @cached_property
+    def pair_count(self) -> int:
+        """Number of pairs of a marginal and a subset of it."""
+        return pair_count(self.operator)
+
+    @cached_property
+    def unit(self) -> float:
+        """Of the targets, in which the dual is solved."""
+        return unit_of(np.log(self.targets) + 2 * log(self.divisor))
+
+    @property
+    def relative(self) -> "SingleOrbit":
+        """The same in that unit."""
+        return self if self.unit == 1 else replace(self, targets=self.targets / self.unit)
+
+    @cached_property
+    def matrix(self) -> ScalarBlocks:
+        """A."""
+        known = self.closure
+        incidence = known.incidence
+        scale = np.log(self.targets) + 2 * self.log_copies + 2 * log(self.divisor)
+        logs = 2 * known.log_ranks[incidence.indices] - np.repeat(scale, np.diff(incidence.indptr))
+        data = np.exp(np.maximum(logs, SMALLEST_LOG))
+        matrix = sp.csr_array((data, incidence.indices, incidence.indptr), shape=incidence.shape)
+        return ScalarBlocks(matrix, np.zeros(self.targets.size))
+
+    @cached_property
+    def blocks(self) -> ScalarClasses:
+        """A, with its classes of equal rows and columns."""
+        known = self.closure
+        row_keys = np.column_stack([np.log(self.targets), self.log_copies])
+        return collapse(self.matrix, row_keys, known.log_ranks[:, None])
+
+    def optimum(self, *, start: object = None, **limits: Any) -> Progress[ScalarPoint]:
+        """The least Δ² that meets every target; ``start`` is not used."""
+        return scalar_blocks.optimum(self.relative.blocks, **limits).scaled(1 / self.unit)
+
+    def hybrid(self, weight: float, *, start: object, **limits: Any) -> Progress[ScalarPoint]:
+        """The least objective with a weight on the total variance; ``start`` is not used."""
+        blocks = self.relative.blocks.with_offset(weight * self.targets * self.copies)
+        return scalar_blocks.hybrid(blocks, **limits).scaled(self.unit**-0.5)
+
+    def least_total_error(self, weights: Array, **limits: Any) -> Progress[ScalarPoint]:
+        """The least total error in closed form: equal weights of all cells are optimal."""
+        return scalar_blocks.least_total_error(self.matrix, weights)
+
+    def at(self, weights: Weights) -> ScalarPoint:
+        """The dual at these weights."""
+        return ScalarPoint(self.matrix, weights.q)
+
+    @property
+    def start(self) -> Weights:
+        """Equal weights of all marginals."""
+        r = self.targets.size
+        return Weights(np.ones(1), np.full(r, 1 / r))
+
+    def with_columns_divided(self, divisor: Array) -> "SingleOrbit":
+        """The same with the queries' columns divided by a number, shape (1,)."""
+        return replace(self, divisor=self.divisor * float(divisor[0]))
+
+    def nearest(self, given: Weights) -> Weights:
+        """The weights to start from, which no iteration here uses."""
+        return self.start
+
+    def per_query(self, values: Array) -> Array:
+        """Of all queries, (m,), from those of the marginals; these where m is not listed."""
+        workload = self.problem.workload
+        return np.repeat(values, workload.group_sizes) if workload.listed else values
+
+    def per_cell(self, values: Array) -> Array:
+        """Of all cells, (d,), from that of their orbit; this itself above 10^7 cells."""
+        d = self.problem.workload.d
+        return np.repeat(values, d) if d <= LARGEST_LISTED else values
+
+    def of_cells(self, values: Array) -> Array | None:
+        """The number of all cells, shape (1,); None if they differ."""
+        return values[:1] if np.all(values == values[0]) else None
+
+    def weights(self, p: Array, q: Array) -> Weights:
+        """Of all cells and queries, or of their orbits where there are over 10^7 of either."""
+        d = self.problem.workload.d
+        shares = self.per_query(q / self.copies) if self.problem.workload.listed else q
+        return Weights(self.per_cell(p / d) if d <= LARGEST_LISTED else p, shares)
+
+    @cached_property
+    def layout(self) -> Layout:
+        """The marginals as products; one value of attributes too large for any listed query."""
+        read = products(self.operator)
+        assert read is not None
+        sizes = (size if size <= LARGEST_LISTED else 1 for size in self.operator.sizes)
+        alike = tuple(Attribute(np.zeros(size, dtype=np.intp)) for size in sizes)
+        return Layout(self.problem, read, alike)
+
+    def spans(self, parts: Sequence[Any]) -> Iterator[tuple[Span, Factorisation]]:
+        """Every subset by itself, and its mechanism in orthonormal contrasts."""
+        (own,), (noise,) = self.parts, parts
+        return own.spans(noise)
+
+
+def single_orbit(problem: Problem) -> SingleOrbit | None:
+    """The problem if it has distinct marginals with one target each; else None."""
+    workload, operator = problem.workload, as_marginals(problem)
+    if operator is None or not workload.group_sizes:
+        return None
+    try:
+        targets = by_group(workload, problem.targets)
+    except TargetsError:
+        return None
+    return SingleOrbit(problem, operator, np.asarray(targets, dtype=np.float64))
+
+
+def as_marginals(problem: Problem) -> Marginals | None:
+    """The queries as marginals, which distinct products of identities and totals are too."""
+    operator = problem.workload.operator
+    if isinstance(operator, Marginals):
+        return operator
+    found = products(operator) if isinstance(operator, Kronecker) else None
+    if found is None or any(group.matrices for group in found.groups):
+        return None
+    subsets = tuple(tuple(sorted(group.kept)) for group in found.groups)
+    return Marginals(found.sizes, subsets) if len(set(subsets)) == len(subsets) else None

@@ -1,0 +1,136 @@
+"""The public road: a workload, its targets and a mechanism's name become a solution."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
+
+from solvers.errors import OptionError, SolveFailedError
+from solvers.forms import differences, reduction
+from solvers.mechanism import Work
+from solvers.problem import as_graph_problem, as_problem
+from solvers.problem.neighbours import Written, as_neighbours
+from solvers.registry import find
+from solvers.solution import Solution
+from workloads import QueryGraph, Workload
+
+_QUICK_STEPS = 3
+"""Steps of the dual for the lower bound of a mechanism that has none of its own."""
+
+
+def expected_work(
+    mechanism: str,
+    workload: Workload | QueryGraph,
+    options: Mapping[str, Any] | None = None,
+    neighbours: Written = "add-remove",
+) -> Work:
+    """What one solve is expected to take, with equal targets in each group of queries.
+
+    Parameters
+    ----------
+    mechanism : str
+        A name of `all_mechanisms()`.
+    options : Mapping[str, object], optional
+        Options of the solve; those that are left out have their defaults.
+    neighbours : str, Mapping or Neighbours
+        As in `solve`.
+
+    Raises
+    ------
+    UnknownMechanismError
+        If there is no mechanism of that name.
+    OverflowError
+        If it is beyond floats.
+    """
+    chosen = find(mechanism)
+    given = options or {}
+    if isinstance(workload, QueryGraph):
+        rows, columns = workload.shape
+        return chosen.expected_work(int(rows), int(columns), given)
+    relation = as_neighbours(neighbours)
+    if not relation.add_remove:
+        return differences.expected_work(chosen, workload, given, relation)
+    return reduction.expected_work(chosen, workload, given)
+
+
+def solve(
+    mechanism: str,
+    workload: Workload | QueryGraph | ArrayLike | sp.sparray | sp.spmatrix,
+    targets: ArrayLike | None = None,
+    *,
+    preset: str | None = None,
+    neighbours: Written = "add-remove",
+    **options: Any,
+) -> Solution:
+    """Choose the noise of a query release by the named mechanism.
+
+    Parameters
+    ----------
+    mechanism : str
+        A name of `all_mechanisms()`.
+    workload : Workload, QueryGraph, array_like or scipy.sparse matrix, shape (m, d)
+        The queries.
+    targets : array_like, shape (m,) or scalar, optional
+        The variance bound of each query; if not given, those that the workload states, else 1
+        for all. Of a query graph, one bound on the variance at the worst answer.
+    preset : str, optional
+        A named set of the mechanism's options, for instance ``"published"`` for SM-II.
+    neighbours : str, Mapping or Neighbours
+        Which databases must be indistinguishable: ``"add-remove"`` one record, or
+        ``"replace-one"``; also ``{"within": SIZES}`` (the record stays in its block of
+        consecutive cells) and ``{"pairs": [[i, j], ...]}``. See docs/neighbours.md.
+    **options
+        The mechanism's options; see ``all_mechanisms()[mechanism].options_on(kind)``. Every
+        iterative mechanism takes ``tol``, the relative gap to reach, and ``time_limit``, the
+        seconds after which it returns the best answer so far.
+
+    Returns
+    -------
+    Solution
+        Its ``noise`` says how the errors are made: a factorisation of W, noise on each block on
+        orbits (`solvers.orbits`), a product of factorisations of a Kronecker product
+        (`solvers.noise.product`), independent numbers, or the noise matrix of a query
+        graph.
+
+    Raises
+    ------
+    UnknownMechanismError, OptionError
+        If a name or a value is wrong.
+    WorkloadError, TargetsError
+        If the workload or the targets are.
+    NotApplicableError
+        If the mechanism does not apply to the workload, or no reduction takes it at its size.
+    SolveFailedError
+        If the answer fails its own check, or contradicts its certificate.
+    """
+    chosen = find(mechanism, "graph" if isinstance(workload, QueryGraph) else "matrix")
+    run: Callable[[], Solution]
+    certify: Callable[[], float] | None = None
+    relation = as_neighbours(neighbours)
+    if isinstance(workload, QueryGraph):
+        if not relation.add_remove:
+            raise OptionError(
+                f"neighbours: {relation.title} on a query graph; its own edges say which "
+                "answers are adjacent: leave neighbours out, or change the edges"
+            )
+        graph = as_graph_problem(workload, targets)
+        assert chosen.solve_graph is not None
+        run = partial(chosen.solve_graph, graph, **chosen.resolve(preset, options, "graph"))
+    else:
+        problem = as_problem(workload, targets, relation)
+        run = partial(reduction.solve, chosen, problem, chosen.resolve(preset, options, "matrix"))
+        certify = partial(reduction.lower_bound, problem, tol=0.0, max_iterations=_QUICK_STEPS)
+    started = time.perf_counter()
+    try:
+        solution = run()
+    except np.linalg.LinAlgError as error:
+        raise SolveFailedError(
+            f"{chosen.name}: too ill-conditioned for double precision ({error}); bring the norms "
+            "of queries and cells, and the targets, closer together"
+        ) from error
+    return replace(solution, runtime=time.perf_counter() - started, certify=certify).confirmed()

@@ -1,1 +1,0 @@
-"""One module for each reduction; each defines ``REDUCTION``, a `solvers.reduction.Reduction`."""
