@@ -93,7 +93,7 @@ def solve(
     -------
     Solution
         Its ``noise`` says how the errors are made: a factorisation of W, noise on each block on
-        orbits (`solvers.orbits`), a product of factorisations of a Kronecker product
+        orbits (`solvers.forms.orbits`), a product of factorisations of a Kronecker product
         (`solvers.noise.product`), independent numbers, or the noise matrix of a query
         graph.
 

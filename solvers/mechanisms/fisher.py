@@ -18,7 +18,7 @@ from solvers.dual.programs import Weights
 from solvers.dual.spectrum import RELATIVELY_EXACT, spectrum
 from solvers.forms.kronecker import Multiplicative
 from solvers.forms.orbits.on_orbits import OnOrbits
-from solvers.forms.orbits.orbit_noise import inner_noise
+from solvers.forms.orbits.orbit_noise import AnyOrbits, inner_noise
 from solvers.mechanism import Mechanism, Work
 from solvers.noise.information import gaussian_entropy
 from solvers.problem import Problem

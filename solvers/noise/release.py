@@ -2,7 +2,7 @@
 
 A solution holds one `Release`. The kinds: a Gaussian mechanism as a factorisation
 (`solvers.noise.factorisation`), noise on each block of a workload on orbits
-(`solvers.orbits.noise`), a Kronecker product of such noises (`solvers.noise.product`),
+(`solvers.forms.orbits.orbit_noise`), a Kronecker product of such noises (`solvers.noise.product`),
 independent numbers that need not be Gaussian (`solvers.noise.independent`), errors measured on
 data (`solvers.mechanisms.dawa`), and a noise matrix on a query graph
 (`solvers.noise.noise_matrix`).

@@ -1,4 +1,4 @@
-"""Unions of Kronecker products, including marginals, solved on orbits (`solvers.orbits`).
+"""Unions of Kronecker products, including marginals, solved on orbits (`solvers.forms.orbits`).
 
 It takes the mechanisms that declare what they are there: `OnOrbits` among their ``forms``.
 """
