@@ -65,7 +65,7 @@ def measured(seconds_per_flop, names=()):
     return {
         name: statistics.median(ratios)
         for name, mechanism in solvers.all_mechanisms().items()
-        if "matrix" in mechanism.asks and (not names or name in names)
+        if "matrix" in mechanism.workload_kinds and (not names or name in names)
         for ratios in [_ratios(mechanism, seconds_per_flop)]
         if ratios
     }

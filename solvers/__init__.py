@@ -10,11 +10,10 @@ from solvers.errors import (
 )
 from solvers.forms.reduction import Reduction, all_reductions
 from solvers.forms.solving import expected_work, solve
-from solvers.mechanism import Mechanism, Work
+from solvers.mechanism import Mechanism, Work, all_mechanisms
 from solvers.noise import draws as simulate
 from solvers.problem import GraphProblem, Problem
 from solvers.problem.neighbours import Neighbours
-from solvers.registry import all_mechanisms
 from solvers.solution import Solution
 
 __all__ = [

@@ -1,17 +1,74 @@
-"""What a mechanism is."""
+"""What a mechanism is, and every mechanism by name: ours, those of other packages, the user's."""
 
+import importlib
 import inspect
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, TypeVar
+import math
+import pkgutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
+from numbers import Integral
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from solvers import option_bounds
-from solvers.errors import OptionError
+from solvers.errors import NotApplicableError, OptionError, UnknownMechanismError
+from workloads import plugins
 from workloads.family import Kind
-from workloads.parameters import nearest
+from workloads.parameters import is_number, nearest
+
+
+class _Bounds(NamedTuple):
+    valid: Callable[[float], bool]
+    expected: str
+    whole: bool = False
+
+
+_NOT_NEGATIVE = _Bounds(lambda x: 0 <= x < math.inf, "a number of at least 0")
+_POSITIVE = _Bounds(lambda x: 0 < x < math.inf, "a positive finite number")
+_SHARE = _Bounds(lambda x: 0 < x < 1, "a number between 0 and 1")
+_COUNT = _Bounds(lambda x: x >= 0, "a whole number of at least 0", whole=True)
+
+_BOUNDS: Mapping[str, _Bounds] = {
+    "tol": _NOT_NEGATIVE,
+    "tol2": _NOT_NEGATIVE,
+    "total_error_weight": _NOT_NEGATIVE,
+    "time_limit": _Bounds(lambda x: x >= 0, "a number of at least 0"),
+    "epsilon": _POSITIVE,
+    "theta": _POSITIVE,
+    "nttol": _POSITIVE,
+    "softmax_tol": _NOT_NEGATIVE,
+    "first_t": _POSITIVE,
+    "rank_ratio": _Bounds(lambda x: 1 <= x < math.inf, "a number of at least 1"),
+    "sigma": _SHARE,
+    "beta": _SHARE,
+    "mu": _Bounds(lambda x: 1 < x < math.inf, "more than 1: the sharpness must grow"),
+    "max_iterations": _COUNT,
+    "seed": _COUNT,
+    "max_cg": _Bounds(lambda x: x >= 1, "a whole number of at least 1", whole=True),
+}
+
+
+def check_options(mechanism: str, options: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
+    """Raise OptionError for options of a wrong kind or out of bounds.
+
+    Parameters
+    ----------
+    options : Mapping[str, object]
+        By name; those that have no bounds here are the mechanism's own to check.
+    defaults : Mapping[str, object]
+        Of all options: one may be None where that is its default.
+    """
+    for name, value in options.items():
+        known = _BOUNDS.get(name)
+        if known is None or (value is None and defaults[name] is None):
+            continue
+        right_kind = isinstance(value, Integral) if known.whole else is_number(value)
+        if not (right_kind and known.valid(value)):
+            raise OptionError(f"{mechanism}: {name} is {value!r}; expected {known.expected}")
+
 
 Form = TypeVar("Form")
 
@@ -68,7 +125,7 @@ class Mechanism:
     solve_graph : callable, optional
         On query graphs: ``solve_graph(problem, *, option=default, ...) -> Solution``.
         None if it takes query matrices only.
-    forms : tuple
+    variants : tuple
         What it is where a reduction takes it, one object for each reduction that needs to know:
         `solvers.forms.orbits.on_orbits.OnOrbits`, `solvers.forms.kronecker.Multiplicative`.
     least_total_error : bool
@@ -89,23 +146,25 @@ class Mechanism:
     other_objectives: tuple[str, ...] = ()
     work: Callable[..., Work] = negligible_work
     solve_graph: Callable[..., Any] | None = None
-    forms: tuple[object, ...] = ()
+    variants: tuple[object, ...] = ()
     least_total_error: bool = False
     runs_code: bool = False
     foreign: bool = False
 
     @property
-    def asks(self) -> tuple[Kind, ...]:
+    def workload_kinds(self) -> tuple[Kind, ...]:
         """The kinds of workload it takes: ``"matrix"``, ``"graph"`` or both, in this order."""
         return tuple(kind for kind, solve in self._solvers().items() if solve is not None)
 
     @cached_property
     def options(self) -> Mapping[str, inspect.Parameter]:
         """The options that it takes on any kind of workload, by name."""
-        return {n: p for kind in reversed(self.asks) for n, p in self.options_on(kind).items()}
+        return {
+            n: p for kind in reversed(self.workload_kinds) for n, p in self.options_on(kind).items()
+        }
 
     def options_on(self, kind: Kind) -> Mapping[str, inspect.Parameter]:
-        """The options that it takes on one kind of workload, which is among ``asks``, by name."""
+        """The options, by name, that it takes on one of its ``workload_kinds``."""
         return self._keywords[kind]
 
     def certifies(self, options: Mapping[str, Any]) -> bool:
@@ -113,9 +172,9 @@ class Mechanism:
         asked = self.self_certifying and options.get("tol") != 0
         return asked and self.first_changed(options, self.other_objectives) is None
 
-    def form(self, kind: type[Form]) -> Form | None:
+    def variant(self, kind: type[Form]) -> Form | None:
         """Its form of that type; None without one."""
-        return next((form for form in self.forms if isinstance(form, kind)), None)
+        return next((form for form in self.variants if isinstance(form, kind)), None)
 
     def first_changed(self, options: Mapping[str, Any], names: Iterable[str]) -> str | None:
         """The first of some options on query matrices that is not at its default; None without one.
@@ -175,14 +234,14 @@ class Mechanism:
         options : Mapping[str, object]
             What the user wrote.
         kind : {"matrix", "graph"}, optional
-            The kind of workload, among ``asks``; the first of them if not given.
+            The kind of workload, among ``workload_kinds``; the first of them if not given.
 
         Raises
         ------
         OptionError
             If the preset or an option does not exist, or its value is out of range.
         """
-        known = self.options_on(kind or self.asks[0])
+        known = self.options_on(kind or self.workload_kinds[0])
         if preset is not None and preset not in self.presets:
             raise OptionError(
                 f"mechanism {self.name!r} has no preset {preset!r}; {nearest(preset, self.presets)}"
@@ -194,7 +253,7 @@ class Mechanism:
                 )
         defaults = {name: parameter.default for name, parameter in known.items()}
         chosen = defaults | {**(self.presets[preset] if preset else {}), **options}
-        option_bounds.check(self.name, chosen, defaults)
+        check_options(self.name, chosen, defaults)
         return chosen
 
     @cached_property
@@ -213,3 +272,157 @@ class Mechanism:
 def _keyword_only(solve: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
     parameters = inspect.signature(solve).parameters.values()
     return {p.name: p for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}
+
+
+GROUP = "fitness_sweep.mechanisms"
+"""The entry points by which other packages add mechanisms."""
+
+_TAKES = "expected f(problem, *, option=default, ...) that returns a Solution or a strategy matrix"
+
+_added: dict[str, Mechanism] = {}
+
+
+def all_mechanisms() -> Mapping[str, Mechanism]:
+    """Every mechanism by name.
+
+    ``MECHANISMS`` of each module of `solvers.mechanisms`, the plug-ins of other packages, and
+    those that are `added` for the time being.
+    """
+    installed = _installed()
+    if not _added:
+        return installed
+    return MappingProxyType(_sorted([*installed.values(), *_added.values()]))
+
+
+@contextmanager
+def added(functions: Mapping[str, Callable[..., Any]]) -> Iterator[None]:
+    """Functions of the user's as mechanisms, until the end of the block.
+
+    Raises
+    ------
+    OptionError
+        If a name is taken, or a function is no mechanism.
+    """
+    before = dict(_added)
+    add(functions)
+    try:
+        yield
+    finally:
+        _added.clear()
+        _added.update(before)
+
+
+def add(functions: Mapping[str, Callable[..., Any]]) -> None:
+    """Functions of the user's as mechanisms, as long as this process lives.
+
+    Raises
+    ------
+    OptionError
+        If a name is taken, or a function is no mechanism.
+    """
+    new: dict[str, Mechanism] = {}
+    for name, function in functions.items():
+        if name in _installed():
+            raise OptionError(f"mechanism {name!r} exists already; call yours otherwise")
+        try:
+            new[name] = of_function(name, function)
+        except (TypeError, ValueError) as error:
+            raise OptionError(str(error)) from error
+    _added.update(new)
+
+
+def of_function(name: str, function: Callable[..., Any]) -> Mechanism:
+    """A mechanism of a function ``f(problem, *, option=default, ...)``.
+
+    Parameters
+    ----------
+    function : callable
+        Returns a `Solution`, or a strategy: queries that are answered with equal noise, shape
+        (r, d), from which W is derived by least squares.
+
+    Raises
+    ------
+    TypeError
+        If it does not take a problem and options.
+    """
+    parameters = list(inspect.signature(function).parameters.values())
+    options = [p for p in parameters[1:] if p.kind is inspect.Parameter.KEYWORD_ONLY]
+    if not parameters or len(options) != len(parameters) - 1:
+        raise TypeError(f"mechanism {name!r}: {_TAKES}")
+    for option in options:
+        if option.default is inspect.Parameter.empty:
+            raise TypeError(f"mechanism {name!r}: option {option.name!r} has no default; {_TAKES}")
+    lines = (inspect.getdoc(function) or "a mechanism of the user's").splitlines()
+    return _foreign(Mechanism(name, lines[0], function))
+
+
+def _foreign(given: Mechanism) -> Mechanism:
+    """The same mechanism, every answer verified; on query matrices alone."""
+    if given.solve is None:
+        raise TypeError(
+            f"mechanism {given.name!r} takes no query matrices, and can be verified there"
+        )
+    return replace(given, solve_graph=None, variants=(), self_certifying=False, foreign=True)
+
+
+@cache
+def plugged() -> plugins.Plugins[Mechanism]:
+    """The mechanisms of other packages, and what is wrong with those that are left out."""
+
+    def made(name: str, loaded: object) -> Mechanism:
+        if isinstance(loaded, Mechanism):
+            return _foreign(loaded)
+        if not callable(loaded):
+            raise TypeError("expected a solvers.Mechanism or a function")
+        return of_function(name, loaded)
+
+    return plugins.load_plugins(GROUP, made, lambda mechanism: mechanism.name, _ours())
+
+
+@cache
+def _installed() -> Mapping[str, Mechanism]:
+    return MappingProxyType(_sorted([*_ours().values(), *plugged().entries.values()]))
+
+
+@cache
+def _ours() -> Mapping[str, Mechanism]:
+    package = importlib.import_module("solvers.mechanisms")
+    mechanisms: list[Mechanism] = []
+    for module in pkgutil.iter_modules(package.__path__):
+        mechanisms += importlib.import_module(f"solvers.mechanisms.{module.name}").MECHANISMS
+    return _sorted(mechanisms)
+
+
+def _sorted(mechanisms: list[Mechanism]) -> dict[str, Mechanism]:
+    return {m.name: m for m in sorted(mechanisms, key=lambda m: m.name.casefold())}
+
+
+def find(name: str, kind: Kind | None = None) -> Mechanism:
+    """The mechanism of that name.
+
+    Parameters
+    ----------
+    kind : {"matrix", "graph"}, optional
+        The kind of workload that it must take.
+
+    Raises
+    ------
+    UnknownMechanismError
+        If there is none; the message gives the nearest name.
+    NotApplicableError
+        If it does not take that kind; the message lists those that do.
+    """
+    known = all_mechanisms()
+    if name not in known:
+        raise UnknownMechanismError(
+            f"no mechanism is called {name!r}; {nearest(name, known)}{plugged().hint}"
+        )
+    if kind and kind not in known[name].workload_kinds:
+        others = (
+            mechanism.name for mechanism in known.values() if kind in mechanism.workload_kinds
+        )
+        raise NotApplicableError(
+            f"mechanism {name!r} does not apply to a query {kind}; those that do are: "
+            f"{', '.join(others)}"
+        )
+    return known[name]

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from solvers.dual.iteration import Trace
 from solvers.dual.programs import Weights
 from solvers.errors import NotApplicableError, SolveFailedError
-from solvers.noise.at_budget import AtBudget, at_budget
+from solvers.noise.at_budget import AtBudget, at_budget, half_widths
 from solvers.noise.free_queries import FreeQueries, beside
 from solvers.noise.release import Coordinates, Release
 from solvers.privacy.budget import BudgetCurve
@@ -188,6 +188,26 @@ class Solution:
     def total_variance(self) -> float:
         """Sum of the query variances; NaN on a query graph."""
         return self.noise.total_variance
+
+    def half_widths(self, confidence: float = 0.95) -> Array:
+        """Half the widths of the queries' confidence intervals, the targets just met; shape (m,).
+
+        An interval is the answer plus or minus this. Each holds the true answer with this
+        probability by itself, not all of them together. At a budget: `AtBudget.half_widths`.
+
+        Parameters
+        ----------
+        confidence : float
+            Between 0 and 1.
+
+        Raises
+        ------
+        OptionError
+            If it is not.
+        NotApplicableError
+            If the errors are not normal.
+        """
+        return half_widths(self.mechanism, self.noise, self.query_variances, confidence)
 
     @property
     def privacy_profile(self) -> Array:

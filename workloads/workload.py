@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from workloads.errors import WorkloadError
 from workloads.operators import (
@@ -15,6 +15,7 @@ from workloads.operators import (
     dense,
     refuse_above_limit,
 )
+from workloads.operators.marginals import readable
 
 LARGEST_LISTED = 10_000_000
 """Workloads of groups with more queries than this have one target for each group."""
@@ -36,7 +37,7 @@ class Stated:
     confidences: Array
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Workload:
     """A batch of m linear queries over a domain of d cells.
 
@@ -115,6 +116,30 @@ class Workload:
     def target_count(self) -> int:
         """Length of the targets: m, or the number of groups if not `listed`."""
         return self.m if self.listed else len(self.group_sizes)
+
+    def __matmul__(self, x: ArrayLike) -> Array:
+        """The true answers ``W @ x``, shape (m,), to counts x of shape (d,); or columns of both.
+
+        Raises
+        ------
+        WorkloadError
+            If x does not have one number for each cell.
+        """
+        counts = np.asarray(x, dtype=np.float64)
+        if counts.ndim not in (1, 2) or len(counts) != self.d:
+            raise WorkloadError(
+                f"workload {self.name!r}: counts of shape {counts.shape}; expected one for each "
+                f"of the {readable(self.d)} cells"
+            )
+        return self.operator.apply(counts)
+
+    def __repr__(self) -> str:
+        """Name, size and parameters, and the names of groups: a line each."""
+        lines = [f"{self.name}: {readable(self.m)} queries over {readable(self.d)} cells"]
+        lines += [f"  {name}: {value}" for name, value in self.params.items() if value is not None]
+        if self.group_names:
+            lines.append(f"  {len(self.group_names)} groups: {'; '.join(self.group_names)}")
+        return "\n".join(line if len(line) <= 100 else f"{line[:96]} ..." for line in lines)
 
     @cached_property
     def matrix(self) -> Matrix:

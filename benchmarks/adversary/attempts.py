@@ -50,7 +50,7 @@ def examine(case: Case) -> Examined:
     examined = Examined()
     solved: dict[str, tuple[Solution, Mapping[str, Any]]] = {}
     for name, mechanism in solvers.all_mechanisms().items():
-        if "matrix" not in mechanism.asks or mechanism.runs_code:
+        if "matrix" not in mechanism.workload_kinds or mechanism.runs_code:
             continue
         options = problems.options(case.seed, mechanism, case)
         if options is not None:

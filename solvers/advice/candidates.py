@@ -9,9 +9,8 @@ import numpy as np
 from solvers import privacy
 from solvers.advice.report import Candidate
 from solvers.errors import NotApplicableError, SolverError
-from solvers.mechanism import Mechanism
+from solvers.mechanism import Mechanism, all_mechanisms, find
 from solvers.problem import Problem
-from solvers.registry import all_mechanisms, find
 from solvers.solution import Solution
 
 Told = Callable[[str], None]
@@ -60,7 +59,7 @@ def trials(
     """
     every = (name for name, mechanism in all_mechanisms().items() if not mechanism.runs_code)
     names = every if mechanisms is None else mechanisms
-    chosen = [find(name) for name in names if "matrix" in find(name).asks]
+    chosen = [find(name) for name in names if "matrix" in find(name).workload_kinds]
     done = []
     for number, mechanism in enumerate(chosen, 1):
         told(f"{mechanism.name} ({number} of {len(chosen)})")

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from solvers.advice.candidates import Solve, Trial, epsilon_of
 from solvers.advice.report import Price, Relaxation
 from solvers.dual.programs import Weights
+from solvers.mechanism import find
 from solvers.problem import Problem
-from solvers.registry import find
 from solvers.solution import Solution
 from workloads import Workload
 from workloads.operators import Array

@@ -12,7 +12,7 @@ that the answer violates most are added. Weights on some pairs are weights on al
 lower bound holds for all pairs; the upper bound is evaluated on all pairs.
 
 A mechanism that minimises over differences, or whose sensitivity is its own, declares so:
-`OnDifferences` among its ``forms``. Any other chooses its noise as for add-remove; what that
+`OnDifferences` among its ``variants``. Any other chooses its noise as for add-remove; what that
 noise costs is read over all pairs of neighbours. Either way the query matrix is written out.
 """
 
@@ -384,7 +384,7 @@ def _accepts(problem: Problem) -> Differences | None:
 
 
 def _solve(mechanism: Mechanism, smaller: Differences, options: Options) -> Solution:
-    form = mechanism.form(OnDifferences)
+    form = mechanism.variant(OnDifferences)
     solution: Solution
     if form is not None:
         solution = form.solve(smaller, **options)
@@ -424,7 +424,7 @@ def expected_work(
 ) -> Work:
     """What a solve takes: one column for each pair where the mechanism minimises over them."""
     m, d = int(workload.shape[0]), int(workload.shape[1])
-    own = mechanism.form(OnDifferences) is not None
+    own = mechanism.variant(OnDifferences) is not None
     return mechanism.expected_work(m, neighbours.count(d) if own else d, options)
 
 

@@ -1,6 +1,7 @@
 """Kronecker products with equal targets, solved factor by factor.
 
-It takes the mechanisms that declare that they are products: `Multiplicative` among their ``forms``.
+It takes the mechanisms that declare that they are products: `Multiplicative` among their
+``variants``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -73,7 +74,7 @@ def _product(problem: Problem) -> _Product | None:
 
 
 def _obstacle(mechanism: Mechanism, options: Options) -> Obstacle | None:
-    if mechanism.form(Multiplicative) is None:
+    if mechanism.variant(Multiplicative) is None:
         return Obstacle("on a product it does not factor into solves of the factors")
     others = (n for n in mechanism.options_on("matrix") if n not in _SHARED_OPTIONS)
     changed = mechanism.first_changed(options, others)
@@ -97,7 +98,7 @@ def _solve(mechanism: Mechanism, smaller: _Product, options: Options) -> Solutio
         assert isinstance(solution.noise, Factorisation)
         solved.append(solution)
         noises.append(solution.noise)
-    form = mechanism.form(Multiplicative)
+    form = mechanism.variant(Multiplicative)
     powers = form.measures if form else {}
     bounds = [part.known_lower_bound for part in solved]
     known = prod(bound for bound in bounds if bound is not None) / smaller.target

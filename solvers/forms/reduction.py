@@ -15,9 +15,8 @@ from typing import Any
 
 from solvers.dual.iteration import Deadline
 from solvers.errors import NotApplicableError
-from solvers.mechanism import Mechanism, Work
+from solvers.mechanism import Mechanism, Work, find
 from solvers.problem import Problem
-from solvers.registry import find
 from solvers.solution import Solution
 from workloads import Workload
 

@@ -12,10 +12,9 @@ from numpy.typing import ArrayLike
 
 from solvers.errors import OptionError, SolveFailedError
 from solvers.forms import differences, reduction
-from solvers.mechanism import Work
+from solvers.mechanism import Work, find
 from solvers.problem import as_graph_problem, as_problem
 from solvers.problem.neighbours import Written, as_neighbours
-from solvers.registry import find
 from solvers.solution import Solution
 from workloads import QueryGraph, Workload
 

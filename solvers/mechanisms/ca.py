@@ -134,7 +134,7 @@ def _weighted(name: str, summary: str, weighting: Weighting, **about: Any) -> Me
         summary,
         partial(_solve, name, weighting),
         work=work,
-        forms=(OnOrbits(partial(_on_orbits, name, weighting)), Multiplicative()),
+        variants=(OnOrbits(partial(_on_orbits, name, weighting)), Multiplicative()),
         **about,
     )
 

@@ -71,7 +71,7 @@ MECHANISMS = (
         solve,
         source="Farokhi and Sandberg, Corollary 6",
         work=work,
-        forms=(
+        variants=(
             OnOrbits(on_orbits),
             Multiplicative(measures={"cramer_rao_bound": 1, "cramer_rao_ratio": 0}),
         ),

@@ -154,7 +154,7 @@ MECHANISMS = (
         "geometric",
         "two-sided geometric noise on every query or on every cell of x; pure ε",
         solve,
-        forms=(OnDifferences(as_asked(solve)),),
+        variants=(OnDifferences(as_asked(solve)),),
         source="Ghosh et al., STOC 2009; ElSalamouny et al., section 6",
         solve_graph=solve_graph,
     ),

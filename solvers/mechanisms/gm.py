@@ -52,6 +52,6 @@ MECHANISMS = (
         solve,
         source="KDD'16, sections 2 and 5; PVLDB 14(10), section 7",
         work=work,
-        forms=(OnOrbits(on_orbits, flops_per_pair=2e3), Multiplicative()),
+        variants=(OnOrbits(on_orbits, flops_per_pair=2e3), Multiplicative()),
     ),
 )

@@ -304,6 +304,6 @@ MECHANISMS = (
         solve,
         source="Hay et al. 2010 with the trees of Qardaji et al. 2013; PVLDB 14(10), section 7",
         work=work,
-        forms=(OnOrbits(on_orbits, ordered=True),),
+        variants=(OnOrbits(on_orbits, ordered=True),),
     ),
 )

@@ -52,6 +52,6 @@ MECHANISMS = (
         solve,
         work=work,
         source="PVLDB 14(10), section 7",
-        forms=(OnOrbits(on_orbits, flops_per_pair=2e3), Multiplicative()),
+        variants=(OnOrbits(on_orbits, flops_per_pair=2e3), Multiplicative()),
     ),
 )

@@ -47,7 +47,7 @@ MECHANISMS = (
         "laplace",
         "independent Laplace noise on every query or on every cell of x; pure ε",
         solve,
-        forms=(OnDifferences(as_asked(solve)),),
+        variants=(OnDifferences(as_asked(solve)),),
         work=work,
         source="Dwork et al., TCC 2006; Farokhi and Sandberg, Proposition 3",
     ),

@@ -366,7 +366,7 @@ MECHANISMS = (
         self_certifying=True,
         other_objectives=("total_error_weight", "profile_bounds"),
         work=work,
-        forms=(
+        variants=(
             OnOrbits(on_orbits, hindrance=uneven, flops_per_pair=8e3),
             Multiplicative(),
             OnDifferences(on_differences),

@@ -130,6 +130,6 @@ MECHANISMS = (
         "residuals of marginals with the best noise for their total or their largest variance",
         solve,
         source="Xiao, He, Zhang and Kifer, NeurIPS 2023",
-        forms=(OnOrbits(on_orbits),),
+        variants=(OnOrbits(on_orbits),),
     ),
 )

@@ -37,13 +37,12 @@ from solvers.forms.orbits.orbit_noise import AnyOrbits, OrbitsNoise
 from solvers.forms.orbits.orbit_problem import Orbits
 from solvers.forms.orbits.orbit_problem import orbit_problem as orbits_of
 from solvers.forms.orbits.products import INDICATORS, Attribute
-from solvers.mechanism import Mechanism, Work
+from solvers.mechanism import Mechanism, Work, find
 from solvers.mechanisms.residual_planner import least_total_variance
 from solvers.noise.factorisation import Factorisation
 from solvers.noise.verification import from_right_inverse
 from solvers.problem import Problem, as_problem
 from solvers.problem.row_space import singular_rows
-from solvers.registry import find
 from solvers.solution import Solution
 from solvers.strategy import from_strategy
 from workloads.operators import Array, Explicit, Matrix, QueryOperator, dense
@@ -295,6 +294,6 @@ MECHANISMS = (
         solve,
         source="He, Xiao, Toksoz, Ding, Zhang and Kifer, arXiv 2305.08175v5",
         work=work,
-        forms=(OnOrbits(on_orbits),),
+        variants=(OnOrbits(on_orbits),),
     ),
 )

@@ -340,6 +340,6 @@ MECHANISMS = (
         self_certifying=True,
         other_objectives=("total_error_weight",),
         work=work,
-        forms=(OnOrbits(on_orbits, matrix_only=("basis", "initial"), flops_per_pair=11e3),),
+        variants=(OnOrbits(on_orbits, matrix_only=("basis", "initial"), flops_per_pair=11e3),),
     ),
 )

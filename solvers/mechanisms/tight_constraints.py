@@ -229,7 +229,7 @@ MECHANISMS = (
         "tight-constraints",
         "noise with every privacy constraint tight; counts by truncated geometric noise",
         solve,
-        forms=(OnDifferences(as_asked(solve)),),
+        variants=(OnDifferences(as_asked(solve)),),
         source="ElSalamouny et al., section 5",
         solve_graph=solve_graph,
     ),

@@ -68,6 +68,6 @@ MECHANISMS = (
         solve,
         source="Xiao, Wang and Gehrke, ICDE 2010; KDD'16, section 5",
         work=work,
-        forms=(OnOrbits(on_orbits, ordered=True),),
+        variants=(OnOrbits(on_orbits, ordered=True),),
     ),
 )

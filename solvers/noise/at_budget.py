@@ -60,30 +60,8 @@ class AtBudget:
         return self.variance_ratio * self.targets
 
     def half_widths(self, confidence: float = 0.95) -> Array:
-        """Half the widths of the queries' confidence intervals, shape (m,).
-
-        An interval is the answer plus or minus this; each holds the true answer with this
-        probability by itself, not all of them together.
-
-        Parameters
-        ----------
-        confidence : float
-            Between 0 and 1.
-
-        Raises
-        ------
-        OptionError
-            If it is not.
-        NotApplicableError
-            If the errors are not normal.
-        """
-        if not 0 < confidence < 1:
-            raise OptionError(
-                f"confidence is {confidence!r}; expected a number between 0 and 1, such as 0.95"
-            )
-        self._refuse_unless_normal("confidence intervals")
-        quantile = float(np.sqrt(2) * scipy.special.erfinv(confidence))
-        return np.asarray(quantile * np.sqrt(self.query_variances))
+        """As `Solution.half_widths`, at this budget."""
+        return half_widths(self.mechanism, self.noise, self.query_variances, confidence)
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
         """Draw n vectors of errors, shape (n, m); for experiments, never for a release.
@@ -93,15 +71,27 @@ class AtBudget:
         NotApplicableError
             If the errors are not normal.
         """
-        self._refuse_unless_normal("draws")
+        _check_normal(self.mechanism, self.noise, "draws at a budget")
         return np.asarray(np.sqrt(self.variance_ratio) * self.noise.draw(n, rng))
 
-    def _refuse_unless_normal(self, what: str) -> None:
-        if not self.noise.gaussian:
-            raise NotApplicableError(
-                f"{self.mechanism}: {what} at a budget are known for normal errors; its noise is "
-                f"{type(self.noise).__name__}: use query_variances, or solve for other targets"
-            )
+
+def half_widths(mechanism: str, noise: Release, variances: Array, confidence: float) -> Array:
+    """Half the widths of confidence intervals of normal errors: `Solution.half_widths`."""
+    if not 0 < confidence < 1:
+        raise OptionError(
+            f"confidence is {confidence!r}; expected a number between 0 and 1, such as 0.95"
+        )
+    _check_normal(mechanism, noise, "confidence intervals")
+    quantile = float(np.sqrt(2) * scipy.special.erfinv(confidence))
+    return np.asarray(quantile * np.sqrt(variances))
+
+
+def _check_normal(mechanism: str, noise: Release, what: str) -> None:
+    if not noise.gaussian:
+        raise NotApplicableError(
+            f"{mechanism}: {what} are known for normal errors; its noise is "
+            f"{type(noise).__name__}: use query_variances, or solve for other targets"
+        )
 
 
 def at_budget(

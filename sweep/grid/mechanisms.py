@@ -44,7 +44,7 @@ def available(entry: WrittenMechanism) -> bool:
 def mechanism_signature(entry: WrittenMechanism, kind: Kind, place: Place) -> Signature:
     """The options that the entry's mechanism takes on a kind of workload."""
     with errors_at(place / "name"):
-        mechanism = solvers.registry.find(entry.name, kind)
+        mechanism = solvers.mechanism.find(entry.name, kind)
         return Signature("mechanism", mechanism.name, mechanism.options_on(kind))
 
 
@@ -93,7 +93,7 @@ def _uniform_mechanism(
     """The mechanism that this one becomes when all targets are equal, if their options agree."""
     if mechanism.same_when_uniform is None:
         return MechanismSpec(mechanism.name, chosen)
-    other = solvers.registry.find(mechanism.same_when_uniform)
+    other = solvers.mechanism.find(mechanism.same_when_uniform)
     theirs = other.options_on(kind)
     shared = {name: value for name, value in chosen.items() if name in theirs}
     own = {name: value for name, value in chosen.items() if name not in theirs}

@@ -49,5 +49,5 @@ def missing(cells: Iterable[Cell], ledger: Ledger, costs: Costs) -> list[Bound]:
 def _certifies(cell: Cell) -> bool:
     """Whether a solve of a cell proves a bound on its problem."""
     mechanism = solvers.all_mechanisms()[cell.solved_mechanism.name]
-    concerned = cell.neighbours.add_remove or mechanism.form(OnDifferences) is not None
+    concerned = cell.neighbours.add_remove or mechanism.variant(OnDifferences) is not None
     return concerned and mechanism.certifies(cell.solved_mechanism.options)

@@ -45,7 +45,7 @@ def catalog(kind: str | None = None) -> Mapping[str, tuple[Entry, ...]]:
 
 def troubles() -> tuple[str, ...]:
     """A sentence on each plug-in that is left out."""
-    return solvers.registry.plugged().troubles + workloads.family.plugged().troubles
+    return solvers.mechanism.plugged().troubles + workloads.family.plugged().troubles
 
 
 def _made(known: Mapping[str, Recipe]) -> tuple[Entry, ...]:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from solvers import registry
+from solvers import mechanism
 from sweep import events
 from sweep.errors import SweepError
 from sweep.experiment.loading import load_experiment
@@ -88,7 +88,7 @@ def run(
     from sweep.cluster.specification import requested
 
     spec = requested(cluster, patience, allow_mixed=allow_mixed)
-    with registry.added(mechanisms or {}), metrics.served(prometheus) as measured:
+    with mechanism.added(mechanisms or {}), metrics.served(prometheus) as measured:
         loaded = experiment if isinstance(experiment, Experiment) else load_experiment(experiment)
         grids = expand(loaded, allow_code=allow_code)
         stored = StoredExperiment(loaded, grids, create(store, loaded.name))
@@ -154,7 +154,7 @@ def rerun(
     from sweep.runner.selection import selected
 
     spec = requested(cluster, patience, allow_mixed=allow_mixed)
-    with registry.added(mechanisms or {}), metrics.served(prometheus) as measured:
+    with mechanism.added(mechanisms or {}), metrics.served(prometheus) as measured:
         stored = of_store(store)
         if not allow_code:
             refuse_code(stored.experiment)

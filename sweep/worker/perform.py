@@ -6,7 +6,7 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from solvers import registry
+from solvers import mechanism
 from sweep.errors import DamagedSegmentError
 from sweep.plan.tasks import Task
 from sweep.store import segments
@@ -83,7 +83,7 @@ def _done_now(task: Task, view: StoreView) -> TaskOutcome | Refusal:
     started = time.perf_counter()
     known: dict[str, Built] = {}
     weights: dict[str, Any] = {}
-    registry.add(dict(view.mechanisms))
+    mechanism.add(dict(view.mechanisms))
     with (
         threadpool_limits(limits=_threads()),
         recording(task, view) as records,

@@ -11,7 +11,7 @@ from solvers.problem import Problem
 MECHANISMS = tuple(
     name
     for name, m in solvers.all_mechanisms().items()
-    if (f := m.form(OnOrbits)) and not f.ordered and name != "ResidualPlanner"  # on nothing else
+    if (f := m.variant(OnOrbits)) and not f.ordered and name != "ResidualPlanner"  # on nothing else
 )
 VALUES = (0.1, 1.0, 1.0, 2.5, 30.0)
 

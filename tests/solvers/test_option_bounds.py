@@ -12,7 +12,7 @@ from workloads import TargetsError
 OPTIONS = [
     (name, option)
     for name, mechanism in solvers.all_mechanisms().items()
-    if "matrix" in mechanism.asks
+    if "matrix" in mechanism.workload_kinds
     for option in mechanism.options_on("matrix")
 ]
 LEAST = {  # what is taken at the least; what is refused next to it

@@ -48,8 +48,17 @@ def test_errors_at_a_budget_are_within_the_half_widths_as_often_as_promised():
 def test_pure_mechanisms_have_variances_at_a_budget_but_no_normal_intervals():
     found = solvers.solve("laplace", np.eye(3)).at_budget(0.5, 0.0)
     assert found.query_variances == pytest.approx(2 / 0.5**2)
-    with pytest.raises(NotApplicableError, match="known for normal errors"):
-        found.half_widths()
+    for wrong in (found, solvers.solve("laplace", np.eye(3))):
+        with pytest.raises(NotApplicableError, match="known for normal errors"):
+            wrong.half_widths()
+
+
+def test_a_solution_has_intervals_when_the_targets_are_just_met():
+    found = solvers.solve("CA", np.tri(4), [1.0, 2.0, 3.0, 4.0])
+    quantile = norm.ppf(0.95)
+    np.testing.assert_allclose(found.half_widths(0.9), quantile * np.sqrt(found.query_variances))
+    with pytest.raises(OptionError, match="confidence is 1"):
+        found.half_widths(1.0)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 import solvers
 import sweep
 import workloads
-from solvers import registry
+from solvers import mechanism
 from solvers.errors import OptionError, SolveFailedError
 from solvers.forms import dense as user_mechanisms
 from solvers.problem import as_problem
@@ -157,7 +157,7 @@ def packages(tmp_path, monkeypatch):
 
 
 def forget():
-    for known in (registry.plugged, registry._installed, family.plugged, family.all_families):
+    for known in (mechanism.plugged, mechanism._installed, family.plugged, family.all_families):
         known.cache_clear()
 
 
@@ -257,9 +257,9 @@ def test_nothing_that_an_answer_claims_is_believed_but_its_factors():
     ],
 )
 def test_what_is_no_mechanism_is_refused(function, said):
-    with pytest.raises(OptionError, match=said), registry.added({"mine": function}):
+    with pytest.raises(OptionError, match=said), mechanism.added({"mine": function}):
         pass
-    with pytest.raises(OptionError, match="'IP' exists already"), registry.added({"IP": function}):
+    with pytest.raises(OptionError, match="'IP' exists already"), mechanism.added({"IP": function}):
         pass
 
 
@@ -295,7 +295,7 @@ def test_all_of_ours_is_compared_as_a_whole():
 
 
 def test_examples_of_this_test_are_what_they_say():
-    found = registry.of_function("mine", cells_and_total)
+    found = mechanism.of_function("mine", cells_and_total)
     assert found.summary == "Cells and their total."
     assert list(found.options) == ["weight"]
 

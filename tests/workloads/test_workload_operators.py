@@ -161,3 +161,31 @@ def test_operators_above_the_limit_are_refused():
         wide.gram()
     with pytest.raises(WorkloadError, match="Gram matrix takes 32 GiB"):
         Explicit(sp.csr_array((1, 2**16))).gram()
+
+
+@pytest.mark.parametrize(
+    "workload",
+    [
+        workloads.make("all-range", d=5),
+        workloads.make("marginals", attributes=2, values=[2, 3], orders=[1, 2]),
+        workloads.make("kronecker", terms=[["prefix:3", "identity:2"], ["total:3", "total:2"]]),
+        workloads.make("random", d=4),
+        workloads.from_matrix(sp.csr_array(np.tri(3))),
+    ],
+    ids=lambda workload: workload.name,
+)
+def test_a_workload_times_counts_is_its_true_answers(workload):
+    for shape in ((workload.d,), (workload.d, 2)):
+        counts = np.arange(np.prod(shape)).reshape(shape)
+        np.testing.assert_allclose(workload @ counts, workload.dense @ counts)
+    with pytest.raises(WorkloadError, match=f"expected one for each of the {workload.d} cells"):
+        workload @ np.ones(workload.d + 1)
+
+
+def test_a_workload_shows_itself_in_a_few_lines():
+    shown = repr(workloads.make("marginals", attributes=40, values=10**9, orders=[1, 2])).split(
+        "\n"
+    )
+    assert shown[0] == "marginals: about 10^20 queries over about 10^360 cells"
+    assert "  orders: [1, 2]" in shown
+    assert max(map(len, shown)) <= 100

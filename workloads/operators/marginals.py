@@ -86,7 +86,7 @@ class Marginals(InMemory):
             norms = np.array([float(norm) for norm in self.marginal_squared_row_norms])
         except OverflowError as error:
             raise WorkloadError(
-                f"squared norms over {_readable(self.shape[1])} cells are beyond floats; use "
+                f"squared norms over {readable(self.shape[1])} cells are beyond floats; use "
                 "marginal_squared_row_norms, which is exact"
             ) from error
         return np.repeat(norms, self.marginal_sizes)
@@ -103,7 +103,7 @@ class Marginals(InMemory):
         """W as CSR."""
         refuse_above_limit(
             2 * len(self.subsets) * self.shape[1],
-            f"a matrix of {len(self.subsets)} marginals over {_readable(self.shape[1])} cells",
+            f"a matrix of {len(self.subsets)} marginals over {readable(self.shape[1])} cells",
             _ADVICE,
         )
         terms = tuple(
@@ -116,5 +116,6 @@ class Marginals(InMemory):
         return Kronecker(terms).matrix()
 
 
-def _readable(count: int) -> str:
+def readable(count: int) -> str:
+    """A count of any size, for a message."""
     return str(count) if count < 10**12 else f"about 10^{len(str(count)) - 1}"

@@ -1,6 +1,6 @@
 """Unions of Kronecker products, including marginals, solved on orbits (`solvers.forms.orbits`).
 
-It takes the mechanisms that declare what they are there: `OnOrbits` among their ``forms``.
+It takes the mechanisms that declare what they are there: `OnOrbits` among their ``variants``.
 """
 
 from collections.abc import Callable
@@ -21,10 +21,9 @@ from solvers.forms.orbits.orbit_problem import (
 )
 from solvers.forms.orbits.products import choice_count
 from solvers.forms.reduction import Obstacle, Options, Reduction
-from solvers.mechanism import Mechanism, Work
+from solvers.mechanism import Mechanism, Work, all_mechanisms
 from solvers.problem import Problem, memory, readable
 from solvers.problem.factors import bytes_of_basis, compact, structure_pays
-from solvers.registry import all_mechanisms
 from solvers.solution import Solution
 from workloads import Workload
 from workloads.operators import Marginals
@@ -111,9 +110,9 @@ def _apart(symmetry: Symmetry) -> str | None:
 
 
 def _obstacle(mechanism: Mechanism, options: Options) -> Obstacle | None:
-    form = mechanism.form(OnOrbits)
+    form = mechanism.variant(OnOrbits)
     if form is None:
-        others = (name for name, m in all_mechanisms().items() if m.form(OnOrbits))
+        others = (name for name, m in all_mechanisms().items() if m.variant(OnOrbits))
         return Obstacle(f"it has no form on orbits; there is one for {', '.join(others)}")
     changed = mechanism.first_changed(options, form.matrix_only)
     if changed is None:
@@ -122,7 +121,7 @@ def _obstacle(mechanism: Mechanism, options: Options) -> Obstacle | None:
 
 
 def _solve(mechanism: Mechanism, smaller: AnyOrbits, options: Options) -> Solution:
-    form = mechanism.form(OnOrbits)
+    form = mechanism.variant(OnOrbits)
     assert form is not None
     return form.solve(smaller, **{n: v for n, v in options.items() if n not in form.matrix_only})
 
@@ -157,7 +156,7 @@ def _planned(mechanism: Mechanism, smaller: AnyOrbits, options: Options) -> Work
 
 def _of_pairs(mechanism: Mechanism, smaller: SingleOrbit) -> Work:
     """By the number of pairs of a marginal and a subset of it, whatever the domain."""
-    form = mechanism.form(OnOrbits)
+    form = mechanism.variant(OnOrbits)
     pairs = smaller.pair_count
     dense = min(smaller.targets.size, LARGEST_FACTORISED) ** 2
     flops = _LEAST_FLOPS + (form.flops_per_pair if form else 0.0) * pairs
@@ -166,7 +165,7 @@ def _of_pairs(mechanism: Mechanism, smaller: SingleOrbit) -> Work:
 
 def _hindrance(mechanism: Mechanism, smaller: AnyOrbits, options: Options) -> Obstacle | None:
     """An obstacle if nothing is ordered, or if the parts would take too much memory."""
-    form = mechanism.form(OnOrbits)
+    form = mechanism.variant(OnOrbits)
     if form is not None and form.ordered and not smaller.ordered_axes:
         return Obstacle("its noise is on ordered cells, and no attribute is ordered")
     said = form.hindrance(smaller, options) if form is not None else ""
