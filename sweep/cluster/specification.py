@@ -10,8 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from sweep.cluster.security import KeyFiles
 from sweep.errors import ClusterError
 from sweep.experiment import document
+from sweep.experiment.document import message, worst
 from sweep.experiment.files import text_of
-from sweep.experiment.validation_errors import message, worst
 
 PATIENCE = 600.0
 _SCHEME = re.compile(r"(\w+):/+")

@@ -10,7 +10,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sweep.experiment.canonical import Scalar
-from sweep.grid.cell import REPLICATE
+from sweep.grid.cells import REPLICATE
 from sweep.store.records import Status
 
 NUMBER = "the number"

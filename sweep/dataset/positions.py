@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 import solvers
 from sweep.experiment.canonical import Scalar
-from sweep.grid.cell import Cell
+from sweep.grid.cells import Cell
 from sweep.grid.grids import Grid, positions_of
 from sweep.store.keys import Keys, texts
 from workloads.family import Kind

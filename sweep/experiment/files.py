@@ -41,7 +41,7 @@ class File(str):
         return File, (str(self), self.path, self.sha256, self.rooted)
 
 
-def located(value: str, expected: tuple[Any, ...]) -> str:
+def as_file(value: str, expected: tuple[Any, ...]) -> str:
     """The value, as a `File` if one of the types ``expected`` says that it names one.
 
     Raises

@@ -10,15 +10,11 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from sweep.errors import ExperimentError
-from sweep.experiment.blocks import Block
 from sweep.experiment.canonical import digest
-from sweep.experiment.document import Document, KeyPath, read
-from sweep.experiment.figures import Figure
+from sweep.experiment.document import Document, KeyPath, message, read, worst
 from sweep.experiment.files import text_of
 from sweep.experiment.overrides import Settings, apply
-from sweep.experiment.published import Claim, ComparisonTable
-from sweep.experiment.schema import DERIVED, Experiment
-from sweep.experiment.validation_errors import message, worst
+from sweep.experiment.schema import DERIVED, Block, Claim, ComparisonTable, Experiment, Figure
 from workloads.parameters import nearest
 
 _SHIPPED = "sweep.experiments"

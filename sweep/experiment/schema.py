@@ -1,14 +1,283 @@
 """The form of an experiment: its keys, their types, and the defaults of those left out."""
 
-from typing import Annotated, Literal
+from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
+from itertools import product
+from operator import getitem
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    model_validator,
+)
 
-from sweep.experiment.blocks import Block, always_many, many
-from sweep.experiment.canonical import rounded
+from sweep.experiment.canonical import Scalar, rounded
 from sweep.experiment.document import Origin, Place
-from sweep.experiment.figures import Figure
-from sweep.experiment.published import Claim, ComparisonTable
+
+
+class WrittenEntry(BaseModel):
+    """A workload, as written: its name, or a mapping of ``name`` and parameters.
+
+    Targets and mechanisms are written alike, with a few keys more.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="allow", strict=True)
+
+    name: str
+
+    @property
+    def params(self) -> Mapping[str, Any]:
+        """The parameters as written; an axis is a list, or ``{axis: [...]}``."""
+        return self.model_extra or {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_text(cls, written: object) -> object:
+        return {"name": written} if isinstance(written, str) else written
+
+
+class WrittenTargets(WrittenEntry):
+    """A targets rule, as written."""
+
+    label: str | None = None
+
+    @property
+    def axis_label(self) -> str:
+        """The label on the ``targets`` axis."""
+        return self.label or self.name
+
+
+class WrittenMechanism(WrittenEntry):
+    """A mechanism, as written, with its own options.
+
+    Attributes
+    ----------
+    preset : str, optional
+        A named set of the mechanism's options.
+    label : str, optional
+        Its label on the ``mechanism`` axis; by default its name, with the preset in parentheses.
+    when : {"available"}, optional
+        Leave the mechanism out if it (or its preset) does not exist, instead of failing.
+    """
+
+    preset: str | None = None
+    label: str | None = None
+    when: Literal["available"] | None = None
+
+    @property
+    def axis_label(self) -> str:
+        """The label on the ``mechanism`` axis."""
+        return self.label or (f"{self.name} ({self.preset})" if self.preset else self.name)
+
+
+def _one_or_many(written: object) -> str:
+    return "many" if isinstance(written, list | tuple) else "one"
+
+
+def many(written: object) -> object:
+    """A list as a tuple; anything else unchanged, for pydantic to refuse."""
+    return tuple(written) if isinstance(written, list) else written
+
+
+def always_many(written: object) -> object:
+    """A list as a tuple; anything else as a tuple of itself."""
+    return many(written) if isinstance(written, list | tuple) else (written,)
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(many)]
+
+
+class Block(BaseModel):
+    """A product of axes: workload parameters x targets x replicates x mechanisms.
+
+    Attributes
+    ----------
+    group : str
+        The group of the dataset; by default the workload's name. Blocks of one group are
+        united.
+    workload : WrittenEntry
+        A workload family and its parameters; a list makes an axis.
+    targets : WrittenTargets or tuple of WrittenTargets
+        One rule, or several: an axis.
+    mechanism : tuple of WrittenMechanism
+        The axis ``mechanism``.
+    neighbours : object
+        Which databases the mechanisms must not tell apart, as `as_neighbours`
+        reads it; a list makes an axis.
+    options : Mapping[str, object]
+        Options that all these mechanisms take; a list makes an axis.
+    replicates : int
+        Number of repetitions; random workloads and targets get seed, seed + 1, ...
+    zipped : tuple of tuple of str
+        Axes that vary together (key ``zip``); the first names the dimension.
+    where : str, optional
+        A condition over the coordinates; points where it is false are left out.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    group: Annotated[str, Field(min_length=1, pattern="^[^/]+$")]
+    workload: WrittenEntry
+    targets: Annotated[
+        Annotated[WrittenTargets, Tag("one")]
+        | Annotated[
+            tuple[WrittenTargets, ...],
+            BeforeValidator(many),
+            Field(min_length=1),
+            Tag("many"),
+        ],
+        Discriminator(_one_or_many),
+    ] = WrittenTargets(name="uniform")
+    mechanism: Annotated[
+        tuple[WrittenMechanism, ...], BeforeValidator(always_many), Field(min_length=1)
+    ]
+    neighbours: Any = "add-remove"
+    options: Mapping[str, Any] = {}
+    replicates: Annotated[int, Field(ge=1)] = 1
+    zipped: Annotated[tuple[Names, ...], BeforeValidator(many), Field(alias="zip")] = ()
+    where: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _default_group(cls, written: object) -> object:
+        if not isinstance(written, Mapping) or "group" in written:
+            return written
+        workload = written.get("workload")
+        name = workload.get("name") if isinstance(workload, Mapping) else workload
+        return {**written, "group": name} if isinstance(name, str) else written
+
+
+SIZES = ("domain_size", "query_count")
+"""The variables that may be the horizontal axis of a figure, beside the coordinates."""
+
+
+class Figure(BaseModel):
+    """A figure of an experiment: a variable over a coordinate, or over one of `SIZES`.
+
+    Along the coordinate ``hue`` every label has a line, along ``panels`` a panel. ``log`` names the
+    logarithmic axes, ``where`` is a condition on the cells. ``sweep plot`` draws it by its name, by
+    default ``figure-1``, ``figure-2`` and so on. It needs a group only where the experiment has
+    several.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    variable: str
+    x: str
+    name: Annotated[str, Field(pattern=r"^([A-Za-z0-9][A-Za-z0-9._-]*)?$")] = ""
+    title: str = ""
+    hue: str = "mechanism"
+    panels: str | None = None
+    log: Annotated[tuple[Literal["x", "y"], ...], BeforeValidator(always_many)] = ()
+    where: str | None = None
+    group: str | None = None
+    source: str = ""
+
+
+Labels = Annotated[tuple[Scalar, ...], BeforeValidator(many), Field(min_length=1)]
+SomeLabels = Annotated[tuple[Scalar, ...], BeforeValidator(always_many), Field(min_length=1)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class ComparisonTable(_Strict):
+    """A table of numbers to compare with: printed in a paper, or from a closed form.
+
+    Its axes are those of the rows first, then that of the columns; a value is None where the paper
+    has none. ``at`` are further coordinates of all numbers. It needs a group only where the
+    experiment has several. A mechanism whose numbers are all 1 is the one that a paper's ratios
+    refer to.
+    """
+
+    variable: str
+    axes: Annotated[Mapping[str, Labels], Field(min_length=1)]
+    values: Annotated[list[Any], Field(min_length=1)]
+    at: Mapping[str, Scalar] = {}
+    group: str | None = None
+    title: str = ""
+    source: str = ""
+
+    @model_validator(mode="after")
+    def _check_shape(self) -> "ComparisonTable":
+        shape = tuple(len(labels) for labels in self.axes.values())
+        if not _has_shape(self.values, shape):
+            sizes = " x ".join(
+                f"{size} ({name})" for name, size in zip(self.axes, shape, strict=True)
+            )
+            raise ValueError(f"values do not match the axes; expected {sizes} numbers or nulls")
+        return self
+
+    def points(self) -> Iterator[tuple[dict[str, Scalar], float]]:
+        """Every number that it has, with its labels, in its order."""
+        for index in product(*(range(len(labels)) for labels in self.axes.values())):
+            number: Any = reduce(getitem, index, self.values)
+            if number is not None:
+                axes = zip(self.axes.items(), index, strict=True)
+                yield {name: labels[at] for (name, labels), at in axes}, float(number)
+
+    @property
+    def references(self) -> list[Scalar]:
+        """The mechanisms whose numbers are all 1, which its ratios refer to."""
+        stated: dict[Scalar, set[float]] = {}
+        for at, number in self.points():
+            stated.setdefault(at.get("mechanism", ""), set()).add(number)
+        return [name for name, numbers in stated.items() if name != "" and numbers == {1.0}]
+
+
+class Claim(_Strict):
+    """A claim of a paper, and the number that decides whether it holds.
+
+    That number is `variable` at every point that `at` leaves, one for each seed. With `over` it is
+    divided by that of this mechanism at the same point, with `along` by the one before along this
+    axis. The sentence holds where every one of them is from `least` to `most`; what is printed as
+    2.07 is 2.065 to 2.075.
+
+    Instead, `unjudged` may say why nothing that is computed here decides it. It needs a group only
+    where the experiment has several.
+    """
+
+    text: str
+    source: str = ""
+    group: str | None = None
+    variable: str | None = None
+    at: Mapping[str, SomeLabels] = {}
+    over: Scalar | None = None
+    along: str | None = None
+    least: float | None = None
+    most: float | None = None
+    unjudged: str = ""
+
+    @model_validator(mode="after")
+    def _check_decided(self) -> "Claim":
+        measured = (self.variable, self.over, self.along, self.least, self.most)
+        if self.unjudged:
+            if self.at or any(value is not None for value in measured):
+                raise ValueError("has 'unjudged', so expected no other key than text and source")
+        elif self.variable is None:
+            raise ValueError(
+                "expected 'variable' with 'least', 'most' or both, or 'unjudged' with the reason"
+            )
+        elif self.least is not None and self.most is not None and self.least > self.most:
+            raise ValueError(f"least is {self.least:g}, above most, {self.most:g}")
+        return self
+
+
+def _has_shape(values: object, shape: Sequence[int]) -> bool:
+    if not shape:
+        return values is None or (isinstance(values, int | float) and not isinstance(values, bool))
+    return (
+        isinstance(values, list)
+        and len(values) == shape[0]
+        and all(_has_shape(row, shape[1:]) for row in values)
+    )
 
 
 def _distinct(values: tuple[float, ...]) -> tuple[float, ...]:

@@ -1,29 +1,246 @@
-"""The axes of a block, from which its grid is the product."""
+"""The axes of a block: names, types and values checked, defaults filled in."""
 
+import inspect
+import re
+import types
+import typing
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import Any
+from itertools import product
+from typing import Any, Literal, Union
 
+import solvers
 import workloads
+from solvers.errors import SolverError
+from solvers.mechanism import Mechanism
 from solvers.problem.neighbours import as_neighbours
-from sweep.experiment.blocks import Block, WrittenTargets
-from sweep.experiment.canonical import Scalar
+from sweep.experiment.canonical import Scalar, label, rounded, values_of
 from sweep.experiment.document import Place
-from sweep.experiment.labels import label
+from sweep.experiment.files import as_file
+from sweep.experiment.schema import Block, WrittenEntry, WrittenMechanism, WrittenTargets
 from sweep.experiment.variables import is_reserved
-from sweep.grid.mechanisms import available, mechanism_signature
-from sweep.grid.parameters import (
-    Signature,
-    WrittenParameter,
-    errors_at,
-    targets_signature,
-    workload_signature,
-    written_parameters,
-)
+from sweep.grid.cells import MechanismSpec
+from sweep.grid.grids import check_points
+from workloads import TargetsError, WorkloadError
 from workloads.family import Kind
-from workloads.parameters import nearest
+from workloads.parameters import Recipe, bind, nearest
+
+Parameters = Mapping[str, inspect.Parameter]
+
+
+@dataclass(frozen=True)
+class Signature:
+    """The parameters of what its ``role`` says: a workload, a targets rule or a mechanism."""
+
+    role: str
+    name: str
+    params: Parameters
+
+    @property
+    def described(self) -> str:
+        """Role and name, for error messages: ``workload 'prefix'``."""
+        return f"{self.role} {self.name!r}"
+
+    def bound(self, given: Mapping[str, Any], place: Place) -> dict[str, Any]:
+        """All parameters in canonical form: the given ones, and the defaults of the others."""
+        with errors_at(place):
+            params = bind(self.described, self.params, given, WorkloadError)
+        return {name: normalised(v, self.params[name].annotation) for name, v in params.items()}
+
+
+@dataclass(frozen=True)
+class WrittenParameter:
+    """A parameter as written: one value, or those of an axis; values are in canonical form."""
+
+    place: Place
+    values: tuple[Any, ...]
+    is_axis: bool
+
+
+@contextmanager
+def errors_at(place: Place, names: Iterable[str] = ()) -> Iterator[None]:
+    """Turn errors of workloads and solvers into errors of the experiment, with the place.
+
+    The place is that of the parameter among ``names`` that the message mentions, if there is
+    one, and else ``place``.
+    """
+    try:
+        yield
+    except (WorkloadError, TargetsError, SolverError) as error:
+        text = str(error).partition(":")[2]
+        named = (place / name for name in names if re.search(rf"\b{re.escape(name)}\b", text))
+        blamed = next((candidate for candidate in named if candidate.is_written), place)
+        raise blamed.error(str(error)) from error
+
+
+def workload_signature(entry: WrittenEntry, place: Place) -> Signature:
+    """The parameters of the workload family that the entry names."""
+    hint = workloads.family.plugged().hint
+    return _signature("workload", entry, workloads.families(), place, hint)
+
+
+def targets_signature(entry: WrittenEntry, place: Place) -> Signature:
+    """The parameters of the targets rule that the entry names."""
+    return _signature("targets rule", entry, workloads.targets.rules(), place)
+
+
+def _signature(
+    role: str, entry: WrittenEntry, known: Mapping[str, Recipe], place: Place, more: str = ""
+) -> Signature:
+    if entry.name not in known:
+        hint = nearest(entry.name, known) + more
+        raise (place / "name").error(f"no {role} is called {entry.name!r}; {hint}")
+    return Signature(role, entry.name, known[entry.name].params)
+
+
+def written_parameters(
+    signature: Signature, given: Mapping[str, Any], place: Place
+) -> dict[str, WrittenParameter]:
+    """The parameters that were written, each value checked against its type."""
+    written: dict[str, WrittenParameter] = {}
+    for name, value in given.items():
+        here = place / name
+        values, is_axis = values_of(signature.params.get(name), value)
+        for item in values:
+            _check(signature, name, item, here)
+        expected = signature.params[name].annotation
+        with errors_at(here):
+            held = tuple(normalised(item, expected) for item in values)
+        written[name] = WrittenParameter(here, held, is_axis)
+        if not values:
+            raise here.error("this axis has no values; expected at least one")
+    return written
+
+
+def normalised(value: Any, expected: Any) -> Any:
+    """One form for all values of the same meaning: floats of 12 digits, lists, 1.0 for 1.
+
+    From here on, a file that a text names is known by its content.
+    """
+    known = _alternatives(expected)
+    if isinstance(value, Mapping):
+        return {name: normalised(item, _inside(known, dict)) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [normalised(item, _inside(known, list)) for item in value]
+    if isinstance(value, str):
+        return as_file(value, known)
+    whole = isinstance(value, int) and (int in known or float not in known)
+    if whole or isinstance(value, bool) or not isinstance(value, int | float):
+        return value
+    return rounded(value)
+
+
+def _check(signature: Signature, name: str, value: Any, place: Place) -> None:
+    """Refuse a parameter that does not exist, and a value of the wrong type."""
+    described = signature.described
+    if name not in signature.params:
+        hint = nearest(name, signature.params)
+        raise place.error(f"{described} does not take {name!r}; {hint}")
+    parameter = signature.params[name]
+    with errors_at(place):
+        bind(described, {name: parameter}, {name: value}, WorkloadError)
+    literals = (a for a in _alternatives(parameter.annotation) if typing.get_origin(a) is Literal)
+    choices = [choice for literal in literals for choice in typing.get_args(literal)]
+    if choices and value not in [*choices, parameter.default]:
+        raise place.error(f"{described}: {name!r} is {value!r}; {nearest(value, choices)}")
+
+
+def _alternatives(expected: Any) -> tuple[Any, ...]:
+    if typing.get_origin(expected) in (Union, types.UnionType):
+        return typing.get_args(expected)
+    return (expected,)
+
+
+def _inside(alternatives: tuple[Any, ...], kind: type) -> Any:
+    """The type of the items of a list or a mapping of that type."""
+    inner = [typing.get_args(a) for a in alternatives if typing.get_origin(a) is kind]
+    return inner[0][-1] if inner else Any
+
+
+@dataclass(frozen=True)
+class MechanismEntry:
+    """A label of the ``mechanism`` axis, unique within the block, and what it stands for.
+
+    Where all targets are equal ``uniform_mechanism`` is solved: CA for wCA-I, for instance.
+    """
+
+    label: str
+    mechanism: MechanismSpec
+    uniform_mechanism: MechanismSpec
+
+
+def available(entry: WrittenMechanism) -> bool:
+    """False for an entry with ``when: available`` whose mechanism or preset does not exist."""
+    known = solvers.all_mechanisms()
+    has_it = entry.name in known and (entry.preset or "") in ("", *known[entry.name].presets)
+    return has_it or entry.when != "available"
+
+
+def mechanism_signature(entry: WrittenMechanism, kind: Kind, place: Place) -> Signature:
+    """The options that the entry's mechanism takes on a kind of workload."""
+    with errors_at(place / "name"):
+        mechanism = solvers.mechanism.find(entry.name, kind)
+        return Signature("mechanism", mechanism.name, mechanism.options_on(kind))
+
+
+def mechanisms(
+    entry: WrittenMechanism,
+    common: Mapping[str, Any],
+    kind: Kind,
+    place: Place,
+) -> Iterator[MechanismEntry]:
+    """The mechanisms that one entry stands for: several where an option is a list of values.
+
+    None if it says ``when: available`` and its mechanism does not exist. The block writes the
+    ``common`` options for all its mechanisms.
+
+    Raises
+    ------
+    ExperimentError
+        If the mechanism, its preset or an option is wrong.
+    """
+    if not available(entry):
+        return
+    preset = entry.preset
+    signature = mechanism_signature(entry, kind, place)
+    options, mechanism = signature.params, solvers.all_mechanisms()[entry.name]
+    with errors_at(place / "preset"):
+        mechanism.resolve(preset, {}, kind)
+    axes = written_parameters(signature, entry.params, place)
+    check_points({name: len(option.values) for name, option in axes.items()}, place)
+    for values in product(*(option.values for option in axes.values())):
+        given = dict(zip(axes, values, strict=True))
+        suffix = ", ".join(f"{n}={label(given[n])}" for n in axes if axes[n].is_axis)
+        own = {**(mechanism.presets[preset] if preset else {}), **common, **given}
+        with errors_at(place, own):
+            resolved = mechanism.resolve(None, own, kind)
+        chosen = {n: normalised(v, options[n].annotation) for n, v in resolved.items()}
+        yield MechanismEntry(
+            f"{entry.axis_label} ({suffix})" if suffix else entry.axis_label,
+            MechanismSpec(mechanism.name, chosen),
+            _uniform_mechanism(mechanism, options, chosen, kind),
+        )
+
+
+def _uniform_mechanism(
+    mechanism: Mechanism, options: Parameters, chosen: Mapping[str, Any], kind: Kind
+) -> MechanismSpec:
+    """The mechanism that this one becomes when all targets are equal, if their options agree."""
+    if mechanism.same_when_uniform is None:
+        return MechanismSpec(mechanism.name, chosen)
+    other = solvers.mechanism.find(mechanism.same_when_uniform)
+    theirs = other.options_on(kind)
+    shared = {name: value for name, value in chosen.items() if name in theirs}
+    own = {name: value for name, value in chosen.items() if name not in theirs}
+    if any(value != options[name].default for name, value in own.items()):
+        return MechanismSpec(mechanism.name, chosen)
+    resolved = other.resolve(None, shared, kind)
+    return MechanismSpec(
+        other.name, {n: normalised(v, theirs[n].annotation) for n, v in resolved.items()}
+    )
 
 
 @dataclass(frozen=True)

@@ -1,28 +1,34 @@
-"""From an experiment to its grids: blocks multiplied out, united by group and checked."""
+"""From an experiment to its grids: blocks multiplied out, merged by group and checked."""
 
-from collections.abc import Iterator, Sequence
+import signal
+import threading
+import warnings
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import product
+from types import FrameType
 
 import solvers
 import workloads
 from solvers.problem.neighbours import ADD_REMOVE
 from sweep.errors import SweepError
-from sweep.experiment.blocks import Block, WrittenEntry
 from sweep.experiment.canonical import Scalar, digest
 from sweep.experiment.document import Place
-from sweep.experiment.schema import Experiment
+from sweep.experiment.schema import SIZES, Block, Claim, ComparisonTable, Experiment, WrittenEntry
 from sweep.grid import conditions
-from sweep.grid.axes import BlockAxes, Setting, all_of, block_axes
-from sweep.grid.cell import REPLICATE, Cell
-from sweep.grid.comparisons import check_comparisons, check_figures
-from sweep.grid.grids import Grid
-from sweep.grid.making import made
-from sweep.grid.mechanisms import MechanismEntry, mechanisms
-from sweep.grid.parameters import errors_at
-from sweep.grid.specs import Spec, WorkloadSpec
-from sweep.grid.union import Point, Product, check_points, united
-from workloads import functions
+from sweep.grid.axes import (
+    BlockAxes,
+    MechanismEntry,
+    Setting,
+    all_of,
+    block_axes,
+    errors_at,
+    mechanisms,
+)
+from sweep.grid.cells import REPLICATE, Cell, Spec, WorkloadSpec
+from sweep.grid.grids import Grid, Point, Product, check_points, coordinates, merge_blocks
+from workloads import QueryGraph, Workload, functions
 from workloads.conditions import Condition
 from workloads.parameters import nearest
 
@@ -110,7 +116,9 @@ def _grids(experiment: Experiment, parts: Sequence[Product]) -> tuple[Grid, ...]
     groups: dict[str, list[Product]] = {}
     for block, part in zip(experiment.blocks, parts, strict=True):
         groups.setdefault(block.group, []).append(part)
-    grids = tuple(united(name, listed, experiment.simulate) for name, listed in groups.items())
+    grids = tuple(
+        merge_blocks(name, listed, experiment.simulate) for name, listed in groups.items()
+    )
     _check_warm_start(experiment, grids)
     check_figures(experiment, grids)
     return grids
@@ -275,7 +283,7 @@ def _check_problems(part: Product, checked: set[str]) -> None:
             continue
         if built is None or built[0] != key:
             with errors_at(part.place / "workload", workload.params):
-                built = key, made(workload)
+                built = key, build_workload(workload)
         if built[1] is None:
             continue
         if isinstance(built[1], workloads.Workload):
@@ -294,3 +302,164 @@ def _check_reference(experiment: Experiment) -> None:
             f"no mechanism is called {experiment.reference!r}; "
             f"{nearest(experiment.reference, known)}"
         )
+
+
+_LONGEST_CALL_SECONDS = 20.0
+
+
+class _InterruptedError(BaseException):
+    """No `Exception`, since functions catch these."""
+
+
+def build_workload(spec: WorkloadSpec) -> Workload | QueryGraph | None:
+    """The workload of a specification; None if a function of the user's takes too long.
+
+    Raises
+    ------
+    WorkloadError
+        If it cannot be made.
+
+    Warns
+    -----
+    UserWarning
+        If it takes too long.
+    """
+    if not workloads.families()[spec.name].runs_code:
+        return workloads.make(spec.name, **spec.params)
+    try:
+        with _interrupted_after(_LONGEST_CALL_SECONDS):
+            return workloads.make(spec.name, **spec.params)
+    except _InterruptedError:
+        warnings.warn(
+            f"workload {spec.name!r} with {spec.params} was not made within "
+            f"{_LONGEST_CALL_SECONDS:g} s: it is neither checked nor estimated before it runs",
+            stacklevel=2,
+        )
+        return None
+
+
+@contextmanager
+def _interrupted_after(seconds: float) -> Iterator[None]:
+    """Interrupt the block after that time, in the main thread and unless C code runs."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        raise _InterruptedError
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before or signal.SIG_DFL)
+
+
+Coordinates = Mapping[str, Collection[Scalar]]
+"""The labels of every coordinate."""
+
+
+def check_comparisons(experiment: Experiment, grids: Sequence[Grid]) -> None:
+    """Refuse a table or a claim that refers to no cell of the experiment.
+
+    Labels are not looked at in an experiment that ``--set`` has changed: what it compares with is
+    about the sizes of the paper, and some of them may be left out.
+
+    Raises
+    ------
+    ExperimentError
+        For an unknown group, axis or label; with file, line and key.
+    """
+    groups = {grid.group: coordinates(experiment, grid) for grid in grids}
+    listed: dict[str, Sequence[ComparisonTable | Claim]] = {
+        "published": experiment.published,
+        "closed_form": experiment.closed_form,
+        "claims": [claim for claim in experiment.claims if not claim.unjudged],
+    }
+    for key, compared in listed.items():
+        for at, statement in enumerate(compared):
+            place = experiment.place / key / at
+            known = _of_group(groups, statement.group, place)
+            for here, axis, labels in _named(statement, place):
+                if axis not in known:
+                    raise here.error(
+                        f"no axis is called {axis!r}{_after(experiment)}; "
+                        f"{nearest(axis, sorted(known))}"
+                    )
+                for label in () if experiment.origin.settings else labels:
+                    if label not in known[axis]:
+                        some = [str(one) for one in known[axis]][:8]
+                        expected = ", ".join([*some, *["..."] * (len(known[axis]) > len(some))])
+                        raise here.error(f"{axis} is never {label!r}; expected {expected}")
+
+
+def check_figures(experiment: Experiment, grids: Sequence[Grid]) -> None:
+    """Refuse figures over axes that no grid has, and duplicate names.
+
+    Raises
+    ------
+    ExperimentError
+        With file, line and key.
+    """
+    groups = {grid.group: coordinates(experiment, grid) for grid in grids}
+    seen: set[str] = set()
+    for at, figure in enumerate(experiment.figures):
+        place = experiment.place / "figures" / at
+        if figure.name and figure.name in seen:
+            message = f"two figures are called {figure.name!r}; rename one"
+            raise (place / "name").error(message)
+        seen.add(figure.name)
+        _check_group(groups, figure.group, place)
+        chosen = groups.values() if figure.group is None else [groups[figure.group]]
+        known = sorted({name for group in chosen for name in group})
+        for key in ("x", "hue", "panels"):
+            name = getattr(figure, key)
+            if name is not None and name not in known and not (key == "x" and name in SIZES):
+                raise (place / key).error(
+                    f"there is no coordinate {name!r}{_after(experiment)}; {nearest(name, known)}"
+                )
+        if figure.where is not None:
+            try:
+                conditions.parse(figure.where)
+            except SweepError as error:
+                raise (place / "where").error(str(error)) from error
+
+
+def _after(experiment: Experiment) -> str:
+    """The settings that may have removed what the file refers to, for error messages."""
+    settings = experiment.origin.settings
+    return f" after {settings}" if settings else ""
+
+
+def _of_group(groups: Mapping[str, Coordinates], group: str | None, place: Place) -> Coordinates:
+    if group is None and len(groups) > 1:
+        raise place.error(f"needs 'group', since there are several: {', '.join(groups)}")
+    _check_group(groups, group, place)
+    return groups[group] if group is not None else next(iter(groups.values()))
+
+
+def _check_group(groups: Mapping[str, Coordinates], group: str | None, place: Place) -> None:
+    if group is not None and group not in groups:
+        raise (place / "group").error(
+            f"no group is called {group!r}; {nearest(group, sorted(groups))}"
+        )
+
+
+def _named(
+    statement: ComparisonTable | Claim, place: Place
+) -> Iterator[tuple[Place, str, Collection[Scalar]]]:
+    """The axes and labels that a table or a claim names, each with its place."""
+    if isinstance(statement, Claim):
+        for axis, labels in statement.at.items():
+            yield place / "at" / axis, axis, labels
+        if statement.over is not None:
+            yield place / "over", "mechanism", (statement.over,)
+        if statement.along is not None:
+            yield place / "along", statement.along, ()
+        return
+    for axis, labels in statement.axes.items():
+        yield place / "axes" / axis, axis, labels
+    for axis, label in statement.at.items():
+        yield place / "at" / axis, axis, (label,)

@@ -1,14 +1,19 @@
 """Grids: the cells of a group, and the axes that they lie on."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sweep.experiment.canonical import Scalar
-from sweep.grid.cell import REPLICATE
-from sweep.grid.cells import Cells
+from sweep.experiment.canonical import Scalar, label
+from sweep.experiment.document import Place
+from sweep.experiment.schema import Experiment
+from sweep.grid.cells import REPLICATE, Cell, CellFamily, Cells
+from workloads.limits import limit, raised_by
+from workloads.parameters import shortened
 
 
 @dataclass(frozen=True)
@@ -61,6 +66,263 @@ def positions_of(cells: Cells, axes: Sequence[Axis]) -> NDArray[np.int64]:
     return place
 
 
+def coordinates(experiment: Experiment, grid: Grid) -> dict[str, Sequence[Scalar]]:
+    """The coordinates of a group's dataset with all their labels, including budgets."""
+    labels: dict[str, Sequence[Scalar]] = {
+        "epsilon": experiment.epsilon,
+        "delta": experiment.delta,
+        **{name: (value,) for name, value in grid.scalars.items()},
+    }
+    for axis in grid.axes:
+        labels |= {axis.name: axis.values, **axis.companions}
+    return labels
+
+
 def distinct(grids: Iterable[Grid]) -> Cells:
     """The cells of all grids; one that two grids share counts once."""
     return Cells.joined(grid.cells for grid in grids)
+
+
+_T = TypeVar("_T")
+
+MOST_POINTS = limit("MOST_POINTS", 2_000_000)
+"""The most points of a block before its condition applies."""
+
+_LAST = (REPLICATE, "mechanism")
+"""The dimensions that come last."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """Replicates of a cell in a block whose union with the others has yet to fix the dimensions.
+
+    Attributes
+    ----------
+    labels : Mapping[str, Scalar]
+        Its label along every axis, companion and parameter that its block names, but for
+        ``replicate``.
+    setting : int
+        The number of its setting of the block's axes; its mechanisms take turns in every replicate.
+    cell : Cell
+        That of replicate 0, whether it is one of them or not; without coordinates.
+    replicates : sequence of int
+        Its replicates, at least one.
+    """
+
+    labels: Mapping[str, Scalar]
+    setting: int
+    cell: Cell
+    replicates: Sequence[int]
+
+
+@dataclass(frozen=True)
+class Product:
+    """A block multiplied out: its axes in order, with all their labels in order.
+
+    ``companions`` gives the axis that each zipped coordinate runs along.
+    """
+
+    place: Place
+    axes: Mapping[str, Sequence[Scalar]]
+    companions: Mapping[str, str]
+    points: tuple[Point, ...]
+
+
+def check_points(lengths: Mapping[str, int], place: Place) -> None:
+    """Refuse a product of axes that is too large to be written out.
+
+    Raises
+    ------
+    ExperimentError
+        With the length of every axis.
+    """
+    points = math.prod(lengths.values())
+    if points > MOST_POINTS:
+        axes = " x ".join(f"{shortened(length)} {name}" for name, length in lengths.items())
+        raise place.error(
+            f"{axes} are {shortened(points)} points; expected at most {MOST_POINTS:,}, the limit "
+            f"{raised_by('MOST_POINTS')}: give fewer values"
+        )
+
+
+def merge_blocks(group: str, parts: Sequence[Product], simulate: int) -> Grid:
+    """The grid of all blocks of a group.
+
+    A coordinate is a dimension if a block lists it or if blocks differ in it, and a scalar
+    otherwise. A block that leaves out a parameter that another block writes takes part with its
+    default.
+
+    Raises
+    ------
+    ExperimentError
+        If there is no cell, two blocks put different cells at one point, one cell has two
+        labels, or a block lacks a coordinate that another has.
+    """
+    points = [(part, point) for part in parts for point in part.points]
+    if not points:
+        place = parts[0].place
+        named = (place / "where", place / "mechanism")
+        blamed = next((candidate for candidate in named if candidate.is_written), place)
+        raise blamed.error(
+            f"group {group!r} has no cells: none of its mechanisms is available, or 'where' is "
+            "never true"
+        )
+    listed = _unique(name for part in parts for name in part.axes)
+    names = _unique(name for _, point in points for name in point.labels)
+    columns = {name: _column(name, points, group) for name in names}
+    companions = _companions(parts)
+    varied = [name for name in names if len(_unique(columns[name])) > 1 and name not in listed]
+    free = [name for name in [*listed, *varied] if name not in companions and name not in _LAST]
+    dimensions = [*free, *(name for name in _LAST if name in listed)]
+    number, replicate = _replicated(parts)
+    values: dict[str, Sequence[Scalar]] = {
+        name: _in_order(name, parts, columns[name]) for name in dimensions if name != REPLICATE
+    }
+    values[REPLICATE] = _present(replicate)
+    axes = tuple(
+        Axis(name, values[name], _zipped(name, values[name], columns, companions, parts))
+        for name in dimensions
+    )
+    scalars = {
+        name: columns[name][0]
+        for name in names
+        if name not in dimensions and name not in companions
+    }
+    rows = zip(*(columns.get(name, [0] * len(points)) for name in dimensions), strict=True)
+    labels = (dict(zip(dimensions, row, strict=True)) for row in rows)
+    families = [
+        CellFamily(replace(point.cell, coords=coords, simulate=simulate))
+        for (_, point), coords in zip(points, labels, strict=True)
+    ]
+    cells = Cells(families, number, replicate)
+    if math.prod(len(axis.values) for axis in axes) >= 2**63:
+        sizes = " x ".join(f"{len(axis.values)} {axis.name}" for axis in axes)
+        raise parts[0].place.error(
+            f"the blocks of group {group!r} together lie on {sizes}, more places than an array can "
+            "have; give some of them another group"
+        )
+    places = [part.place for part, _ in points]
+    return Grid(group, axes, scalars, _distinct(cells, axes, places))
+
+
+def _replicated(parts: Sequence[Product]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The number of the point of every cell and its replicate, in the order of the cells."""
+    points = [(place, point) for place, part in enumerate(parts) for point in part.points]
+    lengths = [len(point.replicates) for _, point in points]
+    number = np.repeat(np.arange(len(points)), lengths)
+    replicate = np.concatenate([np.asarray(point.replicates) for _, point in points])
+    part = np.repeat([place for place, _ in points], lengths)
+    setting = np.repeat([point.setting for _, point in points], lengths)
+    order = np.lexsort((number, replicate, setting, part))
+    return number[order], replicate[order]
+
+
+def _present(replicate: NDArray[np.int64]) -> Sequence[int]:
+    """The replicates in use, in order; a range if none between them is missing."""
+    ordered = np.sort(replicate)
+    replicates = ordered[np.diff(ordered, prepend=ordered[0] - 1) > 0]
+    whole = range(int(replicates[0]), int(replicates[-1]) + 1)
+    return whole if len(whole) == len(replicates) else tuple(replicates.tolist())
+
+
+def _distinct(cells: Cells, axes: Sequence[Axis], places: Sequence[Place]) -> Cells:
+    """The distinct cells; refuses two cells at one point and one cell at two points."""
+    positions = positions_of(cells, axes)
+    alone = len({family.content for family in cells.families}) == len(cells.families)
+    if alone and np.diff(np.sort(positions)).all():
+        return cells
+    by_position: dict[int, int] = {}
+    by_id: dict[str, int] = {}
+    for number, (position, id_) in enumerate(zip(positions.tolist(), cells.ids, strict=True)):
+        place = places[cells.family[number]]
+        known = by_position.get(position, number)
+        if cells.ids[known] != id_:
+            raise place.error(
+                f"another block of group {cells[number].group!r} has a different cell at "
+                f"{_shown(cells[number].coords)}; give one of them another group or its own label"
+            )
+        twin = by_id.setdefault(id_, number)
+        if positions[twin] != position:
+            raise place.error(
+                f"{_shown(cells[twin].coords)} and {_shown(cells[number].coords)} are the same "
+                "cell; leave one of them out"
+            )
+        by_position[position] = number
+    return cells.take(list(by_position.values()))
+
+
+def _column(name: str, points: Sequence[tuple[Product, Point]], group: str) -> list[Scalar]:
+    """The labels of all points along one coordinate, converted to one type."""
+    values = [_named(name, point, part, group) for part, point in points]
+    kinds = {type(value) for value in values}
+    if kinds == {int, float}:
+        return [float(value) for value in values]
+    return [str(value) for value in values] if len(kinds) > 1 else values
+
+
+def _named(name: str, point: Point, part: Product, group: str) -> Scalar:
+    if name in point.labels:
+        return point.labels[name]
+    if name == "neighbours":
+        return point.cell.neighbours.title
+    workload, targets = point.cell.workload, point.cell.targets
+    for spec, prefix in ((workload, ""), (targets, ""), (targets, "targets_")):
+        parameter = name.removeprefix(prefix)
+        if name.startswith(prefix) and parameter in spec.params:
+            return label(spec.params[parameter])
+    raise part.place.error(
+        f"another block of group {group!r} has a coordinate {name!r}, which this block does not "
+        "have; give this block another group"
+    )
+
+
+def _companions(parts: Sequence[Product]) -> dict[str, str]:
+    companions: dict[str, str] = {}
+    for part in parts:
+        for name, along in part.companions.items():
+            clash = companions.setdefault(name, along) != along
+            if clash or any(name in other.axes for other in parts):
+                raise (part.place / "zip").error(
+                    f"{name!r} is zipped to {along!r} here but not in another block of the group; "
+                    "zip it the same way in both"
+                )
+    return companions
+
+
+def _in_order(name: str, parts: Sequence[Product], column: Sequence[Scalar]) -> tuple[Scalar, ...]:
+    """The labels in use, in the order in which the blocks list them."""
+    present = dict.fromkeys(column)
+    as_text = isinstance(column[0], str)
+    declared = [
+        str(value) if as_text else value for part in parts for value in part.axes.get(name, ())
+    ]
+    return tuple(_unique([*(value for value in declared if value in present), *present]))
+
+
+def _zipped(
+    name: str,
+    values: Sequence[Scalar],
+    columns: Mapping[str, Sequence[Scalar]],
+    companions: Mapping[str, str],
+    parts: Sequence[Product],
+) -> dict[str, tuple[Scalar, ...]]:
+    """The coordinates along an axis: one label for each of its values."""
+    zipped: dict[str, tuple[Scalar, ...]] = {}
+    for other in (other for other, along in companions.items() if along == name):
+        pairs = set(zip(columns[name], columns[other], strict=True))
+        if len(pairs) > len(values):
+            raise parts[0].place.error(
+                f"{other!r} is zipped to {name!r}, but blocks of this group give it two values "
+                f"at one {name!r}; zip them the same way"
+            )
+        at = dict(pairs)
+        zipped[other] = tuple(at[value] for value in values)
+    return zipped
+
+
+def _unique(values: Iterable[_T]) -> list[_T]:
+    return list(dict.fromkeys(values))
+
+
+def _shown(coords: Mapping[str, Scalar]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in coords.items())

@@ -6,8 +6,7 @@ import numpy as np
 
 import solvers
 from solvers.forms.differences import OnDifferences
-from sweep.grid.cell import Cell
-from sweep.grid.cells import Cells
+from sweep.grid.cells import Cell, Cells
 from sweep.plan.costs import CERTIFIER, Costs
 from sweep.plan.items import Bound
 from sweep.store import code

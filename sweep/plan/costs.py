@@ -9,9 +9,8 @@ from solvers import Work
 from solvers.problem import memory
 from solvers.problem.neighbours import ADD_REMOVE, Neighbours
 from sweep.experiment.canonical import digest
-from sweep.grid.cell import Cell
-from sweep.grid.making import made
-from sweep.grid.specs import MechanismSpec, WorkloadSpec
+from sweep.grid.cells import Cell, MechanismSpec, WorkloadSpec
+from sweep.grid.expansion import build_workload
 from sweep.plan.calibration import calibration
 from workloads import QueryGraph, Workload
 from workloads.operators import Drawn, Explicit
@@ -45,7 +44,9 @@ class Costs:
         self._shapes: dict[str, tuple[int, int]] = {}
         self._works: dict[tuple[str, str, Neighbours], Work] = {}
         self._specs: dict[str, WorkloadSpec] = {}
-        self._made = lru_cache(maxsize=_KEPT_WORKLOADS)(lambda key: made(self._specs[key]))
+        self._made = lru_cache(maxsize=_KEPT_WORKLOADS)(
+            lambda key: build_workload(self._specs[key])
+        )
 
     def shape(self, spec: WorkloadSpec) -> tuple[int, int]:
         """The shape of a query matrix, (m, d), or of a noise matrix on a query graph, (n, n).

@@ -10,9 +10,9 @@ import numpy as np
 
 import workloads
 from sweep.experiment.schema import Experiment
+from sweep.grid.cells import WorkloadSpec
 from sweep.grid.expansion import expand
 from sweep.grid.grids import Grid, distinct
-from sweep.grid.specs import WorkloadSpec
 from sweep.plan import bounds, solves, tasks
 from sweep.plan.costs import SECONDS_PER_FLOP, Costs
 from sweep.plan.items import Items

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from solvers.problem.neighbours import ADD_REMOVE, Neighbours
-from sweep.grid.specs import MechanismSpec, Spec, WorkloadSpec
+from sweep.grid.cells import MechanismSpec, Spec, WorkloadSpec
 from sweep.store import code
 from sweep.store.keys import KEY, Keys
 

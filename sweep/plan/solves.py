@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 import solvers
 from sweep.experiment.canonical import digest
-from sweep.grid.cell import Cell
-from sweep.grid.cells import Cells
+from sweep.grid.cells import Cell, Cells
 from sweep.plan.costs import Costs
 from sweep.plan.items import CellTask, Estimate, Items, Solve
 from sweep.store import code

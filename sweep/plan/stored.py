@@ -12,11 +12,10 @@ import solvers
 from sweep.errors import StoreError, UnknownNameError
 from sweep.experiment.loading import parse_experiment
 from sweep.experiment.schema import Experiment
-from sweep.grid.cell import Cell
-from sweep.grid.cells import Cells
+from sweep.grid.axes import available
+from sweep.grid.cells import Cell, Cells
 from sweep.grid.expansion import lay_out
 from sweep.grid.grids import Grid, distinct
-from sweep.grid.mechanisms import available
 from sweep.plan.solves import code_of
 from sweep.store import code
 from sweep.store.folder import Store, open_

@@ -15,8 +15,7 @@ from sweep.dataset import reading
 from sweep.dataset.pivots import label_text
 from sweep.dataset.reading import Results
 from sweep.errors import SweepError
-from sweep.experiment.figures import Figure
-from sweep.experiment.schema import Experiment
+from sweep.experiment.schema import Experiment, Figure
 from sweep.plan.stored import of_store
 from sweep.report import frames, layout
 from sweep.report.pictures import (

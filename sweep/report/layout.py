@@ -11,7 +11,7 @@ import xarray as xr
 
 from sweep.dataset.pivots import label_text, labels_of, percent, significant
 from sweep.errors import SweepError
-from sweep.experiment.published import ComparisonTable
+from sweep.experiment.schema import ComparisonTable
 from sweep.report import frames
 from sweep.store.records import Status
 from workloads.parameters import nearest

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sweep.dataset.pivots import label_text, place_texts
 from sweep.errors import SweepError
-from sweep.experiment.figures import SIZES, Figure
+from sweep.experiment.schema import SIZES, Figure
 from sweep.report import frames, layout
 from sweep.report.tables import meaning
 

@@ -22,8 +22,7 @@ from sweep.dataset.pivots import (
 )
 from sweep.dataset.reading import Results
 from sweep.errors import SweepError
-from sweep.experiment.published import Claim, ComparisonTable
-from sweep.experiment.schema import Experiment
+from sweep.experiment.schema import Claim, ComparisonTable, Experiment
 from sweep.report import frames, layout
 from sweep.report.layout import Spread, Table, Wanted
 from sweep.scorecard.claims import judge, measured_range, stated_range

@@ -13,7 +13,7 @@ import numpy as np
 from sweep.errors import SweepError
 from sweep.experiment.variables import BUDGETS
 from sweep.grid import conditions
-from sweep.grid.cell import Cell
+from sweep.grid.cells import Cell
 from sweep.grid.grids import Grid
 from sweep.plan.stored import StoredExperiment, solved_by_other_code, troubled
 from sweep.store.ledger import Ledger

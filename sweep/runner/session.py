@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sweep import events
 from sweep.cluster import signals
-from sweep.grid.cell import Cell
+from sweep.grid.cells import Cell
 from sweep.plan import bounds, solves, tasks
 from sweep.plan.costs import Costs
 from sweep.plan.items import Item, Items

@@ -19,10 +19,9 @@ from sweep.experiment.canonical import Scalar
 from sweep.experiment.loading import experiments
 from sweep.experiment.schema import Experiment
 from sweep.experiment.variables import OF_REFERENCE
-from sweep.grid.cell import REPLICATE
-from sweep.grid.comparisons import coordinates
+from sweep.grid.cells import REPLICATE
 from sweep.grid.expansion import lay_out
-from sweep.grid.grids import Grid
+from sweep.grid.grids import Grid, coordinates
 from sweep.scorecard.claims import Verdict, judge
 from sweep.scorecard.numbers import Agreement, compare
 from sweep.store.folder import open_
@@ -111,7 +110,7 @@ class NumberRow(Row):
 
 
 class ClaimRow(Row):
-    """A claim of a paper; see `sweep.experiment.published.Claim` and `judge`."""
+    """A claim of a paper; see `sweep.experiment.schema.Claim` and `judge`."""
 
     experiment: str
     text: str

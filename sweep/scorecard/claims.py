@@ -20,8 +20,8 @@ from sweep.dataset.pivots import (
     with_states,
 )
 from sweep.experiment.canonical import Scalar
-from sweep.experiment.published import Claim
-from sweep.grid.cell import REPLICATE
+from sweep.experiment.schema import Claim
+from sweep.grid.cells import REPLICATE
 from sweep.store.records import Status
 
 _NAMED_PLACES = 4

@@ -9,7 +9,7 @@ import xarray as xr
 
 from sweep.dataset.pivots import STATE, ok_numbers, row_labels, take
 from sweep.experiment.canonical import Scalar
-from sweep.experiment.published import ComparisonTable
+from sweep.experiment.schema import ComparisonTable
 from sweep.experiment.variables import OF_REFERENCE
 from sweep.store.records import Status
 

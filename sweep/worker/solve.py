@@ -17,7 +17,7 @@ from solvers.forms import reduction
 from solvers.noise.draws import simulate
 from sweep.errors import StoreError
 from sweep.experiment import files
-from sweep.grid.specs import Spec, WorkloadSpec
+from sweep.grid.cells import Spec, WorkloadSpec
 from sweep.plan.items import Bound, CellTask, Item, Solve
 from sweep.store import arrays, code, disk_errors, edits, versions
 from sweep.store.records import BoundRecord, CellRecord, Record, Status

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from threading import Lock
 
 import workloads
-from sweep.grid.specs import WorkloadSpec
+from sweep.grid.cells import WorkloadSpec
 from sweep.worker.solve import BuildFailure, Built, build
 
 _MOST_WORKLOADS = 16

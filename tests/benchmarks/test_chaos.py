@@ -12,9 +12,9 @@ from benchmarks.chaos.house import House
 from benchmarks.chaos.judge import Begun, Written
 from benchmarks.chaos.run import Chaos, chaos
 from sweep.experiment.loading import parse_experiment
+from sweep.grid.cells import Spec, WorkloadSpec
 from sweep.grid.expansion import expand
 from sweep.grid.grids import distinct
-from sweep.grid.specs import Spec, WorkloadSpec
 from sweep.plan.items import Bound
 from sweep.store import folder, segments
 from sweep.store.records import BoundRecord, CellRecord, Status

@@ -21,7 +21,7 @@ import workloads
 from sweep import events
 from sweep.cluster import specification, workforce
 from sweep.errors import ClusterError, NoWorkersError
-from sweep.grid.specs import MechanismSpec, Spec, WorkloadSpec
+from sweep.grid.cells import MechanismSpec, Spec, WorkloadSpec
 from sweep.plan import tasks
 from sweep.plan.items import Bound, CellTask, Solve
 from sweep.report import messages

@@ -9,10 +9,8 @@ from scipy.stats import norm
 
 from solvers import privacy
 from sweep.dataset import build, reading
-from sweep.grid.cell import Cell
-from sweep.grid.cells import Cells
+from sweep.grid.cells import Cell, Cells, MechanismSpec, Spec, WorkloadSpec
 from sweep.grid.grids import Axis, Grid
-from sweep.grid.specs import MechanismSpec, Spec, WorkloadSpec
 from sweep.store.ledger import Ledger
 from sweep.store.records import BoundRecord, CellRecord, Status
 

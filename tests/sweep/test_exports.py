@@ -18,7 +18,7 @@ import sweep
 from sweep.dataset import pivots
 from sweep.errors import SweepError
 from sweep.experiment.loading import experiments, load_experiment
-from sweep.experiment.published import ComparisonTable
+from sweep.experiment.schema import ComparisonTable
 from sweep.report import formats, layout, tables
 from sweep.report.layout import Wanted, table
 from sweep.store.records import Status

@@ -12,7 +12,7 @@ from written import dataset
 
 from solvers import privacy
 from sweep.errors import ExperimentError, SweepError
-from sweep.experiment.figures import Figure
+from sweep.experiment.schema import Figure
 from sweep.grid.expansion import lay_out
 from sweep.report import drawing, frames, gallery
 from sweep.report.gallery import Changes

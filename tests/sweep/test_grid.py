@@ -11,7 +11,7 @@ from written import block, experiment
 
 import solvers
 import workloads
-from sweep.grid.cell import Cell
+from sweep.grid.cells import Cell
 from sweep.grid.expansion import expand
 from sweep.grid.grids import Grid
 

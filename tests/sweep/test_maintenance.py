@@ -13,7 +13,7 @@ import xarray as xr
 import sweep
 from sweep.dataset import build, reading
 from sweep.errors import StoreError, SweepError
-from sweep.grid.specs import MechanismSpec, Spec, WorkloadSpec
+from sweep.grid.cells import MechanismSpec, Spec, WorkloadSpec
 from sweep.plan.items import CellTask, Solve
 from sweep.plan.tasks import Task
 from sweep.runner import history, lost_tasks, maintenance, status

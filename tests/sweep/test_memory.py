@@ -10,7 +10,7 @@ from faults import Fault, preloaded
 from processes import ended
 
 from sweep import events
-from sweep.grid.specs import Spec, WorkloadSpec
+from sweep.grid.cells import Spec, WorkloadSpec
 from sweep.plan.items import Bound, Items
 from sweep.plan.tasks import Tasks
 from sweep.runner import dispatch, in_flight

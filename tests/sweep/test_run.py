@@ -15,10 +15,10 @@ from solvers import privacy
 from sweep import events
 from sweep.errors import StoreError, SweepError
 from sweep.experiment.loading import parse_experiment
-from sweep.grid import making
+from sweep.grid import expansion
+from sweep.grid.cells import MechanismSpec, Spec, WorkloadSpec
 from sweep.grid.expansion import expand
 from sweep.grid.grids import distinct
-from sweep.grid.specs import MechanismSpec, Spec, WorkloadSpec
 from sweep.plan import bounds, costs, solves, tasks
 from sweep.plan.items import Bound, CellTask, Solve
 from sweep.plan.stored import of_store
@@ -274,7 +274,7 @@ blocks:
 
 @pytest.mark.slow
 def test_a_workload_function_that_never_ends_is_a_timeout_alone(client, tmp_path, monkeypatch):
-    monkeypatch.setattr(making, "_LONGEST_CALL_SECONDS", 0.5)
+    monkeypatch.setattr(expansion, "_LONGEST_CALL_SECONDS", 0.5)
     experiment = parse_experiment(ENDLESS, "x.yaml")
     with (
         injected(client, tmp_path, grace_s=3.0),

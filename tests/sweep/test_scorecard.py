@@ -12,7 +12,7 @@ import xarray as xr
 
 from sweep.errors import SweepError
 from sweep.experiment.loading import parse_experiment
-from sweep.experiment.published import ComparisonTable
+from sweep.experiment.schema import ComparisonTable
 from sweep.grid.expansion import lay_out
 from sweep.runner import commands
 from sweep.scorecard import card as cards

@@ -8,7 +8,7 @@ from faults import Fault, preloaded, search_path
 import sweep
 from sweep import events
 from sweep.cluster import clusters, specification
-from sweep.grid.specs import MechanismSpec, Spec, WorkloadSpec
+from sweep.grid.cells import MechanismSpec, Spec, WorkloadSpec
 from sweep.plan.items import Bound, CellTask, Solve
 from sweep.plan.tasks import Task
 from sweep.runner import dispatch, in_flight, lost_tasks

@@ -10,7 +10,7 @@ import xarray as xr
 
 from sweep.errors import ExperimentError
 from sweep.experiment.loading import parse_experiment
-from sweep.experiment.published import Claim
+from sweep.experiment.schema import Claim
 from sweep.grid.expansion import expand
 from sweep.scorecard.claims import Judgement, Verdict, judge, measured_range, stated_range
 from sweep.store.records import Status

@@ -10,7 +10,7 @@ from written import replicated
 
 import sweep
 import workloads
-from sweep.grid.specs import Spec, WorkloadSpec
+from sweep.grid.cells import Spec, WorkloadSpec
 from sweep.plan.items import Bound
 from sweep.plan.tasks import Task
 from sweep.store.records import Status
