@@ -134,6 +134,8 @@ class Mechanism:
         Whether it calls a function that its options name.
     foreign : bool
         Whether it is a user's or a plug-in, whose answers are verified (`solvers.forms.dense`).
+    revision : int
+        Raised by whoever changes what it answers; results of another revision are stale.
     """
 
     name: str
@@ -150,6 +152,7 @@ class Mechanism:
     least_total_error: bool = False
     runs_code: bool = False
     foreign: bool = False
+    revision: int = 1
 
     @property
     def workload_kinds(self) -> tuple[Kind, ...]:

@@ -32,10 +32,13 @@ class Family(Recipe):
         Whether it makes a `Workload` or a `QueryGraph`.
     runs_code : bool
         Whether ``build`` runs code named by its parameters.
+    revision : int
+        Raised by whoever changes the workloads that it makes; results of another are stale.
     """
 
     kind: Kind = "matrix"
     runs_code: bool = False
+    revision: int = 1
 
 
 GROUP = "fitness_sweep.workloads"
