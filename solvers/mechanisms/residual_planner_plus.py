@@ -295,5 +295,6 @@ MECHANISMS = (
         source="He, Xiao, Toksoz, Ding, Zhang and Kifer, arXiv 2305.08175v5",
         work=work,
         variants=(OnOrbits(on_orbits),),
+        revision=2,
     ),
 )
