@@ -14,8 +14,8 @@ import threadpoolctl
 
 import solvers
 import workloads
-from solvers import reduction
 from solvers.dual import interior_point
+from solvers.forms import reduction
 from solvers.problem import as_problem
 from solvers.problem.neighbours import as_neighbours
 from workloads.graphs import QueryGraph
