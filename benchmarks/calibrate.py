@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 import solvers
 import workloads
 from sweep.dataset.provenance import describe
-from sweep.plan.calibration import FILE, Calibration, calibration
+from sweep.plan.costs import CALIBRATION_FILE, Calibration, calibration
 
 WORKLOADS = (
     ("prefix", {"d": 128}),
@@ -111,7 +111,7 @@ def main(names):
             revision=describe()["git_revision"],
             factors=factors,
         )
-    FILE.write_text(json.dumps(asdict(made), indent=1) + "\n", encoding="utf-8")
+    CALIBRATION_FILE.write_text(json.dumps(asdict(made), indent=1) + "\n", encoding="utf-8")
     for name, factor in made.factors.items():
         print(f"{name:20s} {factor:g}")
 

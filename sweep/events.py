@@ -75,20 +75,6 @@ class WorkerRefused:
 
 
 @dataclass(frozen=True)
-class ConnectionsStalled:
-    """Dask delivers nothing: these workers are restarted; without any, the driver connects anew."""
-
-    workers: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class WorkersPaused:
-    """Dask begins no task at these workers for lack of memory: they are restarted to free some."""
-
-    workers: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class SchedulerLost:
     """The scheduler at ``address`` does not answer; the run ends after ``patience`` seconds.
 
@@ -176,13 +162,6 @@ class TaskRetried:
 
 
 @dataclass(frozen=True)
-class CellsAwaited:
-    """Workers still solve this many cells for a driver that is gone: they are not sent yet."""
-
-    cells: int
-
-
-@dataclass(frozen=True)
 class DatasetWritten:
     """The dataset at ``path`` has been brought up to date, which took this many seconds."""
 
@@ -232,14 +211,11 @@ Event = (
     | ClusterReady
     | ClusterExposed
     | WorkerRefused
-    | ConnectionsStalled
-    | WorkersPaused
     | SchedulerLost
     | WorkersMissing
     | CellsDone
     | Progressed
     | TaskRetried
-    | CellsAwaited
     | DatasetWritten
     | DatasetNotWritten
     | StoreNotShared

@@ -1,4 +1,7 @@
-"""What a chaos run must leave: every result, solved once, and the same as without faults."""
+"""What a chaos run must leave: every result, the same as without faults, none solved once recorded.
+
+What was in flight when something died may be solved twice.
+"""
 
 import json
 from collections import Counter
@@ -18,10 +21,6 @@ MEASURED = {"runtime_s", "cpu_s", "peak_memory_bytes", "started", "host", "attem
 
 CLOCKS_SECONDS = 0.5
 """By how much a file's time and a process's clock may differ."""
-
-LATE_SECONDS = 30.0
-"""A command looks every few seconds for what workers of earlier ones record after it has begun, and
-may itself be stopped for eight. What was recorded before it began, it knows at once."""
 
 
 @dataclass(frozen=True)
@@ -124,10 +123,9 @@ def computed_twice(
 
 
 def _was_there(known: Written, one: Begun) -> bool:
-    """Whether a result was there all the while that a task looked for it."""
-    late = known.run != one.run and known.since + CLOCKS_SECONDS > beginning(one.run)
-    delay = LATE_SECONDS if late else CLOCKS_SECONDS
-    return known.since + delay < one.since and one.until < known.until
+    """Whether a sound result was there when this run, or its own task, looked for it."""
+    looked = one.since if known.run == one.run else beginning(one.run)
+    return known.since + CLOCKS_SECONDS < looked and one.until < known.until
 
 
 def beginning(run: str) -> float:

@@ -11,9 +11,9 @@ import zlib
 from contextlib import contextmanager
 from pathlib import Path
 
-from sweep.plan.items import Solve
+from sweep.plan.tasks import Solve
 from sweep.store.segments import run_of
-from sweep.worker import perform, solve, watchdog
+from sweep.worker import perform, solve
 
 MINES, PAUSE, SLOW, BEGUN = "mines", "pause", "slow", "begun.jsonl"
 LONGEST_PAUSE = 60.0
@@ -25,8 +25,8 @@ def dask_setup(worker) -> None:
 
 def install(folder: Path) -> None:
     """Make this process note in the folder what it begins, and step on the mines there."""
-    run_solver, watched, recording = solve.run_solver, perform.watched, perform.recording
-    watchdog.GRACE_SECONDS, watchdog._LIMIT_FACTOR = 3.0, 1.0
+    run_solver, time_limited, recording = solve.run_solver, perform.time_limited, perform.recording
+    perform.GRACE_SECONDS, perform.LIMIT_FACTOR = 3.0, 1.0
 
     def slower(item, *rest):
         step_on_a_mine(folder / MINES)
@@ -43,13 +43,13 @@ def install(folder: Path) -> None:
             yield records
 
     @contextmanager
-    def noted(item, records):
+    def noted(item, records, *, nanny):
         wait_for_the_end_of(folder / PAUSE)
         note(folder / BEGUN, item, records.looked)
-        with watched(item, records):
+        with time_limited(item, records, nanny=nanny):
             yield
 
-    solve.run_solver, perform.watched, perform.recording = slower, noted, timed
+    solve.run_solver, perform.time_limited, perform.recording = slower, noted, timed
 
 
 def note(path: Path, item, looked) -> None:

@@ -94,7 +94,8 @@ def logs(
     """
     from sweep.errors import SweepError
     from sweep.report import consoles, states
-    from sweep.runner import history, log
+    from sweep.runner import log
+    from sweep.runner.status import histories_of, histories_where
     from sweep.store.folder import open_
 
     if cell is not None and where is not None:
@@ -108,7 +109,7 @@ def logs(
         for line in states.logged(lines):
             console.print(line, soft_wrap=True)
         return
-    found = history.of_cells(store, cell or "") if where is None else history.where(store, where)
+    found = histories_of(store, cell or "") if where is None else histories_where(store, where)
     if as_json:
         typer.echo(states.histories_json(found))
         return

@@ -1,7 +1,18 @@
-"""The expected cost of a solve, before anything is solved."""
+"""The expected cost of a solve, before anything is solved.
 
+A mechanism declares its work in floating-point operations, as a function of the workload's shape
+(``Mechanism.work``). Their true price differs: eigendecompositions are slower than matrix products,
+and the number of iterations varies. ``make calibrate`` (``benchmarks/calibrate.py``) solves a few
+workloads by every mechanism on one thread and writes measured over declared work, with the machine
+and the date, to ``calibration.json``. A mechanism that was never measured has factor 1.
+"""
+
+import json
 import math
-from functools import lru_cache
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
+from pathlib import Path
 
 import solvers
 import workloads
@@ -11,7 +22,6 @@ from solvers.problem.neighbours import ADD_REMOVE, Neighbours
 from sweep.experiment.canonical import digest
 from sweep.grid.cells import Cell, MechanismSpec, WorkloadSpec
 from sweep.grid.expansion import build_workload
-from sweep.plan.calibration import calibration
 from workloads import QueryGraph, Workload
 from workloads.operators import Drawn, Explicit
 
@@ -29,6 +39,31 @@ _REFUSED_FLOPS = 1e10
 once, but another may do it: a second is enough for a task of its own."""
 
 _KEPT_WORKLOADS = 8
+
+CALIBRATION_FILE = Path(__file__).with_name("calibration.json")
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """CPU seconds of solves over those of their declared work in matrix products, by mechanism.
+
+    With the processor, the day and the git revision of the measurement.
+    """
+
+    machine: str = "none"
+    date: str = "never"
+    revision: str = "none"
+    factors: Mapping[str, float] = field(default_factory=dict)
+
+    def factor(self, mechanism: str) -> float:
+        """The factor of one mechanism; 1 if it was never measured."""
+        return self.factors.get(mechanism, 1.0)
+
+
+@cache
+def calibration() -> Calibration:
+    """The calibration that ships with this version."""
+    return Calibration(**json.loads(CALIBRATION_FILE.read_text(encoding="utf-8")))
 
 
 class Costs:

@@ -13,10 +13,10 @@ from sweep.experiment.schema import Experiment
 from sweep.grid.cells import WorkloadSpec
 from sweep.grid.expansion import expand
 from sweep.grid.grids import Grid, distinct
-from sweep.plan import bounds, solves, tasks
+from sweep.plan import solves, tasks
 from sweep.plan.costs import SECONDS_PER_FLOP, Costs
-from sweep.plan.items import Items
 from sweep.plan.stored import StoredExperiment, counted, unfinished
+from sweep.plan.tasks import Items
 from sweep.store.folder import occupied, open_
 from sweep.store.journal import Journal
 from sweep.store.ledger import Ledger
@@ -96,7 +96,7 @@ def plan(
     reused = [record.cell.encode() for record in solves.reusable(todo, ledger)]
     left = todo.take(~np.isin(todo.ids, reused))
     solving = solves.needed(left, ledger, costs, experiment.warm_start)
-    proving = bounds.missing(cells, ledger, costs)
+    proving = solves.bounds_needed(cells, ledger, costs)
     planned = tasks.packed(Items.joined(solving, proving), "plan")
     firsts = [family.first for family in cells.used]
     largest, size = _largest([cell.workload for cell in firsts], costs)

@@ -1,4 +1,4 @@
-"""The solves that cells need, each shared by all cells that it serves."""
+"""The solves that cells need, each shared by all cells that it serves, and the bounds."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 import solvers
+from solvers.forms.differences import OnDifferences
 from sweep.experiment.canonical import digest
 from sweep.grid.cells import Cell, Cells
-from sweep.plan.costs import Costs
-from sweep.plan.items import CellTask, Estimate, Items, Solve
+from sweep.plan.costs import CERTIFIER, Costs
+from sweep.plan.tasks import Bound, CellTask, Items, Solve
 from sweep.store import code
 from sweep.store.keys import numbered
 from sweep.store.ledger import Ledger
@@ -69,17 +70,14 @@ def needed(
                 for row in served
             ),
             chain="" if chains is None else chains[number],
-            renews=bool(good[served].any()),
+            has_result=bool(good[served].any()),
             **shared(int(firsts.family[number])),
         )
 
-    used, estimate = np.unique(firsts.family, return_inverse=True)
+    used, place = np.unique(firsts.family, return_inverse=True)
     cells_used = [firsts.families[number].first for number in used.tolist()]
-    estimates = [
-        Estimate(cell.solved_mechanism.name, costs.seconds(cell.solved_mechanism, cell))
-        for cell in cells_used
-    ]
-    return Items(estimates, estimate, lambda: firsts.workload_keys, solve, chains)
+    seconds = np.array([costs.seconds(cell.solved_mechanism, cell) for cell in cells_used])
+    return Items(seconds[place], lambda: firsts.workload_keys, solve, chains)
 
 
 def _numbers(numbers: NDArray[np.integer[Any]]) -> NDArray[np.int32]:
@@ -112,3 +110,41 @@ def _chain(cell: Cell, along: str | None) -> str:
     if along not in cell.coords or not mechanism.takes_start:
         return ""
     return digest([cell.group, {name: at for name, at in cell.coords.items() if name != along}])
+
+
+def bounds_needed(cells: Iterable[Cell], ledger: Ledger, costs: Costs) -> list[Bound]:
+    """The certificates that were never attempted and that no solve will prove.
+
+    A problem needs one if its workload is a query matrix and none of its mechanisms certifies
+    itself, or those that do have failed.
+    """
+    columns, codes = Cells.of(cells), code.Codes()
+    keys, problem = columns.problems
+    hopeful = np.isin(ledger.statuses(ledger.rows(columns.ids)), [Status.PENDING, Status.OK])
+    brought = np.bincount(problem, hopeful & columns.by_family(_certifies)) > 0
+    used, first = np.unique(problem, return_index=True)
+    return [
+        Bound(
+            problem=key,
+            workload_key=cell.workload_key,
+            workload=cell.workload,
+            targets=cell.targets,
+            seconds=costs.seconds(CERTIFIER, cell),
+            time_limit=costs.limit(CERTIFIER),
+            bytes=costs.bytes(CERTIFIER, cell),
+            neighbours=cell.neighbours,
+            code=codes.of_bound(cell.workload.name),
+        )
+        for number in np.sort(first[~brought[used]]).tolist()
+        for key in [keys[problem[number]].decode()]
+        if key not in ledger.bounds and key not in ledger.bound_errors
+        for cell in [columns[number]]
+        if cell.workload.kind == "matrix"
+    ]
+
+
+def _certifies(cell: Cell) -> bool:
+    """Whether a solve of a cell proves a bound on its problem."""
+    mechanism = solvers.all_mechanisms()[cell.solved_mechanism.name]
+    concerned = cell.neighbours.add_remove or mechanism.variant(OnDifferences) is not None
+    return concerned and mechanism.certifies(cell.solved_mechanism.options)

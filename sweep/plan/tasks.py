@@ -1,21 +1,159 @@
-"""Solves and bounds packed into tasks: cheap ones in blocks, expensive ones alone."""
+"""The work of a run: solves and bounds, packed into tasks for workers.
+
+Cheap items go into blocks that share workloads, expensive ones alone. Items and tasks are made on
+demand, so that a run of a million cells holds only columns of numbers.
+"""
 
 import math
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import overload
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar, overload
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from sweep.plan.items import Bound, CellTask, Estimate, Item, Items, Solve
-from sweep.store.keys import numbered
+from solvers.problem.neighbours import ADD_REMOVE, Neighbours
+from sweep.grid.cells import MechanismSpec, Spec, WorkloadSpec
+from sweep.store import code
+from sweep.store.keys import KEY, Keys, numbered
 
 LARGEST_BLOCK = 100
 LEAST_TASKS = 16
 TASKS_PER_THREAD = 16
 BLOCK_SECONDS = 0.5
+
+
+@dataclass(frozen=True)
+class CellTask:
+    """A cell that a solve serves: ``simulate`` vectors of noise to draw, attempts from 1."""
+
+    id: str
+    simulate: int = 0
+    attempt: int = 1
+
+
+@dataclass(frozen=True)
+class Solve:
+    """One solve, by the ``solved_mechanism`` of the cells that it serves.
+
+    Attributes
+    ----------
+    key, problem, workload_key : str
+        The ``solve_key``, ``problem_key`` and ``workload_key`` of its cells.
+    chain : str
+        Equal for solves that run one after the other, each starting from the dual weights of
+        the one before; empty for a solve on its own.
+    time_limit : float, optional
+        Seconds that it may take: the mechanism's own limit, else the experiment's; None for no
+        limit.
+    code : str
+        Hash of the code that has to do it (`sweep.store.code.Codes`).
+    has_result : bool
+        Whether a cell is ``ok`` already; its stored arrays are kept if this solve is stopped.
+    """
+
+    key: str
+    problem: str
+    workload_key: str
+    workload: WorkloadSpec
+    targets: Spec
+    mechanism: MechanismSpec
+    cells: tuple[CellTask, ...]
+    seconds: float = 0.0
+    chain: str = ""
+    time_limit: float | None = None
+    bytes: float = 0.0
+    neighbours: Neighbours = ADD_REMOVE
+    code: str = field(default_factory=code.digest)
+    has_result: bool = False
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A certificate to compute for one problem; attributes as in `Solve`."""
+
+    problem: str
+    workload_key: str
+    workload: WorkloadSpec
+    targets: Spec
+    seconds: float = 0.0
+    time_limit: float | None = None
+    bytes: float = 0.0
+    neighbours: Neighbours = ADD_REMOVE
+    code: str = field(default_factory=code.digest)
+
+
+Item = Solve | Bound
+_Item = TypeVar("_Item", bound=Item, covariant=True)
+
+
+class Items(Sequence[_Item]):
+    """Solves or bounds, made on demand.
+
+    Parameters
+    ----------
+    seconds : array_like of float
+        Expected duration of each.
+    workload_keys : callable
+        Returns the key of each one's workload.
+    make : callable
+        Makes one, given its number.
+    chains : sequence of str, optional
+        The chain of each; None if no item belongs to one.
+    """
+
+    def __init__(
+        self,
+        seconds: ArrayLike,
+        workload_keys: Callable[[], Keys],
+        make: Callable[[int], _Item],
+        chains: Sequence[str] | None = None,
+    ) -> None:
+        self.seconds: NDArray[np.float64] = np.asarray(seconds, dtype=np.float64)
+        self.workload_keys, self.chains, self._make = workload_keys, chains, make
+
+    @classmethod
+    def of(cls, items: "Sequence[_Item]") -> "Items[_Item]":
+        """These items; themselves if they are in columns already."""
+        if isinstance(items, Items):
+            return items
+        chains = [item.chain if isinstance(item, Solve) else "" for item in items]
+
+        def workload_keys() -> Keys:
+            return np.array([item.workload_key for item in items], dtype=KEY)
+
+        seconds = [item.seconds for item in items]
+        return cls(seconds, workload_keys, items.__getitem__, chains if any(chains) else None)
+
+    @classmethod
+    def joined(cls, items: "Sequence[_Item]", others: "Sequence[_Item]") -> "Items[_Item]":
+        """The items of both, one after the other."""
+        first, second = cls.of(items), cls.of(others)
+        if not len(second):
+            return first
+        count, make, make_further = len(first), first._make, second._make
+        chains = None
+        if first.chains or second.chains:
+            chains = [*(first.chains or [""] * count), *(second.chains or [""] * len(second))]
+        return cls(
+            np.append(first.seconds, second.seconds),
+            lambda: np.append(first.workload_keys(), second.workload_keys()),
+            lambda number: make(number) if number < count else make_further(number - count),
+            chains,
+        )
+
+    def __len__(self) -> int:
+        return len(self.seconds)
+
+    @overload
+    def __getitem__(self, at: int) -> _Item: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[_Item]: ...
+    def __getitem__(self, at: int | slice) -> _Item | list[_Item]:
+        if isinstance(at, slice):
+            return [self._make(number) for number in range(*at.indices(len(self)))]
+        return self._make(range(len(self))[at])
 
 
 @dataclass(frozen=True)
@@ -72,7 +210,7 @@ class Task:
 
 
 class Tasks(Sequence[Task]):
-    """The tasks of a run, made on demand; a block has the numbers of the items of one."""
+    """The tasks of a run, made on demand; a block holds the numbers of one task's items."""
 
     def __init__(
         self, items: Items[Item], blocks: Sequence[NDArray[np.int32]], prefix: str
@@ -84,16 +222,6 @@ class Tasks(Sequence[Task]):
         """Expected duration of each."""
         seconds = self._items.seconds
         return [float(seconds[block].sum()) for block in self._blocks]
-
-    @property
-    def items(self) -> int:
-        """Number of all items."""
-        return len(self._items)
-
-    @property
-    def estimates(self) -> Iterator[Estimate]:
-        """What is expected of every item."""
-        return self._items.estimates
 
     def __len__(self) -> int:
         return len(self._blocks)
@@ -125,7 +253,7 @@ def packed(items: Sequence[Item], prefix: str, threads: int = 1) -> Tasks:
         for number in numbers[~alone].tolist():
             chained.setdefault(columns.chains[number], []).append(number)
         numbers = numbers[alone]
-    workload = numbered(columns.workload_keys)[numbers]
+    workload = numbered(columns.workload_keys())[numbers]
     single = numbers[np.argsort(workload, kind="stable")]
     cheap = seconds[single] < BLOCK_SECONDS
     least = max(LEAST_TASKS, TASKS_PER_THREAD * threads)

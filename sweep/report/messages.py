@@ -3,7 +3,7 @@
 import math
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
@@ -16,7 +16,6 @@ from sweep.store.records import Status
 DONE = (Status.OK, Status.NOT_APPLICABLE)
 """The one definition of done; cells that failed, timed out or were lost are counted apart."""
 TROUBLED = tuple(status.label for status in (Status.FAILED, Status.TIMEOUT, Status.LOST))
-_MOST_NAMED = 3
 
 
 def message(event: events.Event) -> str:
@@ -32,13 +31,6 @@ def message(event: events.Event) -> str:
             )
         case events.WorkerRefused(worker=worker, said=said):
             return f"warning: worker {worker} is closed, its cells go to others: {said}"
-        case events.ConnectionsStalled(workers=workers):
-            return _stalled(workers)
-        case events.WorkersPaused(workers=workers):
-            return (
-                "warning: Dask begins no task for lack of memory where none is running: restarting "
-                f"{_named(workers)}"
-            )
         case events.SchedulerLost(address=address, patience=patience):
             return f"scheduler {address} is gone: waiting for one there {_or_ends(patience)}"
         case events.WorkersMissing():
@@ -54,8 +46,6 @@ def message(event: events.Event) -> str:
             )
         case events.TaskRetried(cells=cells):
             return f"a worker was lost: retrying {counted(cells, 'cell')}"
-        case events.CellsAwaited(cells=cells):
-            return f"waiting for {counted(cells, 'cell')} still with workers of an earlier run"
         case events.CellsDone(statuses=statuses, task=task):
             return f"task {task}: {counts(statuses) or 'a certificate'}"
         case events.DatasetWritten(path=path, seconds=seconds):
@@ -178,12 +168,6 @@ def _started(event: events.RunStarted) -> str:
     return f"{event.experiment}: {cells}{already}, {event.todo:,} to do{shared}"
 
 
-def _named(workers: Sequence[str]) -> str:
-    """How many workers there are, with the addresses of the first."""
-    named = ", ".join([*workers[:_MOST_NAMED], *["..."] * (len(workers) > _MOST_NAMED)])
-    return f"{counted(len(workers), 'worker')} ({named})"
-
-
 def _missing(event: events.WorkersMissing) -> str:
     since = f" for {duration(event.seconds)}" if event.seconds >= 1 else ""
     return f"no workers{since}: {event.message} {_or_ends(event.patience, ' any')}"
@@ -191,18 +175,6 @@ def _missing(event: events.WorkersMissing) -> str:
 
 def _or_ends(patience: float, what: str = "") -> str:
     return f"(the run ends after {duration(patience)} without{what})"
-
-
-def _stalled(workers: Sequence[str]) -> str:
-    if not workers:
-        return (
-            "warning: the scheduler does not report tasks that have ended, as after a clock is set "
-            "back: connecting to it again"
-        )
-    return (
-        "warning: tasks neither begin nor end, as after a clock is set back: restarting "
-        f"{_named(workers)}"
-    )
 
 
 _PLAIN_STEP = 0.1

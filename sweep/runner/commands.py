@@ -1,6 +1,7 @@
 """Run and rerun: solve cells of an experiment, keep the journal, derive the dataset."""
 
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,13 +12,18 @@ from sweep.errors import SweepError
 from sweep.experiment.loading import load_experiment
 from sweep.experiment.schema import Experiment
 from sweep.grid.expansion import expand, refuse_code
+from sweep.plan import tasks
 from sweep.plan.stored import StoredExperiment, of_store, unfinished
-from sweep.runner import metrics
-from sweep.runner.session import open_session
+from sweep.plan.tasks import Item, Items, Task
+from sweep.runner.progress import ProgressMeter
+from sweep.runner.session import Session, open_session
+from sweep.store import versions
 from sweep.store.folder import Store, create
+from sweep.store.view import StoreView
 
 if TYPE_CHECKING:
     from sweep.cluster.specification import ClusterSpec
+    from sweep.worker.perform import TaskOutcome
 
 
 def run(
@@ -29,7 +35,6 @@ def run(
     allow_code: bool = False,
     allow_mixed: bool = False,
     patience: float | None = None,
-    prometheus: str | None = None,
     mechanisms: Mapping[str, Callable[..., Any]] | None = None,
     listen: events.Listener = events.ignore,
 ) -> Store:
@@ -55,8 +60,6 @@ def run(
     patience : float, optional
         Seconds to wait for workers, or for a scheduler that does not answer, instead of the
         cluster's own (600).
-    prometheus : str, optional
-        Port of this machine, or ``HOST:PORT``, at which Prometheus finds the run's figures.
     mechanisms : Mapping[str, callable], optional
         Functions ``f(problem, *, option=default, ...)`` that are mechanisms of these names in the
         experiment; they return a strategy matrix or a `solvers.Solution`, which is verified. The
@@ -88,11 +91,11 @@ def run(
     from sweep.cluster.specification import requested
 
     spec = requested(cluster, patience, allow_mixed=allow_mixed)
-    with mechanism.added(mechanisms or {}), metrics.served(prometheus) as measured:
+    with mechanism.added(mechanisms or {}):
         loaded = experiment if isinstance(experiment, Experiment) else load_experiment(experiment)
         grids = expand(loaded, allow_code=allow_code)
         stored = StoredExperiment(loaded, grids, create(store, loaded.name))
-        with open_session(stored, events.to_all(measured, listen)) as session:
+        with open_session(stored, listen) as session:
             todo = unfinished(stored.cells, session.ledger)
             session.reuse(todo)
             open_ = unfinished(todo, session.ledger)
@@ -100,9 +103,7 @@ def run(
             left, reused = open_.take(~dead), len(todo) - len(open_)
             items = session.begin(left, reused, int(dead.sum()))
             if items:
-                from sweep.runner import engine
-
-                engine.solve(session, items, len(left), client, spec, mechanisms or {})
+                solve(session, items, len(left), client, spec, mechanisms or {})
     return stored.store
 
 
@@ -116,7 +117,6 @@ def rerun(
     allow_code: bool = False,
     allow_mixed: bool = False,
     patience: float | None = None,
-    prometheus: str | None = None,
     mechanisms: Mapping[str, Callable[..., Any]] | None = None,
     listen: events.Listener = events.ignore,
 ) -> Store:
@@ -135,7 +135,7 @@ def rerun(
         (``'current'``). A cell that was ``ok`` keeps its result if it now fails.
     time_limit : float, optional
         Seconds for one solve, instead of the experiment's.
-    client, cluster, patience, prometheus, mechanisms, allow_code, allow_mixed, listen
+    client, cluster, patience, mechanisms, allow_code, allow_mixed, listen
         As for `run`.
 
     Returns
@@ -154,7 +154,7 @@ def rerun(
     from sweep.runner.selection import selected
 
     spec = requested(cluster, patience, allow_mixed=allow_mixed)
-    with mechanism.added(mechanisms or {}), metrics.served(prometheus) as measured:
+    with mechanism.added(mechanisms or {}):
         stored = of_store(store)
         if not allow_code:
             refuse_code(stored.experiment)
@@ -165,7 +165,7 @@ def rerun(
                 )
             longer = stored.experiment.model_copy(update={"time_limit": time_limit})
             stored = replace(stored, experiment=longer)
-        with open_session(stored, events.to_all(measured, listen)) as session:
+        with open_session(stored, listen) as session:
             chosen = selected(stored, session.ledger, where)
             problems = {cell.problem_key for cell in chosen}
             if where is None:
@@ -176,7 +176,97 @@ def rerun(
                 session.ledger.forget_bound(problem)
             items = session.begin(chosen)
             if items:
-                from sweep.runner import engine
-
-                engine.solve(session, items, len(chosen), client, spec, mechanisms or {})
+                solve(session, items, len(chosen), client, spec, mechanisms or {})
     return stored.store
+
+
+def solve(
+    session: Session,
+    items: Items[Item],
+    cells: int,
+    client: Any,
+    spec: "ClusterSpec",
+    mechanisms: Mapping[str, Callable[..., Any]],
+) -> None:
+    """Do the work that a session has planned; every outcome goes to its journal.
+
+    Parameters
+    ----------
+    session : Session
+        The run.
+    items : Items
+        The solves and bounds.
+    cells : int
+        Number of the cells that they solve.
+    client : distributed.Client, optional
+        Client of the cluster to use; None to start one, or to connect to one.
+    spec : ClusterSpec
+        How to get that cluster, and what is asked of its workers.
+    mechanisms : Mapping[str, callable]
+        Mechanisms that workers know from this process alone.
+
+    Raises
+    ------
+    ClusterError, SchedulerLostError, NoWorkersError
+        As for `run`.
+    """
+    from sweep.cluster import clusters, security, signals
+    from sweep.cluster.workforce import StartedCluster, Workforce
+    from sweep.runner.dispatch import Dispatch
+    from sweep.worker import checks
+
+    store = session.stored.store
+    view = StoreView(
+        str(store.path.resolve()),
+        store.identity,
+        session.stored.experiment.keep,
+        versions="" if spec.allow_mixed else versions.ours(),
+        mechanisms=tuple(mechanisms.items()),
+    )
+    with ExitStack() as stack:
+        ready = stack.enter_context(clusters.connected(spec)) if client is None else client
+        exposed = security.exposure(ready.scheduler.address) if client is None else ""
+        if exposed:
+            session.emit(events.ClusterExposed(exposed))
+        checks.check_workers(ready, view)
+        started = ready.cluster if client is None else None
+        workforce = Workforce(
+            ready,
+            None if started is None else StartedCluster(started, spec.adapt),
+            spec.patience,
+            session.emit,
+        )
+        planned = tasks.packed(items, session.run, _threads(ready))
+        meter = ProgressMeter(planned, cells, session.stored.label, session.began, session.emit)
+        interruption = stack.enter_context(signals.noted())
+
+        def wait() -> None:
+            interruption()
+            session.tick()
+
+        def tick() -> None:
+            wait()
+            workforce.look()
+            meter.look(workforce.threads)
+
+        def accept(task: Task, done: "TaskOutcome") -> None:
+            session.accept(done)
+            meter.take(task, done)
+
+        def regain(lost: Any) -> Any:
+            return workforce.follow(clusters.reconnected(lost, spec, stack, wait, session.emit))
+
+        try:
+            Dispatch(
+                ready, planned, view, accept, tick, regain, workforce.refuse, session.emit
+            ).perform()
+        finally:
+            meter.report()
+
+
+def _threads(client: Any) -> int:
+    """How many threads the cluster has now; 0 if it does not say."""
+    try:
+        return sum(client.nthreads().values())
+    except Exception:
+        return 0

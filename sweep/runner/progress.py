@@ -1,27 +1,33 @@
 """The figures of a run in progress: how much is done, how fast, how much time is left."""
 
 import heapq
+import math
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from sweep.events import Listener, Progressed
-from sweep.plan.forecast import Forecast
-from sweep.plan.items import Item, Solve, kind
 from sweep.plan.tasks import Task, Tasks
-from sweep.store.records import BoundRecord, CellRecord
+from sweep.store.records import CellRecord
 
 if TYPE_CHECKING:
     from sweep.worker.perform import TaskOutcome
 
 _SECONDS = 1.0
 _RECENT_TASKS = 100
+"""The rate is that of these: long tasks come first, so the latest are most like the rest."""
 _SHOWN = 5
-_MOST_THREADS = 10_000
 _LONGEST_REASON = 120
+_UNTRIED_SPREAD = 4.0
+"""Factor by which a plan may err before anything is measured, in four of five runs."""
+_EIGHTY_PERCENT = 1.2816
+"""Half the width of the interval that holds 80 % of a normal distribution."""
+_LEAST_SPREAD = 1.1
 _MOST_IN_FLIGHT = 0.9
-"""Of what is expected to be left; a solve that takes longer than expected is not over for that."""
+"""Share of the expected rest that running tasks can have done; one may take longer."""
 
 
 class ProgressMeter:
@@ -33,7 +39,7 @@ class ProgressMeter:
         Its tasks.
     cells : int
         Number of the cells that they solve.
-    name : callable
+    label : callable
         What to call a cell, given its id.
     run_began : float
         When the run began, before its cluster was there, by `time.monotonic`.
@@ -45,140 +51,94 @@ class ProgressMeter:
         self,
         planned: Tasks,
         cells: int,
-        name: Callable[[str], str],
+        label: Callable[[str], str],
         run_began: float,
         listen: Listener,
     ) -> None:
-        self._name, self._run_began, self._listen = name, run_began, listen
-        self._forecast = Forecast(planned.estimates)
-        self._cells, self._first = cells, planned.seconds[:_MOST_THREADS]
-        self._items_left, self._tasks_left = planned.items, len(planned)
+        self._label, self._run_began, self._listen = label, run_began, listen
+        self._cells, self._planned_s = cells, sum(planned.seconds)
+        self._tasks = len(planned)
+        self._done: set[str] = set()
+        self._done_s = self._core_s = 0.0
         self._statuses: Counter[str] = Counter()
         self._failures: Counter[str] = Counter()
         self._slowest: list[tuple[float, str]] = []
-        self._core_s = self._thread_s = 0.0
         self._threads: Sequence[int] = ()
-        self._looked = now = time.monotonic()
         self._next = 0.0
-        self._recent: deque[tuple[float, int]] = deque([(now, 0)], maxlen=_RECENT_TASKS)
-        self._busy_since: list[float] = []
-        """When each thread began its task: with the end of the one before."""
+        self._recent: deque[tuple[float, int]] = deque(
+            [(time.monotonic(), 0)], maxlen=_RECENT_TASKS
+        )
+        self._measured: deque[tuple[float, float]] = deque(maxlen=_RECENT_TASKS)
 
     def take(self, task: Task, done: "TaskOutcome") -> None:
         """Count a task that has ended."""
         cells = [record for record in done.records if isinstance(record, CellRecord)]
-        runtimes = _runtimes(done)
-        solving = sum(runtimes.values())
-        seconds = done.seconds or solving
-        for item in task.items:
-            runtime = runtimes.get(_key(item))
-            share = runtime / solving if runtime and solving else None
-            took = None if share is None else share * seconds
-            self._forecast.done(kind(item), 1, item.seconds, took)
-            if isinstance(item, Solve) and runtime is not None:
-                heapq.heappush(self._slowest, (runtime, item.cells[0].id))
-                if len(self._slowest) > _SHOWN:
-                    heapq.heappop(self._slowest)
+        runtimes = {r.solve: (r.runtime_s, r.cell) for r in cells if r.runtime_s is not None}
+        self._slowest = heapq.nlargest(_SHOWN, [*self._slowest, *runtimes.values()])
         self._statuses.update(record.status.label for record in cells)
         self._failures.update(reason(record) for record in cells if record.status.troubled)
+        seconds = done.seconds or sum(runtime for runtime, _ in runtimes.values())
+        if seconds and task.seconds:
+            self._measured.append((task.seconds, seconds))
+        self._done.add(task.stem)
+        self._done_s += task.seconds
         self._core_s += seconds
-        self._items_left = max(self._items_left - len(task.items), 0)
-        self._tasks_left = max(self._tasks_left - 1, min(self._items_left, 1))
-        now = time.monotonic()
-        self._recent.append((now, len(cells)))
-        if self._busy_since:
-            began = now - seconds
-            self._busy_since.remove(min(self._busy_since, key=lambda since: abs(since - began)))
-            self._busy_since.append(now)
+        self._recent.append((time.monotonic(), len(cells)))
 
     def look(self, threads: Sequence[int]) -> None:
         """Note how many threads each worker has, and report the figures if they are due."""
         now = time.monotonic()
-        self._thread_s += sum(self._threads) * (now - self._looked)
-        if not self._thread_s:
-            self._recent[0] = (now, 0)
-        self._looked, self._threads = now, threads
-        more = sum(threads) - len(self._busy_since)
-        self._busy_since = [*self._busy_since[max(-more, 0) :], *[now] * max(more, 0)]
+        if threads and not self._threads and not self._measured:
+            self._recent[0] = now, 0
+        self._threads = threads
         if now >= self._next:
-            self.tell()
+            self.report()
 
-    def tell(self) -> None:
+    def report(self) -> None:
         """Report the figures now."""
         now = time.monotonic()
         self._next = now + _SECONDS
-        seconds, left = now - self._run_began, self._forecast.left
-        running = self._in_flight(now)
-        expected = left.core_s * self._overdue(running)
-        core_left = max(expected - running, (1.0 - _MOST_IN_FLIGHT) * expected)
-        spent = self._core_s + min(running, _MOST_IN_FLIGHT * expected)
+        threads, left = sum(self._threads), max(self._tasks - len(self._done), 0)
+        ratio, spread = self._ratio()
+        expected = max(self._planned_s - self._done_s, 0.0) * ratio if left else 0.0
+        busy = min(threads, left)
+        running = min(self._running_s(busy, now), _MOST_IN_FLIGHT * expected)
+        rest, spent = expected - running, self._core_s + running
+        left_s = (rest / busy, rest / busy / spread, rest / busy * spread) if busy else None
+        (since, _), *later = self._recent
         self._listen(
             Progressed(
-                began=time.time() - seconds,
-                seconds=seconds,
+                began=time.time() - (now - self._run_began),
+                seconds=now - self._run_began,
                 workers=len(self._threads),
-                threads=sum(self._threads),
-                running=min(sum(self._threads), self._tasks_left),
+                threads=threads,
+                running=busy,
                 cells=self._cells,
                 statuses=dict(self._statuses),
-                rate=self._rate(now),
-                share=spent / (spent + core_left) if spent + core_left else 1.0,
-                left_s=self._left_s(core_left, left.spread, spent),
+                rate=sum(cells for _, cells in later) / (now - since) if now > since else 0.0,
+                share=spent / (spent + rest) if spent + rest else 1.0,
+                left_s=left_s if left else (0.0, 0.0, 0.0),
                 core_s=self._core_s,
-                core_left_s=core_left,
+                core_left_s=rest,
                 failures=dict(self._failures.most_common(_SHOWN)),
-                slowest=tuple(
-                    (self._name(cell), seconds) for seconds, cell in sorted(self._slowest)[::-1]
-                ),
+                slowest=tuple((self._label(cell), seconds) for seconds, cell in self._slowest),
             )
         )
 
-    def _left_s(
-        self, core_left: float, spread: float, spent: float
-    ) -> tuple[float, float, float] | None:
-        """Seconds left, with bounds, if threads stay as busy as so far."""
-        if not self._items_left:
-            return 0.0, 0.0, 0.0
-        threads = min(sum(self._threads), self._tasks_left)
-        if not threads:
-            return None
-        used = min(spent / self._thread_s, 1.0) if spent and self._thread_s else 1.0
-        seconds = core_left / (threads * used)
-        return seconds, seconds / spread, seconds * spread
+    def _running_s(self, busy: int, now: float) -> float:
+        """Core seconds in running tasks; a thread began its own with the end of the one before."""
+        ends = [at for at, _ in self._recent]
+        latest = [ends[0]] * max(busy - len(ends), 0) + ends[len(ends) - min(busy, len(ends)) :]
+        return sum(now - at for at in latest)
 
-    def _in_flight(self, now: float) -> float:
-        """Core seconds that have gone into the tasks that are running now.
-
-        A thread has been at its task since it ended the one before. When there are fewer tasks
-        than threads, those that ended one last have none.
-        """
-        running = sorted(self._busy_since)[: self._tasks_left]
-        return sum(now - since for since in running)
-
-    def _overdue(self, running: float) -> float:
-        """By what factor the first tasks have exceeded their plan, if none has ended."""
-        if self._core_s or not self._busy_since:
-            return 1.0
-        return max(running / (sum(self._first[: len(self._busy_since)]) or 1.0), 1.0)
-
-    def _rate(self, now: float) -> float:
-        (since, _), *later = self._recent
-        return sum(cells for _, cells in later) / (now - since) if now > since else 0.0
-
-
-def _key(item: Item) -> str:
-    return item.key if isinstance(item, Solve) else item.problem
-
-
-def _runtimes(done: "TaskOutcome") -> dict[str, float]:
-    """Measured seconds of each solve and bound, by key."""
-    runtimes: dict[str, float] = {}
-    for record in done.records:
-        if isinstance(record, CellRecord) and record.runtime_s is not None:
-            runtimes[record.solve] = record.runtime_s
-        elif isinstance(record, BoundRecord) and record.lower_bound is not None:
-            runtimes[record.problem] = record.runtime_s
-    return runtimes
+    def _ratio(self) -> tuple[float, float]:
+        """Measured over planned seconds of recent tasks, and the factor by which it may err."""
+        if not self._measured:
+            return 1.0, _UNTRIED_SPREAD
+        planned, took = np.array(self._measured).T
+        deviation = float(np.std(np.log(took / planned))) / math.sqrt(len(took))
+        spread = math.exp(_EIGHTY_PERCENT * deviation)
+        return float(took.sum() / planned.sum()), max(spread, _LEAST_SPREAD)
 
 
 def reason(record: CellRecord) -> str:

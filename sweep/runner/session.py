@@ -4,18 +4,20 @@ import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sweep import events
 from sweep.cluster import signals
+from sweep.errors import DatasetError
 from sweep.grid.cells import Cell
-from sweep.plan import bounds, solves, tasks
+from sweep.plan import solves, tasks
 from sweep.plan.costs import Costs
-from sweep.plan.items import Item, Items
 from sweep.plan.stored import StoredExperiment
+from sweep.plan.tasks import Item, Items
 from sweep.runner.log import Log
-from sweep.runner.publication import Publication
-from sweep.store import arrays, disk, segments
+from sweep.store import arrays, code, disk, segments
 from sweep.store.disk_errors import explained
 from sweep.store.journal import Journal
 from sweep.store.lease import Check
@@ -24,7 +26,12 @@ from sweep.store.objects import ObjectPath
 from sweep.store.records import CellRecord, Record
 
 if TYPE_CHECKING:
+    from sweep.dataset.build import Terms
     from sweep.worker.perform import TaskOutcome
+
+_FLUSH_SECONDS = 2.0
+_FLUSH_SHARE = 20.0
+_TRY_AGAIN_SECONDS = 30.0
 
 
 class Session:
@@ -34,20 +41,20 @@ class Session:
     ----------
     stored : StoredExperiment
         The experiment and its store, which the caller has locked.
-    tell : Listener
+    emit : Listener
         Called with every event of the run.
     """
 
-    def __init__(self, stored: StoredExperiment, tell: events.Listener, check_lock: Check) -> None:
+    def __init__(self, stored: StoredExperiment, emit: events.Listener, check_lock: Check) -> None:
         self.began = time.monotonic()
         self.stored = stored
         self._check_lock = check_lock
-        self.tell = tell
+        self.emit = emit
         self.journal = Journal(stored.store.journal)
-        self.publication = Publication(stored, tell)
+        self.publication = Publication(stored, emit)
         self.refresh()
         self.run = _run_name(self.journal.names, stored.store.identity)
-        self._told_apart = False
+        self._reported_apart = False
         self.remove_forgotten_arrays()
 
     @property
@@ -68,7 +75,7 @@ class Session:
             kept = self.journal.set_aside()
         for name, path in kept.items():
             self.publication.damaged = True
-            self.tell(events.SegmentSetAside(str(path), damaged[name]))
+            self.emit(events.SegmentSetAside(str(path), damaged[name]))
         return ledger
 
     def write(self, name: str, records: Iterable[Record]) -> None:
@@ -105,9 +112,9 @@ class Session:
         """
         costs = Costs(self.stored.experiment.time_limit)
         solving = solves.needed(cells, self.ledger, costs, self.stored.experiment.warm_start)
-        proving = bounds.missing(self.stored.cells, self.ledger, costs)
+        proving = solves.bounds_needed(self.stored.cells, self.ledger, costs)
         items = Items.joined(solving, proving)
-        self.tell(
+        self.emit(
             events.RunStarted(
                 experiment=self.stored.experiment.name,
                 store=str(self.stored.store.path),
@@ -143,11 +150,11 @@ class Session:
         A worker may also have written it to a copy of the store, on a disk of its own.
         """
         elsewhere = done.written and not self._holds(done.name)
-        if (elsewhere or done.apart) and not self._told_apart:
-            self._told_apart = True
+        if (elsewhere or done.apart) and not self._reported_apart:
+            self._reported_apart = True
             hosts = {record.host for record in done.records if isinstance(record, CellRecord)}
             store = str(self.stored.store.path)
-            self.tell(events.StoreNotShared(", ".join(sorted(filter(None, hosts))), store))
+            self.emit(events.StoreNotShared(", ".join(sorted(filter(None, hosts))), store))
         if done.written and not elsewhere:
             self.journal.take(done.name, done.records)
         elif done.records:
@@ -184,8 +191,8 @@ def open_session(stored: StoredExperiment, listen: events.Listener) -> Iterator[
     with store.locked() as check_lock:
         stored.check_kinship()
         store.describe(stored.experiment.text, stored.cells.ids)
-        tell = events.to_all(Log(store.path), listen)
-        session = Session(stored, tell, check_lock)
+        emit = events.to_all(Log(store.path), listen)
+        session = Session(stored, emit, check_lock)
         interrupted = False
         try:
             yield session
@@ -198,7 +205,7 @@ def open_session(stored: StoredExperiment, listen: events.Listener) -> Iterator[
                 session.publish()
                 statuses = stored.statuses(session.ledger)
                 other = int(stored.of_other_code(session.ledger).sum())
-                tell(
+                emit(
                     events.RunEnded(
                         statuses=statuses,
                         seconds=time.monotonic() - session.began,
@@ -225,3 +232,89 @@ def _run_name(segments: Iterable[str], store: str) -> str:
 def _run_number(segment: str) -> int:
     head = segment.partition("-")[0].removeprefix("r")
     return int(head) if head.isdigit() else 0
+
+
+class Publication:
+    """Derives the dataset from the journal at intervals.
+
+    Parameters
+    ----------
+    stored : StoredExperiment
+        The experiment and its store.
+    emit : Listener
+        Called with an event when the dataset is written, or cannot be.
+
+    Attributes
+    ----------
+    damaged : bool
+        Whether the dataset on disk must be derived again even if it is up to date.
+    unwritten : DatasetError, optional
+        Why it could not be written the last time; None if it could.
+    """
+
+    def __init__(self, stored: StoredExperiment, emit: events.Listener) -> None:
+        self._stored, self._emit = stored, emit
+        self.damaged = stored.store.dataset.damage is not None
+        self.unwritten: DatasetError | None = None
+        self._next = 0.0
+
+    @property
+    def is_due(self) -> bool:
+        """Whether enough time has passed since the last one."""
+        return time.monotonic() >= self._next
+
+    def follow(self, journal: Journal) -> None:
+        """Derive the dataset, unless the one on disk is up to date and sound.
+
+        If the disk refuses it, the run continues; the reason is reported and kept in `unwritten`.
+        """
+        store = self._stored.store.dataset
+        state = f"{_deriving_code()}:{self._stored.experiment.digest}:{journal.state}"
+        if journal.ledger.altered:
+            state += ":altered"
+        if store.state == state and not self.damaged:
+            return
+        from sweep.dataset import build
+
+        started = time.perf_counter()
+        dataset = build.derived(self._stored.grids, self._terms, journal.ledger)
+        dataset.attrs["journal_state"] = state
+        try:
+            path = store.publish(lambda folder: build.write(dataset, folder))
+        except DatasetError as error:
+            self._next = time.monotonic() + _TRY_AGAIN_SECONDS
+            if str(error) != str(self.unwritten):
+                self._emit(events.DatasetNotWritten(str(error)))
+            self.unwritten = error
+            return
+        self.damaged, self.unwritten = False, None
+        seconds = time.perf_counter() - started
+        self._next = time.monotonic() + max(_FLUSH_SECONDS, _FLUSH_SHARE * seconds)
+        self._emit(events.DatasetWritten(str(path), seconds))
+
+    @property
+    def _terms(self) -> "Terms":
+        """What of the experiment the derivation depends on."""
+        from sweep.dataset.build import Terms
+
+        experiment = self._stored.experiment
+        attributes = {
+            "title": experiment.title or experiment.name,
+            "source": experiment.source,
+            "experiment": experiment.name,
+            "experiment_text": experiment.text,
+            "experiment_digest": experiment.digest,
+            "reference": experiment.reference,
+        }
+        return Terms(
+            epsilon=experiment.epsilon,
+            delta=experiment.delta,
+            reference=experiment.reference,
+            attributes=attributes,
+        )
+
+
+@cache
+def _deriving_code() -> str:
+    """The hash of the code that makes a dataset of a journal: it judges, and converts budgets."""
+    return code.digest_of([Path(__file__).parents[1] / "dataset"])[:8] + code.digest()[:8]

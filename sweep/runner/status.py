@@ -1,25 +1,25 @@
-"""The state of a store, read from its journal, by any process and even during a run."""
+"""The state of a store and the history of its cells, for any process and even during a run."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from sweep.errors import SweepError, UnknownNameError
+from sweep.errors import DamagedSegmentError, StoreError, SweepError, UnknownNameError
 from sweep.events import Progressed
 from sweep.experiment.canonical import Scalar
 from sweep.grid.grids import Grid
 from sweep.plan.stored import counted, of_store, rows_of_other_code, troubled
 from sweep.runner import log
-from sweep.store import code
+from sweep.store import code, disk, segments
 from sweep.store.folder import Store, open_
 from sweep.store.journal import Journal
-from sweep.store.keys import Keys
+from sweep.store.keys import Keys, texts
 from sweep.store.ledger import Ledger
 from sweep.store.location import Location
-from sweep.store.records import CellRecord, Status
+from sweep.store.records import BoundRecord, CellRecord, ForgottenRecord, Status
 
 _WELL = (Status.ABSENT, Status.OK, Status.NOT_APPLICABLE)
 
@@ -183,3 +183,101 @@ def _unplaced(cells: Keys, ledger: Ledger) -> tuple[Trouble, ...]:
     """The troubled cells of an experiment that cannot be expanded here: without their labels."""
     records = (ledger.record(row) for row in ledger.rows(np.sort(cells)).tolist() if row >= 0)
     return tuple(Trouble("", {"cell": last.cell}, last) for last in records if last.status.troubled)
+
+
+@dataclass(frozen=True)
+class CellHistory:
+    """One cell, and what was recorded of it.
+
+    Attributes
+    ----------
+    cell : str
+        Its id.
+    group : str
+        The group that it belongs to; empty if the experiment cannot be laid out here.
+    coords : Mapping[str, Scalar]
+        Its label along every axis.
+    records : tuple of (str, CellRecord or ForgottenRecord)
+        Its records, oldest first, each with the name of its journal segment.
+    """
+
+    cell: str
+    group: str
+    coords: Mapping[str, Scalar]
+    records: tuple[tuple[str, CellRecord | ForgottenRecord], ...]
+
+
+def histories_of(store: str | Location, beginning: str) -> tuple[CellHistory, ...]:
+    """The histories of the cells whose id begins with this text.
+
+    Raises
+    ------
+    SweepError
+        If there is none, or the folder is not a store.
+    """
+    opened = open_(store)
+    chosen = sorted(cell for cell in texts(opened.cells) if cell.startswith(beginning))
+    if not chosen:
+        raise SweepError(
+            f"no cell of store {str(opened.path)!r} has an id that begins with {beginning!r}; "
+            "'sweep status --json' and the dataset's variable 'cell' have the ids"
+        )
+    try:
+        grids = of_store(store).grids
+    except (SweepError, UnknownNameError):
+        grids = ()
+    return _histories(opened, chosen, grids)
+
+
+def histories_where(store: str | Location, condition: str) -> tuple[CellHistory, ...]:
+    """The histories of the cells for which a condition holds, as `sweep.rerun` selects them.
+
+    Raises
+    ------
+    SweepError
+        If the condition is not valid or holds for no cell, or the folder is not a store.
+    """
+    from sweep.runner.selection import selected
+
+    stored = of_store(store)
+    ledger = Journal(stored.store.journal).refresh()
+    chosen = [cell.id for cell in selected(stored, ledger, condition)]
+    return _histories(stored.store, chosen, stored.grids)
+
+
+def _histories(
+    store: Store, chosen: Sequence[str], grids: Iterable[Grid]
+) -> tuple[CellHistory, ...]:
+    """The histories of these cells; without labels if a mechanism or a file is not known here."""
+    records = _records_of(store.journal, chosen)
+    places = {
+        cell: (grid.group, grid.cells[place].coords)
+        for grid in grids
+        for cell, place in zip(chosen, grid.cells.places(chosen).tolist(), strict=True)
+        if place >= 0
+    }
+    return tuple(CellHistory(cell, *places.get(cell, ("", {})), records[cell]) for cell in chosen)
+
+
+def _records_of(
+    folder: Location, cells: Sequence[str]
+) -> dict[str, tuple[tuple[str, CellRecord | ForgottenRecord], ...]]:
+    by_id: dict[str, list[tuple[str, CellRecord | ForgottenRecord]]] = {cell: [] for cell in cells}
+    for name in disk.names(folder):
+        if not name.endswith(segments.SUFFIX):
+            continue
+        try:
+            held = segments.read_segment(folder / name, by_id)
+        except DamagedSegmentError:
+            continue
+        except StoreError as error:
+            if segments.was_removed(folder / name, error):
+                return _records_of(folder, cells)
+            raise
+        for record in held:
+            if isinstance(record, BoundRecord):
+                continue
+            kept = by_id[record.cell]
+            if all(record != earlier for _, earlier in kept):
+                kept.append((name.removesuffix(segments.SUFFIX), record))
+    return {cell: tuple(kept) for cell, kept in by_id.items()}

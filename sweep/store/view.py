@@ -54,11 +54,6 @@ class StoreView:
         return self.place / "journal"
 
     @property
-    def late(self) -> Location:
-        """Where the driver names, for tasks that it has sent, segments that arrived afterwards."""
-        return self.place / "late.json"
-
-    @property
     def reachable(self) -> bool:
         """Whether this machine sees the store's folder."""
         try:

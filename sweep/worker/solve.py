@@ -1,10 +1,12 @@
 """One item of a task on a worker: build, solve, certify and record."""
 
+import ctypes
 import socket
 import time
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -18,11 +20,10 @@ from solvers.noise.draws import simulate
 from sweep.errors import StoreError
 from sweep.experiment import files
 from sweep.grid.cells import Spec, WorkloadSpec
-from sweep.plan.items import Bound, CellTask, Item, Solve
+from sweep.plan.tasks import Bound, CellTask, Item, Solve
 from sweep.store import arrays, code, disk_errors, edits, versions
 from sweep.store.records import BoundRecord, CellRecord, Record, Status
 from sweep.store.view import StoreView
-from sweep.worker import measure
 from workloads.operators import Drawn
 
 _CERTIFIED_TO = 1e-4
@@ -34,7 +35,73 @@ _WEAK = (
 )
 _OWN_LIMIT = "the limit is the mechanism's own time_limit, which the experiment has to raise"
 _SMALL_ENTRIES = 2**24
+_RESET, _STATUS = "/proc/self/clear_refs", "/proc/self/status"
 _SENTENCES = (StoreError, solvers.SolverError, workloads.WorkloadError, workloads.TargetsError)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Time and memory that a call took.
+
+    Attributes
+    ----------
+    runtime_s, cpu_s : float
+        Wall-clock seconds, and processor seconds of all threads of the process.
+    peak_memory_bytes : int, optional
+        The highest resident memory of the process during the call, less that before it.
+        Linux keeps this high-water mark, so that reading it costs next to nothing, unlike
+        ``tracemalloc``. Free memory is returned to the kernel first, so that using it counts;
+        memory that cannot be returned does not count, so small calls show 0. None where the
+        kernel keeps no such mark.
+    """
+
+    runtime_s: float
+    cpu_s: float
+    peak_memory_bytes: int | None
+
+
+def measured(call: Callable[[], Any]) -> tuple[Any, Cost]:
+    """The result of a call, and its cost."""
+    _return_free_memory()
+    before = _reset_peak()
+    cpu, wall = time.process_time(), time.perf_counter()
+    result = call()
+    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    peak = None if before is None else max(_status(b"VmHWM:") - before, 0)
+    return result, Cost(wall, cpu, peak)
+
+
+@cache
+def _trimmer() -> Callable[[int], Any] | None:
+    """The ``malloc_trim`` of glibc; None with another C library."""
+    try:
+        trim: Callable[[int], Any] = ctypes.CDLL(None).malloc_trim
+    except (OSError, AttributeError):
+        return None
+    return trim
+
+
+def _return_free_memory() -> None:
+    """Return free memory to the kernel."""
+    trim = _trimmer()
+    if trim is not None:
+        trim(0)
+
+
+def _reset_peak() -> int | None:
+    """Reset the high-water mark to the resident bytes now, and return these."""
+    try:
+        with open(_RESET, "wb", buffering=0) as marks:
+            marks.write(b"5")
+    except OSError:
+        return None
+    return _status(b"VmRSS:")
+
+
+def _status(entry: bytes) -> int:
+    """An entry of the process's status, in bytes; unbuffered, since trivial cells wait for it."""
+    with open(_STATUS, "rb", buffering=0) as stream:
+        return int(stream.readall().partition(entry)[2].split(None, 1)[0]) * 1024
 
 
 @dataclass(frozen=True)
@@ -127,13 +194,11 @@ def _solved(
         return
     try:
         targets = _targets(item.targets, built)
-        solution, cost = measure.measured(
-            lambda: run_solver(item, built, targets, weights.get(item.chain))
-        )
+        solution, cost = measured(lambda: run_solver(item, built, targets, weights.get(item.chain)))
         if item.chain and solution.weights is not None:
             weights[item.chain] = solution.weights
         shared = replace(blank, **_facts(item, solution, cost))
-        if view.keep and not (solution.timed_out and item.renews):
+        if view.keep and not (solution.timed_out and item.has_result):
             view.check_reachable()
             shared = _with_arrays(shared, view, item.key, solution.arrays(), _labels(built))
     except BaseException as error:
@@ -187,7 +252,7 @@ def _labels(built: Built) -> tuple[str, ...]:
     return built.labels if isinstance(built, workloads.Workload) else ()
 
 
-def _facts(item: Solve, solution: Solution, cost: measure.Cost) -> dict[str, Any]:
+def _facts(item: Solve, solution: Solution, cost: Cost) -> dict[str, Any]:
     content = solution.record()
     curve = content.pop("curve", None)
     numbers = {name: _number(value) for name, value in content.items()}

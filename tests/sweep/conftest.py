@@ -16,7 +16,7 @@ import sweep
 from sweep.cli import app
 from sweep.cluster import clusters, specification
 from sweep.experiment.loading import parse_experiment
-from sweep.runner import engine
+from sweep.runner import commands
 from sweep.store import segments
 from sweep.store.records import CellRecord
 
@@ -97,12 +97,12 @@ def command():
 @pytest.fixture
 def on_the_test_cluster(client, monkeypatch):
     """Runs that would start a cluster use the one of the tests."""
-    solve = engine.solve
+    solve = commands.solve
 
     def solve_here(session, items, cells, given, spec, mechanisms):
         solve(session, items, cells, client, spec, mechanisms)
 
-    monkeypatch.setattr(engine, "solve", solve_here)
+    monkeypatch.setattr(commands, "solve", solve_here)
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ import distributed
 import numpy as np
 
 from solvers import NotApplicableError
-from sweep.worker import solve, watchdog
+from sweep.worker import perform, solve
 
 
 class UnprintableError(Exception):
@@ -154,7 +154,7 @@ class FaultPlugin(distributed.WorkerPlugin):
         uninstall()
 
 
-_ORIGINAL = (solve.run_solver, watchdog.GRACE_SECONDS)
+_ORIGINAL = (solve.run_solver, perform.GRACE_SECONDS)
 
 
 def install(folder: Path, faults: Sequence[Fault], grace_s: float | None = None) -> None:
@@ -170,11 +170,11 @@ def install(folder: Path, faults: Sequence[Fault], grace_s: float | None = None)
 
     solve.run_solver = run_solver
     if grace_s is not None:
-        watchdog.GRACE_SECONDS = grace_s
+        perform.GRACE_SECONDS = grace_s
 
 
 def uninstall() -> None:
-    solve.run_solver, watchdog.GRACE_SECONDS = _ORIGINAL
+    solve.run_solver, perform.GRACE_SECONDS = _ORIGINAL
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from sweep.cluster import specification, workforce
 from sweep.errors import ClusterError, NoWorkersError
 from sweep.grid.cells import MechanismSpec, Spec, WorkloadSpec
 from sweep.plan import tasks
-from sweep.plan.items import Bound, CellTask, Solve
+from sweep.plan.tasks import Bound, CellTask, Solve
 from sweep.report import messages
 from sweep.runner import log, status
 from sweep.runner.selection import STALE
@@ -31,7 +31,7 @@ from sweep.store import code, folder, segments
 from sweep.store.ledger import Ledger
 from sweep.store.records import BoundRecord, Status
 from sweep.store.view import StoreView
-from sweep.worker import broadcast, perform
+from sweep.worker import checks, perform
 
 WORKER = "distributed.cli.dask_worker"
 PACKAGES = (Path(solvers.__path__[0]), Path(workloads.__path__[0]))
@@ -185,8 +185,8 @@ def test_a_worker_that_joins_with_other_code_solves_nothing(tmp_path):
     place = StoreView(str(made.path), made.identity, code="that of the command")
     refusal = perform.perform(tasks.Task("t", items), place)
     assert isinstance(refusal, perform.Refusal)
-    assert "that of the command" in refusal.said
-    assert "install the same version" in refusal.said
+    assert "that of the command" in refusal.message
+    assert "install the same version" in refusal.message
 
 
 def without_the_project(folder):
@@ -276,7 +276,7 @@ def test_a_cluster_of_workers_of_other_code_alone_ends_with_a_sentence(
 def test_a_cluster_with_a_worker_of_other_code_is_refused_before_it_starts(
     small, tmp_path, copied, change, why, monkeypatch
 ):
-    monkeypatch.setattr(broadcast, "_SECONDS", 300.0)
+    monkeypatch.setattr(checks, "_ANSWER_SECONDS", 300.0)
     folder = copied("theirs")
     change(folder)
     heard = []

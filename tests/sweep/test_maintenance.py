@@ -14,9 +14,8 @@ import sweep
 from sweep.dataset import build, reading
 from sweep.errors import StoreError, SweepError
 from sweep.grid.cells import MechanismSpec, Spec, WorkloadSpec
-from sweep.plan.items import CellTask, Solve
-from sweep.plan.tasks import Task
-from sweep.runner import history, lost_tasks, maintenance, status
+from sweep.plan.tasks import CellTask, Solve, Task
+from sweep.runner import dispatch, maintenance, status
 from sweep.store import arrays, disk, folder, segments
 from sweep.store.file_lease import FileLease
 from sweep.store.journal import Journal
@@ -74,7 +73,7 @@ def test_what_a_store_forgets_leaves_the_one_it_is_merged_into_unless_that_was_c
 def test_workers_that_died_are_not_counted_again_in_a_copy(swept, tmp_path):
     swept(tmp_path / "a")
     task = Task("r1-s-n-000000", (some_solve(held(tmp_path / "a")),))
-    lost = lost_tasks.outcome(task, "its worker died", deaths=2).records
+    lost = dispatch.lost(task, "its worker died", deaths=2).records
     write_segment(tmp_path / "a" / "journal", "r000009-s-n-000000-lost", lost)
     maintenance.merge([tmp_path / "a", another(tmp_path / "a", tmp_path / "b")], tmp_path / "c")
     ledger = held(tmp_path / "c")
@@ -471,7 +470,7 @@ def test_records_are_copied_from_a_journal_that_is_compacted_meanwhile(tmp_path,
 def test_histories_are_read_from_a_journal_that_is_compacted_meanwhile(tmp_path, monkeypatch):
     three_segments(tmp_path / "j")
     compacted_under(monkeypatch, tmp_path / "j")
-    found = history._records(tmp_path / "j", ["a", "c"])
+    found = status._records_of(tmp_path / "j", ["a", "c"])
     assert [len(found[name]) for name in "ac"] == [1, 1]
 
 

@@ -3,7 +3,7 @@ import time
 import numpy as np
 from processes import alone
 
-from sweep.worker.measure import measured
+from sweep.worker.solve import measured
 
 
 def twice_32_mib():

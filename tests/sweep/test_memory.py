@@ -11,12 +11,11 @@ from processes import ended
 
 from sweep import events
 from sweep.grid.cells import Spec, WorkloadSpec
-from sweep.plan.items import Bound, Items
-from sweep.plan.tasks import Tasks
-from sweep.runner import dispatch, in_flight
-from sweep.runner.late_records import LateRecords
+from sweep.plan.tasks import Bound, Items, Tasks
+from sweep.runner import dispatch
 from sweep.store.records import BoundRecord
 from sweep.store.view import StoreView
+from sweep.worker import perform as worker
 from sweep.worker.perform import TaskOutcome
 
 
@@ -53,7 +52,7 @@ def workers_of(client, monkeypatch, size, tick=lambda: None, large_takes=0.1):
         time.sleep(large_takes if name == "large" else 0.1)
         return TaskOutcome(task.name, (BoundRecord("p", error=name),), written=False)
 
-    monkeypatch.setattr(in_flight, "perform", perform)
+    monkeypatch.setattr(worker, "perform", perform)
     bound = Bound("p", "key", WorkloadSpec("prefix", {"d": 2}), Spec("uniform"), bytes=size)
     planned = Tasks(Items.of([bound] * 10), np.arange(10)[:, None], f"size-{size}")
     done = []
@@ -62,9 +61,7 @@ def workers_of(client, monkeypatch, size, tick=lambda: None, large_takes=0.1):
     def accept(task, outcome):
         done.extend(outcome.records)
 
-    nobody = LateRecords(view, (), "r1")
-    remedies = dispatch.Remedies(nothing, nothing, nothing)
-    dispatch.Dispatch(client, planned, view, accept, tick, nothing, remedies, nobody).perform()
+    dispatch.Dispatch(client, planned, view, accept, tick, nothing, nothing, nothing).perform()
     return {record.error for record in done}
 
 
@@ -97,7 +94,7 @@ def name_of(dask_worker):
 
 
 def test_other_workers_try_once_those_with_enough_memory_are_gone(unequal_to_change, monkeypatch):
-    monkeypatch.setattr(in_flight, "_LOOK_SECONDS", 0.2)
+    monkeypatch.setattr(dispatch, "_LOOK_SECONDS", 0.2)
     addresses = {name: address for address, name in unequal_to_change.run(name_of).items()}
     retire = iter([lambda: unequal_to_change.retire_workers([addresses["large"]])])
 

@@ -3,11 +3,9 @@
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 import time
-import urllib.request
 from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
@@ -18,12 +16,10 @@ from faults import Fault, injected, preloaded, search_path
 from processes import until
 
 import sweep
-from benchmarks.chaos.house import free_port
 from sweep import events
 from sweep.cli import stores
-from sweep.errors import ClusterError, StoreError
-from sweep.plan.items import CellTask, Items, Solve
-from sweep.plan.tasks import Task, Tasks
+from sweep.errors import StoreError
+from sweep.plan.tasks import CellTask, Items, Solve, Task, Tasks
 from sweep.report import messages
 from sweep.runner import log, progress
 from sweep.runner.log import Log
@@ -102,7 +98,7 @@ def simulated(clock, planned, took, threads):
         clock.now = end
         measured.take(task, ended(task, seconds))
     measured.look([1] * threads)
-    measured.tell()
+    measured.report()
     return heard
 
 
@@ -129,7 +125,7 @@ def test_figures_say_what_failed_and_what_is_slow(clock):
     heard = []
     measured = metered(planned, lambda cell: f"named {cell}", heard)
     clock.now += 7.0
-    measured.tell()
+    measured.report()
     assert heard.pop().seconds == 7.0, "a cluster's start is part of the run"
     clock.now += 1.0
     assert heard == []
@@ -333,41 +329,3 @@ def test_a_store_that_is_none_cannot_be_watched(command, tmp_path):
     assert found.exit_code == 2
     with pytest.raises(StoreError):
         sweep.open(tmp_path)
-
-
-def test_prometheus_finds_the_figures_at_the_port_that_was_asked_for(client, small, tmp_path):
-    port = free_port()
-    scraped = []
-
-    def scrape(event):
-        if isinstance(event, events.Progressed):
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
-                scraped.append(answer.read().decode())
-
-    sweep.run(small(), tmp_path / "s", client, prometheus=str(port), listen=scrape)
-    sweep.run(small("[2, 4, 8]"), tmp_path / "s", client, prometheus=f"localhost:{port}")
-    last = scraped[-1].splitlines()
-    assert 'sweep_cells{status="ok"} 4.0' in last
-    assert {line.split("{")[0].split()[0] for line in last if not line.startswith("#")} == {
-        "sweep_cells",
-        "sweep_tasks_running",
-        "sweep_workers",
-        "sweep_threads",
-        "sweep_cells_per_second",
-        "sweep_seconds_left",
-        "sweep_core_seconds_spent",
-        "sweep_core_seconds_left",
-    }
-    with pytest.raises(OSError, match="refused"), socket.create_connection(("127.0.0.1", port), 1):
-        pass
-
-
-def test_a_port_that_cannot_be_served_is_a_sentence(tmp_path, small, monkeypatch):
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        for where, said in [(str(port), "give another port"), ("many", "expected PORT or HOST")]:
-            with pytest.raises(ClusterError, match=said):
-                sweep.run(small(), tmp_path / "s", "nobody", prometheus=where)
-    monkeypatch.setitem(sys.modules, "prometheus_client", None)
-    with pytest.raises(ClusterError, match=r"install fitness-sweep\[prometheus\]"):
-        sweep.run(small(), tmp_path / "s", "nobody", prometheus="9100")

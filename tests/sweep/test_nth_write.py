@@ -14,7 +14,7 @@ import xarray as xr
 from sweep.dataset import build
 from sweep.errors import StoreError
 from sweep.runner import maintenance
-from sweep.runner.publication import Publication
+from sweep.runner.session import Publication
 from sweep.store import arrays, disk_errors, index
 from sweep.store.dataset_folder import DatasetFolder
 from sweep.store.disk_errors import explained

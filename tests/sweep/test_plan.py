@@ -9,7 +9,7 @@ from sweep.cluster import specification
 from sweep.cluster.clusters import planned_threads
 from sweep.errors import ClusterError, StoreError
 from sweep.experiment.loading import parse_experiment
-from sweep.plan.calibration import calibration
+from sweep.plan.costs import calibration
 from sweep.plan.dry_run import plan, seconds_per_flop
 from sweep.report import states
 from workloads.operators import Drawn

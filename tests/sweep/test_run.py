@@ -19,17 +19,17 @@ from sweep.grid import expansion
 from sweep.grid.cells import MechanismSpec, Spec, WorkloadSpec
 from sweep.grid.expansion import expand
 from sweep.grid.grids import distinct
-from sweep.plan import bounds, costs, solves, tasks
-from sweep.plan.items import Bound, CellTask, Solve
+from sweep.plan import costs, solves, tasks
 from sweep.plan.stored import of_store
+from sweep.plan.tasks import Bound, CellTask, Solve
 from sweep.report.messages import remarks
-from sweep.runner import engine, publication, status
+from sweep.runner import commands, session, status
 from sweep.runner.selection import selected
 from sweep.store import folder
 from sweep.store.journal import Journal
 from sweep.store.keys import texts
 from sweep.store.ledger import Ledger
-from sweep.store.records import BoundRecord, CellRecord, ForgottenRecord, Status
+from sweep.store.records import BoundRecord, Status
 from sweep.store.segments import write_segment
 from sweep.store.view import StoreView
 from sweep.worker import perform
@@ -189,7 +189,7 @@ def test_a_cell_that_kills_its_workers_is_lost_alone(client, small, tmp_path):
     assert states(dataset) == {"ok": 2, "lost": 1}
     lost = dataset.sel(d=2, mechanism="GM")
     assert Status(int(lost.status)) is Status.LOST
-    assert str(lost.error.item()) == "its worker died each time: it ended with exit code 3"
+    assert str(lost.error.item()).startswith("its worker died each time: ")
     assert any(isinstance(event, events.TaskRetried) for event in heard)
     heard.clear()
     again = sweep.run(
@@ -321,7 +321,7 @@ def test_a_bound_that_is_not_proved_anew_holds_on(client, small, tmp_path, monke
         seen.append((sweep.open(tmp_path / "s").lower_bound, session.stored.store.dataset.state))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(engine, "solve", interrupted)
+    monkeypatch.setattr(commands, "solve", interrupted)
     with pytest.raises(KeyboardInterrupt):
         sweep.rerun(tmp_path / "s", "mechanism == 'IP'", client)
     assert sweep.open(tmp_path / "s").gap.equals(before.gap)
@@ -453,50 +453,10 @@ def many(number=8, **facts):
     return tasks.Task("r000001-s-a-000000", tuple(items))
 
 
-@pytest.mark.parametrize(
-    ("facts", "serves"),
-    [
-        ({"status": Status.OK}, True),
-        ({"status": Status.OK, "code": "other"}, False),
-        ({"status": Status.FAILED}, True),
-        ({"status": Status.TIMEOUT, "runtime_s": 60.0}, True),
-        ({"status": Status.TIMEOUT, "runtime_s": 1.0}, False),
-        ({"status": Status.TIMEOUT}, False),
-    ],
-)
-def test_what_another_run_records_late_counts_if_it_is_what_is_asked_for(
-    tmp_path, small, facts, serves
-):
-    place = folder.create(tmp_path / "s", "small")
-    cells = distinct(expand(small("[2]", "[IP]")))
-    (solve,) = solves.needed(cells, Ledger(), costs.Costs(60.0))
-    late = {"host": "elsewhere", "code": solve.code, **facts}
-    record = CellRecord(solve.cells[0].id, solve.key, solve.problem, **late)
-    write_segment(place.journal, "r000001-s-a-000000", [record])
-    task = tasks.Task("r000002-s-b-000000", (solve,), ("r000001-s-a-000000",))
-    (found,) = perform.perform(task, StoreView(str(place.path), place.identity)).records
-    assert (found == record) == serves
-
-
 def fifth_dies_once_others_are_recorded(made, times):
     """Faults of the solve that begins after five others."""
     journal = str(made.journal)
     return [Fault(kind, "GM", 5, times, until=journal) for kind in ("recorded", "kill")]
-
-
-def test_what_arrives_late_from_before_its_cell_was_forgotten_is_kept(tmp_path, small):
-    place = folder.create(tmp_path / "s", "small")
-    cells = distinct(expand(small("[2]", "[IP]")))
-    (solve,) = solves.needed(cells, Ledger(), costs.Costs())
-    cell = solve.cells[0].id
-    late = CellRecord(cell, solve.key, solve.problem, Status.OK, code=solve.code)
-    write_segment(place.journal, "r000002-s-b-forgotten", [ForgottenRecord(cell)])
-    write_segment(place.journal, "r000001-s-a-000000", [late])
-    task = tasks.Task("r000003-s-c-000000", (solve,), ("r000001-s-a-000000",))
-    view = StoreView(str(place.path), place.identity)
-    assert perform.perform(task, view).records == (late,)
-    assert perform.done_before(task, view).records == (late,)
-    assert Journal(place.journal).refresh().cells == {cell: late}
 
 
 @pytest.mark.parametrize("chain", ["", "chained"])
@@ -535,7 +495,7 @@ def test_parts_of_a_task_that_killed_its_workers_do_not_do_its_work_again(
 def test_a_worker_without_the_store_hands_its_records_over(tmp_path, small):
     place = folder.create(tmp_path / "s", "small")
     cells = distinct(expand(small()))
-    items = bounds.missing(cells, Ledger(), costs.Costs())
+    items = solves.bounds_needed(cells, Ledger(), costs.Costs())
     done = perform.perform(tasks.Task("r1", tuple(items)), StoreView(str(place.path), "else"))
     assert not done.written
     assert all(isinstance(r, BoundRecord) and r.lower_bound > 1 for r in done.records)
@@ -564,7 +524,7 @@ def test_a_dataset_that_other_code_has_made_is_made_again(client, small, tmp_pat
     heard = []
     sweep.run(small("[2]", "[IP]"), tmp_path / "s", client)
     for code_now in ("before", "after"):
-        monkeypatch.setattr(publication, "_deriving_code", lambda code_now=code_now: code_now)
+        monkeypatch.setattr(session, "_deriving_code", lambda code_now=code_now: code_now)
         for _ in range(2):
             sweep.run(small("[2]", "[IP]"), tmp_path / "s", client, listen=heard.append)
     assert len([event for event in heard if isinstance(event, events.DatasetWritten)]) == 2

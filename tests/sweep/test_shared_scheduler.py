@@ -12,8 +12,9 @@ from processes import ended, until
 
 import sweep
 from sweep.experiment.loading import parse_experiment
-from sweep.runner import in_flight, session
+from sweep.runner import session
 from sweep.store.records import CellRecord, Status
+from sweep.worker import perform as worker
 from sweep.worker.perform import TaskOutcome, perform
 
 CELLS = 40
@@ -86,7 +87,7 @@ def forgetful(task, place):
 
 
 def test_results_that_were_not_asked_for_are_refused(client, tmp_path, records, monkeypatch):
-    monkeypatch.setattr(in_flight, "perform", strangers)
+    monkeypatch.setattr(worker, "perform", strangers)
     dataset = sweep.run(many(4), tmp_path / "s", client)
     assert (dataset.status == Status.LOST).all()
     (said,) = set(dataset.error.values.ravel())
@@ -104,7 +105,7 @@ def test_a_run_that_leaves_cells_pending_is_not_all_well(
     )
     monkeypatch.chdir(tmp_path)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(in_flight, "perform", forgetful)
+        patch.setattr(worker, "perform", forgetful)
         ran = command("run", "x.yaml", "--store", "s")
     assert ran.exit_code == 1, ran.output
     assert "pending: 2 cells; 'sweep run' continues" in ran.output

@@ -6,7 +6,7 @@ import pytest
 from sweep.experiment.loading import parse_experiment
 from sweep.grid.expansion import expand
 from sweep.grid.grids import distinct
-from sweep.plan import bounds, costs, solves, tasks
+from sweep.plan import costs, solves, tasks
 from sweep.store import code
 from sweep.store.ledger import Ledger
 from sweep.store.records import BoundRecord, CellRecord, Status
@@ -34,7 +34,7 @@ def test_a_solve_is_shared_by_the_mechanisms_that_are_the_same_with_equal_target
 
 
 def test_one_certificate_for_each_problem_that_no_mechanism_certifies(uniform):
-    proving = bounds.missing(uniform, Ledger(), COSTS)
+    proving = solves.bounds_needed(uniform, Ledger(), COSTS)
     problems = {cell.problem_key for cell in uniform}
     assert {bound.problem for bound in proving} == problems
     assert len(proving) == 2
@@ -42,16 +42,16 @@ def test_one_certificate_for_each_problem_that_no_mechanism_certifies(uniform):
     ledger = Ledger()
     first, second = sorted(problems)
     ledger.add([BoundRecord(first, 1.0), BoundRecord(second, None, error="too large")])
-    assert bounds.missing(uniform, ledger, COSTS) == []
+    assert solves.bounds_needed(uniform, ledger, COSTS) == []
 
 
 def test_no_certificate_where_the_optimum_is_asked_for_unless_it_failed():
     cells = distinct(grids("  - workload: {name: prefix, d: 4}\n    mechanism: [IP, optimal]\n"))
-    assert bounds.missing(cells, Ledger(), COSTS) == []
+    assert solves.bounds_needed(cells, Ledger(), COSTS) == []
     optimal = next(c for c in cells if c.mechanism.name == "optimal")
     ledger = Ledger()
     ledger.add([CellRecord(optimal.id, optimal.solve_key, optimal.problem_key, Status.FAILED)])
-    assert len(bounds.missing(cells, ledger, COSTS)) == 1
+    assert len(solves.bounds_needed(cells, ledger, COSTS)) == 1
 
 
 def test_a_hybrid_certifies_nothing_about_the_privacy_cost():
@@ -61,7 +61,7 @@ def test_a_hybrid_certifies_nothing_about_the_privacy_cost():
             "    mechanism: [IP, {name: optimal, total_error_weight: 0.1}]\n"
         )
     )
-    assert len(bounds.missing(cells, Ledger(), COSTS)) == 1
+    assert len(solves.bounds_needed(cells, Ledger(), COSTS)) == 1
 
 
 def test_ten_thousand_replicates_share_one_workload_one_certificate_and_travel_in_blocks():
@@ -70,7 +70,7 @@ def test_ten_thousand_replicates_share_one_workload_one_certificate_and_travel_i
     )
     items = [
         *solves.needed(cells, Ledger(), COSTS),
-        *bounds.missing(cells, Ledger(), COSTS),
+        *solves.bounds_needed(cells, Ledger(), COSTS),
     ]
     planned = tasks.packed(items, "r1")
     assert len(items) == 10_001
@@ -134,7 +134,7 @@ def test_a_mechanisms_own_time_limit_comes_before_the_experiments_and_0_is_0():
     found = {one.mechanism.name: one for one in solves.needed(cells, Ledger(), limited)}
     limits = {name: one.time_limit for name, one in found.items()}
     assert limits == {"IP": 60.0, "CA": 60.0, "AM": 3600.0, "GD": 0.0}
-    assert {one.time_limit for one in bounds.missing(cells, Ledger(), limited)} == {60.0}
+    assert {one.time_limit for one in solves.bounds_needed(cells, Ledger(), limited)} == {60.0}
     assert found["GD"].seconds < 0.01
     free = {one.mechanism.name: one for one in solves.needed(cells, Ledger(), COSTS)}
     assert free["CA"].time_limit is None

@@ -9,7 +9,7 @@ from processes import ended, until
 
 import sweep
 from sweep.plan import tasks
-from sweep.plan.items import Bound
+from sweep.plan.tasks import Bound
 from sweep.store import versions
 from sweep.store.records import Status
 from sweep.store.view import StoreView
@@ -44,7 +44,7 @@ def test_a_mixture_is_refused_or_visible_in_every_cell(processes, tmp_path, anot
     processes.worker(address, "--preload", preload, path=another_numpy)
     with Client(address) as client:
         client.wait_for_workers(2, timeout=300)
-        client.run(exec, "import sweep.worker.compatibility")  # to answer the command in time
+        client.run(exec, "import sweep.worker.checks")  # to answer the command in time
     theirs = versions.of_numbers().replace(f"numpy {np.__version__}", "numpy 99.0")
     asked = ("run", "x.yaml", "--store", "s", "--cluster", "cluster.yaml")
 
@@ -68,4 +68,4 @@ def test_a_worker_that_joins_later_solves_nothing(tmp_path):
     item = Bound("p", "w", None, None)
     refusal = perform.perform(tasks.Task("t", (item,)), view)
     assert isinstance(refusal, perform.Refusal)
-    assert "--allow-mixed" in refusal.said
+    assert "--allow-mixed" in refusal.message

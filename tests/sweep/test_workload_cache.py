@@ -11,11 +11,10 @@ from written import replicated
 import sweep
 import workloads
 from sweep.grid.cells import Spec, WorkloadSpec
-from sweep.plan.items import Bound
-from sweep.plan.tasks import Task
+from sweep.plan.tasks import Bound, Task
 from sweep.store.records import Status
 from sweep.store.view import StoreView
-from sweep.worker import workload_cache as module
+from sweep.worker import perform as module
 from sweep.worker.perform import perform
 from sweep.worker.solve import BuildFailure
 
@@ -33,9 +32,9 @@ def builds(monkeypatch):
         return workloads.make(spec.name, **spec.params)
 
     monkeypatch.setattr(module, "build", build)
-    module._kept.clear()
+    module._workloads.clear()
     yield counted
-    module._kept.clear()
+    module._workloads.clear()
 
 
 def test_a_workload_is_built_for_the_first_of_its_tasks(builds):
@@ -53,16 +52,16 @@ def test_the_last_few_are_kept(builds):
 
 
 def test_large_ones_are_dropped_before_the_next_is_built(builds, monkeypatch):
-    monkeypatch.setattr(module, "_MOST_BYTES", 100)
+    monkeypatch.setattr(module, "_MOST_WORKLOAD_BYTES", 100)
     module.cached_workload("large", PREFIX)
     module.cached_workload("small", WorkloadSpec("prefix", {"d": 2}))
-    assert [*module._kept] == ["small"]
+    assert [*module._workloads] == ["small"]
 
 
 def test_what_could_not_be_built_is_tried_again():
     absent = WorkloadSpec("csv", {"queries": "absent.csv", "histogram": "absent.csv"})
     assert isinstance(module.cached_workload("absent", absent), BuildFailure)
-    assert "absent" not in module._kept
+    assert "absent" not in module._workloads
 
 
 def test_a_task_tries_once_to_build_what_fails(monkeypatch):

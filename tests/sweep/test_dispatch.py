@@ -1,23 +1,25 @@
-"""Items whose workers died are tried on workers of their own, at once, three times."""
+"""What becomes of tasks: retried, tried alone, given up; and every way a Dask future can end."""
 
+import asyncio
+import pickle
 import re
 
 import pytest
+from distributed import KilledWorker, wait
 from faults import Fault, preloaded, search_path
 
 import sweep
 from sweep import events
 from sweep.cluster import clusters, specification
 from sweep.grid.cells import MechanismSpec, Spec, WorkloadSpec
-from sweep.plan.items import Bound, CellTask, Solve
-from sweep.plan.tasks import Task
-from sweep.runner import dispatch, in_flight, lost_tasks
-from sweep.runner.late_records import LateRecords
-from sweep.runner.suspects import Suspects
+from sweep.plan.tasks import Bound, CellTask, Solve, Task
+from sweep.runner import dispatch
+from sweep.runner.dispatch import InFlight, Suspects
 from sweep.store import folder, segments
 from sweep.store.ledger import DEADLY
 from sweep.store.records import BoundRecord, CellRecord, Status
 from sweep.store.view import StoreView
+from sweep.worker import perform
 from sweep.worker.perform import Refusal
 
 
@@ -29,7 +31,7 @@ def task(name, *problems):
 @pytest.fixture
 def settled(monkeypatch):
     """Workers are known for long enough."""
-    monkeypatch.setattr("sweep.runner.suspects._SETTLED_SECONDS", 0.0)
+    monkeypatch.setattr("sweep.runner.dispatch._SETTLED_SECONDS", 0.0)
 
 
 def test_each_item_has_a_worker_of_its_own_and_all_workers_have_one(settled):
@@ -40,7 +42,7 @@ def test_each_item_has_a_worker_of_its_own_and_all_workers_have_one(settled):
     assert [worker for _, worker in first] == ["a", "b", "c"]
     assert [[item.problem for item in one.items] for one, _ in first] == [["p"], ["q"], ["r"]]
     assert not suspects.next_trials({"a": 0, "b": 0, "c": 0}, busy=True)
-    assert not suspects.over(first[1][0], 0)
+    assert not suspects.end_trial(first[1][0], 0)
     (second,) = suspects.next_trials({"a": 0, "b": 0, "c": 0}, busy=True)
     assert (second[0].items[0].problem, second[1]) == ("s", "b")
     assert not suspects
@@ -50,12 +52,12 @@ def test_only_what_dies_alone_is_given_up(settled):
     suspects = Suspects()
     suspects.add(task("many", "p", "q"))
     ((killer, _), (innocent, _)) = suspects.next_trials({"a": 0, "b": 0}, busy=True)
-    assert not suspects.over(innocent, 0)
+    assert not suspects.end_trial(innocent, 0)
     for _ in range(DEADLY - 1):
-        assert not suspects.over(killer, 1)
+        assert not suspects.end_trial(killer, 1)
         suspects.add(killer)
         ((killer, _),) = suspects.next_trials({"c": 0}, busy=True)
-    assert suspects.over(killer, 1)
+    assert suspects.end_trial(killer, 1)
     assert (suspects.deaths(killer), suspects.deaths(innocent)) == (DEADLY, 0)
 
 
@@ -63,9 +65,16 @@ def test_a_worker_that_has_just_come_or_has_other_work_is_left_alone(monkeypatch
     suspects = Suspects()
     suspects.add(task("one", "p"))
     assert not suspects.next_trials({"new": 0}, busy=False)
-    monkeypatch.setattr("sweep.runner.suspects._SETTLED_SECONDS", 0.0)
+    monkeypatch.setattr("sweep.runner.dispatch._SETTLED_SECONDS", 0.0)
     assert not suspects.next_trials({"new": 1}, busy=True)
     assert suspects.next_trials({"new": 1}, busy=False)
+
+
+def dispatching(client, view, settlings, refuse=None):
+    def accept(*settled):
+        settlings.append(settled)
+
+    return dispatch.Dispatch(client, (), view, accept, None, None, refuse, events.ignore)
 
 
 class Gone:
@@ -82,24 +91,14 @@ def trial(tmp_path, settled):
     """A task that two workers died of, on trial with a third, and what becomes of it."""
     place = folder.create(tmp_path / "s", "small")
     view, settlings = StoreView(str(place.path), place.identity), []
-    nobody = LateRecords(view, (), "r1")
-    made = dispatch.Dispatch(
-        Gone(),
-        (),
-        view,
-        lambda *settled: settlings.append(settled),
-        None,
-        events.ignore,
-        None,
-        nobody,
-    )
+    made = dispatching(Gone(), view, settlings)
     made._suspects.add(task("one", "p"))
     for _ in range(DEADLY):
         ((last, worker),) = made._suspects.next_trials({"w": 0}, busy=False)
         made._in_flight.submit(last, worker)
         if made._suspects.deaths(last) < DEADLY - 1:
             made._in_flight.tasks.clear()
-            made._suspects.over(last, 1)
+            made._suspects.end_trial(last, 1)
             made._suspects.add(last)
     return made, last, settlings
 
@@ -115,18 +114,18 @@ def test_a_result_that_was_recorded_before_its_worker_died_counts(trial):
 
 def test_deaths_that_the_scheduler_does_not_tell_of_are_none(trial, monkeypatch):
     made, last, _ = trial
-    answers = {in_flight._loads: {"other": 0}, in_flight._suspicions: None}
+    answers = {dispatch._loads: {"other": 0}, dispatch._suspicions: None}
     monkeypatch.setattr(made._in_flight, "_answer", lambda ask, *about: answers[ask])
     assert made._in_flight.stranded() == []
     assert last.name in made._in_flight.tasks
-    answers[in_flight._suspicions] = {last.name: 1}
+    answers[dispatch._suspicions] = {last.name: 1}
     monkeypatch.setattr(made._in_flight, "_next_look", 0.0)
     assert made._in_flight.stranded() == [(last, 1)]
 
 
 def test_a_trial_that_the_scheduler_drops_is_tried_again_alone(trial):
     made, last, settlings = trial
-    made._handle(last, lost_tasks.DROPPED)
+    made._handle(last, dispatch.DROPPED)
     assert settlings == []
     assert bool(made._suspects)
     assert made._suspects.deaths(last) == DEADLY - 1
@@ -148,7 +147,7 @@ class Elsewhere:
     ("end", "said"),
     [
         (Refusal("worker", "it differs"), "workers refused it each time, .* because it differs;"),
-        (lost_tasks.DROPPED, "the scheduler dropped it each time;"),
+        (dispatch.DROPPED, "the scheduler dropped it each time;"),
     ],
 )
 def test_a_task_that_no_worker_tries_is_sent_again_but_not_for_ever(
@@ -157,19 +156,10 @@ def test_a_task_that_no_worker_tries_is_sent_again_but_not_for_ever(
     monkeypatch.setattr(dispatch, "_MOST_REPEATS", 3)
     place, client, settlings = folder.create(tmp_path / "s", "small"), Elsewhere(), []
     view, refusals = StoreView(str(place.path), place.identity), []
-    made = dispatch.Dispatch(
-        client,
-        (),
-        view,
-        lambda *settled: settlings.append(settled),
-        None,
-        events.ignore,
-        dispatch.Remedies(None, None, lambda *refused: refusals.append(refused)),
-        LateRecords(view, (), "r1"),
-    )
+    made = dispatching(client, view, settlings, lambda *refused: refusals.append(refused))
     prefix, uniform = WorkloadSpec("prefix", {"d": 2}), Spec("uniform")
     solve = Solve("s", "p", "key", prefix, uniform, MechanismSpec("IP"), (CellTask("c"),))
-    sent = Task("one", (solve,), ("late-1", "late-2", "late-3", "late-4"))
+    sent = Task("one", (solve,), ("one-a", "one-b", "one-c", "one-d"))
     while not settlings:
         made._handle(sent, end)
         sent = sent.again()
@@ -221,7 +211,54 @@ def test_a_cell_that_crashes_is_lost_alone_and_left_alone(
     assert status == {"IP": Status.OK, "GM": Status.LOST, "CA": Status.OK}
     (lost,) = (r for r in records(tmp_path / "s") if isinstance(r, CellRecord) and r.deaths)
     assert lost.deaths == DEADLY
-    assert lost.error.startswith("its worker died each time: killed, crashed or out of memory")
+    assert lost.error.startswith("its worker died each time: ")
     sweep.run(experiment, tmp_path / "s", "no client is needed", listen=heard.append)
     (started,) = (event for event in heard if isinstance(event, events.RunStarted))
     assert (started.todo, started.deadly) == (0, 1)
+
+
+class UnsayableError(Exception):
+    """Its text cannot be had."""
+
+    def __str__(self):
+        raise ValueError("no text")
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), asyncio.CancelledError()])
+def test_what_a_task_raised_is_looked_at_and_never_raised(client, error):
+    class Ended:
+        client, status, key = None, "error", "k"
+
+        async def exception(self, *, asynchronous):
+            return error
+
+    made = InFlight(client, None)
+    assert made._answer(dispatch._error, client, Ended()) is error
+
+
+def test_a_task_that_cannot_be_read_is_refused_by_its_worker(client):
+    parcel = perform.parcel(task("one", "p"), None).replace(b"zlib", b"zlip")
+    future = client.submit(pickle.loads, parcel, pure=False)
+    wait(future)
+    refusal = InFlight(client, None)._answer(dispatch._error, client, future)
+    assert isinstance(refusal, Refusal)
+    assert refusal.worker in client.nthreads()
+    assert "cannot read its tasks (ModuleNotFoundError: No module named 'zlip')" in refusal.message
+
+
+@pytest.mark.parametrize(
+    "error", [KilledWorker("k", None, 1), SystemExit(3), KeyboardInterrupt(), OSError("gone")]
+)
+def test_what_gathering_raises_stays_there(client, monkeypatch, error):
+    async def gather(futures, errors, asynchronous):
+        raise error
+
+    future = client.submit(int, 3, pure=False)
+    monkeypatch.setattr(client, "gather", gather)
+    assert InFlight(client, None)._fetch([future, future]) == {}
+    assert future.result() == 3
+
+
+def test_the_reason_is_a_sentence_whatever_the_error():
+    assert dispatch._reason(UnsayableError()) == "the cluster could not run it: UnsayableError"
+    assert "SystemExit: 3" in dispatch._reason(SystemExit(3))

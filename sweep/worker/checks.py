@@ -5,7 +5,8 @@ from typing import Any
 from sweep.errors import ClusterError, first_line
 from sweep.store import code, edits, versions
 from sweep.store.view import StoreView
-from sweep.worker.broadcast import answers
+
+_ANSWER_SECONDS = 10.0
 
 
 def check_workers(client: Any, view: StoreView) -> None:
@@ -14,28 +15,32 @@ def check_workers(client: Any, view: StoreView) -> None:
     Parameters
     ----------
     client : distributed.Client
-        Of the cluster. Workers that join later, or do not answer, are checked with their first
-        task.
+        Of the cluster. Workers that join later are checked with their first task, and all of them
+        if one does not answer in ten seconds.
     view : StoreView
-        What every task brings along: the code and the versions, and mechanisms of the user's.
+        Sent with every task: the code and the versions of the command, and the user's mechanisms.
 
     Raises
     ------
     ClusterError
-        If there is one, or the scheduler does not answer.
+        If there is one.
     """
     try:
-        replies = answers(client, difference, view)
-    except TimeoutError as error:
-        address = client.scheduler.address
-        raise ClusterError(f"scheduler {address} does not answer; start it again") from error
+        replies = client.sync(_asked, client, view, callback_timeout=_ANSWER_SECONDS)
+    except TimeoutError:
+        return
     for address, reply in sorted(replies.items()):
         if isinstance(reply, OSError):
-            continue  # dead by now, or stopped
+            continue  # dead by now
         if isinstance(reply, BaseException):
             raise ClusterError(f"worker {address}: {unreadable(reply)}") from reply
         if reply:
             raise ClusterError(f"worker {address}: {reply}")
+
+
+async def _asked(client: Any, view: StoreView) -> dict[str, Any]:
+    replies: dict[str, Any] = await client.run(difference, view, on_error="return")
+    return replies
 
 
 def unreadable(error: BaseException) -> str:

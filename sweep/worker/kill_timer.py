@@ -1,0 +1,74 @@
+"""Timers that end this process, even while C code holds the GIL, since another process has them.
+
+The other process starts with the first timer and ends with this one, whose pipe it reads.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+from functools import cache
+
+
+class KillTimer:
+    """A worker's end of the pipe to the process with its timers."""
+
+    def __init__(self) -> None:
+        command = [sys.executable, "-m", __name__, str(os.getpid())]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, text=True, start_new_session=True
+        )
+        self._lock = threading.Lock()
+
+    def start(self, file: str, seconds: float, text: str) -> None:
+        """End this process in ``seconds``, after writing the text to the file if there is any."""
+        self._send({"file": file, "seconds": min(seconds, threading.TIMEOUT_MAX), "text": text})
+
+    def cancel(self, file: str) -> None:
+        """Stop the timer of that file."""
+        self._send({"file": file})
+
+    def _send(self, message: dict[str, object]) -> None:
+        assert self._process.stdin is not None
+        with self._lock, suppress(OSError):
+            self._process.stdin.write(json.dumps(message) + "\n")
+            self._process.stdin.flush()
+
+
+@cache
+def kill_timer() -> KillTimer:
+    """The timer of this process."""
+    return KillTimer()
+
+
+def serve(worker: int) -> None:
+    """Start and cancel timers as standard input says, until the worker closes it."""
+    timers: dict[str, threading.Timer] = {}
+    for line in sys.stdin:
+        message = json.loads(line)
+        file = message["file"]
+        if "seconds" not in message:
+            timers.pop(file).cancel()
+            continue
+        timer = threading.Timer(message["seconds"], _end, (worker, file, message["text"]))
+        timer.daemon = True
+        timers[file] = timer
+        timer.start()
+
+
+def _end(worker: int, file: str, text: str) -> None:
+    from sweep.store import disk
+    from sweep.store.location import located
+
+    with suppress(Exception):
+        if text:
+            disk.write(located(file), text, f"timer-{worker}")
+    with suppress(ProcessLookupError):
+        os.kill(worker, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    serve(int(sys.argv[1]))

@@ -1,0 +1,47 @@
+"""The process that ends a worker, even one that C code holds."""
+
+import subprocess
+import sys
+
+import pytest
+
+from sweep.store import segments
+
+TEXT = segments.segment_text([])
+HOLDS = """
+import re
+from sweep.worker.kill_timer import kill_timer
+kill_timer().start("early", 0.2, "")
+kill_timer().cancel("early")
+kill_timer().start("endless", float("inf"), "")
+kill_timer().start({file!r}, 0.5, {text!r})
+re.match(r"(a+)+$", "a" * 40 + "b")  # holds the GIL for hours
+"""
+
+
+def ended(file, text=TEXT):
+    script = HOLDS.format(file=file, text=text)
+    return subprocess.run([sys.executable, "-c", script], timeout=300, check=False).returncode
+
+
+def test_a_worker_that_c_code_holds_is_recorded_and_killed(tmp_path):
+    assert ended(str(tmp_path / "r1.jsonl")) == -9
+    assert segments.read_segment(tmp_path / "r1.jsonl") == []
+
+
+@pytest.mark.parametrize("file", ["/dev/null/r1.jsonl", "s3://bucket/store/journal/r1.jsonl", ""])
+def test_a_worker_for_which_nothing_can_be_written_is_killed(file, monkeypatch):
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    assert ended(file, TEXT if file else "") == -9
+
+
+def test_a_timer_that_is_cancelled_ends_nothing():
+    script = """
+import time
+from sweep.worker.kill_timer import kill_timer
+kill_timer().start("a", 0.2, "")
+kill_timer().cancel("a")
+time.sleep(1)
+"""
+    assert subprocess.run([sys.executable, "-c", script], timeout=300, check=False).returncode == 0
