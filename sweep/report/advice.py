@@ -4,7 +4,7 @@ import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from pydantic_core import to_jsonable_python
@@ -76,25 +76,44 @@ def advise(
     )
 
 
+_DEAREST = 5
+"""Number of targets whose prices are the page's first table."""
+_MOST_TIMES = 1000
 _UNPRICED = (
     "Unknown: no mechanism that was run brought dual weights that certify its answer; 'optimal' "
     "does."
 )
 
 
+_WORDS = ("mechanism", "ended", "target", "query", "how")
+"""The columns of words; the others hold numbers, which are aligned right."""
+
+
 @dataclass(frozen=True)
 class Section:
-    """A part of the advice: sentences, and a table below them."""
+    """A part of the advice: sentences, and a table below them.
+
+    Attributes
+    ----------
+    first : int
+        Number of rows that the page shows at once; the others can be unfolded.
+    """
 
     title: str
     sentences: tuple[str, ...]
     columns: tuple[str, ...] = ()
     rows: tuple[tuple[str, ...], ...] = ()
+    first: int = 12
+
+    @property
+    def justify(self) -> tuple[Literal["left", "right"], ...]:
+        """The alignment of every column."""
+        return tuple("left" if name in _WORDS else "right" for name in self.columns)
 
 
 def sections(advice: Advice) -> tuple[Section, ...]:
     """The advice in words and tables, in reading order."""
-    parts = (_short(advice), _mechanisms(advice), _prices(advice), _free(advice), _answers(advice))
+    parts = (_short(advice), _prices(advice), _answers(advice), _mechanisms(advice), _free(advice))
     return tuple(part for part in parts if part is not None)
 
 
@@ -139,10 +158,12 @@ def _short(advice: Advice) -> Section:
     met = f"All {advice.queries:,} targets {over} are met"
     if advice.queries == 1:
         met = f"The target {over} is met"
+    adding = advice.neighbours.startswith("adding")
+    protected = "whether any one record is present" if adding else "the value of any one record"
     sentences = [
         f"{met} at ε = {_number(best.epsilon)} with δ = {advice.delta:g} (privacy cost "
         f"Δ = {_number(best.privacy_cost)}), by the mechanism '{best.mechanism}'.",
-        f"The guarantee hides {advice.neighbours}.",
+        f"The guarantee protects {protected}: neighbours differ by {advice.neighbours}.",
         _certified(best),
     ]
     exact = int((advice.answers.variances == 0).sum())
@@ -167,7 +188,7 @@ def _certified(best: Candidate) -> str:
         return "How far that is from the best possible is not known: no mechanism proved a bound."
     return (
         "It is certified that no Gaussian mechanism needs a smaller Δ² for these targets, up to "
-        f"{_percent(best.excess)}."
+        f"{_percent(best.excess).replace('<', 'less than ')}."
     )
 
 
@@ -207,6 +228,7 @@ def _mechanisms(advice: Advice) -> Section:
         ),
         ("mechanism", "ε", "ε at δ = 0", "Δ", "Δ² above least", "ended"),
         rows,
+        first=0,
     )
 
 
@@ -239,9 +261,8 @@ def _prices(advice: Advice) -> Section:
         (price.label, f"{price.queries:,}", _number(price.target), _percent(price.elasticity))
         for price in advice.prices
     )
-    return Section(
-        title, tuple(sentences), ("target", "queries", "variance asked", "share of the cost"), rows
-    )
+    columns = ("target", "queries", "variance asked", "share of the cost")
+    return Section(title, tuple(sentences), columns, rows, first=_DEAREST)
 
 
 def _free(advice: Advice) -> Section | None:
@@ -262,6 +283,7 @@ def _free(advice: Advice) -> Section | None:
             )
             for answer in advice.free
         ),
+        first=0,
     )
 
 
@@ -311,10 +333,11 @@ def _number(value: float) -> str:
 def _percent(share: float) -> str:
     if np.isnan(share):
         return ""
-    percent = 100 * share
-    if 0 < percent < 0.001:
-        return "less than 0.001 %"
-    return f"{percent:,.0f} %" if percent >= 1000 else f"{percent:.3g} %"
+    if share >= _MOST_TIMES:
+        return f"> {_MOST_TIMES} times"
+    if 0 < share < 1e-5:
+        return "<0.001 %"
+    return f"{100 * share:,.0f} %" if share >= 10 else f"{100 * share:.3g} %"
 
 
 _MOST_BARS = 12
@@ -380,7 +403,9 @@ def shown(parts: Iterable[Section]) -> Iterator[RenderableType]:
         yield Text(part.title, style="bold")
         yield from (Text(sentence) for sentence in part.sentences)
         if part.columns:
-            table = Table(*part.columns, box=None, padding=(0, 2, 0, 0))
+            table = Table(box=None, padding=(0, 2, 0, 0))
+            for column, justify in zip(part.columns, part.justify, strict=True):
+                table.add_column(column, justify=justify)
             for row in part.rows:
                 table.add_row(*map(escape, row))
             yield table

@@ -1,5 +1,6 @@
 """The report of a store: one HTML file with everything, for readers without a shell."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,11 +13,14 @@ from sweep.errors import SweepError
 from sweep.experiment.schema import Experiment
 from sweep.report import drawing, frames, gallery, layout, output, states, tables
 from sweep.report.layout import Table
+from sweep.runner.progress import reason
 from sweep.runner.status import Trouble
 from sweep.runner.status import status as status_of
 from sweep.store.location import Location
 
-_MOST_TROUBLES = 200
+_MOST_REASONS = 20
+_MOST_CELLS = 200
+"""How many cells of one reason are listed."""
 _HOUR = 3600.0
 _MADE_WITH = (
     ("Software", "package_versions"),
@@ -42,7 +46,7 @@ def report(store: str | Location) -> str:
     drawn, undrawn = _drawn(results, experiment)
     cells = frames.to_frame(results)
     counts = frames.statuses(results)
-    troubles = state.troubles[:_MOST_TROUBLES]
+    failures = _failures(state.troubles)
     return output.rendered(
         "report.html",
         experiment=experiment,
@@ -52,8 +56,8 @@ def report(store: str | Location) -> str:
         running=state.user,
         facts=_facts(results, cells, experiment),
         warnings=_warnings(state, results),
-        troubles=[_details(trouble) for trouble in troubles],
-        left_out=len(state.troubles) - len(troubles),
+        failures=failures[:_MOST_REASONS],
+        further_reasons=len(failures) - _MOST_REASONS,
         tables=tables.all_tables(results, experiment),
         drawn=drawn,
         undrawn=undrawn,
@@ -148,13 +152,26 @@ def _warnings(state: Any, results: Results) -> list[str]:
     return [sentence for sentence in sentences if sentence]
 
 
-def _details(trouble: Trouble) -> dict[str, str]:
+def _failures(troubles: Sequence[Trouble]) -> list[dict[str, Any]]:
+    """The cells that failed, timed out or were lost, by reason; the most frequent one first."""
+    by_reason: dict[str, list[Trouble]] = {}
+    for trouble in troubles:
+        by_reason.setdefault(reason(trouble.record), []).append(trouble)
+    return [
+        {
+            "state": cells[0].record.status.label,
+            "error": cells[0].record.error,
+            "count": len(cells),
+            "cells": [_placed(trouble) for trouble in cells[:_MOST_CELLS]],
+            "traceback": cells[0].record.traceback,
+        }
+        for cells in sorted(by_reason.values(), key=len, reverse=True)
+    ]
+
+
+def _placed(trouble: Trouble) -> str:
+    """Which cell it is, and where it was tried."""
+    record = trouble.record
     where = ", ".join(f"{name} = {label_text(value)}" for name, value in trouble.coords.items())
-    return {
-        "state": trouble.record.status.label.replace("_", " "),
-        "where": f"{trouble.group}: {where}" if trouble.group else where,
-        "error": trouble.record.error,
-        "host": trouble.record.host,
-        "attempt": str(trouble.record.attempt),
-        "traceback": trouble.record.traceback,
-    }
+    host = f" on {record.host}" if record.host else ""
+    return f"{trouble.group}: {where} (attempt {record.attempt}{host})".lstrip(": ")

@@ -106,7 +106,7 @@ def _placed(
         for axis, labels in published.axes.items()
     ):
         return f"ratio = measured / {kind}"
-    return "none of its numbers is about what is shown"
+    return f"the {kind} has no numbers for these settings"
 
 
 def _gaps(numbers: pd.DataFrame, rows: Mapping[str, Any], kind: str) -> Iterator[str]:

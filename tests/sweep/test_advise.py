@@ -4,6 +4,7 @@ import json
 import os
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -32,12 +33,15 @@ def test_the_tutorials_files_are_advised_on(command, tmp_path):
     assert found.exit_code == 0, found.output
     said = " ".join(found.stdout.split())
     assert "All 34 targets over 144 cells are met at ε = 0.5871" in said
-    assert "hides adding or removing one record" in said
+    assert "protects whether any one record is present" in said
     assert "Relaxing the 5 dearest (children, up to each age, by region" in said
     assert "predicted to save 8.54 % of Δ²; a new solve saves 8.49 %" in said
     written = page.read_text()
     assert re.findall(r"(?:src|href)=.(?!#)[^ >]*", written) == []
     assert "girls of school age in the south" in written
+    unfolded = re.sub(r"<details>.*?</details>", "", written, flags=re.DOTALL)
+    assert unfolded.index("ε = 0.5871") < unfolded.index("dearest") < unfolded.index("± ")
+    assert "fisher-bounded" not in unfolded, "all mechanisms are folded"
 
 
 def test_the_tutorial_shows_the_files_that_it_names():
@@ -79,6 +83,17 @@ def test_what_users_write_stays_text(advice):
     assert "<script" not in page
     assert page.count("&lt;script&gt;") >= 3
     assert "<svg" in page
+
+
+def test_huge_shares_are_times(advice):
+    dear = replace(advice.candidates[-1], excess=32154816.82)
+    (needs,) = (
+        part
+        for part in advising.sections(replace(advice, candidates=(*advice.candidates, dear)))
+        if part.title == "What each mechanism needs"
+    )
+    assert needs.rows[-1][needs.columns.index("Δ² above least")] == "> 1000 times"
+    assert needs.justify[needs.columns.index("Δ² above least")] == "right"
 
 
 def test_without_matplotlib_the_page_says_so(advice, monkeypatch):
@@ -134,5 +149,7 @@ def test_what_is_public_to_the_neighbours_is_said(tmp_path, command):
         *("advise", tmp_path / "mine.csv", *FILES[1:], "--delta", "1e-6"),
         *("--mechanism", "optimal", "--neighbours", "replace-one"),
     ).output
-    assert "The guarantee hides replacing one record by another." in said
+    assert (
+        "The guarantee protects the value of any one record: neighbours differ by replacing" in said
+    )
     assert "1 answer without any noise: to these neighbours such counts are public." in said

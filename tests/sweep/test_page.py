@@ -58,6 +58,18 @@ def test_the_report_has_everything_and_needs_nothing_else(store, command):
     assert "cannot write" in refused.stderr
 
 
+def test_failures_are_grouped_and_come_after_the_results(tmp_path, client):
+    (tmp_path / "mine.yaml").write_text(EXPERIMENT)
+    with injected(client, tmp_path, Fault("raise", "GM", times=2)):
+        sweep.run(tmp_path / "mine.yaml", tmp_path / "store", client)
+    text = page.report(tmp_path / "store")
+    section = text[text.index('<section id="troubles"') :]
+    assert text.index('<section id="tables"') < text.index('<section id="troubles"')
+    assert section.count("<summary><span") == 1
+    assert "2 failed" in section
+    assert len(re.findall(r"<li>prefix: d = [24], mechanism = GM", section)) == 2
+
+
 def test_the_neighbours_are_those_of_the_dataset(store, monkeypatch):
     opened = sweep.open(store).assign_attrs(neighbours="replace one record")
     monkeypatch.setattr(page, "open_dataset", lambda _: opened)

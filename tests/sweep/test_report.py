@@ -277,7 +277,7 @@ def test_a_table_without_a_number_beside_the_measured_ones_says_so() -> None:
     table = {"variable": "variance_ratio", "axes": {"d": [64], "mechanism": ["IP"]}}
     data = dataset({"d": [4, 8], "mechanism": ["IP"]}, {"variance_ratio": 1.0, "gap": 0.0})
     found, *_ = all_tables(data, experiment(published=[{**table, "values": [[2.0]]}]))
-    assert found.notes[0].startswith("None of its numbers is about what is shown")
+    assert found.notes[0].startswith("The paper has no numbers for these settings")
 
 
 def test_a_table_that_leaves_an_axis_open_has_no_number_beside_any_label() -> None:
