@@ -30,7 +30,7 @@ explore: .venv/dev  ## the property tests on new random examples
 adversary: .venv/dev  ## hard random problems for an hour (MINUTES=), every answer checked independently
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.adversary --minutes $(MINUTES) $(SEED:%=--seed %)
 
-chaos: .venv/dev  ## one sweep (CELLS=) through random faults (FAULTS=): nothing is lost or solved twice
+chaos: .venv/dev  ## one sweep (CELLS=) through random faults (FAULTS=): nothing that ended is lost
 	$(BIN)/python -m benchmarks.chaos --cells $(CELLS) --faults $(FAULTS) $(SEED:%=--seed %)
 
 check: .venv/dev  ## lint, and types on the one Python for which they are checked

@@ -119,7 +119,7 @@ def _with_gap(solution: Solution, total_error: float, lower: float) -> Solution:
 def work(m: int, d: int, *, form_work: int | None = None) -> Work:
     """About eight Newton steps in the d column weights.
 
-    Fitted to CPU seconds on one core (benchmarks/bench_work.py).
+    Fitted to CPU seconds on one core (benchmarks/calibrate.py).
     """
     if form_work is not None:
         return Work(flops=8e8 + 240.0 * d**3 + 30.0 * form_work, bytes=100.0 * d * d + 100.0 * m)

@@ -317,7 +317,7 @@ def work(
 ) -> Work:
     """About 18 Newton steps and 100 to 400 products; in a basis that stays `products_without`.
 
-    Fitted to CPU seconds on one core (benchmarks/bench_work.py). How often Algorithms 1 to 3
+    Fitted to CPU seconds on one core (benchmarks/calibrate.py). How often Algorithms 1 to 3
     iterate depends on the workload more than on its size.
     """
     k = min(m, d)
