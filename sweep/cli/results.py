@@ -227,13 +227,15 @@ def advise(
     mechanism: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME", help="Try only this mechanism. May be repeated.", show_default="all"
+            metavar="NAME",
+            help="Try only this mechanism. May be repeated.",
+            show_default="those that can need least, and quick ones",
         ),
     ] = None,
     time_limit: Annotated[
         float,
-        typer.Option(metavar="SECONDS", help="Time limit for each mechanism that takes one."),
-    ] = 30.0,
+        typer.Option(metavar="SECONDS", help="Time limit for all solves together."),
+    ] = 90.0,
     neighbours: Annotated[
         str,
         typer.Option(
@@ -274,7 +276,11 @@ def advise(
             mechanisms=mechanism,
             time_limit=time_limit,
             neighbours=neighbours,
-            told=lambda name: shown.update(f"trying {name}"),
+            told=lambda step: (
+                shown.update(f"trying {step}")
+                if waiting.is_terminal
+                else typer.echo(f"trying {step}", err=True)
+            ),
         )
     console = consoles.console()
     if json_:

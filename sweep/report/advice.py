@@ -35,7 +35,7 @@ def advise(
     delta: float,
     epsilon: float | None = None,
     mechanisms: Sequence[str] | None = None,
-    time_limit: float = 30.0,
+    time_limit: float = 90.0,
     neighbours: Written = "add-remove",
     told: Callable[[str], None] = lambda said: None,
 ) -> Advice:
@@ -142,7 +142,8 @@ def content(advice: Advice) -> dict[str, Any]:
             "lower_bound": advice.lower_bound,
             "recommended": advice.recommended.mechanism,
             "mechanisms": [asdict(c) | {"privacy_cost": c.privacy_cost} for c in advice.candidates],
-            **{name: known[name] for name in ("prices", "relaxation", "free", "budget")},
+            **{name: known[name] for name in ("prices", "price_gap", "relaxation")},
+            **{name: known[name] for name in ("free", "budget")},
             "answers": [
                 dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)
             ],
@@ -238,7 +239,8 @@ def _prices(advice: Advice) -> Section:
         return Section(title, (_UNPRICED,))
     sentences = [
         "A target's share is its elasticity: relax its variance by 1 % and Δ² falls by that share "
-        "of 1 %. All shares sum to 100 %."
+        "of 1 %. All shares sum to 100 %. They are those of an answer within "
+        f"{_percent(advice.price_gap)} of the least possible Δ²."
     ]
     free = [price for price in advice.prices if price.free]
     if free:

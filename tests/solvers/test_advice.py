@@ -87,6 +87,34 @@ def test_what_is_free_is_named_with_its_error(asked):
     assert found.standard_error == pytest.approx(np.sqrt(expected[0]))
 
 
+def test_optimal_is_tried_first_and_what_cannot_win_is_not_tried(asked, monkeypatch):
+    monkeypatch.setattr("solvers.advice._CHEAP_SECONDS", 0.0)
+    steps = []
+    found = advise(asked, delta=1e-6, told=steps.append)
+    assert len(steps) == 2
+    assert steps[0].startswith("optimal (1 of ")
+    left_out = {one.mechanism: one.reason for one in found.candidates if one.outcome == "not tried"}
+    assert {"CA", "GM", "laplace", "interior-point"} <= set(left_out)
+    assert all("of the least possible" in reason for reason in left_out.values())
+    assert found.recommended.mechanism == "optimal"
+    assert found.price_gap <= 1e-4
+
+
+def test_out_of_time_the_prices_are_those_of_the_best_gap(asked, monkeypatch):
+    """Costly mechanisms are left out, and the dearest targets are not solved for again."""
+    monkeypatch.setattr("solvers.advice._CHEAP_SECONDS", 0.0)
+    found = advise(asked, delta=1e-6, time_limit=1e-9)
+    (best,) = [one for one in found.candidates if one.mechanism == "optimal"]
+    assert best.outcome == "stopped"
+    assert best.excess == pytest.approx(found.price_gap)
+    assert found.price_gap > 0.01
+    assert sum(price.elasticity for price in found.prices) == pytest.approx(1.0)
+    assert found.relaxation is None
+    others = [one.reason for one in found.candidates if one.outcome == "not tried"]
+    assert others
+    assert all("name it to try it" in reason for reason in others)
+
+
 def test_a_budget_says_by_how_much_all_variances_change(advice, asked):
     expected = solvers.solve("optimal", asked).at_budget(2.0, 1e-6).variance_ratio
     assert advice.budget.variance_ratio == pytest.approx(expected, rel=1e-5)

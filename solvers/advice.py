@@ -1,0 +1,614 @@
+"""Advice on queries and targets: what they cost, why, and what comes for free.
+
+The dual weight q_i is the elasticity of Δ² to target i: at the optimum
+Δ² = max over weights p, q of ‖diag(q/c)^½ W diag(p)^½‖_*², so the derivative of log Δ² by log c_i
+is -q_i (envelope theorem). A target that is relaxed by one per cent saves q_i per cent of Δ², and
+all q_i sum to 1.
+"""
+
+import itertools
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+import scipy
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from solvers import privacy
+from solvers.errors import NotApplicableError, OptionError, SolverError
+from solvers.forms.solving import expected_work, solve
+from solvers.mechanism import Mechanism, all_mechanisms, find
+from solvers.problem import Problem, as_problem
+from solvers.problem.neighbours import Written, as_neighbours
+from solvers.solution import Solution
+from workloads import Workload
+from workloads.operators import Array
+
+_HIDDEN = {
+    "add-remove": "adding or removing one record",
+    "replace-one": "replacing one record by another",
+}
+_LARGEST_FREE = 4000
+_MOST_PAIRS = 20_000
+_CONFIDENCE = 0.95
+
+_BEST = "optimal"
+"""The mechanism that is tried first: it has the least Δ², and its weights are the prices."""
+
+_SHARE_OF_BEST, _SHARE_OF_RELAXATION = 0.6, 0.5
+"""Of the time limit, and of what is left of it after all other trials."""
+
+_CHEAP_SECONDS = 2.0
+"""Expected; such a mechanism is tried for comparison although it cannot be the best one."""
+
+_FLOPS_PER_SECOND = 5e9
+"""Of one core, for expectations."""
+
+_DEAREST = 5
+"""How many targets are relaxed together."""
+
+_FACTOR = 1.1
+"""What the variances of relaxed targets are multiplied by."""
+
+_CLOSE = 1e-5
+"""Answers whose Δ² differ by less, relatively, are equally good: the quicker one is taken."""
+
+_CERTIFIED = 1e-2
+"""The largest gap at which two solves can be compared, and no other mechanism is looked for."""
+
+_UNKNOWN = "no ε is known at which it meets the targets: its accuracy depends on the data"
+
+Outcome = Literal["ok", "stopped", "not applicable", "failed", "not tried"]
+
+FREE_BELOW = 1e-4
+"""The price of a target with a smaller elasticity is negligible."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One mechanism on the queries and targets.
+
+    Attributes
+    ----------
+    outcome : {"ok", "stopped", "not applicable", "failed", "not tried"}
+        How the solve ended; ``stopped`` before its own rule was reached, with an answer that
+        meets all targets.
+    reason : str
+        Why it did not end well, or was not tried; empty if it ended well.
+    seconds : float
+        Duration of the solve.
+    squared_privacy_cost : float
+        Δ² at the targets; NaN where the noise has none.
+    epsilon : float
+        Least ε at which it meets all targets, at the advice's δ; NaN without an answer, infinite
+        where no ε is enough. Of noise that is not Gaussian by its privacy loss distribution.
+    pure_epsilon : float
+        The same at δ = 0; infinite for Gaussian noise.
+    excess : float
+        Δ² over the certified lower bound on what any Gaussian mechanism needs, less 1; NaN
+        without Δ² or bound.
+    """
+
+    mechanism: str
+    summary: str
+    outcome: Outcome
+    reason: str = ""
+    seconds: float = float("nan")
+    squared_privacy_cost: float = float("nan")
+    epsilon: float = float("nan")
+    pure_epsilon: float = float("nan")
+    excess: float = float("nan")
+
+    @property
+    def privacy_cost(self) -> float:
+        """Δ."""
+        return float(np.sqrt(self.squared_privacy_cost))
+
+
+@dataclass(frozen=True)
+class Price:
+    """What a target costs.
+
+    Attributes
+    ----------
+    label : str
+        Of the query, or of the group of queries that one target was written for.
+    queries : int
+        How many there are in the group.
+    target : float
+        The smallest variance target among them.
+    elasticity : float
+        By how many per cent Δ² falls for each per cent that their targets are relaxed; those of
+        all targets sum to 1.
+    """
+
+    label: str
+    queries: int
+    target: float
+    elasticity: float
+
+    @property
+    def free(self) -> bool:
+        """Whether its price is negligible: other targets make its queries accurate enough."""
+        return self.elasticity < FREE_BELOW
+
+
+@dataclass(frozen=True)
+class Relaxation:
+    """What relaxing the dearest targets saves: predicted by their prices, and solved for.
+
+    Attributes
+    ----------
+    labels : tuple of str
+        The targets that were relaxed.
+    factor : float
+        What their variances were multiplied by.
+    predicted, actual : float
+        Δ² over what it was.
+    epsilon_before, epsilon_predicted, epsilon_actual : float
+        The least ε at the targets as they are, and relaxed.
+    """
+
+    labels: tuple[str, ...]
+    factor: float
+    predicted: float
+    actual: float
+    epsilon_before: float
+    epsilon_predicted: float
+    epsilon_actual: float
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """How accurate every answer is by the recommended mechanism, the targets just met.
+
+    Attributes
+    ----------
+    targets, variances : numpy.ndarray, shape (m,)
+        The largest variance that was asked for, and the variance of the answer.
+    confidences : numpy.ndarray, shape (m,)
+        Of the confidence intervals.
+    """
+
+    labels: tuple[str, ...]
+    targets: Array
+    variances: Array
+    confidences: Array
+
+    @property
+    def standard_errors(self) -> Array:
+        """Of the answers."""
+        return np.sqrt(self.variances)
+
+    @property
+    def half_widths(self) -> Array:
+        """Half the width of every confidence interval: the margin of error."""
+        return self._quantiles * np.sqrt(self.variances)
+
+    @property
+    def margins(self) -> Array:
+        """The margin of error that each target amounts to."""
+        return self._quantiles * np.sqrt(self.targets)
+
+    @property
+    def _quantiles(self) -> Array:
+        return np.asarray(scipy.special.ndtri(0.5 + self.confidences / 2))
+
+
+@dataclass(frozen=True)
+class FreeAnswer:
+    """A further query that costs no privacy.
+
+    Attributes
+    ----------
+    standard_error : float
+        Of its best answer.
+    derived : bool
+        Whether the answers that are there already give it, without any new noise.
+    """
+
+    label: str
+    standard_error: float
+    derived: bool
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a given budget allows.
+
+    Attributes
+    ----------
+    variance_ratio : float
+        What all variances are multiplied by to keep to it; at most 1 if all targets are met.
+    """
+
+    epsilon: float
+    variance_ratio: float
+
+
+@dataclass(frozen=True, eq=False)
+class Advice:
+    """What queries with targets cost, and why.
+
+    Attributes
+    ----------
+    delta : float
+        δ of all ε.
+    neighbours : str
+        Which data are to be indistinguishable: they differ by this.
+    candidates : tuple of Candidate
+        Every mechanism on query matrices, by ε, those without one last.
+    recommended : Candidate
+        The Gaussian mechanism of least ε.
+    lower_bound : float
+        Certified: no Gaussian mechanism meets the targets with a smaller Δ². NaN if none is known.
+    answers : Answers
+        By the recommended mechanism.
+    prices : tuple of Price
+        By elasticity, the dearest first; empty where no mechanism brought dual weights.
+    price_gap : float
+        Certified gap of the solution whose weights are the prices: they are exact at 0. NaN
+        without prices.
+    relaxation : Relaxation, optional
+        Of the dearest targets; None without prices, or where their gap is above 1 %.
+    """
+
+    queries: int
+    cells: int
+    delta: float
+    neighbours: str
+    candidates: tuple[Candidate, ...]
+    recommended: Candidate
+    lower_bound: float
+    answers: Answers = field(repr=False)
+    prices: tuple[Price, ...] = field(repr=False)
+    price_gap: float
+    relaxation: Relaxation | None
+    free: tuple[FreeAnswer, ...] = field(repr=False)
+    budget: Budget | None
+
+    @property
+    def pure(self) -> Candidate | None:
+        """The mechanism of pure ε that needs the least, if it is less than recommended."""
+        finite = (candidate for candidate in self.candidates if np.isfinite(candidate.pure_epsilon))
+        best = min(finite, key=lambda candidate: candidate.epsilon, default=None)
+        return best if best and best.epsilon < self.recommended.epsilon else None
+
+
+@dataclass(frozen=True, eq=False)
+class _Trial:
+    """A mechanism with its solution, if it has one."""
+
+    candidate: Candidate
+    solution: Solution | None
+
+
+def advise(
+    workload: Workload | ArrayLike,
+    targets: ArrayLike | None = None,
+    *,
+    delta: float,
+    epsilon: float | None = None,
+    mechanisms: Sequence[str] | None = None,
+    further: Workload | None = None,
+    time_limit: float = 90.0,
+    neighbours: Written = "add-remove",
+    told: Callable[[str], None] = lambda said: None,
+) -> Advice:
+    """What queries with targets cost, what each target costs, and what comes for free.
+
+    `optimal` is tried first, with most of the time. By default the others are those that take
+    seconds, and, where `optimal` keeps a gap above 1 %, those that time allows.
+
+    Parameters
+    ----------
+    workload : Workload or array_like
+        The queries, for instance of `workloads.from_queries`.
+    targets : array_like, optional
+        The variance bound of each query; those that the workload states if not given.
+    delta : float
+        δ of every ε, between 0 and 1.
+    epsilon : float, optional
+        A budget to say what it allows.
+    mechanisms : sequence of str, optional
+        Names of `solvers.all_mechanisms`, all of which are tried.
+    further : Workload, optional
+        Queries over the same cells that might come free.
+    time_limit : float
+        Seconds for all solves together, as far as they can be stopped.
+    neighbours : str, Mapping or Neighbours
+        Which databases must be indistinguishable, as for `solvers.solve`.
+    told : callable
+        Called with a few words before each step.
+
+    Raises
+    ------
+    OptionError
+        If δ, ε, the time limit or the neighbours are none that can be.
+    NotApplicableError
+        If no Gaussian mechanism meets the targets.
+    WorkloadError, TargetsError, UnknownMechanismError
+        As `solvers.solve`.
+    """
+    _check(delta, epsilon, time_limit)
+    relation = as_neighbours(neighbours)
+    problem = as_problem(workload, targets, relation)
+    if not problem.workload.listed:
+        raise NotApplicableError(
+            f"advice on {problem.size}: too many queries to list; solve 'optimal' itself"
+        )
+    ends = time.monotonic() + time_limit
+    tried = _ranked(_trials(problem, delta, mechanisms, ends, told))
+    best = _recommended(tried)
+    assert best.solution is not None
+    priced = _priced(tried, problem.workload.m)
+    charged: tuple[Price, ...] = ()
+    relaxed = None
+    if priced is not None:
+        charged = _prices(problem, priced)
+        dearest = [price for price in charged[:_DEAREST] if not price.free]
+        if priced.gap <= _CERTIFIED:
+            told(f"{priced.mechanism}, the dearest targets relaxed")
+            relaxed = _relaxation(problem, priced, dearest, delta, ends)
+    stated = problem.workload.stated
+    size = problem.workload.m
+    return Advice(
+        queries=size,
+        cells=problem.workload.d,
+        delta=delta,
+        neighbours=_HIDDEN[relation.relation] + relation.title.removeprefix(relation.relation),
+        candidates=tuple(trial.candidate for trial in tried),
+        recommended=best.candidate,
+        lower_bound=_best_bound(tried),
+        answers=Answers(
+            _labels_of(problem.workload),
+            problem.targets,
+            best.solution.query_variances,
+            np.full(size, _CONFIDENCE) if stated is None else stated.confidences,
+        ),
+        prices=charged,
+        price_gap=float("nan") if priced is None else priced.gap,
+        relaxation=relaxed,
+        free=() if further is None else _free(best.solution, problem, further),
+        budget=None
+        if epsilon is None
+        else Budget(epsilon, best.solution.at_budget(epsilon, delta).variance_ratio),
+    )
+
+
+def _check(delta: float, epsilon: float | None, time_limit: float) -> None:
+    if not 0 < delta < 1:
+        raise OptionError(f"delta is {delta!r}; expected a number between 0 and 1, such as 1e-6")
+    if epsilon is not None and not 0 < epsilon < np.inf:
+        raise OptionError(f"epsilon is {epsilon!r}; expected a positive finite number")
+    if not time_limit > 0:
+        raise OptionError(f"time limit is {time_limit!r}; expected a positive number of seconds")
+
+
+def _trials(
+    problem: Problem,
+    delta: float,
+    mechanisms: Sequence[str] | None,
+    ends: float,
+    told: Callable[[str], None],
+) -> Iterator[_Trial]:
+    """`optimal` first, then the others by expected cost; by default not those that cannot win."""
+    every = (m for m in all_mechanisms().values() if not m.runs_code)
+    named = every if mechanisms is None else map(find, mechanisms)
+    listed = [(_expected_seconds(m, problem), m) for m in named if "matrix" in m.workload_kinds]
+    chosen = sorted(listed, key=lambda pair: (pair[1].name != _BEST, pair[0]))
+    gap = np.inf
+    for number, (seconds, mechanism) in enumerate(chosen):
+        left = max(ends - time.monotonic(), 0.0)
+        costly = mechanisms is None and number > 0 and seconds > _CHEAP_SECONDS
+        if costly and (gap <= _CERTIFIED or seconds > left / 2):
+            reason = f"about {seconds:.3g} s are expected; name it to try it"
+            if gap <= _CERTIFIED:
+                reason = f"the best so far is within {100 * gap:.1g} % of the least possible Δ²"
+            yield _Trial(_blank(mechanism, "not tried", f"not tried: {reason}"), None)
+            continue
+        told(f"{mechanism.name} ({number + 1} of {len(chosen)})")
+        share = _SHARE_OF_BEST if mechanism.name == _BEST else 1 / (len(chosen) - number + 1)
+        trial = _tried(mechanism, problem, delta, share * left)
+        gap = min(gap, _gap(trial.solution))
+        yield trial
+
+
+def _expected_seconds(mechanism: Mechanism, problem: Problem) -> float:
+    try:
+        work = expected_work(mechanism.name, problem.workload, None, problem.neighbours)
+    except OverflowError:
+        return np.inf
+    return work.flops / _FLOPS_PER_SECOND
+
+
+def _blank(mechanism: Mechanism, outcome: Outcome, reason: str = "") -> Candidate:
+    return Candidate(mechanism.name, mechanism.summary, outcome, reason)
+
+
+def _tried(mechanism: Mechanism, problem: Problem, delta: float, time_limit: float) -> _Trial:
+    limited: dict[str, Any] = (
+        {"time_limit": time_limit} if "time_limit" in mechanism.options else {}
+    )
+    given = problem.workload, problem.targets
+    started = time.perf_counter()
+    try:
+        solution = solve(mechanism.name, *given, neighbours=problem.neighbours, **limited)
+    except NotApplicableError as error:
+        return _Trial(_blank(mechanism, "not applicable", str(error)), None)
+    except (SolverError, MemoryError) as error:
+        seconds = time.perf_counter() - started
+        failed = _blank(mechanism, "failed", str(error))
+        return _Trial(replace(failed, seconds=seconds), None)
+    epsilon = float(solution.curve.epsilon_at_targets(delta))
+    pure = np.inf if solution.noise.gaussian else float(solution.curve.epsilon_at_targets(0.0))
+    return _Trial(
+        Candidate(
+            mechanism.name,
+            mechanism.summary,
+            outcome="ok" if solution.converged and not solution.timed_out else "stopped",
+            reason=_UNKNOWN if np.isnan(epsilon) else _stopped(solution),
+            seconds=time.perf_counter() - started,
+            squared_privacy_cost=solution.squared_privacy_cost,
+            epsilon=epsilon,
+            pure_epsilon=pure,
+        ),
+        solution,
+    )
+
+
+def _stopped(solution: Solution) -> str:
+    if solution.timed_out:
+        return "stopped at its time limit; more time may find less"
+    return "" if solution.converged else "ended before its own stopping rule; others find less"
+
+
+def _gap(solution: Solution | None) -> float:
+    """The gap that the solution itself certifies; infinite if it certifies none."""
+    if solution is None or not solution.known_lower_bound:
+        return np.inf
+    return solution.gap
+
+
+def _best_bound(tried: Sequence[_Trial]) -> float:
+    """The best certified bound; NaN without a positive one."""
+    known = (t.solution.known_lower_bound or 0.0 for t in tried if t.solution is not None)
+    return max(known, default=0.0) or float("nan")
+
+
+def _ranked(trials: Iterator[_Trial]) -> tuple[_Trial, ...]:
+    """By ε, those without one last; with their excess over the best bound."""
+    done = list(trials)
+    bound = _best_bound(done)
+
+    def compared(trial: _Trial) -> _Trial:
+        above = max(trial.candidate.squared_privacy_cost / bound - 1, 0.0)
+        excess = above if np.isfinite(trial.candidate.squared_privacy_cost / bound) else np.nan
+        return replace(trial, candidate=replace(trial.candidate, excess=excess))
+
+    def rank(trial: _Trial) -> tuple[bool, float]:
+        return bool(np.isnan(trial.candidate.epsilon)), trial.candidate.epsilon
+
+    return tuple(sorted(map(compared, done), key=rank))
+
+
+def _priced(tried: Sequence[_Trial], queries: int) -> Solution | None:
+    """The solution whose dual weights are the prices: that of the smallest certified gap."""
+    known = [
+        trial.solution
+        for trial in tried
+        if trial.solution is not None
+        and _gap(trial.solution) < np.inf
+        and trial.solution.weights is not None
+        and len(trial.solution.weights.q) == queries
+    ]
+    return min(known, key=lambda s: (max(s.gap, _CLOSE), s.runtime), default=None)
+
+
+def _recommended(tried: Sequence[_Trial]) -> _Trial:
+    gaussian = [t for t in tried if t.solution is not None and t.solution.noise.gaussian]
+    if not gaussian:
+        reasons = "; ".join(t.candidate.reason for t in tried if t.candidate.reason)
+        raise NotApplicableError(
+            "no mechanism with Gaussian noise gave an answer: "
+            f"{reasons or 'none was tried; name one that has it, such as optimal'}"
+        )
+    least = min(trial.candidate.squared_privacy_cost for trial in gaussian)
+    equal = (t for t in gaussian if t.candidate.squared_privacy_cost <= (1 + _CLOSE) * least)
+    return min(equal, key=lambda trial: trial.candidate.seconds)
+
+
+def _prices(problem: Problem, solution: Solution) -> tuple[Price, ...]:
+    """The price of each target as written: for each group of queries, or for each query."""
+    assert solution.weights is not None
+    elasticity = solution.weights.q / solution.weights.q.sum()
+    groups, names = _written(problem.workload)
+    count = len(names)
+    summed = np.bincount(groups, elasticity, minlength=count)
+    least = np.full(count, np.inf)
+    np.minimum.at(least, groups, problem.targets)
+    sizes = np.bincount(groups, minlength=count)
+    return tuple(
+        Price(names[at], int(sizes[at]), float(least[at]), float(summed[at]))
+        for at in np.argsort(-summed, kind="stable")
+    )
+
+
+def _relaxation(
+    problem: Problem, solution: Solution, dearest: Sequence[Price], delta: float, ends: float
+) -> Relaxation:
+    """What relaxing these targets saves, predicted by the solution's weights and solved again."""
+    groups, names = _written(problem.workload)
+    labels = tuple(price.label for price in dearest)
+    at = np.isin(groups, [names.index(label) for label in labels])
+    relaxed = np.where(at, _FACTOR * problem.targets, problem.targets)
+    known = find(solution.mechanism).options
+    seconds = _SHARE_OF_RELAXATION * max(ends - time.monotonic(), 0.0)
+    options: dict[str, Any] = {"start": solution.weights, "time_limit": seconds}
+    taken = {name: value for name, value in options.items() if name in known}
+    anew = solve(
+        solution.mechanism, problem.workload, relaxed, neighbours=problem.neighbours, **taken
+    )
+    before = solution.squared_privacy_cost
+    predicted = float(_FACTOR ** -sum(price.elasticity for price in dearest))
+    return Relaxation(
+        labels=labels,
+        factor=_FACTOR,
+        predicted=predicted,
+        actual=anew.squared_privacy_cost / before,
+        epsilon_before=_epsilon_of(before, delta),
+        epsilon_predicted=_epsilon_of(before * predicted, delta),
+        epsilon_actual=_epsilon_of(anew.squared_privacy_cost, delta),
+    )
+
+
+def _written(workload: Workload) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """The number of the target of every query, and the names of the targets."""
+    if workload.groups is not None:
+        return workload.groups, workload.group_names
+    return np.arange(workload.m, dtype=np.int64), _labels_of(workload)
+
+
+def _labels_of(workload: Workload) -> tuple[str, ...]:
+    """The names of the queries; their numbers, from 0, where they have none."""
+    return workload.labels or tuple(f"query {number}" for number in range(workload.m))
+
+
+def _epsilon_of(squared_privacy_cost: float, delta: float) -> float:
+    """Least ε of a Gaussian mechanism."""
+    return float(privacy.epsilon(np.sqrt(squared_privacy_cost), delta))
+
+
+def _free(solution: Solution, problem: Problem, further: Workload) -> tuple[FreeAnswer, ...]:
+    """Further queries that cost nothing and were not asked, the most accurate first."""
+    d, relation = problem.workload.d, problem.neighbours
+    if d > _LARGEST_FREE or not (relation.add_remove or relation.count(d) <= _MOST_PAIRS):
+        return ()
+    new = np.flatnonzero(~_already(further, problem.workload))
+    if not new.size:
+        return ()
+    extra = solution.free_queries(further.dense[new])
+    names = _labels_of(further)
+    return tuple(
+        FreeAnswer(names[new[at]], float(np.sqrt(extra.variances[at])), not extra.free[at])
+        for at in np.argsort(extra.variances, kind="stable")
+        if np.isfinite(extra.variances[at])
+    )
+
+
+def _already(further: Workload, workload: Workload) -> NDArray[np.bool_]:
+    """Which of some queries are among those of a workload."""
+    asked = set(_rows(workload))
+    return np.array([row in asked for row in _rows(further)], dtype=np.bool_)
+
+
+def _rows(workload: Workload) -> Iterator[tuple[bytes, bytes]]:
+    """The queries in a form in which equal queries compare equal."""
+    matrix = sp.csr_array(workload.matrix, copy=True)
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    for first, end in itertools.pairwise(matrix.indptr):
+        yield matrix.indices[first:end].astype(np.int64).tobytes(), matrix.data[first:end].tobytes()
