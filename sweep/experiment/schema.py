@@ -1,6 +1,7 @@
 """The form of an experiment: its keys, their types, and the defaults of those left out."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
 from functools import reduce
 from itertools import product
 from operator import getitem
@@ -195,6 +196,21 @@ class ComparisonTable(_Strict):
     has none. ``at`` are further coordinates of all numbers. It needs a group only where the
     experiment has several. A mechanism whose numbers are all 1 is the one that a paper's ratios
     refer to.
+
+    Attributes
+    ----------
+    same_as : Mapping[str, str]
+        Mechanisms whose numbers repeat those of another by definition.
+    repeats : str
+        The experiment that judges the same printed numbers; here they are shown only.
+    reading : str
+        Another reading of the text than the one that is judged.
+    unjudged : str
+        Why the numbers cannot be compared.
+    cause : str
+        Why numbers differ, as an experiment shows.
+    slip : str
+        Why the printed numbers are wrong: a proof.
     """
 
     variable: str
@@ -204,6 +220,23 @@ class ComparisonTable(_Strict):
     group: str | None = None
     title: str = ""
     source: str = ""
+    same_as: Mapping[str, str] = {}
+    repeats: str = ""
+    reading: str = ""
+    unjudged: str = ""
+    cause: str = ""
+    slip: str = ""
+
+    @model_validator(mode="after")
+    def _check_columns(self) -> "ComparisonTable":
+        names = self.axes.get("mechanism", ())
+        for name, other in self.same_as.items():
+            if not {name, other} <= set(names) or other in self.same_as:
+                raise ValueError(
+                    f"same_as: {name}: {other} expects two mechanisms of the table, the second "
+                    "with numbers of its own"
+                )
+        return self
 
     @model_validator(mode="after")
     def _check_shape(self) -> "ComparisonTable":
@@ -224,6 +257,11 @@ class ComparisonTable(_Strict):
                 yield {name: labels[at] for (name, labels), at in axes}, float(number)
 
     @property
+    def decimals(self) -> int:
+        """The most decimals of its numbers."""
+        return max((decimals_of(number) for _, number in self.points()), default=0)
+
+    @property
     def references(self) -> list[Scalar]:
         """The mechanisms whose numbers are all 1, which its ratios refer to."""
         stated: dict[Scalar, set[float]] = {}
@@ -242,10 +280,28 @@ class Claim(_Strict):
 
     Instead, `unjudged` may say why nothing that is computed here decides it. It needs a group only
     where the experiment has several.
+
+    Attributes
+    ----------
+    reading : str
+        Another reading of the text than the one that is judged.
+    part : str
+        What of the sentence this is, if several claims judge it. They have the same text and
+        source, maybe in several experiments, and one verdict.
+    share : float
+        The share of the points that have to be within the range: less than 1 for "generally".
+    repeats_number : bool
+        Whether it repeats printed numbers, those at `at`, and so has their verdict.
+    cause : str
+        Why it does not hold, as an experiment shows.
+    slip : str
+        Why the sentence is wrong: a proof.
     """
 
     text: str
     source: str = ""
+    reading: str = ""
+    part: str = ""
     group: str | None = None
     variable: str | None = None
     at: Mapping[str, SomeLabels] = {}
@@ -253,11 +309,17 @@ class Claim(_Strict):
     along: str | None = None
     least: float | None = None
     most: float | None = None
+    share: Annotated[float, Field(gt=0, le=1)] = 1.0
+    repeats_number: bool = False
     unjudged: str = ""
+    cause: str = ""
+    slip: str = ""
 
     @model_validator(mode="after")
     def _check_decided(self) -> "Claim":
         measured = (self.variable, self.over, self.along, self.least, self.most)
+        if self.repeats_number and (not self.at or any(one is not None for one in measured[1:])):
+            raise ValueError("repeats a number: expected 'variable' and 'at', and no range")
         if self.unjudged:
             if self.at or any(value is not None for value in measured):
                 raise ValueError("has 'unjudged', so expected no other key than text and source")
@@ -268,6 +330,12 @@ class Claim(_Strict):
         elif self.least is not None and self.most is not None and self.least > self.most:
             raise ValueError(f"least is {self.least:g}, above most, {self.most:g}")
         return self
+
+
+def decimals_of(number: float) -> int:
+    """The digits after the point that it takes to write a number."""
+    exponent = Decimal(repr(number)).normalize().as_tuple().exponent
+    return max(0, -exponent) if isinstance(exponent, int) else 0
 
 
 def _has_shape(values: object, shape: Sequence[int]) -> bool:

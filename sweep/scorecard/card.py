@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -22,7 +23,7 @@ from sweep.experiment.variables import OF_REFERENCE
 from sweep.grid.cells import REPLICATE
 from sweep.grid.expansion import lay_out
 from sweep.grid.grids import Grid, coordinates
-from sweep.scorecard.claims import Verdict, judge
+from sweep.scorecard.claims import Verdict, judge, of_numbers
 from sweep.scorecard.numbers import Agreement, compare
 from sweep.store.folder import open_
 from sweep.store.records import Status
@@ -36,14 +37,6 @@ class Row(BaseModel):
 
 _Row = TypeVar("_Row", bound=Row)
 _DIGITS = 7
-NUMBERS = (
-    (Agreement.AGREES,),
-    (Agreement.FACTOR,),
-    (Agreement.DIFFERS,),
-    (Agreement.NOT_RUN, Agreement.UNJUDGED),
-)
-CLAIMS = ((Verdict.HOLDS,), (Verdict.VARIES,), (Verdict.FAILS,), (Verdict.UNJUDGED,))
-"""The verdicts that are counted together."""
 
 
 def _short(value: float | None) -> float | None:
@@ -84,7 +77,13 @@ class Run(Row):
 
 
 class NumberRow(Row):
-    """A number of a paper; see `sweep.scorecard.numbers.Compared`."""
+    """A number of a paper; see `sweep.scorecard.numbers.Compared`.
+
+    Attributes
+    ----------
+    kind : str
+        "printed", "closed form", or "other reading" of a text whose numbers are judged elsewhere.
+    """
 
     experiment: str
     kind: str
@@ -93,15 +92,22 @@ class NumberRow(Row):
     variable: str
     at: Mapping[str, Scalar]
     stated: float
+    printed: str
     rounding: float
+    median: Short
     least: Short
     most: Short
-    seeds: int
+    draws: int
+    chance: Short
     gap: Short
     factor: Short
+    reference_factor: Short
     difference: Short
+    repeats: str
     verdict: Agreement
     reason: str
+    cause: str
+    slip: str
 
     @property
     def printed_range(self) -> tuple[float, float]:
@@ -115,18 +121,25 @@ class ClaimRow(Row):
     experiment: str
     text: str
     source: str
+    reading: str
+    part: str
     variable: str | None
     at: Mapping[str, tuple[Scalar, ...]]
     over: Scalar | None
     along: str | None
     states_least: float | None
     states_most: float | None
+    share: float
     least: Short
     most: Short
     seeds: int
     held: int
+    points: int
+    against: int
     verdict: Verdict
     reason: str
+    cause: str
+    slip: str
 
 
 class Scorecard(Row):
@@ -153,16 +166,6 @@ class Scorecard(Row):
         names.sort(key=lambda name: order.index(name) if name in order else len(order))
         parts = [newer.of(name) if name in replaced else kept.of(name) for name in names]
         return joined(parts)
-
-    @property
-    def tallies(self) -> list[str]:
-        """How many numbers, then claims, came to each of `NUMBERS` and `CLAIMS`; "" for none."""
-        numbers = Counter(row.verdict for row in self.numbers)
-        claims = Counter(row.verdict for row in self.claims)
-        return [
-            *(str(sum(numbers[verdict] for verdict in verdicts) or "") for verdicts in NUMBERS),
-            *(str(sum(claims[verdict] for verdict in verdicts) or "") for verdicts in CLAIMS),
-        ]
 
     @property
     def unfinished(self) -> int:
@@ -236,7 +239,22 @@ def _scored(experiment: Experiment, stores: Path) -> Scorecard:
     groups, others = ({}, ()) if results is None else comparable(experiment, grids, results)
     drawn = {block.group for block in experiment.blocks if block.replicates > 1}
     first = experiment.blocks[0].group
-    kinds = {"printed": experiment.published, "closed form": experiment.closed_form}
+    tables = [*(("printed", table) for table in experiment.published)]
+    tables += [("closed form", table) for table in experiment.closed_form]
+    judged = [
+        (
+            "other reading" if table.reading else kind,
+            table,
+            compare(
+                groups.get(table.group or first, xr.Dataset()),
+                table,
+                experiment.reference,
+                drawn=(table.group or first) in drawn,
+            ),
+        )
+        for kind, table in tables
+        if not table.repeats
+    ]
     numbers = [
         _row(
             NumberRow,
@@ -247,19 +265,24 @@ def _scored(experiment: Experiment, stores: Path) -> Scorecard:
             table=table.title or table.variable,
             at={**table.at, **compared.at},
             verdict=compared.agreement,
+            repeats=compared.repeats,
         )
-        for kind, tables in kinds.items()
-        for table in tables
-        for group in [table.group or first]
-        for compared in compare(
-            groups.get(group, xr.Dataset()), table, experiment.reference, drawn=group in drawn
-        )
+        for kind, table, found in judged
+        for compared in found
+    ]
+    printed = [
+        replace(one, at={**table.at, **one.at})
+        for kind, table, found in judged
+        if kind == "printed"
+        for one in found
     ]
     claims = [
         _row(
             ClaimRow,
             claim,
-            judge(groups.get(claim.group or first), claim),
+            of_numbers(claim, printed)
+            if claim.repeats_number
+            else judge(groups.get(claim.group or first), claim),
             experiment=name,
             states_least=claim.least,
             states_most=claim.most,

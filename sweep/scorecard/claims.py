@@ -22,6 +22,7 @@ from sweep.dataset.pivots import (
 from sweep.experiment.canonical import Scalar
 from sweep.experiment.schema import Claim
 from sweep.grid.cells import REPLICATE
+from sweep.scorecard.numbers import Agreement, Compared
 from sweep.store.records import Status
 
 _NAMED_PLACES = 4
@@ -31,9 +32,13 @@ class Verdict(StrEnum):
     """The verdict on a claim of a paper."""
 
     HOLDS = "holds"
+    FACTOR = "holds up to the factor"
+    """It repeats a number that agrees up to the factor."""
     VARIES = "varies"
     """For some seeds, not for all."""
     FAILS = "fails"
+    SLIP = "slip"
+    """It fails, and is proved to be wrong."""
     UNJUDGED = "cannot be judged"
 
 
@@ -49,6 +54,8 @@ class Judgement:
         The range of the numbers that decide it; None if there are none.
     seeds, held : int
         The number of seeds, and for how many it holds wherever it was measured.
+    points, against : int
+        The number of points, each seed its own, and how many of them contradict it.
     """
 
     verdict: Verdict
@@ -57,11 +64,25 @@ class Judgement:
     most: float | None = None
     seeds: int = 0
     held: int = 0
+    points: int = 0
+    against: int = 0
 
     @property
     def sentence(self) -> str:
         """The verdict with its reason."""
         return ": ".join(part for part in (self.verdict, self.reason) if part)
+
+
+_OF_AGREEMENT = {
+    Agreement.DIFFERS: Verdict.FAILS,
+    Agreement.SLIP: Verdict.SLIP,
+    Agreement.UNJUDGED: Verdict.UNJUDGED,
+    Agreement.NOT_RUN: Verdict.UNJUDGED,
+    Agreement.FACTOR: Verdict.FACTOR,
+    Agreement.AGREES: Verdict.HOLDS,
+    Agreement.DEFINED: Verdict.HOLDS,
+}
+"""The verdict on a claim that repeats numbers, the worst first."""
 
 
 class _UnmeasuredError(Exception):
@@ -71,10 +92,11 @@ class _UnmeasuredError(Exception):
 def judge(data: xr.Dataset | None, claim: Claim) -> Judgement:
     """The verdict on a claim, by its group of the dataset, if there is one.
 
-    A point that contradicts it is enough to make it fail. It holds only if every cell that it
-    speaks of, and that the dataset has, was solved: a cell that failed, timed out, was lost or is
-    pending leaves it open. Labels that the dataset does not have are not looked at; the reason says
-    which of them the claim names.
+    A point that contradicts it is enough to make it fail, unless it asks for a share of the points
+    alone. It holds only if every cell that it speaks of, and that the dataset has, was solved: a
+    cell that failed, timed out, was lost or is pending leaves it open. Labels that the dataset does
+    not have are not looked at; the reason says which of them the claim names. A claim that repeats
+    printed numbers is decided by `of_numbers`.
     """
     if claim.unjudged:
         return Judgement(Verdict.UNJUDGED, claim.unjudged)
@@ -85,7 +107,8 @@ def judge(data: xr.Dataset | None, claim: Claim) -> Judgement:
     except _UnmeasuredError as missing:
         return Judgement(Verdict.UNJUDGED, str(missing))
     if claim.least is None and claim.most is None:
-        return Judgement(Verdict.UNJUDGED, "it states no range")
+        repeated = "see the numbers that it repeats" if claim.repeats_number else ""
+        return Judgement(Verdict.UNJUDGED, repeated or "it states no range")
     known = numbers[_known(numbers)]
     if known.empty:
         return Judgement(Verdict.UNJUDGED, _why(numbers))
@@ -93,9 +116,36 @@ def judge(data: xr.Dataset | None, claim: Claim) -> Judgement:
     against = known[[not _within(value, claim.least, claim.most) for value in values]]
     seeds = numbers[REPLICATE].nunique()
     held = seeds - against[REPLICATE].nunique()
-    verdict, reason = _verdict(numbers, known, against, held)
+    verdict, reason = _verdict(numbers, known, against, held, claim.share)
+    if claim.slip and verdict is Verdict.FAILS:
+        verdict = Verdict.SLIP
     remark = "; ".join(filter(None, (reason, _without(data, claim))))
-    return Judgement(verdict, remark, float(values.min()), float(values.max()), seeds, held)
+    least, most = float(values.min()), float(values.max())
+    return Judgement(verdict, remark, least, most, seeds, held, len(known), len(against))
+
+
+def of_numbers(claim: Claim, numbers: Sequence[Compared]) -> Judgement:
+    """The verdict on a claim that repeats printed numbers: that of the worst of them."""
+    repeated = [
+        number
+        for number in numbers
+        if all(number.at.get(axis) in labels for axis, labels in claim.at.items())
+    ]
+    values = [number.median for number in repeated if number.median is not None]
+    for agreement, verdict in _OF_AGREEMENT.items():
+        found = [number for number in repeated if number.agreement is agreement]
+        if found:
+            reason = found[0].reason or "as the numbers in the table"
+            against = len(found) if verdict is Verdict.FAILS else 0
+            return Judgement(
+                verdict,
+                reason,
+                min(values, default=None),
+                max(values, default=None),
+                points=len(repeated),
+                against=against,
+            )
+    return Judgement(Verdict.UNJUDGED, "none of its numbers is printed")
 
 
 def stated_range(least: float | None, most: float | None) -> str:
@@ -123,9 +173,13 @@ def _ends(first: str, last: str) -> str:
 
 
 def _verdict(
-    numbers: pd.DataFrame, known: pd.DataFrame, against: pd.DataFrame, held: int
+    numbers: pd.DataFrame, known: pd.DataFrame, against: pd.DataFrame, held: int, share: float
 ) -> tuple[Verdict, str]:
     seeds = numbers[REPLICATE].nunique()
+    if share < 1:
+        within = 1 - len(against) / len(known)
+        reason = f"at {100 * within:.3g} % of {len(known)} points"
+        return Verdict.HOLDS if within >= share else Verdict.FAILS, reason
     if not held:
         return Verdict.FAILS, _places(against, known)
     if len(known) < len(numbers):

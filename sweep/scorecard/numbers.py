@@ -1,24 +1,37 @@
-"""Numbers of a paper beside the measured ones, each with a verdict."""
+"""The numbers of a paper beside the measured ones, each with a verdict.
+
+A number about a fixed workload is compared with one measurement. A number about a random workload
+is one draw of the paper's, so it is tested against the distribution of our own draws.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import groupby
 
+import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
+from scipy.special import stdtr, stdtrit
 
 from sweep.dataset.pivots import STATE, ok_numbers, row_labels, take
 from sweep.experiment.canonical import Scalar
-from sweep.experiment.schema import ComparisonTable
+from sweep.experiment.schema import ComparisonTable, decimals_of
 from sweep.experiment.variables import OF_REFERENCE
 from sweep.store.records import Status
 
+Array = NDArray[np.float64]
+
+LEVEL = 0.01
+"""Chance of any ✗ in a table whose numbers are all draws like ours."""
+FEWEST_DRAWS = 20
+"""Fewer draws say too little about the tails of their distribution."""
+PUBLISHED_REFERENCE = "SM-II (published)"
+"""The algorithm as printed; the papers' ratios refer to its privacy cost, ours to the optimum's."""
 _CLOSED_FORM_MECHANISM = "IP"
 """Its noise is a formula: the printed number differs from ours by the paper's reference alone."""
-
-
-_DECIMALS = 2
-"""Of every printed table; trailing zeros are not written down."""
+_MOST_SHORT_DECIMALS = 2
+"""A table that prints 8.60 as 8.6 has two decimals everywhere; one that prints 0.027 has three."""
 
 
 class Agreement(StrEnum):
@@ -27,6 +40,7 @@ class Agreement(StrEnum):
     AGREES = "agrees"
     FACTOR = "agrees up to the factor"
     DIFFERS = "differs"
+    SLIP = "slip"
     DEFINED = "1 by definition"
     NOT_RUN = "not run"
     UNJUDGED = "cannot be judged"
@@ -38,37 +52,49 @@ class Compared:
 
     Attributes
     ----------
+    printed : str
+        With the digits that the paper prints.
     rounding : float
         Half a unit of its last printed digit.
     reason : str
         Why it cannot be judged.
-    least, most : float, optional
-        The range that was measured over the seeds.
+    median, least, most : float, optional
+        The measured number; of several draws their median and the prediction interval of one more
+        draw at `LEVEL`.
+    chance : float, optional
+        Chance that one more draw is as far from the others as the printed number.
     gap : float, optional
         How far the reference of a ratio may be above the optimum.
     factor : float, optional
-        The factor by which the paper's reference is above ours, if its row has one; numbers that
-        agree without it have none.
+        The factor by which the paper's reference is above ours, if it is needed for agreement or
+        the number differs in spite of it.
+    reference_factor : float, optional
+        How far `PUBLISHED_REFERENCE` ended above the optimum here, the median of its draws.
+    repeats : str
+        The mechanism of the same row whose number it repeats.
     """
 
     at: Mapping[str, Scalar]
     stated: float
+    printed: str
     rounding: float
     agreement: Agreement
     reason: str = ""
+    median: float | None = None
     least: float | None = None
     most: float | None = None
-    seeds: int = 0
+    draws: int = 0
+    chance: float | None = None
     gap: float | None = None
     factor: float | None = None
+    reference_factor: float | None = None
+    repeats: str = ""
 
     @property
     def difference(self) -> float | None:
-        """How far the nearest measured number is from the paper's, times the factor if any."""
+        """How far the measured median is from the printed number, times the factor if any."""
         expected = self.stated * (self.factor or 1.0)
-        if self.least is None or self.most is None or not expected:
-            return None
-        return min(max(expected, self.least), self.most) / expected - 1
+        return None if self.median is None or not expected else self.median / expected - 1
 
 
 def signed_percent(share: float) -> str:
@@ -82,61 +108,75 @@ def compare(
 ) -> list[Compared]:
     """Every number of a table beside what was measured.
 
-    A number agrees if it lies within the measured spread, widened by its print rounding and by the
-    certified gap of the reference. In a row about a workload that is not drawn at random, the
-    other numbers may agree once they are multiplied by the one factor that IP, a closed form, is
-    off by: the paper's reference was that far above the optimum.
+    A number about a fixed workload agrees if the measured one is printed like it, within the
+    certified gap of the reference. A number about a random workload agrees unless `surprising`
+    says that it is not a draw like ours.
+
+    Either may agree up to a factor, by which the paper's reference is above the optimum. A random
+    workload has that of `PUBLISHED_REFERENCE`, measured at the same point. A row about a fixed
+    workload has that of IP's number, and at least one other number must confirm it.
 
     Parameters
     ----------
     drawn : bool
         Whether the workload or its targets are drawn at random, so that every run has its own.
     """
-    unit = table.references
-    numbers = [_compared(data, table, at, stated, reference, unit) for at, stated in table.points()]
-    if drawn or table.variable != "variance_ratio":
-        return numbers
-    rows = groupby(numbers, key=lambda n: [v for k, v in n.at.items() if k != "mechanism"])
-    return [number for _, row in rows for number in _up_to_a_factor(list(row))]
+    points = [
+        _measured(data, table, at, stated, reference)
+        for at, stated in table.points()
+        if at.get("mechanism") not in table.same_as
+    ]
+    if drawn:
+        found = _as_draws(points)
+    elif table.variable == "variance_ratio":
+        rows = groupby(
+            (number for number, _ in points),
+            key=lambda n: [v for k, v in n.at.items() if k != "mechanism"],
+        )
+        found = [number for _, row in rows for number in _up_to_a_factor(list(row))]
+    else:
+        found = [number for number, _ in points]
+    if table.slip:
+        found = [
+            replace(n, agreement=Agreement.SLIP) if n.agreement is Agreement.DIFFERS else n
+            for n in found
+        ]
+    return [_at(at, found, table) for at, _ in table.points()]
 
 
-def _compared(
-    data: xr.Dataset,
-    table: ComparisonTable,
-    at: Mapping[str, Scalar],
-    stated: float,
-    reference: str,
-    unit: Sequence[Scalar],
-) -> Compared:
-    rounding = _rounding(stated)
-    by_definition = at.get("mechanism") in unit
-    empty = Compared(
-        at, stated, rounding, Agreement.DEFINED if by_definition else Agreement.NOT_RUN
-    )
-    point = {**table.at, **at}
-    point_data = take(data, table.variable, point)
-    if point_data is None:
-        return empty
-    left = [name for name, labels in row_labels(point_data).items() if len(labels) > 1]
-    if left:
-        reason = f"the table does not say at which {' and '.join(left)}"
-        return replace(empty, agreement=Agreement.UNJUDGED, reason=reason)
-    worst = Status(int(point_data[STATE].max()))
-    if worst is Status.ABSENT:
-        return empty
-    known = ok_numbers(point_data)
-    if not known.size:
-        reason = "has no number" if worst is Status.OK else worst.label.replace("_", " ")
-        return replace(empty, agreement=Agreement.UNJUDGED, reason=reason)
-    least, most = float(known.min()), float(known.max())
-    of_reference = {**point, "mechanism": reference}
-    gap = largest_gap(data, of_reference) if table.variable in OF_REFERENCE else None
-    slack = 1 + (gap or 0.0)
-    agrees = least / slack - rounding <= stated <= most * slack + rounding
-    agreement = Agreement.DEFINED if by_definition else Agreement.AGREES
-    if not agrees:
-        agreement = Agreement.DIFFERS
-    return replace(empty, agreement=agreement, least=least, most=most, seeds=known.size, gap=gap)
+def surprising(chances: Sequence[float]) -> list[bool]:
+    """Which of these chances are too small together, by Benjamini and Hochberg's rule at `LEVEL`.
+
+    If all numbers are draws like ours, one or more of them is found with chance `LEVEL` at most;
+    otherwise a share of `LEVEL` of those found is expected to be found in error.
+    """
+    order = np.argsort(chances)
+    within = np.sort(chances) <= LEVEL * np.arange(1, len(chances) + 1) / max(len(chances), 1)
+    found = np.zeros(len(chances), dtype=bool)
+    if within.any():
+        found[order[: int(np.flatnonzero(within)[-1]) + 1]] = True
+    return [bool(one) for one in found]
+
+
+def chance_of(low: float, high: float, draws: Array) -> float:
+    """Chance that one more draw is as far from the others as the nearest number from low to high.
+
+    By Student's distribution for one more draw of a normal one, of the logarithms.
+    """
+    logs = np.log(draws)
+    middle, spread = float(logs.mean()), float(logs.std(ddof=1)) * np.sqrt(1 + 1 / len(logs))
+    away = max(np.log(low) - middle, middle - np.log(high), 0.0)
+    if away == 0.0:
+        return 1.0
+    return 0.0 if spread == 0.0 else float(2 * stdtr(len(logs) - 1, -away / spread))
+
+
+def prediction_interval(draws: Array) -> tuple[float, float]:
+    """Where one more draw lies with chance 1 - `LEVEL`."""
+    logs = np.log(draws)
+    spread = logs.std(ddof=1) * np.sqrt(1 + 1 / len(logs))
+    reach = spread * stdtrit(len(logs) - 1, 1 - LEVEL / 2)
+    return float(np.exp(logs.mean() - reach)), float(np.exp(logs.mean() + reach))
 
 
 def largest_gap(data: xr.Dataset, at: Mapping[str, Scalar]) -> float | None:
@@ -147,16 +187,115 @@ def largest_gap(data: xr.Dataset, at: Mapping[str, Scalar]) -> float | None:
     return float(known.max())
 
 
+def _measured(
+    data: xr.Dataset,
+    table: ComparisonTable,
+    at: Mapping[str, Scalar],
+    stated: float,
+    reference: str,
+) -> tuple[Compared, Array]:
+    """A number, not yet judged by its draws if there are several, and these."""
+    decimals = max(decimals_of(stated), min(_MOST_SHORT_DECIMALS, table.decimals))
+    by_definition = at.get("mechanism") in table.references
+    number = Compared(
+        at,
+        stated,
+        f"{stated:.{decimals}f}",
+        0.5 * 10.0**-decimals,
+        Agreement.DEFINED if by_definition else Agreement.NOT_RUN,
+    )
+    nothing = np.empty(0)
+    point = {**table.at, **at}
+    found = take(data, table.variable, point)
+    if found is None:
+        return number, nothing
+    remaining = [name for name, labels in row_labels(found).items() if len(labels) > 1]
+    if remaining:
+        reason = f"the table does not say at which {' and '.join(remaining)}"
+        return replace(number, agreement=Agreement.UNJUDGED, reason=reason), nothing
+    worst = Status(int(found[STATE].max()))
+    if worst is Status.ABSENT:
+        return number, nothing
+    draws = ok_numbers(found)
+    if not draws.size:
+        reason = "has no number" if worst is Status.OK else worst.label.replace("_", " ")
+        return replace(number, agreement=Agreement.UNJUDGED, reason=reason), nothing
+    gap = factor = None
+    if table.variable in OF_REFERENCE:
+        gap = largest_gap(data, {**point, "mechanism": reference})
+        theirs = take(data, table.variable, {**point, "mechanism": PUBLISHED_REFERENCE})
+        known = nothing if theirs is None else ok_numbers(theirs)
+        factor = float(np.median(known)) if known.size else None
+    median = float(np.median(draws))
+    number = replace(
+        number,
+        median=median,
+        least=float(draws.min()),
+        most=float(draws.max()),
+        draws=draws.size,
+        gap=gap,
+        reference_factor=factor,
+    )
+    if table.unjudged:
+        return replace(number, agreement=Agreement.UNJUDGED, reason=table.unjudged), draws
+    slack = 1 + (gap or 0.0)
+    if not median / slack - number.rounding <= stated <= median * slack + number.rounding:
+        return replace(number, agreement=Agreement.DIFFERS), draws
+    return number if by_definition else replace(number, agreement=Agreement.AGREES), draws
+
+
+def _as_draws(points: Sequence[tuple[Compared, Array]]) -> list[Compared]:
+    """The numbers of a table, those that were measured tested against their draws together."""
+    found: list[Compared] = []
+    tested: dict[int, Array] = {}
+    for number, draws in points:
+        if number.agreement in (Agreement.AGREES, Agreement.DIFFERS):
+            if draws.size < FEWEST_DRAWS:
+                reason = f"{draws.size} draws, {FEWEST_DRAWS} are needed"
+                number = replace(number, agreement=Agreement.UNJUDGED, reason=reason)
+            else:
+                least, most = prediction_interval(draws)
+                number = replace(number, least=least, most=most)
+                tested[len(found)] = draws
+        found.append(number)
+    alone = [_chance(found[at], draws, 1.0) for at, draws in tested.items()]
+    factors = [found[at].reference_factor or 1.0 for at in tested]
+    of_factor = [
+        _chance(found[at], draws, factor)
+        for (at, draws), factor in zip(tested.items(), factors, strict=True)
+    ]
+    verdicts = zip(tested, alone, factors, surprising(alone), surprising(of_factor), strict=True)
+    for at, chance, factor, differs, differs_in_spite in verdicts:
+        explained = differs and not differs_in_spite
+        agreement = Agreement.FACTOR if explained else Agreement.DIFFERS
+        found[at] = replace(
+            found[at],
+            chance=chance,
+            agreement=agreement if differs else Agreement.AGREES,
+            factor=factor if differs and factor != 1.0 else None,
+        )
+    return found
+
+
+def _chance(number: Compared, draws: Array, factor: float) -> float:
+    """Chance of a number as far from the draws as the printed one times a factor."""
+    slack = 1 + (number.gap or 0.0)
+    low = (number.stated - number.rounding) * factor / slack
+    high = (number.stated + number.rounding) * factor * slack
+    return chance_of(low, high, draws)
+
+
 def _up_to_a_factor(row: Sequence[Compared]) -> list[Compared]:
     """The numbers of a row, some of them explained by the factor read from IP."""
     closed = [number for number in row if number.at.get("mechanism") == _CLOSED_FORM_MECHANISM]
     if len(closed) != 1 or closed[0].agreement is not Agreement.DIFFERS:
         return list(row)
     (of,) = closed
-    if of.least is None or of.least <= of.stated:
+    if of.median is None or of.median <= of.stated:
         return list(row)
-    factor = of.least / of.stated
-    explained = [n for n in row if n is not of and n.agreement is Agreement.DIFFERS and _by(n, of)]
+    factor = of.median / of.stated
+    differing = [n for n in row if n is not of and n.agreement is Agreement.DIFFERS]
+    explained = [number for number in differing if _by(number, of)]
     if not explained:
         return list(row)
     return [
@@ -169,15 +308,18 @@ def _up_to_a_factor(row: Sequence[Compared]) -> list[Compared]:
 
 def _by(number: Compared, of: Compared) -> bool:
     """Whether the factor that `of` is off by, within print rounding, takes one to the measured."""
-    if number.least is None or number.most is None or of.least is None:
+    if number.median is None or of.median is None:
         return False
     slack = 1 + (number.gap or 0.0)
-    low = (number.stated - number.rounding) * of.least / (of.stated + of.rounding)
-    high = (number.stated + number.rounding) * of.least / (of.stated - of.rounding)
-    return number.least / slack <= high and low <= number.most * slack
+    low = (number.stated - number.rounding) * of.median / (of.stated + of.rounding)
+    high = (number.stated + number.rounding) * of.median / (of.stated - of.rounding)
+    return number.median / slack <= high and low <= number.median * slack
 
 
-def _rounding(stated: float) -> float:
-    """Half a unit of the last printed digit: the second decimal, or a later one."""
-    decimals = len(f"{stated:.12f}".rstrip("0").partition(".")[2])
-    return float(0.5 * 10.0 ** -max(decimals, _DECIMALS))
+def _at(at: Mapping[str, Scalar], numbers: Sequence[Compared], table: ComparisonTable) -> Compared:
+    """The number at some labels; one that repeats another of its row has that one's verdict."""
+    other = table.same_as.get(str(at.get("mechanism")))
+    if other is None:
+        return next(number for number in numbers if number.at == at)
+    original = next(n for n in numbers if n.at == {**at, "mechanism": other})
+    return replace(original, at=at, repeats=other)

@@ -17,7 +17,14 @@ from sweep.grid.expansion import lay_out
 from sweep.runner import commands
 from sweep.scorecard import card as cards
 from sweep.scorecard import page
-from sweep.scorecard.numbers import Agreement, Compared, compare
+from sweep.scorecard.numbers import (
+    LEVEL,
+    Agreement,
+    Compared,
+    chance_of,
+    compare,
+    surprising,
+)
 from sweep.store.records import Status
 
 OK = int(Status.OK)
@@ -29,7 +36,7 @@ stale
 
 Prose by hand.
 
-<!-- scorecard: A paper -->
+<!-- scorecard: A paper, in short -->
 <!-- end of scorecard -->
 
 <!-- scorecard: other sources -->
@@ -95,29 +102,107 @@ def test_ip_alone_proves_no_factor() -> None:
     )
 
 
-def test_a_row_of_a_random_draw_has_no_factor() -> None:
-    stated = [36.56, 13.93, 3.99, 1.0]
-    found = compared([1.1437 * one for one in stated[:3]] + [1.0], stated, drawn=True)
-    assert verdicts(found) == ["DIFFERS", "DIFFERS", "DIFFERS", "DEFINED"]
+SIZES = ("IP", "CA", "wCA-I")
 
 
-def test_of_several_draws_the_spread_counts() -> None:
+def of_draws(
+    stated: Sequence[float], draws: Any, reference_factor: float | None = None, **more: Any
+) -> list[Compared]:
+    """The numbers of a row about a random workload, from draws of shape (draws, mechanisms)."""
     table = ComparisonTable(
-        variable="variance_ratio", axes={"d": (4, 8), "mechanism": ("CA",)}, values=[[1.27], [1.4]]
+        variable="variance_ratio",
+        axes={"mechanism": SIZES[: len(stated)]},
+        values=list(stated),
+        **more,
     )
-    coords = {"replicate": [0, 1, 2], "d": [4, 8], "mechanism": ["CA"]}
-    data = dataset(coords, [[[1.2], [1.2]], [[1.35], [1.3]], [[1.3], [1.25]]])
-    inside, outside = compare(data, table, "optimal", drawn=True)
-    assert (inside.agreement, inside.least, inside.most, inside.seeds) == (
-        Agreement.AGREES,
-        1.2,
-        1.35,
-        3,
-    )
-    assert (outside.agreement, outside.difference) == (
-        Agreement.DIFFERS,
-        pytest.approx(1.3 / 1.4 - 1),
-    )
+    mechanisms, values = [*SIZES[: len(stated)], "optimal"], [*draws.T, np.ones(len(draws))]
+    if reference_factor is not None:
+        mechanisms.append("SM-II (published)")
+        values.append(np.full(len(draws), reference_factor))
+    coords = {"replicate": list(range(len(draws))), "mechanism": mechanisms}
+    return compare(dataset(coords, np.transpose(values)), table, "optimal", drawn=True)
+
+
+def lognormal(draws: int, numbers: int, seed: int = 0, shared: float = 0.0) -> Any:
+    """Draws around 2 with a spread of 5 %, of which a part is common to a draw's numbers."""
+    rng = np.random.default_rng(seed)
+    own, common = rng.normal(size=(draws, numbers)), rng.normal(size=(draws, 1))
+    return 2 * np.exp(0.05 * (np.sqrt(1 - shared) * own + np.sqrt(shared) * common))
+
+
+def test_a_number_of_a_random_workload_is_tested_against_the_draws() -> None:
+    near, far = of_draws([2.2, 3.0], lognormal(100, 2))
+    assert verdicts([near, far]) == ["AGREES", "DIFFERS"]
+    assert near.draws == 100
+    assert (near.least, near.most) == pytest.approx((2 * 0.877, 2 * 1.14), rel=0.03)
+    assert 0.01 < (near.chance or 0.0) < 0.2
+    assert far.difference == pytest.approx(2 / 3 - 1, abs=0.01)
+
+
+def test_few_draws_decide_nothing() -> None:
+    (found,) = of_draws([3.0], lognormal(19, 1))
+    assert (found.agreement, found.reason) == (Agreement.UNJUDGED, "19 draws, 20 are needed")
+
+
+def test_a_random_row_may_agree_up_to_the_factor_of_the_published_reference() -> None:
+    draws = lognormal(100, 2)
+    found = of_draws([2 / 1.3, 1.2], draws, reference_factor=1.3)
+    assert verdicts(found) == ["FACTOR", "DIFFERS"]
+    assert [one.factor for one in found] == pytest.approx([1.3, 1.3])
+    assert found[1].reference_factor == pytest.approx(1.3)
+    assert verdicts(of_draws([2 / 1.3, 1.2], draws)) == ["DIFFERS", "DIFFERS"]
+
+
+def test_a_column_that_repeats_another_is_no_test_of_its_own() -> None:
+    draws = lognormal(100, 2)
+    found = of_draws([2.0, 2.28, 2.28], draws[:, [0, 1, 1]], same_as={"wCA-I": "CA"})
+    assert [one.repeats for one in found] == ["", "", "CA"]
+    assert found[2].agreement is found[1].agreement
+    assert surprising([0.004, 0.5]) == [True, False]
+    assert surprising([0.006, 0.5, 0.5]) == [False] * 3
+    assert surprising([0.006, 0.0001]) == [True, True]
+
+
+@pytest.mark.parametrize(("draws", "shared"), [(100, 0.0), (100, 0.8), (20, 0.5)])
+def test_a_table_of_draws_like_ours_has_an_error_as_rarely_as_is_stated(
+    draws: int, shared: float
+) -> None:
+    """Of 2000 tables of 15 numbers that are draws like ours, 20 are expected to have any ✗."""
+    tables = 2000
+    alarms = 0
+    for seed in range(tables):
+        values = lognormal(draws + 1, 15, seed, shared)
+        chances = [
+            chance_of(one, one, rest) for one, rest in zip(values[0], values[1:].T, strict=True)
+        ]
+        alarms += any(surprising(chances))
+    # 4 standard deviations of the binomial above the level
+    assert alarms <= LEVEL * tables + 4 * np.sqrt(LEVEL * tables)
+
+
+def test_a_slip_of_the_paper_is_no_failure() -> None:
+    table = {"slip": "its formula is upside down"}
+    axes = {"mechanism": ("CA",)}
+    printed = ComparisonTable(variable="variance_ratio", axes=axes, values=[1.5], **table)
+    (found,) = compare(dataset({"mechanism": ["CA"]}, 1.2), printed, "CA", drawn=False)
+    assert found.agreement is Agreement.SLIP
+
+
+@pytest.mark.parametrize(
+    ("stated", "decimals", "text", "rounding"),
+    [
+        ([11282.9, 113718.8], 1, "11282.9", 0.05),
+        ([8.6, 21.38], 2, "8.60", 0.005),
+        ([1.0, 2.0], 0, "1", 0.5),
+        ([7.02, 0.027], 3, "7.02", 0.005),
+    ],
+)
+def test_printed_digits(stated: list[float], decimals: int, text: str, rounding: float) -> None:
+    axes = {"mechanism": ("IP", "CA")}
+    table = ComparisonTable(variable="variance_ratio", axes=axes, values=stated)
+    first, _ = compare(xr.Dataset(), table, "CA", drawn=False)
+    assert table.decimals == decimals
+    assert (first.printed, first.rounding) == (text, pytest.approx(rounding))
 
 
 def test_what_was_not_run_or_went_wrong_says_so() -> None:
@@ -229,7 +314,7 @@ def test_what_is_left_out_within_the_sizes_is_said() -> None:
         statuses={"ok": 14},
     )
     shown = page.markdown(cards.Scorecard(runs=(run,), numbers=(), claims=()))
-    assert "Run at: all sizes; without CA at d = 8; 3 seeds (1 at d = 8, 16)." in shown
+    assert "Run at: all sizes; without CA at d = 8; 3 draws (1 at d = 8, 16)." in shown
 
 
 def test_it_is_read_back_as_it_was_written(scored: cards.Scorecard, tmp_path: Path) -> None:
@@ -257,12 +342,11 @@ def test_sections_of_a_page_are_filled_and_the_prose_stays(scored: cards.Scoreca
     made = page.filled(MARKED, scored)
     assert "stale" not in made
     assert "Prose by hand." in made
-    assert "| `small` | 4 |  | 1 | 2 | 1 |  | 1 | 1 | d = 2, 4 (not 8) |" in made
-    assert "4.10 / 4 ✗ -2.4 %" in made
+    assert "| other sources | 3 |  | 1 | 2 | 1 |  |  | 1 |  |  | 1 | 1 |  |" in made
+    assert "| `small` | d = 2, 4 (not 8) |" in made
+    assert "4.1 / 4 ✗ -2.4 % |" in made
+    assert "Table 1 (`small`), 1 of 6: GM, d = 4 4.1 / 4.000 (-2.4 %). *Unexplained.*" in made
     assert "**fails**: at all 4 points" in made
-    assert made.rstrip().endswith(
-        "<!-- scorecard: other sources -->\nNone.\n<!-- end of scorecard -->"
-    )
     assert page.filled(made, scored) == made
 
 
@@ -333,13 +417,13 @@ def test_the_command_runs_judges_and_writes(
     assert ran.exit_code == 0, ran.output
     assert "GM is best" in ran.output
     assert (tmp_path / "results/quick/small").is_dir()
-    assert "4.10 / 4 ✗" in (tmp_path / "page.md").read_text()
+    assert "4.1 / 4 ✗" in (tmp_path / "page.md").read_text()
     shown = command("scorecard", "--card", "card.json", "--format", "json")
     assert json.loads(shown.stdout) == json.loads((tmp_path / "card.json").read_text())
     again = command("scorecard", "small.yaml", "--read", "--stores", "results/quick")
     assert again.exit_code == 0, again.output
     empty = command("scorecard", "small.yaml", "--read", "--format", "markdown")
-    assert "| `small` |  |  |  | 7 |  |  |  | 3 | not run |" in empty.output
+    assert "| other sources |  |  |  | 6 |  |  | 1 |  |  |  |  | 3 |  |" in empty.output
 
 
 def test_a_file_that_is_no_scorecard_is_not_written_over(

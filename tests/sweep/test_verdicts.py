@@ -12,7 +12,15 @@ from sweep.errors import ExperimentError
 from sweep.experiment.loading import parse_experiment
 from sweep.experiment.schema import Claim
 from sweep.grid.expansion import expand
-from sweep.scorecard.claims import Judgement, Verdict, judge, measured_range, stated_range
+from sweep.scorecard.claims import (
+    Judgement,
+    Verdict,
+    judge,
+    measured_range,
+    of_numbers,
+    stated_range,
+)
+from sweep.scorecard.numbers import Agreement, Compared
 from sweep.store.records import Status
 
 OK, FAILED, PENDING = int(Status.OK), int(Status.FAILED), int(Status.PENDING)
@@ -32,7 +40,7 @@ MEASURED = dataset(SIZES, [[2.0, 1.0], [3.0, 1.5], [5.0, 1.2]])
 
 def test_a_range_holds_at_every_point_that_is_left() -> None:
     found = verdict(MEASURED, at={"mechanism": "IP"}, least=2, most=5)
-    assert found == Judgement(Verdict.HOLDS, "", 2.0, 5.0, seeds=1, held=1)
+    assert found == Judgement(Verdict.HOLDS, "", 2.0, 5.0, seeds=1, held=1, points=3)
     assert verdict(MEASURED, at={"mechanism": "CA"}, most=1.5).verdict is Verdict.HOLDS
 
 
@@ -87,6 +95,38 @@ def test_growth_is_each_number_over_the_one_before() -> None:
     assert (falls.verdict, falls.reason) == (Verdict.FAILS, "not at 1 of 2 points: d = 16")
     whole = verdict(MEASURED, at={"mechanism": "CA", "d": [4, 16]}, along="d", least=1)
     assert (whole.verdict, whole.most) == (Verdict.HOLDS, pytest.approx(1.2))
+
+
+def test_generally_asks_for_a_share_of_the_points() -> None:
+    assert verdict(MEASURED, most=1.5, share=0.5).verdict is Verdict.HOLDS
+    found = verdict(MEASURED, most=1.5, share=0.75)
+    assert (found.verdict, found.reason) == (Verdict.FAILS, "at 50 % of 6 points")
+
+
+def test_a_sentence_that_is_proved_wrong_is_a_slip() -> None:
+    assert verdict(MEASURED, most=1, slip="its proof").verdict is Verdict.SLIP
+    assert verdict(MEASURED, most=9, slip="its proof").verdict is Verdict.HOLDS
+
+
+@pytest.mark.parametrize(
+    ("agreements", "expected"),
+    [
+        ([Agreement.AGREES, Agreement.AGREES], Verdict.HOLDS),
+        ([Agreement.AGREES, Agreement.FACTOR], Verdict.FACTOR),
+        ([Agreement.FACTOR, Agreement.DIFFERS], Verdict.FAILS),
+        ([Agreement.AGREES, Agreement.NOT_RUN], Verdict.UNJUDGED),
+    ],
+)
+def test_a_sentence_that_repeats_numbers_has_their_verdict(
+    agreements: list[Agreement], expected: Verdict
+) -> None:
+    claim = Claim(text="it is 1.3", variable="ratio", at={"mechanism": "CA"}, repeats_number=True)
+    numbers = [
+        Compared({"d": d, "mechanism": "CA"}, 1.3, "1.3", 0.05, agreement, median=1.3)
+        for d, agreement in enumerate(agreements)
+    ]
+    elsewhere = Compared({"d": 0, "mechanism": "IP"}, 9.0, "9", 0.5, Agreement.DIFFERS)
+    assert of_numbers(claim, [elsewhere, *numbers]).verdict is expected
 
 
 def test_growth_of_an_order() -> None:
