@@ -31,7 +31,6 @@ from solvers.dual.programs import Weights
 from solvers.mechanism import Mechanism, Work
 from solvers.problem import Problem
 from solvers.soft_max import basis as bases
-from solvers.soft_max import fixed_basis
 from solvers.soft_max.newton_cg import line_search
 from solvers.soft_max.objective import SoftMax, plain
 from solvers.solution import Solution
@@ -67,7 +66,7 @@ class Visited:
     """
 
     objective: SoftMax
-    iterate: fixed_basis.Iterate
+    iterate: bases.FixedIterate
     settled: bool
 
     @property
@@ -158,7 +157,7 @@ def solve(
     return replace(solution, converged=solution.squared_privacy_cost <= (1 + tol) * proof.lower)
 
 
-def descend(objective: SoftMax, at: fixed_basis.Iterate, steps: Steps) -> Iterator[Visited]:
+def descend(objective: SoftMax, at: bases.FixedIterate, steps: Steps) -> Iterator[Visited]:
     """The covariances of gradient descent, the first one included, one gradient between two.
 
     Ends only where no step decreases the objective any more.
@@ -179,9 +178,9 @@ def descend(objective: SoftMax, at: fixed_basis.Iterate, steps: Steps) -> Iterat
         yield Visited(objective, at, False)
 
 
-def first_iterate(problem: Problem, chosen: bases.Factored) -> fixed_basis.Iterate:
+def first_iterate(problem: Problem, chosen: bases.Factored) -> bases.FixedIterate:
     """Equal noise on the basis inside the targets (section 6.3)."""
-    return fixed_basis.first(problem, chosen, np.eye(len(chosen.basis)))
+    return bases.first_in_basis(problem, chosen, np.eye(len(chosen.basis)))
 
 
 def in_units(chosen: bases.Factored, unit: float) -> bases.Factored:

@@ -9,24 +9,25 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
+import scipy.linalg as sla
 
 from solvers.dual.iteration import Deadline
 from solvers.dual.programs import Weights
 from solvers.dual.scalar_blocks import ScalarClasses
 from solvers.dual.spectrum import spectrum
-from solvers.errors import OptionError
+from solvers.errors import OptionError, SolveFailedError
 from solvers.forms.orbits.marginal_problem import SingleOrbit
 from solvers.forms.orbits.on_orbits import OnOrbits
 from solvers.forms.orbits.orbit_noise import AnyOrbits, noise_from_roots
 from solvers.forms.orbits.orbit_problem import Orbits
 from solvers.mechanism import Mechanism, Work
 from solvers.problem import Problem
-from solvers.soft_max import adapted_basis, blocks, fixed_basis, initial_iterate, newton_cg, scalars
 from solvers.soft_max import basis as bases
+from solvers.soft_max import charts, newton_cg
 from solvers.soft_max import objective as softmax
 from solvers.soft_max.newton_cg import Minimised, Settings, T2Rule
+from solvers.soft_max.objective import Iterate, SoftMax
 from solvers.soft_max.objective import Iterate as AnyIterate
-from solvers.soft_max.objective import SoftMax
 from solvers.solution import Solution
 from solvers.strategy import from_root
 from workloads.operators import Array, Matrix, QueryOperator
@@ -75,10 +76,10 @@ def _of_matrices(orbits: Orbits, omega: Array) -> SoftMaxProblem:
         return orbits.at(Weights(weights.p, weights.q + omega)).nuclear_norm ** 2
 
     return SoftMaxProblem(
-        blocks.first(orbits.blocks, orbits.start),
+        charts.first_of_blocks(orbits.blocks, orbits.start),
         SoftMax(omega, orbits.log_copies, log_cells=np.log(orbits.cell_shares)),
         squared_norm,
-        lambda end: [part.factor for part in cast(blocks.Iterate, end).parts],
+        lambda end: [part.factor for part in cast(charts.BlocksIterate, end).parts],
         lambda weights: weights,
     )
 
@@ -89,10 +90,10 @@ def _of_scalars(orbits: SingleOrbit, classes: ScalarClasses) -> SoftMaxProblem:
     counts[classes.row_class] = orbits.log_copies
     counts += np.log(np.bincount(classes.row_class))
     return SoftMaxProblem(
-        scalars.first(classes.smaller, counts),
+        charts.first_of_scalars(classes.smaller, counts),
         SoftMax(classes.smaller.offset, counts),
         lambda weights: classes.smaller.lower_bound(weights.q),
-        lambda end: [np.sqrt(classes.variables(cast(scalars.Iterate, end).v))],
+        lambda end: [np.sqrt(classes.variables(cast(charts.ScalarIterate, end).v))],
         lambda weights: Weights(weights.p, classes.weights(weights.q)),
     )
 
@@ -149,7 +150,7 @@ def solve(
         Sufficient decrease and shrinking factor of the line search.
     basis : str
         B: "adapted", chosen at every Newton step so that the covariance is I and the weighted
-        privacy cost diagonal in it (`solvers.soft_max.adapted_basis`), or a name of
+        privacy cost diagonal in it (`solvers.soft_max.charts`), or a name of
         `solvers.soft_max.basis`.
     initial : array_like, shape (r, d), optional
         Q, whose answers get independent noise at the start (section 6.3); if not given the
@@ -191,7 +192,7 @@ def solve(
     )
     deadline = Deadline.after(time_limit)
     factored = None if basis == ADAPTED else bases.factor(problem, basis)
-    start = initial_iterate.initial_iterate(problem, factored, initial)
+    start = initial_iterate(problem, factored, initial)
     omega = total_error_weight * problem.targets
     objective = settings.first_level(softmax.plain(omega), start)
 
@@ -207,9 +208,9 @@ def _solution(problem: Problem, factored: bases.Factored | None, result: Minimis
     proof, end = result.proof, result.iterate
     basis: Array = problem.basis
     queries: Matrix | QueryOperator = problem.queries
-    if isinstance(end, adapted_basis.Iterate):
+    if isinstance(end, charts.AdaptedIterate):
         root = end.factor
-    if factored is not None and isinstance(end, fixed_basis.Iterate):
+    if factored is not None and isinstance(end, bases.FixedIterate):
         basis, queries, root = factored.basis, factored.representation, end.lower
     return from_root(
         "SM-II",
@@ -328,6 +329,62 @@ def work(
     if form_work is not None:
         return Work(flops=3e9 + 15000.0 * d**3 + 800.0 * form_work, bytes=130.0 * d**2 + 200.0 * m)
     return Work(flops=4e9 + 1800.0 * (m + d) * k**2, bytes=60.0 * (m + d) * k + 100.0 * k * k)
+
+
+def initial_iterate(
+    problem: Problem, factored: bases.Factored | None, initial: Array | None
+) -> Iterate:
+    """The first iterate of Algorithm 1.
+
+    Parameters
+    ----------
+    factored : Factored, optional
+        The basis that stays; None for one that follows the covariance.
+    initial : array_like, shape (r, d), optional
+        Q, whose answers get independent noise (section 6.3); by default the covariance at equal
+        dual weights, or in a basis that stays I.
+
+    Raises
+    ------
+    OptionError
+        If ``initial`` does not determine the workload.
+    SolveFailedError
+        If the problem is too ill-conditioned for double precision.
+    """
+    basis = problem.basis if factored is None else factored.basis
+    try:
+        if factored is not None:
+            covariance = np.eye(len(basis)) if initial is None else _spread(basis, initial)
+            return bases.first_in_basis(problem, factored, covariance)
+        if initial is None:
+            return charts.balanced(problem.factors, bases.equal_weights_covariance(problem))
+        return charts.balanced(problem.factors, _spread(basis, initial))
+    except sla.LinAlgError as error:
+        if initial is None:
+            raise SolveFailedError(
+                f"SM-II: the first covariance is not positive definite ({error}): too "
+                "ill-conditioned for double precision; bring the targets closer together"
+            ) from error
+        raise OptionError(
+            "SM-II: initial does not determine the workload: some query is no combination of "
+            "its queries; add the missing ones"
+        ) from error
+
+
+def _spread(basis: Array, initial: Array) -> Array:
+    """Section 6.3: what independent noise on Qx means for Bx.
+
+    The text sets Σ = Q⁺ (Q⁺)ᵀ in any basis; the noise on Bx is B times that times Bᵀ.
+    """
+    d = basis.shape[1]
+    queries = np.asarray(initial, dtype=np.float64)
+    if queries.ndim != 2 or queries.shape[1] != d:
+        raise OptionError(
+            f"SM-II: initial has shape {queries.shape}; expected queries over the {d} cells "
+            f"of the workload, shape (r, {d})"
+        )
+    spread = basis @ np.linalg.pinv(queries)
+    return np.asarray(spread @ spread.T)
 
 
 MECHANISMS = (

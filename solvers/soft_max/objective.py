@@ -6,8 +6,8 @@
 (equation (8) of arXiv v1, whose printed form misses the second exp; omega is the hybrid's
 weight of total variance, section 6.1 of the PVLDB version). Algorithms 1 to 3
 (`newton_cg`) see a covariance only through `Iterate` and `Model`, of which there are four: in a
-basis that stays (`fixed_basis`), in one that follows the covariance (`adapted_basis`), that for
-each block (`blocks`), and one vector of variances where the blocks are numbers (`scalars`).
+basis that stays (`basis`), in one that follows the covariance, that for each block, and one vector
+of variances where the blocks are numbers (`charts`).
 """
 
 from collections.abc import Callable

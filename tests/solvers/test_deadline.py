@@ -9,8 +9,8 @@ from solvers.dual import iteration, matrix_blocks
 from solvers.forms import kronecker, reduction
 from solvers.forms.orbits import on_orbits, orbit_problem
 from solvers.problem import as_problem, problem
-from solvers.soft_max.adapted_basis import ChartModel
-from solvers.soft_max.fixed_basis import Hessian
+from solvers.soft_max.basis import Hessian
+from solvers.soft_max.charts import ChartModel
 
 LIMIT = 50.0
 

@@ -20,7 +20,7 @@ from solvers.forms import reduction
 from solvers.forms.orbits.marginal_problem import single_orbit
 from solvers.forms.orbits.orbit_noise import OrbitsNoise
 from solvers.problem import as_problem
-from solvers.soft_max import newton_cg, scalars
+from solvers.soft_max import charts, newton_cg
 from solvers.soft_max.objective import SoftMax
 
 
@@ -107,7 +107,9 @@ def test_a_level_is_problem_4(t):
         max_iterations=200,
         extrapolated=False,
     )
-    end = newton_cg.minimise(level, scalars.first(program, log_counts), one_level, Deadline(), None)
+    end = newton_cg.minimise(
+        level, charts.first_of_scalars(program, log_counts), one_level, Deadline(), None
+    )
     assert level.value(end.iterate) == pytest.approx(expected, rel=1e-8)
 
 

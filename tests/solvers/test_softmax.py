@@ -10,7 +10,8 @@ from scipy import special
 from solvers.dual.iteration import Deadline
 from solvers.problem import as_problem
 from solvers.problem.factors import Factors
-from solvers.soft_max import adapted_basis, fixed_basis, newton_cg
+from solvers.soft_max import basis as bases
+from solvers.soft_max import charts, newton_cg
 from solvers.soft_max import objective as softmax
 from workloads.operators import Explicit
 
@@ -26,12 +27,12 @@ def example(seed, t=2.0, weight=0.1):
     inputs = reference.Inputs(basis, left, targets, weight)
     objective = softmax.plain(weight * targets).sharpened(t, 1.5 * t)
     queries = Explicit(left / np.sqrt(targets)[:, None])
-    return inputs, objective, fixed_basis.iterate(basis, queries, root @ root.T + np.eye(k))
+    return inputs, objective, bases.iterate(basis, queries, root @ root.T + np.eye(k))
 
 
 def adapted(at):
     """The same covariance, but for scale, in a basis of its own."""
-    return adapted_basis.first(Factors(at.queries, at.basis), at.covariance)
+    return charts.balanced(Factors(at.queries, at.basis), at.covariance)
 
 
 def settings_of(**changes):
@@ -109,7 +110,7 @@ def test_a_model_is_the_objective_along_its_rays(seed, in_its_own_basis):
 
 
 def test_only_away_from_a_minimiser_is_the_hessian_damped():
-    at = adapted_basis.first(
+    at = charts.balanced(
         as_problem(np.tril(np.ones((8, 8)))).factors, np.diag(np.logspace(0, 3, 8))
     )
     level = softmax.plain(np.zeros(8)).sharpened(2.0, 2.0)
@@ -174,7 +175,7 @@ def test_a_step_decreases_and_stays_positive_definite(seed):
     moved = newton_cg.line_search(objective, at, model.ray(along), slope, sigma=0.01, beta=0.5)
     assert objective.value(moved) < objective.value(at)
     assert np.linalg.eigvalsh(moved.covariance).min() > 0
-    fresh = fixed_basis.iterate(at.basis, at.queries, moved.covariance)
+    fresh = bases.iterate(at.basis, at.queries, moved.covariance)
     np.testing.assert_allclose(moved.ratios, fresh.ratios, rtol=1e-10)
 
 
@@ -197,7 +198,7 @@ def test_the_last_level_is_the_first_that_tol_allows():
 
 def test_extrapolation_ends_near_the_minimiser_of_the_next_level():
     """Its error is of second order in the change of 1/t: the weights stay."""
-    at = adapted_basis.first(as_problem(np.tril(np.ones((8, 8)))).factors, np.eye(8))
+    at = charts.balanced(as_problem(np.tril(np.ones((8, 8)))).factors, np.eye(8))
     objective = softmax.plain(np.zeros(8)).sharpened(50.0, 50.0)
     one_level = settings_of(nttol=1e-13, softmax_tol=np.inf, max_cg=None, tol2=0.0)
 

@@ -1,0 +1,319 @@
+"""Problem 4 in coordinates that follow the covariance, on one matrix, on blocks or on numbers.
+
+By Theorem 2 of arXiv v1 every basis holds the same mechanisms, and it decides how fast
+conjugate gradients are. So each Newton step is taken in the basis in which the present Σ is I
+and B diag(p) Bᵀ is diagonal, of entries λ. There the Hessian takes P to
+
+    (λ_a + λ_b) P_ab + t1 B diag(p (a - p·a)) Bᵀ + t2 Vᵀ diag(q (b - q·b)) V,
+
+a_i = b_iᵀ P b_i and b_j = v_jᵀ P v_j, and its first term is the preconditioner. Σ = C Cᵀ is
+known by its factor C alone: the step P makes Cholesky's factor of I + P the next factor of C,
+and no ill-conditioned matrix is ever factorised.
+
+Blocks that share their weights have a covariance each, whose profiles and ratios add up; a
+direction is one vector, that of one block after another. Blocks of size one are a vector of
+variances v with steps relative to it, and the curvature of the profile is the diagonal 2/v.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy.linalg as sla
+import scipy.sparse as sp
+
+from solvers.dual.matrix_blocks import MatrixBlocks
+from solvers.dual.programs import Weights
+from solvers.dual.scalar_blocks import ScalarBlocks
+from solvers.problem.factors import Factors
+from solvers.soft_max.objective import ChartModel, SoftMax
+from workloads.operators import Array, Composed, Explicit, QueryOperator, dense
+from workloads.operators.blas import product, whole
+
+
+@dataclass(frozen=True, eq=False)
+class AdaptedIterate:
+    """A covariance in its own basis.
+
+    Attributes
+    ----------
+    columns : numpy.ndarray, shape (k, d)
+        ``inv(C) @ B``: its squared column norms are the profile.
+    ratios : numpy.ndarray, shape (m,)
+        h.
+    before : tuple of numpy.ndarray and QueryOperator
+        The factor of the covariance that this one was reached from, and the scaled queries
+        in its basis.
+    turn : numpy.ndarray, shape (k, k)
+        What that factor is multiplied by from the right.
+    """
+
+    columns: Array
+    ratios: Array
+    before: tuple[Array, QueryOperator]
+    turn: Array
+
+    @cached_property
+    def profile(self) -> Array:
+        """The privacy profile g, shape (d,)."""
+        profile: Array = np.einsum("ij,ij->j", self.columns, self.columns)
+        return profile
+
+    @cached_property
+    def factor(self) -> Array:
+        """C with Σ = C Cᵀ, shape (k, k), in the basis of the balanced covariance."""
+        return product(self.before[0], self.turn)
+
+    def model(self, objective: SoftMax) -> ChartModel:
+        """F to second order about this covariance."""
+        weights = objective.weights(self)
+        return ChartModel(objective, self, weights, self.chart(weights.p))
+
+    def chart(self, p: Array) -> "AdaptedChart":
+        """The basis in which Σ = I and ``columns @ diag(p) @ columns.T`` is diagonal."""
+        half = self.columns * np.sqrt(p)
+        mean, rotation = sla.eigh(product(half, half.T), driver="evd", check_finite=False)
+        turn = product(self.turn, rotation)
+        factor, queries = product(self.before[0], turn), _turned(self.before[1], turn)
+        columns = product(rotation.T, self.columns)
+        return AdaptedChart(
+            np.maximum(mean, 0.0), columns, factor, queries, queries.squared_row_norms()
+        )
+
+
+def balanced(factors: Factors, covariance: Array) -> AdaptedIterate:
+    """A covariance with largest profile entry and largest ratio equal.
+
+    Parameters
+    ----------
+    factors : Factors
+        Of the scaled workload.
+    covariance : numpy.ndarray, shape (k, k)
+        Of the noise on its basis, up to scale.
+
+    Raises
+    ------
+    scipy.linalg.LinAlgError
+        If it is not positive definite.
+    """
+    plain = from_covariance(factors, covariance)
+    return scaled(plain, float(np.sqrt(plain.profile.max() / plain.ratios.max())))
+
+
+def from_covariance(factors: Factors, covariance: Array) -> AdaptedIterate:
+    """The iterate of a covariance, unscaled; parameters and errors as for `balanced`."""
+    k = len(covariance)
+    basis = np.eye(k) if factors.basis is None else factors.basis
+    lower = sla.cholesky(covariance, lower=True, check_finite=False)
+    columns = sla.solve_triangular(lower, basis, lower=True, check_finite=False)
+    queries = (
+        Composed(factors.operator, np.eye(k)) if factors.structured else Explicit(factors.left)
+    )
+    return AdaptedIterate(
+        columns, factors.operator.quadratic_forms(covariance), (np.eye(k), queries), lower
+    )
+
+
+def _turned(queries: QueryOperator, by: Array) -> QueryOperator:
+    """The queries in the basis that a matrix takes the present one to."""
+    if isinstance(queries, Composed):
+        return Composed(queries.operator, product(dense(queries.columns), by))
+    return Explicit(product(dense(queries.matrix()), by))
+
+
+def scaled(at: AdaptedIterate, factor: float) -> AdaptedIterate:
+    """The covariance multiplied by a number."""
+    root = np.sqrt(factor)
+    return AdaptedIterate(at.columns / root, factor * at.ratios, at.before, root * at.turn)
+
+
+@dataclass(frozen=True, eq=False)
+class AdaptedChart:
+    """The basis in which Σ = I and ``columns @ diag(p) @ columns.T`` is diagonal."""
+
+    mean: Array
+    columns: Array
+    factor: Array
+    queries: QueryOperator
+    ratios: Array
+
+    @cached_property
+    def curvature(self) -> Array:
+        return np.add.outer(self.mean, self.mean)
+
+    def damping(self, gradient: Array) -> Array:
+        excess = np.maximum(np.diag(gradient), 0.0)
+        return np.add.outer(excess, excess)
+
+    def forms(self, along: Array) -> tuple[Array, Array]:
+        of_profile: Array = np.einsum("ij,ij->j", self.columns, product(along, self.columns))
+        return of_profile, self.queries.quadratic_forms(along)
+
+    def weighted(self, of_profile: Array, of_ratios: Array) -> Array:
+        total = product(self.columns * of_profile, self.columns.T)
+        total += whole(self.queries.gram(of_ratios))
+        return total
+
+    def ray(self, along: Array) -> Callable[[float], AdaptedIterate]:
+        growth, identity = self.queries.quadratic_forms(along), np.eye(len(along))
+
+        def moved(length: float) -> AdaptedIterate:
+            lower = sla.cholesky(identity + length * along, lower=True, check_finite=False)
+            columns = sla.solve_triangular(lower, self.columns, lower=True, check_finite=False)
+            ratios = self.ratios + length * growth
+            return AdaptedIterate(columns, ratios, (self.factor, self.queries), lower)
+
+        return moved
+
+
+@dataclass(frozen=True, eq=False)
+class BlocksIterate:
+    """A covariance for each block."""
+
+    blocks: MatrixBlocks
+    parts: tuple[AdaptedIterate, ...]
+
+    @cached_property
+    def profile(self) -> Array:
+        """One entry for each orbit of cells."""
+        return self.blocks.column_sums([part.profile for part in self.parts])
+
+    @cached_property
+    def ratios(self) -> Array:
+        """One for each orbit of queries."""
+        return self.blocks.row_sums([part.ratios for part in self.parts])
+
+    def model(self, objective: SoftMax) -> ChartModel:
+        """F to second order about these covariances."""
+        weights = objective.weights(self)
+        charts = tuple(
+            part.chart(weights.p[block.columns])
+            for part, block in zip(self.parts, self.blocks.blocks, strict=True)
+        )
+        return ChartModel(objective, self, weights, _BlocksChart(self.blocks, charts))
+
+
+def first_of_blocks(blocks: MatrixBlocks, start: Weights) -> BlocksIterate:
+    """The inner solution at dual weights, its largest profile entry and largest ratio made equal.
+
+    Raises
+    ------
+    scipy.linalg.LinAlgError
+        If a covariance is not positive definite.
+    """
+    point = blocks.at(np.concatenate([start.p, start.q]))
+    parts = [
+        from_covariance(block.factors, spectrum.covariance())
+        for block, spectrum in zip(blocks.blocks, point.spectra, strict=True)
+    ]
+    plain = BlocksIterate(blocks, tuple(parts))
+    scale = float(np.sqrt(plain.profile.max() / plain.ratios.max()))
+    return BlocksIterate(blocks, tuple(scaled(part, scale) for part in parts))
+
+
+@dataclass(frozen=True, eq=False)
+class _BlocksChart:
+    """The charts of all blocks."""
+
+    blocks: MatrixBlocks
+    charts: tuple[AdaptedChart, ...]
+
+    @cached_property
+    def curvature(self) -> Array:
+        return _joined([chart.curvature for chart in self.charts])
+
+    def damping(self, gradient: Array) -> Array:
+        pairs = zip(self.charts, self._split(gradient), strict=True)
+        return _joined([chart.damping(own) for chart, own in pairs])
+
+    def forms(self, along: Array) -> tuple[Array, Array]:
+        pairs = zip(self.charts, self._split(along), strict=True)
+        forms = [chart.forms(own) for chart, own in pairs]
+        of_profile = self.blocks.column_sums([columns for columns, _ in forms])
+        return of_profile, self.blocks.row_sums([rows for _, rows in forms])
+
+    def weighted(self, of_profile: Array, of_ratios: Array) -> Array:
+        return _joined(
+            [
+                chart.weighted(of_profile[block.columns], of_ratios[block.rows])
+                for chart, block in zip(self.charts, self.blocks.blocks, strict=True)
+            ]
+        )
+
+    def ray(self, along: Array) -> Callable[[float], BlocksIterate]:
+        pairs = zip(self.charts, self._split(along), strict=True)
+        rays = [chart.ray(own) for chart, own in pairs]
+        return lambda length: BlocksIterate(self.blocks, tuple(ray(length) for ray in rays))
+
+    def _split(self, along: Array) -> list[Array]:
+        sizes = [len(chart.mean) for chart in self.charts]
+        parts = np.split(along, np.cumsum([size**2 for size in sizes])[:-1])
+        return [part.reshape(size, size) for part, size in zip(parts, sizes, strict=True)]
+
+
+def _joined(matrices: Sequence[Array]) -> Array:
+    return np.concatenate([matrix.ravel() for matrix in matrices])
+
+
+@dataclass(frozen=True, eq=False)
+class ScalarIterate:
+    """A variance for each block of size one.
+
+    Attributes
+    ----------
+    v : numpy.ndarray, shape (blocks,)
+        Positive.
+    """
+
+    blocks: ScalarBlocks
+    v: Array
+
+    @cached_property
+    def profile(self) -> Array:
+        """The one entry that all cells have, shape (1,)."""
+        return np.array([(1 / self.v).sum()])
+
+    @cached_property
+    def ratios(self) -> Array:
+        """One for each orbit of queries, or for each class of them."""
+        return self.blocks.ratios(self.v)
+
+    def model(self, objective: SoftMax) -> ChartModel:
+        """F to second order about these variances."""
+        return ChartModel(objective, self, objective.weights(self), _ScalarChart(self))
+
+
+def first_of_scalars(blocks: ScalarBlocks, log_counts: Array) -> ScalarIterate:
+    """The inner solution at equal weights of all queries, its profile and largest ratio equal."""
+    v = blocks.inner(np.exp(log_counts - np.logaddexp.reduce(log_counts)))
+    scale = float(np.sqrt((1 / v).sum() / blocks.ratios(v).max()))
+    return ScalarIterate(blocks, scale * v)
+
+
+class _ScalarChart:
+    """Steps relative to v."""
+
+    def __init__(self, at: ScalarIterate) -> None:
+        self._at = at
+        self._matrix = sp.csr_array(at.blocks.matrix @ sp.diags_array(at.v))
+        self.curvature: Array = 2 / at.v
+
+    def damping(self, gradient: Array) -> Array:
+        return 2 * np.maximum(gradient, 0.0)
+
+    def forms(self, along: Array) -> tuple[Array, Array]:
+        of_profile = np.array([float((along / self._at.v).sum())])
+        return of_profile, np.asarray(self._matrix @ along)
+
+    def weighted(self, of_profile: Array, of_ratios: Array) -> Array:
+        return np.asarray(of_profile / self._at.v + self._matrix.T @ of_ratios)
+
+    def ray(self, along: Array) -> Callable[[float], ScalarIterate]:
+        def moved(length: float) -> ScalarIterate:
+            v = self._at.v * (1 + length * along)
+            if not v.min() > 0:
+                raise sla.LinAlgError("a variance is not positive")
+            return ScalarIterate(self._at.blocks, v)
+
+        return moved
