@@ -47,7 +47,7 @@ GROUP = "fitness_sweep.workloads"
 
 @cache
 def all_families() -> Mapping[str, Family]:
-    """Every family by name: one for each module of `workloads.families`, and plug-ins."""
+    """Every family by name: ``FAMILIES`` of each module of `workloads.families`, and plug-ins."""
     known = [*_ours().values(), *plugged().entries.values()]
     return MappingProxyType({family.name: family for family in sorted(known, key=lambda f: f.name)})
 
@@ -67,8 +67,8 @@ def plugged() -> plugins.Plugins[Family]:
 @cache
 def _ours() -> Mapping[str, Family]:
     modules = pkgutil.iter_modules(_package.__path__)
-    families = (importlib.import_module(f"{_package.__name__}.{m.name}").FAMILY for m in modules)
-    return {family.name: family for family in families}
+    loaded = (importlib.import_module(f"{_package.__name__}.{m.name}") for m in modules)
+    return {family.name: family for module in loaded for family in module.FAMILIES}
 
 
 def make(name: str, **params: Any) -> Workload | QueryGraph:

@@ -1,1 +1,1 @@
-"""One module for each workload family; each defines ``FAMILY``."""
+"""Workload families, those of one kind in a module; each module defines ``FAMILIES``."""

@@ -7,7 +7,7 @@ of the cells, `Stacked` puts those of several one below another.
 """
 
 from workloads.operators.composed import Composed, on_cells
-from workloads.operators.cumulative import Cumulative, cumulative
+from workloads.operators.cumulative import Cumulative, cumulative, differences
 from workloads.operators.explicit import Drawn, Explicit
 from workloads.operators.kronecker import Kronecker, kind_of
 from workloads.operators.marginals import Marginals
@@ -39,6 +39,7 @@ __all__ = [
     "Stacked",
     "cumulative",
     "dense",
+    "differences",
     "kind_of",
     "on_cells",
     "refuse_above_limit",

@@ -6,6 +6,7 @@ from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from workloads.operators.protocol import Array, Indices, Matrix, refuse_above_limit
 
@@ -139,6 +140,32 @@ class Cumulative:
                 yield columns[a], columns[b], 2.0 * values[a] * values[b]
 
 
+def differences(first: NDArray[np.integer], last: NDArray[np.integer], d: int) -> sp.csr_array:
+    """The matrix D of `Cumulative` for the ranges [first, last] of d cells.
+
+    Parameters
+    ----------
+    first, last : numpy.ndarray of int, shape (m,)
+        First and last cell of each range, both included, ``0 <= first <= last < d``.
+
+    Returns
+    -------
+    scipy.sparse.csr_array, shape (m, d)
+    """
+    queries = np.arange(len(first))
+    inner = first > 0
+    return sp.csr_array(
+        (
+            np.concatenate([np.ones(len(last)), -np.ones(np.count_nonzero(inner))]),
+            (
+                np.concatenate([queries, queries[inner]]),
+                np.concatenate([last, first[inner] - 1]),
+            ),
+        ),
+        shape=(len(first), d),
+    )
+
+
 def row_products(matrix: sp.csr_array) -> sp.csr_array:
     """All products of two entries of each row, shape (m, d²)."""
     m, d = matrix.shape
@@ -157,7 +184,7 @@ def _suffix_sums(x: Array, axis: int) -> Array:
     return np.flip(np.cumsum(np.flip(x, axis), axis=axis), axis)
 
 
-def _differences(rows: Array) -> sp.csr_array:
+def _column_differences(rows: Array) -> sp.csr_array:
     """Every column less the next one."""
     moved = np.array(rows, dtype=np.float64)
     moved[:, :-1] -= rows[:, 1:]
@@ -170,7 +197,7 @@ def cumulative(matrix: Matrix) -> Cumulative | None:
         return None
     m, d = matrix.shape
     height = max(1, _BLOCK_ENTRIES // d)
-    blocks = [_differences(matrix[first : first + height]) for first in range(0, m, height)]
+    blocks = [_column_differences(matrix[first : first + height]) for first in range(0, m, height)]
     differences = sp.csr_array(sp.vstack(blocks, format="csr"))
     fullest = int(np.diff(differences.indptr).max(initial=0))
     found = Cumulative(differences)

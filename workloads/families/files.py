@@ -1,21 +1,24 @@
-"""A query matrix from a file."""
+"""Families of the user's own queries: from files, or from a Python function."""
 
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from workloads import functions
 from workloads.arrays import load
 from workloads.errors import WorkloadError, reading_trouble
 from workloads.family import Family
 from workloads.given import from_matrix
-from workloads.parameters import FilePath, nearest
+from workloads.parameters import FilePath, FunctionName, nearest
+from workloads.queries import read_queries
 from workloads.workload import Workload
 
 
-def build(path: FilePath, array: str | None = None) -> Workload:
+def matrix_file(path: FilePath, array: str | None = None) -> Workload:
     """The matrix in a .npy file, or in a .npz of `numpy.savez` or `scipy.sparse.save_npz`.
 
     ``array`` names the array in a .npz that holds several.
@@ -66,4 +69,29 @@ def _member(path: str, content: np.lib.npyio.NpzFile, array: str | None) -> NDAr
     return member
 
 
-FAMILY = Family("file", "the matrix in a .npy or .npz file, dense or sparse", build)
+def csv_file(queries: FilePath, domain: FilePath) -> Workload:
+    """One query per row, with its label; the targets rule ``stated`` takes its targets."""
+    return read_queries(queries, domain, names_files=False)
+
+
+def entry_point(function: FunctionName, arguments: dict[str, Any] | None = None) -> Workload:
+    """The matrix or `Workload` that ``"module:function"`` returns for the arguments."""
+    given = arguments or {}
+    result = functions.call("workload 'entry-point'", function, arguments=given)
+    return result if isinstance(result, Workload) else from_matrix(result, "entry-point")
+
+
+FAMILIES = (
+    Family("file", "the matrix in a .npy or .npz file, dense or sparse", matrix_file),
+    Family(
+        "csv",
+        "the queries in a CSV file, a row each, over the attributes in a YAML file",
+        csv_file,
+    ),
+    Family(
+        "entry-point",
+        "the matrix that a Python function of the user's returns, module:function",
+        entry_point,
+        runs_code=True,
+    ),
+)

@@ -1,0 +1,97 @@
+"""Families over ordered cells: prefixes, ranges, age pyramids."""
+
+import numpy as np
+import scipy.sparse as sp
+
+from workloads.family import Family
+from workloads.operators import Cumulative, differences
+from workloads.parameters import LARGEST_SIZE, check_least, check_size
+from workloads.workload import Workload
+
+
+def prefix(d: int) -> Workload:
+    """W lower triangular of ones, shape (d, d): query i sums cells 0 to i."""
+    check_size("workload 'prefix': d", d, 1)
+    return Workload("prefix", Cumulative(sp.eye_array(d, format="csr")))
+
+
+def all_range(d: int) -> Workload:
+    """All d (d + 1) / 2 ranges, ordered by first cell, then by last."""
+    check_size("workload 'all-range': d", d, 1)
+    check_size("workload 'all-range': number of ranges", d * (d + 1) // 2, most=2 * LARGEST_SIZE)
+    first, last = np.triu_indices(d)
+    return Workload("all-range", Cumulative(differences(first, last, d)))
+
+
+def random_ranges(d: int, m: int | None = None, seed: int = 0) -> Workload:
+    """Random ranges, m = 2 d by default: end points uniform over the cells, swapped if needed."""
+    check_size("workload 'range': d", d, 1)
+    count = 2 * d if m is None else m
+    check_size("workload 'range': m", count, 1)
+    check_least("workload 'range': seed", seed, 0)
+    ends = np.sort(np.random.default_rng(seed).integers(0, d, size=(count, 2)), axis=1)
+    return Workload("range", Cumulative(differences(ends[:, 0], ends[:, 1], d)))
+
+
+def wrange(d: int, m: int = 1024, seed: int = 0) -> Workload:
+    """Random ranges, m of them, both end points uniform over the cells, swapped if needed."""
+    return random_ranges(d, m, seed)
+
+
+AGES = 116
+
+
+_ADULT = 18
+
+
+def age(voting_age: bool = True) -> Workload:
+    """Prefixes [0, x] of age over 2 x 116 cells, for males, for females and for all.
+
+    With ``voting_age`` each of the three has [18, 115] too: 351 queries, otherwise 348,
+    as in the published runs. Group ``voting`` holds [0, 17] and [18, 115], group ``other``
+    the rest; arXiv v1's targets for the two are 1 and 10.
+    """
+    last = np.arange(AGES)
+    first = np.zeros(AGES, dtype=np.int64)
+    if voting_age:
+        first, last = np.append(first, _ADULT), np.append(last, AGES - 1)
+    males = differences(first, last, 2 * AGES)
+    females = differences(first + AGES, last + AGES, 2 * AGES)
+    is_voting = (first == _ADULT) | (last == _ADULT - 1)
+    groups = np.tile(np.where(is_voting, 0, 1), 3)
+    return Workload(
+        "age",
+        Cumulative(sp.csr_array(sp.vstack([males, females, males + females]))),
+        groups=groups,
+        group_names=("voting", "other"),
+        group_sizes=tuple(int(size) for size in np.bincount(groups)),
+    )
+
+
+FAMILIES = (
+    Family(
+        "prefix",
+        "all prefix sums of d ordered cells",
+        prefix,
+        source="PVLDB 14(10), section 7.1.1",
+    ),
+    Family("all-range", "all d (d + 1) / 2 ranges of d ordered cells", all_range),
+    Family(
+        "range",
+        "m random ranges of d ordered cells (m = 2 d by default)",
+        random_ranges,
+        source="PVLDB 14(10), section 7.4",
+    ),
+    Family(
+        "wrange",
+        "KDD'16's WRange: m random ranges of d ordered cells",
+        wrange,
+        source="Yuan et al., KDD 2016, section 5",
+    ),
+    Family(
+        "age",
+        "prefixes of 116 ages for males, females and all, with or without [18, 115] (d = 232)",
+        age,
+        source="arXiv v1, section 7.5; PVLDB 14(10), section 7.6",
+    ),
+)

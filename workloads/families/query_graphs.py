@@ -1,0 +1,153 @@
+"""Families of query graphs: counts, sums, cycles, databases, any edges."""
+
+from functools import reduce
+
+import numpy as np
+
+from workloads.errors import WorkloadError
+from workloads.family import Family
+from workloads.graphs import (
+    QueryGraph,
+    Relation,
+    from_edges,
+    from_relation,
+    on_grid,
+    power,
+    refuse_many_answers,
+)
+from workloads.parameters import FilePath, check_size, regular
+
+
+def counting(n: int) -> QueryGraph:
+    """How many of n individuals have a property: the line 0, 1, ..., n."""
+    check_size("workload 'counting': n", n, 1)
+    refuse_many_answers("counting", n + 1, "lower n")
+    return on_grid("counting", within(n + 1, 1), (n + 1,))
+
+
+def within(answers: int, distance: int) -> Relation:
+    """Which of the whole numbers below ``answers`` differ by at most ``distance``."""
+    number = np.arange(answers)
+    near: Relation = np.abs(number[:, None] - number) <= distance
+    return near
+
+
+def sum_query(u: int, v: int) -> QueryGraph:
+    """The sum over u individuals of a value in 0, ..., v: answers at most v apart are adjacent."""
+    check_size("workload 'sum': u", u, 1)
+    check_size("workload 'sum': v", v, 1)
+    answers = u * v + 1
+    refuse_many_answers("sum", answers, "lower u or v")
+    return on_grid("sum", within(answers, v), (answers,))
+
+
+def k_count(u: int, k: int = 2) -> QueryGraph:
+    """How many of u individuals have each of k properties: the grid {0, ..., u}^k.
+
+    One individual changes every count by at most 1, so answers are adjacent where they are
+    neighbours as a chess king moves (distance: Chebyshev's).
+    """
+    check_size("workload 'k-count': u", u, 1)
+    check_size("workload 'k-count': k", k, 1)
+    refuse_many_answers("k-count", power(u + 1, k), "lower u or k")
+    return on_grid("k-count", reduce(np.kron, [within(u + 1, 1)] * k), (u + 1,) * k)
+
+
+def cycle(n: int) -> QueryGraph:
+    """Answers 0, ..., n - 1 in a circle: a count modulo n."""
+    check_size("workload 'cycle': n", n, 3)
+    refuse_many_answers("cycle", n, "lower n")
+    number = np.arange(n)
+    return from_relation("cycle", np.isin((number[:, None] - number) % n, [1, n - 1]), number)
+
+
+def hamming(u: int, values: int) -> QueryGraph:
+    """All databases of u individuals with one of ``values`` values each.
+
+    Two are adjacent where one individual differs. The query is the database itself, so the
+    leakage of a mechanism is about the database (POST 2013, section 4.3).
+    """
+    check_size("workload 'hamming': u", u, 1)
+    check_size("workload 'hamming': values", values, 2)
+    refuse_many_answers("hamming", power(values, u), "lower u or values")
+    same = np.eye(values, dtype=bool)
+    relation = ~same
+    for _ in range(u - 1):
+        others_same = np.eye(len(relation), dtype=bool)
+        relation = np.kron(~same, others_same) | np.kron(same, relation)
+    return from_relation("hamming", relation, np.ndindex(*(values,) * u))
+
+
+LARGEST_LIST_BYTES = 2**26
+
+
+"""The largest file of edges."""
+
+
+def edge_list(path: FilePath | None = None, edges: list[list[int]] | None = None) -> QueryGraph:
+    """The pairs of adjacent answers, from a text file or given as ``edges``.
+
+    The file has one edge on a line, its two answers apart by blanks or a comma; what follows
+    a # is a comment.
+    """
+    if (path is None) is (edges is None):
+        raise WorkloadError("workload 'edge-list': give either a path or the edges, not both")
+    return from_edges(edges if edges is not None else _read(str(path)))
+
+
+def _read(path: str) -> list[list[str]]:
+    try:
+        text = regular(path, LARGEST_LIST_BYTES).read_text(encoding="utf-8")
+    except (OSError, ValueError, RuntimeError) as error:
+        raise WorkloadError(
+            f"workload 'edge-list': {path!r} cannot be read ({error}); expected a text file with "
+            "two answers on each line"
+        ) from error
+    lines = (line.partition("#")[0].replace(",", " ").split() for line in text.splitlines())
+    return [line for line in lines if line]
+
+
+FAMILIES = (
+    Family(
+        "counting",
+        "query graph of a count of n individuals: the line 0 to n",
+        counting,
+        source="POST 2013, section 2.1, Figure 1",
+        kind="graph",
+    ),
+    Family(
+        "sum",
+        "query graph of the sum of u values, each from 0 to v",
+        sum_query,
+        source="POST 2013, section 6, Figure 5(a)",
+        kind="graph",
+    ),
+    Family(
+        "k-count",
+        "query graph of k counts of the same u individuals",
+        k_count,
+        source="POST 2013, section 6, Figure 5(b)",
+        kind="graph",
+    ),
+    Family(
+        "cycle",
+        "query graph of a count modulo n: a cycle of n answers",
+        cycle,
+        source="POST 2013, section 2.1, Figure 1",
+        kind="graph",
+    ),
+    Family(
+        "hamming",
+        "query graph of all databases of u individuals, adjacent where one differs",
+        hamming,
+        source="POST 2013, section 4.3",
+        kind="graph",
+    ),
+    Family(
+        "edge-list",
+        "query graph with any edges, from a text file or a list",
+        edge_list,
+        source="POST 2013, Definition 3",
+        kind="graph",
+    ),
+)

@@ -1,0 +1,166 @@
+"""Families of random queries, of entries of two values, of low rank or drawn from marginals."""
+
+from collections.abc import Callable
+from functools import partial
+from itertools import combinations
+from math import comb, prod
+
+import numpy as np
+import scipy.sparse as sp
+
+from workloads.errors import WorkloadError
+from workloads.family import Family
+from workloads.given import from_matrix
+from workloads.operators import Array, Drawn, Explicit, Marginals, refuse_above_limit
+from workloads.parameters import LARGEST_SIZE, check_least, check_probability, check_size
+from workloads.workload import Workload
+
+_SMALL_ENTRIES = 2**18
+
+
+"""Matrices of no more are made at once."""
+
+
+def two_valued(
+    name: str, shape: tuple[int, int], probability: float, otherwise: float, seed: int
+) -> Workload:
+    """Independent entries: 1 with the given probability, else ``otherwise``.
+
+    Parameters
+    ----------
+    probability : float
+        Of a 1, in [0, 1].
+    otherwise : float
+        The other value.
+    seed : int
+        Of `numpy.random.default_rng`.
+
+    Raises
+    ------
+    WorkloadError
+        If it would be too large; of a small one also if no entry other than zero was drawn.
+    """
+    count = f"{shape[0]:,} x {shape[1]:,}"
+    refuse_above_limit(shape[0] * shape[1], f"workload {name!r}: {count}", "lower m or d")
+    return drawn(name, shape, partial(_two_valued, shape, probability, otherwise, seed))
+
+
+def drawn(name: str, shape: tuple[int, int], draw: Callable[[], Array]) -> Workload:
+    """A workload of a random matrix, a large one made when it is first needed."""
+    if shape[0] * shape[1] <= _SMALL_ENTRIES:
+        return from_matrix(draw(), name)
+    return Workload(name, Drawn(shape, partial(_checked, name, draw)))
+
+
+def _checked(name: str, draw: Callable[[], Array]) -> Array:
+    return from_matrix(draw(), name).dense
+
+
+def _two_valued(shape: tuple[int, int], probability: float, otherwise: float, seed: int) -> Array:
+    ones = np.random.default_rng(seed).random(shape) < probability
+    return np.where(ones, 1.0, otherwise)
+
+
+def random_signs(d: int, m: int | None = None, probability: float = 0.2, seed: int = 0) -> Workload:
+    """Random queries, m = 2 d by default: every entry +1 with the given probability, else -1."""
+    check_size("workload 'random': d", d, 1)
+    count = 2 * d if m is None else m
+    check_size("workload 'random': m", count, 1)
+    check_least("workload 'random': seed", seed, 0)
+    check_probability("workload 'random': probability", probability)
+    return two_valued("random", (count, d), probability, -1.0, seed)
+
+
+def wdiscrete(
+    d: int, m: int = 1024, probability: float = 0.02, otherwise: float = -1.0, seed: int = 0
+) -> Workload:
+    """Random queries with Bernoulli entries: 1 with the given probability, else ``otherwise``.
+
+    KDD'16 says only that the entries are Bernoulli: it gives neither the probability nor
+    the two values. 0.02 and -1 are this project's choice; ``otherwise=0`` gives counting
+    queries.
+    """
+    check_size("workload 'wdiscrete': d", d, 1)
+    check_size("workload 'wdiscrete': m", m, 1)
+    check_least("workload 'wdiscrete': seed", seed, 0)
+    check_probability("workload 'wdiscrete': probability", probability)
+    return two_valued("wdiscrete", (m, d), probability, otherwise, seed)
+
+
+def wrelated(d: int, m: int | None = None, s: int | None = None, seed: int = 0) -> Workload:
+    """W = C A, C (m x s) and A (s x d) of independent N(0, 1) entries; m = s = d/2 by default."""
+    check_size("workload 'wrelated': d", d, 2)
+    count, rank = (d // 2 if size is None else size for size in (m, s))
+    check_size("workload 'wrelated': m", count, 1)
+    check_size("workload 'wrelated': s", rank, 1)
+    check_least("workload 'wrelated': seed", seed, 0)
+    largest = max(count * d, count * rank, rank * d)
+    refuse_above_limit(largest, f"workload 'wrelated': {largest:,} entries", "lower d, m or s")
+    return drawn("wrelated", (count, d), partial(_product, count, rank, d, seed))
+
+
+def _product(m: int, s: int, d: int, seed: int) -> Array:
+    rng = np.random.default_rng(seed)
+    left = rng.standard_normal((m, s))
+    return left @ rng.standard_normal((s, d))
+
+
+def wmarginal(d: int, m: int = 1024, sizes: list[int] | None = None, seed: int = 0) -> Workload:
+    """Random queries, each uniform over all those of all two-way marginals, with replacement.
+
+    KDD'16 does not say how the domain splits into attributes: ``sizes``, by default the
+    prime factors of d, ascending (d = 2^k: k binary attributes).
+    """
+    check_size("workload 'wmarginal': d", d, 4)
+    check_size("workload 'wmarginal': m", m, 1)
+    check_least("workload 'wmarginal': seed", seed, 0)
+    split = _prime_factors(d) if sizes is None else list(sizes)
+    if prod(split) != d or len(split) < 2 or min(split) < 1:
+        raise WorkloadError(
+            f"workload 'wmarginal': d = {d} with attribute sizes {split}; expected at least two "
+            "positive sizes whose product is d"
+        )
+    listed = comb(len(split), 2) * d
+    check_size("workload 'wmarginal': pairs of attributes times d", listed, most=10 * LARGEST_SIZE)
+    pairs = Marginals(tuple(split), tuple(combinations(range(len(split)), 2)))
+    chosen = np.random.default_rng(seed).integers(0, pairs.shape[0], size=m)
+    return Workload("wmarginal", Explicit(sp.csr_array(pairs.matrix())[chosen]))
+
+
+def _prime_factors(number: int) -> list[int]:
+    factors: list[int] = []
+    divisor = 2
+    while divisor * divisor <= number:
+        while number % divisor == 0:
+            factors.append(divisor)
+            number //= divisor
+        divisor += 1
+    return [*factors, number] if number > 1 else factors
+
+
+FAMILIES = (
+    Family(
+        "random",
+        "m random queries, entries +1 with probability 0.2, else -1 (m = 2 d by default)",
+        random_signs,
+        source="arXiv v1, section 7.4; PVLDB 14(10), section 7.5",
+    ),
+    Family(
+        "wdiscrete",
+        "KDD'16's WDiscrete: m random queries with Bernoulli entries",
+        wdiscrete,
+        source="Yuan et al., KDD 2016, section 5",
+    ),
+    Family(
+        "wrelated",
+        "m random queries of rank s: a product of Gaussian matrices (m = s = d/2 by default)",
+        wrelated,
+        source="PVLDB 14(10), section 7.8; Yuan et al., KDD 2016, section 5",
+    ),
+    Family(
+        "wmarginal",
+        "KDD'16's WMarginal: m queries drawn from all two-way marginals of d cells",
+        wmarginal,
+        source="Yuan et al., KDD 2016, section 5",
+    ),
+)

@@ -1,0 +1,90 @@
+"""Families of a few sums: averages, the identity and its total, a linear system over time."""
+
+import numpy as np
+import scipy.sparse as sp
+
+from workloads.errors import WorkloadError
+from workloads.family import Family
+from workloads.given import from_matrix
+from workloads.operators import Array, Explicit, refuse_above_limit
+from workloads.parameters import check_size
+from workloads.workload import Workload, in_blocks
+
+
+def average(n: int, weights: list[float] | None = None) -> Workload:
+    """One query over n cells: their mean, or the average with these weights (they sum to 1)."""
+    check_size("workload 'average': n", n, 1)
+    row = np.full(n, 1.0 / n) if weights is None else np.asarray(weights, dtype=np.float64)
+    if row.shape != (n,) or not np.isclose(row.sum(), 1.0, rtol=0.0, atol=1e-9):
+        raise WorkloadError(
+            f"workload 'average': {row.size} weights that sum to {row.sum():g} for n = {n}; "
+            "expected n weights that sum to 1"
+        )
+    return from_matrix(row[None, :], "average")
+
+
+def identity_sum(d: int) -> Workload:
+    """The identity, then a row of ones: shape (d + 1, d), groups "identity" and "total"."""
+    check_size("workload 'identity-sum': d", d, 1)
+    matrix = sp.csr_array(sp.vstack([sp.eye_array(d, format="csr"), sp.csr_array(np.ones((1, d)))]))
+    return in_blocks("identity-sum", Explicit(matrix), ("identity", "total"), (d, 1))
+
+
+def dynamics(A: list[list[float]], C: list[list[float]], T: int) -> Workload:
+    """C, C A, ..., C A^T stacked: the outputs C x[k] of x[k+1] = A x[k] up to time T.
+
+    Parameters
+    ----------
+    A : list of list of float, shape (n, n)
+        One step of the system.
+    C : list of list of float, shape (p, n)
+        The outputs of one time.
+    T : int
+        The last time; there are T + 1.
+    """
+    check_size("workload 'dynamics': T", T, 0, 1_000_000)
+    step, output = _matrix("A", A), _matrix("C", C)
+    n = step.shape[1]
+    if step.shape != (n, n) or output.shape[1] != n:
+        raise WorkloadError(
+            f"workload 'dynamics': A has shape {step.shape} and C {output.shape}; expected A "
+            "square, (n, n), and C with n columns"
+        )
+    entries = (T + 1) * output.size
+    refuse_above_limit(entries, f"workload 'dynamics': {entries:,} entries", "lower T")
+    outputs = [output]
+    for _ in range(T):
+        outputs.append(outputs[-1] @ step)
+    return from_matrix(np.vstack(outputs), "dynamics")
+
+
+def _matrix(name: str, rows: list[list[float]]) -> Array:
+    lengths = {len(row) for row in rows}
+    if len(lengths) != 1 or lengths == {0}:
+        raise WorkloadError(
+            f"workload 'dynamics': {name} has rows of lengths {sorted(lengths)}; expected rows of "
+            "one length, at least one"
+        )
+    return np.asarray(rows, dtype=np.float64)
+
+
+FAMILIES = (
+    Family(
+        "average",
+        "one query: the mean of n cells, or their average with given weights",
+        average,
+        source="Farokhi and Sandberg, example 2",
+    ),
+    Family(
+        "identity-sum",
+        "each of d cells, then their total (targets rule 'total' gives the total its own target)",
+        identity_sum,
+        source="PVLDB 14(10), sections 5.1 and 7.2",
+    ),
+    Family(
+        "dynamics",
+        "the outputs C A^k x of a linear system for k = 0 to T",
+        dynamics,
+        source="Farokhi and Sandberg, section 4",
+    ),
+)

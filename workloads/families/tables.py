@@ -1,0 +1,373 @@
+"""Families of tables over several attributes: marginals, census tables, Kronecker products."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import combinations
+from math import comb
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.lib.stride_tricks import sliding_window_view
+
+from workloads.errors import WorkloadError
+from workloads.family import Family
+from workloads.given import from_matrix
+from workloads.operators import (
+    Explicit,
+    Kronecker,
+    Marginals,
+    Matrix,
+    differences,
+    refuse_above_limit,
+)
+from workloads.parameters import LARGEST_SIZE, check_size, nearest
+from workloads.workload import Workload, in_blocks
+
+Spec = str | list[list[float]]
+
+
+def kronecker(terms: list[list[str | list[list[float]]]]) -> Workload:
+    """The stacked terms, each the Kronecker product of its factors.
+
+    Parameters
+    ----------
+    terms : list of list of str, or of matrices
+        Factors ``"kind:size"``, one for each attribute; kinds are identity, total, prefix
+        and all-range. A matrix of your own is the list of its rows.
+        ``[["identity:4", "total:8"], ["prefix:4", "identity:8"]]`` asks for
+        the first attribute's marginal and for prefixes of the first within each value of
+        the second.
+
+    Returns
+    -------
+    Workload
+        One group for each term; never built unless asked for its matrix.
+    """
+    if not terms or not all(terms):
+        raise WorkloadError(
+            "workload 'kronecker': terms is empty or has an empty term; expected lists such as "
+            "['identity:4', 'prefix:8']"
+        )
+    factors = {str(spec): _factor(spec) for term in terms for spec in term}
+    operator = Kronecker(tuple(tuple(factors[str(spec)] for spec in term) for term in terms))
+    domains = [tuple(int(f.shape[1]) for f in term) for term in operator.terms]
+    for term, domain in zip(terms, domains, strict=True):
+        if domain != domains[0]:
+            raise WorkloadError(
+                f"workload 'kronecker': term {_title(term)!r} is over a domain of {domain} values, "
+                f"the first term over {domains[0]}; all terms need the same attributes"
+            )
+    return in_blocks("kronecker", operator, map(_title, terms), operator.term_sizes)
+
+
+def _title(term: Sequence[Spec]) -> str:
+    return " x ".join(
+        rows if isinstance(rows, str) else f"{len(rows)} by {len(rows[0])} matrix" for rows in term
+    )
+
+
+def _factor(spec: Spec) -> Matrix:
+    if not isinstance(spec, str):
+        return from_matrix(spec, "kronecker, a factor").matrix
+    kind, _, size = spec.partition(":")
+    if kind not in KINDS:
+        raise WorkloadError(
+            f"workload 'kronecker': no factor is called {kind!r}; {nearest(kind, KINDS)}"
+        )
+    if not size.isdecimal() or len(size) > 20 or int(size) < 1:
+        raise WorkloadError(
+            f"workload 'kronecker': factor {spec!r} has no size; expected such as '{kind}:4'"
+        )
+    return factor("kronecker", kind, int(size))
+
+
+def factor(workload: str, kind: str, size: int) -> Matrix:
+    """The matrix of one of `KINDS` over this many values.
+
+    Raises
+    ------
+    WorkloadError
+        If it is too large.
+    """
+    check_size(f"workload {workload!r}: size of {kind!r}", size)
+    if kind in _DENSE:
+        entries = size**2 if kind == "prefix" else size**2 * (size + 1) // 2
+        refuse_above_limit(
+            entries, f"workload {workload!r}: factor '{kind}:{size}'", "lower its size"
+        )
+    return KINDS[kind](size)
+
+
+def table_products(
+    workload: str, sizes: Sequence[int], kinds: Sequence[str], kept: Iterable[Iterable[int]]
+) -> Kronecker:
+    """For each set of attributes the product of their kinds, with the other attributes summed out.
+
+    Parameters
+    ----------
+    kinds : sequence of str
+        Of `KINDS`: what a table that keeps the attribute asks of it.
+    kept : iterable of iterables of int
+        The attributes of each table, from 0.
+    """
+    factors = [factor(workload, kind, size) for kind, size in zip(kinds, sizes, strict=True)]
+    summed = [factor(workload, "total", size) for size in sizes]
+    sets = [frozenset(table) for table in kept]
+    return Kronecker(
+        tuple(
+            tuple((factors if at in table else summed)[at] for at in range(len(sizes)))
+            for table in sets
+        )
+    )
+
+
+def _all_range(size: int) -> Matrix:
+    first, last = np.triu_indices(size)
+    return np.asarray(differences(first, last, size) @ np.tri(size))
+
+
+def _prefix(size: int) -> Matrix:
+    """Windows on one row of numbers: a large matrix takes no memory until it is computed with."""
+    if size <= _WRITTEN_OUT:
+        return np.tri(size)
+    row = np.repeat([1.0, 0.0], [size, size - 1])
+    return sliding_window_view(row, size)[::-1]
+
+
+KINDS: Mapping[str, Callable[[int], Matrix]] = {
+    "identity": lambda size: sp.eye_array(size, format="csr"),
+    "total": lambda size: np.ones((1, size)),
+    "prefix": _prefix,
+    "all-range": _all_range,
+}
+
+
+"""How the matrix of a factor of each kind is made."""
+
+
+_DENSE = ("prefix", "all-range")
+
+
+_WRITTEN_OUT = 1000
+
+
+_ORDERS = [1, 2]
+
+
+def marginals(
+    attributes: int = 3,
+    values: int | list[int] = 2,
+    orders: list[int] = _ORDERS,
+    containing: int | None = None,
+    subsets: list[list[int]] | None = None,
+    prefixes: list[int] | None = None,
+    ranges: list[int] | None = None,
+) -> Workload:
+    """All marginals of the given orders, one group for each, named by its attributes.
+
+    Parameters
+    ----------
+    attributes : int
+        Number of attributes.
+    values : int or list of int
+        Number of values of every attribute, or of each.
+    orders : list of int
+        How many attributes a marginal has: ``[1, 2]`` for all one- and two-way marginals.
+        arXiv v1's workload (A) is ``[1]``.
+    containing : int, optional
+        Only the marginals with this attribute, counted from 0. arXiv v1's workload (B) is
+        ``orders=[2], containing=0``.
+    subsets : list of list of int, optional
+        These marginals instead of all of some orders; attributes counted from 0.
+    prefixes, ranges : list of int, optional
+        Ordered attributes, counted from 0: marginals with them count all prefixes, or all
+        ranges, of their values instead of the values.
+
+    Returns
+    -------
+    Workload
+        Of any domain size; ``operator`` is a `Marginals`, or a `Kronecker` where some attribute
+        is ordered.
+    """
+    check_size("workload 'marginals': attributes", attributes)
+    sizes = tuple(values) if isinstance(values, list | tuple) else (values,) * attributes
+    if len(sizes) != attributes:
+        raise WorkloadError(
+            f"workload 'marginals': {len(sizes)} sizes in values for {attributes} attributes; "
+            "give one number, or one for each attribute"
+        )
+    chosen = (
+        _of_orders(attributes, orders)
+        if subsets is None
+        else tuple(tuple(sorted(subset)) for subset in subsets)
+    )
+    if containing is not None:
+        if not 0 <= containing < attributes:
+            raise WorkloadError(
+                f"workload 'marginals': containing is {containing}; expected an attribute from 0 "
+                f"to {attributes - 1}"
+            )
+        chosen = tuple(subset for subset in chosen if containing in subset)
+    names = (",".join(map(str, subset)) or "total" for subset in chosen)
+    plain = Marginals(sizes, chosen)
+    if not prefixes and not ranges:
+        return in_blocks("marginals", plain, names, plain.marginal_sizes)
+    ordered = table_products(
+        "marginals", sizes, _kinds(attributes, prefixes or [], ranges or []), chosen
+    )
+    return in_blocks("marginals", ordered, names, ordered.term_sizes)
+
+
+def _kinds(attributes: int, prefixes: list[int], ranges: list[int]) -> list[str]:
+    kinds = ["identity"] * attributes
+    for kind, listed in (("prefix", prefixes), ("all-range", ranges)):
+        for at in listed:
+            if not 0 <= at < attributes or kinds[at] != "identity":
+                raise WorkloadError(
+                    f"workload 'marginals': attribute {at} in prefixes or ranges; expected "
+                    f"different ones from 0 to {attributes - 1}"
+                )
+            kinds[at] = kind
+    return kinds
+
+
+def _of_orders(attributes: int, orders: list[int]) -> tuple[tuple[int, ...], ...]:
+    for order in orders:
+        if not 0 <= order <= attributes:
+            raise WorkloadError(
+                f"workload 'marginals': order {order} in orders; expected 0 to {attributes}, the "
+                "number of attributes"
+            )
+    marginals = sum(comb(attributes, order) for order in orders)
+    looked_at = "workload 'marginals': marginals times attributes"
+    check_size(looked_at, marginals * attributes, 0, 5 * LARGEST_SIZE)
+    return tuple(subset for order in orders for subset in combinations(range(attributes), order))
+
+
+def census(
+    attributes: dict[str, int],
+    tables: list[list[str]],
+    prefixes: list[str] | None = None,
+    ranges: list[str] | None = None,
+) -> Workload:
+    """One table for each list of attributes: a count for every combination of their values.
+
+    Parameters
+    ----------
+    attributes : dict of str to int
+        The attributes by name, in the order of the cells, and their numbers of values.
+    tables : list of list of str
+        The attributes of each table; the others are summed out, ``[]`` is the total.
+    prefixes, ranges : list of str, optional
+        Ordered attributes: tables with them count all prefixes, or all ranges, of their values
+        instead of the values.
+
+    Returns
+    -------
+    Workload
+        One group for each table, named by its attributes: ``"age,sex"``. Of any domain size;
+        never built unless asked for its matrix.
+    """
+    if not attributes or not tables:
+        raise WorkloadError(
+            "workload 'census': it needs attributes such as {age: 116, sex: 2}, and tables such as "
+            "[[age], [age, sex]]"
+        )
+    kinds = dict.fromkeys(attributes, "identity")
+    for kind, names in (("prefix", prefixes), ("all-range", ranges)):
+        for name in names or ():
+            _check_name(name, attributes)
+            if kinds[name] != "identity":
+                raise WorkloadError(
+                    f"workload 'census': {name!r} is in prefixes and in ranges; leave it out of "
+                    "prefixes: all ranges contain all prefixes"
+                )
+            kinds[name] = kind
+    for name, size in attributes.items():
+        check_size(f"workload 'census': number of values of {name!r}", size)
+    for table in tables:
+        for name in table:
+            _check_name(name, attributes)
+        if len(set(table)) < len(table):
+            raise WorkloadError(f"workload 'census': the table {table} names an attribute twice")
+    ordered = [tuple(name for name in attributes if name in table) for table in tables]
+    repeated = next((table for table in ordered if ordered.count(table) > 1), None)
+    if repeated is not None:
+        raise WorkloadError(f"workload 'census': the table {list(repeated)} is listed twice")
+    places = {name: at for at, name in enumerate(attributes)}
+    operator = table_products(
+        "census",
+        list(attributes.values()),
+        list(kinds.values()),
+        ([places[name] for name in table] for table in ordered),
+    )
+    titles = (",".join(table) or "total" for table in ordered)
+    return in_blocks("census", operator, titles, operator.term_sizes)
+
+
+def _check_name(name: str, attributes: Mapping[str, int]) -> None:
+    if name not in attributes:
+        raise WorkloadError(
+            f"workload 'census': no attribute is called {name!r}; {nearest(name, attributes)}"
+        )
+
+
+_CATEGORIES = 6
+
+
+RACES = tuple(
+    chosen
+    for size in range(1, _CATEGORIES + 1)
+    for chosen in combinations(range(_CATEGORIES), size)
+)
+
+
+"""The 63 races: every non-empty set of the six OMB categories, single ones first."""
+
+
+_GROUPS = ("voting-age", "ethnicity", "one-race", "several-races", "identity")
+
+
+def pl94() -> Workload:
+    """319 queries over 2 x 2 x 63 cells, in five groups.
+
+    a) ``voting-age`` (2 queries), b) ``ethnicity`` (2), c) ``one-race``: who selected only
+    that category (6), d) ``several-races``: who selected that combination (57),
+    e) ``identity`` (252). arXiv v1's targets for the groups are 1, 1, 1, 2 and 4.
+    """
+    yes_no, races = sp.eye_array(2, format="csr"), sp.eye_array(len(RACES), format="csr")
+    both, all_races = np.ones((1, 2)), np.ones((1, len(RACES)))
+    terms = (
+        (yes_no, both, all_races),
+        (both, yes_no, all_races),
+        (both, both, races[:_CATEGORIES]),
+        (both, both, races[_CATEGORIES:]),
+        (yes_no, yes_no, races),
+    )
+    union = Kronecker(terms)
+    return in_blocks("pl94", Explicit(union.matrix()), _GROUPS, union.term_sizes)
+
+
+FAMILIES = (
+    Family(
+        "kronecker",
+        "a union of Kronecker products of identity, total, prefix and all-range factors",
+        kronecker,
+    ),
+    Family(
+        "marginals",
+        "marginals of some orders of a domain of several attributes, of any size",
+        marginals,
+        source="PVLDB 14(10), section 7.7; arXiv v1, section 7.6",
+    ),
+    Family(
+        "census",
+        "tables over named attributes, prefixes or ranges of those that are ordered, of any size",
+        census,
+    ),
+    Family(
+        "pl94",
+        "319 queries of the redistricting file over voting age x ethnicity x race (d = 252)",
+        pl94,
+        source="arXiv v1, section 7.2; PVLDB 14(10), section 7.3",
+    ),
+)
