@@ -110,6 +110,10 @@ def messages():
                 yield node.value
 
 
+def stem(page):
+    return page.stem
+
+
 def written_names(page):
     """What stands between backquotes."""
     prose = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
@@ -126,16 +130,16 @@ def one_thread(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.slow
+@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "python")], ids=stem)
 def test_python_examples_run(page, one_thread):
     names = {"__name__": "example"}
-    examples = blocks(page, "python")
-    for example in examples:
+    for example in blocks(page, "python"):
         exec(compile(example, str(page), "exec"), names)
-    assert len(names) > 1 or not examples
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if any(sessions(p))], ids=lambda page: page.name)
+@pytest.mark.slow
+@pytest.mark.parametrize("page", [p for p in PAGES if any(sessions(p))], ids=stem)
 def test_commands_run_in_their_order_and_print_what_the_page_shows(page, one_thread):
     write_files(page)
     code = 0
@@ -153,7 +157,7 @@ def test_commands_run_in_their_order_and_print_what_the_page_shows(page, one_thr
             assert words(text) in words(result.output), f"{line}: {result.output}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=stem)
 def test_commands_that_are_only_shown_could_be_run(page):
     targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
     group = typer.main.get_command(app)
@@ -166,13 +170,6 @@ def test_commands_that_are_only_shown_could_be_run(page):
             group.commands[command].make_context(command, rest)
         else:
             assert program in OTHER_PROGRAMS, line
-
-
-def test_the_readmes_experiment_is_one(tmp_path):
-    mine = tmp_path / "mine.yaml"
-    mine.write_text(blocks(ROOT / "README.md", "yaml")[0])
-    (grid,) = expand(sweep.load_experiment(str(mine)))
-    assert len(grid.cells) == 2 * 2 * 6 * 3
 
 
 def test_every_file_of_an_experiment_or_a_cluster_is_valid(tmp_path):
@@ -201,31 +198,6 @@ def test_what_is_called_a_command_or_an_experiment_is_one():
     assert {name for name in named if re.fullmatch(kinds, name)} <= shipped
 
 
-def test_links_between_pages_lead_somewhere():
-    broken = [
-        f"{page.name}: {target}"
-        for page in PAGES
-        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text())
-        if not (page.parent / target).exists()
-    ]
-    assert broken == []
-
-
-def test_every_page_is_in_a_list_of_the_site():
-    index = DOCS / "index.md"
-    listed = {
-        line for block in blocks(index, "{toctree}") for line in block.splitlines() if line.strip()
-    }
-    pages = {path.relative_to(DOCS).with_suffix("").as_posix() for path in SITE} - {"index"}
-    pages |= {f"generated/notebooks/{path.stem}" for path in DOCS.glob("notebooks/*.ipynb")}
-    lost = [
-        f"docs/{page}.md is in no list of docs/index.md, so no reader of the site finds it: add "
-        f"the line {page!r} to the toctree where it belongs"
-        for page in sorted(pages - listed)
-    ]
-    assert lost == []
-
-
 def test_messages_that_troubleshooting_explains_are_those_of_the_code():
     page = (DOCS / "troubleshooting.md").read_text()
     quoted = re.findall(r"^### `(.*)`$", page, re.MULTILINE)
@@ -238,7 +210,7 @@ def test_messages_that_troubleshooting_explains_are_those_of_the_code():
 
 @pytest.mark.slow
 def test_the_site_is_built_without_a_warning(tmp_path):
-    """Links, their anchors and all references are checked; the notebooks run."""
+    """Links, anchors, references and the lists of pages are checked; the notebooks run."""
     built = subprocess.run(
         [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", DOCS, tmp_path],
         capture_output=True,
