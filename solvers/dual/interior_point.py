@@ -16,9 +16,6 @@ from solvers.dual.iteration import Stop, Stopping, Trace, backtrack, traced
 from solvers.dual.newton_system import Couplings
 from workloads.operators import Array
 
-REVISION = 1
-"""Raised by whoever changes what `maximise` answers; results of another revision are stale."""
-
 
 class NewtonSystem(Protocol):
     """``(K + diag(diagonal)) z + constraints @ nu = b`` with ``constraints.T @ z = r``.

@@ -1,9 +1,8 @@
 """An experiment in a store: its cells, and the state that they are in."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,7 +19,7 @@ from sweep.plan.solves import code_of
 from sweep.store import code
 from sweep.store.folder import Store, open_
 from sweep.store.journal import Journal
-from sweep.store.keys import Keys, Rows, texts
+from sweep.store.keys import Keys, texts
 from sweep.store.ledger import Ledger
 from sweep.store.location import Location
 from sweep.store.records import Status
@@ -142,23 +141,7 @@ def unfinished(cells: Cells, ledger: Ledger) -> Cells:
 def solved_by_other_code(cells: Cells, ledger: Ledger) -> NDArray[np.bool_]:
     """Which cells were solved, or their problem certified, by code other than the present."""
     codes, firsts = code.Codes(), [family.first for family in cells.families]
-    return rows_of_other_code(
-        ledger,
-        ledger.rows(cells.ids),
-        [code_of(cell, codes) for cell in firsts],
-        [codes.of_bound(cell.workload.name) for cell in firsts],
-        cells.family,
-    )
-
-
-def rows_of_other_code(
-    ledger: Ledger, rows: Rows, codes: Sequence[str], of_bounds: Sequence[str], at: NDArray[Any]
-) -> NDArray[np.bool_]:
-    """Which rows are final, and were solved or certified by code other than the present.
-
-    ``at`` is the place of every row's own code among ``codes``, which are those that solve now, and
-    among ``of_bounds``, which are those that certify now.
-    """
+    rows, at = ledger.rows(cells.ids), cells.family
     final = np.isin(ledger.statuses(rows), [status for status in Status if status.final])
     theirs, known = ledger.texts("code", rows)
     number = {code: place for place, code in enumerate(known)}
@@ -169,10 +152,11 @@ def rows_of_other_code(
             dtype=np.int64,
         )
 
-    solved_by_other = theirs != numbered(codes)[at]
+    solved_by_other = theirs != numbered(code_of(cell, codes) for cell in firsts)[at]
     problems, keys = ledger.texts("problem", rows)
     certifiers = np.append(numbered(map(ledger.bound_codes.get, keys)), -1)[problems]
-    certified_by_other = (certifiers >= 0) & (certifiers != numbered(of_bounds)[at])
+    of_bounds = numbered(codes.of_bound(cell.workload.name) for cell in firsts)
+    certified_by_other = (certifiers >= 0) & (certifiers != of_bounds[at])
     return np.asarray(final & (solved_by_other | certified_by_other))
 
 

@@ -7,7 +7,7 @@ demand, so that a run of a million cells holds only columns of numbers.
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TypeVar, overload
 
 import numpy as np
@@ -15,7 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from solvers.problem.neighbours import ADD_REMOVE, Neighbours
 from sweep.grid.cells import MechanismSpec, Spec, WorkloadSpec
-from sweep.store import code
 from sweep.store.keys import KEY, Keys, numbered
 
 LARGEST_BLOCK = 100
@@ -48,7 +47,7 @@ class Solve:
         Seconds that it may take: the mechanism's own limit, else the experiment's; None for no
         limit.
     code : str
-        Hash of the code that has to do it (`sweep.store.code.Codes`).
+        Identity of the code that has to do it (`sweep.store.code.Codes`); empty if any will do.
     has_result : bool
         Whether a cell is ``ok`` already; its stored arrays are kept if this solve is stopped.
     """
@@ -65,7 +64,7 @@ class Solve:
     time_limit: float | None = None
     bytes: float = 0.0
     neighbours: Neighbours = ADD_REMOVE
-    code: str = field(default_factory=code.digest)
+    code: str = ""
     has_result: bool = False
 
 
@@ -81,7 +80,7 @@ class Bound:
     time_limit: float | None = None
     bytes: float = 0.0
     neighbours: Neighbours = ADD_REMOVE
-    code: str = field(default_factory=code.digest)
+    code: str = ""
 
 
 Item = Solve | Bound

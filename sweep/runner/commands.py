@@ -17,7 +17,7 @@ from sweep.plan.stored import StoredExperiment, of_store, unfinished
 from sweep.plan.tasks import Item, Items, Task
 from sweep.runner.progress import ProgressMeter
 from sweep.runner.session import Session, open_session
-from sweep.store import versions
+from sweep.store import code
 from sweep.store.folder import Store, create
 from sweep.store.view import StoreView
 
@@ -220,7 +220,7 @@ def solve(
         str(store.path.resolve()),
         store.identity,
         session.stored.experiment.keep,
-        versions="" if spec.allow_mixed else versions.ours(),
+        versions="" if spec.allow_mixed else code.versions(),
         mechanisms=tuple(mechanisms.items()),
     )
     with ExitStack() as stack:

@@ -1,5 +1,6 @@
 """One run in an open store: records go to the journal, and the dataset follows."""
 
+import hashlib
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
@@ -317,4 +318,7 @@ class Publication:
 @cache
 def _deriving_code() -> str:
     """The hash of the code that makes a dataset of a journal: it judges, and converts budgets."""
-    return code.digest_of([Path(__file__).parents[1] / "dataset"])[:8] + code.digest()[:8]
+    hasher = hashlib.sha256(code.project().encode())
+    for file in sorted((Path(__file__).parents[1] / "dataset").glob("*.py")):
+        hasher.update(file.read_bytes())
+    return hasher.hexdigest()[:16]

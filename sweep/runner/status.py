@@ -11,9 +11,9 @@ from sweep.errors import DamagedSegmentError, StoreError, SweepError, UnknownNam
 from sweep.events import Progressed
 from sweep.experiment.canonical import Scalar
 from sweep.grid.grids import Grid
-from sweep.plan.stored import counted, of_store, rows_of_other_code, troubled
+from sweep.plan.stored import counted, of_store, troubled
 from sweep.runner import log
-from sweep.store import code, disk, segments
+from sweep.store import disk, segments
 from sweep.store.folder import Store, open_
 from sweep.store.journal import Journal
 from sweep.store.keys import Keys, texts
@@ -123,12 +123,8 @@ def status(store: str | Location) -> StoreStatus:
     try:
         stored = of_store(store)
         grids, other = stored.grids, int(stored.of_other_code(ledger).sum())
-    except UnknownNameError as error:
-        other, obstacle = 0, str(error)
     except SweepError as error:
-        ours, rows = [code.digest()], ledger.rows(known)
-        other = int(rows_of_other_code(ledger, rows, ours, ours, np.zeros_like(rows)).sum())
-        obstacle = str(error)
+        other, obstacle = 0, str(error)
     return StoreStatus(
         store=opened.path,
         experiment=opened.experiment,

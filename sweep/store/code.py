@@ -1,69 +1,64 @@
-"""The version of the code that solves: a hash, compared on every worker.
+"""Code identity: which results are of the present code, and which workers may solve.
 
-It covers this project's packages and, where a solve runs other code (a function that the
-experiment names, a plug-in, a function given in Python), that of it, too.
+Whoever changes what a mechanism, a workload family or the dual's optimiser answers raises its
+revision. A hash of the module that defines a mechanism or a family stands beside the revision,
+without docstrings and comments, so that an edit in a checkout is noticed too. A function of the
+user's is identified by its module, or by its own source if it has no file.
 """
 
+import ast
 import hashlib
+import inspect
+import marshal
+import platform
 import socket
-from collections.abc import Iterable, Mapping
-from functools import cache
+import textwrap
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import solvers
 import workloads
-from sweep.store import closure, edits
+from solvers import dual
+from sweep.experiment.files import module_file
 from workloads.parameters import CodeName
 
-_DIGITS = 20
+CERTIFIER_DIGITS = 8
+"""Digits at the beginning of a code that identify what certifies a problem's lower bound."""
+_SOLVER_DIGITS = 12
+_OF_NUMBERS = ("numpy", "scipy")
+_OF_TRANSPORT = ("dask", "distributed")
 
-
-@cache
-def digest() -> str:
-    """The hash of `solvers` and `workloads` as they were when this process first asked."""
-    return digest_of(Path(package.__path__[0]) for package in (solvers, workloads))
-
-
-def digest_of(packages: Iterable[Path]) -> str:
-    """The hash of all Python files of some packages, by name and content.
-
-    Parameters
-    ----------
-    packages : iterable of Path
-        The folders of the packages. Only their last component enters the hash.
-
-    Returns
-    -------
-    str
-        20 hexadecimal digits.
-    """
-    hasher = hashlib.sha256()
-    for folder in packages:
-        for name in sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.py")):
-            content = hashlib.sha256((folder / name).read_bytes()).hexdigest()
-            hasher.update(f"{folder.name}/{name} {content}\n".encode())
-    return hasher.hexdigest()[:_DIGITS]
+Source = str | Callable[..., Any]
+"""The name of a user's module, or a function."""
 
 
 class Codes:
-    """The hashes of the code of solves, each computed once."""
+    """The codes of bounds and solves, each computed once."""
 
     def __init__(self) -> None:
-        self._known: dict[object, str] = {}
+        self._known: dict[tuple[str, ...], str] = {}
 
     def of_bound(self, workload: str) -> str:
-        """The hash of the code that certifies a problem of that workload family.
+        """The code that certifies problems of a workload family.
 
-        Parameters
-        ----------
-        workload : str
-            A name of `workloads.families`.
+        Raising the optimiser's revision makes every result on a query matrix stale, since the gap
+        of each depends on the bound.
         """
-        return self._digest(_of_family(workload))
+        key = (workload,)
+        if key not in self._known:
+            family = workloads.families().get(workload)
+            parts = [workload] if family is None else [workload, str(family.revision)]
+            if family is not None:
+                parts.append(_hash(family.build))
+                parts += [str(dual.REVISION)] if family.kind == "matrix" else []
+            self._known[key] = _digest(parts)[:CERTIFIER_DIGITS]
+        return self._known[key]
 
     def of_solve(self, workload: str, mechanism: str, options: Mapping[str, Any]) -> str:
-        """The hash of the code that solves.
+        """The code that solves; its beginning is the one that certifies.
 
         Parameters
         ----------
@@ -72,29 +67,89 @@ class Codes:
         options : Mapping[str, object]
             Of the mechanism; one may name a function.
         """
-        return self._digest(_of_family(workload) + _of_mechanism(mechanism, options))
-
-    def _digest(self, sources: tuple[closure.Source, ...]) -> str:
-        if not sources:
-            return digest()
-        for source in sources:
-            if source not in self._known:
-                self._known[source] = closure.digest(source)
-        parts = [digest(), *(self._known[source] for source in sources)]
-        return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:_DIGITS]
-
-
-def _of_family(name: str) -> tuple[closure.Source, ...]:
-    known = workloads.families().get(name)
-    return () if known is None or closure.is_ours(known.build) else (known.build,)
+        functions = _named_functions(mechanism, options)
+        key = (workload, mechanism, *functions)
+        if key not in self._known:
+            known = solvers.all_mechanisms().get(mechanism)
+            parts = [mechanism, *map(_hash, functions)]
+            if known is not None:
+                parts += [str(known.revision), _hash(known.solve or known.solve_graph)]
+            self._known[key] = self.of_bound(workload) + _digest(parts)[:_SOLVER_DIGITS]
+        return self._known[key]
 
 
-def _of_mechanism(name: str, options: Mapping[str, Any]) -> tuple[closure.Source, ...]:
-    known = solvers.all_mechanisms().get(name)
-    if known is None or known.solve is None:
+_IN_THIS_PROCESS = Codes()
+"""Codes when a worker first asked: Python keeps a module as it was imported."""
+
+
+def solve_difference(
+    expected: str, workload: str, mechanism: str, options: Mapping[str, Any]
+) -> str:
+    """A sentence saying that this worker's code of a solve is not the command's; empty if it is."""
+    known = solvers.all_mechanisms().get(mechanism)
+    if known is not None and known.solve is not None and _is_sent_by_value(known.solve):
+        return ""
+    if _IN_THIS_PROCESS.of_solve(workload, mechanism, options) == expected:
+        return ""
+    named = ", ".join([repr(mechanism), *map(repr, _named_functions(mechanism, options))])
+    return (
+        f"the worker on {socket.gethostname()} has other code of {named} or of workload "
+        f"{workload!r} than the command, or imported it before it was edited; give every worker "
+        "the same files (PYTHONPATH) and restart the workers (client.restart())"
+    )
+
+
+@cache
+def project() -> str:
+    """The version of this project and the revisions of everything in it that answers, in words."""
+    mechanisms, families = solvers.all_mechanisms().values(), workloads.families().values()
+    revisions = [f"{one.name} {one.revision}" for one in mechanisms if not one.foreign]
+    ours = (one for one in families if one.build.__module__.startswith("workloads."))
+    revisions += [f"{one.name} {one.revision}" for one in ours]
+    digits = _digest([*revisions, str(dual.REVISION)])[:CERTIFIER_DIGITS]
+    return f"fitness-sweep {_version('fitness-sweep')}, revisions {digits}"
+
+
+@cache
+def versions() -> str:
+    """The versions of Python and libraries that numbers or messages depend on, in words."""
+    return _listed(*_OF_NUMBERS, *_OF_TRANSPORT)
+
+
+@cache
+def versions_of_numbers() -> str:
+    """The versions that numbers depend on: every record has them."""
+    return _listed(*_OF_NUMBERS)
+
+
+def worker_difference(expected_project: str, expected_versions: str) -> str:
+    """How this process differs from the command, in a sentence; empty if it does not.
+
+    Parameters
+    ----------
+    expected_project, expected_versions : str
+        `project` and `versions` of the command; no versions if any will do.
+    """
+    here = f"a worker on {socket.gethostname()} has"
+    if project() != expected_project:
+        return (
+            f"{here} other code ({project()}) than the command ({expected_project}); install the "
+            "same version of this project there and restart its workers"
+        )
+    if expected_versions in ("", versions()):
+        return ""
+    return (
+        f"{here} other versions ({versions()}) than the command ({expected_versions}), so its "
+        "numbers may be others; install the same there, or give --allow-mixed: every cell then "
+        "says which versions solved it"
+    )
+
+
+def _named_functions(mechanism: str, options: Mapping[str, Any]) -> tuple[str, ...]:
+    """The modules of the functions that a mechanism's options name."""
+    known = solvers.all_mechanisms().get(mechanism)
+    if known is None or not known.runs_code:
         return ()
-    if not known.runs_code:
-        return () if closure.is_ours(known.solve) else (known.solve,)
     return tuple(
         str(options[option]).partition(":")[0]
         for option, parameter in known.options.items()
@@ -102,35 +157,61 @@ def _of_mechanism(name: str, options: Mapping[str, Any]) -> tuple[closure.Source
     )
 
 
-def solve_difference(
-    expected: str, workload: str, mechanism: str, options: Mapping[str, Any]
-) -> str:
-    """A sentence saying that the user's code of a solve is not the command's; empty if it is.
-
-    What this process has imported stays as it was: code that was edited since is refused, too.
-    """
-    named = next((str(v) for n, v in options.items() if n == "function"), mechanism)
-    here = f"the worker on {socket.gethostname()} has"
-    if Codes().of_solve(workload, mechanism, options) != expected:
-        return (
-            f"{here} other code of {named!r} (with workload {workload!r}) than the command; give "
-            "every worker the same files and restart its workers"
-        )
-    for source in _of_family(workload) + _of_mechanism(mechanism, options):
-        if edited := edits.edited(source):
-            return (
-                f"{here} imported module {edited!r} of {named!r} (with workload {workload!r}) "
-                "before it was edited; restart the workers (client.restart()) and solve it again"
-            )
-    return ""
-
-
-def difference(expected: str) -> str:
-    """A sentence saying that this process's code is not the command's; empty if it is."""
-    if digest() == expected:
+def _hash(source: Source | None) -> str:
+    """The hash of a module's source, or of a function's own if it has no file."""
+    if source is None:
         return ""
-    return (
-        f"a worker on {socket.gethostname()} has other code in 'solvers' or 'workloads' "
-        f"({digest()}) than the command ({expected}); install the same version of this project "
-        "there and restart its workers"
-    )
+    file = module_file(source if isinstance(source, str) else _origin(source).__module__)
+    if isinstance(source, str) or not _is_sent_by_value(source):
+        return "" if file is None else _without_docstrings(Path(file).read_text(encoding="utf-8"))
+    function = _origin(source)
+    try:
+        return _without_docstrings(textwrap.dedent(inspect.getsource(function)))
+    except (OSError, TypeError, SyntaxError):
+        written = getattr(function, "__code__", None)
+        return _digest([repr(source) if written is None else marshal.dumps(written).hex()])
+
+
+def _is_sent_by_value(function: Callable[..., Any]) -> bool:
+    """Whether workers get a function with their tasks, and do not import it."""
+    module = _origin(function).__module__
+    return module == "__main__" or module_file(module) is None
+
+
+def _origin(function: Callable[..., Any]) -> Any:
+    """The function as written, without wrappers and bound arguments."""
+    unwrapped = inspect.unwrap(function)
+    return _origin(unwrapped.func) if isinstance(unwrapped, partial) else unwrapped
+
+
+def _without_docstrings(text: str) -> str:
+    """The hash of a source text, whatever its docstrings, comments and layout."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError):
+        return _digest([text])
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            node.body = [one for one in node.body if not _is_text(one)] or [ast.Pass()]
+    return _digest([ast.unparse(tree)])
+
+
+def _is_text(statement: ast.stmt) -> bool:
+    value = statement.value if isinstance(statement, ast.Expr) else None
+    return isinstance(value, ast.Constant) and isinstance(value.value, str)
+
+
+def _digest(parts: list[str]) -> str:
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def _listed(*packages: str) -> str:
+    listed = (f"{package} {_version(package)}" for package in packages)
+    return ", ".join([f"python {platform.python_version()}", *listed])
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "unknown"

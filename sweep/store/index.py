@@ -82,4 +82,4 @@ def read(file: Location) -> Index | None:
 
 def _writer() -> list[str | int]:
     """The code whose ledger it is: bounds are judged by the solvers."""
-    return [_FORMAT, code.digest()]
+    return [_FORMAT, code.project()]

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from sweep.errors import DamagedSegmentError, StoreError
 from sweep.store import disk, index, segments
+from sweep.store.code import CERTIFIER_DIGITS
 from sweep.store.ledger import Ledger
 from sweep.store.location import Location
 from sweep.store.records import BoundRecord, CellRecord, ForgottenRecord, Record, Status
@@ -159,7 +160,12 @@ class Journal:
                     bound = float(record.numbers["lower_bound"])
                     ended = record.status is Status.OK
                     kept.append(
-                        BoundRecord(record.problem, bound, code=record.code, incidental=not ended)
+                        BoundRecord(
+                            record.problem,
+                            bound,
+                            code=record.code[:CERTIFIER_DIGITS],
+                            incidental=not ended,
+                        )
                     )
         return kept[::-1]
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from solvers.solution import contradiction
+from sweep.store.code import CERTIFIER_DIGITS
 from sweep.store.columns import Columns
 from sweep.store.current import Records
 from sweep.store.keys import Rows, texts
@@ -41,7 +42,7 @@ class Ledger:
         The highest certified lower bound on the squared privacy cost of every problem, by
         problem key; only bounds found by the code that certified the problem last count.
     bound_codes : dict of str to str
-        The hash of that code, by problem key.
+        The identity of that code, by problem key.
     bound_errors : dict of str to BoundRecord
         Bounds that could not be computed, or not as close as asked, by problem key.
     altered : bool
@@ -216,7 +217,7 @@ class Ledger:
             died += self._columns.count("deaths_in_all", known)
         bound = float(record.numbers.get("lower_bound", math.nan))
         if not math.isnan(bound):
-            self._raise_bound(record.problem, bound, record.code)
+            self._raise_bound(record.problem, bound, record.code[:CERTIFIER_DIGITS])
             if record.status is Status.OK:
                 self.bound_errors.pop(record.problem, None)
         cost = record.numbers.get("squared_privacy_cost")

@@ -66,10 +66,9 @@ class CellRecord:
     traceback : str
         The full traceback; empty if there was none.
     code : str
-        Hash of the code that solved it (`sweep.store.code.digest`); empty in records of earlier
-        versions.
+        Identity of the code that solved it (`sweep.store.code.Codes.of_solve`).
     versions : str
-        Of Python, numpy and scipy with which it was solved; empty likewise.
+        Of Python, numpy and scipy with which it was solved.
     deaths : int
         How many workers have died of it while they did nothing else, in one run.
     """
@@ -109,7 +108,7 @@ class BoundRecord:
     error, traceback : str
         One line and the full traceback, if it could not be computed.
     code : str
-        Hash of the code that computed it.
+        Identity of the code that computed it (`sweep.store.code.Codes.of_bound`).
     incidental : bool
         Whether a solve has proved it that did not end well: then a closer one can still be had.
     """

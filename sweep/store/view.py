@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sweep.errors import StoreError
-from sweep.store import code, disk, segments, versions
+from sweep.store import disk, segments
+from sweep.store.code import project
+from sweep.store.code import versions as of_libraries
 from sweep.store.location import Location, located
 from sweep.store.records import Record
 
@@ -28,7 +30,8 @@ class StoreView:
     interval : float
         Seconds after which a task writes down the results that it has so far.
     code : str
-        Hash of the code that has to solve: by default that of the process which makes the view.
+        The project and its revisions that have to solve: by default those of the process which
+        makes the view.
     versions : str
         The versions that have to solve, likewise; empty if any will do.
     mechanisms : tuple of (str, callable)
@@ -39,8 +42,8 @@ class StoreView:
     identity: str
     keep: tuple[str, ...] = ()
     interval: float = 5.0
-    code: str = field(default_factory=code.digest)
-    versions: str = field(default_factory=versions.ours)
+    code: str = field(default_factory=project)
+    versions: str = field(default_factory=of_libraries)
     mechanisms: tuple[tuple[str, Callable[..., Any]], ...] = ()
 
     @property

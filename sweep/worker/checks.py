@@ -3,7 +3,7 @@
 from typing import Any
 
 from sweep.errors import ClusterError, first_line
-from sweep.store import code, edits, versions
+from sweep.store import code
 from sweep.store.view import StoreView
 
 _ANSWER_SECONDS = 10.0
@@ -54,15 +54,9 @@ def unreadable(error: BaseException) -> str:
 def difference(view: StoreView) -> str:
     """How this process differs from the command, in a sentence; empty if it does not.
 
-    It also notes what is imported, so that an edit is noticed when it is used.
-
     Parameters
     ----------
     view : StoreView
         The code and the versions of the command; no versions if any will do.
     """
-    edits.note_imported()
-    other_code = code.difference(view.code)
-    if other_code or not view.versions:
-        return other_code
-    return versions.difference(view.versions)
+    return code.worker_difference(view.code, view.versions)

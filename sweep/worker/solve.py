@@ -21,7 +21,7 @@ from sweep.errors import StoreError
 from sweep.experiment import files
 from sweep.grid.cells import Spec, WorkloadSpec
 from sweep.plan.tasks import Bound, CellTask, Item, Solve
-from sweep.store import arrays, code, disk_errors, edits, versions
+from sweep.store import arrays, code, disk_errors
 from sweep.store.records import BoundRecord, CellRecord, Record, Status
 from sweep.store.view import StoreView
 from workloads.operators import Drawn
@@ -186,7 +186,7 @@ def _solved(
         host=socket.gethostname(),
         started=time.time(),
         code=item.code,
-        versions=versions.of_numbers(),
+        versions=code.versions_of_numbers(),
     )
     if isinstance(built, BuildFailure):
         broken = replace(blank, status=built.status, error=built.error, traceback=built.traceback)
@@ -229,7 +229,7 @@ def run_solver(item: Solve, built: Built, targets: Any, start: Weights | None = 
     """Solve; the time limit is passed to mechanisms that take one."""
     chosen = item.mechanism
     trouble = code.solve_difference(item.code, item.workload.name, chosen.name, chosen.options)
-    if trouble:
+    if item.code and trouble:
         raise StoreError(trouble)
     options = files.at_hand(item.mechanism.options)
     limited = solvers.all_mechanisms()[item.mechanism.name].takes_time_limit
@@ -237,11 +237,7 @@ def run_solver(item: Solve, built: Built, targets: Any, start: Weights | None = 
         options["time_limit"] = item.time_limit
     if start is not None:
         options["start"] = start
-    try:
-        return solvers.solve(chosen.name, built, targets, neighbours=item.neighbours, **options)
-    finally:
-        if item.code != code.digest():
-            edits.note_imported()
+    return solvers.solve(chosen.name, built, targets, neighbours=item.neighbours, **options)
 
 
 def _targets(spec: Spec, built: Built) -> Any:

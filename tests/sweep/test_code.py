@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from faults import Fault, preloaded
 from processes import ended, until
 from test_workforce import Clock
 
-import solvers
+import solvers.dual
 import sweep
 import workloads
 from sweep import events
@@ -34,7 +35,7 @@ from sweep.store.view import StoreView
 from sweep.worker import checks, perform
 
 WORKER = "distributed.cli.dask_worker"
-PACKAGES = (Path(solvers.__path__[0]), Path(workloads.__path__[0]))
+PACKAGES = [Path(package.__path__[0]) for package in (solvers, workloads, sweep)]
 
 
 @pytest.fixture
@@ -43,7 +44,7 @@ def copied(tmp_path):
 
     def copy(name):
         folder = tmp_path / name
-        for package in (*PACKAGES, Path(sweep.__path__[0])):
+        for package in PACKAGES:
             ignored = shutil.ignore_patterns("__pycache__")
             shutil.copytree(package, folder / package.name, ignore=ignored)
         return folder
@@ -52,8 +53,8 @@ def copied(tmp_path):
 
 
 def edit(folder):
-    path = folder / "solvers" / "mechanisms" / "gd.py"
-    path.write_text(path.read_text() + "# edited\n")
+    path = folder / "solvers" / "dual" / "__init__.py"
+    path.write_text(path.read_text().replace("REVISION = 1", "REVISION = 2"))
 
 
 def aged(folder, chosen=lambda record: True):
@@ -81,19 +82,44 @@ def other(folder):
     return status.status(folder).of_other_code
 
 
-def test_the_hash_is_of_names_and_contents_of_python_files_alone(copied):
-    folder = copied("elsewhere")
-    packages = [folder / "solvers", folder / "workloads"]
-    assert code.digest() == code.digest_of(PACKAGES) == code.digest_of(packages)
-    (folder / "solvers" / "notes.txt").write_text("nothing")
-    assert code.digest_of(packages) == code.digest()
-    (folder / "solvers" / "spare.py").touch()
-    spare = code.digest_of(packages)
-    (folder / "solvers" / "spare.py").rename(folder / "solvers" / "spared.py")
-    assert len({code.digest(), spare, code.digest_of(packages)}) == 3
-    (folder / "solvers" / "spared.py").unlink()
-    edit(folder)
-    assert code.digest_of(packages) != code.digest()
+def test_code_is_the_revisions_and_the_module_without_docstrings(monkeypatch):
+    before = code.Codes()
+
+    def codes():
+        now = code.Codes()
+        return now.of_solve("prefix", "GM", {}), now.of_solve("prefix", "IP", {})
+
+    gm, ip = before.of_solve("prefix", "GM", {}), before.of_solve("prefix", "IP", {})
+    assert codes() == (gm, ip)
+    assert gm.startswith(before.of_bound("prefix"))
+    assert gm[: code.CERTIFIER_DIGITS] == ip[: code.CERTIFIER_DIGITS]
+    known = solvers.all_mechanisms()
+    raised = {**known, "GM": replace(known["GM"], revision=known["GM"].revision + 1)}
+    with monkeypatch.context() as patched:
+        patched.setattr(solvers, "all_mechanisms", lambda: raised)
+        assert codes()[0] != gm
+        assert codes()[1] == ip
+    with monkeypatch.context() as patched:
+        patched.setattr(solvers.dual, "REVISION", -1)
+        assert code.Codes().of_bound("prefix") != before.of_bound("prefix")
+        assert code.Codes().of_bound("counting") == before.of_bound("counting")
+
+
+@pytest.mark.parametrize(
+    ("edited", "same"),
+    [
+        ('"""Other."""\n\n\ndef f(x):  # a remark\n    return (x + 1)\n', True),
+        ("def f(x):\n    return x + 2\n", False),
+        ("def f(x, y=0):\n    return x + 1\n", False),
+    ],
+)
+def test_an_edit_of_a_module_counts_unless_it_is_of_words(tmp_path, monkeypatch, edited, same):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "of_theirs.py").write_text('def f(x):\n    """Text."""\n    return x + 1\n')
+    options = {"function": "of_theirs:f"}
+    before = code.Codes().of_solve("prefix", "entry-point", options)
+    (tmp_path / "of_theirs.py").write_text(edited)
+    assert (code.Codes().of_solve("prefix", "entry-point", options) == before) == same
 
 
 def test_cells_of_other_code_are_counted_and_solved_anew_on_request(
@@ -101,7 +127,9 @@ def test_cells_of_other_code_are_counted_and_solved_anew_on_request(
 ):
     made = tmp_path / "s"
     dataset = swept(made)
-    assert (dataset.code == code.digest()).all()
+    assert set(dataset.code.values.ravel()) == {
+        code.Codes().of_solve("prefix", name, {}) for name in ("IP", "GM")
+    }
     assert other(made) == 0
     ids = dataset.cell.sel(mechanism="GM").values.tolist()
     aged(made, lambda one: getattr(one, "cell", None) in ids)
@@ -111,7 +139,7 @@ def test_cells_of_other_code_are_counted_and_solved_anew_on_request(
     assert (heard[0].todo, heard[-1].of_other_code, other(made)) == (0, 2, 2)
     again = sweep.rerun(made, STALE, client)
     assert other(made) == 0
-    assert (again.code == code.digest()).all()
+    assert (again.code == dataset.code).all()
     times = Counter(record.cell for record in records(made))
     assert times == {cell: 2 if cell in ids else 1 for cell in dataset.cell.values.ravel()}
     assert sweep.rerun(made, STALE, client="never touched").equals(again)
@@ -198,7 +226,7 @@ def without_the_project(folder):
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        (edit, r"a worker on .* has other code in"),
+        (edit, r"a worker on .* has other code \(fitness-sweep"),
         (without_the_project, r"it cannot read its tasks \(ModuleNotFoundError: not inst"),
     ],
 )
@@ -224,7 +252,7 @@ def test_a_worker_of_other_code_that_joins_in_mid_run_solves_nothing(
     said = messages.message(event)
     assert re.match(rf"warning: worker tcp\S+ is closed, .*: {why}", said)
     assert [(one.status, one.code) for one in records(tmp_path / "s")] == [
-        (Status.OK, code.digest())
+        (Status.OK, code.Codes().of_solve("prefix", "IP", {}))
     ] * 60
     assert (tmp_path / "fault-0").stat().st_size == 60
 
@@ -269,7 +297,7 @@ def test_a_cluster_of_workers_of_other_code_alone_ends_with_a_sentence(
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        (edit, "has other code in 'solvers'"),
+        (edit, r"has other code \(fitness-sweep .*\) than the command \(fitness"),
         (without_the_project, r"it cannot read its tasks \(.*ModuleNotFoundError.*not inst"),
     ],
 )

@@ -10,7 +10,7 @@ from processes import ended, until
 import sweep
 from sweep.plan import tasks
 from sweep.plan.tasks import Bound
-from sweep.store import versions
+from sweep.store import code
 from sweep.store.records import Status
 from sweep.store.view import StoreView
 from sweep.worker import perform
@@ -19,8 +19,8 @@ OTHER = "python 3.9.0, numpy 1.26.0, scipy 1.11.0"
 
 
 def test_the_versions_are_those_of_what_is_imported():
-    assert f"numpy {np.__version__}, scipy {scipy.__version__}" in versions.ours()
-    assert versions.ours().startswith(versions.of_numbers())
+    assert f"numpy {np.__version__}, scipy {scipy.__version__}" in code.versions()
+    assert code.versions().startswith(code.versions_of_numbers())
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def test_a_mixture_is_refused_or_visible_in_every_cell(processes, tmp_path, anot
     with Client(address) as client:
         client.wait_for_workers(2, timeout=300)
         client.run(exec, "import sweep.worker.checks")  # to answer the command in time
-    theirs = versions.of_numbers().replace(f"numpy {np.__version__}", "numpy 99.0")
+    theirs = code.versions_of_numbers().replace(f"numpy {np.__version__}", "numpy 99.0")
     asked = ("run", "x.yaml", "--store", "s", "--cluster", "cluster.yaml")
 
     said = ended(processes.command(*asked), 2)
@@ -60,7 +60,7 @@ def test_a_mixture_is_refused_or_visible_in_every_cell(processes, tmp_path, anot
     ended(running)
     dataset = sweep.open(tmp_path / "s")
     assert (dataset.status == Status.OK).all()
-    assert set(dataset.versions.values.ravel()) == {theirs, versions.of_numbers()}
+    assert set(dataset.versions.values.ravel()) == {theirs, code.versions_of_numbers()}
 
 
 def test_a_worker_that_joins_later_solves_nothing(tmp_path):
