@@ -1,0 +1,100 @@
+"""How often the scorecard would call one of our own draws a number that differs.
+
+    python -m benchmarks.false_alarms STORES
+
+For every random table with draws in the folder STORES, as ``sweep scorecard --stores`` writes it,
+each draw in turn is taken as what the paper prints, rounded as it is printed, and judged against
+the others. Beside it stands the rule of a number within the range of the other draws.
+"""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import xarray as xr
+
+from sweep.dataset import reading
+from sweep.dataset.pivots import NUMBER, STATE, take
+from sweep.experiment.loading import experiments, load_experiment
+from sweep.experiment.schema import ComparisonTable
+from sweep.grid.cells import REPLICATE
+from sweep.scorecard.numbers import FEWEST_DRAWS, LEVEL, Array, chance_of, surprising
+from sweep.store.records import Status
+
+
+def random_tables(stores: Path) -> Iterator[tuple[str, ComparisonTable, xr.Dataset]]:
+    """The printed tables about random workloads, each with the results that it is compared with."""
+    for name in experiments():
+        experiment = load_experiment(name)
+        drawn = {block.group for block in experiment.blocks if block.replicates > 1}
+        if not drawn or not experiment.scorecard or not (stores / name).exists():
+            continue
+        groups = reading.groups(reading.open_dataset(stores / name))
+        for table in experiment.published:
+            group = table.group or experiment.blocks[0].group
+            if group in drawn and group in groups and not (table.repeats or table.reading):
+                yield name, table, groups[group]
+
+
+def draws_of(table: ComparisonTable, data: xr.Dataset) -> list[Array]:
+    """The draws of every number that is tested, by replicate; NaN where there is none."""
+    found = []
+    for at, _ in table.points():
+        mechanism = at.get("mechanism")
+        points = take(data, table.variable, {**table.at, **at})
+        if mechanism in (*table.same_as, *table.references) or points is None:
+            continue
+        numbers = points[NUMBER].where(points[STATE] == Status.OK)
+        values = numbers.transpose(REPLICATE, ...).to_numpy().reshape(numbers.sizes[REPLICATE], -1)
+        if values.shape[1] == 1 and np.isfinite(values).sum() >= FEWEST_DRAWS + 1:
+            found.append(values[:, 0])
+    return found
+
+
+def alarms(table: ComparisonTable, draws: list[Array]) -> tuple[int, int, int, int, int]:
+    """Tables and numbers judged, tables with any ✗, ✗ among the numbers, and those by range."""
+    tables = numbers = any_alarm = found = by_range = 0
+    digits = min(2, table.decimals)
+    for replicate in range(max(map(len, draws), default=0)):
+        here = [values for values in draws if np.isfinite(values[replicate])]
+        chances = []
+        for values in here:
+            others = np.delete(values, replicate)
+            others = others[np.isfinite(others)]
+            printed, half = round(float(values[replicate]), digits), 0.5 * 10.0**-digits
+            chances.append(chance_of(printed - half, printed + half, others))
+            by_range += not others.min() - half <= printed <= others.max() + half
+        wrong = surprising(chances)
+        tables, numbers = tables + 1, numbers + len(here)
+        any_alarm, found = any_alarm + any(wrong), found + sum(wrong)
+    return tables, numbers, any_alarm, found, by_range
+
+
+def main() -> None:
+    """Print the rates, by table and over all."""
+    stores = Path(sys.argv[1])
+    total = np.zeros(5, dtype=int)
+    print("experiment      tables judged  with any ✗      numbers  ✗        outside the range")
+    for name, table, data in random_tables(stores):
+        draws = draws_of(table, data)
+        if draws:
+            counts = np.array(alarms(table, draws))
+            total += counts
+            print(_line(name, counts))
+    if not total[0]:
+        sys.exit(f"no random table in {str(stores)!r} has {FEWEST_DRAWS + 1} draws of a number")
+    print(_line("all", total))
+    print(f"stated: a table has any ✗ with a chance of at most {LEVEL:.0%}")
+
+
+def _line(name: str, counts: Array) -> str:
+    tables, numbers, any_alarm, found, by_range = counts.tolist()
+    return (
+        f"{name:15} {tables:13} {any_alarm:4} ({any_alarm / tables:6.2%}) {numbers:12} "
+        f"{found:3} ({found / numbers:6.2%}) {by_range:5} ({by_range / numbers:6.2%})"
+    )
+
+
+if __name__ == "__main__":
+    main()
