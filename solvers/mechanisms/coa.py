@@ -193,7 +193,8 @@ def solve(
     Returns
     -------
     Solution
-        Its ``notes["total_error_gap"]`` is the certified gap of its own objective.
+        Its ``notes["total_error_gap"]`` is the certified gap of its own objective; its
+        ``measures`` are the largest rises of the objective, θ included, and of the gradient.
     """
     stopping = Stopping(tol, max_iterations, Deadline.after(time_limit))
     stop: Stop | None = None
@@ -203,6 +204,7 @@ def solve(
     V = gram / unit
     X, inverse, iterations = np.eye(len(V)), np.eye(len(V)), 0
     visited: list[tuple[float, float]] = []
+    rises: list[float] = []
     for current in _thetas(theta, homotopy):
         point = _with_inverse(X, inverse, V, current)
         visited = visited or [point.measured(unit)]
@@ -216,10 +218,16 @@ def solve(
             moved = _line_search(point, direction, slope, V, current)
             if moved is None:
                 break
+            rises.append(moved.objective / point.objective)
             point, iterations = moved, iterations + 1
             visited.append(point.measured(unit))
         X, inverse = point.X, point.inverse
     gap = _gap(point, V)
+    norms = [norm for _, norm in visited]
+    measures = {}
+    if rises:
+        measures["objective_rise"] = max(rises)
+        measures["gradient_rise"] = float((np.array(norms[1:]) / norms[:-1]).max())
     return from_covariance(
         "COA",
         problem,
@@ -230,7 +238,8 @@ def solve(
         converged=gap <= tol,
         timed_out=stop is Stop.TIMED_OUT and gap > tol,
         notes={"total_error_gap": gap},
-        trace=traced([cost for cost, _ in visited], gradient_norm=[norm for _, norm in visited]),
+        measures=measures,
+        trace=traced([cost for cost, _ in visited], gradient_norm=norms),
     )
 
 
@@ -248,5 +257,6 @@ MECHANISMS = (
         source="KDD'16, Algorithms 1-3",
         presets={"published": {"homotopy": False, "theta": 1e-3, "tol": 0.0, "max_iterations": 30}},
         work=work,
+        revision=2,
     ),
 )

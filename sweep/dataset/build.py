@@ -117,6 +117,12 @@ def _of_budgets(cost: Make, positions: Positions, ledger: Ledger, terms: Terms) 
     def ratio() -> Column:
         return derivation.variance_ratio_at_budget(cost(), epsilon, delta, curves)
 
+    def classical_error() -> Column:
+        ratio = derivation.variance_ratio_at_budget(
+            cost(), epsilon, delta, curves, derivation.classical_squared_cost
+        )
+        return derivation.average_squared_error_at_budget(positions, ledger, ratio)
+
     makes: dict[str, Make] = {
         "epsilon_at_targets": lambda: derivation.epsilon_at_targets(cost(), delta, curves),
         "delta_at_targets": lambda: derivation.delta_at_targets(cost(), epsilon),
@@ -124,6 +130,7 @@ def _of_budgets(cost: Make, positions: Positions, ledger: Ledger, terms: Terms) 
         "average_squared_error_at_budget": lambda: derivation.average_squared_error_at_budget(
             positions, ledger, ratio()
         ),
+        "average_squared_error_at_classical_budget": classical_error,
     }
     if curves:
         makes["variance_ratio_at_pure_budget"] = lambda: derivation.variance_ratio_at_pure_budget(

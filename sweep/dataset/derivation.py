@@ -108,14 +108,32 @@ def delta_at_targets(cost: Float, epsilon: Sequence[float]) -> Float:
     return deltas
 
 
+def exact_squared_cost(epsilon: Sequence[float], delta: Sequence[float]) -> Float:
+    """Largest squared privacy cost of Gaussian noise at (ε, δ), shape (epsilons, deltas)."""
+    budgets = np.asarray(epsilon, dtype=np.float64)[:, None]
+    return np.asarray(np.square(privacy.privacy_cost(budgets, np.asarray(delta, np.float64))))
+
+
+def classical_squared_cost(epsilon: Sequence[float], delta: Sequence[float]) -> Float:
+    """The same by the sufficient condition for ε <= 1, a cost of ε / sqrt(2 ln(2/δ)) (KDD'16)."""
+    budgets = np.asarray(epsilon, dtype=np.float64)[:, None]
+    return np.asarray(np.square(budgets) / (2 * np.log(2 / np.asarray(delta, np.float64))))
+
+
 def variance_ratio_at_budget(
-    cost: Float, epsilon: Sequence[float], delta: Sequence[float], curves: Sequence[Curve]
+    cost: Float,
+    epsilon: Sequence[float],
+    delta: Sequence[float],
+    curves: Sequence[Curve],
+    gaussian: Callable[[Sequence[float], Sequence[float]], Float] = exact_squared_cost,
 ) -> Float:
-    """Largest variance ratio at (ε, δ), shape (number of cells, epsilons, deltas)."""
+    """Largest variance ratio at (ε, δ), shape (number of cells, epsilons, deltas).
+
+    ``gaussian`` is the squared privacy cost that a budget allows.
+    """
+    ratios: Float = cost[:, None, None] / gaussian(epsilon, delta)
     budgets = np.asarray(epsilon, dtype=np.float64)[:, None]
     deltas = np.asarray(delta, dtype=np.float64)
-    allowed = np.square(privacy.privacy_cost(budgets, deltas))
-    ratios: Float = cost[:, None, None] / allowed
     for numbers, curve in curves:
         ratios[numbers] = curve.variance_ratio_at_budget(budgets, deltas)
     return ratios

@@ -27,6 +27,11 @@ MEANINGS: Mapping[str, tuple[str, str]] = {
         "mean over the queries of their variance at a budget of epsilon and delta",
         "1",
     ),
+    "average_squared_error_at_classical_budget": (
+        "mean over the queries of their variance, Gaussian noise calibrated by the privacy cost "
+        "epsilon / sqrt(2 ln(2 / delta)) of KDD'16",
+        "1",
+    ),
     "average_squared_error_deviation": (
         "standard error of the average squared error, over the draws of its mechanism",
         "1",
@@ -50,6 +55,11 @@ MEANINGS: Mapping[str, tuple[str, str]] = {
     "total_variance_ratio": ("total variance over that of CA", "1"),
     "runtime_s": ("wall-clock time of the solve alone", "s"),
     "cpu_s": ("processor time of the solve alone", "s"),
+    "objective_rise": ("largest ratio of the objective after an iteration to that before", "1"),
+    "gradient_rise": (
+        "largest ratio of the gradient's norm after an iteration to that before",
+        "1",
+    ),
     "iterations": ("outer iterations of the solve", "1"),
     "converged": ("whether the mechanism reached its own stopping rule", "1"),
     "peak_memory_bytes": ("rise of resident memory during the solve", "byte"),
@@ -104,6 +114,7 @@ BUDGETS: Mapping[str, tuple[str, ...]] = {
     "delta_at_targets": ("epsilon",),
     "variance_ratio_at_budget": ("epsilon", "delta"),
     "average_squared_error_at_budget": ("epsilon", "delta"),
+    "average_squared_error_at_classical_budget": ("epsilon", "delta"),
     "variance_ratio_at_pure_budget": ("epsilon",),
 }
 """The variables that have a value for every budget, and their dimensions for it."""

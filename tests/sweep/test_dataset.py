@@ -113,6 +113,9 @@ def test_the_average_error_at_a_budget_is_the_mean_variance_rescaled(cells):
     found = derived(grid(one), record, epsilon=(0.1,), delta=(1e-4,))
     allowed = privacy.privacy_cost(0.1, 1e-4) ** 2
     assert found.average_squared_error_at_budget.item() == pytest.approx(2.0 * 2.0 / allowed)
+    printed = 0.1**2 / (2 * math.log(2 / 1e-4))
+    classical = found.average_squared_error_at_classical_budget.item()
+    assert classical == pytest.approx(2.0 * 2.0 / printed)
 
 
 def test_replicates_are_compared_with_their_own_reference():
