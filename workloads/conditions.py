@@ -15,6 +15,7 @@ from workloads.errors import WorkloadError
 LONGEST = 10_000
 """The most characters of a condition."""
 
+_STRAIGHT = str.maketrans("‘’‚“”„", "'''\"\"\"")
 _COMPARISONS: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
@@ -77,9 +78,16 @@ class Condition:
                 "expected numbers compared with numbers, and texts with texts"
             ) from error
 
+    def holds_if_known(self, values: Mapping[str, Any]) -> bool:
+        """The same, but False if a name has no value."""
+        try:
+            return self.holds(values)
+        except MissingNameError:
+            return False
+
 
 def parse(text: str) -> Condition:
-    """Read a condition.
+    """Read a condition; curly quotes, as word processors write them, count as straight ones.
 
     Raises
     ------
@@ -92,7 +100,7 @@ def parse(text: str) -> Condition:
             f"{LONGEST:,}, the limit of workloads.conditions.LONGEST"
         )
     try:
-        tree = ast.parse(text.strip(), mode="eval").body
+        tree = ast.parse(text.translate(_STRAIGHT).strip(), mode="eval").body
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
         raise ConditionError(
             f'condition {text!r} cannot be read; expected a form like "d <= 256 and mechanism != '

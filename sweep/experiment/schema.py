@@ -5,6 +5,7 @@ from decimal import Decimal
 from functools import reduce
 from itertools import product
 from operator import getitem
+from textwrap import shorten
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -18,7 +19,7 @@ from pydantic import (
     model_validator,
 )
 
-from sweep.experiment.canonical import Scalar, rounded
+from sweep.experiment.canonical import Scalar, label, rounded
 from sweep.experiment.document import Origin, Place
 
 
@@ -364,6 +365,10 @@ Deltas = Annotated[
 Epsilons = Annotated[tuple[Annotated[float, Field(gt=0), AfterValidator(rounded)], ...], *_DISTINCT]
 
 
+_SHOWN_BLOCKS, _LINE_WIDTH = 4, 100
+"""How many blocks and characters a line an experiment shows of itself."""
+
+
 class Experiment(BaseModel):
     """A sweep: what to solve, and what to compare it with.
 
@@ -441,6 +446,22 @@ class Experiment(BaseModel):
     def place(self) -> Place:
         """The whole of it, for errors: ``place / "blocks" / 0``."""
         return Place(self.origin)
+
+    def __repr__(self) -> str:
+        lines = [f"Experiment {self.name}: {self.title}".rstrip(": ")]
+        for block in self.blocks[:_SHOWN_BLOCKS]:
+            mechanisms = ", ".join(mechanism.axis_label for mechanism in block.mechanism)
+            params = (f"{name}={label(value)}" for name, value in block.workload.params.items())
+            workload = " ".join([block.workload.name, *params])
+            repeated = f", {block.replicates} replicates" if block.replicates > 1 else ""
+            lines.append(f"{workload}{repeated}: {mechanisms}")
+        if len(self.blocks) > _SHOWN_BLOCKS:
+            lines.append(f"and {len(self.blocks) - _SHOWN_BLOCKS} further blocks")
+        tables = len(self.published) + len(self.closed_form)
+        lines.append(f"tables to compare with: {tables}; claims: {len(self.claims)}")
+        return "\n  ".join(shorten(line, _LINE_WIDTH, placeholder=" ...") for line in lines)
+
+    __str__ = __repr__
 
     @property
     def is_compared(self) -> bool:

@@ -76,24 +76,18 @@ def errors_at(place: Place, names: Iterable[str] = ()) -> Iterator[None]:
         raise blamed.error(str(error)) from error
 
 
-def workload_signature(entry: WrittenEntry, place: Place) -> Signature:
-    """The parameters of the workload family that the entry names."""
-    hint = workloads.family.plugged().hint
-    return _signature("workload", entry, workloads.families(), place, hint)
-
-
-def targets_signature(entry: WrittenEntry, place: Place) -> Signature:
-    """The parameters of the targets rule that the entry names."""
-    return _signature("targets rule", entry, workloads.targets.rules(), place)
-
-
 def _signature(
     role: str, entry: WrittenEntry, known: Mapping[str, Recipe], place: Place, more: str = ""
 ) -> Signature:
+    """The parameters of the workload family or the targets rule that the entry names."""
     if entry.name not in known:
         hint = nearest(entry.name, known) + more
         raise (place / "name").error(f"no {role} is called {entry.name!r}; {hint}")
     return Signature(role, entry.name, known[entry.name].params)
+
+
+def _targets_signature(entry: WrittenEntry, place: Place) -> Signature:
+    return _signature("targets rule", entry, workloads.targets.rules(), place)
 
 
 def written_parameters(
@@ -160,18 +154,6 @@ def _inside(alternatives: tuple[Any, ...], kind: type) -> Any:
     return inner[0][-1] if inner else Any
 
 
-@dataclass(frozen=True)
-class MechanismEntry:
-    """A label of the ``mechanism`` axis, unique within the block, and what it stands for.
-
-    Where all targets are equal ``uniform_mechanism`` is solved: CA for wCA-I, for instance.
-    """
-
-    label: str
-    mechanism: MechanismSpec
-    uniform_mechanism: MechanismSpec
-
-
 def available(entry: WrittenMechanism) -> bool:
     """False for an entry with ``when: available`` whose mechanism or preset does not exist."""
     known = solvers.all_mechanisms()
@@ -191,7 +173,7 @@ def mechanisms(
     common: Mapping[str, Any],
     kind: Kind,
     place: Place,
-) -> Iterator[MechanismEntry]:
+) -> Iterator[MechanismSpec]:
     """The mechanisms that one entry stands for: several where an option is a list of values.
 
     None if it says ``when: available`` and its mechanism does not exist. The block writes the
@@ -204,39 +186,39 @@ def mechanisms(
     """
     if not available(entry):
         return
-    preset = entry.preset
     signature = mechanism_signature(entry, kind, place)
     options, mechanism = signature.params, solvers.all_mechanisms()[entry.name]
     with errors_at(place / "preset"):
-        mechanism.resolve(preset, {}, kind)
+        mechanism.resolve(entry.preset, {}, kind)
+    preset = mechanism.presets[entry.preset] if entry.preset else {}
     axes = written_parameters(signature, entry.params, place)
     check_points({name: len(option.values) for name, option in axes.items()}, place)
     for values in product(*(option.values for option in axes.values())):
         given = dict(zip(axes, values, strict=True))
         suffix = ", ".join(f"{n}={label(given[n])}" for n in axes if axes[n].is_axis)
-        own = {**(mechanism.presets[preset] if preset else {}), **common, **given}
+        own = {**preset, **common, **given}
         with errors_at(place, own):
             resolved = mechanism.resolve(None, own, kind)
         chosen = {n: normalised(v, options[n].annotation) for n, v in resolved.items()}
-        yield MechanismEntry(
+        yield MechanismSpec(
+            mechanism.name,
+            chosen,
             f"{entry.axis_label} ({suffix})" if suffix else entry.axis_label,
-            MechanismSpec(mechanism.name, chosen),
-            _uniform_mechanism(mechanism, options, chosen, kind),
+            _when_uniform(mechanism, options, chosen, kind),
         )
 
 
-def _uniform_mechanism(
+def _when_uniform(
     mechanism: Mechanism, options: Parameters, chosen: Mapping[str, Any], kind: Kind
-) -> MechanismSpec:
+) -> MechanismSpec | None:
     """The mechanism that this one becomes when all targets are equal, if their options agree."""
     if mechanism.same_when_uniform is None:
-        return MechanismSpec(mechanism.name, chosen)
+        return None
     other = solvers.mechanism.find(mechanism.same_when_uniform)
     theirs = other.options_on(kind)
+    if any(chosen[name] != options[name].default for name in chosen.keys() - theirs.keys()):
+        return None
     shared = {name: value for name, value in chosen.items() if name in theirs}
-    own = {name: value for name, value in chosen.items() if name not in theirs}
-    if any(value != options[name].default for name, value in own.items()):
-        return MechanismSpec(mechanism.name, chosen)
     resolved = other.resolve(None, shared, kind)
     return MechanismSpec(
         other.name, {n: normalised(v, theirs[n].annotation) for n, v in resolved.items()}
@@ -313,8 +295,9 @@ def block_axes(block: Block, place: Place) -> BlockAxes:
     ExperimentError
         If a name or a value is wrong, or axes do not zip.
     """
-    workload = workload_signature(block.workload, place / "workload")
-    kind = workloads.families()[workload.name].kind
+    families, hint = workloads.families(), workloads.family.plugged().hint
+    workload = _signature("workload", block.workload, families, place / "workload", hint)
+    kind = families[workload.name].kind
     sources = [Setting({"workload": workload.name})]
     axes: dict[str, BlockAxis] = {}
 
@@ -339,7 +322,7 @@ def block_axes(block: Block, place: Place) -> BlockAxes:
         add("workload", name, parameter)
     here = place / "targets"
     if isinstance(block.targets, WrittenTargets):
-        rule = targets_signature(block.targets, here)
+        rule = _targets_signature(block.targets, here)
         sources.append(Setting({"targets": block.targets.axis_label}, rule=rule))
         for name, parameter in written_parameters(rule, block.targets.params, here).items():
             add("targets", name, parameter)
@@ -364,7 +347,7 @@ def block_axes(block: Block, place: Place) -> BlockAxes:
 
 def _rule(entry: WrittenTargets, place: Place) -> Setting:
     """One of several targets rules, as a value of the axis ``targets``."""
-    rule = targets_signature(entry, place)
+    rule = _targets_signature(entry, place)
     parameters = written_parameters(rule, entry.params, place)
     for name, parameter in parameters.items():
         if parameter.is_axis:

@@ -13,6 +13,7 @@ from solvers.problem.neighbours import ADD_REMOVE, Neighbours
 from sweep.experiment.canonical import Scalar, canonical, digest_of
 from sweep.experiment.files import identity
 from sweep.store.keys import KEY, Keys, Places, Rows, numbered
+from workloads import targets
 from workloads.family import Kind
 
 
@@ -37,10 +38,21 @@ class WorkloadSpec(Spec):
 
 @dataclass(frozen=True)
 class MechanismSpec:
-    """A mechanism by name, with all its options, preset and defaults included, JSON-like."""
+    """A mechanism by name, with all its options, preset and defaults included, JSON-like.
+
+    Attributes
+    ----------
+    label : str
+        Its label on the ``mechanism`` axis; no part of the identity.
+    when_uniform : MechanismSpec, optional
+        The mechanism that this one is by definition where all targets are equal: CA for wCA-I, for
+        instance. One solve then serves both.
+    """
 
     name: str
     options: Mapping[str, Any] = field(default_factory=dict)
+    label: str = field(default="", compare=False)
+    when_uniform: "MechanismSpec | None" = field(default=None, compare=False, repr=False)
 
     def content(self) -> dict[str, Any]:
         """The JSON-like content that the identity is a hash of."""
@@ -65,10 +77,7 @@ class Cell:
     coords : Mapping[str, Scalar]
         Its label along every axis of its grid; along ``mechanism``, the mechanism's label.
     mechanism : MechanismSpec
-        The mechanism that the experiment names; its label is not part of the identity.
-    solved_mechanism : MechanismSpec
-        The mechanism that is run. It differs from ``mechanism`` where both are the same by
-        definition (wCA-I with equal targets is CA), so that one solve serves both.
+        The mechanism that the experiment names.
     replicate : int
         Number of the repetition, from 0.
     simulate : int
@@ -83,7 +92,6 @@ class Cell:
     workload: WorkloadSpec
     targets: Spec
     mechanism: MechanismSpec
-    solved_mechanism: MechanismSpec
     replicate: int = 0
     simulate: int = 0
     neighbours: Neighbours = ADD_REMOVE
@@ -92,6 +100,13 @@ class Cell:
     def id(self) -> str:
         """The cell's identity: the same in every run, whatever else is in the grid."""
         return CellFamily(self).ids([self.replicate])[0]
+
+    @cached_property
+    def solved_mechanism(self) -> MechanismSpec:
+        """The mechanism that is run."""
+        other = self.mechanism.when_uniform
+        uniform = other is not None and targets.rules()[self.targets.name].uniform
+        return other if other is not None and uniform else self.mechanism
 
     @property
     def relation(self) -> str:

@@ -5,30 +5,26 @@ import threading
 import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from itertools import product
 from types import FrameType
 
 import solvers
 import workloads
 from solvers.problem.neighbours import ADD_REMOVE
-from sweep.errors import SweepError
 from sweep.experiment.canonical import Scalar, digest
 from sweep.experiment.document import Place
 from sweep.experiment.schema import SIZES, Block, Claim, ComparisonTable, Experiment, WrittenEntry
-from sweep.grid import conditions
 from sweep.grid.axes import (
     BlockAxes,
-    MechanismEntry,
     Setting,
     all_of,
     block_axes,
     errors_at,
     mechanisms,
 )
-from sweep.grid.cells import REPLICATE, Cell, Spec, WorkloadSpec
+from sweep.grid.cells import REPLICATE, Cell, MechanismSpec, Spec, WorkloadSpec
 from sweep.grid.grids import Grid, Point, Product, check_points, coordinates, merge_blocks
-from workloads import QueryGraph, Workload, functions
+from workloads import QueryGraph, Workload, conditions, functions
 from workloads.conditions import Condition
 from workloads.parameters import nearest
 
@@ -156,17 +152,25 @@ def _multiplied(block: Block, place: Place) -> Product:
     check_points({**lengths, "mechanism": len(block.mechanism)}, place)
     condition = _condition(block, written, place)
     points: list[Point] = []
-    chosen: dict[str, list[MechanismEntry]] = {}
+    chosen: dict[str, list[MechanismSpec]] = {}
     for number, settings in enumerate(product(*(axis.settings for axis in written.axes.values()))):
         setting = written.fixed.merged(all_of(settings))
         options = digest(setting.of("options"))
         if options not in chosen:
             chosen[options] = _mechanisms(block, written, setting, place)
             check_points({**lengths, "mechanism": len(chosen[options])}, place)
-        for point in _points(block, written, setting, number, chosen[options], place):
-            kept = _kept(condition, point, block, place)
-            if kept:
-                points.append(replace(point, replicates=kept))
+        rule = setting.rule
+        if rule is None:
+            raise place.error("has no targets")
+        params = written.workload.bound(setting.of("workload"), place / "workload")
+        workload = WorkloadSpec(written.workload.name, params, kind=written.kind)
+        targets = Spec(rule.name, rule.bound(setting.of("targets"), place / "targets"))
+        neighbours = setting.of("problem").get("neighbours", ADD_REMOVE)
+        for mechanism in chosen[options]:
+            labels = {**setting.labels, "mechanism": mechanism.label}
+            if replicates := _kept(condition, labels, block, place):
+                cell = Cell(block.group, {}, workload, targets, mechanism, neighbours=neighbours)
+                points.append(Point(labels, number, cell, replicates))
     axes: dict[str, Sequence[Scalar]] = {n: axis.labels(n) for n, axis in written.axes.items()}
     if block.replicates > 1:
         axes[REPLICATE] = range(block.replicates)
@@ -174,64 +178,29 @@ def _multiplied(block: Block, place: Place) -> Product:
     return Product(place, axes=axes, companions=written.companions, points=tuple(points))
 
 
-def _points(
-    block: Block,
-    axes: BlockAxes,
-    setting: Setting,
-    number: int,
-    chosen: Sequence[MechanismEntry],
-    place: Place,
-) -> Iterator[Point]:
-    """The points of one setting of all axes, one for each mechanism, with all replicates."""
-    rule = setting.rule
-    if rule is None:
-        raise place.error("has no targets")
-    family, given = axes.workload, setting.of("workload")
-    workload = WorkloadSpec(family.name, family.bound(given, place / "workload"), kind=axes.kind)
-    targets = Spec(rule.name, rule.bound(setting.of("targets"), place / "targets"))
-    uniform = workloads.targets.rules()[targets.name].uniform
-    neighbours = setting.of("problem").get("neighbours", ADD_REMOVE)
-    for entry in chosen:
-        yield Point(
-            labels={**setting.labels, "mechanism": entry.label},
-            setting=number,
-            cell=Cell(
-                group=block.group,
-                coords={},
-                workload=workload,
-                targets=targets,
-                mechanism=entry.mechanism,
-                solved_mechanism=entry.uniform_mechanism if uniform else entry.mechanism,
-                neighbours=neighbours,
-            ),
-            replicates=range(block.replicates),
-        )
-
-
 def _mechanisms(
     block: Block, axes: BlockAxes, setting: Setting, place: Place
-) -> list[MechanismEntry]:
-    """The available mechanisms of a block, with these common options."""
-    entries: dict[str, MechanismEntry] = {}
+) -> list[MechanismSpec]:
+    """The available mechanisms of a block, with the common options of a setting."""
+    found: dict[str, MechanismSpec] = {}
     for at, written in enumerate(block.mechanism):
         here = place / "mechanism" / at
-        for entry in mechanisms(written, setting.of("options"), axes.kind, here):
-            if entry.label in entries:
+        for mechanism in mechanisms(written, setting.of("options"), axes.kind, here):
+            if mechanism.label in found:
                 raise here.error(
-                    f"two mechanisms are labelled {entry.label!r}; label one of them differently"
+                    f"two mechanisms are labelled {mechanism.label!r}; label one of them "
+                    "differently"
                 )
-            entries[entry.label] = entry
-    return list(entries.values())
+            found[mechanism.label] = mechanism
+    return list(found.values())
 
 
 def _condition(block: Block, axes: BlockAxes, place: Place) -> Condition | None:
     if block.where is None:
         return None
     here = place / "where"
-    try:
+    with errors_at(here):
         condition = conditions.parse(block.where)
-    except SweepError as error:
-        raise here.error(str(error)) from error
     known = axes.names | {"mechanism", "group"} | ({REPLICATE} if block.replicates > 1 else set())
     for name in sorted(condition.names - known):
         raise here.error(
@@ -241,19 +210,18 @@ def _condition(block: Block, axes: BlockAxes, place: Place) -> Condition | None:
     return condition
 
 
-def _kept(condition: Condition | None, point: Point, block: Block, place: Place) -> Sequence[int]:
+def _kept(
+    condition: Condition | None, labels: Mapping[str, Scalar], block: Block, place: Place
+) -> Sequence[int]:
     """The replicates of a point for which the condition holds."""
+    replicates = range(block.replicates)
     if condition is None:
-        return point.replicates
-    labels = {**point.labels, "group": block.group}
-    try:
+        return replicates
+    labels = {**labels, "group": block.group}
+    with errors_at(place / "where"):
         if REPLICATE in condition.names:
-            return [
-                n for n in point.replicates if conditions.holds(condition, {**labels, REPLICATE: n})
-            ]
-        return point.replicates if conditions.holds(condition, labels) else ()
-    except SweepError as error:
-        raise (place / "where").error(str(error)) from error
+            return [n for n in replicates if condition.holds({**labels, REPLICATE: n})]
+        return replicates if condition.holds(labels) else ()
 
 
 def _check_functions(part: Product) -> None:
@@ -421,10 +389,8 @@ def check_figures(experiment: Experiment, grids: Sequence[Grid]) -> None:
                     f"there is no coordinate {name!r}{_after(experiment)}; {nearest(name, known)}"
                 )
         if figure.where is not None:
-            try:
+            with errors_at(place / "where"):
                 conditions.parse(figure.where)
-            except SweepError as error:
-                raise (place / "where").error(str(error)) from error
 
 
 def _after(experiment: Experiment) -> str:

@@ -12,9 +12,9 @@ import xarray as xr
 
 from sweep.dataset.reading import LARGE_TEXTS, Results, groups, open_dataset
 from sweep.errors import SweepError
-from sweep.grid import conditions
 from sweep.runner.selection import plain
 from sweep.store.records import Status
+from workloads import conditions
 from workloads.parameters import nearest
 
 STATES: Mapping[int, str] = {int(status): status.label for status in Status}
@@ -95,8 +95,8 @@ def where(frame: pd.DataFrame, condition: str | None) -> pd.DataFrame:
         )
     columns = {name: list(map(plain, frame[name])) for name in parsed.names}
     kept = [
-        conditions.holds(
-            parsed, {name: col[at] for name, col in columns.items() if col[at] is not None}
+        parsed.holds_if_known(
+            {name: col[at] for name, col in columns.items() if col[at] is not None}
         )
         for at in range(len(frame))
     ]

@@ -12,12 +12,12 @@ import numpy as np
 
 from sweep.errors import SweepError
 from sweep.experiment.variables import BUDGETS
-from sweep.grid import conditions
 from sweep.grid.cells import Cell
 from sweep.grid.grids import Grid
 from sweep.plan.stored import StoredExperiment, solved_by_other_code, troubled
 from sweep.store.ledger import Ledger
 from sweep.store.records import Status
+from workloads import conditions
 from workloads.conditions import Condition
 from workloads.parameters import nearest
 
@@ -54,7 +54,7 @@ def selected(stored: StoredExperiment, ledger: Ledger, where: str | None) -> lis
         cell.id: cell
         for grid, table in zip(stored.grids, tables, strict=True)
         for cell, values in zip(grid.cells, _rows(grid, table, condition.names), strict=True)
-        if conditions.holds(condition, values)
+        if condition.holds_if_known(values)
     }
     if not chosen and where != STALE:
         raise SweepError(

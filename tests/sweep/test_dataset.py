@@ -26,7 +26,6 @@ def cell(mechanism, d, replicate=0):
         workload=WorkloadSpec("prefix", {"d": d}),
         targets=UNIFORM,
         mechanism=spec,
-        solved_mechanism=spec,
         replicate=replicate,
     )
 
@@ -67,7 +66,7 @@ def test_total_variances_are_against_ca_itself_wherever_it_is_listed(cells):
     plain = cells["CA", 4]
     options = MechanismSpec("COA", {})
     coords = {**plain.coords, "mechanism": "COA"}
-    early = Cell("g", coords, plain.workload, plain.targets, options, options)
+    early = Cell("g", coords, plain.workload, plain.targets, options)
     found = derived(grid(early, plain), ok(early, 3.0, 12.0), ok(plain, 3.0, 6.0), reference="CA")
     ratios = found.total_variance_ratio.sel(d=4, replicate=0)
     np.testing.assert_allclose(ratios, [2.0, 1.0])
@@ -213,9 +212,7 @@ def test_what_a_mechanism_reports_besides_becomes_a_variable(cells):
 
 def test_an_axis_epsilon_of_the_grid_is_left_alone():
     spec = MechanismSpec("geometric")
-    one = Cell(
-        "g", {"epsilon": 0.5, "mechanism": "geometric"}, WorkloadSpec("x"), UNIFORM, spec, spec
-    )
+    one = Cell("g", {"epsilon": 0.5, "mechanism": "geometric"}, WorkloadSpec("x"), UNIFORM, spec)
     laid = Grid(
         "g", (Axis("epsilon", (0.5,)), Axis("mechanism", ("geometric",))), {}, Cells.of([one])
     )

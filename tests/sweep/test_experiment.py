@@ -499,3 +499,12 @@ def test_the_documented_examples_are_valid() -> None:
     assert len(grid.cells) == 3 * 2 * 3 * 5 - 2 * 2 * 3
     assert read.published
     assert read.claims
+
+
+def test_an_experiment_shows_itself_in_a_few_lines():
+    shown = repr(load_experiment("vldb"))
+    assert str(load_experiment("vldb")) == shown
+    assert "vldb" in shown.splitlines()[0]
+    assert "range d=64,128,256, 3 replicates: IP, GM" in shown
+    assert len(shown.splitlines()) <= 8
+    assert max(map(len, shown.splitlines())) <= 104
