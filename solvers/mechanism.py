@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from solvers.errors import NotApplicableError, OptionError, UnknownMechanismError
-from workloads import plugins
+from workloads import user_code
 from workloads.family import Kind
 from workloads.parameters import is_number, nearest
 
@@ -369,7 +369,7 @@ def _foreign(given: Mechanism) -> Mechanism:
 
 
 @cache
-def plugged() -> plugins.Plugins[Mechanism]:
+def plugged() -> user_code.Plugins[Mechanism]:
     """The mechanisms of other packages, and what is wrong with those that are left out."""
 
     def made(name: str, loaded: object) -> Mechanism:
@@ -379,7 +379,7 @@ def plugged() -> plugins.Plugins[Mechanism]:
             raise TypeError("expected a solvers.Mechanism or a function")
         return of_function(name, loaded)
 
-    return plugins.load_plugins(GROUP, made, lambda mechanism: mechanism.name, _ours())
+    return user_code.load_plugins(GROUP, made, lambda mechanism: mechanism.name, _ours())
 
 
 @cache

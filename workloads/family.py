@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from workloads import families as _package
-from workloads import plugins
+from workloads import user_code
 from workloads.errors import WorkloadError
 from workloads.graphs import QueryGraph
 from workloads.parameters import Recipe, bind, nearest
@@ -53,7 +53,7 @@ def all_families() -> Mapping[str, Family]:
 
 
 @cache
-def plugged() -> plugins.Plugins[Family]:
+def plugged() -> user_code.Plugins[Family]:
     """The families of other packages, and the errors of those that are left out."""
 
     def made(name: str, loaded: object) -> Family:
@@ -61,7 +61,7 @@ def plugged() -> plugins.Plugins[Family]:
             raise TypeError("expected a workloads.Family")
         return loaded
 
-    return plugins.load_plugins(GROUP, made, lambda family: family.name, _ours())
+    return user_code.load_plugins(GROUP, made, lambda family: family.name, _ours())
 
 
 @cache

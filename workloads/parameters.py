@@ -1,12 +1,18 @@
-"""Named parameters, checked against the signature of the function that takes them."""
+"""Named parameters, checked against the signature of the function that takes them, and limits.
+
+Limits keep an experiment's file from hanging a machine. They are read from the environment when a
+process starts: the command's and that of its workers.
+"""
 
 import difflib
 import errno
 import inspect
 import math
+import os
 import stat
 import types
 import typing
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -14,7 +20,35 @@ from pathlib import Path
 from typing import Any, NewType, Union
 
 from workloads.errors import WorkloadError
-from workloads.limits import limit, raised_by
+
+_PREFIX = "SWEEP_"
+
+
+def limit(name: str, default: int) -> int:
+    """A limit: the whole number of the environment's ``SWEEP_name``, or the default.
+
+    Warns
+    -----
+    UserWarning
+        If the environment has something else, upon which the default holds.
+    """
+    text = os.environ.get(_PREFIX + name)
+    if text is None:
+        return default
+    if text.isdecimal() and int(text) > 0:
+        return int(text)
+    warnings.warn(
+        f"{_PREFIX}{name} in the environment is {text!r}; expected a whole number from 1: the "
+        f"limit stays at {default:,}",
+        stacklevel=2,
+    )
+    return default
+
+
+def raised_by(name: str) -> str:
+    """The end of a sentence about a limit: how to raise it."""
+    return f"that {_PREFIX}{name} in the environment raises"
+
 
 FilePath = NewType("FilePath", str)
 """The type of a parameter that is the path of a file, whose content identifies it."""

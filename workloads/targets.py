@@ -1,21 +1,244 @@
-"""Variance targets: made by a rule, and read by group.
+"""Variance targets: the rules that make them, and how they are read by group.
 
 They have shape (m,), or shape (number of groups,) for a workload with too many queries to list
-(``Workload.listed`` is false).
+(``Workload.listed`` is false). Random rules draw from a separate stream, different from the
+workload's even at the same seed.
 """
 
+import zipfile
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from workloads.errors import TargetsError
+from workloads.errors import TargetsError, reading_trouble
+from workloads.given import load
 from workloads.graphs import QueryGraph
 from workloads.operators import Array
-from workloads.parameters import bind, nearest
-from workloads.rules import RULES, Rule, with_groups
+from workloads.parameters import FilePath, Recipe, bind, nearest, shortened
 from workloads.workload import Workload
+
+_STREAM = 0x7A26E75
+_LARGEST_INTEGER = 2**53
+
+
+@dataclass(frozen=True)
+class Rule(Recipe):
+    """A way to give every query of a workload its variance target.
+
+    Attributes
+    ----------
+    build : callable
+        ``build(workload, /, *, ...) -> targets``, every parameter typed.
+    uniform : bool
+        Whether all targets are equal, whatever the parameters.
+    """
+
+    uniform: bool = False
+
+
+def _uniform(workload: Workload | QueryGraph, /, *, value: float = 1.0) -> Array:
+    return np.full(_target_count(workload), float(value))
+
+
+def _random_integer(
+    workload: Workload | QueryGraph, /, *, low: int = 1, high: int = 10, seed: int = 0
+) -> Array:
+    _check_interval("random-integer", low, high)
+    if high > _LARGEST_INTEGER:
+        raise TargetsError(
+            f"targets rule 'random-integer': high is {shortened(high)}; expected at most "
+            f"{_LARGEST_INTEGER:,}: take rule 'random'"
+        )
+    count = _target_count(workload)
+    return _stream(seed).integers(low, high, size=count, endpoint=True).astype(float)
+
+
+def _random(
+    workload: Workload | QueryGraph, /, *, low: float = 1.0, high: float = 10.0, seed: int = 0
+) -> Array:
+    _check_interval("random", low, high)
+    return _stream(seed).uniform(low, high, size=_target_count(workload))
+
+
+def _random_by_group(
+    workload: Workload | QueryGraph, /, *, low: float = 1.0, high: float = 10.0, seed: int = 0
+) -> Array:
+    grouped = with_groups(workload, "random-by-group")
+    _check_interval("random-by-group", low, high)
+    return _spread(grouped, _stream(seed).uniform(low, high, size=len(grouped.group_names)))
+
+
+def _important(
+    workload: Workload | QueryGraph,
+    /,
+    *,
+    fraction: float = 0.1,
+    low: float = 1.0,
+    high: float = 3.0,
+    other_low: float = 10.0,
+    other_high: float = 15.0,
+    seed: int = 0,
+) -> Array:
+    if not 0 <= fraction <= 1:
+        raise TargetsError(
+            f"targets rule 'important': fraction is {fraction}; expected a number from 0 to 1"
+        )
+    _check_interval("important", low, high)
+    _check_interval("important", other_low, other_high)
+    stream, count = _stream(seed), _target_count(workload)
+    targets = stream.uniform(other_low, other_high, size=count)
+    chosen = stream.permutation(count)[: round(fraction * count)]
+    targets[chosen] = stream.uniform(low, high, size=chosen.size)
+    return targets
+
+
+def _by_group(
+    workload: Workload | QueryGraph, /, *, values: dict[str, float] | list[float]
+) -> Array:
+    grouped = with_groups(workload, "by-group")
+    names = grouped.group_names
+    if isinstance(values, Mapping):
+        for name in values:
+            if name not in names:
+                raise TargetsError(
+                    f"targets rule 'by-group': workload {workload.name!r} has no group {name!r}; "
+                    f"{nearest(name, names)}"
+                )
+        missing = [name for name in names if name not in values]
+        if missing:
+            raise TargetsError(
+                f"targets rule 'by-group': no target for group {missing[0]!r} of workload "
+                f"{workload.name!r}; give one for each of: {', '.join(names)}"
+            )
+        values = [values[name] for name in names]
+    if len(values) != len(names):
+        raise TargetsError(
+            f"targets rule 'by-group': {len(values)} targets for the {len(names)} groups of "
+            f"workload {workload.name!r}; give one for each of: {', '.join(names)}"
+        )
+    return _spread(grouped, np.asarray(values, dtype=np.float64))
+
+
+def _sequential(
+    workload: Workload | QueryGraph, /, *, first: float = 1.0, step: float = 1.0
+) -> Array:
+    grouped = with_groups(workload, "sequential")
+    values: Array = first + step * np.arange(len(grouped.group_names), dtype=np.float64)
+    return _spread(grouped, values)
+
+
+def _total(workload: Workload | QueryGraph, /, *, k: float, others: float = 1.0) -> Array:
+    grouped = with_groups(workload, "total")
+    names = grouped.group_names
+    if "total" not in names:
+        raise TargetsError(
+            f"targets rule 'total': workload {workload.name!r} has no group 'total'; "
+            "it is for 'identity-sum'"
+        )
+    return _spread(grouped, np.array([float(k if n == "total" else others) for n in names]))
+
+
+def _stated(workload: Workload | QueryGraph, /) -> Array:
+    if isinstance(workload, QueryGraph) or workload.stated is None:
+        raise TargetsError(
+            f"targets rule 'stated': workload {workload.name!r} has no stated targets; the rule is "
+            "for 'csv', whose file states them"
+        )
+    return workload.stated.targets
+
+
+def _file(workload: Workload | QueryGraph, /, *, path: FilePath) -> Array:
+    count = _target_count(workload)
+    try:
+        held = load(path)
+    except (OSError, ValueError, EOFError, RuntimeError, zipfile.BadZipFile) as error:
+        raise TargetsError(
+            f"targets file {path!r} cannot be read ({reading_trouble(error)}); expected a .npy "
+            "file that numpy.save wrote"
+        ) from error
+    if not isinstance(held, np.ndarray) or held.dtype.kind not in "iuf":
+        raise TargetsError(f"targets file {path!r} is not an array of real numbers")
+    if held.shape != (count,):
+        raise TargetsError(
+            f"targets file {path!r} has shape {held.shape}; workload {workload.name!r} needs one "
+            f"variance bound for each query, shape ({count},)"
+        )
+    return held.astype(np.float64)
+
+
+def _spread(workload: Workload, values: Array) -> Array:
+    """One target for each query from one for each group."""
+    return values if workload.groups is None else values[workload.groups]
+
+
+def _target_count(workload: Workload | QueryGraph) -> int:
+    """Length of the targets; a query graph has one, for the variance at its worst answer."""
+    return 1 if isinstance(workload, QueryGraph) else workload.target_count
+
+
+def with_groups(workload: Workload | QueryGraph, rule: str) -> Workload:
+    """The workload, if its queries are in groups; those of a query graph never are."""
+    if isinstance(workload, QueryGraph) or not workload.group_names:
+        raise TargetsError(
+            f"targets rule {rule!r} needs groups of queries, and workload {workload.name!r} has "
+            "none; use 'uniform', a random rule or 'file'"
+        )
+    return workload
+
+
+def _check_interval(rule: str, low: float, high: float) -> None:
+    if not 0 < low <= high < np.inf:
+        raise TargetsError(
+            f"targets rule {rule!r}: low {low} and high {high}; expected 0 < low <= high"
+        )
+
+
+def _stream(seed: int) -> np.random.Generator:
+    if seed < 0:
+        raise TargetsError(f"seed {seed} of the targets is negative; expected 0 or more")
+    return np.random.default_rng([seed, _STREAM])
+
+
+_ALL = (
+    Rule("uniform", "the same variance bound for every query", _uniform, uniform=True),
+    Rule(
+        "random-integer",
+        "whole numbers from low to high, all equally likely",
+        _random_integer,
+        "inferred from PVLDB 14(10), Table 8; no text says integers",
+    ),
+    Rule("random", "real numbers, uniform from low to high", _random, "arXiv v1, section 7.3"),
+    Rule(
+        "random-by-group",
+        "one real number, uniform from low to high, for each group of queries",
+        _random_by_group,
+    ),
+    Rule(
+        "important",
+        "a random fraction of the queries in [low, high], the others in [other_low, other_high]",
+        _important,
+        "arXiv v1, section 7.4",
+    ),
+    Rule(
+        "by-group",
+        "one variance bound for each group of queries, by name or in order",
+        _by_group,
+        "arXiv v1, sections 7.2 and 7.5",
+    ),
+    Rule("sequential", "first, first + step, ... by group", _sequential, "arXiv v1, section 7.6"),
+    Rule(
+        "total",
+        "k for the total, the same bound for all other queries",
+        _total,
+        "PVLDB 14(10), section 7.2",
+    ),
+    Rule("stated", "the targets stated in the queries' own file, for workload 'csv'", _stated),
+    Rule("file", "one number for each query, from a .npy file", _file),
+)
+RULES = {rule.name: rule for rule in _ALL}
 
 
 def rules() -> Mapping[str, Rule]:

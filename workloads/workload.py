@@ -13,9 +13,9 @@ from workloads.operators import (
     Matrix,
     QueryOperator,
     dense,
+    readable,
     refuse_above_limit,
 )
-from workloads.operators.marginals import readable
 
 LARGEST_LISTED = 10_000_000
 """Workloads of groups with more queries than this have one target for each group."""

@@ -7,7 +7,7 @@ from solvers.forms.dense import verified_solution
 from solvers.mechanism import Mechanism
 from solvers.problem import Problem
 from solvers.solution import Solution
-from workloads import WorkloadError, functions
+from workloads import WorkloadError, user_code
 from workloads.parameters import CodeName
 
 _NONE = CodeName("")
@@ -26,10 +26,10 @@ def solve(
         If it raises, or its answer is not borne out by its factors.
     """
     try:
-        answer = functions.call(
+        answer = user_code.call(
             "mechanism 'entry-point'", function, problem, arguments=arguments or {}
         )
-    except functions.CallFailedError as error:
+    except user_code.CallFailedError as error:
         raise SolveFailedError(str(error)) from error
     except WorkloadError as error:
         raise OptionError(str(error)) from error

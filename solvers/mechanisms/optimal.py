@@ -32,7 +32,7 @@ from solvers.problem import Problem
 from solvers.solution import Solution
 from solvers.strategy import from_noise, inner_unscaled
 from workloads import from_matrix
-from workloads.arrays import masked_count
+from workloads.given import masked_count
 from workloads.operators import Array
 
 _LARGEST_BOUND = 1e60

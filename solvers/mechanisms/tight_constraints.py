@@ -29,8 +29,7 @@ from solvers.strategy import from_noise_matrix
 from workloads import QueryGraph
 from workloads.operators import Array, Matrix
 from workloads.parameters import PriorText
-from workloads.priors import UNIFORM, constraints, solved, weights
-from workloads.symmetry import classes
+from workloads.priors import UNIFORM, classes, constraints, solved, weights
 
 _ACCURACY = 1e-7
 _LEAST = 1e-3

@@ -19,7 +19,7 @@ from solvers.privacy.distributions import Noise
 from solvers.privacy.privacy_loss import Moves, moves, one_column
 from solvers.problem import Problem
 from workloads.operators import Array, Explicit, Matrix
-from workloads.operators.scaled import scaled_rows
+from workloads.operators.combined import scaled_rows
 
 
 class Source(Protocol):

@@ -18,8 +18,7 @@ from solvers.privacy.budget import BudgetCurve
 from solvers.problem import GraphProblem
 from workloads import QueryGraph, WorkloadError, priors
 from workloads.operators import Array
-from workloads.priors import weights
-from workloads.symmetry import classes
+from workloads.priors import classes, weights
 
 ROUNDING = 1e-11
 """Relative: what exponentials and products of probabilities may be off by."""

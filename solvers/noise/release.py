@@ -15,8 +15,7 @@ import numpy as np
 
 from solvers.errors import NotApplicableError
 from solvers.privacy.budget import BudgetCurve, GaussianBudget
-from solvers.problem import readable
-from workloads.operators import Array, Matrix
+from workloads.operators import Array, Matrix, readable
 from workloads.workload import LARGEST_LISTED
 
 LARGEST_EXPANDED = 4096

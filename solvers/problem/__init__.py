@@ -4,7 +4,7 @@ In: queries, targets, neighbours. Out: a `Problem` or a `GraphProblem`, checked.
 """
 
 from solvers.problem.graph_problem import GraphProblem, as_graph_problem
-from solvers.problem.problem import Problem, as_float, as_problem, check_targets, readable
+from solvers.problem.problem import Problem, as_float, as_problem, check_targets
 
 __all__ = [
     "GraphProblem",
@@ -13,5 +13,4 @@ __all__ = [
     "as_graph_problem",
     "as_problem",
     "check_targets",
-    "readable",
 ]

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from workloads import QueryGraph, TargetsError
-from workloads.arrays import masked_count
+from workloads.given import masked_count
 from workloads.operators import Array
 
 

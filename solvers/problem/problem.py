@@ -11,9 +11,18 @@ from numpy.typing import ArrayLike
 from solvers.problem.factors import Factors, factorise, structured
 from solvers.problem.neighbours import ADD_REMOVE, Neighbours
 from workloads import TargetsError, Workload, from_matrix
-from workloads.arrays import masked_count
-from workloads.operators import Array, Explicit, Kronecker, Marginals, Matrix, QueryOperator, Scaled
-from workloads.operators.scaled import scaled_rows
+from workloads.given import masked_count
+from workloads.operators import (
+    Array,
+    Explicit,
+    Kronecker,
+    Marginals,
+    Matrix,
+    QueryOperator,
+    Scaled,
+    readable,
+)
+from workloads.operators.combined import scaled_rows
 
 _LARGEST_SCALE = 1e60
 _FARTHEST_TARGET = 1e270
@@ -203,11 +212,6 @@ def _counts(workload: Workload) -> dict[int, str]:
     if isinstance(workload.operator, Kronecker):
         names.setdefault(workload.operator.rows_apart, "row of a group, in whatever copy")
     return names
-
-
-def readable(count: int) -> str:
-    """A count of any size, for a message."""
-    return str(count) if count < 10**12 else f"about 10^{len(str(count)) - 1}"
 
 
 def as_float(count: int) -> float:

@@ -21,8 +21,8 @@ from solvers.problem import Problem
 from solvers.soft_max.objective import SoftMax
 from workloads.operators import Array, Explicit, Matrix, dense
 from workloads.operators.blas import product
-from workloads.operators.matrices import entry_count
-from workloads.operators.scaled import scaled_rows
+from workloads.operators.combined import scaled_rows
+from workloads.operators.protocol import entry_count
 
 _SPARSE_BELOW = 0.1
 _SPARSE_FROM = 2**15

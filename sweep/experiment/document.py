@@ -15,8 +15,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.events import AliasEvent, CollectionEndEvent, CollectionStartEvent, Event
 
 from sweep.errors import ExperimentError
-from workloads.limits import limit, raised_by
-from workloads.parameters import nearest
+from workloads.parameters import limit, nearest, raised_by
 
 KeyPath = tuple[str | int, ...]
 """The keys and indices that lead to a value: ``("blocks", 0, "workload")``."""

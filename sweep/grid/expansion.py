@@ -24,7 +24,7 @@ from sweep.grid.axes import (
 )
 from sweep.grid.cells import REPLICATE, Cell, MechanismSpec, Spec, WorkloadSpec
 from sweep.grid.grids import Grid, Point, Product, check_points, coordinates, merge_blocks
-from workloads import QueryGraph, Workload, conditions, functions
+from workloads import QueryGraph, Workload, conditions, user_code
 from workloads.conditions import Condition
 from workloads.parameters import nearest
 
@@ -233,7 +233,7 @@ def _check_functions(part: Product) -> None:
         if not known[mechanism.name].runs_code or name in checked:
             continue
         with errors_at(part.place / "mechanism"):
-            functions.load(f"mechanism {mechanism.name!r}", name)
+            user_code.load(f"mechanism {mechanism.name!r}", name)
         checked.add(name)
 
 

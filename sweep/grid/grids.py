@@ -12,8 +12,7 @@ from sweep.experiment.canonical import Scalar, label
 from sweep.experiment.document import Place
 from sweep.experiment.schema import Experiment
 from sweep.grid.cells import REPLICATE, Cell, CellFamily, Cells
-from workloads.limits import limit, raised_by
-from workloads.parameters import shortened
+from workloads.parameters import limit, raised_by, shortened
 
 
 @dataclass(frozen=True)

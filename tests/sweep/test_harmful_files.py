@@ -16,7 +16,7 @@ from sweep.experiment.loading import load_experiment, parse_experiment
 from sweep.grid import grids
 from sweep.grid.expansion import expand
 from sweep.report import consoles
-from workloads import TargetsError, WorkloadError, limits
+from workloads import TargetsError, WorkloadError, parameters
 
 SOUND = "reference: IP\nblocks:\n  - workload: {name: prefix, d: 4}\n    mechanism: [IP]\n"
 
@@ -103,7 +103,7 @@ def test_what_is_no_regular_file(no_file, tmp_path):
 def test_arrays_that_unfold(tmp_path, monkeypatch):
     np.savez_compressed(tmp_path / "zeros.npz", x=np.zeros((1000, 1000)))
     assert (tmp_path / "zeros.npz").stat().st_size < 100_000
-    monkeypatch.setattr("workloads.arrays.LARGEST_FILE_BYTES", 1_000_000)
+    monkeypatch.setattr("workloads.given.LARGEST_FILE_BYTES", 1_000_000)
     with pytest.raises(WorkloadError, match=r"its arrays take 8,000,\d+ bytes, more than"):
         workloads.make("file", path=str(tmp_path / "zeros.npz"))
 
@@ -112,12 +112,12 @@ def test_arrays_that_unfold(tmp_path, monkeypatch):
 def test_arrays_that_unfold_into_floats(tmp_path, monkeypatch, name):
     save = np.save if name.endswith("y") else np.savez
     save(tmp_path / name, np.ones((500, 600), np.int8))
-    monkeypatch.setattr("workloads.arrays.LARGEST_FILE_BYTES", 2_000_000)
+    monkeypatch.setattr("workloads.given.LARGEST_FILE_BYTES", 2_000_000)
     with pytest.raises(
         WorkloadError, match=r"as floats it takes 2,400,000 bytes, more than the limit"
     ):
         workloads.make("file", path=str(tmp_path / name))
-    monkeypatch.setattr("workloads.arrays.LARGEST_FILE_BYTES", 2_400_000)
+    monkeypatch.setattr("workloads.given.LARGEST_FILE_BYTES", 2_400_000)
     assert workloads.make("file", path=str(tmp_path / name)).d == 600
 
 
@@ -295,10 +295,10 @@ def test_escapes_are_written_out_and_the_rest_is_left():
 
 
 def test_the_environment_raises_limits(monkeypatch):
-    assert limits.limit("MOST", 7) == 7
+    assert parameters.limit("MOST", 7) == 7
     monkeypatch.setenv("SWEEP_MOST", "12")
-    assert limits.limit("MOST", 7) == 12
+    assert parameters.limit("MOST", 7) == 12
     for wrong in ("many", "0", "-3", ""):
         monkeypatch.setenv("SWEEP_MOST", wrong)
         with pytest.warns(UserWarning, match=f"SWEEP_MOST in the environment is '{wrong}'"):
-            assert limits.limit("MOST", 7) == 7
+            assert parameters.limit("MOST", 7) == 7

@@ -8,11 +8,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from workloads import functions
-from workloads.arrays import load
+from workloads import user_code
 from workloads.errors import WorkloadError, reading_trouble
 from workloads.family import Family
-from workloads.given import from_matrix
+from workloads.given import from_matrix, load
 from workloads.parameters import FilePath, FunctionName, nearest
 from workloads.queries import read_queries
 from workloads.workload import Workload
@@ -77,7 +76,7 @@ def csv_file(queries: FilePath, domain: FilePath) -> Workload:
 def entry_point(function: FunctionName, arguments: dict[str, Any] | None = None) -> Workload:
     """The matrix or `Workload` that ``"module:function"`` returns for the arguments."""
     given = arguments or {}
-    result = functions.call("workload 'entry-point'", function, arguments=given)
+    result = user_code.call("workload 'entry-point'", function, arguments=given)
     return result if isinstance(result, Workload) else from_matrix(result, "entry-point")
 
 

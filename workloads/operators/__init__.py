@@ -6,22 +6,20 @@ makes it at its first use; `Cumulative`, `Kronecker` and `Marginals` compute wit
 of the cells, `Stacked` puts those of several one below another.
 """
 
-from workloads.operators.composed import Composed, on_cells
+from workloads.operators.combined import Composed, Scaled, Stacked, on_cells
 from workloads.operators.cumulative import Cumulative, cumulative, differences
 from workloads.operators.explicit import Drawn, Explicit
-from workloads.operators.kronecker import Kronecker, kind_of
-from workloads.operators.marginals import Marginals
-from workloads.operators.matrices import dense
+from workloads.operators.kronecker import Kronecker, Marginals, kind_of
 from workloads.operators.protocol import (
     LARGEST_MATRIX_BYTES,
     Array,
     Indices,
     Matrix,
     QueryOperator,
+    dense,
+    readable,
     refuse_above_limit,
 )
-from workloads.operators.scaled import Scaled
-from workloads.operators.stacked import Stacked
 
 __all__ = [
     "LARGEST_MATRIX_BYTES",
@@ -42,5 +40,6 @@ __all__ = [
     "differences",
     "kind_of",
     "on_cells",
+    "readable",
     "refuse_above_limit",
 ]

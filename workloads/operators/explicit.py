@@ -9,8 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from workloads.operators.blas import product
-from workloads.operators.matrices import dense, squared
-from workloads.operators.protocol import Array, Indices, Matrix, refuse_above_limit
+from workloads.operators.protocol import Array, Indices, Matrix, dense, refuse_above_limit, squared
 
 
 class InMemory:

@@ -1,4 +1,4 @@
-"""The interface of all query operators, and the limit on the size of arrays."""
+"""The interface of all query operators, and the dense or CSR matrices that they compute with."""
 
 from typing import Protocol, runtime_checkable
 
@@ -7,6 +7,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from workloads.errors import WorkloadError
+from workloads.operators.blas import product
 
 Array = NDArray[np.float64]
 Matrix = Array | sp.csr_array
@@ -80,3 +81,33 @@ def _gibibytes(size: int) -> str:
     """``size`` in GiB; a power of ten if it is too large for a float."""
     whole = size // 2**30
     return f"{size / 2**30:.3g}" if whole < 10**15 else f"about 10^{len(str(whole)) - 1}"
+
+
+def dense(matrix: Matrix | sp.csc_array) -> Array:
+    """The matrix as an array."""
+    return matrix.toarray() if sp.issparse(matrix) else np.asarray(matrix)
+
+
+def transposed(matrix: Matrix) -> Matrix:
+    """The transpose, again in CSR if the matrix is."""
+    return sp.csr_array(matrix.T) if sp.issparse(matrix) else matrix.T
+
+
+def squared(matrix: Matrix) -> Matrix:
+    """The squares of the entries."""
+    return matrix.power(2) if sp.issparse(matrix) else np.square(matrix)
+
+
+def entry_count(matrix: Matrix) -> int:
+    """How many entries are not zero."""
+    return int(matrix.count_nonzero() if sp.issparse(matrix) else np.count_nonzero(matrix))
+
+
+def times(left: Matrix, right: Array) -> Array:
+    """``left @ right``."""
+    return np.asarray(left @ right) if sp.issparse(left) else product(left, right)
+
+
+def readable(count: int) -> str:
+    """A count of any size, for a message."""
+    return str(count) if count < 10**12 else f"about 10^{len(str(count)) - 1}"

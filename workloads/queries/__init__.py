@@ -1,7 +1,7 @@
 """Queries as users write them: a domain of named attributes, and a table with one row each.
 
-`domain` reads the attributes and their values, `table` the rows of a file or of a data frame,
-`cells` what one cell of it says, `rows` what one row asks, `build` makes the workload of all.
+`domain` reads the attributes and their values, `table` the rows of a file or of a data frame with
+their targets, `rows` the queries of each row; `build` makes the workload.
 """
 
 from workloads.queries.build import from_queries, read_queries, usual_queries

@@ -22,11 +22,11 @@ from solvers.forms.orbits.orbit_problem import (
 from solvers.forms.orbits.products import choice_count
 from solvers.forms.reduction import Obstacle, Options, Reduction
 from solvers.mechanism import Mechanism, Work, all_mechanisms
-from solvers.problem import Problem, memory, readable
+from solvers.problem import Problem, memory
 from solvers.problem.factors import bytes_of_basis, compact, structure_pays
 from solvers.solution import Solution
 from workloads import Workload
-from workloads.operators import Marginals
+from workloads.operators import Marginals, readable
 from workloads.workload import LARGEST_LISTED
 
 _LEAST_FLOPS = 1e7

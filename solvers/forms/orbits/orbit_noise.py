@@ -28,10 +28,9 @@ from solvers.forms.orbits.orbit_problem import Orbits
 from solvers.forms.orbits.products import INDICATORS, Choice, Component, Group
 from solvers.noise.factorisation import Factorisation, scale_of
 from solvers.noise.release import LARGEST_EXPANDED, Coordinates, GaussianRelease, refuse_unlisted
-from solvers.problem import readable
 from solvers.solution import Solution
 from solvers.strategy import from_noise
-from workloads.operators import Array, Indices, Matrix, dense
+from workloads.operators import Array, Indices, Matrix, dense, readable
 
 
 def draw_errors(

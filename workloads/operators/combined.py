@@ -1,0 +1,282 @@
+"""Operators made of others: queries times numbers, over combinations of cells, or stacked."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.sparse as sp
+
+from workloads.operators.protocol import (
+    Array,
+    Indices,
+    Matrix,
+    QueryOperator,
+    dense,
+    times,
+    transposed,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Scaled:
+    """``diag(factors) @ W``, with the structure of W.
+
+    With factors t times as many as queries it is W asked t times over, one below another, for
+    about the work of one.
+
+    Attributes
+    ----------
+    operator : QueryOperator
+        W, shape (m, d).
+    factors : numpy.ndarray, shape (t m,)
+        One number for each query and time.
+    """
+
+    operator: QueryOperator
+    factors: Array
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(t m, d)."""
+        return self.factors.size, self.operator.shape[1]
+
+    @property
+    def times(self) -> int:
+        """The number t of copies of W."""
+        return self.factors.size // self.operator.shape[0]
+
+    @property
+    def form_work(self) -> int:
+        """Operations, roughly, of one `gram` and one `quadratic_forms`."""
+        return self.operator.form_work + 4 * (self.factors.size - self.operator.shape[0])
+
+    def apply(self, x: Array) -> Array:
+        """``diag(factors) @ W @ x``."""
+        return (self.factors * self._each_time(self.operator.apply(x)).T).T
+
+    def apply_transposed(self, y: Array) -> Array:
+        """``W.T @ diag(factors) @ y``."""
+        return self.operator.apply_transposed(self._summed((self.factors * y.T).T))
+
+    def gram(self, weights: Array | None = None) -> Array:
+        """``W.T @ diag(weights * factors**2) @ W``."""
+        return self.operator.gram(self._weights(weights))
+
+    def quadratic_forms(self, symmetric: Array) -> Array:
+        """Those of W, multiplied by ``factors**2``."""
+        return np.square(self.factors) * self._each_time(self.operator.quadratic_forms(symmetric))
+
+    def squared_row_norms(self) -> Array:
+        """Those of W, multiplied by ``factors**2``."""
+        return np.square(self.factors) * self._each_time(self.operator.squared_row_norms())
+
+    def squared_column_norms(self, weights: Array | None = None) -> Array:
+        """``diag(gram(weights))``, shape (d,)."""
+        return self.operator.squared_column_norms(self._weights(weights))
+
+    def rows(self, at: Indices) -> Array:
+        """The queries with these numbers, dense, shape (len(at), d)."""
+        return self.factors[at, None] * self.operator.rows(at % self.operator.shape[0])
+
+    def matrix(self) -> Matrix:
+        """The scaled matrix, dense or CSR."""
+        matrix, times = self.operator.matrix(), self.times
+        if times > 1:
+            matrix = (
+                sp.csr_array(sp.vstack([matrix] * times))
+                if sp.issparse(matrix)
+                else (np.tile(matrix, (times, 1)))
+            )
+        return scaled_rows(matrix, self.factors)
+
+    def _weights(self, weights: Array | None) -> Array:
+        squares: Array = np.square(self.factors)
+        return self._summed(squares if weights is None else weights * squares)
+
+    def _each_time(self, values: Array) -> Array:
+        """Numbers of the queries of W, shape (m, ...), for every time: (t m, ...)."""
+        times = self.times
+        return values if times == 1 else np.concatenate([values] * times)
+
+    def _summed(self, values: Array) -> Array:
+        """Sums over all times, shape (m, ...)."""
+        times = self.times
+        return values if times == 1 else values.reshape(times, -1, *values.shape[1:]).sum(axis=0)
+
+
+def scaled_rows(matrix: Matrix, factors: Array) -> Matrix:
+    """``diag(factors) @ matrix``, dense or CSR as the matrix is."""
+    if sp.issparse(matrix):
+        return sp.csr_array(matrix.multiply(factors[:, None]))
+    return factors[:, None] * matrix
+
+
+@dataclass(frozen=True, eq=False)
+class Composed:
+    """``W @ columns``, with the structure of W.
+
+    Some cells of W are columns of the identity; a right inverse of a strategy makes the queries
+    what turns its answers into those of W.
+
+    Attributes
+    ----------
+    operator : QueryOperator
+        W, shape (m, d).
+    columns : numpy.ndarray or scipy.sparse.csr_array, shape (d, n)
+    """
+
+    operator: QueryOperator
+    columns: Matrix
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(m, n)."""
+        return self.operator.shape[0], int(self.columns.shape[1])
+
+    @property
+    def form_work(self) -> int:
+        """Operations, roughly, of one `gram` and one `quadratic_forms`."""
+        d, n = self.columns.shape
+        entries = self.columns.nnz if sp.issparse(self.columns) else d * n
+        return int(self.operator.form_work + 2 * entries * (d + n))
+
+    def apply(self, x: Array) -> Array:
+        """``W @ columns @ x``."""
+        return self.operator.apply(times(self.columns, x))
+
+    def apply_transposed(self, y: Array) -> Array:
+        """``columns.T @ W.T @ y``."""
+        return times(self._back, self.operator.apply_transposed(y))
+
+    def gram(self, weights: Array | None = None) -> Array:
+        """That of W between the columns."""
+        return _between(self._back, self.operator.gram(weights))
+
+    def quadratic_forms(self, symmetric: Array) -> Array:
+        """Those of W, of ``columns @ symmetric @ columns.T``."""
+        return self.operator.quadratic_forms(_between(self.columns, symmetric))
+
+    def squared_row_norms(self) -> Array:
+        """Squared 2-norm of every query."""
+        return self.operator.quadratic_forms(dense(self.columns @ self._back))
+
+    def squared_column_norms(self, weights: Array | None = None) -> Array:
+        """``diag(gram(weights))``, shape (n,)."""
+        return np.diagonal(self.gram(weights)).copy()
+
+    def rows(self, at: Indices) -> Array:
+        """The queries with these numbers, dense, shape (len(at), n)."""
+        return times(self._back, self.operator.rows(at).T).T
+
+    def matrix(self) -> Matrix:
+        """The queries, dense or CSR."""
+        if not sp.issparse(self.columns):
+            return self.operator.apply(self.columns)
+        matrix = self.operator.matrix() @ self.columns
+        return sp.csr_array(matrix) if sp.issparse(matrix) else np.asarray(matrix)
+
+    @cached_property
+    def _back(self) -> Matrix:
+        """The transpose of the columns."""
+        return transposed(self.columns)
+
+
+def _between(outer: Matrix, symmetric: Array) -> Array:
+    """``outer @ symmetric @ outer.T``."""
+    return times(outer, times(outer, symmetric).T)
+
+
+def on_cells(operator: QueryOperator, cells: Indices) -> Composed:
+    """Some columns of W, with the structure of W."""
+    shape = operator.shape[1], cells.size
+    places = (np.ones(cells.size), (cells, np.arange(cells.size)))
+    return Composed(operator, sp.csr_array(places, shape=shape))
+
+
+class InParts:
+    """The operations on the queries of several operators in order, all over d cells."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def parts(self) -> Sequence[QueryOperator]: ...
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(m, d)."""
+        return sum(part.shape[0] for part in self.parts), self.parts[0].shape[1]
+
+    @property
+    def form_work(self) -> int:
+        """Operations, roughly, of one `gram` and one `quadratic_forms`."""
+        return sum(part.form_work for part in self.parts)
+
+    def apply(self, x: Array) -> Array:
+        """``W @ x``."""
+        return np.concatenate([part.apply(x) for part in self.parts])
+
+    def apply_transposed(self, y: Array) -> Array:
+        """``W.T @ y``."""
+        total = np.zeros((self.shape[1], *y.shape[1:]))
+        for part, own in zip(self.parts, self._split(y), strict=True):
+            total += part.apply_transposed(own)
+        return total
+
+    def gram(self, weights: Array | None = None) -> Array:
+        """``W.T @ diag(weights) @ W``."""
+        first, *others = self.parts
+        shares = [None] * len(self.parts) if weights is None else self._split(weights)
+        total = first.gram(shares[0])
+        for part, own in zip(others, shares[1:], strict=True):
+            total += part.gram(own)
+        return total
+
+    def quadratic_forms(self, symmetric: Array) -> Array:
+        """``diag(W @ symmetric @ W.T)``."""
+        return np.concatenate([part.quadratic_forms(symmetric) for part in self.parts])
+
+    def squared_row_norms(self) -> Array:
+        """Squared 2-norm of every query."""
+        return np.concatenate([part.squared_row_norms() for part in self.parts])
+
+    def squared_column_norms(self, weights: Array | None = None) -> Array:
+        """``diag(gram(weights))``."""
+        given = np.ones(self.shape[0]) if weights is None else weights
+        pairs = zip(self.parts, self._split(given), strict=True)
+        return np.asarray(sum(part.squared_column_norms(own) for part, own in pairs))
+
+    def rows(self, at: Indices) -> Array:
+        """The queries with these numbers, dense, shape (len(at), d)."""
+        rows = np.empty((len(at), self.shape[1]))
+        first = 0
+        for part in self.parts:
+            own = (at >= first) & (at < first + part.shape[0])
+            rows[own] = part.rows(at[own] - first)
+            first += part.shape[0]
+        return rows
+
+    def matrix(self) -> Matrix:
+        """W, CSR where every part is, else dense."""
+        matrices = [part.matrix() for part in self.parts]
+        sparse = [sp.csr_array(matrix) for matrix in matrices if sp.issparse(matrix)]
+        if len(sparse) == len(matrices):
+            return sp.csr_array(sp.vstack(sparse))
+        return np.vstack([dense(matrix) for matrix in matrices])
+
+    def _split(self, y: Array) -> list[Array]:
+        return np.split(y, np.cumsum([part.shape[0] for part in self.parts])[:-1])
+
+
+@dataclass(frozen=True, eq=False)
+class Stacked(InParts):
+    """W, the queries of all parts in order, with the structure of each.
+
+    Attributes
+    ----------
+    parts : tuple of QueryOperator
+        At least one.
+    """
+
+    parts: tuple[QueryOperator, ...]
