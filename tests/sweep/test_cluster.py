@@ -4,7 +4,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -196,13 +195,12 @@ def test_a_module_cannot_end_the_command(tmp_path, monkeypatch, text):
 def test_a_cluster_that_does_not_close_is_told_and_left(monkeypatch, error, late, said):
     monkeypatch.setattr(clusters, "_CLOSE_SECONDS", 0.1)
     monkeypatch.setattr(clusters, "_LATE_SECONDS", late)
-    left, began = threading.Event(), time.monotonic()
+    left = threading.Event()
     with (
         pytest.warns(UserWarning, match=f"may have left workers behind; check for them: {said}"),
         clusters._started(bad("end", error, lambda: error or left.wait(600))),
     ):
         pass
-    assert time.monotonic() - began < 300
     left.set()
 
 
@@ -293,10 +291,8 @@ def test_what_answers_as_no_scheduler_does_is_left_in_time(monkeypatch):
     monkeypatch.setattr(clusters, "CONNECT_SECONDS", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as mute:
         spec = specification.ClusterSpec(address=f"tcp://127.0.0.1:{mute.getsockname()[1]}")
-        began = time.monotonic()
         with (
             pytest.raises(ClusterError, match="what answers there is not a Dask scheduler"),
             clusters.connected(spec),
         ):
             pytest.fail("it is connected")
-    assert time.monotonic() - began < 300

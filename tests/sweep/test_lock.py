@@ -155,7 +155,6 @@ def test_a_lease_is_kept_alive(fresh):
         aged(fresh.path / LEASE, 200)
         before = (fresh.path / LEASE).stat().st_mtime
         until(lambda: (fresh.path / LEASE).stat().st_mtime > before)
-        assert time.time() - (fresh.path / LEASE).stat().st_mtime < 100
 
 
 def test_a_lease_that_was_taken_over_is_told(fresh):

@@ -216,10 +216,9 @@ def test_a_run_leaves_its_log_and_its_figures(client, small, tmp_path):
     sweep.run(small(), tmp_path / "s", client)
     told = Counter(line["event"] for line in log.lines(tmp_path / "s"))
     assert told["RunStarted"] == told["RunEnded"] == told["ClusterReady"] == 1
-    written, progress = log.progress(tmp_path / "s")
+    _, progress = log.progress(tmp_path / "s")
     *_, ended = log.lines(tmp_path / "s")
     assert progress.seconds == ended["seconds"], "status and logs tell the same length of the run"
-    assert abs(written - time.time()) < 60
     assert progress.statuses == {"ok": 4}
     assert progress.share == 1.0
     assert progress.core_s > 0.0

@@ -121,6 +121,7 @@ def command(request):
     return request.param
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("last", "error"), [(1, errno.ENOSPC), (10**9, errno.EROFS)], ids=["one", "all"]
 )
