@@ -15,6 +15,7 @@ import typing
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, NewType, Union
@@ -218,7 +219,7 @@ class Recipe:
     build: Callable[..., Any]
     source: str = ""
 
-    @property
+    @cached_property
     def params(self) -> Mapping[str, inspect.Parameter]:
         """The parameters of ``build``, by name, with types and defaults."""
         parameters = inspect.signature(self.build).parameters.values()

@@ -129,7 +129,6 @@ class Session:
                 hidden=len(self.stored.hidden(self.ledger)),
             )
         )
-        self.publish()
         return items
 
     def publish(self) -> None:

@@ -30,7 +30,7 @@ from sweep.store.records import BoundRecord, CellRecord, Record, Status
 from sweep.store.view import StoreView
 from sweep.worker import checks
 from sweep.worker.kill_timer import kill_timer
-from sweep.worker.solve import BuildFailure, Built, build, outcomes
+from sweep.worker.solve import Built, Failure, build, outcomes
 
 _dumps: Any = protocol.pickle.dumps
 _MOST_WORKLOADS = 16
@@ -212,7 +212,7 @@ def cached_workload(key: str, spec: WorkloadSpec) -> Built:
         ):
             _workloads.popitem(last=False)
     workload = build(spec)
-    if not isinstance(workload, BuildFailure):
+    if not isinstance(workload, Failure):
         with _lock:
             _workloads[key] = workload
     return workload

@@ -1,6 +1,7 @@
 """One item of a task on a worker: build, solve, certify and record."""
 
 import ctypes
+import math
 import socket
 import time
 import traceback
@@ -35,6 +36,8 @@ _WEAK = (
 )
 _OWN_LIMIT = "the limit is the mechanism's own time_limit, which the experiment has to raise"
 _SMALL_ENTRIES = 2**24
+_SMALL_BYTES = 2**20
+"""Declared memory of a solve below which its memory is not measured."""
 _RESET, _STATUS = "/proc/self/clear_refs", "/proc/self/status"
 _SENTENCES = (StoreError, solvers.SolverError, workloads.WorkloadError, workloads.TargetsError)
 
@@ -60,13 +63,17 @@ class Cost:
     peak_memory_bytes: int | None
 
 
-def measured(call: Callable[[], Any]) -> tuple[Any, Cost]:
-    """The result of a call, and its cost."""
-    _return_free_memory()
-    before = _reset_peak()
+def measured(call: Callable[[], Any], *, small: bool = False) -> tuple[Any, Cost]:
+    """The result of a call, and its cost; a small one is expected to need hardly any memory.
+
+    The memory of a small call is 0: reading the kernel's marks would take longer than the call.
+    """
+    before = None if small else _reset_peak()
     cpu, wall = time.process_time(), time.perf_counter()
     result = call()
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    if small:
+        return result, Cost(wall, cpu, 0)
     peak = None if before is None else max(_status(b"VmHWM:") - before, 0)
     return result, Cost(wall, cpu, peak)
 
@@ -81,15 +88,11 @@ def _trimmer() -> Callable[[int], Any] | None:
     return trim
 
 
-def _return_free_memory() -> None:
-    """Return free memory to the kernel."""
+def _reset_peak() -> int | None:
+    """Free memory, reset the kernel's high-water mark, and return the resident bytes."""
     trim = _trimmer()
     if trim is not None:
         trim(0)
-
-
-def _reset_peak() -> int | None:
-    """Reset the high-water mark to the resident bytes now, and return these."""
     try:
         with open(_RESET, "wb", buffering=0) as marks:
             marks.write(b"5")
@@ -105,8 +108,8 @@ def _status(entry: bytes) -> int:
 
 
 @dataclass(frozen=True)
-class BuildFailure:
-    """The reason why a workload could not be built, as its cells record it."""
+class Failure:
+    """An error of a solve, or of building its workload, as its cells record it."""
 
     status: Status
     error: str
@@ -114,7 +117,7 @@ class BuildFailure:
 
 
 Built = Any
-"""A workload, a query graph or a `BuildFailure`."""
+"""A workload, a query graph or a `Failure`."""
 
 
 def build(spec: WorkloadSpec) -> Built:
@@ -132,7 +135,7 @@ def build(spec: WorkloadSpec) -> Built:
         ):
             _ = built.matrix
     except BaseException as error:
-        return BuildFailure(*_trouble(error))
+        return _failure(error)
     return built
 
 
@@ -145,7 +148,7 @@ def outcomes(
     ----------
     item : Solve or Bound
         The item.
-    built : Workload, QueryGraph or BuildFailure
+    built : Workload, QueryGraph or Failure
         Its workload.
     view : StoreView
         The store to write arrays to.
@@ -159,7 +162,7 @@ def outcomes(
 
 def _certified(item: Bound, built: Built) -> BoundRecord:
     started = time.perf_counter()
-    if isinstance(built, BuildFailure):
+    if isinstance(built, Failure):
         return BoundRecord(item.problem, error=built.error, traceback=built.traceback)
     try:
         targets = _targets(item.targets, built)
@@ -167,8 +170,8 @@ def _certified(item: Bound, built: Built) -> BoundRecord:
             Problem(built, targets, item.neighbours), tol=_CERTIFIED_TO, time_limit=item.time_limit
         )
     except BaseException as error:
-        _, message, text = _trouble(error)
-        return BoundRecord(item.problem, error=message, traceback=text)
+        failure = _failure(error)
+        return BoundRecord(item.problem, error=failure.error, traceback=failure.traceback)
     seconds = time.perf_counter() - started
     stopped = item.time_limit is not None and seconds >= item.time_limit
     return BoundRecord(item.problem, bound, seconds, _WEAK if stopped else "")
@@ -178,51 +181,58 @@ def _solved(
     item: Solve, built: Built, view: StoreView, weights: dict[str, Weights]
 ) -> Iterator[CellRecord]:
     """One record for every cell of a solve; leaves its dual weights for the next in the chain."""
-    blank = CellRecord(
-        cell="",
-        solve=item.key,
-        problem=item.problem,
-        status=Status.PENDING,
-        host=socket.gethostname(),
-        started=time.time(),
-        code=item.code,
-        versions=code.versions_of_numbers(),
-    )
-    if isinstance(built, BuildFailure):
-        broken = replace(blank, status=built.status, error=built.error, traceback=built.traceback)
-        yield from (_of(cell, broken) for cell in item.cells)
-        return
-    try:
-        targets = _targets(item.targets, built)
-        solution, cost = measured(lambda: run_solver(item, built, targets, weights.get(item.chain)))
-        if item.chain and solution.weights is not None:
-            weights[item.chain] = solution.weights
-        shared = replace(blank, **_facts(item, solution, cost))
-        if view.keep and not (solution.timed_out and item.has_result):
-            view.check_reachable()
-            shared = _with_arrays(shared, view, item.key, solution.arrays(), _labels(built))
-    except BaseException as error:
-        status, message, text = _trouble(error)
-        broken = replace(blank, status=status, error=message, traceback=text)
-        yield from (_of(cell, broken) for cell in item.cells)
-        return
-    if shared.status is Status.LOST:
-        yield from (_of(cell, shared) for cell in item.cells)
+    common: dict[str, Any] = {
+        "solve": item.key,
+        "problem": item.problem,
+        "host": _host(),
+        "started": time.time(),
+        "code": item.code,
+        "versions": code.versions_of_numbers(),
+    }
+    solution: Solution | None = None
+    if isinstance(built, Failure):
+        facts = vars(built)
     else:
-        yield from (_of(cell, _simulated(cell, shared, solution)) for cell in item.cells)
+        try:
+            solution, facts = _attempt(item, built, view, weights)
+        except BaseException as error:
+            facts = vars(_failure(error))
+    for cell in item.cells:
+        record = CellRecord(cell=cell.id, attempt=cell.attempt, **common, **facts)
+        if solution is not None and cell.simulate and record.status is not Status.LOST:
+            record = _simulated(cell, record, solution)
+        yield record
 
 
-def _with_arrays(
-    record: CellRecord, view: StoreView, key: str, named: Mapping[str, Any], labels: tuple[str, ...]
-) -> CellRecord:
-    """The record of a solve whose arrays are kept; it is lost if the disk does not take them."""
+def _attempt(
+    item: Solve, built: Built, view: StoreView, weights: dict[str, Weights]
+) -> tuple[Solution, dict[str, Any]]:
+    """The solution, and what its records say of it."""
+    targets = _targets(item.targets, built)
+    solution, cost = measured(
+        lambda: run_solver(item, built, targets, weights.get(item.chain)),
+        small=0.0 < item.bytes < _SMALL_BYTES,
+    )
+    if item.chain and solution.weights is not None:
+        weights[item.chain] = solution.weights
+    facts = _facts(item, solution, cost)
+    if not view.keep or (solution.timed_out and item.has_result):
+        return solution, facts
+    view.check_reachable()
     try:
-        arrays.write(view.place, key, named, view.keep, labels)
+        labels = built.labels if isinstance(built, workloads.Workload) else ()
+        arrays.write(view.place, item.key, solution.arrays(), view.keep, labels)
     except OSError as error:
         reason, remedy = disk_errors.reason(error), disk_errors.remedy(error)
-        said = f"its arrays cannot be kept: {reason}; {remedy} and run again"
-        return replace(record, status=Status.LOST, numbers={}, notes={}, curve=None, error=said)
-    return record
+        kept = f"its arrays cannot be kept: {reason}; {remedy} and run again"
+        lost = {"status": Status.LOST, "numbers": {}, "notes": {}, "curve": None, "error": kept}
+        return solution, facts | lost
+    return solution, facts
+
+
+@cache
+def _host() -> str:
+    return socket.gethostname()
 
 
 def run_solver(item: Solve, built: Built, targets: Any, start: Weights | None = None) -> Solution:
@@ -244,59 +254,55 @@ def _targets(spec: Spec, built: Built) -> Any:
     return workloads.targets.make(spec.name, built, **files.at_hand(spec.params))
 
 
-def _labels(built: Built) -> tuple[str, ...]:
-    return built.labels if isinstance(built, workloads.Workload) else ()
-
-
 def _facts(item: Solve, solution: Solution, cost: Cost) -> dict[str, Any]:
+    """The fields of a record that a solution and its cost give."""
     content = solution.record()
     curve = content.pop("curve", None)
-    numbers = {name: _number(value) for name, value in content.items()}
+    numbers, notes = {}, dict(solution.notes)
+    for name, value in content.items():
+        if isinstance(value, bool | int | float | np.number | np.bool_):
+            if not math.isnan(value):
+                numbers[name] = float(value)
+        elif value is not None:
+            notes[name] = value
+    error, limit = "", item.time_limit
+    known = solvers.all_mechanisms()[item.mechanism.name]
+    if solution.timed_out:
+        own = item.mechanism.options.get("time_limit") is not None
+        error = _STOPPED + (_OWN_LIMIT if own else _LONGER)
+    elif limit is not None and cost.runtime_s > limit and (known.foreign or known.runs_code):
+        error = f"took {cost.runtime_s:.3g} s, more than its time limit of {limit:g} s; {_LONGER}"
     return {
-        "status": Status.TIMEOUT if solution.timed_out else Status.OK,
+        "status": Status.TIMEOUT if error else Status.OK,
         "runtime_s": cost.runtime_s,
         "cpu_s": cost.cpu_s,
         "peak_memory_bytes": cost.peak_memory_bytes,
-        "numbers": {n: v for n, v in numbers.items() if v is not None and not np.isnan(v)},
-        "notes": _plain({**solution.notes, **_texts(content)}),
+        "numbers": numbers,
+        "notes": _plain(notes),
         "curve": _plain(curve),
-        "error": _stopped(item) if solution.timed_out else "",
+        "error": error,
     }
 
 
-def _stopped(item: Solve) -> str:
-    own = item.mechanism.options.get("time_limit") is not None
-    return _STOPPED + (_OWN_LIMIT if own else _LONGER)
-
-
 def _simulated(cell: CellTask, record: CellRecord, solution: Solution) -> CellRecord:
-    if not cell.simulate:
-        return record
+    """The record with the errors of simulated noise."""
     try:
         simulated = simulate(solution, cell.simulate, int(cell.id, 16))
     except NotApplicableError as error:
         return replace(record, notes={**record.notes, "simulate": str(error)})
     except BaseException as error:
-        _, message, text = _trouble(error)
-        return replace(record, status=Status.FAILED, error=message, traceback=text)
+        failure = _failure(error)
+        return replace(
+            record, status=Status.FAILED, error=failure.error, traceback=failure.traceback
+        )
     numbers = {name: float(value) for name, value in simulated.items()}
     return replace(record, numbers={**record.numbers, **numbers})
 
 
-def _of(cell: CellTask, record: CellRecord) -> CellRecord:
-    return replace(record, cell=cell.id, attempt=cell.attempt)
-
-
-def _number(value: Any) -> float | None:
-    return float(value) if isinstance(value, bool | int | float | np.number | np.bool_) else None
-
-
-def _texts(content: Mapping[str, Any]) -> dict[str, Any]:
-    return {n: v for n, v in content.items() if v is not None and _number(v) is None}
-
-
 def _plain(content: Any) -> Any:
     """The content as types that JSON can represent."""
+    if content is None or isinstance(content, str | int | float):
+        return content
     if isinstance(content, Mapping):
         return {str(name): _plain(value) for name, value in content.items()}
     if isinstance(content, np.ndarray):
@@ -305,11 +311,11 @@ def _plain(content: Any) -> Any:
         return [_plain(value) for value in content]
     if isinstance(content, np.generic):
         return content.item()
-    return content if isinstance(content, str | int | float | None) else str(content)
+    return str(content)
 
 
-def _trouble(error: BaseException) -> tuple[Status, str, str]:
-    """Status, last line and traceback for an error of a cell's code, even ``SystemExit``.
+def _failure(error: BaseException) -> Failure:
+    """The failure for an error of a cell's code, even ``SystemExit``.
 
     Dask would treat ``SystemExit`` and ``KeyboardInterrupt`` as the end of the worker. A real
     Ctrl-C never gets here: it reaches the main thread, and cells are solved in other threads.
@@ -324,4 +330,4 @@ def _trouble(error: BaseException) -> tuple[Status, str, str]:
         message = "its message cannot be read: its __str__ raises"
         text = "".join([*traceback.format_tb(error.__traceback__), f"{kind}: {message}\n"])
     line = message if isinstance(error, _SENTENCES) else f"{kind}: {message}"
-    return status, line.splitlines()[-1], "" if inapplicable else text
+    return Failure(status, line.splitlines()[-1], "" if inapplicable else text)

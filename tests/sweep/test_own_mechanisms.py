@@ -3,6 +3,7 @@
 import importlib
 import json
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from sweep.experiment.loading import parse_experiment
 from sweep.runner import status
 from sweep.runner.selection import STALE
 from sweep.store import code
+from sweep.store.records import Status
 from workloads import family
 
 MINE = "import numpy as np\nfrom helpers import total\n\ndef mine(problem, *, weight=1.0):\n"
@@ -271,3 +273,16 @@ def test_examples_of_this_test_are_what_they_say():
     found = mechanism.of_function("mine", cells_and_total)
     assert found.summary == "Cells and their total."
     assert list(found.options) == ["weight"]
+
+
+def test_a_function_that_takes_longer_than_the_time_limit_is_a_timeout(client, small, tmp_path):
+    def late(problem):
+        time.sleep(0.3)
+        return np.eye(problem.workload.d)
+
+    experiment = small("[2]", "[IP, late]", more="time_limit: 0.2")
+    dataset = sweep.run(experiment, tmp_path / "s", client, mechanisms={"late": late})
+    said = dataset.sel(d=2, mechanism="late")
+    assert Status(int(said.status)) is Status.TIMEOUT
+    assert "more than its time limit of 0.2 s" in str(said.error.item())
+    assert float(said.squared_privacy_cost) == 2.0

@@ -16,7 +16,7 @@ from sweep.store.records import Status
 from sweep.store.view import StoreView
 from sweep.worker import perform as module
 from sweep.worker.perform import perform
-from sweep.worker.solve import BuildFailure
+from sweep.worker.solve import Failure
 
 CELLS, SHARE = 40, 10
 PREFIX = WorkloadSpec("prefix", {"d": 4})
@@ -60,7 +60,7 @@ def test_large_ones_are_dropped_before_the_next_is_built(builds, monkeypatch):
 
 def test_what_could_not_be_built_is_tried_again():
     absent = WorkloadSpec("csv", {"queries": "absent.csv", "histogram": "absent.csv"})
-    assert isinstance(module.cached_workload("absent", absent), BuildFailure)
+    assert isinstance(module.cached_workload("absent", absent), Failure)
     assert "absent" not in module._workloads
 
 
@@ -69,7 +69,7 @@ def test_a_task_tries_once_to_build_what_fails(monkeypatch):
 
     def fails(spec):
         tried.append(spec)
-        return BuildFailure(Status.FAILED, "it fails", "")
+        return Failure(Status.FAILED, "it fails", "")
 
     monkeypatch.setattr(module, "build", fails)
     bounds = [Bound(problem, "fails", PREFIX, Spec("uniform")) for problem in ("p", "q", "r")]
