@@ -65,6 +65,13 @@ def show(
             show_default="error",
         ),
     ] = None,
+    digits: Annotated[
+        int, typer.Option(metavar="N", min=1, max=15, help="Significant digits of numbers.")
+    ] = 4,
+    claims: Annotated[
+        bool,
+        typer.Option("--claims", help="Show what the paper's text says, and whether it holds."),
+    ] = False,
 ) -> None:
     """Print the papers' tables beside ours, or any variable.
 
@@ -73,6 +80,7 @@ def show(
       sweep show results/vldb-table5 --rows d --value gap --where "mechanism != 'IP'"
     """
     from sweep.dataset import reading
+    from sweep.errors import SweepError
     from sweep.report import consoles, formats, tables
     from sweep.report.layout import SPREADS, Wanted
 
@@ -83,20 +91,27 @@ def show(
         store, [name for name in reading.LARGE_TEXTS if name not in expressions]
     )
     experiment = reading.experiment_of(dataset)
-    wanted = {"value": value, "columns": columns, "where": where, "spread": spread}
-    given: dict[str, Any] = {key: text for key, text in wanted.items() if text is not None}
+    asked = {"value": value, "columns": columns, "where": where}
+    given: dict[str, Any] = {key: text for key, text in asked.items() if text is not None}
     if rows is not None:
         given["rows"] = tuple(name.strip() for name in rows.split(","))
-    if form == "text" and not given:
-        formats.show(tables.all_tables(dataset, experiment, "none"), consoles.console())
+    screen = form == "text" and not given and not claims
+    given["spread"] = spread or ("none" if screen else "error")
+    wanted = Wanted(**given, digits=digits)
+    console = consoles.console()
+    if screen:
+        formats.show_store(dataset, experiment, store, console, wanted)
         return
-    if given.keys() <= {"spread"}:
-        listed = tables.all_tables(dataset, experiment, **given)
-        shown = [table for table in listed if len(table.shown)]
+    if claims:
+        if len(given) > 1:
+            raise SweepError("--claims shows all claims; drop --value, --rows, --columns, --where")
+        shown = [tables.claims(dataset, experiment)]
+    elif len(given) > 1:
+        shown = tables.requested(dataset, experiment, wanted)
     else:
-        shown = tables.requested(dataset, Wanted(**given))
+        shown = [t for t in tables.all_tables(dataset, experiment, wanted) if len(t.shown)]
     if form == "text":
-        formats.show(shown, consoles.console())
+        formats.show(shown, console)
     else:
         typer.echo(consoles.escaped(formats.RENDERERS[form](shown)), nl=False)
 

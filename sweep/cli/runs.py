@@ -188,7 +188,8 @@ def _watch(
     from sweep.dataset import reading
     from sweep.errors import DatasetError, StoreError
     from sweep.events import Event, RunEnded, to_all
-    from sweep.report import consoles, formats, messages, states, tables
+    from sweep.report import consoles, formats, messages, states
+    from sweep.report.layout import Wanted
     from sweep.store.folder import open_
 
     ended: list[RunEnded] = []
@@ -213,7 +214,7 @@ def _watch(
         try:
             dataset = reading.open_dataset(store.path, reading.LARGE_TEXTS)
             experiment = reading.experiment_of(dataset)
-            formats.show(tables.all_tables(dataset, experiment, "none"), console)
+            formats.show_store(dataset, experiment, folder, console, Wanted(spread="none"))
         except StoreError as error:
             no_dataset = error
     console.print(f"{messages.counts(last.statuses)} in {messages.duration(last.seconds)}")

@@ -88,11 +88,11 @@ def place_texts(points: pd.DataFrame, axes: Sequence[str]) -> list[str]:
     return [", ".join(map(add, named, texts)) for texts in rows]
 
 
-def significant(value: float) -> str:
-    """The number with four significant digits."""
-    if abs(value) >= 1e4 or 0 < abs(value) < 1e-3:
-        return f"{value:.4g}"
-    return f"{value:#.4g}".removesuffix(".")
+def significant(value: float, digits: int = 4) -> str:
+    """The number with this many significant digits."""
+    if abs(value) >= 10**digits or 0 < abs(value) < 1e-3:
+        return f"{value:.{digits}g}"
+    return f"{value:#.{digits}g}".removesuffix(".")
 
 
 def percent(value: float) -> str:

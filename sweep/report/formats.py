@@ -1,19 +1,24 @@
 """Tables in every format: for the terminal, and as Markdown, LaTeX, CSV, HTML and JSON."""
 
 import json
+import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise, takewhile
 
 import pandas as pd
 from pydantic_core import to_jsonable_python
-from rich.console import Console
-from rich.markup import escape
+from rich.console import Console, Group
 from rich.table import Table as Grid
 from rich.text import Text
 
+from sweep.dataset.reading import Results
+from sweep.experiment.schema import Experiment
 from sweep.report import consoles, layout, output
-from sweep.report.layout import Table
-from sweep.report.tables import entries
+from sweep.report.layout import Table, Wanted
+from sweep.report.tables import claims, entries, number_tables
+from sweep.scorecard.claims import Verdict
 from sweep.store.records import Status
 
 _MATHEMATICS = {
@@ -66,13 +71,18 @@ _BEGIN = r"""
 \fi
 """.lstrip()
 _TABLE = r"""
-\begin{table}[htbp]
+\begin{%(environment)s}[htbp]
   \centering
-  \caption{%s}
+  \caption{%(caption)s}
+  \label{%(label)s}
   \resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%%
-%s}
-%s\end{table}
+%(tabular)s}
+%(notes)s\end{%(environment)s}
 """
+_NARROW = 7
+"""A table with more columns is as wide as a page of two columns."""
+_NUMBERED = re.compile(r"(Tables? [^:]*): (.)(.*)", re.DOTALL)
+"""The title of a table that has a number in its paper, but another one in the user's."""
 _SENTENCE = 60
 """A table with a longer text, in characters, has sentences, whose lines are broken."""
 _FILLED = 0.85
@@ -94,8 +104,18 @@ def markdown(tables: Sequence[Table]) -> str:
 
 
 def latex(tables: Sequence[Table]) -> str:
-    """A document, or a part of one: an environment ``table`` for each, with booktabs' rules."""
-    return "".join([_BEGIN, *map(_latex, tables), "\\sweepend\n"])
+    """A document, or a part of one: an environment ``table`` for each, with booktabs' rules.
+
+    Wide tables and those with sentences span both columns of a page.
+    """
+    labels = Counter[str]()
+    parts = []
+    for table in tables:
+        label = "tab:" + re.sub(r"[^a-z0-9]+", "-", table.title.lower())[:30].strip("-")
+        labels[label] += 1
+        more = f"-{labels[label]}" if labels[label] > 1 else ""
+        parts.append(_latex(table, label + more))
+    return "".join([_BEGIN, *parts, "\\sweepend\n"])
 
 
 def csv(tables: Sequence[Table]) -> str:
@@ -139,16 +159,25 @@ def _flat(table: Table) -> pd.DataFrame:
     return table.shown.rename_axis(names).reset_index(allow_duplicates=True)
 
 
-def _latex(table: Table) -> str:
+def _latex(table: Table, label: str) -> str:
     flat = _flat(table).map(_in_latex)
     flat.columns = [_in_latex(name) for name in flat.columns]
     labels = table.shown.index.nlevels
     form = "l" * labels + "r" * (len(flat.columns) - labels)
-    if flat.map(len).to_numpy().max(initial=0) > _SENTENCE:
+    sentences = flat.map(len).to_numpy().max(initial=0) > _SENTENCE
+    if sentences:
         form = _paragraphs(flat)
     tabular = flat.style.hide(axis="index").to_latex(hrules=True, column_format=form)
     notes = "".join(_NOTE % _in_latex(note) for note in table.notes)
-    return _TABLE % (_in_latex(table.title), tabular, notes)
+    numbered = _NUMBERED.fullmatch(table.title)
+    caption = f"{numbered[2].upper()}{numbered[3]} ({numbered[1]})" if numbered else table.title
+    return _TABLE % {
+        "environment": "table*" if sentences or len(flat.columns) > _NARROW else "table",
+        "caption": _in_latex(caption),
+        "label": label,
+        "tabular": tabular,
+        "notes": notes,
+    }
 
 
 def _paragraphs(flat: pd.DataFrame) -> str:
@@ -178,32 +207,90 @@ _STYLES = {
     layout.NONE: "dim",
     layout.UNPRINTED: "dim",
 }
+_VERBS = {
+    Verdict.HOLDS: "hold",
+    Verdict.VARIES: "hold for some seeds",
+    Verdict.FAILS: "fail",
+    Verdict.UNJUDGED: "cannot be judged",
+}
 _LONG = 40
 """A column with a longer text, in characters, breaks its lines."""
+_LONGEST_WORD = 11
+"""Longer words of a heading are broken."""
+_BETWEEN = 2
+"""Characters between columns."""
 
 
 def show(tables: Iterable[Table], console: Console) -> None:
     """Print tables one below the other."""
     for table in tables:
-        console.print(laid_out(table))
+        console.print(laid_out(table, console.width))
         console.print()
 
 
-def laid_out(table: Table) -> Grid:
-    """A table on the screen, without labels that repeat those above."""
-    shown, labels = table.shown, table.labels
-    grid = Grid(
-        title=escape(table.title),
-        caption=escape("\n".join(table.notes)),
-        caption_justify="left",
-        **consoles.TABLE,
+def show_store(
+    results: Results, experiment: Experiment, store: str, console: Console, wanted: Wanted
+) -> None:
+    """Print the tables of a store, and how many claims of its paper hold."""
+    show(number_tables(results, experiment, wanted), console)
+    if experiment.claims:
+        verdicts = Counter(claims(results, experiment).entries["verdict"])
+        counted = ", ".join(
+            f"{verdicts[key]} {verb}" for key, verb in _VERBS.items() if key in verdicts
+        )
+        sentence = f"Claims of the text: {counted}; 'sweep show {store} --claims' lists them."
+        console.print(sentence, markup=False)
+
+
+def laid_out(table: Table, width: int = 160) -> Group:
+    """A table on the screen, with its columns in several parts if they do not fit its width.
+
+    Numbers are never cut; headings break their lines.
+    """
+    widths = [_width(str(name), column) for name, column in table.shown.items()]
+    columns = zip(*table.labels, strict=True)
+    heads = [str(name or "") for name in table.shown.index.names]
+    labels = sum(
+        _width(head, pd.Series(texts)) + _BETWEEN
+        for head, texts in zip(heads, columns, strict=True)
     )
+    starts, used = [0], labels
+    for at, needed in enumerate(widths):
+        if at > starts[-1] and used + needed > width:
+            starts.append(at)
+            used = labels
+        used += needed + _BETWEEN
+    parts = [table.shown.iloc[:, start:end] for start, end in pairwise([*starts, len(widths)])]
+    grids = [
+        _grid(replace(table, shown=part), widths[start:])
+        for start, part in zip(starts, parts, strict=True)
+    ]
+    return Group(Text(table.title, style="italic"), *grids, *map(Text, table.notes))
+
+
+def _width(name: str, column: pd.Series) -> int:
+    """The width that a column needs: that of its numbers and of most words of its heading."""
+    return max(
+        min(int(column.map(len).max()), _LONG // 2),
+        min(max(map(len, name.split()), default=0), _LONGEST_WORD),
+    )
+
+
+def _grid(table: Table, widths: Sequence[int]) -> Grid:
+    """A grid without labels that repeat those above."""
+    shown, labels = table.shown, table.labels
+    grid = Grid(**consoles.TABLE)
     for at, name in enumerate(shown.index.names):
         long = any(len(label[at]) > _LONG for label in labels)
         grid.add_column(str(name or ""), no_wrap=not long)
-    for name, column in shown.items():
+    for (name, column), width in zip(shown.items(), widths, strict=False):
         long = column.map(len).max() > _LONG
-        grid.add_column(str(name).replace(" (", "\n("), justify="left" if long else "right")
+        grid.add_column(
+            str(name).replace(" (", "\n("),
+            justify="left" if long else "right",
+            overflow="fold",
+            min_width=width,
+        )
     rows = shown.to_numpy().tolist()
     for (before, here), after, texts in zip(
         pairwise([(), *labels]), [*labels[1:], ()], rows, strict=True

@@ -65,7 +65,7 @@ class Wanted:
     """What a table is to show.
 
     Coordinates that vary and are not asked for become rows, but for replicates: ``spread`` is what
-    stands beside a mean over these.
+    stands beside a mean over these. ``digits`` are the significant digits of numbers.
     """
 
     value: str = "variance_ratio"
@@ -73,6 +73,7 @@ class Wanted:
     columns: str = "mechanism"
     where: str | None = None
     spread: Spread = "error"
+    digits: int = 4
 
 
 def table(data: xr.Dataset, wanted: Wanted, title: str = "") -> Table:
@@ -98,7 +99,7 @@ def table(data: xr.Dataset, wanted: Wanted, title: str = "") -> Table:
     order = {name: labels_of(data, name) for name in by}
     entries = ordered(summarised(cells, wanted.value, by), order)
     named = str(data[wanted.value].attrs.get("long_name", wanted.value))
-    shown = pivoted(entries, rows, wanted.columns, order[wanted.columns], wanted.spread)
+    shown = pivoted(entries, rows, wanted.columns, order[wanted.columns], wanted)
     return Table(title or named, entries, shown, explained(entries, wanted.spread))
 
 
@@ -180,46 +181,47 @@ def pivoted(
     rows: Sequence[str],
     columns: str,
     labels: Sequence[Any],
-    spread: Spread,
+    wanted: Wanted,
 ) -> pd.DataFrame:
     """The texts of the entries, arranged by rows, in their order, and columns, in that given."""
     texts = [
-        (tuple(entry[name] for name in rows), entry[columns], worded(entry, spread))
+        (tuple(entry[name] for name in rows), entry[columns], worded(entry, wanted))
         for entry in entries.to_dict("records")
     ]
-    shown = _arranged(texts, rows, labels)
-    if columns not in ("mechanism", "column"):
-        shown.columns = [f"{columns} = {label}" for label in shown.columns]
-    return shown
+    return _arranged(texts, rows, columns, labels)
 
 
 def beside(
     entries: pd.DataFrame,
     rows: Sequence[str],
-    mechanisms: Sequence[Any],
-    spread: Spread,
+    columns: str,
+    labels: Sequence[Any],
+    wanted: Wanted,
     kind: str,
 ) -> pd.DataFrame:
     """The table with the numbers of another kind, and the ratios to them, in rows of their own."""
     texts: list[tuple[tuple[Any, ...], Any, str]] = []
     for entry in entries.to_dict("records"):
-        shown = {"measured": worded(entry, spread)}
+        shown = {"measured": worded(entry, wanted)}
         if not math.isnan(entry["published"]):
             shown |= {kind: printed(entry["published"]), "ratio": ratio(entry["ratio"])}
-        labels = tuple(entry[name] for name in rows)
-        texts += [((*labels, of), entry["mechanism"], text) for of, text in shown.items()]
-    return _arranged(texts, [*rows, ""], mechanisms)
+        at = tuple(entry[name] for name in rows)
+        texts += [((*at, of), entry[columns], text) for of, text in shown.items()]
+    return _arranged(texts, [*rows, ""], columns, labels)
 
 
 def _arranged(
-    texts: Sequence[tuple[tuple[Any, ...], Any, str]], rows: Sequence[str], across: Sequence[Any]
+    texts: Sequence[tuple[tuple[Any, ...], Any, str]],
+    rows: Sequence[str],
+    across: str,
+    across_labels: Sequence[Any],
 ) -> pd.DataFrame:
     """Texts by the labels of their rows and their column; where rows have none, one empty label."""
     table: dict[tuple[Any, ...], dict[Any, str]] = {}
     for labels, column, text in texts:
         table.setdefault(labels, {})[column] = text
     known, paired = {column for _, column, _ in texts}, list(rows[-1:]) == [""]
-    columns = [label for label in dict.fromkeys(across) if label in known]
+    columns = [label for label in dict.fromkeys(across_labels) if label in known]
     cells = [
         [
             row.get(label, UNPRINTED if paired and labels[-1] != "measured" else MISSING)
@@ -231,24 +233,31 @@ def _arranged(
     index = pd.MultiIndex.from_tuples(listed, names=list(rows)) if rows else pd.Index([""])
     if len(rows) == 1:
         index = pd.Index([text for (text,) in listed], name=rows[0])
-    return pd.DataFrame(cells, index=index, columns=[label_text(label) for label in columns])
+    named = "" if across in ("mechanism", "column") else f"{across} = "
+    return pd.DataFrame(cells, index, [f"{named}{label_text(label)}" for label in columns])
 
 
-def worded(entry: Mapping[Any, Any], spread: Spread = "error") -> str:
-    """The mean and its spread as a text; the state in a word where there is no number."""
+def worded(entry: Mapping[Any, Any], wanted: Wanted) -> str:
+    """The mean and its spread as a text; the state in a word where there is no number.
+
+    A standard error has as many decimals as its mean.
+    """
     if not entry["ok"]:
         return str(entry["state"]).replace("_", " ")
     mean = float(entry["mean"])
     if math.isnan(mean):
         return NONE
-    text = percent(mean) if entry["variable"] == "gap" else significant(mean)
+    text = percent(mean) if entry["variable"] == "gap" else significant(mean, wanted.digits)
     varies = entry["maximum"] - entry["minimum"] > _ROUNDING * abs(mean)
     if varies and entry["variable"] != "gap":
-        match spread:
+        match wanted.spread:
             case "error":
-                text += f" ± {entry['standard_error']:.2g}"
+                decimals = len(text.partition(".")[2])
+                as_text = f".{decimals}f" if "e" not in text else f".{wanted.digits}g"
+                text += f" ± {entry['standard_error']:{as_text}}"
             case "range":
-                text += f" [{significant(entry['minimum'])}, {significant(entry['maximum'])}]"
+                ends = (significant(entry[end], wanted.digits) for end in ("minimum", "maximum"))
+                text += f" [{', '.join(ends)}]"
     known, cells = entry["numbers"], entry["cells"]
     return text if known == cells else f"{text} ({known}/{cells})"
 

@@ -134,7 +134,11 @@ class SweepAccessor:
             If there is no such variable, coordinate or cell.
         """
         listed = (rows,) if isinstance(rows, str) else tuple(rows)
-        found = tables.requested(self._results, Wanted(value, listed, columns, where, spread))
+        found = tables.requested(
+            self._results,
+            reading.experiment_of(self._results),
+            Wanted(value, listed, columns, where, spread),
+        )
         if len(found) == 1:
             return found[0].shown
         groups = [table.title.partition(":")[0] for table in found]

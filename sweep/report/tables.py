@@ -4,7 +4,6 @@ import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,9 +21,9 @@ from sweep.dataset.pivots import (
 )
 from sweep.dataset.reading import Results
 from sweep.errors import SweepError
-from sweep.experiment.schema import Claim, ComparisonTable, Experiment
+from sweep.experiment.schema import ComparisonTable, Experiment
 from sweep.report import frames, layout
-from sweep.report.layout import Spread, Table, Wanted
+from sweep.report.layout import Table, Wanted
 from sweep.scorecard.claims import judge, measured_range, stated_range
 from sweep.scorecard.numbers import largest_gap
 
@@ -33,11 +32,11 @@ _AGREE = 0.01
 
 
 def comparisons(
-    groups: Mapping[str, xr.Dataset], experiment: Experiment, spread: Spread
+    groups: Mapping[str, xr.Dataset], experiment: Experiment, wanted: Wanted
 ) -> Iterator[tuple[str, Table]]:
     """Every table to compare with for which a dataset has cells, with the group of the dataset.
 
-    Below the measured numbers stand those of the paper or the closed form, and the ratios to them.
+    Below the measured numbers are those of the paper or the closed form, and the ratios to them.
     """
     kinds = {"paper": experiment.published, "closed form": experiment.closed_form}
     for kind, tables in kinds.items():
@@ -47,7 +46,7 @@ def comparisons(
             pivot = take(data, published.variable, published.at)
             here = located(data, published.at)
             if pivot is not None and here is not None:
-                yield group, _beside(here, pivot, published, kind, experiment.reference, spread)
+                yield group, _beside(here, pivot, published, kind, experiment.reference, wanted)
 
 
 def meaning(data: xr.Dataset, variable: str, reference: str) -> str:
@@ -62,22 +61,31 @@ def _beside(
     published: ComparisonTable,
     kind: str,
     reference: str,
-    spread: Spread,
+    wanted: Wanted,
 ) -> Table:
-    """The measured numbers, the paper's and their ratios; the paper's mechanisms come first."""
-    known, rows = labels_of(pivot, "mechanism"), row_labels(pivot)
+    """The measured numbers, the paper's and their ratios; the paper's mechanisms come first.
+
+    Rows, columns and cells are those wanted, by default all rows of the paper.
+    """
+    known, across = labels_of(pivot, "mechanism"), row_labels(pivot)
     first = [name for name in published.axes["mechanism"] if name in known]
     mechanisms = list(dict.fromkeys([*first, *known]))
     stated = {dim for name in published.axes if name in pivot.coords for dim in pivot[name].dims}
-    unstated = [name for name, labels in rows.items() if len(labels) > 1 and name not in stated]
-    cells = frames.long(here, published.variable)
+    unstated = [name for name, labels in across.items() if len(labels) > 1 and name not in stated]
+    cells = frames.where(frames.long(here, published.variable), wanted.where)
+    rows: tuple[str, ...] = tuple(across)
+    if wanted.rows or wanted.columns != "mechanism":
+        rows = layout.rows_of(here, cells, wanted.rows, wanted.columns)
     named = (name for name in published.axes if name in cells)
-    by = list(dict.fromkeys([*rows, *named, "mechanism"]))
+    by = list(dict.fromkeys([*rows, *named, wanted.columns, "mechanism"]))
     summary = layout.summarised(cells, published.variable, by)
-    numbers = layout.ordered(summary, {**rows, "mechanism": mechanisms})
+    order = {name: labels_of(here, name) for name in (*rows, wanted.columns)}
+    order |= {"mechanism": mechanisms}
+    numbers = layout.ordered(summary, order)
     if not unstated:
         numbers = layout.with_published(numbers, published)
-    shown = layout.beside(numbers, tuple(rows), mechanisms, spread, kind)
+    labels = order[wanted.columns]
+    shown = layout.beside(numbers, rows, wanted.columns, labels, wanted, kind)
     gap = largest_gap(here, {"mechanism": reference})
     remarks = [
         published.source,
@@ -91,7 +99,7 @@ def _beside(
     title = (
         f"{published.title or published.variable}: {meaning(here, published.variable, reference)}"
     )
-    notes = (caption, *layout.explained(numbers, spread), *_gaps(numbers, rows, kind))
+    notes = (caption, *layout.explained(numbers, wanted.spread), *_gaps(numbers, rows, kind))
     return Table(title, numbers, shown, notes)
 
 
@@ -109,7 +117,7 @@ def _placed(
     return f"the {kind} has no numbers for these settings"
 
 
-def _gaps(numbers: pd.DataFrame, rows: Mapping[str, Any], kind: str) -> Iterator[str]:
+def _gaps(numbers: pd.DataFrame, rows: Sequence[str], kind: str) -> Iterator[str]:
     """Sentences on the numbers that the paper, or the closed form, does not have."""
     by_row = numbers.groupby(list(rows) or (lambda _: ""), sort=False)["published"]
     beside = numbers[by_row.transform("count") > 0].groupby("mechanism", sort=False)["published"]
@@ -121,7 +129,7 @@ def _gaps(numbers: pd.DataFrame, rows: Mapping[str, Any], kind: str) -> Iterator
 
 
 def _one_factor(
-    numbers: pd.DataFrame, rows: Mapping[str, Any], published: ComparisonTable, reference: str
+    numbers: pd.DataFrame, rows: Sequence[str], published: ComparisonTable, reference: str
 ) -> str:
     """The one factor by which most columns of a row exceed the paper's; empty if there is none."""
     references = published.references or [reference]
@@ -186,7 +194,7 @@ class _Column:
     delta: float | None = None
 
 
-def overview(group: str, data: xr.Dataset, experiment: Experiment, spread: Spread) -> Table:
+def overview(group: str, data: xr.Dataset, experiment: Experiment, wanted: Wanted) -> Table:
     """The variables of a group that are worth showing, with a row for every mechanism.
 
     A single one, or the first if there are many rows, has a column for every mechanism. The table
@@ -205,15 +213,15 @@ def overview(group: str, data: xr.Dataset, experiment: Experiment, spread: Sprea
         ratios = not experiment.show and "variance_ratio" in shown
         name = "variance_ratio" if ratios else shown[0]
         title = f"{group}: {meaning(data, name, experiment.reference)}"
-        return layout.table(data, Wanted(name, rows, spread=spread), title)
+        return layout.table(data, replace(wanted, value=name, rows=rows), title)
     columns = [_Column(_SHORT.get(name, name.replace("_", " ")), name) for name in shown]
     columns += [] if experiment.show else _budgets(data)
     title = f"{group}: {experiment.title}" if experiment.title else group
-    return _side_by_side(data, title, (*rows, "mechanism"), columns, spread)
+    return _side_by_side(data, title, (*rows, "mechanism"), columns, wanted)
 
 
 def _side_by_side(
-    data: xr.Dataset, title: str, by: Sequence[str], columns: Sequence[_Column], spread: Spread
+    data: xr.Dataset, title: str, by: Sequence[str], columns: Sequence[_Column], wanted: Wanted
 ) -> Table:
     cells = _cells(data, columns, by)
     parts = [
@@ -225,8 +233,8 @@ def _side_by_side(
     order = {name: labels_of(data, name) for name in by}
     numbers = layout.ordered(pd.concat(parts, ignore_index=True), order)
     headings = [column.heading for column in columns]
-    shown = layout.pivoted(numbers, by, "column", headings, spread)
-    return Table(title, numbers, shown, layout.explained(numbers, spread))
+    shown = layout.pivoted(numbers, by, "column", headings, wanted)
+    return Table(title, numbers, shown, layout.explained(numbers, wanted.spread))
 
 
 def _cells(
@@ -265,22 +273,33 @@ CLAIMS = "What the text says"
 """The title of the table of claims."""
 
 
-def all_tables(results: Results, experiment: Experiment, spread: Spread = "error") -> list[Table]:
-    """One table for each comparison, one for each group without any, and one of the claims."""
-    groups = reading.groups(results)
-    compared = list(comparisons(groups, experiment, spread))
+def all_tables(
+    results: Results, experiment: Experiment, wanted: Wanted | None = None
+) -> list[Table]:
+    """The tables of numbers, and that of the claims if there are any."""
+    stated = [claims(results, experiment)] if experiment.claims else []
+    return [*number_tables(results, experiment, wanted), *stated]
+
+
+def number_tables(
+    results: Results, experiment: Experiment, wanted: Wanted | None = None
+) -> list[Table]:
+    """One table for each comparison, and one for each group without any."""
+    groups, wanted = reading.groups(results), wanted or Wanted()
+    compared = list(comparisons(groups, experiment, wanted))
     known = {group for group, _ in compared}
     others = [
-        (group, overview(group, data, experiment, spread))
+        (group, overview(group, data, experiment, wanted))
         for group, data in groups.items()
         if group not in known
     ]
-    listed = [_related(table, groups[group]) for group, table in (*compared, *others)]
-    return [*listed, _statements(groups, experiment.claims)] if experiment.claims else listed
+    return [_related(table, groups[group]) for group, table in (*compared, *others)]
 
 
-def requested(results: Results, wanted: Wanted) -> list[Table]:
+def requested(results: Results, experiment: Experiment, wanted: Wanted) -> list[Table]:
     """One variable over any coordinates: a table for every group that has them.
+
+    Numbers of the paper remain beside those that they are about.
 
     Raises
     ------
@@ -288,17 +307,29 @@ def requested(results: Results, wanted: Wanted) -> list[Table]:
         If no group has the variable, the coordinates and such cells.
     """
     groups = reading.groups(results)
-    tables, troubles = [], []
+    tables: list[Table] = []
+    troubles: list[SweepError] = []
+    asked = experiment.model_copy(
+        update={
+            kind: [one for one in getattr(experiment, kind) if one.variable == wanted.value]
+            for kind in ("published", "closed_form")
+        }
+    )
     for group, data in groups.items():
         try:
-            found = layout.table(data, wanted)
+            compared = [table for _, table in comparisons({group: data}, asked, wanted)]
+            found = compared or [_titled(group, layout.table(data, wanted))]
         except SweepError as error:
             troubles.append(error)
         else:
-            tables.append(_related(replace(found, title=f"{group}: {found.title}"), data))
+            tables += [_related(table, data) for table in found]
     if not tables:
         raise troubles[0]
     return tables
+
+
+def _titled(group: str, table: Table) -> Table:
+    return replace(table, title=f"{group}: {table.title}")
 
 
 def entries(listed: Sequence[Table]) -> pd.DataFrame:
@@ -314,10 +345,13 @@ def _related(table: Table, data: xr.Dataset) -> Table:
     return replace(table, notes=(*table.notes, *layout.relation(data)))
 
 
-def _statements(groups: Mapping[str, xr.Dataset], claims: Sequence[Claim]) -> Table:
+def claims(results: Results, experiment: Experiment) -> Table:
     """The paper's claims, the ranges that were measured, and the verdicts."""
+    groups = reading.groups(results)
     first = next(iter(groups), "")
-    stated = [(claim, judge(groups.get(claim.group or first), claim)) for claim in claims]
+    stated = [
+        (claim, judge(groups.get(claim.group or first), claim)) for claim in experiment.claims
+    ]
     numbers = pd.DataFrame(
         {
             "claim": claim.text,

@@ -63,8 +63,8 @@ def test_a_frame_of_a_store_is_that_of_its_dataset(swept, tmp_path):
 
 def test_means_come_with_their_spread():
     found = table(REPLICATED, Wanted())
-    assert found.shown.loc["4", "IP"] == "4.000 ± 1.2"  # 2, 4, 6: 2 / sqrt(3)
-    assert found.shown.loc["8", "IP"] == "8.500 ± 0.5 (2/3)"
+    assert found.shown.loc["4", "IP"] == "4.000 ± 1.155"  # 2, 4, 6: 2 / sqrt(3)
+    assert found.shown.loc["8", "IP"] == "8.500 ± 0.500 (2/3)"
     assert found.shown.loc["4", "CA"] == "1.000"
     (entry,) = [
         e for e in found.entries.to_dict("records") if (e["d"], e["mechanism"]) == (8, "IP")
@@ -81,7 +81,7 @@ def test_means_come_with_their_spread():
 def test_rows_columns_and_conditions_can_be_asked_for():
     turned = table(REPLICATED, Wanted(rows=("mechanism",), columns="d", where="d > 4"))
     assert turned.shown.columns.tolist() == ["d = 8"]
-    assert turned.shown["d = 8"].tolist() == ["1.000", "8.500 ± 0.5 (2/3)"]
+    assert turned.shown["d = 8"].tolist() == ["1.000", "8.500 ± 0.500 (2/3)"]
     several = dataset(
         {"k": [1, 2], "d": [4, 8], "mechanism": ["CA", "IP"]},
         {"variance_ratio": np.arange(8.0).reshape(2, 2, 2)},
@@ -193,7 +193,7 @@ def test_every_format_has_the_same_numbers():
 
 def test_every_export_names_the_neighbours():
     data, made = described(MEASURED.assign_attrs(neighbours="replace-one"), published=[PUBLISHED])
-    for found in (tables.all_tables(data, made), tables.requested(data, Wanted())):
+    for found in (tables.all_tables(data, made), tables.requested(data, made, Wanted())):
         for form in ("markdown", "latex", "html", "json"):
             assert "Neighbours: replace-one." in formats.RENDERERS[form](found), form
 
@@ -207,6 +207,31 @@ def test_latex_breaks_the_lines_of_sentences():
     numbers, stated = (formats.latex([one]) for one in tables.all_tables(data, made))
     assert r"\linewidth}>" not in numbers
     assert r"\raggedright" in stated
+
+
+def test_latex_fits_a_page_of_two_columns_and_numbers_are_the_users():
+    names = [f"mechanism {at}" for at in range(12)]
+    data = dataset({"d": [4, 8], "mechanism": names}, {"variance_ratio": 1.0})
+    data, made = described(data, published=[{**PUBLISHED, "title": "Table 5"}])
+    wide, again = (formats.latex(tables.all_tables(data, made) * count) for count in (1, 2))
+    assert r"\begin{table*}" in wide
+    assert "(Table 5)}" in wide
+    assert r"\caption{Table" not in wide
+    assert len(set(re.findall(r"\\label\{(.*)\}", again))) == 2
+    (narrow,) = tables.all_tables(*described(MEASURED, published=[PUBLISHED]))
+    assert r"\begin{table}" in formats.latex([narrow])
+
+
+def test_conditions_rows_and_columns_keep_the_papers_numbers():
+    data, made = described(MEASURED, published=[PUBLISHED])
+    (chosen,) = tables.requested(data, made, Wanted(where="d > 4"))
+    assert chosen.shown.loc[("8", "paper"), "IP"] == "4.00"
+    assert ("4", "paper") not in chosen.shown.index
+    (turned,) = tables.requested(data, made, Wanted(columns="d"))
+    assert turned.shown.loc[("IP", "paper")].tolist() == ["2.00", "4.00"]
+    assert turned.shown.loc[("GM", "measured")].tolist() == ["3.000", "7.000"]
+    (other,) = tables.requested(data, made, Wanted("gap"))
+    assert "paper" not in other.shown.index.get_level_values(-1)
 
 
 def hostile():

@@ -19,7 +19,7 @@ def results():
 
 
 def test_a_dataset_has_its_tables_and_its_failures(results):
-    assert results.sweep.table(rows="d").loc["4", "IP"] == "4.000 ± 1.2"
+    assert results.sweep.table(rows="d").loc["4", "IP"] == "4.000 ± 1.155"
     failed = results.sweep.failed()
     assert failed[["d", "replicate", "mechanism", "status"]].to_numpy().tolist() == [
         [8, 2, "IP", "failed"]

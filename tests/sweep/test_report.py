@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray as xr
-from rich.console import Console
+from rich.console import Console, Group
 from rich.table import Table
 from written import dataset
 
@@ -18,6 +18,7 @@ from sweep.experiment.loading import load_experiment, parse_experiment
 from sweep.experiment.schema import Experiment
 from sweep.report.consoles import Terminal
 from sweep.report.formats import laid_out
+from sweep.report.layout import Wanted
 from sweep.report.messages import ProgressBar
 from sweep.report.tables import all_tables
 from sweep.store.records import Status
@@ -30,11 +31,11 @@ def experiment(**content: Any) -> Experiment:
     return parse_experiment(json.dumps({"blocks": blocks, "reference": "CA", **content}), "x.yaml")
 
 
-def tables(data: Results, asked: Experiment) -> list[Table]:
-    return [laid_out(table) for table in all_tables(data, asked, "none")]
+def tables(data: Results, asked: Experiment) -> list[Group]:
+    return [laid_out(table) for table in all_tables(data, asked, Wanted(spread="none"))]
 
 
-def rendered(made: Sequence[Table], width: int = 100) -> str:
+def rendered(made: Sequence[Group], width: int = 100) -> str:
     console = Console(width=width, record=True, file=io.StringIO())
     for table in made:
         console.print(table)
@@ -46,7 +47,7 @@ def dashes(asked: Experiment) -> list[str]:
     return [note for note in all_tables(MEASURED, asked)[0].notes if note.startswith("–")]
 
 
-def lines(made: Sequence[Table]) -> list[list[str]]:
+def lines(made: Sequence[Group]) -> list[list[str]]:
     return [line.split() for line in rendered(made).splitlines() if line.strip()]
 
 
@@ -247,6 +248,16 @@ def test_an_unfinished_dataset_has_tables_too() -> None:
     text = rendered(tables(data, experiment(published=[PUBLISHED])))
     assert text.count("pending") == 4
     assert "nan" not in text
+
+
+def test_a_narrow_screen_shows_all_columns_and_no_number_is_cut() -> None:
+    names = ["a mechanism", *(f"wCA-{'I' * at}" for at in range(1, 12))]
+    data = dataset({"d": [4, 8], "mechanism": names}, {"variance_ratio": 12.34, "gap": 0.0})
+    (table,) = [laid_out(one, 60) for one in all_tables(data, experiment())]
+    text = rendered([table], 60)
+    assert "…" not in text
+    assert all(name in text for name in names[1:8])
+    assert text.count("12.34") == 2 * len(names)
 
 
 def test_the_widest_shipped_table_fits_100_columns() -> None:
