@@ -2,31 +2,35 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import xarray as xr
-from numpy.typing import NDArray
-from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from sweep.dataset import reading
-from sweep.dataset.pivots import labels_of, places_text
+from sweep.dataset.pivots import label_text, labels_of
 from sweep.dataset.reading import Results, open_dataset
 from sweep.errors import SweepError
 from sweep.experiment.canonical import Scalar
 from sweep.experiment.loading import experiments
-from sweep.experiment.schema import Experiment
+from sweep.experiment.schema import Claim, ComparisonTable, Experiment
 from sweep.experiment.variables import OF_REFERENCE
 from sweep.grid.cells import REPLICATE
 from sweep.grid.expansion import lay_out
 from sweep.grid.grids import Grid, coordinates
-from sweep.scorecard.claims import Verdict, judge, of_numbers
-from sweep.scorecard.numbers import Agreement, compare
+from sweep.scorecard.claims import Judgement, judge, of_numbers
+from sweep.scorecard.numbers import Compared, compare
 from sweep.store.folder import open_
 from sweep.store.records import Status
+
+_Verdict = TypeVar("_Verdict", Compared, Judgement)
+_DIGITS = 7
+_MEASURED = ("median", "least", "most", "chance", "gap", "factor", "reference_factor")
+_LISTED_LABELS = 4
 
 
 class Row(BaseModel):
@@ -35,49 +39,20 @@ class Row(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-_Row = TypeVar("_Row", bound=Row)
-_DIGITS = 7
-
-
-def _short(value: float | None) -> float | None:
-    """Rounded to seven significant digits: more than papers print, equal on all machines."""
-    return None if value is None else float(f"{value:.{_DIGITS}g}")
-
-
-Short = Annotated[float | None, AfterValidator(_short)]
-
-
 class Run(Row):
-    """How an experiment was run.
-
-    Attributes
-    ----------
-    sizes, left_out : Mapping[str, list of Scalar]
-        The labels that were run, and those of the experiment that were not, along every axis that
-        has more than one.
-    without, fewer_seeds : tuple of str
-        Of the labels that were run, those where a mechanism was not, and those with fewer seeds
-        than others; see `without` and `fewer_seeds`.
-    not_compared : tuple of str
-        What its store holds besides: other problems than those of its file.
-    """
+    """How an experiment was run: with which labels, by which code, and how its cells ended."""
 
     experiment: str
     title: str
     source: str
-    sizes: Mapping[str, list[Scalar]] = {}
-    left_out: Mapping[str, list[Scalar]] = {}
-    without: tuple[str, ...] = ()
-    fewer_seeds: tuple[str, ...] = ()
-    not_compared: tuple[str, ...] = ()
+    run_at: str
     statuses: Mapping[str, int] = {}
     revision: str = ""
     machine: str = ""
-    versions: str = ""
 
 
 class NumberRow(Row):
-    """A number of a paper; see `sweep.scorecard.numbers.Compared`.
+    """A number of a paper, and the table that it is from.
 
     Attributes
     ----------
@@ -90,56 +65,17 @@ class NumberRow(Row):
     table: str
     source: str
     variable: str
-    at: Mapping[str, Scalar]
-    stated: float
-    printed: str
-    rounding: float
-    median: Short
-    least: Short
-    most: Short
-    draws: int
-    chance: Short
-    gap: Short
-    factor: Short
-    reference_factor: Short
-    difference: Short
-    repeats: str
-    verdict: Agreement
-    reason: str
+    number: Compared
     cause: str
     slip: str
-
-    @property
-    def printed_range(self) -> tuple[float, float]:
-        """The numbers that are printed as this one."""
-        return self.stated - self.rounding, self.stated + self.rounding
 
 
 class ClaimRow(Row):
-    """A claim of a paper; see `sweep.experiment.schema.Claim` and `judge`."""
+    """A claim of a paper and its verdict."""
 
     experiment: str
-    text: str
-    source: str
-    reading: str
-    part: str
-    variable: str | None
-    at: Mapping[str, tuple[Scalar, ...]]
-    over: Scalar | None
-    along: str | None
-    states_least: float | None
-    states_most: float | None
-    share: float
-    least: Short
-    most: Short
-    seeds: int
-    held: int
-    points: int
-    against: int
-    verdict: Verdict
-    reason: str
-    cause: str
-    slip: str
+    claim: Claim
+    judgement: Judgement
 
 
 class Scorecard(Row):
@@ -180,7 +116,7 @@ class Scorecard(Row):
             f'"{name}": [\n'
             + ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
             + "\n]"
-            for name, rows in self.model_dump(mode="json").items()
+            for name, rows in self.model_dump(mode="json", exclude_defaults=True).items()
         ]
         return "{\n" + ",\n".join(parts) + "\n}\n"
 
@@ -236,78 +172,68 @@ def _scored(experiment: Experiment, stores: Path) -> Scorecard:
     name, store, grids = experiment.name, stores / experiment.name, lay_out(experiment)
     there = store.exists() and open_(store, name).dataset.exists
     results = open_dataset(store) if there else None
-    groups, others = ({}, ()) if results is None else comparable(experiment, grids, results)
+    groups, others = ({}, []) if results is None else comparable(experiment, grids, results)
     drawn = {block.group for block in experiment.blocks if block.replicates > 1}
     first = experiment.blocks[0].group
-    tables = [*(("printed", table) for table in experiment.published)]
-    tables += [("closed form", table) for table in experiment.closed_form]
-    judged = [
-        (
-            "other reading" if table.reading else kind,
-            table,
-            compare(
-                groups.get(table.group or first, xr.Dataset()),
-                table,
-                experiment.reference,
-                drawn=(table.group or first) in drawn,
-            ),
-        )
-        for kind, table in tables
-        if not table.repeats
-    ]
+
+    def rows(table: ComparisonTable, kind: str) -> list[NumberRow]:
+        group = table.group or first
+        data = groups.get(group, xr.Dataset())
+        return [
+            NumberRow(
+                experiment=name,
+                kind="other reading" if table.reading else kind,
+                table=table.title or table.variable,
+                source=table.source,
+                variable=table.variable,
+                number=_rounded(replace(number, at={**table.at, **number.at})),
+                cause=table.cause,
+                slip=table.slip,
+            )
+            for number in compare(data, table, experiment.reference, drawn=group in drawn)
+        ]
+
     numbers = [
-        _row(
-            NumberRow,
-            table,
-            compared,
-            experiment=name,
-            kind=kind,
-            table=table.title or table.variable,
-            at={**table.at, **compared.at},
-            verdict=compared.agreement,
-            repeats=compared.repeats,
+        row
+        for kind, tables in (
+            ("printed", experiment.published),
+            ("closed form", experiment.closed_form),
         )
-        for kind, table, found in judged
-        for compared in found
+        for table in tables
+        if not table.repeats
+        for row in rows(table, kind)
     ]
-    printed = [
-        replace(one, at={**table.at, **one.at})
-        for kind, table, found in judged
-        if kind == "printed"
-        for one in found
-    ]
-    claims = [
-        _row(
-            ClaimRow,
-            claim,
-            of_numbers(claim, printed)
-            if claim.repeats_number
-            else judge(groups.get(claim.group or first), claim),
-            experiment=name,
-            states_least=claim.least,
-            states_most=claim.most,
-        )
-        for claim in experiment.claims
-    ]
-    run = run_of(experiment, grids, groups, {} if results is None else dict(results.attrs))
-    run = run.model_copy(update={"not_compared": others})
+    printed = [row.number for row in numbers if row.kind == "printed"]
+    claims = []
+    for claim in experiment.claims:
+        found = judge(groups.get(claim.group or first), claim)
+        found = of_numbers(claim, printed) if claim.repeats_number else found
+        claims.append(ClaimRow(experiment=name, claim=claim, judgement=_rounded(found)))
+    attributes = {} if results is None else results.attrs
+    run = Run(
+        experiment=name,
+        title=experiment.title,
+        source=experiment.source,
+        run_at="; ".join([*_run_at(experiment, grids, groups), *others]),
+        statuses=_statuses(groups),
+        revision=str(attributes.get("git_revision", "")),
+        machine=str(attributes.get("cpu_model", "")),
+    )
     return Scorecard(runs=(run,), numbers=tuple(numbers), claims=tuple(claims))
 
 
-def _row(row: type[_Row], *held: object, **more: Any) -> _Row:
-    """A row of the fields that these objects have, the last one first, and of more."""
-    fields = {
-        name: getattr(part, name)
-        for part in held
-        for name in row.model_fields
-        if hasattr(part, name)
+def _rounded(found: _Verdict) -> _Verdict:
+    """With seven significant digits: more than papers print, equal on all machines."""
+    measured = {name: getattr(found, name) for name in _MEASURED if hasattr(found, name)}
+    short: dict[str, Any] = {
+        k: float(f"{v:.{_DIGITS}g}") for k, v in measured.items() if v is not None
     }
-    return row(**fields | more)
+    return replace(found, **short)
 
 
 def comparable(
     experiment: Experiment, grids: Sequence[Grid], results: Results
-) -> tuple[dict[str, xr.Dataset], tuple[str, ...]]:
+) -> tuple[dict[str, xr.Dataset], list[str]]:
     """The results that an experiment's numbers and claims are about, by group, and what is not.
 
     A store may hold the same experiment with other targets or options under the same labels: its
@@ -326,10 +252,14 @@ def comparable(
         if alike.any():
             status = data["status"].where(alike, np.int8(Status.ABSENT))
             groups[grid.group] = _of(experiment, data.assign(status=status), stored)
-    remarks = [f"{others:,} cell{'s' * (others != 1)} of other problems" if others else ""]
+    remarks = []
+    if others:
+        remarks.append(f"not compared: {others:,} cell{'s' * (others != 1)} of other problems")
     if stored.reference != experiment.reference:
-        remarks.append(f"ratios to {stored.reference} instead of {experiment.reference}")
-    return groups, tuple(filter(None, remarks))
+        remarks.append(
+            f"not compared: ratios to {stored.reference} instead of {experiment.reference}"
+        )
+    return groups, remarks
 
 
 def _of(experiment: Experiment, data: xr.Dataset, stored: Experiment) -> xr.Dataset:
@@ -347,97 +277,38 @@ def _of(experiment: Experiment, data: xr.Dataset, stored: Experiment) -> xr.Data
     return data.isel(kept)
 
 
-def run_of(
-    experiment: Experiment,
-    grids: Sequence[Grid],
-    groups: Mapping[str, xr.Dataset],
-    attributes: Mapping[Any, Any],
-) -> Run:
-    """How an experiment was run, by the datasets of its groups and the attributes of all."""
-    sizes: dict[str, list[Scalar]] = {}
-    left_out: dict[str, list[Scalar]] = {}
-    statuses: Counter[str] = Counter()
-    missing: list[str] = []
-    fewer: list[str] = []
+def _run_at(
+    experiment: Experiment, grids: Sequence[Grid], groups: Mapping[str, xr.Dataset]
+) -> list[str]:
+    """The labels that were run and those that were not, along every axis where some were not."""
+    if not groups:
+        return ["not run"]
+    wanted: dict[str, dict[Scalar, bool]] = {}
     for grid in grids:
         data = groups.get(grid.group)
-        if data is not None:
-            missing += without(grid, data)
-            fewer += fewer_seeds(grid, data)
-            states, counts = np.unique(data["status"].to_numpy(), return_counts=True)
-            statuses.update(
-                {Status(s).label: int(n) for s, n in zip(states.tolist(), counts, strict=True)}
-            )
         for axis, labels in coordinates(experiment, grid).items():
-            if len(labels) < 2 or (data is not None and axis not in data.coords):
-                continue
-            have = [] if data is None else labels_of(data, axis)
-            sizes[axis] = _joined(sizes.get(axis, []), have)
-            gone = [label for label in labels if label not in have]
-            if data is not None and gone:
-                left_out[axis] = _joined(left_out.get(axis, []), gone)
-    statuses.pop(Status.ABSENT.label, None)
-    return Run(
-        experiment=experiment.name,
-        title=experiment.title,
-        source=experiment.source,
-        sizes=sizes if groups else {},
-        left_out=left_out,
-        without=tuple(dict.fromkeys(missing)),
-        fewer_seeds=tuple(dict.fromkeys(fewer)),
-        statuses=dict(statuses),
-        revision=str(attributes.get("git_revision", "")),
-        machine=str(attributes.get("cpu_model", "")),
-        versions=str(attributes.get("package_versions", "")),
-    )
+            if data is not None and axis in data.coords:
+                run = wanted.setdefault(axis, {})
+                have = labels_of(data, axis)
+                run |= {label: run.get(label, False) or label in have for label in labels}
+    parts = []
+    for axis, known in wanted.items():
+        have, gone = ([at for at, has in known.items() if has is it] for it in (True, False))
+        if axis == REPLICATE and len(have) > 1:
+            parts.append(f"{len(have)} draws")
+        elif gone:
+            parts.append(f"{axis} = {listed(have)} (not {listed(gone)})")
+    return parts or ["all sizes"]
 
 
-def _joined(known: Sequence[Scalar], more: Iterable[Scalar]) -> list[Scalar]:
-    return list(dict.fromkeys([*known, *more]))
+def listed(labels: Sequence[Scalar]) -> str:
+    """Labels in words; of many the first and the last."""
+    shown = [label_text(label) for label in labels]
+    return ", ".join(shown) if len(shown) <= _LISTED_LABELS else f"{shown[0]} … {shown[-1]}"
 
 
-def without(grid: Grid, data: xr.Dataset) -> list[str]:
-    """Which mechanisms the grid has at sizes where the dataset has none of their cells.
-
-    Mechanisms and sizes that the dataset does not have at all are left out.
-    """
-    wanted = [family.first.coords for family in grid.cells.used]
-    missing = []
-    for axis in _sizes(grid, data):
-        in_grid = {(coords["mechanism"], coords[axis]) for coords in wanted}
-        known = _present(data, "mechanism", axis)
-        for mechanism, there in zip(labels_of(data, "mechanism"), known, strict=True):
-            labels = labels_of(data, axis)
-            gone = [label for label, has in zip(labels, there.tolist(), strict=True) if not has]
-            gone = [label for label in gone if (mechanism, label) in in_grid]
-            missing += [f"{mechanism} at {places_text(axis, gone)}"] if gone else []
-    return missing
-
-
-def fewer_seeds(grid: Grid, data: xr.Dataset) -> list[str]:
-    """How many seeds there are at sizes that have fewer than others."""
-    found = []
-    for axis in _sizes(grid, data) if REPLICATE in data.dims else []:
-        counts = _present(data, axis, REPLICATE).sum(axis=1).tolist()
-        places: dict[int, list[Scalar]] = {}
-        for label, count in zip(labels_of(data, axis), counts, strict=True):
-            places.setdefault(count, []).append(label)
-        most = max(counts)
-        found += [
-            f"{n} at {places_text(axis, labels)}" for n, labels in places.items() if 0 < n < most
-        ]
-    return found
-
-
-def _sizes(grid: Grid, data: xr.Dataset) -> list[str]:
-    names = (axis.name for axis in grid.axes)
-    return [name for name in names if name in data.dims and name not in ("mechanism", REPLICATE)]
-
-
-def _present(data: xr.Dataset, first: str, second: str) -> NDArray[np.bool_]:
-    """Whether there are cells at two labels, shape (labels of the first, of the second)."""
-    there = data["status"] != Status.ABSENT
-    for name in {"mechanism"}.difference(there.dims):
-        there = there.expand_dims(name)
-    others = [name for name in there.dims if name not in (first, second)]
-    return np.asarray(there.any(others).transpose(first, second).to_numpy())
+def _statuses(groups: Mapping[str, xr.Dataset]) -> dict[str, int]:
+    counts: Counter[int] = Counter()
+    for data in groups.values():
+        counts.update(data["status"].to_numpy().ravel().tolist())
+    return {Status(s).label: n for s, n in sorted(counts.items()) if s != Status.ABSENT}

@@ -13,7 +13,6 @@ import xarray as xr
 from sweep.errors import SweepError
 from sweep.experiment.loading import parse_experiment
 from sweep.experiment.schema import ComparisonTable
-from sweep.grid.expansion import lay_out
 from sweep.runner import commands
 from sweep.scorecard import card as cards
 from sweep.scorecard import page
@@ -270,51 +269,17 @@ def scored(small: Path, tmp_path: Path, client: Any) -> cards.Scorecard:
 
 
 def test_a_scorecard_has_every_number_and_every_claim(scored: cards.Scorecard) -> None:
-    assert [row.verdict.name for row in scored.numbers] == [
+    assert [row.number.agreement.name for row in scored.numbers] == [
         *("AGREES", "AGREES", "AGREES", "DIFFERS", "NOT_RUN", "NOT_RUN"),
         "AGREES",
     ]
     assert [row.kind for row in scored.numbers][-2:] == ["printed", "closed form"]
-    assert [row.verdict.name for row in scored.claims] == ["HOLDS", "FAILS", "UNJUDGED"]
+    assert [row.judgement.verdict.name for row in scored.claims] == ["HOLDS", "FAILS", "UNJUDGED"]
     (run,) = scored.runs
-    assert run.sizes["d"] == [2, 4]
-    assert run.sizes["mechanism"] == ["IP", "GM", "CA"]
-    assert run.left_out == {"d": [8]}
+    assert run.run_at == "d = 2, 4 (not 8)"
     assert run.statuses == {"ok": 6}
     assert run.revision
     assert run.machine
-
-
-UNEVEN = """\
-title: Fewer seeds and mechanisms where it is large
-blocks:
-  - workload: {name: range, d: [4, 8, 16]}
-    mechanism: [IP, GM, CA]
-    where: "d < 16 or mechanism != 'GM'"
-    replicates: 3
-"""
-
-
-def test_what_is_left_out_within_the_sizes_is_said() -> None:
-    """GM has no cell at 16; CA was not run at 8, and all but one seed not at 8 and 16."""
-    (grid,) = lay_out(parse_experiment(UNEVEN, "uneven.yaml"))
-    states = np.full((3, 3, 3), OK)
-    states[1, 1:] = states[2, 1:] = states[:, 1, 2] = states[:, 2, 1] = int(Status.ABSENT)
-    coords = {"replicate": [0, 1, 2], "d": [4, 8, 16], "mechanism": ["IP", "GM", "CA"]}
-    data = dataset(coords, 1.0, states)
-    assert cards.without(grid, data) == ["CA at d = 8"]
-    assert cards.fewer_seeds(grid, data) == ["1 at d = 8, 16"]
-    run = cards.Run(
-        experiment="uneven",
-        title="",
-        source="",
-        sizes={"replicate": [0, 1, 2]},
-        without=("CA at d = 8",),
-        fewer_seeds=("1 at d = 8, 16",),
-        statuses={"ok": 14},
-    )
-    shown = page.markdown(cards.Scorecard(runs=(run,), numbers=(), claims=()))
-    assert "Run at: all sizes; without CA at d = 8; 3 draws (1 at d = 8, 16)." in shown
 
 
 def test_it_is_read_back_as_it_was_written(scored: cards.Scorecard, tmp_path: Path) -> None:
@@ -322,7 +287,7 @@ def test_it_is_read_back_as_it_was_written(scored: cards.Scorecard, tmp_path: Pa
     assert cards.read(tmp_path / "card.json") == scored
     content = json.loads(scored.text())
     assert content.keys() == {"runs", "numbers", "claims"}
-    assert content["numbers"][3]["at"] == {"d": 4, "mechanism": "GM"}
+    assert content["numbers"][3]["number"]["at"] == {"d": 4, "mechanism": "GM"}
 
 
 def test_experiments_that_were_judged_again_replace_their_own(scored: cards.Scorecard) -> None:
@@ -345,8 +310,8 @@ def test_sections_of_a_page_are_filled_and_the_prose_stays(scored: cards.Scoreca
     assert "| other sources | 3 |  | 1 | 2 | 1 |  |  | 1 |  |  | 1 | 1 |  |" in made
     assert "| `small` | d = 2, 4 (not 8) |" in made
     assert "4.1 / 4 ✗ -2.4 % |" in made
-    assert "Table 1 (`small`), 1 of 6: GM, d = 4 4.1 / 4.000 (-2.4 %). *Unexplained.*" in made
-    assert "**fails**: at all 4 points" in made
+    assert "- Table 1 (`small`): GM, d = 4: 4.1 / 4 ✗ -2.4 %. *Unexplained.*" in made
+    assert "fails: at all 4 points | **fails**. *Unexplained.* |" in made
     assert page.filled(made, scored) == made
 
 
@@ -375,18 +340,22 @@ def test_only_problems_of_the_file_are_compared_with_its_numbers(
     text = of_ratios if "reference=IP" in settings else WRITTEN
     commands.run(parse_experiment(text, "small.yaml", settings), tmp_path / "small", client)
     card = cards.score([parse_experiment(text, "small.yaml")], tmp_path)
-    assert [row.verdict.name for row in card.numbers] == verdicts
+    assert [row.number.agreement.name for row in card.numbers] == verdicts
     (run,) = card.runs
-    assert (sum(run.statuses.values()), run.not_compared) == (cells, (others,))
+    assert sum(run.statuses.values()) == cells
+    assert f"not compared: {others}" in run.run_at
     assert f"not compared: {others}" in page.markdown(card)
-    assert run.sizes.get("d", [2]) == [2]
-    assert f"not compared: {others}" in page.brief(card)
 
 
 def test_an_experiment_without_a_store_is_not_run(tmp_path: Path) -> None:
     card = cards.score([parse_experiment(WRITTEN, "small.yaml")], tmp_path)
-    assert {row.verdict for row in card.numbers} == {Agreement.NOT_RUN}
-    assert [row.reason for row in card.claims] == ["not run", "not run", "no size is stated"]
+    assert {row.number.agreement for row in card.numbers} == {Agreement.NOT_RUN}
+    reasons = [row.judgement.reason for row in card.claims]
+    assert reasons == [
+        "not run",
+        "not run",
+        "no size is stated",
+    ]
     assert "not run" in page.markdown(card)
 
 
