@@ -1,21 +1,16 @@
 """A small chaos run; and every check of what is left after one can fail."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import xarray as xr
 
-from benchmarks.chaos import judge, worker
-from benchmarks.chaos.house import House
+from benchmarks.chaos import judge
 from benchmarks.chaos.judge import Begun, Written
 from benchmarks.chaos.run import Chaos, chaos
 from sweep.experiment.loading import parse_experiment
-from sweep.grid.cells import Spec, WorkloadSpec
 from sweep.grid.expansion import expand
 from sweep.grid.grids import distinct
-from sweep.plan.tasks import Bound
 from sweep.store import folder, segments
 from sweep.store.records import BoundRecord, CellRecord, Status
 
@@ -56,19 +51,6 @@ def test_only_a_rerun_may_begin_again_what_has_failed():
     assert len(judge.computed_twice(begun, known, {first, second})) == 3
 
 
-def test_a_run_is_that_of_the_command_before_it(tmp_path, monkeypatch):
-    house = House(tmp_path)
-    monkeypatch.setattr(house, "_start", lambda *words, **more: None)
-    monkeypatch.setattr("benchmarks.chaos.house.Driver", lambda *about: None)
-    for began, word in ((10.2, "run"), (20.5, "rerun"), (30.0, "run")):
-        clock = SimpleNamespace(time=lambda began=began: began)
-        monkeypatch.setattr("benchmarks.chaos.house.time", clock)
-        house.command(word)
-    assert [house.command_at(second) for second in (10, 19, 20, 29, 30)] == [
-        *("run", "run", "rerun", "rerun", "run")
-    ]
-
-
 def test_what_counts_as_recorded(tmp_path):
     folder, sound = tmp_path / "journal", tmp_path / "sound"
     folder.mkdir()
@@ -90,23 +72,6 @@ def test_what_counts_as_recorded(tmp_path):
         Written("ok", "r2", 8.0, 9.0),
     ]
     assert judge.recorded(folder) == {"c": 1}
-
-
-def test_one_bit_is_a_difference():
-    one = xr.Dataset({"x": ("d", [1.0, np.nan]), "runtime_s": ("d", [1.0, 2.0])})
-    other = one.assign(runtime_s=("d", [3.0, 4.0]))
-    same = judge.differences(xr.DataTree(one), xr.DataTree(other))
-    assert same == []
-    moved = other.assign(x=("d", [np.nextafter(1.0, 2.0), np.nan]))
-    assert judge.differences(xr.DataTree(one), xr.DataTree(moved)) == ["//x"]
-    assert judge.differences(xr.DataTree(one), xr.DataTree(other.drop_vars("x"))) == ["//x"]
-
-
-def test_what_workers_begin_is_read_back(tmp_path):
-    asked = WorkloadSpec("prefix", {"d": 2}), Spec("uniform")
-    looked = {"run": "r1", "since": 3.0, "until": 4.0}
-    worker.note(tmp_path / "begun.jsonl", Bound("p", "key", *asked), looked)
-    assert judge.begun(tmp_path / "begun.jsonl") == [Begun("bound p", "r1", 3.0, 4.0)]
 
 
 def test_what_failed_since_its_result_was_set_aside_is_left_to_rerun(tmp_path):
