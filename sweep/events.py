@@ -162,6 +162,15 @@ class TaskRetried:
 
 
 @dataclass(frozen=True)
+class MechanismStopped:
+    """The first ``cells`` cells of a mechanism all failed with ``error``: no more are sent."""
+
+    mechanism: str
+    cells: int
+    error: str
+
+
+@dataclass(frozen=True)
 class DatasetWritten:
     """The dataset at ``path`` has been brought up to date, which took this many seconds."""
 
@@ -216,6 +225,7 @@ Event = (
     | CellsDone
     | Progressed
     | TaskRetried
+    | MechanismStopped
     | DatasetWritten
     | DatasetNotWritten
     | StoreNotShared

@@ -198,7 +198,9 @@ def _watch(
         if isinstance(event, RunEnded):
             ended.append(event)
 
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:  # nohup ignores SIGHUP
+            signal.signal(number, signal.default_int_handler)
     # glibc by itself keeps large freed arrays, for every thread (mallopt(3)); none are needed here
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, _LARGE_BYTES)

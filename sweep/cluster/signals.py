@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: acted on only where a run can end cleanly, and kept from workers."""
+"""Ctrl-C, SIGTERM and SIGHUP: acted on only where a run can end cleanly, and kept from workers."""
 
 import signal
 import sys
@@ -27,7 +27,7 @@ def handlers_kept() -> Iterator[tuple[int, ...]]:
     Yields the signals whose handlers may be changed meanwhile: none outside the main thread.
     """
     in_main = threading.current_thread() is threading.main_thread()
-    numbers = (signal.SIGINT, signal.SIGTERM) if in_main else ()
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if in_main else ()
     before = {number: signal.getsignal(number) for number in numbers}
     try:
         yield numbers

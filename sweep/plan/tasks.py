@@ -6,7 +6,7 @@ demand, so that a run of a million cells holds only columns of numbers.
 
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar, overload
 
@@ -193,6 +193,17 @@ class Task:
     def stem(self) -> str:
         """The name that it had before it was sent `again`."""
         return re.sub(r"-again\d+$", "", self.name)
+
+    def without(self, mechanisms: Collection[str]) -> "Task":
+        """The task without the solves by some mechanisms."""
+        if not mechanisms:
+            return self
+        left = [
+            item
+            for item in self.items
+            if isinstance(item, Bound) or item.mechanism.name not in mechanisms
+        ]
+        return self if len(left) == len(self.items) else replace(self, items=tuple(left))
 
     def alone(self) -> "tuple[Task, ...]":
         """The same work, one item to a task."""

@@ -46,6 +46,11 @@ def message(event: events.Event) -> str:
             )
         case events.TaskRetried(cells=cells):
             return f"a worker was lost: retrying {counted(cells, 'cell')}"
+        case events.MechanismStopped(mechanism=mechanism, cells=cells, error=error):
+            return (
+                f"warning: no more cells of {mechanism} are sent, since the first {cells} all "
+                f"failed with: {error}; the rest stays pending, and the same command continues"
+            )
         case events.CellsDone(statuses=statuses, task=task):
             return f"task {task}: {counts(statuses) or 'a certificate'}"
         case events.DatasetWritten(path=path, seconds=seconds):

@@ -1,14 +1,16 @@
 """Run and rerun: solve cells of an experiment, keep the journal, derive the dataset."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import solvers
+import workloads
 from solvers import mechanism
 from sweep import events
-from sweep.errors import SweepError
+from sweep.errors import ExperimentError, SweepError
 from sweep.experiment.loading import load_experiment
 from sweep.experiment.schema import Experiment
 from sweep.grid.expansion import expand, refuse_code
@@ -93,6 +95,7 @@ def run(
     spec = requested(cluster, patience, allow_mixed=allow_mixed)
     with mechanism.added(mechanisms or {}):
         loaded = experiment if isinstance(experiment, Experiment) else load_experiment(experiment)
+        _check_named(loaded, mechanisms or {})
         grids = expand(loaded, allow_code=allow_code)
         stored = StoredExperiment(loaded, grids, create(store, loaded.name))
         with open_session(stored, listen) as session:
@@ -156,6 +159,7 @@ def rerun(
     spec = requested(cluster, patience, allow_mixed=allow_mixed)
     with mechanism.added(mechanisms or {}):
         stored = of_store(store)
+        _check_named(stored.experiment, mechanisms or {})
         if not allow_code:
             refuse_code(stored.experiment)
         if time_limit is not None:
@@ -178,6 +182,39 @@ def rerun(
             if items:
                 solve(session, items, len(chosen), client, spec, mechanisms or {})
     return stored.store
+
+
+def _check_named(experiment: Experiment, mechanisms: Collection[str]) -> None:
+    """Refuse functions that the experiment does not use.
+
+    Raises
+    ------
+    ExperimentError
+        If there is one.
+    """
+    named = {entry.name for block in experiment.blocks for entry in block.mechanism}
+    for name in mechanisms:
+        if name not in named:
+            raise ExperimentError(
+                f"mechanisms: {name!r} is not a mechanism of experiment {experiment.name!r}, which "
+                f"has {', '.join(sorted(named))}; add it to a block: mechanism: [..., {name}]"
+            )
+
+
+def _modules(experiment: Experiment, mechanisms: Mapping[str, Callable[..., Any]]) -> set[str]:
+    """The modules of the user's functions that an experiment calls."""
+    families, known = workloads.families(), solvers.all_mechanisms()
+    entries = [
+        entry
+        for block in experiment.blocks
+        for entry in (block.workload, *block.mechanism)
+        if any(of.get(entry.name) and of[entry.name].runs_code for of in (families, known))
+    ]
+    written = [entry.params.get("function") for entry in entries]
+    listed = [one for value in written for one in (value if isinstance(value, list) else [value])]
+    named = {str(one).partition(":")[0] for one in listed if one}
+    given = {str(function.__module__) for function in mechanisms.values()}
+    return named | (given - {"__main__"})
 
 
 def solve(
@@ -228,7 +265,7 @@ def solve(
         exposed = security.exposure(ready.scheduler.address) if client is None else ""
         if exposed:
             session.emit(events.ClusterExposed(exposed))
-        checks.check_workers(ready, view)
+        checks.check_workers(ready, view, _modules(session.stored.experiment, mechanisms))
         started = ready.cluster if client is None else None
         workforce = Workforce(
             ready,
@@ -247,7 +284,7 @@ def solve(
         def tick() -> None:
             wait()
             workforce.look()
-            meter.look(workforce.threads)
+            meter.look(workforce.threads, session.early())
 
         def accept(task: Task, done: "TaskOutcome") -> None:
             session.accept(done)

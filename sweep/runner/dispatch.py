@@ -9,15 +9,16 @@ import pickle
 import queue
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from distributed import KilledWorker
 
 from sweep.cluster.workforce import known_workers
 from sweep.errors import first_line
-from sweep.events import CellsDone, Listener, TaskRetried
+from sweep.events import CellsDone, Listener, MechanismStopped, TaskRetried
 from sweep.plan.tasks import Bound, Item, Solve, Task, Tasks
 from sweep.store.ledger import DEADLY
 from sweep.store.records import BoundRecord, CellRecord, Record, Status
@@ -36,6 +37,8 @@ _WORKER_DIED = (
     "its worker died each time: ended at twice its time limit, killed, crashed or out of memory; "
     "'sweep plan' shows the memory that it needs"
 )
+MOST_ALIKE = 20
+"""Number of first cells of a mechanism that fail alike before no more of them are sent."""
 _MOST_REPEATS = 10
 """How often a task is sent again that no worker has tried."""
 
@@ -97,6 +100,8 @@ class Dispatch:
     ) -> None:
         self._in_flight, self._suspects = InFlight(client, view), Suspects()
         self._repeats = Counter[str]()
+        self._alike: dict[str, tuple[str, int]] = {}
+        self._stopped = set[str]()
         self._planned, self._accept, self._tick = planned, accept, tick
         self._regain, self._refuse, self._listen = regain, refuse, listen
 
@@ -118,7 +123,7 @@ class Dispatch:
         sent = 0
         while self._in_flight.tasks or sent < len(self._planned) or self._suspects:
             while sent < len(self._planned) and self._in_flight.has_room:
-                self._in_flight.submit(self._planned[sent])
+                self._send(self._planned[sent])
                 sent += 1
             self._tick()
             landed = self._in_flight.wait()
@@ -159,7 +164,7 @@ class Dispatch:
         elif alone:
             self._suspects.add(task)
         else:
-            self._in_flight.submit(task.again())
+            self._send(task.again())
 
     def _stranded(self, task: Task, deaths: int) -> None:
         """Handle a task whose only possible workers are gone."""
@@ -171,7 +176,7 @@ class Dispatch:
             self._settle(task, lost(task, _WORKER_DIED, self._suspects.deaths(task)))
         elif not on_trial:
             self._listen(TaskRetried(len(task.cells)))
-            self._in_flight.submit(task.again())
+            self._send(task.again())
         else:
             self._suspects.add(task)
 
@@ -189,7 +194,7 @@ class Dispatch:
             if self._suspects.on_trial(task):
                 self._suspects.end_trial(task, 0)
             if done is None:
-                self._in_flight.submit(task.again())
+                self._send(task.again())
             else:
                 self._settle(task, done)
 
@@ -197,6 +202,27 @@ class Dispatch:
         self._accept(task, done)
         statuses = Counter(r.status.label for r in done.records if isinstance(r, CellRecord))
         self._listen(CellsDone(dict(statuses), task.name))
+        solves = {item.key: item for item in task.items if isinstance(item, Solve)}
+        for record in done.records:
+            if isinstance(record, CellRecord) and record.status is not Status.LOST:
+                self._judge(solves[record.solve].mechanism.name, record)
+
+    def _send(self, task: Task) -> None:
+        if items := task.without(self._stopped).items:
+            self._in_flight.submit(replace(task, items=items))
+
+    def _judge(self, mechanism: str, record: CellRecord) -> None:
+        """Stop a mechanism whose first cells all fail with the same error."""
+        error, cells = self._alike.get(mechanism, (record.error, 0))
+        if record.status is not Status.FAILED or record.error != error or cells < 0:
+            self._alike[mechanism] = "", -1
+            return
+        self._alike[mechanism] = error, cells + 1
+        if cells + 1 == MOST_ALIKE:
+            self._stopped.add(mechanism)
+            self._listen(MechanismStopped(mechanism, MOST_ALIKE, error))
+            for task in self._in_flight.withdraw(self._stopped):
+                self._send(task.again())
 
 
 class InFlight:
@@ -288,6 +314,20 @@ class InFlight:
             self.client.cancel([self._futures[name] for name in gone if self._futures[name]])
         return [(self._take(name), deaths[name]) for name in gone]
 
+    def withdraw(self, mechanisms: Collection[str]) -> list[Task]:
+        """Withdraw the tasks with solves by these mechanisms that have not begun."""
+        begun = self._answer(_begun, self.client)
+        if begun is None:
+            return []
+        named = [
+            name
+            for name, task in self.tasks.items()
+            if name not in begun and task.without(mechanisms) is not task
+        ]
+        with suppress(Exception):
+            self.client.cancel([self._futures[name] for name in named if self._futures[name]])
+        return [self._take(name) for name in named]
+
     def loads(self) -> dict[str, int]:
         """How many tasks each worker has; empty if the scheduler does not answer."""
         return self._answer(_loads, self.client) or {}
@@ -362,6 +402,16 @@ async def _gathered(client: Any, futures: Sequence[Any]) -> dict[str, Any] | Exc
 async def _loads(client: Any) -> dict[str, int]:
     tasks = await client.scheduler.processing(workers=None)
     return {worker: len(keys) for worker, keys in tasks.items()}
+
+
+async def _begun(client: Any) -> set[str]:
+    """The tasks that workers run now, as of their last heartbeats."""
+
+    def executing(dask_scheduler: Any) -> set[str]:
+        return {task.key for worker in dask_scheduler.workers.values() for task in worker.executing}
+
+    begun: set[str] = await client.run_on_scheduler(executing)
+    return begun
 
 
 async def _suspicions(client: Any, keys: Sequence[str]) -> dict[str, int]:

@@ -3,6 +3,7 @@
 import hashlib
 import time
 import uuid
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from sweep import events
 from sweep.cluster import signals
-from sweep.errors import DatasetError
+from sweep.errors import DatasetError, StoreError
 from sweep.grid.cells import Cell
 from sweep.plan import solves, tasks
 from sweep.plan.costs import Costs
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from sweep.dataset.build import Terms
     from sweep.worker.perform import TaskOutcome
 
+_EARLY_SECONDS = 5.0
 _FLUSH_SECONDS = 2.0
 _FLUSH_SHARE = 20.0
 _TRY_AGAIN_SECONDS = 30.0
@@ -56,6 +58,9 @@ class Session:
         self.refresh()
         self.run = _run_name(self.journal.names, stored.store.identity)
         self._reported_apart = False
+        self._early: dict[str, str] = {}
+        self._early_read, self._ended = set[str](), set[str]()
+        self._next_early = 0.0
         self.remove_forgotten_arrays()
 
     @property
@@ -155,10 +160,29 @@ class Session:
             hosts = {record.host for record in done.records if isinstance(record, CellRecord)}
             store = str(self.stored.store.path)
             self.emit(events.StoreNotShared(", ".join(sorted(filter(None, hosts))), store))
+        self._ended.add(done.name)
+        for record in done.records if self._early else ():
+            if isinstance(record, CellRecord):
+                self._early.pop(record.cell, None)
         if done.written and not elsewhere:
             self.journal.take(done.name, done.records)
         elif done.records:
             self.write(done.name, done.records)
+
+    def early(self) -> Counter[str]:
+        """Statuses of cells that running tasks have recorded, as of the last few seconds."""
+        if time.monotonic() >= self._next_early:
+            self._next_early = time.monotonic() + _EARLY_SECONDS
+            journal = self.stored.store.journal
+            for name in set(disk.names(journal, f"{self.run}-")) - self._early_read:
+                task, part, _ = name.partition("+")
+                if part and name.endswith(segments.SUFFIX) and task not in self._ended:
+                    self._early_read.add(name)
+                    with suppress(StoreError):
+                        held = segments.read_segment(journal / name)
+                        cells = (one for one in held if isinstance(one, CellRecord))
+                        self._early |= {one.cell: one.status.label for one in cells}
+        return Counter(self._early.values())
 
     def _holds(self, segment: str) -> bool:
         """Whether the journal has it; in an object store every process sees the same segments."""

@@ -1,5 +1,11 @@
-"""Checks that workers have the same code and the same versions as the command."""
+"""Checks that workers can do what the command sends: code, versions, the user's modules."""
 
+import importlib
+import sys
+from collections.abc import Collection
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from sweep.errors import ClusterError, first_line
@@ -9,8 +15,11 @@ from sweep.store.view import StoreView
 _ANSWER_SECONDS = 10.0
 
 
-def check_workers(client: Any, view: StoreView) -> None:
-    """Refuse a cluster if one of its workers has other code or versions than this process.
+def check_workers(client: Any, view: StoreView, modules: Collection[str] = ()) -> None:
+    """Refuse a cluster with a worker that has other code or versions, or lacks a module.
+
+    A module of the user's that is a single file is sent to the workers that lack it, also to those
+    that join later.
 
     Parameters
     ----------
@@ -19,44 +28,86 @@ def check_workers(client: Any, view: StoreView) -> None:
         if one does not answer in ten seconds.
     view : StoreView
         Sent with every task: the code and the versions of the command, and the user's mechanisms.
+    modules : collection of str
+        The names of the modules of the user's functions.
 
     Raises
     ------
     ClusterError
         If there is one.
     """
-    try:
-        replies = client.sync(_asked, client, view, callback_timeout=_ANSWER_SECONDS)
-    except TimeoutError:
-        return
-    for address, reply in sorted(replies.items()):
-        if isinstance(reply, OSError):
-            continue  # dead by now
-        if isinstance(reply, BaseException):
-            raise ClusterError(f"worker {address}: {unreadable(reply)}") from reply
-        if reply:
-            raise ClusterError(f"worker {address}: {reply}")
+    sent = set[str]()
+    while True:
+        try:
+            replies = client.sync(_replies, client, view, modules, callback_timeout=_ANSWER_SECONDS)
+        except TimeoutError:
+            return
+        missing = dict[str, Path]()
+        for address, reply in sorted(replies.items()):
+            if not reply or isinstance(reply, OSError):
+                continue  # all is well, or it is dead by now
+            if isinstance(reply, str):
+                raise ClusterError(f"worker {address}: {reply}")
+            name = reply.name or "" if isinstance(reply, ModuleNotFoundError) else ""
+            file = _single_file(name)
+            if file is None or name in sent:
+                raise ClusterError(f"worker {address}: {unreadable(reply)}") from reply
+            missing[name] = file
+        if not missing:
+            return
+        for name, file in missing.items():
+            _send(client, name, file)
+            sent.add(name)
 
 
-async def _asked(client: Any, view: StoreView) -> dict[str, Any]:
-    replies: dict[str, Any] = await client.run(difference, view, on_error="return")
+def _send(client: Any, name: str, file: Path) -> None:
+    """Put a module's file where all workers find it, those that join later included."""
+    from distributed.diagnostics.plugin import UploadFile
+
+    client.register_plugin(UploadFile(str(file), load=False), name=f"sweep-module-{name}")
+
+
+async def _replies(client: Any, view: StoreView, modules: Collection[str]) -> dict[str, Any]:
+    """How every worker differs, by address; an error in its place if it cannot say."""
+    replies: dict[str, Any] = await client.run(_difference, view, modules, on_error="return")
     return replies
+
+
+def _difference(view: StoreView, modules: Collection[str]) -> str:
+    """How this worker differs, in a sentence or empty; raises if a module is missing."""
+    importlib.invalidate_caches()
+    for name in modules:
+        try:
+            importlib.import_module(name)
+        except ModuleNotFoundError:
+            raise
+        except BaseException:
+            continue  # its cells fail with what it raises
+    return code.worker_difference(view.code, view.versions)
+
+
+def _single_file(name: str) -> Path | None:
+    """The file of a module of the user's, unless it is a package or installed."""
+    if not name or name.partition(".")[0] in sys.stdlib_module_names:
+        return None
+    with suppress(ImportError, ValueError):
+        spec = find_spec(name)
+        if spec is not None and spec.origin and spec.submodule_search_locations is None:
+            file = Path(spec.origin)
+            installed = {"site-packages", "dist-packages"} & set(file.parts)
+            if file.suffix == ".py" and "." not in name and not installed:
+                return file
+    return None
 
 
 def unreadable(error: BaseException) -> str:
     """A sentence on a worker that cannot read what it is sent."""
+    if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] != "sweep":
+        return (
+            f"it has no module {error.name!r}; add the module's folder to the PYTHONPATH of the "
+            "workers, or install it there, and start them again"
+        )
     return (
         f"it cannot read its tasks ({type(error).__name__}: {first_line(error)}); install the same "
         "version of this project there, and what mechanisms of your own import, and start it again"
     )
-
-
-def difference(view: StoreView) -> str:
-    """How this process differs from the command, in a sentence; empty if it does not.
-
-    Parameters
-    ----------
-    view : StoreView
-        The code and the versions of the command; no versions if any will do.
-    """
-    return code.worker_difference(view.code, view.versions)

@@ -24,11 +24,10 @@ from solvers import mechanism
 from sweep.errors import DamagedSegmentError
 from sweep.grid.cells import WorkloadSpec
 from sweep.plan.tasks import Bound, Item, Solve, Task
-from sweep.store import disk, segments
+from sweep.store import code, disk, segments
 from sweep.store.location import Location
 from sweep.store.records import BoundRecord, CellRecord, Record, Status
 from sweep.store.view import StoreView
-from sweep.worker import checks
 from sweep.worker.kill_timer import kill_timer
 from sweep.worker.solve import Built, Failure, build, outcomes
 
@@ -121,7 +120,7 @@ def perform(task: Task, view: StoreView) -> TaskOutcome | Refusal | Exception:
 
 def _done_now(task: Task, view: StoreView) -> TaskOutcome | Refusal:
     worker = _worker()
-    difference = checks.difference(view)
+    difference = code.worker_difference(view.code, view.versions)
     if difference:
         return Refusal("" if worker is None else worker.address, difference)
     started = time.perf_counter()

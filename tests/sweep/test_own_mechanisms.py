@@ -16,9 +16,10 @@ from solvers import mechanism
 from solvers.errors import OptionError, SolveFailedError
 from solvers.forms import dense as user_mechanisms
 from solvers.problem import as_problem
-from sweep.errors import ExperimentError, StoreError
+from sweep import events
+from sweep.errors import ClusterError, ExperimentError, StoreError
 from sweep.experiment.loading import parse_experiment
-from sweep.runner import status
+from sweep.runner import dispatch, status
 from sweep.runner.selection import STALE
 from sweep.store import code
 from sweep.store.records import Status
@@ -285,4 +286,52 @@ def test_a_function_that_takes_longer_than_the_time_limit_is_a_timeout(client, s
     said = dataset.sel(d=2, mechanism="late")
     assert Status(int(said.status)) is Status.TIMEOUT
     assert "more than its time limit of 0.2 s" in str(said.error.item())
-    assert float(said.squared_privacy_cost) == 2.0
+    assert float(said.squared_privacy_cost) == pytest.approx(2.0)
+
+
+def test_a_function_that_the_experiment_does_not_name_is_refused(small, tmp_path):
+    with pytest.raises(ExperimentError, match=r"'halves' is not a mechanism of .* which has GM"):
+        sweep.run(small(), tmp_path / "s", "nobody", mechanisms={"halves": cells_and_total})
+
+
+def test_a_module_that_workers_lack_is_sent_and_a_package_is_named(client, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "sent_along.py").write_text(
+        "import sent_helper\n\ndef mine(problem):\n    return sent_helper.eye(2)\n"
+    )
+    (tmp_path / "sent_helper.py").write_text("from numpy import eye\n")
+    (tmp_path / "packed").mkdir()
+    (tmp_path / "packed" / "__init__.py").write_text("from sent_along import mine\n")
+
+    def run(module):
+        entry = {"name": "entry-point", "function": f"{module}:mine"}
+        blocks = [{"workload": {"name": "prefix", "d": 2}, "mechanism": ["IP", entry]}]
+        text = json.dumps({"reference": "IP", "blocks": blocks})
+        file = parse_experiment(text, f"{module}.yaml")
+        return sweep.run(file, tmp_path / f"store-{module}", client, allow_code=True)
+
+    assert (run("sent_along").status == Status.OK).all()
+    with pytest.raises(ClusterError, match=r"worker tcp.* no module 'packed'; add .* PYTHONPATH"):
+        run("packed")
+
+
+def test_a_mechanism_whose_first_cells_fail_alike_is_sent_no_more(client, tmp_path):
+    def broken(problem):
+        raise ValueError("always the same")
+
+    (file := tmp_path / "x.yaml").write_text(
+        "reference: IP\nblocks: [{workload: {name: prefix, d: 2}, mechanism: [IP, broken], "
+        "replicates: 2000}]"
+    )
+    heard = []
+    found = sweep.run(
+        file, tmp_path / "s", client, mechanisms={"broken": broken}, listen=heard.append
+    )
+    failed = int((found.status.sel(mechanism="broken") == Status.FAILED).sum())
+    pending = int((found.status.sel(mechanism="broken") == Status.PENDING).sum())
+    assert failed >= dispatch.MOST_ALIKE
+    assert failed + pending == 2000
+    assert pending > 0
+    assert (found.status.sel(mechanism="IP") == Status.OK).all()
+    (stopped,) = (event for event in heard if isinstance(event, events.MechanismStopped))
+    assert (stopped.mechanism, stopped.error) == ("broken", "ValueError: always the same")
