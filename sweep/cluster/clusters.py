@@ -79,6 +79,8 @@ def connected(spec: ClusterSpec) -> Iterator[Any]:
     settings = {
         "distributed.scheduler.allowed-failures": ALLOWED_FAILURES,
         "distributed.admin.tick.limit": "1h",
+        # a worker that pauses with nothing in flight would wait for ever; its nanny limits memory
+        "distributed.worker.memory.pause": False,
         "distributed.nanny.pre-spawn-environ": {
             **dask.config.get("distributed.nanny.pre-spawn-environ"),
             **_MEMORY_KEPT,
@@ -88,13 +90,12 @@ def connected(spec: ClusterSpec) -> Iterator[Any]:
     client_class: Any = distributed.Client
     with dask.config.set(settings), _quiet():
         if spec.address is not None:
-            keys = spec.security.security() if spec.security else None
             with _explained(f"scheduler {spec.address!r} cannot be reached"):
                 if not spec.insecure:
                     security.refuse_exposed(spec.address)
                 seconds = min(max(spec.patience, LEAST_CONNECT_SECONDS), CONNECT_SECONDS)
-                _greet(spec.address, keys, seconds)
-                client = client_class(spec.address, timeout=seconds, security=keys)
+                _greet(spec.address, seconds)
+                client = client_class(spec.address, timeout=seconds)
             with client:
                 yield client
             return
@@ -222,7 +223,7 @@ def _threads_per_worker(kwargs: dict[str, Any]) -> int:
     return int(stated) or max(shared, 1)
 
 
-def _greet(address: str, keys: Any, seconds: float) -> None:
+def _greet(address: str, seconds: float) -> None:
     """Make sure that a scheduler answers: a client would wait for a silent one without limit.
 
     Raises
@@ -235,7 +236,7 @@ def _greet(address: str, keys: Any, seconds: float) -> None:
     library: Any = distributed
 
     async def greet() -> None:
-        arguments = (keys or library.Security()).get_connection_args("client")
+        arguments = library.Security().get_connection_args("client")
         try:
             opened = library.comm.connect(address, timeout=seconds, **arguments)
             connection = await asyncio.wait_for(opened, seconds + _ANSWER_SECONDS)
@@ -289,6 +290,7 @@ def _arguments(spec: ClusterSpec, make: Any) -> dict[str, Any]:
     """
     from distributed import LocalCluster, Security
 
+    security_class: Any = Security
     kwargs = dict(spec.kwargs)
     in_batch = inspect.isclass(make) and (
         "shared_temp_directory" in inspect.signature(make).parameters
@@ -296,12 +298,11 @@ def _arguments(spec: ClusterSpec, make: Any) -> dict[str, Any]:
     if make is LocalCluster:
         kwargs.setdefault("silence_logs", logging.CRITICAL)
     if spec.security:
-        kwargs["security"] = spec.security.security()
+        kwargs["security"] = security_class()  # by the settings above
     elif spec.insecure or {"security", "protocol"} & spec.kwargs.keys():
         pass
     elif in_batch or (make is LocalCluster and spec.kwargs.get("processes", True)):
-        make_key: Any = Security.temporary
-        kwargs["security"] = make_key()
+        kwargs["security"] = security_class.temporary()
     return kwargs
 
 

@@ -6,7 +6,7 @@ beyond this machine need keys in files, unless ``cluster.yaml`` says ``insecure:
 
 import ipaddress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict
@@ -14,12 +14,8 @@ from pydantic import BaseModel, ConfigDict
 from sweep.errors import ClusterError
 from workloads.parameters import regular
 
-if TYPE_CHECKING:
-    from distributed import Security
-
 _LARGEST_KEY = 2**20
-_ROLES = ("client", "scheduler", "worker")
-_OPEN_SCHEMES = ("", "tcp", "ws", "ucx")
+_OPEN_SCHEMES = ("tcp", "ws", "ucx")
 
 
 class KeyFiles(BaseModel):
@@ -39,16 +35,14 @@ class KeyFiles(BaseModel):
     cert: Path
     key: Path
 
-    def security(self) -> "Security":
-        """TLS with these keys.
+    def dask_settings(self) -> dict[str, Any]:
+        """TLS with these keys, as Dask settings: SSHCluster passes nothing else to its processes.
 
         Raises
         ------
         ClusterError
             If one of the files cannot be read.
         """
-        from distributed import Security
-
         for path in (self.ca, self.cert, self.key):
             try:
                 regular(str(path), _LARGEST_KEY).read_bytes()
@@ -57,21 +51,11 @@ class KeyFiles(BaseModel):
                     f"key file {str(path)!r} cannot be read ({error.strerror}); correct "
                     "'security' in cluster.yaml"
                 ) from error
-        make: Any = Security
-        pairs = {f"tls_{role}_cert": str(self.cert.absolute()) for role in _ROLES}
-        pairs |= {f"tls_{role}_key": str(self.key.absolute()) for role in _ROLES}
-        security: Security = make(
-            require_encryption=True, tls_ca_file=str(self.ca.absolute()), **pairs
-        )
-        return security
-
-    def dask_settings(self) -> dict[str, Any]:
-        """The same as Dask settings: SSHCluster passes nothing else to its processes."""
         pair = {"cert": str(self.cert.absolute()), "key": str(self.key.absolute())}
         return {
             "distributed.comm.require-encryption": True,
             "distributed.comm.tls.ca-file": str(self.ca.absolute()),
-            **{f"distributed.comm.tls.{role}": pair for role in _ROLES},
+            **{f"distributed.comm.tls.{role}": pair for role in ("client", "scheduler", "worker")},
         }
 
 
@@ -83,7 +67,7 @@ def refuse_exposed(address: str) -> None:
     ClusterError
         If it is one.
     """
-    if _needs_no_key(address) and not _on_loopback(address):
+    if exposure(address) and not _on_loopback(address):
         raise ClusterError(
             f"scheduler {address} has no key: anyone who can reach it over the network can run "
             "code as you; give 'security: {ca: FILE, cert: FILE, key: FILE}' in cluster.yaml, or "
@@ -93,14 +77,10 @@ def refuse_exposed(address: str) -> None:
 
 def exposure(address: str) -> str:
     """Who can run code on a cluster without a key, in a sentence; empty if nobody can."""
-    if not _needs_no_key(address):
+    if "://" in address and urlsplit(address).scheme not in _OPEN_SCHEMES:
         return ""
     who = "user of this machine" if _on_loopback(address) else "machine that reaches it"
     return f"scheduler {address} asks for no key: every {who} can run code as you"
-
-
-def _needs_no_key(address: str) -> bool:
-    return "://" not in address or urlsplit(address).scheme in _OPEN_SCHEMES
 
 
 def _on_loopback(address: str) -> bool:

@@ -1,7 +1,6 @@
 """Ctrl-C, SIGTERM and SIGHUP: acted on only where a run can end cleanly, and kept from workers."""
 
 import signal
-import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
@@ -13,7 +12,6 @@ from typing import TypeVar
 
 _T = TypeVar("_T")
 _SLOW_SECONDS = 15.0
-_UNTRACKED = "ignore:resource_tracker"
 WHILE_STARTING = (
     "interrupted while the cluster starts: it is closed as soon as it is there; a second Ctrl-C "
     "ends the command at once, and may leave workers behind"
@@ -76,7 +74,7 @@ def without_interrupts(start: Callable[[], _T], name: str) -> _T:
     only the driver should act on it, which ends the workers. SIGTERM is not blocked: workers must
     heed it.
     """
-    _start_tracker()  # which would unblock Ctrl-C
+    resource_tracker.ensure_running()  # which would unblock Ctrl-C
     future: Future[_T] = Future()
 
     def work() -> None:
@@ -98,18 +96,6 @@ def without_interrupts(start: Callable[[], _T], name: str) -> _T:
         stacklevel=2,
     )
     return future.result()
-
-
-def _start_tracker() -> None:
-    """Start Python's process that frees what others leave behind, without its warnings.
-
-    It outlives a command that is killed, and would still write on its screen.
-    """
-    sys.warnoptions.append(_UNTRACKED)
-    try:
-        resource_tracker.ensure_running()
-    finally:
-        sys.warnoptions.remove(_UNTRACKED)
 
 
 @contextmanager

@@ -20,7 +20,6 @@ from sweep.events import ClusterReady, Listener, WorkerRefused, WorkersMissing
 _LOOK_SECONDS = 1.0
 _ANSWER_SECONDS = 5.0
 _SAY_AFTER_SECONDS = 5.0
-_SAY_AGAIN_SECONDS = 60.0
 _ASK_AGAIN_SECONDS = 30.0
 _LONGER_THAN_DASK_SECONDS = 2.0
 _QUEUE_SECONDS = 10.0
@@ -56,7 +55,7 @@ class Workforce:
         self._missing_since: float | None = None
         self._came_since, self._refused = set[str](), ""
         self._ready = False
-        self._reported: tuple[float, str] | None = None
+        self._reported = ""
         self.threads: tuple[int, ...] = ()
 
     def look(self) -> None:
@@ -73,13 +72,13 @@ class Workforce:
         self._next_look = now + _LOOK_SECONDS
         if self._started is not None:
             self._started.hold(now)
-        workers = self._workers()
-        self.threads = tuple((workers or {}).values())
+        workers = known_workers(self._client)
+        self.threads = tuple(int(has["nthreads"]) for has in (workers or {}).values())
         if workers:
             self._came_since.update(workers)
             if not self._ready:
                 self._listen(ClusterReady(len(workers), sum(self.threads), self._dashboard))
-            self._ready, self._reported = True, None
+            self._ready, self._reported = True, ""
         elif workers is not None or self._client.status == "running":
             self._missing(now, self._reason if workers is not None else self._silence)
 
@@ -109,7 +108,7 @@ class Workforce:
     def follow(self, client: Any) -> Any:
         """Take over the workers of a scheduler that came back; returns its client."""
         self._client = client
-        self._ready, self._missing_since, self._reported = False, None, None
+        self._ready, self._missing_since, self._reported = False, None, ""
         return client
 
     def _missing(self, now: float, reason: str) -> None:
@@ -122,13 +121,8 @@ class Workforce:
                 "are in the store, the rest are pending: the same command continues, and "
                 "--patience SECONDS waits longer"
             )
-        if self._reported is None:
-            is_news = not self._ready or seconds >= _SAY_AFTER_SECONDS
-        else:
-            at, before = self._reported
-            is_news = reason != before or seconds >= at + _SAY_AGAIN_SECONDS
-        if is_news:
-            self._reported, self._ready = (seconds, reason), False
+        if reason != self._reported and (not self._ready or seconds >= _SAY_AFTER_SECONDS):
+            self._reported, self._ready = reason, False
             self._listen(WorkersMissing(seconds=seconds, patience=self._patience, message=reason))
 
     @property
@@ -149,14 +143,6 @@ class Workforce:
         """The address of the dashboard; empty if it has no pages, for which it needs bokeh."""
         own = self._started is not None and find_spec("bokeh") is not None
         return (self._client.dashboard_link or "") if own else ""
-
-    def _workers(self) -> dict[str, int] | None:
-        """Number of threads of every worker; None if the scheduler does not answer."""
-        try:
-            ask = self._client.scheduler.ncores
-            return dict(self._client.sync(ask, callback_timeout=_ANSWER_SECONDS))
-        except Exception:
-            return None
 
 
 class StartedCluster:
@@ -273,20 +259,20 @@ async def slurm_jobs() -> dict[str, str] | None:
     return states
 
 
-def known_workers(client: Any) -> dict[str, Any]:
-    """What the scheduler knows of every worker, by address; empty if it does not answer.
+def known_workers(client: Any) -> dict[str, Any] | None:
+    """What the scheduler knows of every worker, by address; None if it does not answer.
 
     `Client.scheduler_info` may have none of them: every two seconds Dask's client replaces what it
     returns by a look that leaves out the workers.
     """
+
+    async def ask() -> Any:
+        return await client.scheduler.identity(n_workers=-1)
+
     try:
-        return dict(client.sync(_identity, client, callback_timeout=_ANSWER_SECONDS)["workers"])
+        return dict(client.sync(ask, callback_timeout=_ANSWER_SECONDS)["workers"])
     except Exception:
-        return {}
-
-
-async def _identity(client: Any) -> Any:
-    return await client.scheduler.identity(n_workers=-1)
+        return None
 
 
 def _workers_of(name: Any, spec: dict[str, Any]) -> set[Any]:

@@ -242,7 +242,9 @@ class InFlight:
     def has_room(self) -> bool:
         """Whether more tasks should be sent: as many as keep all threads busy, and no more."""
         if time.monotonic() >= self._next_count:
-            threads = sum(int(has["nthreads"]) for has in known_workers(self.client).values())
+            threads = sum(
+                int(has["nthreads"]) for has in (known_workers(self.client) or {}).values()
+            )
             self._room = max(_LEAST_IN_FLIGHT, _IN_FLIGHT_PER_THREAD * threads)
             self._next_count = time.monotonic() + _LOOK_SECONDS
         return len(self.tasks) < self._room
@@ -268,7 +270,7 @@ class InFlight:
         """The workers with enough memory for a task; None if all have it, or none has."""
         if task.bytes < _SMALL_BYTES:
             return None
-        workers = known_workers(self.client)
+        workers = known_workers(self.client) or {}
         needed = task.bytes + _PYTHON_BYTES
         roomy = [worker for worker, has in workers.items() if not 0 < has["memory_limit"] < needed]
         return roomy if 0 < len(roomy) < len(workers) else None

@@ -8,6 +8,7 @@ import sys
 import time
 from urllib.parse import urlsplit
 
+import dask
 import pytest
 from distributed import Client, LocalCluster, Security
 
@@ -89,8 +90,7 @@ def key_files(tmp_path):
 
 def test_keys_in_files_open_a_scheduler_that_runs(key_files):
     keys = security.KeyFiles(**key_files)
-    theirs = LocalCluster(**{**ONE, "n_workers": 0}, security=keys.security())
-    with theirs:
+    with dask.config.set(keys.dask_settings()), LocalCluster(**{**ONE, "n_workers": 0}) as theirs:
         spec = specification.ClusterSpec(address=theirs.scheduler_address, security=keys)
         with clusters.connected(spec) as client:
             assert isinstance(client, Client)

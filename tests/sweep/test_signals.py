@@ -107,21 +107,3 @@ def test_a_start_that_takes_long_is_told(monkeypatch):
     monkeypatch.setattr(signals, "_SLOW_SECONDS", 0.1)
     with pytest.warns(UserWarning, match=r"mine has been starting for 0\.1 s") as heard:
         assert signals.without_interrupts(lambda: until(lambda: heard.list), "mine") is None
-
-
-KILLED = """
-import multiprocessing, os, signal
-from sweep.cluster import signals
-
-def start():
-    kept = multiprocessing.get_context("spawn").Semaphore()
-    os.kill(os.getpid(), signal.SIGKILL)
-
-signals.without_interrupts(start, "c")
-"""
-
-
-def test_nothing_is_written_after_a_command_was_killed():
-    command = [sys.executable, "-c", KILLED]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
-    assert (ended.returncode, ended.stdout + ended.stderr) == (-signal.SIGKILL, "")
