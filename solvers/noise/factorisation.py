@@ -40,6 +40,9 @@ class Decoder(Protocol):
         """L itself, dense or CSR."""
 
 
+_SMALL = 64
+
+
 @dataclass(frozen=True, eq=False)
 class InBasis:
     """A factorisation read in another basis: `solvers.noise.release.Coordinates`.
@@ -256,8 +259,8 @@ def scaled_identity(size: int, value: float) -> Array:
 
 
 def identity(size: int) -> Explicit:
-    """The identity as an operator of O(size) memory."""
-    return Explicit(sp.eye_array(size, format="csr"))
+    """The identity as an operator: dense where that is quicker, else of O(size) memory."""
+    return Explicit(np.eye(size) if size <= _SMALL else sp.eye_array(size, format="csr"))
 
 
 def multiplied(operator: QueryOperator, factor: float) -> Scaled:

@@ -14,7 +14,7 @@ import threadpoolctl
 
 import solvers
 import workloads
-from solvers.dual import interior_point
+from solvers import dual
 from solvers.forms import reduction
 from solvers.problem import as_problem
 from solvers.problem.neighbours import as_neighbours
@@ -162,7 +162,7 @@ def panel():
     known = solvers.all_mechanisms()
     families = workloads.families()
     return {
-        OPTIMISER: (interior_point.REVISION, of_optimiser),
+        OPTIMISER: (dual.REVISION, of_optimiser),
         **{
             name: (known[name].revision, lambda name=name: of_mechanism(name))
             for name in known

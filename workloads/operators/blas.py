@@ -20,13 +20,13 @@ def product(left: NDArray[Real], right: NDArray[Real]) -> NDArray[Real]:
 
     No operand that is contiguous in either order is copied.
     """
-    if right.ndim == 1:
-        return product(left, right[:, None])[:, 0]
-    gemm = get_blas_funcs("gemm", (left, right))
-    a, transpose_a = _transposed(right)
-    b, transpose_b = _transposed(left)
-    turned: NDArray[Real] = gemm(1.0, a, b, trans_a=transpose_a, trans_b=transpose_b)
-    return turned.T
+    columns = right[:, None] if right.ndim == 1 else right
+    gemm = get_blas_funcs("gemm", (left, columns))
+    turn_a, turn_b = columns.flags.f_contiguous, left.flags.f_contiguous
+    a = columns if turn_a else np.ascontiguousarray(columns).T
+    b = left if turn_b else np.ascontiguousarray(left).T
+    turned: NDArray[Real] = gemm(1.0, a, b, trans_a=turn_a, trans_b=turn_b).T
+    return turned[:, 0] if right.ndim == 1 else turned
 
 
 def times_lower(left: NDArray[Real], lower: NDArray[Real]) -> NDArray[Real]:
