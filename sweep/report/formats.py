@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise, takewhile
+from typing import Any
 
 import pandas as pd
 from pydantic_core import to_jsonable_python
@@ -81,6 +82,8 @@ _TABLE = r"""
 """
 _NARROW = 7
 """A table with more columns is as wide as a page of two columns."""
+_PAGE = 110
+"""Characters across a page; the font of a wider table is smaller."""
 _NUMBERED = re.compile(r"(Tables? [^:]*): (.)(.*)", re.DOTALL)
 """The title of a table that has a number in its paper, but another one in the user's."""
 _SENTENCE = 60
@@ -159,12 +162,29 @@ def _flat(table: Table) -> pd.DataFrame:
     return table.shown.rename_axis(names).reset_index(allow_duplicates=True)
 
 
+def _swapped(shown: pd.DataFrame) -> pd.DataFrame:
+    """The table, rows and columns swapped if it is too wide for a page and then is narrower."""
+
+    def width(one: pd.DataFrame) -> int:
+        return int(one.map(len).max().clip(lower=one.columns.map(len)).sum()) + 2 * one.shape[1]
+
+    joined = shown.set_axis([", ".join(filter(None, _tuple(label))) for label in shown.index]).T
+    wide = width(shown) > _PAGE and width(joined) < width(shown)
+    return joined.rename_axis("") if wide else shown
+
+
+def _tuple(label: Any) -> tuple[str, ...]:
+    return label if isinstance(label, tuple) else (label,)
+
+
 def _latex(table: Table, label: str) -> str:
+    sentences = table.shown.map(len).to_numpy().max(initial=0) > _SENTENCE
+    if not sentences:
+        table = replace(table, shown=_swapped(table.shown))
     flat = _flat(table).map(_in_latex)
     flat.columns = [_in_latex(name) for name in flat.columns]
     labels = table.shown.index.nlevels
     form = "l" * labels + "r" * (len(flat.columns) - labels)
-    sentences = flat.map(len).to_numpy().max(initial=0) > _SENTENCE
     if sentences:
         form = _paragraphs(flat)
     tabular = flat.style.hide(axis="index").to_latex(hrules=True, column_format=form)
