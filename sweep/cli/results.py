@@ -160,6 +160,21 @@ def plot(
         ),
     ] = None,
     where: WhereOption = None,
+    title: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="The title; '' for none.")
+    ] = None,
+    size: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WxH",
+            help="Width and height in inches, as in 3.4x2.4.",
+            show_default="as needed",
+        ),
+    ] = None,
+    digits: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="Significant digits at the axes.", show_default="6"),
+    ] = None,
 ) -> None:
     """Draw the figures of an experiment, or standard ones.
 
@@ -179,7 +194,8 @@ def plot(
     axes = None if log is None else tuple(filter(None, (name.strip() for name in log.split(","))))
     for axis in axes or ():
         check_choice("--log", axis, ("x", "y"))
-    changes = gallery.Changes(variable, x, hue, panels, where, group, axes)
+    inches = None if size is None else _inches(size)
+    changes = gallery.Changes(variable, x, hue, panels, where, group, axes, title, inches, digits)
     named = [figure] if figure else gallery.by_default(dataset, experiment)
     pictures = [
         picture
@@ -189,6 +205,18 @@ def plot(
     for picture, path in drawing.files(pictures, output or _beside(store) / "figures"):
         drawing.save(picture, path, frames.facts(dataset))
         typer.echo(str(path))
+
+
+def _inches(size: str) -> tuple[float, float]:
+    from sweep.errors import SweepError
+
+    try:
+        width, height = map(float, size.split("x"))
+    except ValueError:
+        width = height = 0.0
+    if not (0 < width <= 100 and 0 < height <= 100):
+        raise SweepError(f"--size {size!r}: expected WIDTHxHEIGHT in inches, as in 3.4x2.4")
+    return width, height
 
 
 def report(

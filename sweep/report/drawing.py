@@ -14,7 +14,7 @@ import numpy as np
 from sweep.dataset.pivots import label_text
 from sweep.errors import SweepError, first_line
 from sweep.report import output
-from sweep.report.pictures import Axis, Field, Lines, Picture
+from sweep.report.pictures import Axis, Field, Lines, Picture, are_powers
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -52,7 +52,9 @@ _MANY_POINTS = 30
 _LONG_TICKS = 24
 """Labels of more characters than this together are turned, so that they do not overlap."""
 _FEW_VALUES = 9
-"""So many values of a logarithmic axis get a tick each."""
+"""A logarithmic axis of at most this many values, or an axis of powers, has ticks at these."""
+_ROOM = 0.06
+"""The part of a linear axis that a tick's label takes."""
 _SAME_UNIT = 1e-12
 _ONE_DECADE = 30
 """A logarithmic axis over less than this factor has more than the powers of ten as ticks."""
@@ -168,15 +170,14 @@ def _figure(picture: Picture) -> "Figure":
     columns = min(count, 2 if count in (2, 4) else 3)
     rows = math.ceil(count / columns)
     width = 6.4 if columns == 1 else 3.6 * columns
-    figure = Figure(
-        figsize=(width, 0.5 + (3.6 if columns == 1 else 3.0) * rows), layout="constrained"
-    )
+    width, height = picture.size or (width, 0.5 + (3.6 if columns == 1 else 3.0) * rows)
+    figure = Figure(figsize=(width, height), layout="constrained")
     panels: tuple[Lines | Field, ...] = picture.panels
     same = len({panel.y for panel in panels if isinstance(panel, Lines)}) == 1
     axes = figure.subplots(rows, columns, squeeze=False, sharey=same)
     for panel, place in zip(panels, axes.flat, strict=False):
         if isinstance(panel, Lines):
-            _draw_lines(panel, place)
+            _draw_lines(panel, place, picture.digits)
         else:
             _draw_field(panel, place, figure)
     for place in list(axes.flat)[count:]:
@@ -188,7 +189,7 @@ def _figure(picture: Picture) -> "Figure":
     return figure
 
 
-def _draw_lines(panel: Lines, axes: "Axes") -> None:
+def _draw_lines(panel: Lines, axes: "Axes", digits: int) -> None:
     for line in panel.lines:
         colour = _COLOURS[line.style % len(_COLOURS)]
         many = len(line.x) > _MANY_POINTS and not line.dots
@@ -207,18 +208,32 @@ def _draw_lines(panel: Lines, axes: "Axes") -> None:
                 bbox={"facecolor": "white", "linewidth": 0, "alpha": 0.6, "pad": 0.5},
             )  # fmt: skip
     values = sorted({x for line in panel.lines for x in line.x})
-    if panel.x.log and len(values) <= _FEW_VALUES and not panel.diagonal:
-        axes.set_xscale("log")
-        axes.set_xticks(values, [label_text(value) for value in values])
+    _set_axis(axes, "x", panel.x, digits)
+    few = panel.x.log and len(values) <= _FEW_VALUES
+    if (few or are_powers(values)) and not panel.diagonal and not panel.x.ticks:
+        ticks = values[:: math.ceil(len(values) / _FEW_VALUES)]
+        if not panel.x.log:
+            ticks = _apart(values)
+        axes.set_xticks(ticks, [_label(value, digits) for value in ticks])
         axes.set_xticks([], minor=True)
-        axes.set_xlabel(panel.x.label)
-    else:
-        _set_axis(axes, "x", panel.x)
     if panel.diagonal:
         ends = [min(min(line.x) for line in panel.lines), max(max(line.x) for line in panel.lines)]
         axes.plot(ends, ends, color="0.5", linewidth=0.8, zorder=0)
-    _set_axis(axes, "y", panel.y)
+    _set_axis(axes, "y", panel.y, digits)
     axes.set_title(panel.title, loc="left")
+
+
+def _apart(values: Sequence[float]) -> list[float]:
+    """The values whose labels have room on a linear axis, the largest first."""
+    kept = [values[-1]]
+    for value in reversed(values[:-1]):
+        if kept[-1] - value >= _ROOM * (values[-1] - values[0]):
+            kept.append(value)
+    return kept
+
+
+def _label(value: float, digits: int) -> str:
+    return label_text(value) if float(value).is_integer() else f"{value:.{digits}g}"
 
 
 def _draw_range(x: Any, low: Any, high: Any, colour: str, axes: "Axes", many: bool) -> None:
@@ -246,7 +261,7 @@ def _draw_field(panel: Field, axes: "Axes", figure: "Figure") -> None:
     axes.set_title(panel.title, loc="left")
 
 
-def _set_axis(axes: "Axes", which: str, axis: Axis) -> None:
+def _set_axis(axes: "Axes", which: str, axis: Axis, digits: int = 6) -> None:
     place = axes.xaxis if which == "x" else axes.yaxis
     place.set_label_text(_wrapped(axis.label, 4.2))
     if axis.ticks:
@@ -262,7 +277,7 @@ def _set_axis(axes: "Axes", which: str, axis: Axis) -> None:
         low, high = axes.get_xlim() if which == "x" else axes.get_ylim()
         if high / low < _ONE_DECADE:
             place.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-            place.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+            place.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.{digits}g}"))
             place.set_minor_formatter("")
 
 

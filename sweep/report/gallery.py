@@ -24,9 +24,11 @@ from sweep.report.pictures import (
     Line,
     Lines,
     Picture,
+    are_powers,
     check_size,
     labels_of,
     of_figure,
+    styles_of,
 )
 from sweep.store import arrays
 from sweep.store.location import Location
@@ -48,11 +50,21 @@ class Changes:
     where: str | None = None
     group: str | None = None
     log: tuple[str, ...] | None = None
+    title: str | None = None
+    size: tuple[float, float] | None = None
+    digits: int | None = None
 
     @property
     def given(self) -> dict[str, Any]:
-        """The changes asked for, by name."""
-        return {name: value for name, value in vars(self).items() if value is not None}
+        """The changes of what is drawn, by name; `look` has the others."""
+        look = self.look
+        return {k: v for k, v in vars(self).items() if v is not None and k not in look}
+
+    @property
+    def look(self) -> dict[str, Any]:
+        """The changes of how it is drawn, by name."""
+        look = {"title": self.title, "size": self.size, "digits": self.digits}
+        return {name: value for name, value in look.items() if value is not None}
 
 
 def names(experiment: Experiment) -> list[str]:
@@ -111,7 +123,7 @@ def pictures(
             drawn = _drawn(data, figure, name, stem, wanted, store)
             if len(chosen) > 1:
                 drawn = [replace(one, title=f"{label}: {one.title}") for one in drawn]
-            pictures += drawn
+            pictures += [replace(one, **wanted.look) for one in drawn]
         except SweepError as error:
             troubles.append(error)
     if not pictures:
@@ -168,11 +180,11 @@ def _privacy(data: xr.Dataset, changes: Changes, stem: str) -> Picture:
     if known.empty:
         raise SweepError(f"figure {stem!r}: no such cell has a privacy cost yet")
     costs = zip(known["mean"], known["minimum"], known["maximum"], strict=True)
+    labels = labels_of(known, by)
+    styles = styles_of(labels, by_mechanism=by[0] == "mechanism")
     lines = tuple(
-        Line(label, tuple(_DELTAS), _curve(mean), _curve(low), _curve(high), style)
-        for style, (label, (mean, low, high)) in enumerate(
-            zip(labels_of(known, by), costs, strict=True)
-        )
+        Line(label, tuple(_DELTAS), _curve(mean), _curve(low), _curve(high), styles[label])
+        for label, (mean, low, high) in zip(labels, costs, strict=True)
     )
     panel = Lines("", lines, Axis("δ", log=True), Axis("ε"))
     check_size(stem, (panel,))
@@ -246,8 +258,10 @@ def _longest(data: xr.Dataset, variable: str, taken: Collection[str | None] = ()
 def _spans(data: xr.Dataset, name: str) -> bool:
     if name not in data.coords or data[name].dtype.kind not in "iuf":
         return False
-    values = data[name].to_numpy()
-    return bool(values.min() > 0 and values.max() / values.min() >= _LARGEST_SPAN)
+    values = np.unique(data[name].to_numpy())
+    return bool(values[0] > 0 and values[-1] / values[0] >= _LARGEST_SPAN) or are_powers(
+        values.tolist()
+    )
 
 
 GENERAL: Mapping[str, Callable[[xr.Dataset, Changes, str], Picture]] = {
@@ -320,12 +334,14 @@ def _variances(arrays: list[Any], store: Location) -> tuple[Lines, ...]:
     cells = of_store(store).cells
     x = Axis("target", log=True)
     y = Axis("variance when the targets are just met", log=True)
-    lines = []
-    for style, (label, cell, values) in enumerate(arrays):
+    lines, styles = [], styles_of(label for label, _, _ in arrays)
+    for label, cell, values in arrays:
         targets = _targets(cells.of_id(cell))
         pairs = pd.DataFrame({"x": targets, "y": values}).drop_duplicates()
         points = tuple(pairs["y"].tolist())
-        lines.append(Line(label, tuple(pairs["x"].tolist()), points, points, points, style, True))
+        lines.append(
+            Line(label, tuple(pairs["x"].tolist()), points, points, points, styles[label], True)
+        )
     return (Lines("", tuple(lines), x, y, diagonal=True),)
 
 
@@ -373,10 +389,10 @@ def _covariance(arrays: list[Any], store: Location) -> tuple[Field, ...]:
 
 def _trace(arrays: list[Any], store: Location) -> tuple[Lines, ...]:
     """Each mechanism's own objective over its iterations."""
-    lines = []
-    for style, (label, _, values) in enumerate(arrays):
+    lines, styles = [], styles_of(label for label, _, _ in arrays)
+    for label, _, values in arrays:
         y = tuple(values.tolist())
-        lines.append(Line(label, tuple(map(float, range(len(y)))), y, y, y, style))
+        lines.append(Line(label, tuple(map(float, range(len(y)))), y, y, y, styles[label]))
     positive = all(value > 0 for line in lines for value in line.y)
     return (Lines("", tuple(lines), Axis("iteration"), Axis("objective", log=positive)),)
 

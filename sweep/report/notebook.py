@@ -70,7 +70,8 @@ class Plots:
         store : str or Path, optional
             The store's folder, for figures of kept arrays.
         **changes
-            ``variable``, ``x``, ``hue``, ``panels``, ``log``, ``where`` and ``group``.
+            ``variable``, ``x``, ``hue``, ``panels``, ``log``, ``where``, ``group``, ``title``,
+            ``size`` and ``digits``.
 
         Raises
         ------

@@ -1,7 +1,9 @@
 """The content of a figure: lines over an axis, fields of numbers; not how it is drawn."""
 
-from collections.abc import Mapping, Sequence
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 
 import numpy as np
 import pandas as pd
@@ -14,6 +16,14 @@ from sweep.experiment.schema import SIZES, Figure
 from sweep.report import frames, layout
 from sweep.report.tables import meaning
 
+_MECHANISMS = (
+    *("optimal", "IP", "CA", "GM", "HM", "SM-II", "wCA-I", "wCA-II"),
+    *("WM", "LRM", "AM", "ESM", "COA", "GD", "interior-point", "geometric"),
+    *("tight-constraints", "lp-optimal", "fisher", "laplace", "ResidualPlanner+", "DAWA"),
+)
+"""Mechanisms by the number of their style; those often seen together have different colours."""
+_OTHER_STYLES = 18
+"""The styles after these, for other mechanisms and their variants."""
 MOST_LINES = 20
 """The most lines of a panel."""
 MOST_PANELS = 12
@@ -38,7 +48,7 @@ class Line:
     x, y, low, high : tuple of float
         Mean, minimum and maximum over the replicates.
     style : int
-        Which of the styles; the same in every panel.
+        Number of its colour and marker; see `styles_of`.
     dots : bool
         Whether the points are not joined.
     end : str
@@ -80,12 +90,22 @@ class Field:
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """Everything that a figure shows; its name is also the stem of its file."""
+    """Everything that a figure shows; its name is also the stem of its file.
+
+    Attributes
+    ----------
+    size : tuple of float, optional
+        Width and height in inches; by default what its panels need.
+    digits : int
+        Significant digits of the numbers at its axes.
+    """
 
     name: str
     title: str
     panels: tuple[Lines, ...] | tuple[Field, ...]
     notes: tuple[str, ...] = ()
+    size: tuple[float, float] | None = None
+    digits: int = 6
 
 
 def of_figure(data: xr.Dataset, figure: Figure, name: str) -> Picture:
@@ -113,7 +133,7 @@ def of_figure(data: xr.Dataset, figure: Figure, name: str) -> Picture:
     x = Axis(_named(data, figure.x), "x" in figure.log and not ticks, ticks)
     y = Axis(_named(data, figure.variable), "y" in figure.log)
     rest = [axis for axis in by if axis != figure.panels]
-    styles = {label: at for at, label in enumerate(dict.fromkeys(labels_of(known, rest)))}
+    styles = styles_of(labels_of(known, rest), by_mechanism=rest[:1] == ["mechanism"])
     parts = [("", entries)]
     if figure.panels is not None:
         by_panel = entries.groupby(figure.panels, sort=False)
@@ -125,7 +145,7 @@ def of_figure(data: xr.Dataset, figure: Figure, name: str) -> Picture:
     )
     check_size(name, panels)
     notes = _missing(entries, rest, figure.x)
-    notes += _unshown(known, x, figure.x, y)
+    notes += _hidden(known, x, figure.x, y)
     if len(fewer := known[known["numbers"] < known["cells"]]):
         notes.append(
             f"{len(fewer)} of {len(known)} points are means of those replicates that have a number."
@@ -138,16 +158,24 @@ def of_figure(data: xr.Dataset, figure: Figure, name: str) -> Picture:
     return Picture(name, title, panels, tuple(notes))
 
 
+def are_powers(values: Sequence[float]) -> bool:
+    """Whether sorted values are successive powers of one number, times a constant."""
+    if len(values) < 3 or values[0] <= 0:
+        return False
+    steps = np.divide(values[1:], values[:-1])
+    return bool(np.allclose(steps, steps[0]))
+
+
 def check_size(name: str, panels: Sequence[Lines | Field]) -> None:
     """Refuse a picture that is too large to read, with SweepError."""
     lines = max((len(panel.lines) for panel in panels if isinstance(panel, Lines)), default=0)
-    for count, most, what in (
+    for shown, most, what in (
         (lines, MOST_LINES, "lines in a panel"),
         (len(panels), MOST_PANELS, "panels"),
     ):
-        if count > most:
+        if shown > most:
             raise SweepError(
-                f"figure {name!r} would have {count} {what}; expected at most {most}: choose "
+                f"figure {name!r} would have {shown} {what}; expected at most {most}: choose "
                 "cells with --where"
             )
 
@@ -156,6 +184,23 @@ def labels_of(entries: pd.DataFrame, by: Sequence[str]) -> list[str]:
     """The name of the line of every row: the hue, then what else varies."""
     several = [name for name in by[1:] if entries[name].nunique() > 1]
     return place_texts(entries, [*by[:1], *several])
+
+
+def styles_of(labels: Iterable[str], *, by_mechanism: bool = True) -> dict[str, int]:
+    """The style of every line; a mechanism has the same one in every figure, by its name.
+
+    Further lines of a mechanism, and other lines, take the styles that are left, in order.
+    """
+    styles: dict[str, int] = {}
+    for label in dict.fromkeys(labels):
+        name = label.partition(",")[0]
+        style = 0
+        if by_mechanism:
+            unknown = len(_MECHANISMS) + zlib.crc32(name.encode()) % _OTHER_STYLES
+            style = _MECHANISMS.index(name) if name in _MECHANISMS else unknown
+        taken = styles.values()
+        styles[label] = next(number for number in count(style) if number not in taken)
+    return styles
 
 
 def _lines(
@@ -199,15 +244,15 @@ def _missing(entries: pd.DataFrame, by: Sequence[str], x: str) -> list[str]:
     return [f"{len(missing)} of {len(entries)} points {have} no number: {'; '.join(reasons)}."]
 
 
-def _unshown(known: pd.DataFrame, x: Axis, over: str, y: Axis) -> list[str]:
+def _hidden(known: pd.DataFrame, x: Axis, over: str, y: Axis) -> list[str]:
     """A sentence on the points that a logarithmic axis has no place for."""
     logarithmic = [name for name, axis in ((over, x), ("mean", y)) if axis.log]
-    count = int((known[logarithmic] <= 0).any(axis=1).sum())
-    if not count:
+    hidden = int((known[logarithmic] <= 0).any(axis=1).sum())
+    if not hidden:
         return []
-    shown = "is" if count == 1 else "are"
+    shown = "is" if hidden == 1 else "are"
     return [
-        f"{count} of {len(known)} points {shown} at 0 or below, where a logarithmic axis does not "
+        f"{hidden} of {len(known)} points {shown} at 0 or below, where a logarithmic axis does not "
         "reach."
     ]
 

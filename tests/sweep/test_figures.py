@@ -16,7 +16,7 @@ from sweep.experiment.schema import Figure
 from sweep.grid.expansion import lay_out
 from sweep.report import drawing, frames, gallery
 from sweep.report.gallery import Changes
-from sweep.report.pictures import of_figure
+from sweep.report.pictures import of_figure, styles_of
 from sweep.store.records import Status
 
 OVER_D = Figure(variable="variance_ratio", x="d")
@@ -260,3 +260,37 @@ def test_run_times_say_which_points_are_missing():
         missing,
         "Gap: 1 of 2 points is at 0 or below, where a logarithmic axis does not reach.",
     )
+
+
+def test_a_mechanism_has_one_style_in_every_figure():
+    both = styles_of(["GM", "IP", "mine", "SM-II (published)"])
+    alone = styles_of(["SM-II (published)", "mine", "IP"])
+    assert {name: both[name] for name in alone} == alone
+    common = ("optimal", "IP", "CA", "GM", "HM", "SM-II", "wCA-I", "wCA-II")
+    colours = [drawing._COLOURS[at % len(drawing._COLOURS)] for at in styles_of(common).values()]
+    assert len(set(colours)) == len(common)
+    assert list(styles_of(["d = 8", "d = 4"], by_mechanism=False).values()) == [0, 1]
+    assert len(set(styles_of(["IP, k = 1", "IP, k = 2", "CA"]).values())) == 3
+
+
+@pytest.mark.parametrize("log", [(), ("x",)])
+def test_an_axis_of_powers_has_these_as_ticks(log):
+    sizes = [16, 32, 64, 128, 256]
+    data = dataset({"d": sizes, "mechanism": ["IP"]}, {"variance_ratio": 1.0})
+    figure = Figure(variable="variance_ratio", x="d", log=log)
+    (axes,) = drawing.figure(of_figure(data, figure, "x")).axes
+    ticks = {label.get_text() for label in axes.get_xticklabels()}
+    assert {"64", "128", "256"} <= ticks <= {str(size) for size in sizes}
+    assert not log or len(ticks) == len(sizes)
+
+
+def test_title_size_and_digits_can_be_asked_for(swept, tmp_path, command):
+    swept(tmp_path / "store")
+    words = ("plot", tmp_path / "store", "cost", "--output", tmp_path / "x.svg")
+    assert command(*words, "--title", "mine", "--size", "3.5x2", "--digits", "2").exit_code == 0
+    text = (tmp_path / "x.svg").read_text()
+    assert 'width="252pt"' in text  # 3.5 inches
+    assert "<dc:title>mine</dc:title>" in text
+    refused = command(*words, "--size", "wide")
+    assert refused.exit_code == 2
+    assert "expected WIDTHxHEIGHT in inches" in refused.stderr
