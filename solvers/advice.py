@@ -39,25 +39,25 @@ _BEST = "optimal"
 """The mechanism that is tried first: it has the least Δ², and its weights are the prices."""
 
 _SHARE_OF_BEST, _SHARE_OF_RELAXATION = 0.6, 0.5
-"""Of the time limit, and of what is left of it after all other trials."""
+"""Shares of the time limit, and of the time left after all trials."""
 
 _CHEAP_SECONDS = 2.0
-"""Expected; such a mechanism is tried for comparison although it cannot be the best one."""
+"""Mechanisms expected to take less are tried even if they cannot be the best."""
 
 _FLOPS_PER_SECOND = 5e9
-"""Of one core, for expectations."""
+"""The assumed speed of one core."""
 
 _DEAREST = 5
 """How many targets are relaxed together."""
 
 _FACTOR = 1.1
-"""What the variances of relaxed targets are multiplied by."""
+"""The factor by which the variances of relaxed targets grow."""
 
 _CLOSE = 1e-5
 """Answers whose Δ² differ by less, relatively, are equally good: the quicker one is taken."""
 
 _CERTIFIED = 1e-2
-"""The largest gap at which two solves can be compared, and no other mechanism is looked for."""
+"""Largest gap at which two solves are compared, and costly mechanisms are left out."""
 
 _UNKNOWN = "no ε is known at which it meets the targets: its accuracy depends on the data"
 
@@ -104,7 +104,7 @@ class Candidate:
 
     @property
     def privacy_cost(self) -> float:
-        """Δ."""
+        """Δ, the root of the squared privacy cost."""
         return float(np.sqrt(self.squared_privacy_cost))
 
 
@@ -180,7 +180,7 @@ class Answers:
 
     @property
     def standard_errors(self) -> Array:
-        """Of the answers."""
+        """Standard errors of the answers, shape (m,)."""
         return np.sqrt(self.variances)
 
     @property
@@ -190,7 +190,7 @@ class Answers:
 
     @property
     def margins(self) -> Array:
-        """The margin of error that each target amounts to."""
+        """The margin of error that corresponds to each target."""
         return self._quantiles * np.sqrt(self.targets)
 
     @property
@@ -480,7 +480,7 @@ def _best_bound(tried: Sequence[_Trial]) -> float:
 
 
 def _ranked(trials: Iterator[_Trial]) -> tuple[_Trial, ...]:
-    """By ε, those without one last; with their excess over the best bound."""
+    """Trials sorted by ε, those without one last, with their excess over the best bound."""
     done = list(trials)
     bound = _best_bound(done)
 

@@ -75,7 +75,7 @@ Form = TypeVar("Form")
 
 @dataclass(frozen=True)
 class Work:
-    """What one solve is expected to take.
+    """Expected work of one solve.
 
     Attributes
     ----------
@@ -176,7 +176,7 @@ class Mechanism:
         return asked and self.first_changed(options, self.other_objectives) is None
 
     def variant(self, kind: type[Form]) -> Form | None:
-        """Its form of that type; None without one."""
+        """Its variant of that type; None without one."""
         return next((form for form in self.variants if isinstance(form, kind)), None)
 
     def first_changed(self, options: Mapping[str, Any], names: Iterable[str]) -> str | None:
@@ -195,7 +195,7 @@ class Mechanism:
 
     @property
     def uses_structure(self) -> bool:
-        """Whether what it is expected to take depends on the structure of the queries."""
+        """Whether its expected work depends on the structure of the queries."""
         return "form_work" in self._matter_for_work
 
     @property
@@ -211,7 +211,7 @@ class Mechanism:
     def expected_work(
         self, m: int, d: int, options: Mapping[str, Any], form_work: int | None = None
     ) -> Work:
-        """What a solve is expected to take.
+        """Expected work of a solve.
 
         Parameters
         ----------
@@ -360,7 +360,7 @@ def of_function(name: str, function: Callable[..., Any]) -> Mechanism:
 
 
 def _foreign(given: Mechanism) -> Mechanism:
-    """The same mechanism, every answer verified; on query matrices alone."""
+    """The mechanism with every answer verified, on query matrices only."""
     if given.solve is None:
         raise TypeError(
             f"mechanism {given.name!r} takes no query matrices, and can be verified there"

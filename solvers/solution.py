@@ -62,7 +62,7 @@ _SHOWN = (
     "utility_bound",
     "max_variance",
 )
-"""Which numbers of a record `repr` shows, as far as it has them."""
+"""The numbers of a record that `repr` shows if they are there."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -120,7 +120,7 @@ class Solution:
 
     @property
     def neighbours(self) -> str:
-        """Which databases the privacy is about, in words."""
+        """Which databases must be indistinguishable, in words."""
         if isinstance(self.problem, GraphProblem):
             return "adjacent answers of the query graph"
         return self.problem.neighbours.title
@@ -163,7 +163,7 @@ class Solution:
         return max(self.squared_privacy_cost / self.lower_bound - 1.0, 0.0)
 
     def confirmed(self) -> "Solution":
-        """The same solution.
+        """The same solution, checked.
 
         Raises
         ------
@@ -231,7 +231,7 @@ class Solution:
 
     @property
     def basis(self) -> Array:
-        """B of the mechanism's own basis, shape (k, d): what the covariance's noise is on."""
+        """The mechanism's own basis, shape (k, d): ``covariance`` is that of the noise on it."""
         return self._coordinates.basis
 
     @property
@@ -241,7 +241,7 @@ class Solution:
 
     @property
     def covariance(self) -> Array:
-        """Of the noise on ``basis @ x``, shape (k, k)."""
+        """Covariance of the noise on ``basis @ x``, shape (k, k)."""
         return self._coordinates.covariance
 
     @property

@@ -173,7 +173,7 @@ def from_noise(
     notes: Mapping[str, Any] | None = None,
     **facts: Any,
 ) -> Solution:
-    """The solution of a dual result, its profile and variances those of its noise.
+    """The solution of a dual result, with the profile and variances of its noise.
 
     Parameters
     ----------

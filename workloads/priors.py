@@ -84,7 +84,7 @@ def classes(phi: Array, prior: Array) -> Classes:
 
 
 def _split(of: NDArray[np.int64], values: Array) -> NDArray[np.int64]:
-    """Classes parted where the sorted values jump."""
+    """Split classes where their sorted values jump."""
     order = np.lexsort((values, of))
     apart = np.diff(values[order]) > _EQUAL * np.abs(values).max()
     new = (np.diff(of[order]) > 0) | apart

@@ -15,7 +15,7 @@ class CallFailedError(WorkloadError):
 
 
 def load(owner: str, function: str) -> Callable[..., Any]:
-    """The function of that name, its module imported.
+    """Import the function of that name.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def load(owner: str, function: str) -> Callable[..., Any]:
 
 
 def call(owner: str, function: str, *problem: Any, arguments: Mapping[str, Any]) -> Any:
-    """What the function of that name returns for a problem, if it takes one, and the arguments.
+    """Call the function of that name with a problem, if it takes one, and the arguments.
 
     Raises
     ------

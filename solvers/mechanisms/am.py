@@ -27,7 +27,7 @@ from solvers.strategy import from_strategy
 from workloads.operators import Array
 
 _NEGLIGIBLE = 1e-6
-"""Columns short by less are left: rows that small gain nothing and cost digits of the inverse."""
+"""Columns shorter than the longest by less stay: such small rows only cost digits."""
 
 
 def solve(

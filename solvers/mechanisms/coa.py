@@ -244,7 +244,7 @@ def solve(
 
 
 def work(m: int, d: int, *, max_iterations: int = 1000) -> Work:
-    """As many Newton steps as it may, or 300."""
+    """Newton steps at most, at most 300."""
     steps = min(max_iterations, _USUAL_ITERATIONS)
     return Work(flops=4e8 + 40.0 * steps * d**3, bytes=100.0 * d * d)
 

@@ -166,7 +166,7 @@ def greedy_hierarchy(gram: Array) -> Array:
 
 
 def expected_squared_errors(queries: Array, x: Array, starts: Index, second: float) -> Array:
-    """Of every query, given the partition.
+    """Expected squared error of every query, given the partition.
 
     Parameters
     ----------
@@ -252,11 +252,11 @@ class MeasuredError(UnpricedRelease):
 
     @property
     def query_variances(self) -> Array:
-        """In the proportion of the errors, the largest just at its target; shape (m,)."""
+        """The errors, scaled so that the largest ratio to a target is 1; shape (m,)."""
         return self.errors / self.curve.ratio
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
-        """NotApplicableError: there are no errors to draw."""
+        """Raises NotApplicableError: there are no errors to draw."""
         raise NotApplicableError(
             "its errors depend on the data and are biased; no vector of errors is drawn from them"
         )

@@ -44,4 +44,4 @@ MECHANISMS = (
         runs_code=True,
     ),
 )
-"""The one mechanism that calls what an experiment names."""
+"""The only mechanism that calls a function named in an experiment."""

@@ -64,7 +64,7 @@ def solve(problem: Problem, *, on: str = QUERIES, slope: float = 0.0) -> Solutio
 
 
 def _centred(slope: float) -> CosineSquared:
-    """On an interval of width 1 so placed that the mean is zero."""
+    """The density on an interval of width 1, shifted to mean zero."""
     mean = CosineSquared(-0.5, 0.5, slope).mean
     return CosineSquared(-0.5 - mean, 0.5 - mean, slope)
 

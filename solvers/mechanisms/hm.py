@@ -181,7 +181,7 @@ def _lengths(starts: Indices, d: int) -> Indices:
 _SAMPLED_ENTRIES = 2**16
 _NEW_QUERIES = 8
 _BETTER = 1e-6
-"""A tree that is better by less is not looked for."""
+"""Relative improvement of Δ² below which no better tree is sought."""
 
 
 def solve(problem: Problem, *, branching: int | str | None = None) -> Solution:
@@ -267,7 +267,7 @@ def _candidates(d: int) -> range:
 
 
 def _costs(trees: list[Tree], scaled: Array) -> Array:
-    """Δ² of each tree if these queries, over the roots of their targets, were all."""
+    """Δ² of each tree for these queries alone, divided by the roots of their targets."""
     return np.array([tree.depth * tree.variances(scaled).max() for tree in trees])
 
 

@@ -80,7 +80,7 @@ class Point:
         return ratios
 
     def bounded(self, t: float) -> "Point":
-        """With the s of the least barrier, where the multipliers of the profile sum to t."""
+        """The point with the s that minimises the barrier: the profile's multipliers sum to t."""
         return replace(self, bound=float(self.profile.max()) + _least_slack(self.profile, t))
 
     @property
@@ -90,11 +90,11 @@ class Point:
 
     @cached_property
     def multipliers(self) -> tuple[Array, Array]:
-        """Of the constraints: p = 1/(s - g), shape (d,), and q = 1/(1 - h), shape (m,)."""
+        """Multipliers of the constraints: p = 1/(s - g), shape (d,); q = 1/(1 - h), shape (m,)."""
         return 1 / (self.bound - self.profile), 1 / (1 - self.ratios)
 
     def barrier(self, t: float) -> float:
-        """What Newton's method minimises."""
+        """The function that Newton's method minimises."""
         return t * self.bound + float(sum(np.log(part).sum() for part in self.multipliers))
 
 

@@ -29,17 +29,17 @@ from workloads.parameters import PriorText
 from workloads.priors import UNIFORM
 
 LARGEST = 100
-"""Answers; the linear program has n² variables and 2 n constraints for each edge."""
+"""The most answers; the program has n² variables and 2 n constraints for each edge."""
 
 _TIME_LIMIT_REACHED = 1
 _TOLERANCE = 1e-10
-"""The least that HiGHS takes."""
+"""The smallest tolerance that HiGHS accepts."""
 
 _OVERLOOKED = 1e-9
-"""HiGHS takes smaller coefficients for zero."""
+"""HiGHS treats smaller coefficients as zero."""
 
 _CONVERGED = 1e-6
-"""The loss may be above that of the linear program by this, relatively."""
+"""Relative excess over the linear program's loss up to which a solve has converged."""
 
 _ROUNDING = 1e-15
 _TIED = 1e-9
@@ -148,7 +148,7 @@ def _loss(noise: Array, probabilities: Array) -> float:
 
 
 def _program(graph: QueryGraph, epsilon: float, probabilities: Array) -> dict[str, Any]:
-    """In L (n of them) and then Y, row by row: rows sum to 1, and Lemma 1 along every edge."""
+    """The program in n unknowns L, then Y row by row: rows sum to 1, Lemma 1 along edges."""
     n, distances = graph.n, graph.distances
     number = np.arange(n**2).reshape(n, n) + n
     off = ~np.eye(n, dtype=bool) & np.isfinite(distances)

@@ -145,11 +145,11 @@ class _Options:
         return {"max_iterations": self.max_iterations, "deadline": self.deadline}
 
     def dual_tol(self, finest: float = FIRST_TOL) -> float:
-        """The gap to reach in the dual: refinement sets out from a finer one."""
+        """The gap to reach in the dual; refinement starts from a smaller one."""
         return min(self.tol, finest) if self.refined else self.tol
 
     def objective(self, solution: Solution) -> float:
-        """What is minimised: Δ², or the hybrid with total error."""
+        """The objective: Δ², or its sum with weighted total error."""
         return self.weighed(solution.squared_privacy_cost, solution.total_variance)
 
     def weighed(self, cost: float, total_variance: float) -> float:
@@ -243,7 +243,7 @@ def _with_columns_divided(problem: Problem, divisor: Array) -> Problem:
 def _finished(
     solution: Solution, asked: _Options, gap: float, on_cells_scaled: Release | None
 ) -> Solution:
-    """With its objective where that is not Δ², its own noise, and the slack of its profile."""
+    """The solution with its objective if that is not Δ², and the slack of its profile."""
     notes = dict(solution.notes)
     if not asked.plain:
         notes |= {"objective": asked.objective(solution), "objective_gap": gap}

@@ -42,7 +42,7 @@ def solve(
     max_iterations: int = 100,
     time_limit: float | None = None,
 ) -> Solution:
-    """It takes marginals alone; on them `on_orbits` is called.
+    """Refuse queries that are not marginals; marginals are solved by `on_orbits`.
 
     Parameters
     ----------

@@ -54,7 +54,7 @@ Subset = frozenset[int]
 
 @dataclass(frozen=True)
 class Axis:
-    """What an attribute in a base mechanism, and outside of it, costs and adds.
+    """Privacy cost and variance that an attribute contributes, in a base mechanism and outside.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ Pair = tuple[Array, Array]
 
 
 def ordered_axis(operator: QueryOperator, deadline: Deadline) -> tuple[Axis, Pair, Solution]:
-    """The numbers of an attribute with these queries, its R_i, and the solve of its strategy.
+    """The axis of an attribute with these queries, its R_i, and the solve of its strategy.
 
     The strategy is solved in units of the largest entry, so that no answer depends on those of W.
     """
@@ -99,7 +99,7 @@ def ordered_axis(operator: QueryOperator, deadline: Deadline) -> tuple[Axis, Pai
 
 
 def _square_root(operator: QueryOperator) -> Array:
-    """A matrix with the Gram matrix of the queries and no more rows than they are.
+    """A matrix with the Gram matrix of the queries, and with at most as many rows.
 
     From the Gram matrix itself, which squares the condition number, only for queries that are known
     by their structure: these are ranges, and may be many.
@@ -123,7 +123,7 @@ def _residual(strategy: Array) -> Pair:
 
 
 def _reached(solved: Collection[Solution]) -> dict[str, Any]:
-    """What the solves of all strategies reached together."""
+    """The facts about the solves of all strategies together."""
     gaps = [strategy.notes["total_error_gap"] for strategy in solved]
     return {
         "iterations": sum(strategy.iterations for strategy in solved),
@@ -134,7 +134,7 @@ def _reached(solved: Collection[Solution]) -> dict[str, Any]:
 
 
 def categorical_axis(n: int) -> Axis:
-    """The numbers of an attribute whose queries are its n values."""
+    """The axis of an attribute whose queries are its n values."""
     return Axis((n - 1) / n, n - 1.0, 1 / n)
 
 
@@ -170,7 +170,7 @@ def _subsets(items: Iterable[int]) -> Iterator[Subset]:
 
 
 def solve(problem: Problem, *, time_limit: float | None = None) -> Solution:
-    """All cells as the values of one ordered attribute, unless the queries are products.
+    """Solve with all cells as values of one ordered attribute, unless queries are products.
 
     Parameters
     ----------
@@ -197,7 +197,7 @@ def solve(problem: Problem, *, time_limit: float | None = None) -> Solution:
 
 
 def on_orbits(orbits: AnyOrbits, *, time_limit: float | None) -> Solution:
-    """The same with every ordered attribute and every categorical one on its own.
+    """Solve with every ordered attribute and every categorical one on its own.
 
     Raises
     ------
@@ -227,7 +227,7 @@ def on_orbits(orbits: AnyOrbits, *, time_limit: float | None) -> Solution:
 def _factorised(
     orbits: Orbits, part: Part, own: Mapping[int, Pair], sigmas: Mapping[Subset, float]
 ) -> Factorisation:
-    """What all base mechanisms are on the part's indicators or contrasts.
+    """All base mechanisms together on the part's indicators or contrasts.
 
     Measured in different base mechanisms are orthogonal functions of the cells, so pseudo-inverses
     side by side are that of all of them. Choices that are one part have equal noise: any will do.

@@ -235,7 +235,7 @@ def _solution(problem: Problem, factored: bases.Factored | None, result: Minimis
 def _verified(
     solution: Solution, result: Minimised, omega: Array, tol: float, ratios: Array
 ) -> Solution:
-    """Converged only if the gap holds for the covariance when it is evaluated again."""
+    """The solution; converged only if the gap holds for its covariance, evaluated again."""
     value = solution.squared_privacy_cost * (1 + float(omega @ ratios))
     kept = value <= result.proof.lower * (1 + tol)
     return solution if kept == solution.converged else replace(solution, converged=kept)

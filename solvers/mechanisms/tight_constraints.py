@@ -35,7 +35,7 @@ _ACCURACY = 1e-7
 _LEAST = 1e-3
 _SCANNED = 128
 _GENERIC = math.sqrt(0.7)
-"""An ε at which answers have equal sums only if they have at every ε."""
+"""An ε at which answers have equal sums only if they have them at every ε."""
 
 
 def least_epsilon(graph: QueryGraph) -> float:
@@ -84,7 +84,7 @@ def existence(graph: QueryGraph) -> tuple[tuple[float, float], ...]:
 
 
 def _border(holds: Callable[[float], bool], low: float, high: float) -> tuple[float, float]:
-    """Where a condition that holds at one end only changes: both sides of it."""
+    """Both sides of the point where a condition changes that holds at one end only."""
     at_low = holds(low)
     while high - low > _ACCURACY:
         middle = (low + high) / 2
@@ -136,7 +136,7 @@ def tight_diagonal(phi: Array) -> Array | None:
 
 
 def _in_words(ranges: tuple[tuple[float, float], ...]) -> str:
-    """From 0.1 to 0.2 and from 0.5 on."""
+    """Ranges in words: from 0.1 to 0.2 and from 0.5 on."""
     return " and ".join(
         f"from {least:.6f}" + (" on" if most == np.inf else f" to {most:.6f}")
         for least, most in ranges
@@ -216,7 +216,7 @@ def _steps(problem: Problem, matrix: Matrix) -> Array:
 
 
 def _queries_per_record(problem: Problem) -> int:
-    """The largest number of queries that one record is in, or that one moves by moving."""
+    """The largest number of queries that one record is in, or whose answers its move changes."""
     if problem.neighbours.add_remove:
         return int(np.bincount(sp.coo_array(problem.workload.matrix).nonzero()[1]).max())
     moved = problem.neighbours.differences(problem.workload.dense)

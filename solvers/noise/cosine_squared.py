@@ -89,7 +89,7 @@ class CosineSquared:
 
     @property
     def fisher_information(self) -> float:
-        """About a shift of the density: ``4 π² / width² + tilt²``."""
+        """Fisher information about a shift of the density: ``4 π² / width² + tilt²``."""
         return float(4 * np.pi**2 / self.width**2 + self.tilt**2)
 
     @property
@@ -130,13 +130,13 @@ class CosineSquared:
 
     @property
     def _dimensionless_tilt(self) -> float:
-        """On the interval [-1, 1]."""
+        """The tilt of the density rescaled to [-1, 1]."""
         return self.tilt * self.width / 2
 
     def _exponential(self, size: int, rng: np.random.Generator) -> tuple[Float, Float]:
-        """Numbers of density proportional to exp(x t) on [-1, 1], and whether to accept them.
+        """Proposals of density proportional to exp(x t) on [-1, 1], and their chances.
 
-        One of ``2 (1 + (x / π)²)`` is.
+        One in ``2 (1 + (x / π)²)`` is accepted.
         """
         x = self._dimensionless_tilt
         uniform = rng.random(size)
@@ -147,7 +147,7 @@ class CosineSquared:
         return numbers, np.square(np.cos(np.pi * numbers / 2))
 
     def _gamma(self, size: int, rng: np.random.Generator) -> tuple[Float, Float]:
-        """The same of density ``u² exp(-|x| u)``, u the distance from the end tilted to."""
+        """Proposals of density ``u² exp(-|x| u)``, u the distance from the end of the tilt."""
         x = self._dimensionless_tilt
         away = rng.gamma(3.0, 1 / abs(x), size)
         chances = np.where(away <= 2, np.square(np.sinc(away / 2)), 0.0)

@@ -27,7 +27,7 @@ class Source(Protocol):
 
     @property
     def variance(self) -> float:
-        """Of one number, or its expected square where the numbers are biased."""
+        """Variance of one number; its expected square if the numbers are biased."""
 
     @property
     def moments(self) -> tuple[float, float, float]:
@@ -52,12 +52,12 @@ class AtEpsilon:
 
     @property
     def variance(self) -> float:
-        """Of one number."""
+        """Variance of one number."""
         return float(self.noise.variance(self.epsilon))
 
     @property
     def moments(self) -> tuple[float, float, float]:
-        """Of one number."""
+        """As `Source.moments`."""
         return self.noise.moments(self.epsilon)
 
     def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
@@ -86,7 +86,7 @@ class IndependentNoise(UnpricedRelease):
 
     @cached_property
     def moments(self) -> tuple[Array, Array]:
-        """From the cumulants, which add up; those of the normal distribution for no noise."""
+        """Fourth and sixth moments, from cumulants, which add up; the normal ones for no noise."""
         third, fourth, sixth = self.source.moments
         norms = np.sqrt(Explicit(self.decoder).squared_row_norms())
         unit = scaled_rows(self.decoder, np.divide(1.0, norms, out=norms * 0, where=norms > 0))

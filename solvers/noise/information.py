@@ -17,17 +17,17 @@ _POINTS = 4001
 
 
 def gaussian_entropy(variance: float) -> float:
-    """Of normal noise: ``log2 sqrt(2πe variance)``, the most of all noises of this variance."""
+    """Entropy of normal noise: ``log2 sqrt(2πe variance)``, the most at this variance."""
     return 0.5 * float(np.log2(2 * np.pi * math.e * variance))
 
 
 def laplace_entropy(variance: float) -> float:
-    """Of Laplace noise: ``log2(e sqrt(2 variance))``, less by ``log2(π/e)/2`` = 0.1044 bit."""
+    """Entropy of Laplace noise: ``log2(e sqrt(2 variance))``, 0.1044 bit below the normal one."""
     return 0.5 * float(np.log2(2 * variance)) + float(np.log2(math.e))
 
 
 def gaussian_mutual_information(covariance: Array, prior: Array) -> float:
-    """What answers Wx with normal errors tell about a normal x.
+    """Mutual information of a normal x and answers Wx with normal errors.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def gaussian_mutual_information(covariance: Array, prior: Array) -> float:
 def mutual_information(
     density: Callable[[Array], Array], entropy: float, prior: float, support: tuple[float, float]
 ) -> float:
-    """What x + w tells about x ~ N(0, prior), for any density of w, by quadrature.
+    """Mutual information of x ~ N(0, prior) and x + w, for any density of w, by quadrature.
 
     Parameters
     ----------

@@ -21,7 +21,7 @@ from workloads.operators import Array
 from workloads.priors import classes, weights
 
 ROUNDING = 1e-11
-"""Relative: what exponentials and products of probabilities may be off by."""
+"""Relative rounding error of exponentials and products of probabilities."""
 
 _LEAST = 1e-290
 
@@ -78,7 +78,7 @@ def check_noise(
 
 
 MOST_CLASSES = 400
-"""Unknowns of the linear program for priors that are not ε-regular: a second's work."""
+"""The most unknowns of the linear program for priors that are not ε-regular: a second."""
 
 
 def utility(noise: Array, prior: Array) -> float:
@@ -222,28 +222,28 @@ class NoiseMatrix(UnpricedRelease):
 
     @property
     def min_entropy_leakage(self) -> float:
-        """In bits, about the answer (Proposition 5)."""
+        """Min-entropy leakage about the answer, in bits (Proposition 5)."""
         return leakage(self.utility, self.prior)
 
     @property
     def leakage_bound(self) -> float:
-        """In bits, for this prior (Proposition 6)."""
+        """Upper bound on the leakage for this prior, in bits (Proposition 6)."""
         return leakage(self.utility_bound, self.prior)
 
     @cached_property
     def leakage_bound_any_prior(self) -> float:
-        """In bits, for every prior (Corollary 1; on the graph of databases Theorem 2)."""
+        """The bound for every prior, in bits (Corollary 1; Theorem 2 on the graph of databases)."""
         uniform = priors.uniform(self.problem.graph)
         return leakage(utility_bound(self._phi, uniform).utility, uniform)
 
     @cached_property
     def expected_squared_error(self) -> float:
-        """Of the reported answer under the prior."""
+        """Expected squared error of the reported answer under the prior."""
         return expected_squared_error(self.matrix, self.prior, self.problem.graph)
 
     @cached_property
     def max_variance(self) -> float:
-        """Of the reported answer at the worst true one, of the worst coordinate."""
+        """Variance of the reported answer at the worst true one and coordinate."""
         return float(self.query_variances.max())
 
     @property
@@ -258,12 +258,12 @@ class NoiseMatrix(UnpricedRelease):
 
     @cached_property
     def query_variances(self) -> Array:
-        """Of the reported answer at every true one, coordinate by coordinate, as drawn."""
+        """Variance of the reported answer at every true one, coordinate by coordinate."""
         return variances(self.matrix, self.problem.graph).ravel()
 
     @cached_property
     def moments(self) -> tuple[Array, Array]:
-        """Of the errors as drawn; those of the normal distribution for errors that are all 0."""
+        """Fourth and sixth moments of the errors; the normal ones where all errors are 0."""
         squares = np.square(self._errors)
         second, fourth, sixth = (
             np.einsum("ij,ijk->ik", self.matrix, squares**power).ravel() for power in (1, 2, 3)
@@ -276,7 +276,7 @@ class NoiseMatrix(UnpricedRelease):
 
     @property
     def curve(self) -> BudgetCurve:
-        """NotApplicableError: the noise is of one ε."""
+        """Raises NotApplicableError: the noise matrix belongs to one ε."""
         raise NotApplicableError(
             f"a noise matrix on a query graph has one epsilon, {self.epsilon:g}; solve again for "
             "another"
@@ -319,7 +319,7 @@ class NoiseMatrix(UnpricedRelease):
 
     @cached_property
     def _errors(self) -> Array:
-        """Of every output at every answer, shape (n, n, coordinates)."""
+        """Error of every output at every answer, shape (n, n, coordinates)."""
         graph = self.problem.graph
         points = graph.coordinates
         if points is None:

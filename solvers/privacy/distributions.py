@@ -23,7 +23,7 @@ _STEEP = 30.0
 _FAR = 100.0
 _GRID = 2**16
 _LARGEST_ANSWER = 10**60
-"""Its fourth power is a float still."""
+"""The largest answer; its fourth power is still a float."""
 
 
 class Noise(Protocol):
@@ -144,7 +144,7 @@ class TruncatedGeometric:
         return 0 if self._squared_error(eps, 0) > self._squared_error(eps, middle) else middle
 
     def variance(self, epsilon: ArrayLike) -> Float:
-        """Of the worst answer; the limit n²/2 (variance: n²/4) at ε = 0."""
+        """Variance or expected squared error of the worst answer; n²/4 or n²/2 at ε = 0."""
         eps = np.asarray(epsilon, dtype=np.float64)
         middle = self.n // 2
         central = self._squared_error(eps, middle)
@@ -153,7 +153,7 @@ class TruncatedGeometric:
         return np.maximum(central, self._squared_error(eps, 0))
 
     def epsilon(self, variance: float) -> float:
-        """By Brent's method between bounds from the noise that is not clamped."""
+        """The least ε, by Brent's method between bounds from unclamped noise."""
         if float(self.variance(0.0)) <= variance:
             return 0.0
         highest = Geometric().epsilon(variance)
@@ -171,7 +171,7 @@ class TruncatedGeometric:
         )
 
     def moments(self, epsilon: float) -> tuple[float, float, float]:
-        """Of the errors that `sample` draws, on a grid where there are very many."""
+        """Moments of the errors that `sample` draws; on a grid if there are very many."""
         answer, epsilon = self.worst_answer(epsilon), min(max(epsilon, _SMALLEST), _STEEP)
         below, above = (min(float(k), _FAR / epsilon) for k in (answer, self.n - answer))
         errors = np.unique(np.rint(np.linspace(-below, above, _GRID)))
@@ -200,7 +200,7 @@ class TruncatedGeometric:
         return {"name": "truncated-geometric", "n": self.n, "measure": self.measure}
 
     def _bias(self, epsilon: ArrayLike) -> Float:
-        """Of the middle answer, which is half a step below the centre where n is odd."""
+        """Bias of the middle answer, which is half a step below the centre if n is odd."""
         eps, middle = np.asarray(epsilon, dtype=np.float64), self.n // 2
         return _up(eps, self.n - middle) - _up(eps, middle)
 
@@ -209,7 +209,7 @@ class TruncatedGeometric:
 
 
 MEASURES = ("variance", "expected-squared-error")
-"""What the targets of `TruncatedGeometric` may bound."""
+"""The measures that targets of `TruncatedGeometric` may bound."""
 
 
 def from_content(content: dict[str, Any]) -> Noise:

@@ -53,7 +53,7 @@ def law_of(
 
 
 LogLaw = Callable[[int, float], Float]
-"""Log probabilities of one query's loss, by its shift and the loss of a quantum, falling losses."""
+"""Maps a query's shift and the loss of a quantum to log probabilities, largest loss first."""
 
 
 def least_epsilon(
@@ -165,7 +165,7 @@ def spread(steps: int, step: float) -> Float:
 
 
 def merged(steps: int, step: float) -> Float:
-    """Laplace noise moved by so many grid steps of loss, inner losses merged two steps at once."""
+    """Laplace noise moved by some grid steps of loss; inner losses merge two steps at a time."""
     masses = np.zeros(2 * steps + 1)
     masses[0], masses[-1] = 0.5, 0.5 * np.exp(-step * steps)
     masses[1::2] = 0.5 * -np.expm1(-step) * np.exp(-step * np.arange(steps))
@@ -255,7 +255,7 @@ class Moves:
         return _step(self, epsilon, delta)
 
     def content(self) -> dict[str, Any]:
-        """What `from_content` restores them from, JSON-like."""
+        """The JSON-like content that `from_content` reads."""
         return {
             "noise": self.noise,
             "quantum": self.quantum,
@@ -275,7 +275,7 @@ class Moves:
         return cls(str(content["noise"]), quantum, most, least, crowded)
 
     def _refinement(self, loss: float, delta: float) -> int:
-        """What losses of one digit need, the nearest and the next above: for less, ε may be 0."""
+        """The finer of the refinements for the loss rounded to one digit, to nearest and up."""
         digit = 10.0 ** np.floor(np.log10(loss))
         near, above = float(f"{loss:.1g}"), float(f"{np.ceil(loss / digit) * digit:.1g}")
         return max(_refinement(self, rounded, delta) for rounded in {near, above})
@@ -283,7 +283,7 @@ class Moves:
 
 @lru_cache(maxsize=4096)
 def _step(moves: Moves, epsilon: float, delta: float) -> float:
-    """Where the upper bound crosses ε, from below."""
+    """The step at which the upper bound reaches ε, approached from below."""
     safe = float(np.log(epsilon / moves.largest_sum))
     low = _chernoff_step(moves, epsilon, delta, safe)
     refinement = moves._refinement(moves.quantum * float(np.exp(low)), delta)
@@ -399,13 +399,13 @@ def moves(noise: str, shifts: Matrix) -> Moves | None:
 
 
 def one_column(noise: str, count: int) -> Moves:
-    """Every neighbour moves so many queries by one step."""
+    """The moves of neighbours that move this many queries by one step each."""
     column = (((1, count),),)
     return Moves(noise, 1.0, column, column)
 
 
 def _counts_alone(noise: str, shifts: Matrix) -> Moves | None:
-    """Where all shifts are equal the column with most of them decides; None where they differ."""
+    """The moves if all shifts are equal, when the column with most of them decides; else None."""
     entries = sp.coo_array(shifts)
     sizes = np.abs(entries.data[entries.data != 0])
     size = float(sizes[0])
@@ -481,7 +481,7 @@ def _worst(columns: Array) -> list[Array]:
 
 
 def _work(columns: list[Array]) -> int:
-    """Number of transforms; one more than are allowed where a column stands for many."""
+    """Number of transforms; above the limit if one column represents many."""
     transforms = sum(np.unique(column).size for column in columns)
     return _MOST_TRANSFORMS + 1 if len(columns) > _MOST_COLUMNS else transforms
 

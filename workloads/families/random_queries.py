@@ -18,7 +18,7 @@ from workloads.workload import Workload
 _SMALL_ENTRIES = 2**18
 
 
-"""Matrices of no more are made at once."""
+"""A matrix of at most this many entries is drawn at once."""
 
 
 def two_valued(

@@ -141,7 +141,7 @@ KINDS: Mapping[str, Callable[[int], Matrix]] = {
 }
 
 
-"""How the matrix of a factor of each kind is made."""
+"""Functions that build the matrix of a factor, by kind."""
 
 
 _DENSE = ("prefix", "all-range")

@@ -65,11 +65,11 @@ class Scaled:
         return self.operator.gram(self._weights(weights))
 
     def quadratic_forms(self, symmetric: Array) -> Array:
-        """Those of W, multiplied by ``factors**2``."""
+        """The same of W, multiplied by ``factors**2``."""
         return np.square(self.factors) * self._each_time(self.operator.quadratic_forms(symmetric))
 
     def squared_row_norms(self) -> Array:
-        """Those of W, multiplied by ``factors**2``."""
+        """The same of W, multiplied by ``factors**2``."""
         return np.square(self.factors) * self._each_time(self.operator.squared_row_norms())
 
     def squared_column_norms(self, weights: Array | None = None) -> Array:
@@ -96,12 +96,12 @@ class Scaled:
         return self._summed(squares if weights is None else weights * squares)
 
     def _each_time(self, values: Array) -> Array:
-        """Numbers of the queries of W, shape (m, ...), for every time: (t m, ...)."""
+        """Repeat numbers of the queries of W, shape (m, ...), t times: (t m, ...)."""
         times = self.times
         return values if times == 1 else np.concatenate([values] * times)
 
     def _summed(self, values: Array) -> Array:
-        """Sums over all times, shape (m, ...)."""
+        """Sums over the t copies, shape (m, ...)."""
         times = self.times
         return values if times == 1 else values.reshape(times, -1, *values.shape[1:]).sum(axis=0)
 
@@ -151,11 +151,11 @@ class Composed:
         return times(self._back, self.operator.apply_transposed(y))
 
     def gram(self, weights: Array | None = None) -> Array:
-        """That of W between the columns."""
+        """``columns.T @ W.T @ diag(weights) @ W @ columns``."""
         return _between(self._back, self.operator.gram(weights))
 
     def quadratic_forms(self, symmetric: Array) -> Array:
-        """Those of W, of ``columns @ symmetric @ columns.T``."""
+        """The quadratic forms of W with ``columns @ symmetric @ columns.T``."""
         return self.operator.quadratic_forms(_between(self.columns, symmetric))
 
     def squared_row_norms(self) -> Array:

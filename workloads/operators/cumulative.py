@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from workloads.operators.protocol import Array, Indices, Matrix, refuse_above_limit
 
 _BLOCK_ENTRIES = 1_000_000
-"""Of the rows that are looked at together."""
+"""The most entries of a block of rows; blocks are converted one after the other."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,7 +185,7 @@ def _suffix_sums(x: Array, axis: int) -> Array:
 
 
 def _column_differences(rows: Array) -> sp.csr_array:
-    """Every column less the next one."""
+    """Every column minus the next one."""
     moved = np.array(rows, dtype=np.float64)
     moved[:, :-1] -= rows[:, 1:]
     return sp.csr_array(moved)

@@ -55,7 +55,7 @@ class Kronecker(InParts):
 
     @cached_property
     def parts(self) -> tuple["Product", ...]:
-        """The terms, what is known of each of their matrices once for all."""
+        """The terms as products; terms that share a factor share its `Pairs`."""
         pairs = {id(factor): Pairs(factor) for term in self.terms for factor in term}
         return tuple(Product(tuple(pairs[id(factor)] for factor in term)) for term in self.terms)
 
@@ -93,10 +93,11 @@ def _dense_kron(arrays: Iterable[Array]) -> Array:
 
 
 class Pairs:
-    """P of a factor, whose rows are all products of two entries of its rows, (rows, columns²).
+    """P of a factor: each row has all products of two entries of the factor's row.
 
-    By the differences of its columns where that saves work, never dense where the factor is sparse,
-    and never built for fewer columns than the factor has: that takes less memory.
+    Its shape is (rows, columns²). Products with P use the differences of the factor's columns where
+    that saves work. P is never dense where the factor is sparse, and it is not built, to save
+    memory, for products with fewer vectors than the factor has columns.
 
     Parameters
     ----------
@@ -165,7 +166,7 @@ class Product:
 
     @property
     def form_work(self) -> int:
-        """Of contracting both sides of a matrix with one factor after the other."""
+        """Operations, roughly, of contracting both sides of a matrix with every factor."""
         rows, cells = 1, self.shape[1]
         work = 0
         for factor in self.pairs:
@@ -246,7 +247,7 @@ def _multiply(factors: Sequence[Matrix], x: Array) -> Array:
 
 
 def _in_turn(maps: Sequence[Callable[[Array], Array]], sizes: Sequence[int], x: Array) -> Array:
-    """Each map along its own axis of x: every step turns the axes by one."""
+    """Apply each map along its own axis of x; every step rotates the axes by one."""
     turned = x.reshape(x.shape[0], -1)
     columns = turned.shape[1]
     for along, size in zip(maps, sizes, strict=True):

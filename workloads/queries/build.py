@@ -21,7 +21,7 @@ MOST_TERMS = 256
 
 
 Product = tuple[sp.csr_array, ...]
-"""Consecutive queries, the Kronecker product of a factor for each attribute: a row each choice."""
+"""Consecutive queries as a Kronecker product: a factor per attribute, a row per choice."""
 
 
 def products(asked: Sequence[Asked], domain: Domain) -> tuple[Product, ...] | None:

@@ -176,12 +176,12 @@ class Asked:
 
     @property
     def count(self) -> int:
-        """How many queries it stands for."""
+        """Number of queries."""
         return math.prod(len(c.listed) for c in self.choices)
 
     @property
     def entries(self) -> int:
-        """At most how many coefficients its queries have together."""
+        """An upper bound on the number of coefficients of its queries."""
         return math.prod(sum(len(choice.positions) for choice in c.listed) for c in self.choices)
 
 

@@ -202,10 +202,10 @@ def _text(value: Any) -> str:
 
 
 COLUMNS = ("variance", "standard_error", "margin")
-"""A row fills one of these."""
+"""The columns for targets; a row fills exactly one."""
 
 CONFIDENCE = 0.95
-"""Of a margin of error without one."""
+"""The confidence of a margin of error that states none."""
 
 
 @dataclass(frozen=True)
