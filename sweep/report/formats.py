@@ -178,7 +178,7 @@ def _tuple(label: Any) -> tuple[str, ...]:
 
 
 def _latex(table: Table, label: str) -> str:
-    sentences = table.shown.map(len).to_numpy().max(initial=0) > _SENTENCE
+    sentences = _flat(table).map(len).to_numpy().max(initial=0) > _SENTENCE
     if not sentences:
         table = replace(table, shown=_swapped(table.shown))
     flat = _flat(table).map(_in_latex)

@@ -210,14 +210,18 @@ def test_latex_breaks_the_lines_of_sentences():
 
 
 def test_latex_fits_a_page_of_two_columns_and_numbers_are_the_users():
-    names = [f"mechanism {at}" for at in range(12)]
-    data = dataset({"d": [4, 8], "mechanism": names}, {"variance_ratio": 1.0})
-    data, made = described(data, published=[{**PUBLISHED, "title": "Table 5"}])
+    def of(names):
+        data = dataset({"d": [4, 8], "mechanism": names}, {"variance_ratio": 1.0})
+        return described(data, published=[{**PUBLISHED, "title": "Table 5"}])
+
+    data, made = of([f"M{at}" for at in range(12)])
     wide, again = (formats.latex(tables.all_tables(data, made) * count) for count in (1, 2))
     assert r"\begin{table*}" in wide
     assert "(Table 5)}" in wide
     assert r"\caption{Table" not in wide
     assert len(set(re.findall(r"\\label\{(.*)\}", again))) == 2
+    swapped = formats.latex(tables.all_tables(*of([f"mechanism {at}" for at in range(12)])))
+    assert re.search(r"mechanism 3 & [^\n]* & ", swapped)
     (narrow,) = tables.all_tables(*described(MEASURED, published=[PUBLISHED]))
     assert r"\begin{table}" in formats.latex([narrow])
 
