@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -141,7 +142,13 @@ def _drawn(
 ) -> list[Picture]:
     if figure is not None:
         changed = figure.model_copy(update=changes.given)
-        return [of_figure(data, changed, stem)]
+        kept = {array: standard for standard, (array, *_) in FIGURES.items()}
+        if changed.variable not in kept:
+            return [of_figure(data, changed, stem)]
+        if store is None:
+            raise SweepError(f"figure {name!r} shows kept arrays: give the store's folder")
+        drawn = picture(data, store, kept[changed.variable], changed.where, stem)
+        return [replace(drawn, title=changed.title or drawn.title)]
     if name in GENERAL:
         return [GENERAL[name](data, changes, stem)]
     if store is None:
@@ -389,12 +396,36 @@ def _covariance(arrays: list[Any], store: Location) -> tuple[Field, ...]:
 
 def _trace(arrays: list[Any], store: Location) -> tuple[Lines, ...]:
     """Each mechanism's own objective over its iterations."""
+    return _over_iterations(arrays, "objective")
+
+
+def _gradient(arrays: list[Any], store: Location) -> tuple[Lines, ...]:
+    """The norm of each mechanism's gradient over its iterations."""
+    return _over_iterations(arrays, "norm of the gradient")
+
+
+def _over_iterations(arrays: list[Any], what: str) -> tuple[Lines, ...]:
     lines, styles = [], styles_of(label for label, _, _ in arrays)
     for label, _, values in arrays:
         y = tuple(values.tolist())
         lines.append(Line(label, tuple(map(float, range(len(y)))), y, y, y, styles[label]))
     positive = all(value > 0 for line in lines for value in line.y)
-    return (Lines("", tuple(lines), Axis("iteration"), Axis("objective", log=positive)),)
+    return (Lines("", tuple(lines), Axis("iteration"), Axis(what, log=positive)),)
+
+
+def _regions(arrays: list[Any], store: Location) -> tuple[Lines, ...]:
+    """The polytope that the priors of a kind span, by its edges, in its first two coordinates."""
+    corners: dict[str, list[NDArray[np.float64]]] = {}
+    for label, _, values in arrays:
+        kind = ", ".join(part for part in label.split(", ") if not part.startswith("prior = "))
+        corners.setdefault(kind, []).append(values)
+    lines = []
+    for style, (label, priors) in enumerate(corners.items()):
+        # there and back along each edge, so that one line has all of them
+        path = [point for a, b in combinations(priors, 2) for point in (a, b, a)]
+        x, y = (tuple(float(point[axis]) for point in path) for axis in (0, 1))
+        lines.append(Line(label, x, y, y, y, style))
+    return (Lines("", tuple(lines), Axis("first probability"), Axis("second probability")),)
 
 
 _Panels = Callable[[list[Any], Location], tuple[Lines, ...] | tuple[Field, ...]]
@@ -414,5 +445,7 @@ FIGURES: Mapping[str, tuple[str, str, str, _Panels]] = {
     ),
     "covariance": ("covariance", "covariance", "Covariance of the noise", _covariance),
     "convergence": ("trace_objective", "trace", "Convergence of the solves", _trace),
+    "gradient": ("trace_gradient_norm", "trace", "Norm of the gradient", _gradient),
+    "regions": ("prior", "prior", "Regions that the priors span", _regions),
 }
 """The figures of kept arrays by name: the array, what ``keep`` calls it, title and panels."""

@@ -11,12 +11,15 @@ from test_report import MEASURED, OK, experiment
 from written import dataset
 
 from solvers import privacy
+from sweep.dataset.reading import open_dataset
 from sweep.errors import ExperimentError, SweepError
+from sweep.experiment.loading import experiments, load_experiment
 from sweep.experiment.schema import Figure
 from sweep.grid.expansion import lay_out
 from sweep.report import drawing, frames, gallery
 from sweep.report.gallery import Changes
 from sweep.report.pictures import of_figure, styles_of
+from sweep.runner import commands
 from sweep.store.records import Status
 
 OVER_D = Figure(variable="variance_ratio", x="d")
@@ -294,3 +297,46 @@ def test_title_size_and_digits_can_be_asked_for(swept, tmp_path, command):
     refused = command(*words, "--size", "wide")
     assert refused.exit_code == 2
     assert "expected WIDTHxHEIGHT in inches" in refused.stderr
+
+
+SHIPPED = {
+    "vldb-fig1": [],
+    "vldb-table2": ["d=2,4"],
+    "kdd16-fig1": ["d=128", "mechanism=COA 30"],
+    "kdd16-fig4": ["d=64,128", "m=64", "mechanism=GM,IP,CA"],
+    "kdd16-fig10": ["d=128", "mechanism=IP,CA"],
+    "kdd16-fig11": ["d=128", "m=32,64", "mechanism=CA"],
+    "kdd16-fig12": ["d=32,64", "mechanism=CA"],
+    "post13-fig2": [],
+    "post13-fig3": [],
+    "post13-fig4": ["epsilon=0.8,1.0"],
+    "post13-fig6b": ["epsilon=1.2,1.3"],
+    "fisher-fig1": [],
+    "fisher-fig2": [],
+}
+"""Experiments that draw a figure of a paper, cut to sizes of a second."""
+
+
+QUICK = ("vldb-fig1", "kdd16-fig1", "kdd16-fig4", "post13-fig2", "fisher-fig1")
+MARKED = [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in SHIPPED]
+
+
+@pytest.mark.parametrize("name", MARKED)
+def test_the_figure_of_a_paper_is_what_its_experiment_draws_by_default(name, tmp_path, client):
+    experiment = load_experiment(name, SHIPPED[name])
+    commands.run(experiment, tmp_path / "s", client)
+    results = open_dataset(tmp_path / "s")
+    drawn = gallery.by_default(results, experiment)
+    assert drawn == [figure.name for figure in experiment.figures]
+    for figure in drawn:
+        for picture in gallery.pictures(results, experiment, figure, store=tmp_path / "s"):
+            points = [y for panel in picture.panels for line in panel.lines for y in line.y]
+            assert len(points) >= 2
+            assert np.isfinite(points).all()
+            assert drawing.written(picture, "png", {}).startswith(b"\x89PNG")
+
+
+def test_every_experiment_named_after_a_figure_declares_it():
+    for name in experiments():
+        if "-fig" in name:
+            assert load_experiment(name).figures, name
