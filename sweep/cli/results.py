@@ -186,7 +186,7 @@ def plot(
     """
     from sweep.dataset import reading
     from sweep.report import drawing, frames, gallery
-    from sweep.store.location import located
+    from sweep.store.places import located
 
     drawing.check_installed()
     dataset = reading.open_dataset(store)
@@ -245,7 +245,7 @@ def report(
 
 def _beside(store: str) -> Path:
     """Where to write files of a store: its folder, or the current one if it is not on a disk."""
-    from sweep.store.location import located
+    from sweep.store.places import located
 
     place = located(store)
     return place if isinstance(place, Path) else Path()

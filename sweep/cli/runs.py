@@ -238,7 +238,7 @@ def _note_closed(folder: str) -> None:
     """Report a closed output on standard error and in the store's log."""
     from sweep.events import OutputClosed
     from sweep.runner.log import Log
-    from sweep.store.location import located
+    from sweep.store.places import located
 
     with suppress(OSError):
         print_error("the output was closed; the sweep continues without it, and Ctrl-C ends it")

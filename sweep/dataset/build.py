@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import dask
@@ -17,9 +16,8 @@ from sweep.dataset.derivation import Make
 from sweep.dataset.positions import Column, Positions
 from sweep.experiment.variables import BUDGETS, described
 from sweep.grid.grids import Grid
-from sweep.store import disk
 from sweep.store.ledger import Ledger
-from sweep.store.location import Location
+from sweep.store.places import Location
 from sweep.store.records import Status
 
 _LARGEST_CHUNK_BYTES = 2**23
@@ -151,20 +149,13 @@ def write(dataset: xr.Dataset | xr.DataTree, path: Location) -> None:
         If it cannot be written.
     """
     with dask.config.set(scheduler="synchronous"):
-        if isinstance(path, Path) and dataset.nbytes <= _IN_MEMORY_BYTES:
-            _write_at_once(dataset, path)
-        else:
-            _write(dataset, disk.zarr_store(path))
-
-
-def _write_at_once(dataset: xr.Dataset | xr.DataTree, folder: Path) -> None:
-    """Write the files of a small dataset from memory, in half the time that zarr takes for it."""
-    files: dict[str, Any] = {}
-    _write(dataset, zarr.storage.MemoryStore(files))
-    for name, content in files.items():
-        file = folder / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(content.to_bytes())
+        if dataset.nbytes > _IN_MEMORY_BYTES:
+            _write(dataset, path.zarr())
+            return
+        files: dict[str, Any] = {}  # takes half the time that zarr takes on a disk
+        _write(dataset, zarr.storage.MemoryStore(files))
+        for name, content in files.items():
+            (path / name).put(content.to_bytes())
 
 
 def _write(dataset: xr.Dataset | xr.DataTree, to: Any) -> None:

@@ -1,15 +1,15 @@
 """The newest dataset of a store, read as a whole."""
 
 from collections.abc import Collection
+from pathlib import Path
 
 import xarray as xr
 
 from sweep.errors import StoreError, SweepError
 from sweep.experiment.loading import parse_experiment
 from sweep.experiment.schema import Experiment
-from sweep.store import disk
 from sweep.store.folder import open_
-from sweep.store.location import Location
+from sweep.store.places import Location
 
 Results = xr.Dataset | xr.DataTree
 
@@ -17,7 +17,7 @@ LARGE_TEXTS = ("host", "error", "code", "versions", "cell", "solve")
 """Variables that take most of a large dataset's memory, and that no table needs by itself."""
 
 
-def open_dataset(store: str | Location, without: Collection[str] = ()) -> xr.Dataset | xr.DataTree:
+def open_dataset(store: str | Path | Location, without: Collection[str] = ()) -> Results:
     """The current dataset of a store, in memory.
 
     Versions that are written later, perhaps with other dimensions, do not change it.
@@ -62,7 +62,7 @@ def open_dataset(store: str | Location, without: Collection[str] = ()) -> xr.Dat
 def read(path: Location, without: Collection[str] = ()) -> xr.Dataset | xr.DataTree:
     """The dataset at that path without some variables, in memory."""
     with xr.open_datatree(
-        disk.zarr_store(path.resolve()), engine="zarr", chunks=None, drop_variables=list(without)
+        path.resolve().zarr(), engine="zarr", chunks=None, drop_variables=list(without)
     ) as tree:
         return tree.load() if tree.children else tree.to_dataset().load()
 

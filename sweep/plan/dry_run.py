@@ -20,7 +20,7 @@ from sweep.plan.tasks import Items
 from sweep.store.folder import occupied, open_
 from sweep.store.journal import Journal
 from sweep.store.ledger import Ledger
-from sweep.store.location import Location, located
+from sweep.store.places import Location, located
 from workloads.operators import LARGEST_MATRIX_BYTES
 
 _CALIBRATION_SECONDS = 0.2

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,7 +22,7 @@ from sweep.store.folder import Store, open_
 from sweep.store.journal import Journal
 from sweep.store.keys import Keys, texts
 from sweep.store.ledger import Ledger
-from sweep.store.location import Location
+from sweep.store.places import Location
 from sweep.store.records import Status
 
 
@@ -172,7 +173,7 @@ def unknown_mechanisms(experiment: Experiment) -> list[str]:
     return [name for name in named if name not in known]
 
 
-def of_store(store: str | Location) -> StoredExperiment:
+def of_store(store: str | Path | Location) -> StoredExperiment:
     """The experiment of a store with its grids; no code that it names is run.
 
     Raises

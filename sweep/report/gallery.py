@@ -32,7 +32,7 @@ from sweep.report.pictures import (
     styles_of,
 )
 from sweep.store import arrays
-from sweep.store.location import Location
+from sweep.store.places import Location
 from workloads.parameters import nearest
 
 _DELTAS = np.logspace(-15, -1, 57)

@@ -26,7 +26,7 @@ from sweep.report.messages import ProgressBar
 from sweep.report.pictures import Picture
 from sweep.runner import commands
 from sweep.store.folder import Store
-from sweep.store.location import located
+from sweep.store.places import located
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

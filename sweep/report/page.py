@@ -16,7 +16,7 @@ from sweep.report.layout import Table
 from sweep.runner.progress import reason
 from sweep.runner.status import Trouble
 from sweep.runner.status import status as status_of
-from sweep.store.location import Location
+from sweep.store.places import Location
 
 _MOST_REASONS = 20
 _MOST_CELLS = 200

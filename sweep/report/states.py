@@ -19,7 +19,7 @@ from sweep import events
 from sweep.report import messages
 from sweep.report.messages import counts, duration, reasons
 from sweep.runner.status import CellHistory, StoreStatus, Trouble
-from sweep.store.location import Location
+from sweep.store.places import Location
 from sweep.store.records import ForgottenRecord, Status
 from sweep.store.records import to_json as record_json
 

@@ -10,15 +10,13 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from sweep import events
 from sweep.events import CellsDone, Event, Progressed, RunEnded, TaskRetried
-from sweep.store import disk
-from sweep.store.disk_errors import readable
-from sweep.store.location import Location
+from sweep.store import small_files
+from sweep.store.places import Location
 
 NAME, OLDER, PROGRESS = "runs.jsonl", "runs.1.jsonl", "progress.json"
 _LARGEST_BYTES = {True: 2**21, False: 2**18}
@@ -65,14 +63,14 @@ class Log:
     def _write_progress(self) -> None:
         if self._latest is not None:
             with suppress(OSError):
-                disk.write(self._store / PROGRESS, _line(self._latest))
+                (self._store / PROGRESS).write_bytes(_line(self._latest).encode())
 
     def _write(self) -> None:
         file = self._store / NAME
         with suppress(OSError):
             if _size(file) >= _LARGEST_BYTES[self._on_disk]:
-                disk.rename(file, self._store / OLDER)
-            disk.append(file, "".join(self._waiting))
+                file.rename(self._store / OLDER)
+            file.append("".join(self._waiting).encode())
             self._waiting.clear()
 
 
@@ -85,21 +83,31 @@ def lines(store: Location) -> Iterator[dict[str, Any]]:
         If it cannot be read.
     """
     for name in (OLDER, NAME):
-        with readable(store / name) as file:
+        file = store / name
+        try:
             written = _written(file)
+        except OSError as error:
+            raise small_files.unreadable(file, error) from error
         for text in written:
             with suppress(ValueError):
-                line = json.loads(text)
-                if isinstance(line, dict) and "event" in line and "time" in line:
+                line = small_files.parsed(text, dict[str, Any])
+                if isinstance(line.get("event"), str) and isinstance(line.get("time"), float | int):
                     yield line
 
 
 def _written(file: Location) -> list[str]:
     """The lines of a file of the log, damaged ones too; none if it is not there."""
     try:
-        return disk.content(file).decode(errors="replace").splitlines()
+        return file.read_bytes().decode(errors="replace").splitlines()
     except FileNotFoundError:
         return []
+
+
+@dataclass(frozen=True)
+class _Stamped:
+    """The time that every line of the log has, in seconds since 1970, UTC."""
+
+    time: float
 
 
 def last_start(store: Location) -> float | None:
@@ -108,18 +116,18 @@ def last_start(store: Location) -> float | None:
         with suppress(OSError):
             for text in reversed(_written(store / name)):
                 if '"RunStarted"' in text:
-                    with suppress(ValueError, KeyError, TypeError):
-                        return float(json.loads(text)["time"])
+                    with suppress(ValueError):
+                        return small_files.parsed(text, _Stamped).time
     return None
 
 
 def progress(store: Location) -> tuple[float, Progressed] | None:
     """The latest figures of the last run and when they were written; None if there are none."""
     try:
-        content = json.loads(disk.text(store / PROGRESS))
-        event = events.from_json(content)
-        return (float(content["time"]), event) if isinstance(event, Progressed) else None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        content = (store / PROGRESS).read_bytes()
+        written = small_files.parsed(content, _Stamped).time
+        return written, small_files.parsed(content, Progressed)
+    except (OSError, ValueError):
         return None
 
 
@@ -130,6 +138,6 @@ def _line(event: Event) -> str:
 
 def _size(file: Location) -> int:
     try:
-        return file.stat().st_size if isinstance(file, Path) else len(file.read_bytes())
+        return file.size()
     except FileNotFoundError:
         return 0

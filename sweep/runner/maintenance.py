@@ -14,15 +14,13 @@ from sweep.grid.expansion import lay_out
 from sweep.plan.stored import StoredExperiment, of_store, unfinished
 from sweep.runner.selection import selected
 from sweep.runner.session import open_session
-from sweep.store import arrays, disk, segments
+from sweep.store import arrays, segments
 from sweep.store.dataset_folder import POINTER, RESULTS
-from sweep.store.disk_errors import explained, reason, remedy
 from sweep.store.folder import Store, create, open_
 from sweep.store.journal import Journal
 from sweep.store.lease import LEASE
 from sweep.store.ledger import Ledger
-from sweep.store.location import Location, located
-from sweep.store.objects import ObjectPath
+from sweep.store.places import Location, explained, located, reason, remedy
 from sweep.store.records import CellRecord, ForgottenRecord
 
 
@@ -181,16 +179,14 @@ def pack(store: str | Path, file: Path) -> int:
     name = file.name.removesuffix(".gz").removesuffix(".tar")
     form: Literal["w", "w:gz"] = "w:gz" if file.suffix == ".gz" else "w"
 
-    def save(stream: BinaryIO) -> None:
+    def save(stream: BinaryIO) -> int:
         with tarfile.open(fileobj=stream, mode=form) as archive:
-            if isinstance(opened.path, Path):
-                archive.add(opened.path, name, filter=_without_lease)
-            else:
-                _add_objects(archive, opened, opened.path, name)
+            _add_files(archive, opened, name)
+        return stream.tell()
 
     try:
         with opened.unchanged():
-            disk.write_by(file, save)
+            located(file).write_by(save)
     except StoreError:
         raise
     except OSError as error:
@@ -237,7 +233,7 @@ def _copy_records(source: StoredExperiment, held: Journal, target: Location, nam
     mark, made_of = f"{segments.COMPACT}{source.store.identity}", held.made_of
     before = [
         known
-        for known in disk.names(target)
+        for known in target.names()
         if mark in known and segments.made_of(target / known) <= made_of
     ]
     fresh = f"{name}{mark}-{uuid.uuid4().hex[:8]}"
@@ -257,21 +253,22 @@ def _ended(record: CellRecord) -> tuple[object, ...]:
     return record.host, record.started, record.runtime_s, record.cpu_s
 
 
-def _add_objects(archive: tarfile.TarFile, store: Store, place: ObjectPath, name: str) -> None:
-    """Add a store in an object store as the folder that it would be on a disk."""
+def _add_files(archive: tarfile.TarFile, store: Store, name: str) -> None:
+    """Add a store as the folder that it is, or would be, on a disk."""
+    place = store.path.resolve()
+    for folder in (name, f"{name}/journal", f"{name}/arrays"):
+        member = tarfile.TarInfo(folder)
+        member.type, member.mode = tarfile.DIRTYPE, 0o755
+        archive.addfile(member)
     for path in place.files():
-        inside = path.relative_to(place)
-        if str(inside) in (LEASE, POINTER):
+        inside = str(path)[len(str(place)) + 1 :]
+        if inside in (LEASE, POINTER):
             continue
         content = path.read_bytes()
         member = tarfile.TarInfo(f"{name}/{inside}")
-        member.size, member.mtime = len(content), path.tagged()[1].timestamp()
+        member.size, member.mtime = len(content), path.written_at()
         archive.addfile(member, io.BytesIO(content))
     if store.dataset.exists:
-        link = tarfile.TarInfo(f"{name}/{RESULTS}")
-        link.type, link.linkname = tarfile.SYMTYPE, str(store.dataset.path)[len(str(place)) + 1 :]
+        link, version = tarfile.TarInfo(f"{name}/{RESULTS}"), store.dataset.path.resolve()
+        link.type, link.linkname = tarfile.SYMTYPE, str(version)[len(str(place)) + 1 :]
         archive.addfile(link)
-
-
-def _without_lease(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
-    return None if member.name.rpartition("/")[2] == LEASE else member

@@ -19,12 +19,11 @@ from sweep.plan.costs import Costs
 from sweep.plan.stored import StoredExperiment
 from sweep.plan.tasks import Item, Items
 from sweep.runner.log import Log
-from sweep.store import arrays, code, disk, segments
-from sweep.store.disk_errors import explained
+from sweep.store import arrays, code, segments
 from sweep.store.journal import Journal
 from sweep.store.lease import Check
 from sweep.store.ledger import Ledger
-from sweep.store.objects import ObjectPath
+from sweep.store.places import ObjectPath, explained
 from sweep.store.records import CellRecord, Record
 
 if TYPE_CHECKING:
@@ -96,7 +95,7 @@ class Session:
         store = self.stored.store.path
         with explained(store):
             for solve in self.ledger.forgotten_solves.intersection(arrays.names(store)):
-                disk.remove(arrays.folder(store, solve))
+                arrays.folder(store, solve).remove()
 
     def reuse(self, cells: Iterable[Cell]) -> None:
         """Record the cells whose solve is already in the journal."""
@@ -174,7 +173,7 @@ class Session:
         if time.monotonic() >= self._next_early:
             self._next_early = time.monotonic() + _EARLY_SECONDS
             journal = self.stored.store.journal
-            for name in set(disk.names(journal, f"{self.run}-")) - self._early_read:
+            for name in set(journal.names(f"{self.run}-")) - self._early_read:
                 task, part, _ = name.partition("+")
                 if part and name.endswith(segments.SUFFIX) and task not in self._ended:
                     self._early_read.add(name)

@@ -13,12 +13,12 @@ from sweep.experiment.canonical import Scalar
 from sweep.grid.grids import Grid
 from sweep.plan.stored import counted, of_store, troubled
 from sweep.runner import log
-from sweep.store import disk, segments
+from sweep.store import segments
 from sweep.store.folder import Store, open_
 from sweep.store.journal import Journal
 from sweep.store.keys import Keys, texts
 from sweep.store.ledger import Ledger
-from sweep.store.location import Location
+from sweep.store.places import Location
 from sweep.store.records import BoundRecord, CellRecord, ForgottenRecord, Status
 
 _WELL = (Status.ABSENT, Status.OK, Status.NOT_APPLICABLE)
@@ -259,7 +259,7 @@ def _records_of(
     folder: Location, cells: Sequence[str]
 ) -> dict[str, tuple[tuple[str, CellRecord | ForgottenRecord], ...]]:
     by_id: dict[str, list[tuple[str, CellRecord | ForgottenRecord]]] = {cell: [] for cell in cells}
-    for name in disk.names(folder):
+    for name in folder.names():
         if not name.endswith(segments.SUFFIX):
             continue
         try:

@@ -1,18 +1,13 @@
 """The arrays behind the numbers, kept on request: a small zarr group for each solve."""
 
-import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
-from functools import reduce
-from operator import truediv
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from sweep.errors import StoreError
-from sweep.store import disk
-from sweep.store.location import Location, located
+from sweep.store.places import Location, located
 
 _DIMENSIONS: Mapping[str, tuple[str, ...]] = {
     "query_variances": ("query",),
@@ -40,23 +35,21 @@ _MEANINGS: Mapping[str, str] = {
 }
 
 
-_SUFFIX = ".zarr"
-_OLD = ".old"
-"""Beginning of the name that arrays have between being replaced and being removed."""
+SUFFIX = ".zarr"
 
 
 def names(store: Location) -> list[str]:
     """The keys of the solves of which a store has arrays."""
     try:
-        files = disk.names(store / "arrays")
+        files = (located(store) / "arrays").names()
     except (FileNotFoundError, NotADirectoryError):
         return []
-    return [name.removesuffix(_SUFFIX) for name in files if name.endswith(_SUFFIX)]
+    return [name.removesuffix(SUFFIX) for name in files if name.endswith(SUFFIX)]
 
 
 def folder(store: Location, solve: str) -> Location:
     """The zarr group with the arrays of a solve."""
-    return store / "arrays" / f"{solve}{_SUFFIX}"
+    return located(store) / "arrays" / f"{solve}{SUFFIX}"
 
 
 def write(
@@ -107,11 +100,8 @@ def write(
         dataset = dataset.assign_coords(iteration=np.arange(dataset.sizes["iteration"]))
     if dataset.sizes.get("query") == len(labels):
         dataset = dataset.assign_coords(query=np.array(labels, dtype=np.str_))
-    _put_in_place(
-        folder(store, solve),
-        lambda fresh: dataset.to_zarr(
-            disk.zarr_store(fresh), mode="w", consolidated=True, zarr_format=2
-        ),
+    folder(store, solve).write_folder(
+        lambda fresh: dataset.to_zarr(fresh.zarr(), mode="w", consolidated=True, zarr_format=2)
     )
 
 
@@ -126,48 +116,15 @@ def copy(source: Location, target: Location, solve: str) -> None:
     origin = folder(source, solve)
 
     def copied(fresh: Location) -> None:
-        disk.remove(fresh)
-        for file in disk.files(origin):
+        fresh.remove()
+        for file in origin.files():
             inside = str(file)[len(str(origin)) + 1 :]
-            disk.put(reduce(truediv, inside.split("/"), fresh), file.read_bytes())
+            (fresh / inside).put(file.read_bytes())
 
-    _put_in_place(folder(target, solve), copied)
-
-
-def _put_in_place(final: Location, write: Callable[[Location], object]) -> None:
-    """Have a zarr group written: on a disk beside the old one, which it then replaces."""
-    beside = final.with_name(f".{final.stem}-{uuid.uuid4().hex}.partial")
-    old = beside.with_name(f"{_OLD}{beside.name}")
-    fresh = beside if isinstance(final, Path) else final
-    try:
-        write(fresh)
-        if fresh != final:
-            with suppress(FileNotFoundError):
-                disk.rename(final, old)
-            disk.rename(fresh, final)
-            disk.remove(old)
-    except OSError:
-        disk.remove(fresh)
-        with suppress(OSError):  # there is no old one, or the new one is in its place
-            disk.rename(old, final)
-        raise
+    folder(target, solve).write_folder(copied)
 
 
-def restore(store: Location) -> None:
-    """Put arrays back whose writer was killed when they had made room for others.
-
-    Raises
-    ------
-    OSError
-        If the disk does not take it.
-    """
-    for old in (store / "arrays").glob(f"{_OLD}.*.partial") if isinstance(store, Path) else ():
-        solve = old.name.removeprefix(f"{_OLD}.").rpartition("-")[0]
-        if not folder(store, solve).exists():
-            disk.rename(old, folder(store, solve))
-
-
-def arrays(store: str | Location, solve: str) -> Any:
+def arrays(store: str | Path | Location, solve: str) -> Any:
     """The arrays that were kept of one solve, opened lazily.
 
     Parameters
@@ -197,4 +154,4 @@ def arrays(store: str | Location, solve: str) -> Any:
             "'keep' in the experiment before the run, and take the key from the dataset's "
             "variable 'solve'"
         )
-    return xr.open_zarr(disk.zarr_store(path), chunks=None)
+    return xr.open_zarr(path.zarr(), chunks=None)

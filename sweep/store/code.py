@@ -130,16 +130,16 @@ def worker_difference(expected_project: str, expected_versions: str) -> str:
     expected_project, expected_versions : str
         `project` and `versions` of the command; no versions if any will do.
     """
-    here = f"a worker on {socket.gethostname()} has"
+    here = f"a worker on {socket.gethostname()}"
     if project() != expected_project:
         return (
-            f"{here} other code ({project()}) than the command ({expected_project}); install the "
+            f"{here} has other code ({project()}) than the command ({expected_project}); install the "
             "same version of this project there and restart its workers"
         )
     if expected_versions in ("", versions()):
         return ""
     return (
-        f"{here} other versions ({versions()}) than the command ({expected_versions}), so its "
+        f"{here} has other versions ({versions()}) than the command ({expected_versions}), so its "
         "numbers may be others; install the same there, or give --allow-mixed: every cell then "
         "says which versions solved it"
     )

@@ -2,22 +2,20 @@
 
 It is replaced by writing a new version beside the old one and having the pointer lead to it: on a
 disk a symbolic link, so that other programs find it too, in an object store an object with the
-version's name.
+version's name. A manifest beside each version lists size and checksum of every file. These do not
+protect against malice; they detect damage by disks, copying and accidents.
 """
 
 import json
 import math
-import shutil
-import uuid
+import zlib
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 from sweep.errors import DatasetError, StoreError
-from sweep.store import disk, manifest
-from sweep.store.disk_errors import reason, remedy
-from sweep.store.location import Location
+from sweep.store import small_files
+from sweep.store.places import DiskPath, Location, clock, reason, remedy
 
 RESULTS = "results.zarr"
 POINTER = "results.json"
@@ -25,6 +23,9 @@ POINTER = "results.json"
 _VERSIONS = ".results"
 _LONGEST_WRITE_SECONDS = 3600.0
 """Seconds that a worker takes to write a segment or the arrays of a solve, at most."""
+_CHUNK_BYTES = 2**20
+
+_Manifest = dict[str, tuple[int, int]]
 
 
 @dataclass(frozen=True)
@@ -36,46 +37,38 @@ class DatasetFolder:
     @property
     def path(self) -> Location:
         """The dataset: a symbolic link to its newest version, or that version itself."""
-        if isinstance(self.store, Path):
-            return self.store / RESULTS
-        try:
-            version = json.loads(disk.text(self.store / POINTER))["version"]
-        except FileNotFoundError:
-            return self.store / RESULTS
-        return self.store / _VERSIONS / str(version)
+        return (self.store / RESULTS).followed()
+
+    @property
+    def _versions(self) -> Location:
+        return self.store / _VERSIONS
 
     @property
     def exists(self) -> bool:
-        """Whether there is one.
-
-        Raises
-        ------
-        StoreError
-            If that may not be known.
-        """
+        """Whether there is one; StoreError if that cannot be known."""
         try:
             return self.path.exists()
         except OSError as error:
             raise StoreError(
-                f"dataset {str(self.path)!r} cannot be read: {reason(error)}; let it be read, or "
-                "move it away: the next run derives it again"
+                f"dataset {str(self.store / RESULTS)!r} cannot be read: {reason(error)}; let it be "
+                "read, or move it away: the next run derives it again"
             ) from error
 
     @property
     def state(self) -> str | None:
         """The state of the journal that the dataset was derived from; None without a dataset."""
         try:
-            content = json.loads(disk.text(self.path / ".zmetadata"))
+            content = json.loads((self.path / ".zmetadata").read_bytes())
             return str(content["metadata"][".zattrs"]["journal_state"])
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return None
 
     @property
     def damage(self) -> str | None:
-        """How the dataset differs from what was written, in words; None if it does not."""
+        """How the dataset differs from its manifest, in words; None if it does not."""
         while self.exists:
             version = self.path.resolve()
-            damage = manifest.damage(version)
+            damage = _damage(version)
             if damage is None or version == self.path.resolve():
                 return damage
         return None
@@ -83,12 +76,11 @@ class DatasetFolder:
     def keeps(self, version: Location) -> bool:
         """Whether that version still exists: `publish` removes all but the last two.
 
-        Of a removed chunk a reader learns nothing: zarr takes it for one without numbers.
+        zarr reads a deleted chunk as missing, without an error.
         """
-        versions = self.store / _VERSIONS
-        last = {f"{number:06d}" for number in _numbers(versions)[-2:]}
-        held = version.parent.name != _VERSIONS or version.stem in last
-        return held or version == self.path.resolve()
+        last = {f"{number:06d}" for number in _numbers(self._versions)[-2:]}
+        kept = version.parent.name != _VERSIONS or version.stem in last
+        return kept or version == self.path.resolve()
 
     def publish(self, write: Callable[[Location], None]) -> Location:
         """Replace the dataset as a whole: readers see the old one or the new one.
@@ -108,12 +100,19 @@ class DatasetFolder:
         DatasetError
             If it cannot be written; the old dataset stays in place then.
         """
-        versions = self.store / _VERSIONS
         try:
-            if isinstance(versions, Path):
-                versions.mkdir(exist_ok=True)
-            old = _numbers(versions)
-            self._put_in_place(_next(versions), write)
+            self._versions.make_folder()
+            old = _numbers(self._versions)
+            fresh = _next(self._versions)
+            try:
+                write(fresh)
+                noted = {_name(file, fresh): _size_and_checksum(file) for file in fresh.files()}
+                _manifest_of(fresh).write_bytes(json.dumps(noted).encode())
+                (self.store / RESULTS).lead_to(f"{_VERSIONS}/{fresh.name}")
+            except OSError:
+                if self.path.resolve() != fresh.resolve():
+                    _remove(fresh)
+                raise
         except OSError as error:
             raise DatasetError(
                 f"the dataset of store {str(self.store)!r} cannot be written: {reason(error)}; "
@@ -121,52 +120,28 @@ class DatasetFolder:
                 "dataset from it"
             ) from error
         for number in old[:-1]:
-            _remove(versions / f"{number:06d}.zarr")
+            _remove(self._versions / f"{number:06d}.zarr")
         return self.path
-
-    def _put_in_place(self, fresh: Location, write: Callable[[Location], None]) -> None:
-        """Write a version of the dataset and point to it; remove it if nothing points to it."""
-        try:
-            write(fresh)
-            manifest.write(fresh)
-            self._point_to(fresh.name)
-        except OSError:
-            if self.path.resolve() != fresh.resolve():
-                _remove(fresh)
-            raise
-
-    def _point_to(self, version: str) -> None:
-        if not isinstance(self.store, Path):
-            disk.write(self.store / POINTER, json.dumps({"version": version}))
-            return
-        link = self.store / f".{RESULTS}-{uuid.uuid4().hex}"
-        try:
-            link.symlink_to(Path(_VERSIONS) / version, target_is_directory=True)
-            disk.rename(link, self.store / RESULTS)
-        except OSError:
-            link.unlink(missing_ok=True)
-            raise
 
     def tidy(self) -> None:
         """Remove files that a killed run left half-written."""
-        if isinstance(self.store, Path):
+        if isinstance(self.store, DiskPath):
             _remove_partial(self.store)
-            self._link_again(self.store / RESULTS)
+            with suppress(OSError):
+                self._link_again(self.store / RESULTS)
         if self.exists:
             current = self.path.resolve()
-            for version in (self.store / _VERSIONS).glob("*.zarr"):
+            for version in self._versions.glob("*.zarr"):
                 if version.name > current.name:
                     _remove(version)
 
-    def _link_again(self, results: Path) -> None:
+    def _link_again(self, results: DiskPath) -> None:
         """Replace the dataset by a link again if the store was copied with links followed."""
         if results.is_dir() and not results.is_symlink():
-            with suppress(OSError):
-                versions = results.with_name(_VERSIONS)
-                versions.mkdir(exist_ok=True)
-                version = _next(versions)
-                disk.rename(results, version)
-                self._point_to(version.name)
+            self._versions.make_folder()
+            version = _next(self._versions)
+            results.rename(str(version))
+            results.lead_to(f"{_VERSIONS}/{version.name}")
 
 
 def _numbers(versions: Location) -> list[int]:
@@ -179,13 +154,49 @@ def _next(versions: Location) -> Location:
     return versions / f"{max(_numbers(versions), default=0) + 1:06d}.zarr"
 
 
-def _remove_partial(store: Path) -> None:
+def _manifest_of(version: Location) -> Location:
+    return version.with_suffix(".json")
+
+
+def _name(file: Location, folder: Location) -> str:
+    return str(file)[len(str(folder)) + 1 :]
+
+
+def _damage(version: Location) -> str | None:
+    """The first difference between a version of the dataset and its manifest; None without one."""
+    try:
+        noted = small_files.parsed(_manifest_of(version).read_bytes(), _Manifest)
+    except FileNotFoundError:  # of a store that was copied with links followed
+        return None
+    except (OSError, ValueError):
+        return "the list of its files cannot be read"
+    for name, (size, checksum) in noted.items():
+        try:
+            actual, its_checksum = _size_and_checksum(version / name)
+        except OSError as error:
+            return f"file {name!r} cannot be read ({error.strerror})"
+        if actual != size:
+            return f"file {name!r} holds {actual:,} bytes instead of {size:,}"
+        if its_checksum != checksum:
+            return f"file {name!r} has changed since it was written"
+    return None
+
+
+def _size_and_checksum(path: Location) -> tuple[int, int]:
+    checksum = 0
+    with path.opened() as stream:
+        while chunk := stream.read(_CHUNK_BYTES):
+            checksum = zlib.crc32(chunk, checksum)
+        return stream.tell(), checksum
+
+
+def _remove_partial(store: DiskPath) -> None:
     """Remove the temporary files of writers that were killed.
 
-    In the store itself only the lock's holder writes; workers may still write what they do for a
+    In the store itself only the lease's holder writes; workers may still write what they do for a
     driver that is gone.
     """
-    now = disk.clock(store)
+    now = clock(store)
     longest = {"": 0.0, "journal": _LONGEST_WRITE_SECONDS, "arrays": _LONGEST_WRITE_SECONDS}
     for name, age in longest.items():
         folder = store / name
@@ -193,22 +204,22 @@ def _remove_partial(store: Path) -> None:
             if now - _written(left) < age:
                 continue
             if left.is_dir() and not left.is_symlink():
-                shutil.rmtree(left, ignore_errors=True)
+                left.remove()
             else:
                 with suppress(OSError):  # of another user, in a folder of theirs
                     left.unlink(missing_ok=True)
 
 
-def _written(file: Path) -> float:
-    """When a file was last written, by its file system's clock; endless if it is gone."""
+def _written(file: DiskPath) -> float:
+    """When a file was last written, by its file system's clock; infinite if it is gone."""
     with suppress(OSError):
-        return file.stat().st_mtime
+        return file.lstat().st_mtime
     return math.inf
 
 
 def _remove(version: Location) -> None:
     """Remove a version of the dataset as far as possible; leftovers do no harm."""
     with suppress(OSError):
-        disk.remove(version)
+        version.remove()
     with suppress(OSError):
-        manifest.beside(version).unlink(missing_ok=True)
+        _manifest_of(version).unlink(missing_ok=True)

@@ -7,25 +7,31 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from sweep.errors import StoreError
-from sweep.store import arrays, disk, lock
+from sweep.store import arrays, lease, small_files
 from sweep.store.dataset_folder import DatasetFolder
-from sweep.store.disk_errors import explained, readable, reason
-from sweep.store.holder import in_use
 from sweep.store.keys import KEY, Keys
-from sweep.store.lease import LEASE, Check
-from sweep.store.location import Location, located
+from sweep.store.lease import Check
+from sweep.store.places import Location, explained, located, reason
 
 _FORMAT = 2
 _ABOUT = "store.json"
+_CELLS = "cells.json"
 _BETWEEN = b'", "'
-"""What stands between two ids in the list of cells."""
-_CALLED_METHOD = 1
-"""The last format whose ids and coordinates have ``method`` where ``mechanism`` is now."""
+"""The text between two ids in the list of cells."""
+
+
+@dataclass(frozen=True)
+class About:
+    """The content of ``store.json``."""
+
+    format: int
+    identity: str
+    experiment: str
+    created: str = ""
 
 
 @dataclass(frozen=True)
@@ -54,16 +60,22 @@ class Store:
     @property
     def text(self) -> str:
         """The experiment's effective YAML."""
-        with readable(self.path / "experiment.yaml") as path:
-            return disk.text(path)
+        file = self.path / "experiment.yaml"
+        try:
+            return file.read_bytes().decode()
+        except (OSError, ValueError) as error:
+            raise small_files.unreadable(file, error) from error
 
     @property
     def cells(self) -> Keys:
         """Ids of the cells of the experiment's grids; none if there is no experiment in it yet."""
-        if not (self.path / "cells.json").exists():
+        file = self.path / _CELLS
+        try:
+            return _listed(file.read_bytes())
+        except FileNotFoundError:
             return np.empty(0, KEY)
-        with readable(self.path / "cells.json") as path:
-            return _listed(disk.content(path))
+        except (OSError, ValueError) as error:
+            raise small_files.unreadable(file, error) from error
 
     @property
     def dataset(self) -> DatasetFolder:
@@ -80,13 +92,13 @@ class Store:
         with explained(self.path):
             if not same and len(common := np.intersect1d(cells, known)) < len(known):
                 self._list(common)
-            disk.write(self.path / "experiment.yaml", text)
+            (self.path / "experiment.yaml").write_bytes(text.encode())
             if not same:
                 self._list(cells)
 
     def _list(self, cells: Keys) -> None:
         ids = b'["%b"]' % _BETWEEN.join(cells.tolist()) if len(cells) else b"[]"
-        disk.write(self.path / "cells.json", ids)
+        (self.path / _CELLS).write_bytes(ids)
 
     @contextmanager
     def locked(self) -> Iterator[Check]:
@@ -104,7 +116,7 @@ class Store:
         """
         with ExitStack() as stack:
             with explained(self.path):
-                check = stack.enter_context(lock.held(self.path))
+                check = stack.enter_context(lease.held(self.path))
             self._tidy()
             yield check
 
@@ -112,8 +124,7 @@ class Store:
     def unchanged(self) -> Iterator[None]:
         """Keep every run out of the store while it is read, as `locked` does.
 
-        A store that cannot be written takes no lock: it is looked, before and after, that nobody
-        else has it.
+        A store that cannot be written takes no lock: nobody may have it before and after.
 
         Raises
         ------
@@ -122,7 +133,7 @@ class Store:
         """
         with ExitStack() as stack:
             try:
-                stack.enter_context(lock.held(self.path))
+                stack.enter_context(lease.held(self.path))
             except OSError:
                 self._check_unused()
                 stack.callback(self._check_unused)
@@ -133,32 +144,37 @@ class Store:
     def _tidy(self) -> None:
         """Undo what a killed run left half-done."""
         with explained(self.path):
-            arrays.restore(self.path)
+            (self.path / "arrays").restore_folders(arrays.SUFFIX)
         self.dataset.tidy()
 
     def _check_unused(self) -> None:
         user = self.user
         if user is not None:
-            raise in_use(self.path, user)
+            raise lease.in_use(self.path, user)
 
     @property
     def user(self) -> str | None:
         """The process that holds the lock, in words; None if there is none."""
-        with readable(self.path / LEASE):
-            return lock.user(self.path)
+        try:
+            return lease.user(self.path)
+        except OSError as error:
+            raise small_files.unreadable(self.path / lease.LEASE, error) from error
 
 
 def _listed(ids: bytes) -> Keys:
-    """The ids in a JSON list; as text there is none of them, if they stand as `describe` writes."""
+    """The ids in a JSON list, without a text for each if the list is as `describe` writes it."""
     held, each = ids[2:-2] + _BETWEEN, np.dtype([("id", KEY), ("between", f"S{len(_BETWEEN)}")])
     if (ids[:2], ids[-2:], len(held) % each.itemsize) == (b'["', b'"]', 0):
         array = np.frombuffer(held, each)
         if (array["between"] == _BETWEEN).all():
             return array["id"].copy()
-    return np.array(json.loads(ids), dtype=np.bytes_)
+    listed = small_files.parsed(ids, list[str])
+    if any(len(one.encode()) > KEY.itemsize for one in listed):
+        raise ValueError(f"an id is longer than {KEY.itemsize} bytes")
+    return np.array([one.encode() for one in listed], dtype=KEY)
 
 
-def create(place: str | Location, experiment: str) -> Store:
+def create(place: str | Path | Location, experiment: str) -> Store:
     """The store in a folder, created if there is none.
 
     Parameters
@@ -178,20 +194,19 @@ def create(place: str | Location, experiment: str) -> Store:
     path = located(place)
     with explained(path):
         if not (path / _ABOUT).exists():
-            if isinstance(path, Path):
-                _make_folders(path)
-            else:
-                _refuse_strangers(path)
-            content = {
+            _refuse_files(path)
+            path.make_folder()
+            _refuse_strangers(path)
+            for folder in (path / "journal", path / "arrays"):
+                folder.make_folder()
+            about = {
                 "format": _FORMAT,
                 "identity": uuid.uuid4().hex,
                 "experiment": experiment,
                 "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             }
             with suppress(FileExistsError):  # another run has just created it
-                disk.create(path / _ABOUT, json.dumps(content, indent=1))
-            if isinstance(path, Path):
-                disk.synchronise(path.parent)
+                (path / _ABOUT).create(json.dumps(about, indent=1).encode())
     return open_(path, experiment)
 
 
@@ -205,7 +220,7 @@ def occupied(path: Location) -> bool:
     """
     _refuse_files(path)
     try:
-        return path.exists() and bool(disk.names(path))
+        return path.exists() and bool(path.names())
     except OSError as error:
         raise StoreError(f"store {str(path)!r} cannot be read: {reason(error)}") from error
 
@@ -215,16 +230,8 @@ def _refuse_files(path: Location) -> None:
         raise StoreError(f"store {str(path)!r} is a file; give a folder as --store")
 
 
-def _make_folders(path: Path) -> None:
-    _refuse_files(path)
-    path.mkdir(parents=True, exist_ok=True)
-    _refuse_strangers(path)
-    (path / "journal").mkdir(exist_ok=True)
-    (path / "arrays").mkdir(exist_ok=True)
-
-
 def _refuse_strangers(path: Location) -> None:
-    names = disk.names(path)
+    names = path.names()
     strangers = [
         name
         for name in names
@@ -237,7 +244,7 @@ def _refuse_strangers(path: Location) -> None:
         )
 
 
-def open_(place: str | Location, experiment: str | None = None) -> Store:
+def open_(place: str | Path | Location, experiment: str | None = None) -> Store:
     """The store in a folder.
 
     Parameters
@@ -250,37 +257,27 @@ def open_(place: str | Location, experiment: str | None = None) -> Store:
     Raises
     ------
     StoreError
-        If the folder is not a store, belongs to another experiment, or was made by a version
-        of this project whose stores this one does not read.
+        If the folder is not a store, belongs to another experiment, or has the layout of another
+        version of this project.
     """
     path = located(place)
     try:
-        content: dict[str, Any] = json.loads(disk.text(path / _ABOUT))
-        store = Store(path, content["identity"], content["experiment"])
-    except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError) as error:
+        about = small_files.parsed((path / _ABOUT).read_bytes(), About)
+    except (FileNotFoundError, NotADirectoryError, ValueError) as error:
         raise StoreError(
             f"{str(path)!r} is not a store: it has no readable store.json; "
             "give the folder that was --store in 'sweep run'"
         ) from error
     except OSError as error:
         raise StoreError(f"store {str(path)!r} cannot be read: {reason(error)}") from error
-    _check_format(path, content.get("format"))
-    if experiment not in (None, store.experiment):
+    if about.format != _FORMAT:
         raise StoreError(
-            f"store {str(path)!r} was made by experiment {store.experiment!r}, not by "
+            f"store {str(path)!r} has format {about.format}, but this version reads format "
+            f"{_FORMAT}; use the version that made it, or give another --store"
+        )
+    if experiment not in (None, about.experiment):
+        raise StoreError(
+            f"store {str(path)!r} was made by experiment {about.experiment!r}, not by "
             f"{experiment!r}; give another folder as --store"
         )
-    return store
-
-
-def _check_format(path: Location, version: object) -> None:
-    if version == _CALLED_METHOD:
-        raise StoreError(
-            f"store {str(path)!r} was made by an earlier version of this project, whose axis "
-            "'mechanism' was called 'method'; use that version to read it, or give another --store"
-        )
-    if version != _FORMAT:
-        raise StoreError(
-            f"store {str(path)!r} has format {version!r}, but this version reads format {_FORMAT}; "
-            "use the version that made it, or give another --store"
-        )
+    return Store(path, about.identity, about.experiment)

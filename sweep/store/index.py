@@ -14,9 +14,9 @@ from typing import BinaryIO
 
 import numpy as np
 
-from sweep.store import code, disk
+from sweep.store import code
 from sweep.store.ledger import Ledger
-from sweep.store.location import Location
+from sweep.store.places import Location
 
 NAME = "index.npz"
 _FORMAT = 5
@@ -32,7 +32,7 @@ class Index:
     ledger : Ledger
         What they say.
     segments : Mapping[str, str]
-        For each of their file names, what changes when it is written anew (`disk.stamps`).
+        For each of their file names, what changes when it is written anew (`DiskPath.stamps`).
     replaced : frozenset of str
         File names of the segments that compact ones among them replace.
     """
@@ -58,19 +58,20 @@ def write(file: Location, index: Index) -> None:
     }
     encoded = np.frombuffer(json.dumps(facts).encode(), np.uint8)
 
-    def save(stream: BinaryIO) -> None:
+    def save(stream: BinaryIO) -> int:
         with zipfile.ZipFile(stream, "w") as archive:
             for name, array in chain([(_FACTS, encoded)], index.ledger.arrays()):
                 with archive.open(f"{name}.npy", "w", force_zip64=True) as held:
                     np.lib.format.write_array(held, array, allow_pickle=False)
+        return stream.tell()
 
-    disk.write_by(file, save)
+    file.write_by(save)
 
 
 def read(file: Location) -> Index | None:
     """The index in a file; None if there is none that this version has written, undamaged."""
     try:
-        with disk.opened(file) as stream, np.load(stream, allow_pickle=False) as arrays:
+        with file.opened() as stream, np.load(stream, allow_pickle=False) as arrays:
             facts = json.loads(arrays[_FACTS].tobytes())
             if facts["written_by"] != _writer():
                 return None

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from sweep.errors import DamagedSegmentError, StoreError
-from sweep.store import disk, index, segments
+from sweep.store import index, segments
 from sweep.store.code import CERTIFIER_DIGITS
 from sweep.store.ledger import Ledger
-from sweep.store.location import Location
+from sweep.store.places import Location, located
 from sweep.store.records import BoundRecord, CellRecord, ForgottenRecord, Record, Status
 
 
@@ -28,13 +28,13 @@ class Journal:
     """
 
     def __init__(self, folder: Location) -> None:
-        self.folder = folder
+        self.folder = located(folder)
         self.ledger = Ledger()
         self.damaged: dict[str, str] = {}
         self._seen: set[str] = set()
         self._replaced: set[str] = set()
         self._indexed: Mapping[str, str] = {}
-        self._index = folder.parent / index.NAME
+        self._index = self.folder.parent / index.NAME
         self._look_up()
 
     def _look_up(self) -> None:
@@ -43,7 +43,7 @@ class Journal:
         if content is None:
             return
         try:
-            now = disk.stamps(self.folder)
+            now = self.folder.stamps()
         except OSError:
             return
         if all(now.get(name) == stamp for name, stamp in content.segments.items()):
@@ -64,7 +64,7 @@ class Journal:
         """
         if self._seen == self._indexed.keys() or self.ledger.altered:
             return
-        now = disk.stamps(self.folder)
+        now = self.folder.stamps()
         if not self._seen <= now.keys():
             return
         seen = {name: now[name] for name in self._seen}
@@ -76,7 +76,7 @@ class Journal:
     def refresh(self) -> Ledger:
         """Take in the segments that are new since the last call."""
         try:
-            names = disk.names(self.folder)
+            names = self.folder.names()
         except OSError as error:
             raise StoreError(
                 f"journal {str(self.folder)!r} cannot be read ({error.strerror}); restore it, or "
@@ -128,7 +128,7 @@ class Journal:
         """
         kept = {name: self.folder / f"{name}{segments.DAMAGED}" for name in self.damaged}
         for name, path in kept.items():
-            disk.rename(self.folder / name, path)
+            (self.folder / name).rename(path)
         self.damaged.clear()
         return kept
 
@@ -191,7 +191,7 @@ class Journal:
             If it cannot be written.
         """
         records, count = self.records(), len(self._seen)
-        left_by_a_killed_one = self._replaced & set(disk.names(self.folder))
+        left_by_a_killed_one = self._replaced & set(self.folder.names())
         old = self._seen | left_by_a_killed_one
         compact = f"{name}{segments.COMPACT}{uuid.uuid4().hex[:8]}"
         segments.write_segment(self.folder, compact, records, old, self.made_of)

@@ -1,52 +1,155 @@
-"""A lease: only one process can create it, and renews it as a sign of life.
+"""The lease on a store: a file that one process creates and renews as a sign of life.
 
-Another run that finds it silent for long, or left by a process of this machine that has ended,
-takes it over.
+The disk or the object store decides who was first. A lease that has been silent for long, or whose
+process on this machine has ended, is taken over by one other run.
 """
 
+import json
+import os
+import socket
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Protocol
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
 
-from sweep.store.holder import STALE_SECONDS, Holder, ourselves, taken_over
-from sweep.store.location import Location
+from sweep.errors import StoreError
+from sweep.store import small_files
+from sweep.store.places import ChangedError, Location, clock, located
 
 LEASE = "lease"
-
+STALE_SECONDS = 120.0
+"""Silence after which a holder of another machine counts as dead: more than the minute for which
+NFS may show an outdated time."""
+BEAT_SECONDS = 10.0
+"""Seconds between two signs of life."""
 _JOIN_SECONDS = 10.0
 """For the last sign of life, on a disk or a network that may not answer any more."""
+_ATTEMPTS = 5
+_UNKNOWN = "running"
+"""The start time of a process that exists but cannot be inspected (``hidepid``)."""
+_ENDED = ("Z", "X")
+"""States of a process that has ended but is still in the process table."""
 
 Check = Callable[[], None]
 
 
-class Lease(Protocol):
-    """A lease on a store, on a disk or in an object store."""
+@dataclass(frozen=True)
+class Holder:
+    """The process that holds a lease.
 
-    def take(self, own: Holder) -> None:
-        """Create it, or replace one whose holder is dead; raises StoreError if it lives."""
+    Attributes
+    ----------
+    machine : str
+        Host, boot and process name space: the scope in which ``process`` is unique.
+    process : int
+        The process's number.
+    began : str
+        Its start time in ticks, since another process may get the number later.
+    host : str
+        The host name, for messages.
+    folder : str
+        The store, by its absolute path or its address.
+    nonce : str
+        A random text that distinguishes two leases of one process.
+    """
 
-    def renew(self, own: Holder) -> bool:
+    machine: str
+    process: int
+    began: str
+    host: str
+    folder: str
+    nonce: str
+
+    def __str__(self) -> str:
+        return f"process {self.process} on {self.host}"
+
+    def runs(self) -> bool | None:
+        """Whether the process still runs; None if that cannot be known here."""
+        if self.machine != _machine():
+            return None
+        began = _began(self.process)
+        return None if began == _UNKNOWN else began == self.began
+
+
+def ourselves(folder: Location) -> Holder:
+    """The current process as the holder of a folder, with a new nonce."""
+    number = os.getpid()
+    return Holder(
+        machine=_machine(),
+        process=number,
+        began=_began(number),
+        host=socket.gethostname(),
+        folder=str(folder.resolve()),
+        nonce=uuid.uuid4().hex,
+    )
+
+
+@dataclass(frozen=True)
+class Lease:
+    """The lease on a folder, as one process sees it."""
+
+    folder: Location
+    own: Holder
+
+    @property
+    def _file(self) -> Location:
+        return self.folder / LEASE
+
+    @property
+    def _text(self) -> bytes:
+        return json.dumps(asdict(self.own)).encode()
+
+    def take(self) -> None:
+        """Create it, or replace one whose holder is dead.
+
+        Raises
+        ------
+        StoreError
+            If its holder lives.
+        """
+        for _ in range(_ATTEMPTS):
+            with suppress(FileExistsError):
+                self._file.create(self._text)
+                return
+            with suppress(ChangedError, FileNotFoundError):
+                held = self._file.read_bytes()
+                if held == self._text:  # the answer to a first try was lost
+                    return
+                other = user(self.folder)
+                if other is not None:
+                    raise in_use(self.folder, other)
+                self._file.replace_content(self._text, held)
+                return
+        raise in_use(self.folder, "other runs that are just starting")
+
+    def renew(self) -> bool:
         """Give a sign of life; false if another process has it now, an error if nobody has."""
-        ...
+        try:
+            self._file.refresh(self._text)
+        except ChangedError:
+            return False
+        return True
 
-    def give_back(self, own: Holder) -> None:
-        """Remove it, unless another process has it now."""
-
-    def user(self) -> str | None:
-        """Its living holder, in words; None if there is none."""
-        ...
+    def give_back(self) -> None:
+        """Remove it, unless another process has it now, or the disk has become read-only."""
+        with suppress(OSError):
+            if self._file.read_bytes() == self._text:
+                self._file.unlink(missing_ok=True)
 
 
 @contextmanager
-def kept(folder: Location, lease: Lease, beat_seconds: float) -> Iterator[Check]:
-    """Hold a lease on a folder, renewed at intervals.
+def held(folder: Location, beat_seconds: float = BEAT_SECONDS) -> Iterator[Check]:
+    """Lock a folder against every other run, by a lease that is renewed at intervals.
 
     Yields
     ------
     callable
-        Raises a StoreError once another run has taken it over.
+        Raises StoreError once another run has taken the lease over. To be called before something
+        is written.
 
     Raises
     ------
@@ -55,15 +158,15 @@ def kept(folder: Location, lease: Lease, beat_seconds: float) -> Iterator[Check]
     OSError
         If it cannot be written.
     """
-    own = ourselves(folder)
-    lease.take(own)
+    lease = Lease(folder, ourselves(folder))
+    lease.take()
     ended, lost = threading.Event(), threading.Event()
 
     def keep() -> None:
         seen = _now()
         while not lost.is_set() and not ended.wait(beat_seconds):
             try:
-                ours = lease.renew(own)
+                ours = lease.renew()
             except FileNotFoundError:  # removed by hand; or taken over during a long silence
                 ours = _now() - seen < STALE_SECONDS
             except OSError:
@@ -78,14 +181,58 @@ def kept(folder: Location, lease: Lease, beat_seconds: float) -> Iterator[Check]
 
     def check() -> None:
         if lost.is_set():
-            raise taken_over(folder, lease.user())
+            raise StoreError(
+                f"store {str(folder)!r} was taken over by {user(folder) or 'another run'}: this "
+                f"run was silent for more than {STALE_SECONDS:.0f} s; its records are kept: run "
+                "again when the other has ended"
+            )
 
     try:
         yield check
     finally:
         ended.set()
         beat.join(_JOIN_SECONDS)
-        lease.give_back(own)
+        lease.give_back()
+
+
+def user(folder: Location) -> str | None:
+    """The living holder of a folder's lease, in words; None if there is none.
+
+    A process that runs on this machine may be silent, since it may have been stopped. Not so if the
+    lease came here with a copy of the store: that has no signs of life.
+    """
+    file = folder / LEASE
+    try:
+        silent = clock(folder) - file.written_at()
+        holder = small_files.parsed(file.read_bytes(), Holder)
+    except FileNotFoundError:
+        return None
+    except ValueError:
+        return "another run" if silent < STALE_SECONDS else None
+    runs = holder.runs()
+    if runs and _is_here(file, holder):
+        return str(holder)
+    if runs is False or silent >= STALE_SECONDS:
+        return None
+    return (
+        f"{holder} (silent for {max(silent, 0.0):.0f} s; its lease ends at {STALE_SECONDS:.0f} s)"
+    )
+
+
+def in_use(folder: object, by: str) -> StoreError:
+    """The error for a store that another run uses."""
+    return StoreError(
+        f"store {str(folder)!r} is in use by {by}; wait for it, or give another --store"
+    )
+
+
+def _is_here(file: Location, holder: Holder) -> bool:
+    """Whether a lease is in the folder for which it was written."""
+    there: Any = located(holder.folder) / LEASE
+    try:
+        return file.samefile(there)
+    except (OSError, StoreError):
+        return False
 
 
 def _now() -> float:
@@ -93,19 +240,25 @@ def _now() -> float:
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
-def living(holder: Holder | None, silent_s: float, *, copied: bool = False) -> str | None:
-    """The living holder of a lease in words; None if it is dead. The lease may be unreadable.
+def _machine() -> str:
+    parts = [socket.gethostname()]
+    with suppress(OSError):
+        parts.append(Path("/proc/sys/kernel/random/boot_id").read_text().strip())
+        parts.append(os.readlink("/proc/self/ns/pid"))
+    return " ".join(parts)
 
-    A process that is seen to run may be silent, since it may have been stopped. Not so if the
-    lease is a copy, which came here with a copy of the store: that has no signs of life.
-    """
-    if holder is None:
-        return "another run" if silent_s < STALE_SECONDS else None
-    runs = holder.runs()
-    if runs and not copied:
-        return str(holder)
-    if runs is False or silent_s >= STALE_SECONDS:
-        return None
-    return (
-        f"{holder} (silent for {max(silent_s, 0.0):.0f} s; its lease ends at {STALE_SECONDS:.0f} s)"
-    )
+
+def _began(process: int) -> str:
+    """Start time of a process in ticks; empty if it has ended."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+        return "" if fields[0] in _ENDED else fields[19]
+    except OSError:
+        pass
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return ""
+    except OSError:
+        return _UNKNOWN
+    return _UNKNOWN

@@ -10,18 +10,14 @@ longer, whether they are still there or not.
 
 import json
 import math
-import os
 import re
-import socket
-import threading
 import zlib
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
 from sweep.errors import DamagedSegmentError, StoreError
-from sweep.store import disk
-from sweep.store.location import Location
+from sweep.store.places import Location, located
 from sweep.store.records import Record, from_json, to_json
 
 SUFFIX = ".jsonl"
@@ -68,9 +64,8 @@ def write_segment(
     OSError
         If it cannot be written; nothing is left behind then.
     """
-    final = folder / (name + SUFFIX)
-    unique = f"{socket.gethostname()}-{os.getpid()}-{threading.get_ident()}"
-    disk.write(final, segment_text(records, replaces, made_of), unique)
+    final = located(folder) / (name + SUFFIX)
+    final.write_bytes(segment_text(records, replaces, made_of).encode())
     return final
 
 
@@ -103,13 +98,12 @@ def read_segment(path: Location, cells: Container[str] | None = None) -> list[Re
     Raises
     ------
     DamagedSegmentError
-        If it holds something else than was written; a segment of an earlier version has no
-        checksum, so that only what cannot be understood is noticed.
+        If it holds something else than was written.
     StoreError
         If it cannot be read.
     """
     try:
-        content = disk.content(path)
+        content = located(path).read_bytes()
     except OSError as error:
         raise StoreError(
             f"journal segment {str(path)!r} cannot be read ({error.strerror}); let it be read, or "
@@ -131,7 +125,7 @@ def read_segment(path: Location, cells: Container[str] | None = None) -> list[Re
 def was_removed(path: Location, error: StoreError) -> bool:
     """Whether a segment cannot be read because a compaction has removed it meanwhile."""
     gone = isinstance(error.__cause__, FileNotFoundError)
-    return gone and path.name not in disk.names(path.parent)
+    return gone and path.name not in path.parent.names()
 
 
 def replaced_by(path: Location) -> frozenset[str]:
@@ -152,7 +146,7 @@ def run_of(segment: str) -> str:
 def _head(path: Location) -> Mapping[str, Any]:
     """What a compact segment says of itself; nothing if it is damaged."""
     try:
-        _checked(content := disk.content(path))
+        _checked(content := path.read_bytes())
         head: dict[str, Any] = json.loads(content.partition(b"\n")[0])
         return head
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
@@ -162,7 +156,7 @@ def _head(path: Location) -> Mapping[str, Any]:
 def is_sound(segment: Location) -> bool:
     """Whether a segment is as it was written, by its checksum."""
     try:
-        _checked(disk.content(segment))
+        _checked(segment.read_bytes())
     except (OSError, ValueError, KeyError, TypeError):
         return False
     return True
@@ -178,9 +172,7 @@ def _checked(content: bytes) -> bytes:
     """The lines of a segment behind its head, once they are found to be those written."""
     head, _, lines = content.partition(b"\n")
     header = json.loads(head)
-    if header["kind"] != _HEAD:
-        return content
-    if zlib.crc32(lines) != header["crc32"]:
+    if (header["kind"], header["crc32"]) != (_HEAD, zlib.crc32(lines)):
         raise _ChecksumError("its checksum is another")
     return lines
 

@@ -1,16 +1,16 @@
 """A store as workers see it: just enough to write records and arrays into it."""
 
-import json
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from sweep.errors import StoreError
-from sweep.store import disk, segments
+from sweep.store import segments
 from sweep.store.code import project
 from sweep.store.code import versions as of_libraries
-from sweep.store.location import Location, located
+from sweep.store.folder import open_
+from sweep.store.places import Location, located
 from sweep.store.records import Record
 
 
@@ -60,10 +60,9 @@ class StoreView:
     def reachable(self) -> bool:
         """Whether this machine sees the store's folder."""
         try:
-            content = json.loads(disk.text(self.place / "store.json"))
-        except OSError:
+            return open_(self.place).identity == self.identity
+        except StoreError:
             return False
-        return bool(content["identity"] == self.identity)
 
     def check_reachable(self) -> None:
         """Refuse to keep arrays where the store is not.

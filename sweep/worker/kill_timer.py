@@ -60,12 +60,11 @@ def serve(worker: int) -> None:
 
 
 def _end(worker: int, file: str, text: str) -> None:
-    from sweep.store import disk
-    from sweep.store.location import located
+    from sweep.store.places import located
 
     with suppress(Exception):
         if text:
-            disk.write(located(file), text, f"timer-{worker}")
+            located(file).write_bytes(text.encode())
     with suppress(ProcessLookupError):
         os.kill(worker, signal.SIGKILL)
 

@@ -24,8 +24,8 @@ from solvers import mechanism
 from sweep.errors import DamagedSegmentError
 from sweep.grid.cells import WorkloadSpec
 from sweep.plan.tasks import Bound, Item, Solve, Task
-from sweep.store import code, disk, segments
-from sweep.store.location import Location
+from sweep.store import code, segments
+from sweep.store.places import Location
 from sweep.store.records import BoundRecord, CellRecord, Record, Status
 from sweep.store.view import StoreView
 from sweep.worker.kill_timer import kill_timer
@@ -315,9 +315,7 @@ def earlier_records(task: Task, view: StoreView) -> list[Record]:
     wanted = frozenset[Identity]().union(*map(_identities, task.items))
     found: dict[Identity, Record] = {}
     for name in (*task.earlier, task.name):
-        parts = [
-            one for one in disk.names(view.journal, f"{name}+") if one.endswith(segments.SUFFIX)
-        ]
+        parts = [one for one in view.journal.names(f"{name}+") if one.endswith(segments.SUFFIX)]
         last = f"{name}{segments.SUFFIX}"
         if name != task.name and (view.journal / last).exists():
             parts.append(last)

@@ -22,7 +22,7 @@ from sweep.errors import StoreError
 from sweep.experiment import files
 from sweep.grid.cells import Spec, WorkloadSpec
 from sweep.plan.tasks import Bound, CellTask, Item, Solve
-from sweep.store import arrays, code, disk_errors
+from sweep.store import arrays, code, places
 from sweep.store.records import BoundRecord, CellRecord, Record, Status
 from sweep.store.view import StoreView
 from workloads.operators import Drawn
@@ -223,7 +223,7 @@ def _attempt(
         labels = built.labels if isinstance(built, workloads.Workload) else ()
         arrays.write(view.place, item.key, solution.arrays(), view.keep, labels)
     except OSError as error:
-        reason, remedy = disk_errors.reason(error), disk_errors.remedy(error)
+        reason, remedy = places.reason(error), places.remedy(error)
         kept = f"its arrays cannot be kept: {reason}; {remedy} and run again"
         lost = {"status": Status.LOST, "numbers": {}, "notes": {}, "curve": None, "error": kept}
         return solution, facts | lost

@@ -181,7 +181,7 @@ def test_a_damaged_index_is_not_believed(folder):
 
 
 def test_an_index_that_other_code_has_judged_is_not_believed(folder, segments_read, monkeypatch):
-    monkeypatch.setattr(code, "digest", lambda: "another")
+    monkeypatch.setattr(code, "project", lambda: "another")
     state(Journal(folder))
     assert len(segments_read) == 2
 

@@ -16,9 +16,10 @@ from sweep.errors import StoreError, SweepError
 from sweep.grid.cells import MechanismSpec, Spec, WorkloadSpec
 from sweep.plan.tasks import CellTask, Solve, Task
 from sweep.runner import dispatch, maintenance, status
-from sweep.store import arrays, disk, folder, segments
-from sweep.store.file_lease import FileLease
+from sweep.store import arrays, folder, segments
 from sweep.store.journal import Journal
+from sweep.store.lease import Lease
+from sweep.store.places import DiskPath
 from sweep.store.records import BoundRecord, CellRecord, ForgottenRecord, Status
 from sweep.store.segments import write_segment
 
@@ -244,7 +245,7 @@ def test_arrays_whose_writer_was_killed_when_it_replaced_them_are_back(tmp_path,
     store = folder.create(tmp_path / "s", "mine")
     arrays.write(store.path, "s", {"prior": np.ones(2)}, ["prior"])
     os.utime(arrays.folder(store.path, "s"), (0, 0))
-    monkeypatch.setattr(disk, "rename", die)
+    monkeypatch.setattr(DiskPath, "rename", die)
     with pytest.raises(Killed):
         arrays.write(store.path, "s", {"prior": np.zeros(2)}, ["prior"])
     assert arrays.names(store.path) == []
@@ -255,7 +256,7 @@ def test_arrays_whose_writer_was_killed_when_it_replaced_them_are_back(tmp_path,
 @pytest.mark.parametrize("nth", [0, 1])
 def test_arrays_that_cannot_be_replaced_stay(tmp_path, monkeypatch, nth):
     arrays.write(tmp_path, "s", {"query_variances": np.ones(2)}, ["query_variances"], ())
-    rename, renamed = disk.rename, []
+    rename, renamed = DiskPath.rename, []
 
     def fail(old, new):
         renamed.append(old)
@@ -263,7 +264,7 @@ def test_arrays_that_cannot_be_replaced_stay(tmp_path, monkeypatch, nth):
             raise OSError(errno.EIO, "Input/output error")
         rename(old, new)
 
-    monkeypatch.setattr(disk, "rename", fail)
+    monkeypatch.setattr(DiskPath, "rename", fail)
     with pytest.raises(OSError, match="Input/output"):
         arrays.write(tmp_path, "s", {"query_variances": np.zeros(2)}, ["query_variances"], ())
     assert arrays.arrays(tmp_path, "s").query_variances.values.tolist() == [1.0, 1.0]
@@ -377,14 +378,14 @@ def test_a_segment_that_is_compacted_away_while_it_is_read_is_no_trouble(tmp_pat
         write_segment(tmp_path, f"r1-{name}", [cell(name)])
     reader, other = Journal(tmp_path), Journal(tmp_path)
     other.refresh()
-    read = disk.content
+    read = DiskPath.read_bytes
 
     def read_after_the_compaction(file):
-        monkeypatch.setattr(disk, "content", read)
+        monkeypatch.setattr(DiskPath, "read_bytes", read)
         other.compact("r1")
         return read(file)
 
-    monkeypatch.setattr(disk, "content", read_after_the_compaction)
+    monkeypatch.setattr(DiskPath, "read_bytes", read_after_the_compaction)
     assert reader.refresh().cells.keys() == {"a", "b"}
 
 
@@ -398,12 +399,12 @@ def test_a_packed_store_is_a_store_again(client, small, tmp_path):
 
 
 def test_a_store_that_takes_no_lock_is_packed_unless_it_is_in_use(tmp_path, monkeypatch):
-    def refuse(lease, own):
+    def refuse(lease):
         raise OSError(errno.EROFS, "Read-only file system")
 
     made = folder.create(tmp_path / "s", "mine")
     with made.locked():
-        monkeypatch.setattr(FileLease, "take", refuse)
+        monkeypatch.setattr(Lease, "take", refuse)
         with pytest.raises(StoreError, match="is in use by process"):
             maintenance.pack(tmp_path / "s", tmp_path / "sent.tar")
     assert not list(tmp_path.glob("*sent*"))
@@ -470,7 +471,7 @@ def test_records_are_copied_from_a_journal_that_is_compacted_meanwhile(tmp_path,
 def test_histories_are_read_from_a_journal_that_is_compacted_meanwhile(tmp_path, monkeypatch):
     three_segments(tmp_path / "j")
     compacted_under(monkeypatch, tmp_path / "j")
-    found = status._records_of(tmp_path / "j", ["a", "c"])
+    found = status._records_of(DiskPath(tmp_path / "j"), ["a", "c"])
     assert [len(found[name]) for name in "ac"] == [1, 1]
 
 

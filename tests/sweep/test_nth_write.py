@@ -15,10 +15,10 @@ from sweep.dataset import build
 from sweep.errors import StoreError
 from sweep.runner import maintenance
 from sweep.runner.session import Publication
-from sweep.store import arrays, disk_errors, index
+from sweep.store import arrays, index
 from sweep.store.dataset_folder import DatasetFolder
-from sweep.store.disk_errors import explained
 from sweep.store.journal import Journal
+from sweep.store.places import explained, located, reason, remedy
 
 WRITES = ("replace", "link", "symlink", "mkdir", "rmdir", "unlink")
 
@@ -72,13 +72,14 @@ def pack(folder):
 
 def publish(folder):
     dataset = xr.Dataset({"new": ("x", np.ones(2))}, attrs={"journal_state": "new"})
-    DatasetFolder(folder / "a").publish(lambda version: build.write(dataset, version))
+    DatasetFolder(located(folder / "a")).publish(lambda version: build.write(dataset, version))
 
 
 def keep(folder):
-    with explained(folder / "a"):
-        solve = arrays.names(folder / "a")[0]
-        arrays.write(folder / "a", solve, {"query_variances": np.zeros(2)}, ["query_variances"])
+    place = located(folder / "a")
+    with explained(place):
+        solve = arrays.names(place)[0]
+        arrays.write(place, solve, {"query_variances": np.zeros(2)}, ["query_variances"])
 
 
 def write_index(folder):
@@ -91,7 +92,7 @@ def write_index(folder):
 def held(folder):
     """What each of its stores holds of a cell, the state of its dataset, and what is packed."""
     found = {}
-    for store in (folder / "a", folder / "c"):
+    for store in map(located, (folder / "a", folder / "c")):
         dataset, kept = DatasetFolder(store), arrays.names(store)
         for cell, record in records(store).items():
             found[store.name, cell] = record
@@ -133,7 +134,7 @@ def test_a_write_that_fails_loses_nothing(swept, tmp_path, monkeypatch, command,
     command(tmp_path / "done")
     before, after = held(tmp_path / "whole"), held(tmp_path / "done")
     refused = OSError(error, "")
-    why, what_to_do = disk_errors.reason(refused), disk_errors.remedy(refused)
+    why, what_to_do = reason(refused), remedy(refused)
     disk, ends = Disk(monkeypatch), set()
     for nth in count(1):
         tried = tmp_path / str(nth)
@@ -149,7 +150,8 @@ def test_a_write_that_fails_loses_nothing(swept, tmp_path, monkeypatch, command,
             ends.add("told" if told or own_lease_stays else said)
         reached = disk.written >= nth
         disk.fails(range(0))
-        arrays.restore(tried / "a")  # as every command does when it begins
+        kept = located(tried / "a" / "arrays")
+        kept.restore_folders(arrays.SUFFIX)  # as every command does when it begins
         now = held(tried)
         for what in now.keys() | before.keys() | after.keys():
             assert now.get(what) in (before.get(what), after.get(what)), what

@@ -21,11 +21,10 @@ from test_kill import CLUSTER
 import sweep
 from sweep.errors import StoreError
 from sweep.runner import log, maintenance
-from sweep.store import disk, folder, holder, lock, object_lease
+from sweep.store import folder, lease, places, small_files
 from sweep.store.journal import Journal
-from sweep.store.lease import LEASE
-from sweep.store.location import located
-from sweep.store.objects import ChangedError, ObjectPath
+from sweep.store.lease import LEASE, Holder, Lease
+from sweep.store.places import ChangedError, ObjectPath, located
 from sweep.store.records import CellRecord, Status
 from sweep.store.segments import read_segment
 from sweep.store.view import StoreView
@@ -93,7 +92,7 @@ def cells_recorded(address):
 
 def journal_files(address):
     journal = located(address) / "journal"
-    return [journal / name for name in disk.names(journal)]
+    return [journal / name for name in journal.names()]
 
 
 @pytest.mark.slow
@@ -138,7 +137,7 @@ def test_arrays_are_kept_there(address, small, workers):
 def test_only_one_run_at_a_time(address):
     store = folder.create(address, "mine")
     with store.locked():
-        assert store.user == str(holder.ourselves(store.path))
+        assert store.user == str(lease.ourselves(store.path))
         with pytest.raises(StoreError, match="is in use by process"), store.locked():
             pass
     assert store.user is None
@@ -153,24 +152,24 @@ def test_who_may_only_read_sees_who_uses_a_store(address, monkeypatch):
 
     with store.locked(), monkeypatch.context() as patched:
         patched.setattr(ObjectPath, "write_bytes", refused)
-        assert store.user == str(holder.ourselves(store.path))
+        assert store.user == str(lease.ourselves(store.path))
 
 
 def test_a_lease_that_holds_no_text_is_of_somebody_else(address):
     store = folder.create(address, "mine")
     with store.locked():
-        own = holder.read((store.path / LEASE).read_bytes())
+        own = small_files.parsed((store.path / LEASE).read_bytes(), Holder)
         (store.path / LEASE).write_bytes(b"\xff")
-        assert not object_lease.ObjectLease(store.path).renew(own)
+        assert not Lease(store.path, own).renew()
 
 
-@pytest.mark.parametrize("conditional", ["create", "replace"])
+@pytest.mark.parametrize("conditional", ["create", "replace_content"])
 def test_a_lease_whose_answer_was_lost_is_no_one_elses(address, monkeypatch, conditional):
     """The client asks again, and finds what it has written itself."""
     store = folder.create(f"{address}-{conditional}", "mine")
-    if conditional == "replace":
+    if conditional == "replace_content":
         (store.path / LEASE).write_bytes(b"")
-        monkeypatch.setattr(object_lease, "living", lambda *_: None)
+        monkeypatch.setattr(lease, "user", lambda _: None)
     once = getattr(ObjectPath, conditional)
 
     def twice(path, *content):
@@ -187,34 +186,32 @@ def test_a_lease_left_by_a_dead_process_is_taken_over(address):
     command = [
         sys.executable,
         "-c",
-        "import pathlib; from sweep.store import holder; "
-        "print(holder.ourselves(pathlib.Path()).text)",
+        "import dataclasses, json; from sweep.store import lease, places; "
+        "print(json.dumps(dataclasses.asdict(lease.ourselves(places.located('.')))))",
     ]
     left = subprocess.run(command, capture_output=True, check=True).stdout
     (store.path / LEASE).create(left)
     assert store.user is None
     with store.locked():
-        assert holder.read((store.path / LEASE).read_bytes()).process == os.getpid()
+        assert small_files.parsed((store.path / LEASE).read_bytes(), Holder).process == os.getpid()
 
 
 def test_a_lease_from_afar_counts_until_it_is_silent(address, monkeypatch):
     store = folder.create(address, "mine")
-    other = json.dumps(
-        {**json.loads(holder.ourselves(store.path).text), "machine": "m", "host": "far"}
-    )
+    other = json.dumps({**vars(lease.ourselves(store.path)), "machine": "m", "host": "far"})
     (store.path / LEASE).write_bytes(other.encode())
     with pytest.raises(StoreError, match=r"in use by process \d+ on far"), store.locked():
         pass
-    later = datetime.now(UTC).timestamp() + holder.STALE_SECONDS + 1
-    monkeypatch.setattr(object_lease, "_now", lambda _: later)
+    later = datetime.now(UTC).timestamp() + lease.STALE_SECONDS + 1
+    monkeypatch.setattr(lease, "clock", lambda _: later)
     with store.locked():
-        assert holder.read((store.path / LEASE).read_bytes()).process == os.getpid()
+        assert small_files.parsed((store.path / LEASE).read_bytes(), Holder).process == os.getpid()
 
 
 def test_a_lease_that_was_taken_over_is_told_and_left(address):
     place = folder.create(address, "mine").path
-    other = json.dumps({**json.loads(holder.ourselves(place).text), "host": "far"})
-    with lock.held(place, beat_seconds=0.05) as check:
+    other = json.dumps({**vars(lease.ourselves(place)), "host": "far"})
+    with lease.held(place, beat_seconds=0.05) as check:
         check()
         (place / LEASE).write_bytes(other.encode())
         with pytest.raises(StoreError, match=r"was taken over by process \d+ on far"):
@@ -224,12 +221,12 @@ def test_a_lease_that_was_taken_over_is_told_and_left(address):
 
 def test_who_comes_second_does_not_replace_what_the_first_wrote(address):
     path = located(address) / "one"
-    tag = path.create(b"first")
+    path.create(b"first")
     with pytest.raises(FileExistsError):
         path.create(b"second")
-    path.replace(b"third", tag)
+    path.replace_content(b"third", b"first")
     with pytest.raises(ChangedError):
-        path.replace(b"fourth", tag)
+        path.replace_content(b"fourth", b"first")
     assert path.read_bytes() == b"third"
 
 
@@ -333,6 +330,66 @@ def test_addresses_are_told_from_folders(tmp_path):
 
 def test_a_server_that_does_not_answer_is_one_sentence(server, monkeypatch):
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
-    monkeypatch.setattr("sweep.store.objects._RETRIES", {"max_retries": 0})
+    monkeypatch.setattr("sweep.store.places._RETRIES", {"max_retries": 0})
     with pytest.raises(StoreError, match=r"^store 's3://elsewhere/x' cannot be read: Generic S3"):
         sweep.open("s3://elsewhere/x")
+
+
+def test_a_profile_is_read_from_its_file(tmp_path, monkeypatch):
+    (tmp_path / "credentials").write_text(
+        "[mine]\naws_access_key_id = a\naws_secret_access_key = b\nregion = eu-central-1\n"
+    )
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID", raising=False)
+    monkeypatch.setenv("AWS_PROFILE", "mine")
+    made = places._of_profile(os.environ)
+    assert made["region"] == "eu-central-1"
+    assert made["credential_provider"]()["access_key_id"] == "a"
+    monkeypatch.setenv("AWS_PROFILE", "other")
+    with pytest.raises(StoreError, match="AWS_PROFILE 'other' gives no credentials"):
+        places._of_profile(os.environ)
+
+
+def test_a_profile_takes_boto3(monkeypatch):
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID", raising=False)
+    monkeypatch.setenv("AWS_PROFILE", "mine")
+    monkeypatch.setitem(sys.modules, "botocore.session", None)
+    with pytest.raises(StoreError, match="install it, here and on the workers"):
+        places._of_profile(os.environ)
+
+
+@pytest.mark.parametrize("address", ["s3://b/x", "gs://b/x", "az://b/x"])
+def test_a_missing_extra_is_one_sentence(command, monkeypatch, address):
+    places._client.cache_clear()
+    places._obstore.cache_clear()
+    monkeypatch.setitem(sys.modules, "obstore", None)
+    found = command("status", address)
+    assert found.exit_code == 2
+    assert "install fitness-sweep[objects]" in found.stderr
+    assert len(found.stderr.strip().splitlines()) == 1
+
+
+def test_addresses_of_all_clouds_are_told_apart():
+    assert located("gs://b/x") == ObjectPath("gs://b", "x")
+    assert located("az://c/x/y") == ObjectPath("az://c", "x/y")
+    abfss = "abfss://c@a.dfs.core.windows.net"
+    assert located(f"{abfss}/x") == ObjectPath(abfss, "x")
+    for wrong in ("gs://", "az:///"):
+        with pytest.raises(StoreError, match="names no bucket"):
+            located(wrong)
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [("s3://elsewhere/x", "no credentials"), ("az://elsewhere/x", "Account must be specified")],
+)
+def test_an_environment_without_credentials_is_one_sentence(command, monkeypatch, address, said):
+    for name in [name for name in os.environ if name.startswith(("AWS_", "AZURE_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(places, "_RETRIES", {"max_retries": 0})
+    places._client.cache_clear()
+    found = command("status", address)
+    assert found.exit_code == 2
+    assert said in found.stderr
+    assert len(found.stderr.strip().splitlines()) == 1
+    places._client.cache_clear()

@@ -12,7 +12,7 @@ from sweep import events
 from sweep.cli import app
 from sweep.errors import DamagedSegmentError, StoreError
 from sweep.runner import status
-from sweep.store import disk
+from sweep.store.places import DiskPath
 from sweep.store.records import BoundRecord, CellRecord, Status
 from sweep.store.segments import read_segment, write_segment
 
@@ -66,18 +66,11 @@ def test_no_single_byte_can_change_unnoticed(segment):
             read_segment(segment)
 
 
-def test_segments_of_earlier_versions_have_no_checksum_and_are_read(segment):
-    written = read_segment(segment)
-    lines = segment.read_bytes().partition(b"\n")[2]
-    segment.write_bytes(lines)
-    assert read_segment(segment) == written
-
-
 def test_a_segment_that_may_not_be_read_is_not_taken_for_damaged(segment, monkeypatch):
     def refused(path):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(disk, "content", refused)
+    monkeypatch.setattr(DiskPath, "read_bytes", refused)
     with pytest.raises(StoreError, match="Permission denied") as raised:
         read_segment(segment)
     assert not isinstance(raised.value, DamagedSegmentError)

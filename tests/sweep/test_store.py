@@ -14,7 +14,8 @@ from sweep.grid.expansion import expand
 from sweep.grid.grids import distinct
 from sweep.plan import stored
 from sweep.plan.stored import of_store
-from sweep.store import arrays, disk, folder
+from sweep.store import arrays, folder
+from sweep.store.places import DiskPath
 
 
 @pytest.fixture
@@ -60,14 +61,9 @@ def test_what_is_no_store_is_not_opened(tmp_path):
         folder.open_(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("number", "reason"),
-    [
-        (1, "made by an earlier version .* axis 'mechanism' was called 'method'; use that version"),
-        (3, "has format 3, but this version reads format 2; use the version that made it"),
-    ],
-)
-def test_a_store_of_another_format_is_refused_with_what_to_do(fresh, number, reason):
+@pytest.mark.parametrize("number", [1, 3])
+def test_a_store_of_another_format_is_refused_with_what_to_do(fresh, number):
+    reason = f"has format {number}, but this version reads format 2; use the version that made it"
     description = fresh.path / "store.json"
     description.write_text(json.dumps({**json.loads(description.read_text()), "format": number}))
     for use in (
@@ -136,7 +132,7 @@ def test_an_experiment_that_changes_when_the_run_is_killed_is_one_still(
 ):
     before, after = map(small, values)
     cells = [distinct(expand(one)).ids for one in (before, after)]
-    write = disk.write
+    write = DiskPath.write_bytes
     for done in range(4):
         fresh.describe(before.text, cells[0])
         left = [True] * done
@@ -145,10 +141,10 @@ def test_an_experiment_that_changes_when_the_run_is_killed_is_one_still(
             left.pop()
             write(*content)
 
-        monkeypatch.setattr(disk, "write", killed)
+        monkeypatch.setattr(DiskPath, "write_bytes", killed)
         with suppress(IndexError):
             fresh.describe(after.text, cells[1])
-        monkeypatch.setattr(disk, "write", write)
+        monkeypatch.setattr(DiskPath, "write_bytes", write)
         assert len(of_store(fresh.path).store.cells) > 0
     assert np.array_equal(fresh.cells, cells[1])
 
@@ -170,13 +166,13 @@ def test_a_reader_bears_that_a_run_notes_another_experiment(small, fresh, monkey
 
 def test_arrays_are_there_when_their_replacement_is_killed(tmp_path, monkeypatch):
     arrays.write(tmp_path, "one", {"prior": np.zeros(2)}, ["prior"])
-    remove = disk.remove
+    remove = DiskPath.remove
 
     def killed(folder):
         remove(folder)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(disk, "remove", killed)
+    monkeypatch.setattr(DiskPath, "remove", killed)
     with pytest.raises(KeyboardInterrupt):
         arrays.write(tmp_path, "one", {"prior": np.ones(2)}, ["prior"])
     assert arrays.arrays(tmp_path, "one").prior.values.tolist() == [1, 1]
@@ -232,9 +228,9 @@ def test_a_pipe_in_place_of_a_file_keeps_nobody_waiting(swept, small, tmp_path, 
         found = command("status", store)
         assert found.exit_code in (0, 2), (path, found.output)
         with pytest.raises(OSError, match="not a regular file"):
-            disk.content(path)
+            DiskPath(path).read_bytes()
         with pytest.raises(OSError, match="No such device or address"):
-            disk.append(path, "text")
+            DiskPath(path).append(b"text")
         (tmp_path / "away").rename(path)
     assert command("status", store).exit_code == 0
 
@@ -243,7 +239,7 @@ def test_a_file_of_holes_is_not_read(tmp_path):
     with (tmp_path / "holes").open("wb") as stream:
         stream.truncate(2**40)
     with pytest.raises(OSError, match="it consists of holes"):
-        disk.content(tmp_path / "holes")
+        DiskPath(tmp_path / "holes").read_bytes()
 
 
 def test_a_folder_whose_name_looks_like_a_chain_of_addresses_is_a_store(client, small, tmp_path):

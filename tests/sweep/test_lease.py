@@ -16,10 +16,10 @@ from processes import until
 import sweep
 from sweep.errors import StoreError
 from sweep.events import ClusterReady
-from sweep.store import disk, folder, holder, lock
+from sweep.store import folder, small_files
 from sweep.store import lease as leases
-from sweep.store.file_lease import FileLease
-from sweep.store.lease import LEASE
+from sweep.store.lease import LEASE, Holder, Lease
+from sweep.store.places import ChangedError, DiskPath
 
 
 @pytest.fixture
@@ -27,27 +27,19 @@ def fresh(tmp_path):
     return folder.create(tmp_path / "s", "mine")
 
 
-NO_FLOCK = """
-import errno, fcntl
-def refuse(stream, kind):
-    raise OSError(errno.ENOLCK, "No locks available")
-fcntl.flock = refuse
-"""
 HOLDS = """
 import sys, time
-from pathlib import Path
-from sweep.store import lock
-with lock.held(Path(sys.argv[1])):
+from sweep.store import lease, places
+with lease.held(places.located(sys.argv[1])):
     print("in", flush=True)
     time.sleep(600)
 """
 
 
 @pytest.fixture
-def other(fresh, request):
-    """Another process that holds the lock; on a disk without flock, if that is the parameter."""
-    before = getattr(request, "param", "")
-    command = [sys.executable, "-c", before + HOLDS, str(fresh.path)]
+def other(fresh):
+    """Another process that holds the lease."""
+    command = [sys.executable, "-c", HOLDS, str(fresh.path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as started:
         assert started.stdout.readline() == b"in\n"
         yield started
@@ -79,20 +71,6 @@ def test_a_sweep_leaves_no_lease(client, small, tmp_path):
     assert not list((tmp_path / "s").glob("*lease*"))
 
 
-@pytest.mark.parametrize("other", ["", NO_FLOCK], ids=["flock", "no flock"], indirect=True)
-@pytest.mark.parametrize("here", ["flock", "no flock"])
-def test_nodes_with_and_without_flock_heed_each_other(fresh, other, here, monkeypatch):
-    if here == "no flock":
-        monkeypatch.setattr("fcntl.flock", _unsupported)
-    assert fresh.user.startswith(f"process {other.pid} on ")
-    with pytest.raises(StoreError, match=f"in use by process {other.pid} on"), fresh.locked():
-        pass
-
-
-def _unsupported(stream, kind):
-    raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
-
-
 def test_another_process_is_kept_out_until_it_is_killed(fresh, other):
     with pytest.raises(StoreError, match=f"in use by process {other.pid} on"), fresh.locked():
         pass
@@ -112,7 +90,7 @@ def test_a_stopped_process_keeps_its_store(fresh, other):
 def test_a_process_that_cannot_be_looked_at_counts_while_it_gives_signs(fresh, other, monkeypatch):
     """Those of other users cannot on a machine that hides them."""
     other.send_signal(signal.SIGSTOP)
-    monkeypatch.setattr(holder, "_began", lambda process: holder._UNKNOWN)
+    monkeypatch.setattr(leases, "_began", lambda process: leases._UNKNOWN)
     with pytest.raises(StoreError, match=f"in use by process {other.pid} on"), fresh.locked():
         pass
     aged(fresh.path / LEASE, 200)
@@ -151,7 +129,7 @@ def test_a_lease_from_afar_counts_while_it_is_touched(fresh, other, seconds, fre
 
 
 def test_a_lease_is_kept_alive(fresh):
-    with lock.held(fresh.path, beat_seconds=0.05):
+    with leases.held(fresh.path, beat_seconds=0.05):
         aged(fresh.path / LEASE, 200)
         before = (fresh.path / LEASE).stat().st_mtime
         until(lambda: (fresh.path / LEASE).stat().st_mtime > before)
@@ -159,7 +137,7 @@ def test_a_lease_is_kept_alive(fresh):
 
 def test_a_lease_that_was_taken_over_is_told(fresh):
     other = {"machine": "m", "process": 1, "began": "", "host": "far", "folder": "", "nonce": "n"}
-    with lock.held(fresh.path, beat_seconds=0.05) as check:
+    with leases.held(fresh.path, beat_seconds=0.05) as check:
         check()
         (fresh.path / LEASE).write_text(json.dumps(other))
         with pytest.raises(StoreError, match="was taken over by process 1 on far"):
@@ -168,7 +146,7 @@ def test_a_lease_that_was_taken_over_is_told(fresh):
 
 
 def test_a_lease_that_cannot_be_read_for_a_while_is_not_taken_over(fresh, monkeypatch):
-    seen, read = [], disk.content
+    seen, read = [], DiskPath.read_bytes
 
     def failing(file):
         if file.name == LEASE and len(seen) < 3:
@@ -176,8 +154,8 @@ def test_a_lease_that_cannot_be_read_for_a_while_is_not_taken_over(fresh, monkey
             raise OSError(errno.ESTALE, "Stale file handle")
         return read(file)
 
-    with lock.held(fresh.path, beat_seconds=0.01) as check:
-        monkeypatch.setattr(disk, "content", failing)
+    with leases.held(fresh.path, beat_seconds=0.01) as check:
+        monkeypatch.setattr(DiskPath, "read_bytes", failing)
         until(lambda: check() or len(seen) == 3)
 
 
@@ -189,14 +167,14 @@ def test_a_lease_that_is_removed_by_hand_is_no_silence(fresh, monkeypatch):
         return 0.4 * leases.STALE_SECONDS * len(looks)
 
     monkeypatch.setattr(leases, "_now", later)
-    with lock.held(fresh.path, beat_seconds=0.01) as check:
+    with leases.held(fresh.path, beat_seconds=0.01) as check:
         (fresh.path / LEASE).unlink()
         until(lambda: check() or len(looks) > 10)
 
 
 def test_a_run_that_was_silent_for_long_and_finds_no_lease_has_lost_the_store(fresh, monkeypatch):
     """Another run has taken it over, and has ended since."""
-    with lock.held(fresh.path, beat_seconds=0.01) as check:
+    with leases.held(fresh.path, beat_seconds=0.01) as check:
         lease = fresh.path / LEASE
         lease.unlink()
         time.sleep(0.1)
@@ -207,11 +185,11 @@ def test_a_run_that_was_silent_for_long_and_finds_no_lease_has_lost_the_store(fr
 
 
 def test_a_lease_that_holds_no_text_is_of_somebody_else(fresh):
-    with lock.held(fresh.path):
+    with leases.held(fresh.path):
         lease = fresh.path / LEASE
-        own = holder.read(lease.read_text())
+        own = small_files.parsed(lease.read_bytes(), Holder)
         lease.write_bytes(b"\xff")
-        assert not FileLease(fresh.path).renew(own)
+        assert not Lease(fresh.path, own).renew()
 
 
 def test_a_run_whose_store_was_taken_over_ends(client, small, tmp_path, monkeypatch):
@@ -226,7 +204,7 @@ def test_a_run_whose_store_was_taken_over_ends(client, small, tmp_path, monkeypa
 
         yield check
 
-    monkeypatch.setattr("sweep.store.folder.lock.held", lost)
+    monkeypatch.setattr("sweep.store.folder.lease.held", lost)
 
     def take_over(event):
         if isinstance(event, ClusterReady):
@@ -238,10 +216,11 @@ def test_a_run_whose_store_was_taken_over_ends(client, small, tmp_path, monkeypa
 
 
 def test_a_lease_that_somebody_quicker_took_stays(fresh):
-    lease, quicker = FileLease(fresh.path), holder.ourselves(fresh.path)
-    lease.take(quicker)
-    lease._set_aside(None)
-    assert lease.user() == str(quicker)
+    quicker = leases.ourselves(fresh.path)
+    Lease(fresh.path, quicker).take()
+    with pytest.raises(ChangedError):
+        (fresh.path / LEASE).replace_content(b"ours", b"that of somebody dead")
+    assert leases.user(fresh.path) == str(quicker)
 
 
 def test_another_trouble_is_a_sentence(fresh, monkeypatch):
@@ -249,7 +228,7 @@ def test_another_trouble_is_a_sentence(fresh, monkeypatch):
         raise OSError(errno.EIO, "Input/output error")
 
     with monkeypatch.context() as patched:
-        patched.setattr("sweep.store.file_lease.os.fsync", broken)
+        patched.setattr("sweep.store.places.os.fsync", broken)
         with pytest.raises(StoreError, match="Input/output error"), fresh.locked():
             pass
     with fresh.locked():

@@ -1,0 +1,680 @@
+"""Where a store is: a folder of a local or shared disk, or a prefix of an object store.
+
+`DiskPath` and `ObjectPath` have one interface, the part of `pathlib.Path` that a store needs: a
+file is written whole or not at all, whatever is killed and whenever the power fails. On a disk that
+takes care; an object store does it by itself.
+"""
+
+import errno
+import fnmatch
+import io
+import json
+import os
+import re
+import shutil
+import stat
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from functools import cache
+from pathlib import Path, PosixPath, PurePosixPath
+from typing import Any, BinaryIO
+from urllib.parse import unquote, urlsplit
+
+from sweep.errors import StoreError
+
+_FSYNC_UNSUPPORTED = {errno.EINVAL, errno.ENOTSUP, errno.EACCES, errno.EBADF}
+"""errno values that mean a folder cannot be synchronised."""
+_LARGE = 2**28
+_MOST_COMPRESSED = 1000
+"""Bytes of a large file for each byte on the disk, at most: some file systems compress."""
+_OLD = ".old"
+"""Beginning of a replaced folder's name until it is removed."""
+
+
+class ChangedError(OSError):
+    """The file is no longer the one that was to be replaced."""
+
+
+class DiskPath(PosixPath):
+    """A path on a disk."""
+
+    def read_bytes(self) -> bytes:
+        """The content of a file, as for `opened`."""
+        with self.opened() as stream:
+            return stream.read()
+
+    @contextmanager
+    def opened(self) -> Iterator[BinaryIO]:
+        """A file open for random access.
+
+        Raises
+        ------
+        OSError
+            If it cannot be read, or is a pipe, a device or full of holes: reading might not end.
+        """
+        with open(os.open(self, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as stream:
+            status = os.fstat(stream.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise OSError(errno.EINVAL, "it is not a regular file", str(self))
+            sparse = status.st_size > _MOST_COMPRESSED * 512 * status.st_blocks
+            if status.st_size > _LARGE and sparse:
+                raise OSError(errno.EINVAL, "it consists of holes", str(self))
+            yield stream
+
+    def write_bytes(self, content: Any) -> int:
+        """Write a file under a temporary name, synchronise and rename it."""
+        return self.write_by(lambda stream: stream.write(content))
+
+    def write_by(self, save: Callable[[BinaryIO], int]) -> int:
+        """Write a file as `write_bytes` does, by a function that writes it piece by piece.
+
+        No temporary file is left behind after an error.
+        """
+        with self._partial(save) as (partial, written):
+            partial.rename(self)
+        return written
+
+    def put(self, content: bytes) -> None:
+        """Write a file that nobody reads before its folder is in place, and make its folders."""
+        self.parent.mkdir(parents=True, exist_ok=True)
+        with self.open("wb") as stream:
+            stream.write(content)
+
+    def create(self, content: bytes) -> None:
+        """Write a file as `write_bytes` does, unless there is one.
+
+        Raises
+        ------
+        FileExistsError
+            If there is one, perhaps since this moment.
+        """
+        with self._partial(lambda stream: stream.write(content)) as (partial, _):
+            _link(partial, self)
+            self.parent.synchronise()
+
+    @contextmanager
+    def _partial(self, save: Callable[[BinaryIO], int]) -> Iterator[tuple["DiskPath", int]]:
+        """A synchronised temporary file beside this one, removed at the end if it is left."""
+        partial = self.with_name(f".{self.name}.{uuid.uuid4().hex}.partial")
+        try:
+            with partial.open("xb") as stream:
+                written = save(stream)
+                stream.flush()
+                os.fsync(stream.fileno())
+            yield partial, written
+        finally:
+            partial.unlink(missing_ok=True)
+
+    def replace_content(self, content: bytes, expected: bytes) -> None:
+        """Replace a file if it holds what is expected; of several processes one succeeds.
+
+        Raises
+        ------
+        ChangedError
+            If it holds something else.
+        FileNotFoundError
+            If it is gone.
+        """
+        aside = self.with_name(f".{self.name}-{uuid.uuid4().hex}.partial")
+        try:
+            os.rename(self, aside)
+            if aside.read_bytes() != expected:
+                with suppress(FileExistsError):  # a third process has created one by now
+                    _link(aside, self)
+                raise ChangedError(errno.EBUSY, "has changed", str(self))
+            self.create(content)
+        except FileExistsError as error:
+            raise ChangedError(errno.EBUSY, "has changed", str(self)) from error
+        finally:
+            aside.unlink(missing_ok=True)
+
+    def refresh(self, content: bytes) -> None:
+        """Renew the time at which the file was written; ChangedError if it holds something else."""
+        if self.read_bytes() != content:
+            raise ChangedError(errno.EBUSY, "has changed", str(self))
+        os.utime(self)
+
+    def written_at(self) -> float:
+        """Seconds since 1970 at which it was written, by the clock of its file system."""
+        return self.stat().st_mtime
+
+    def append(self, content: bytes) -> None:
+        """Append to a file, which only one process at a time may do."""
+        how = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC
+        with open(os.open(self, how, 0o666), "ab") as stream:
+            stream.write(content)
+
+    def size(self) -> int:
+        """The size of a file in bytes."""
+        return self.stat().st_size
+
+    def rename(self, target: Any) -> "DiskPath":
+        """Rename a file or folder within its folder, durably, in place of what is there."""
+        renamed = self.replace(target)
+        self.parent.synchronise()
+        return renamed
+
+    def synchronise(self) -> None:
+        """Synchronise the entries of a folder, if the file system can."""
+        try:
+            descriptor = os.open(self, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            if error.errno not in _FSYNC_UNSUPPORTED:
+                raise
+
+    def make_folder(self) -> None:
+        """Make a folder, with its parents, durably."""
+        if not self.is_dir():
+            self.mkdir(parents=True, exist_ok=True)
+            self.parent.synchronise()
+
+    def write_folder(self, write: Callable[["DiskPath"], object]) -> None:
+        """Have a folder written beside this one, which it then replaces."""
+        fresh = self.with_name(f".{self.stem}-{uuid.uuid4().hex}.partial")
+        old = fresh.with_name(f"{_OLD}{fresh.name}")
+        try:
+            write(fresh)
+            with suppress(FileNotFoundError):
+                self.rename(old)
+            fresh.rename(self)
+            old.remove()
+        except OSError:
+            fresh.remove()
+            with suppress(OSError):  # there is no old one, or the new one is in its place
+                old.rename(self)
+            raise
+
+    def restore_folders(self, suffix: str) -> None:
+        """Put back folders in this one whose writer was killed in the middle of `write_folder`."""
+        for old in self.glob(f"{_OLD}.*.partial"):
+            place = self / f"{old.name.removeprefix(f'{_OLD}.').rpartition('-')[0]}{suffix}"
+            if not place.exists():
+                old.rename(place)
+
+    def lead_to(self, target: str) -> None:
+        """Have this path lead to another one of its folder: by a symbolic link."""
+        link = self.with_name(f".{self.name}-{uuid.uuid4().hex}")
+        try:
+            link.symlink_to(target, target_is_directory=True)
+            link.rename(self)
+        except OSError:
+            link.unlink(missing_ok=True)
+            raise
+
+    def followed(self) -> "DiskPath":
+        """The path by which the file or folder is opened to which this one leads."""
+        return self
+
+    def names(self, beginning: str = "") -> list[str]:
+        """Sorted names of the entries of a folder that begin so."""
+        return sorted(name for name in os.listdir(self) if name.startswith(beginning))
+
+    def stamps(self) -> dict[str, str]:
+        """Stamps of the files directly in a folder, by name; rewriting a file changes its stamp."""
+        with os.scandir(self) as entries:
+            stats = ((entry.name, entry.stat()) for entry in entries)
+            return {name: f"{status.st_size} {status.st_mtime_ns}" for name, status in stats}
+
+    def files(self) -> list["DiskPath"]:
+        """All files in a folder, however deep, sorted."""
+        return sorted(path for path in self.rglob("*") if path.is_file())
+
+    def remove(self) -> None:
+        """Remove a folder and its content as far as possible."""
+        shutil.rmtree(self, ignore_errors=True)
+
+    def zarr(self) -> Any:
+        """The store object by which zarr and xarray open a group.
+
+        Never a path: of one with ``::`` in it fsspec would take a part for the name of a folder.
+        """
+        from zarr.storage import LocalStore
+
+        return LocalStore(self)
+
+
+def _link(partial: DiskPath, final: DiskPath) -> None:
+    """Give a file a name, unless another has it."""
+    try:
+        os.link(partial, final)
+    except FileExistsError:
+        raise
+    except OSError:  # a disk without links
+        if final.exists():
+            raise FileExistsError(errno.EEXIST, "is there already", str(final)) from None
+        os.rename(partial, final)
+
+
+class ObjectPath:
+    """A key of an object store; keys below it are its content, as if it were a folder.
+
+    Instances are immutable and travel to workers as text: each process opens its own connection,
+    with the credentials of its own environment. Methods as in `DiskPath`.
+
+    Parameters
+    ----------
+    root : str
+        Scheme and bucket: ``s3://bucket``.
+    key : str
+        The key, without a slash at either end.
+    """
+
+    __slots__ = ("key", "root")
+
+    root: str
+    key: str
+
+    def __init__(self, root: str, key: str = "") -> None:
+        object.__setattr__(self, "root", root)
+        object.__setattr__(self, "key", key.strip("/"))
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{name} of an ObjectPath cannot be changed")
+
+    def __reduce__(self) -> tuple[type["ObjectPath"], tuple[str, str]]:
+        return ObjectPath, (self.root, self.key)
+
+    def __str__(self) -> str:
+        return f"{self.root}/{self.key}"
+
+    def __repr__(self) -> str:
+        return f"ObjectPath({str(self)!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ObjectPath) and str(self) == str(other)
+
+    def __lt__(self, other: "ObjectPath") -> bool:
+        return self.key < other.key
+
+    def __hash__(self) -> int:
+        return hash(str(self))
+
+    def __truediv__(self, name: str) -> "ObjectPath":
+        return ObjectPath(self.root, f"{self.key}/{name}")
+
+    @property
+    def name(self) -> str:
+        """The last part of the key."""
+        return PurePosixPath(self.key).name
+
+    @property
+    def stem(self) -> str:
+        """The last part of the key, without its suffix."""
+        return PurePosixPath(self.key).stem
+
+    @property
+    def parent(self) -> "ObjectPath":
+        """The path that this one is directly below."""
+        return ObjectPath(self.root, self.key.rpartition("/")[0])
+
+    def with_name(self, name: str) -> "ObjectPath":
+        """The path of that name beside this one."""
+        return ObjectPath(self.root, str(PurePosixPath(self.key).with_name(name)))
+
+    def with_suffix(self, suffix: str) -> "ObjectPath":
+        """The path that differs in its suffix."""
+        return ObjectPath(self.root, str(PurePosixPath(self.key).with_suffix(suffix)))
+
+    def relative_to(self, folder: "ObjectPath") -> PurePosixPath:
+        """The rest of the key below a folder."""
+        return PurePosixPath(self.key).relative_to(folder.key)
+
+    def resolve(self) -> "ObjectPath":
+        """The path itself: object stores have no links."""
+        return self
+
+    def samefile(self, other: "Location") -> bool:
+        """Whether another path is this one."""
+        return self == other
+
+    def exists(self) -> bool:
+        """Whether there is an object of this key, or one below it."""
+        return bool(self.names()) or self.is_file()
+
+    def is_file(self) -> bool:
+        """Whether there is an object of this key."""
+        try:
+            self._head()
+        except FileNotFoundError:
+            return False
+        return True
+
+    def lead_to(self, target: str) -> None:
+        """Have this path lead to another one of its folder: by an object with that one's name."""
+        self.with_suffix(".json").write_bytes(json.dumps(target).encode())
+
+    def followed(self) -> "ObjectPath":
+        """The path to which this one leads, or the path itself."""
+        try:
+            return self.parent / str(json.loads(self.with_suffix(".json").read_bytes()))
+        except (FileNotFoundError, ValueError):
+            return self
+
+    def names(self, beginning: str = "") -> list[str]:
+        """Sorted names directly below it that begin so; with a beginning, those of objects only."""
+        if beginning:
+            return self._names_from(beginning)
+        listing = self._listing()
+        keys = [*listing["common_prefixes"], *(entry["path"] for entry in listing["objects"])]
+        return sorted(PurePosixPath(key).name for key in keys if key.strip("/") != self.key)
+
+    def stamps(self) -> dict[str, str]:
+        """The tags of the objects directly below it, by name."""
+        objects = self._listing()["objects"]
+        return {PurePosixPath(item["path"]).name: str(item["e_tag"]) for item in objects}
+
+    def _listing(self) -> Mapping[str, Any]:
+        with self._explained():
+            listing: Mapping[str, Any] = _obstore().list_with_delimiter(self._client, self.key)
+            return listing
+
+    def _names_from(self, beginning: str) -> list[str]:
+        """Names of the objects that begin so; the others are not listed."""
+        names: list[str] = []
+        with self._explained():
+            after = f"{self.key}/{beginning}"
+            for batch in _obstore().list(self._client, self.key, offset=after):
+                for entry in batch:
+                    if not entry["path"].startswith(after):
+                        return names
+                    names.append(PurePosixPath(entry["path"]).name)
+        return names
+
+    def glob(self, pattern: str) -> Iterator["ObjectPath"]:
+        """Paths directly below it whose names have this form."""
+        return (self / name for name in self.names() if fnmatch.fnmatchcase(name, pattern))
+
+    def files(self) -> list["ObjectPath"]:
+        """All objects below it, however deep, sorted."""
+        with self._explained():
+            listed = _obstore().list(self._client, self.key)
+            keys = sorted(entry["path"] for batch in listed for entry in batch)
+        return [ObjectPath(self.root, key) for key in keys]
+
+    def read_bytes(self) -> bytes:
+        """The object's content."""
+        return self._read()[0]
+
+    def _read(self) -> tuple[bytes, str]:
+        """The object's content and its tag."""
+        with self._explained():
+            found = _obstore().get(self._client, self.key)
+            return bytes(found.bytes()), str(found.meta["e_tag"])
+
+    @contextmanager
+    def opened(self) -> Iterator[BinaryIO]:
+        """The object's content, open for random access."""
+        yield io.BytesIO(self.read_bytes())
+
+    def write_bytes(self, content: bytes) -> int:
+        """Write the object."""
+        with self._explained():
+            _obstore().put(self._client, self.key, content)
+        return len(content)
+
+    def put(self, content: bytes) -> None:
+        """Write the object."""
+        self.write_bytes(content)
+
+    def write_by(self, save: Callable[[BinaryIO], int]) -> int:
+        """Write the object by a function that writes its content piece by piece."""
+        content = io.BytesIO()
+        save(content)
+        return self.write_bytes(content.getvalue())
+
+    def create(self, content: bytes) -> None:
+        """Write the object unless there is one; FileExistsError if there is."""
+        with self._explained():
+            _obstore().put(self._client, self.key, content, mode="create")
+
+    def replace_content(self, content: bytes, expected: bytes) -> None:
+        """Replace the object if it holds what is expected; ChangedError if not."""
+        held, tag = self._read()
+        if held != expected:
+            raise ChangedError(errno.EBUSY, "has changed", str(self))
+        with self._explained():
+            _obstore().put(self._client, self.key, content, mode={"e_tag": tag})
+
+    def refresh(self, content: bytes) -> None:
+        """Write the object of this content again; ChangedError if it holds something else."""
+        self.replace_content(content, content)
+
+    def written_at(self) -> float:
+        """Seconds since 1970 at which it was written, by the clock of the object store."""
+        return float(self._head()["last_modified"].timestamp())
+
+    def append(self, content: bytes) -> None:
+        """Append to the object, which only one process at a time may do."""
+        self.write_bytes((self.read_bytes() if self.is_file() else b"") + content)
+
+    def size(self) -> int:
+        """The size of the object in bytes."""
+        return int(self._head()["size"])
+
+    def _head(self) -> Mapping[str, Any]:
+        with self._explained():
+            head: Mapping[str, Any] = _obstore().head(self._client, self.key)
+            return head
+
+    def unlink(self, missing_ok: bool = False) -> None:
+        """Remove the object; one that is not there is no error in any object store."""
+        with self._explained():
+            _obstore().delete(self._client, self.key)
+
+    def rename(self, target: Any) -> None:
+        """Copy the object to another key and remove it here."""
+        with self._explained():
+            _obstore().rename(self._client, self.key, target.key)
+
+    def make_folder(self) -> None:
+        """Nothing: a prefix exists when a key below it does."""
+
+    def write_folder(self, write: Callable[["ObjectPath"], object]) -> None:
+        """Have the keys below it written anew; the caller sees to it that nobody reads them yet."""
+        write(self)
+
+    def restore_folders(self, suffix: str) -> None:
+        """Nothing: `write_folder` sets no folder aside."""
+
+    def remove(self) -> None:
+        """Remove everything below it."""
+        keys = [path.key for path in self.files()]
+        if keys:
+            with self._explained():
+                _obstore().delete(self._client, keys)
+
+    def zarr(self) -> Any:
+        """A zarr store of everything below it."""
+        from zarr.storage import ObjectStore
+
+        return ObjectStore(_client(str(self)))
+
+    @property
+    def _client(self) -> Any:
+        return _client(self.root)
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Turn obstore's errors into those of a file system."""
+        failures = _obstore().exceptions
+        try:
+            yield
+        except failures.AlreadyExistsError as error:
+            raise FileExistsError(errno.EEXIST, "is there already", str(self)) from error
+        except failures.PreconditionError as error:
+            raise ChangedError(errno.EBUSY, "has changed", str(self)) from error
+        except (failures.PermissionDeniedError, failures.UnauthenticatedError) as error:
+            raise PermissionError(errno.EACCES, _sentence(error), str(self)) from error
+        except failures.BaseError as error:
+            raise OSError(errno.EIO, _sentence(error), str(self)) from error
+
+
+Location = DiskPath | ObjectPath
+
+_RETRIES = {"max_retries": 5, "retry_timeout": timedelta(seconds=60)}
+_METADATA_SERVICE = "169.254.169.254"
+"""Where machines of a cloud get credentials; obstore asks it when the environment has none."""
+_ADDRESS = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):/+(?=[^/]|$)")
+_OBJECT_STORES = ("s3", "gs", "az", "abfs", "abfss")
+
+
+def located(written: str | Path | Location) -> Location:
+    """The location of a path or an address.
+
+    Parameters
+    ----------
+    written : str, Path or ObjectPath
+        A folder, or ``s3://BUCKET/PREFIX``, ``gs://...``, ``az://CONTAINER/...`` or
+        ``file:///...``; also as a `Path`, which turns the two slashes into one.
+
+    Raises
+    ------
+    StoreError
+        If it is empty or an address of another kind, or names no bucket.
+    """
+    if isinstance(written, ObjectPath | DiskPath):
+        return written
+    if not str(written).strip():
+        raise StoreError("the store has an empty name; give a folder or an address")
+    match = _ADDRESS.match(str(written))
+    if match is None:
+        return DiskPath(written)
+    scheme, rest = match[1].lower(), str(written)[match.end() :]
+    if scheme == "file":
+        return DiskPath("/" + unquote(rest))
+    address = f"{scheme}://{rest}"
+    if scheme not in _OBJECT_STORES:
+        raise StoreError(
+            f"store {address!r} is not a valid address; expected a folder, or an "
+            "address that begins with s3://, gs:// or az://"
+        )
+    parts = urlsplit(address)
+    if not parts.netloc:
+        raise StoreError(f"store {address!r} names no bucket; expected {scheme}://BUCKET/PREFIX")
+    if parts.query or parts.fragment:
+        raise StoreError(
+            f"store {address!r} has a '?' or '#'; expected {scheme}://BUCKET/PREFIX, and "
+            "credentials in the environment"
+        )
+    return ObjectPath(f"{scheme}://{parts.netloc}", parts.path)
+
+
+def clock(folder: Location) -> float:
+    """The time by the clock that dates the files of a folder, which may be that of a server.
+
+    This machine's own for readers that may not write there.
+    """
+    probe = folder / f".{uuid.uuid4().hex}.partial"
+    try:
+        probe.write_bytes(b"")
+        return probe.written_at()
+    except OSError:
+        return time.time()
+    finally:
+        with suppress(OSError):
+            probe.unlink(missing_ok=True)
+
+
+_REASONS = {
+    errno.EROFS: "the file system is read-only",
+    errno.EACCES: "access is not permitted",
+    errno.EPERM: "access is not permitted",
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "the disk quota is used up",
+    errno.ENOTDIR: "a part of the path is a file",
+    errno.EEXIST: "a file of that name is in the way",
+}
+_REMEDIES = {
+    errno.ENOSPC: "make room",
+    errno.EDQUOT: "make room",
+    errno.ENOTDIR: "move it away",
+    errno.EEXIST: "move it away",
+}
+
+
+@contextmanager
+def explained(path: Location) -> Iterator[None]:
+    """Turn errors in writing a store into one sentence, a StoreError."""
+    try:
+        yield
+    except StoreError:
+        raise
+    except OSError as error:
+        raise StoreError(
+            f"store {str(path)!r} cannot be written: {reason(error)}; earlier results are "
+            f"unharmed: {remedy(error)}, and give the same command again"
+        ) from error
+
+
+def reason(error: OSError) -> str:
+    """The cause that an error of a disk or an object store reports, in words."""
+    return _REASONS.get(error.errno or 0, error.strerror or str(error))
+
+
+def remedy(error: OSError) -> str:
+    """The user's next step after an error of a disk or an object store, in words."""
+    return _REMEDIES.get(error.errno or 0, "let it be written")
+
+
+def _sentence(error: Exception) -> str:
+    """The first line of obstore's message, without the server's XML."""
+    line = str(error).partition("\n")[0].partition(": <?xml")[0]
+    if _METADATA_SERVICE in line:
+        return (
+            f"the environment has no credentials, and this machine has no role of its own: {line}"
+        )
+    return line
+
+
+@cache
+def _client(address: str) -> Any:
+    from_url = _obstore().store.from_url
+    more = _of_profile(os.environ) if address.startswith("s3:") else {}
+    try:
+        return from_url(address, retry_config=_RETRIES, **more)
+    except _obstore().exceptions.BaseError as error:
+        raise StoreError(f"store {address!r} cannot be opened: {_sentence(error)}") from error
+
+
+def _of_profile(environment: Mapping[str, str]) -> dict[str, Any]:
+    """The arguments of obstore for AWS_PROFILE, which boto3 reads and obstore does not."""
+    name = environment.get("AWS_PROFILE")
+    if not name or environment.get("AWS_ACCESS_KEY_ID"):
+        return {}
+    try:
+        from botocore.exceptions import BotoCoreError
+        from botocore.session import Session
+        from obstore.auth.boto3 import Boto3CredentialProvider
+    except ImportError as error:
+        raise StoreError(
+            f"AWS_PROFILE is {name!r}, but reading profiles needs the package boto3; install it, "
+            "here and on the workers, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+        ) from error
+    try:
+        session = Session(profile=name)
+        provider = Boto3CredentialProvider(session)
+        region = session.get_config_variable("region")
+    except (BotoCoreError, ValueError) as error:
+        raise StoreError(f"AWS_PROFILE {name!r} gives no credentials: {error}") from error
+    return {"credential_provider": provider, **({"region": region} if region else {})}
+
+
+@cache
+def _obstore() -> Any:
+    try:
+        import obstore
+        import obstore.exceptions
+        import obstore.store
+    except ImportError as error:
+        raise StoreError(
+            "stores on S3, Google Cloud or Azure need the package obstore; install "
+            "fitness-sweep[objects], here and on the workers, or give a folder as --store"
+        ) from error
+    return obstore
