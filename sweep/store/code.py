@@ -133,8 +133,8 @@ def worker_difference(expected_project: str, expected_versions: str) -> str:
     here = f"a worker on {socket.gethostname()}"
     if project() != expected_project:
         return (
-            f"{here} has other code ({project()}) than the command ({expected_project}); install the "
-            "same version of this project there and restart its workers"
+            f"{here} has other code ({project()}) than the command ({expected_project}); install "
+            "the same version of this project there and restart its workers"
         )
     if expected_versions in ("", versions()):
         return ""
