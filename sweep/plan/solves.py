@@ -52,13 +52,22 @@ def needed(
             "code": code_of(cell, codes),
         }
 
+    @lru_cache(_KEPT_FAMILIES)
+    def keys(family: int, replicate: int) -> tuple[str, str]:
+        """The keys of a problem and of its workload."""
+        (problem,) = firsts.families[family].problem_keys([replicate])
+        (workload,) = firsts.families[family].workload_keys([replicate])
+        return problem, workload
+
     def solve(number: int) -> Solve:
         cell, served = firsts[number], order[slice(*first[number : number + 2])].tolist()
         family = firsts.families[firsts.family[number]]
+        replicate = cell.replicate if family.is_random else family.first.replicate
+        problem, workload_key = keys(int(firsts.family[number]), replicate)
         return Solve(
             key=family.solve_keys([cell.replicate])[0],
-            problem=family.problem_keys([cell.replicate])[0],
-            workload_key=family.workload_keys([cell.replicate])[0],
+            problem=problem,
+            workload_key=workload_key,
             workload=cell.workload,
             targets=cell.targets,
             cells=tuple(
