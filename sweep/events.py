@@ -35,13 +35,13 @@ class RunStarted:
 
 @dataclass(frozen=True)
 class SegmentSetAside:
-    """A damaged journal segment was moved to ``path``; ``said`` is a sentence on the damage.
+    """A damaged journal segment was moved to ``path``; ``message`` is a sentence on the damage.
 
     It is not read, and its cells are solved again.
     """
 
     path: str
-    said: str
+    message: str
 
 
 @dataclass(frozen=True)
@@ -61,17 +61,17 @@ class ClusterReady:
 
 @dataclass(frozen=True)
 class ClusterExposed:
-    """Others than the user can run code on the cluster; ``said`` says who."""
+    """Somebody other than the user can run code on the cluster; ``message`` says who."""
 
-    said: str
+    message: str
 
 
 @dataclass(frozen=True)
 class WorkerRefused:
-    """The worker at this address was closed: its code or versions differ, which ``said`` says."""
+    """A worker was closed, because its code or versions differ as ``message`` says."""
 
     worker: str
-    said: str
+    message: str
 
 
 @dataclass(frozen=True)
@@ -180,14 +180,14 @@ class DatasetWritten:
 
 @dataclass(frozen=True)
 class DatasetNotWritten:
-    """The dataset cannot be written, for the reason ``said``; it is tried again."""
+    """The dataset cannot be written, as ``message`` explains; writing is retried."""
 
-    said: str
+    message: str
 
 
 @dataclass(frozen=True)
 class StoreNotShared:
-    """Workers on ``hosts`` do not write to the disk of the store: the command writes for them."""
+    """Workers on ``hosts`` do not see the store, so the command writes their records."""
 
     hosts: str
     store: str
@@ -258,8 +258,8 @@ def ignore(event: Event) -> None:
 def to_all(*listeners: Listener) -> Listener:
     """One listener that passes events to several, in order."""
 
-    def tell(event: Event) -> None:
+    def emit(event: Event) -> None:
         for listener in listeners:
             listener(event)
 
-    return tell
+    return emit

@@ -26,7 +26,7 @@ from workloads import QueryGraph, Workload
 from workloads.operators import Drawn, Explicit
 
 SECONDS_PER_FLOP = 1e-10
-"""One core of today: ten gigaflops. ``sweep plan`` measures that of its machine."""
+"""Ten gigaflops, as one core reaches today; ``sweep plan`` measures those of its machine."""
 
 _OVERHEAD_SECONDS = 1e-3
 _LONGEST_SECONDS = 86400.0
@@ -35,8 +35,8 @@ CERTIFIER = MechanismSpec("optimal")
 """The mechanism whose cost bounds that of a certificate."""
 
 _REFUSED_FLOPS = 1e10
-"""Of a solve that is planned to take more memory than this machine has. One like it is refused at
-once, but another may do it: a second is enough for a task of its own."""
+"""Assumed work of a solve that needs more memory than this machine has. It is refused here at once,
+but a larger worker may do it: at one second it gets a task of its own."""
 
 _KEPT_WORKLOADS = 8
 
@@ -45,9 +45,9 @@ CALIBRATION_FILE = Path(__file__).with_name("calibration.json")
 
 @dataclass(frozen=True)
 class Calibration:
-    """CPU seconds of solves over those of their declared work in matrix products, by mechanism.
+    """Measured over declared CPU seconds of solves, by mechanism.
 
-    With the processor, the day and the git revision of the measurement.
+    Declared work is priced as matrix products. With the processor, date and git revision.
     """
 
     machine: str = "none"

@@ -90,12 +90,12 @@ def needed(
 
 
 def _numbers(numbers: NDArray[np.integer[Any]]) -> NDArray[np.int32]:
-    """The numbers in half the memory."""
+    """The numbers as 32-bit integers, in half the memory."""
     return numbers.astype(np.int32)
 
 
 def reusable(cells: Iterable[Cell], ledger: Ledger) -> list[CellRecord]:
-    """Records for the cells whose solve the present code has already run for another cell."""
+    """Records for cells whose solve the current code has already done for another cell."""
     columns, codes = Cells.of(cells), code.Codes()
     if not len(columns):
         return []

@@ -1,4 +1,4 @@
-"""An experiment in a store: its cells, and the state that they are in."""
+"""An experiment in a store: its cells and their state."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -25,7 +25,7 @@ BLOCK_SECONDS = 0.5
 
 @dataclass(frozen=True)
 class CellTask:
-    """A cell that a solve serves: ``simulate`` vectors of noise to draw, attempts from 1."""
+    """A cell that a solve serves, with the number of noise vectors to simulate; attempts from 1."""
 
     id: str
     simulate: int = 0
@@ -157,7 +157,7 @@ class Items(Sequence[_Item]):
 
 @dataclass(frozen=True)
 class Task:
-    """The unit of work that one worker does at a time: items in the order in which they are done.
+    """The unit of work of one worker: items in the order in which they are done.
 
     Its name is unique in the store: that of its journal segment, and its Dask key. ``earlier`` are
     the names of the tasks in which its items were attempted before.
@@ -191,7 +191,7 @@ class Task:
 
     @property
     def stem(self) -> str:
-        """The name that it had before it was sent `again`."""
+        """The name before the task was sent `again`."""
         return re.sub(r"-again\d+$", "", self.name)
 
     def without(self, mechanisms: Collection[str]) -> "Task":

@@ -20,7 +20,7 @@ from sweep.cluster.workforce import known_workers
 from sweep.errors import first_line
 from sweep.events import CellsDone, Listener, MechanismStopped, TaskRetried
 from sweep.plan.tasks import Bound, Item, Solve, Task, Tasks
-from sweep.store.ledger import DEADLY
+from sweep.store.ledger import MAX_WORKER_DEATHS
 from sweep.store.records import BoundRecord, CellRecord, Record, Status
 from sweep.store.view import StoreView
 from sweep.worker import checks
@@ -38,9 +38,9 @@ _WORKER_DIED = (
     "'sweep plan' shows the memory that it needs"
 )
 MOST_ALIKE = 20
-"""Number of first cells of a mechanism that fail alike before no more of them are sent."""
+"""A mechanism is stopped if its first cells, this many, all fail with the same error."""
 _MOST_REPEATS = 10
-"""How often a task is sent again that no worker has tried."""
+"""Most repetitions of a task that no worker has tried."""
 
 _TICK_SECONDS = 0.5
 _ANSWER_SECONDS = 5.0
@@ -52,7 +52,7 @@ _LEAST_IN_FLIGHT = 64
 _IN_FLIGHT_PER_THREAD = 20
 """Tasks on the cluster for each thread: enough work while the driver writes a dataset."""
 _MOST_AT_ONCE = 16
-"""Outcomes in the driver's memory at a time, of up to a hundred cells each."""
+"""Most outcomes in the driver's memory at a time, each of up to a hundred cells."""
 _PYTHON_BYTES = 2**28
 """Memory of a worker that has not solved anything."""
 _SMALL_BYTES = 2**28
@@ -63,8 +63,8 @@ class Dispatch:
     """Passes all tasks through the cluster, with only as many at a time as keep it busy.
 
     A task that is lost with its workers is split, so that one cell does not take others down
-    with it, and each of its items is tried on a worker of its own; one of which `DEADLY` workers
-    die is recorded as ``lost``.
+    with it, and each of its items is tried on a worker of its own. An item that has killed
+    `MAX_WORKER_DEATHS` workers is recorded as ``lost``.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ class Dispatch:
             self._settle(task, lost(task, _reason(end), self._suspects.deaths(task)))
 
     def _repeat(self, task: Task, alone: bool, reason: str) -> None:
-        """Send a task again that no worker has tried, but not for ever."""
+        """Send a task that no worker has tried again, up to a limit."""
         self._repeats[task.stem] += 1
         if self._repeats[task.stem] > _MOST_REPEATS:
             self._settle(task, lost(task, reason, self._suspects.deaths(task)))
@@ -188,7 +188,7 @@ class Dispatch:
             self._in_flight.submit(task, worker)
 
     def _start_over(self, client: Any) -> None:
-        """Send what is not in the journal by another client, or to a scheduler that came back."""
+        """Send the tasks that the journal lacks to the scheduler of a new client."""
         self._in_flight.client = client
         for task, done in self._in_flight.abandon():
             if self._suspects.on_trial(task):
@@ -297,7 +297,7 @@ class InFlight:
         return [(self._take(future.key), end) for future, end in ends if end is not None]
 
     def stranded(self) -> list[tuple[Task, int]]:
-        """Withdraw the tasks that only workers that are gone could do.
+        """Withdraw the tasks whose only possible workers are gone.
 
         With each, how many workers have died of it, not counting those that ended orderly.
         """
@@ -498,7 +498,7 @@ class Suspects:
         """Count the workers that died of a trial; whether the task is given up."""
         del self._trials[task.name]
         self._deaths[_subject(task.items[0])] += deaths
-        return self.deaths(task) >= DEADLY
+        return self.deaths(task) >= MAX_WORKER_DEATHS
 
     def deaths(self, task: Task) -> int:
         """How many workers died while they ran only this task."""
@@ -539,7 +539,7 @@ def lost(task: Task, error: str, deaths: int = 0) -> TaskOutcome:
     deadly = (
         BoundRecord(item.problem, error=error, code=item.code)
         for item in task.items
-        if isinstance(item, Bound) and deaths >= DEADLY
+        if isinstance(item, Bound) and deaths >= MAX_WORKER_DEATHS
     )
     return TaskOutcome(f"{task.name}-lost", (*cells, *deadly), written=False)
 

@@ -20,15 +20,15 @@ from sweep.store.places import Location
 
 NAME, OLDER, PROGRESS = "runs.jsonl", "runs.1.jsonl", "progress.json"
 _LARGEST_BYTES = {True: 2**21, False: 2**18}
-"""Of ``runs.jsonl``, on a disk (True) and in an object store (False)."""
+"""Largest size of ``runs.jsonl``, on a disk (True) and in an object store (False)."""
 _SECONDS = {True: 2.0, False: 10.0}
-"""Between two times that something is written; an object is written whole each time."""
+"""Seconds between two writes; an object is rewritten as a whole each time."""
 _MOST_WAITING = 10_000
 _FREQUENT = CellsDone | TaskRetried
 
 
 class Log:
-    """Writes every event that it hears into a store, unless the store cannot be written.
+    """Writes every event to a store; a store that cannot be written is ignored.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class Log:
         self._next = self._next_progress = 0.0
 
     def __call__(self, event: Event) -> None:
-        """Hear an event."""
+        """Write an event."""
         now = time.monotonic()
         if isinstance(event, Progressed):
             self._latest = event

@@ -225,7 +225,7 @@ def _undamaged(source: StoredExperiment) -> Journal:
 
 
 def _copy_records(source: StoredExperiment, held: Journal, target: Location, name: str) -> None:
-    """Write the records of a store into a journal, in place of those that it has of it already.
+    """Write the records of a store into a journal; they replace those merged from it earlier.
 
     Not of those that the store lacks: they are of a copy of it that went its own way, or of
     segments that were damaged since.
@@ -241,7 +241,7 @@ def _copy_records(source: StoredExperiment, held: Journal, target: Location, nam
 
 
 def _copy_arrays(source: Location, held: Ledger, target: Location, merged: Ledger) -> None:
-    """Copy the arrays of the solves whose result is the store's own, or is nowhere ``ok``."""
+    """Copy the arrays of the solves whose merged result comes from the store, or is not ``ok``."""
     theirs, ours = held.solved, merged.solved
     for solve in arrays.names(source):
         if solve not in ours or (solve in theirs and _ended(ours[solve]) == _ended(theirs[solve])):
@@ -249,7 +249,7 @@ def _copy_arrays(source: Location, held: Ledger, target: Location, merged: Ledge
 
 
 def _ended(record: CellRecord) -> tuple[object, ...]:
-    """What tells a solve from others of its key, whichever of its cells tells of it."""
+    """What identifies one attempt among the solves of a key, equal for all cells that it serves."""
     return record.host, record.started, record.runtime_s, record.cpu_s
 
 

@@ -64,7 +64,7 @@ class Session:
 
     @property
     def ledger(self) -> Ledger:
-        """What the journal says of every cell."""
+        """The current record of every cell."""
         return self.journal.ledger
 
     def refresh(self) -> Ledger:
@@ -241,7 +241,7 @@ def open_session(stored: StoredExperiment, listen: events.Listener) -> Iterator[
 
 
 def _run_name(segments: Iterable[str], store: str) -> str:
-    """A name that no other run has on any cluster; names sort in the order of a store's runs.
+    """A name that is unique on any cluster; the names of a store's runs sort in their order.
 
     It has to be unique because Dask treats tasks with the same key as one, even across clients. Two
     runs have the same number if the first was killed before the second had anything of it to read:
@@ -317,7 +317,7 @@ class Publication:
 
     @property
     def _terms(self) -> "Terms":
-        """What of the experiment the derivation depends on."""
+        """The parts of the experiment that the dataset depends on."""
         from sweep.dataset.build import Terms
 
         experiment = self._stored.experiment

@@ -68,7 +68,7 @@ class StoreStatus:
     troubles : tuple of Trouble
         The failed, timed-out and lost cells.
     bound_errors : tuple of str
-        What is said of certificates that could not be computed or were stopped.
+        Why certificates could not be computed, or were stopped.
     of_other_code : int
         Number of cells that were solved by code other than this process's; 0 where that cannot
         be told, since a mechanism is not known here.
@@ -183,7 +183,7 @@ def _unplaced(cells: Keys, ledger: Ledger) -> tuple[Trouble, ...]:
 
 @dataclass(frozen=True)
 class CellHistory:
-    """One cell, and what was recorded of it.
+    """One cell and all its records.
 
     Attributes
     ----------

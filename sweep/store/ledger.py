@@ -23,7 +23,7 @@ from sweep.store.records import (
     to_json,
 )
 
-DEADLY = 3
+MAX_WORKER_DEATHS = 3
 """Deaths of workers after which a cell is not retried unless somebody asks for it."""
 
 _SUPERSEDED = int(Status.ABSENT)
@@ -108,9 +108,9 @@ class Ledger:
         return Status.PENDING if row is None else Status(self._columns.count("status", row))
 
     def deadly(self, rows: Rows) -> NDArray[np.bool_]:
-        """Which cells are lost for good: `DEADLY` workers have died of it, and none survived."""
+        """Which cells are lost for good, since `MAX_WORKER_DEATHS` workers have died of them."""
         lost = self.statuses(rows) == Status.LOST
-        return np.asarray(lost & (self.deaths(rows) >= DEADLY))
+        return np.asarray(lost & (self.deaths(rows) >= MAX_WORKER_DEATHS))
 
     def forget_bound(self, problem: str) -> None:
         """Forget a problem's bound, so that it is certified again."""

@@ -77,7 +77,7 @@ class Refusal:
 
 
 class _Call:
-    """Unpickled, it is what the call returns."""
+    """Unpickles to the result of a call."""
 
     def __init__(self, function: Callable[..., Any], *args: Any) -> None:
         self._call = function, args
@@ -87,9 +87,9 @@ class _Call:
 
 
 def parcel(task: Task, view: StoreView) -> bytes:
-    """A call of `perform`, which `pickle.loads` makes on any worker, even one without this project.
+    """A call of `perform` as bytes; `pickle.loads` makes the call, or says why it cannot.
 
-    Dask ends a worker that cannot import the function of a task. Here the task raises the reason.
+    Dask itself ends a worker that cannot import the function of a task.
     """
     packed = zlib.compress(_dumps(_Call(perform, task, view)), level=1)
     return pickle.dumps(_Call(pickle.loads, _Call(zlib.decompress, packed)))

@@ -207,7 +207,7 @@ def _solved(
 def _attempt(
     item: Solve, built: Built, view: StoreView, weights: dict[str, Weights]
 ) -> tuple[Solution, dict[str, Any]]:
-    """The solution, and what its records say of it."""
+    """The solution, and the fields that it gives its records."""
     targets = _targets(item.targets, built)
     solution, cost = measured(
         lambda: run_solver(item, built, targets, weights.get(item.chain)),
@@ -255,7 +255,7 @@ def _targets(spec: Spec, built: Built) -> Any:
 
 
 def _facts(item: Solve, solution: Solution, cost: Cost) -> dict[str, Any]:
-    """The fields of a record that a solution and its cost give."""
+    """Fields of the records of a solve, from its solution and cost."""
     content = solution.record()
     curve = content.pop("curve", None)
     numbers, notes = {}, dict(solution.notes)

@@ -16,7 +16,7 @@ from sweep.plan.tasks import Bound, CellTask, Solve, Task
 from sweep.runner import dispatch
 from sweep.runner.dispatch import InFlight, Suspects
 from sweep.store import folder, segments
-from sweep.store.ledger import DEADLY
+from sweep.store.ledger import MAX_WORKER_DEATHS
 from sweep.store.records import BoundRecord, CellRecord, Status
 from sweep.store.view import StoreView
 from sweep.worker import perform
@@ -53,12 +53,12 @@ def test_only_what_dies_alone_is_given_up(settled):
     suspects.add(task("many", "p", "q"))
     ((killer, _), (innocent, _)) = suspects.next_trials({"a": 0, "b": 0}, busy=True)
     assert not suspects.end_trial(innocent, 0)
-    for _ in range(DEADLY - 1):
+    for _ in range(MAX_WORKER_DEATHS - 1):
         assert not suspects.end_trial(killer, 1)
         suspects.add(killer)
         ((killer, _),) = suspects.next_trials({"c": 0}, busy=True)
     assert suspects.end_trial(killer, 1)
-    assert (suspects.deaths(killer), suspects.deaths(innocent)) == (DEADLY, 0)
+    assert (suspects.deaths(killer), suspects.deaths(innocent)) == (MAX_WORKER_DEATHS, 0)
 
 
 def test_a_worker_that_has_just_come_or_has_other_work_is_left_alone(monkeypatch):
@@ -93,10 +93,10 @@ def trial(tmp_path, settled):
     view, settlings = StoreView(str(place.path), place.identity), []
     made = dispatching(Gone(), view, settlings)
     made._suspects.add(task("one", "p"))
-    for _ in range(DEADLY):
+    for _ in range(MAX_WORKER_DEATHS):
         ((last, worker),) = made._suspects.next_trials({"w": 0}, busy=False)
         made._in_flight.submit(last, worker)
-        if made._suspects.deaths(last) < DEADLY - 1:
+        if made._suspects.deaths(last) < MAX_WORKER_DEATHS - 1:
             made._in_flight.tasks.clear()
             made._suspects.end_trial(last, 1)
             made._suspects.add(last)
@@ -128,7 +128,7 @@ def test_a_trial_that_the_scheduler_drops_is_tried_again_alone(trial):
     made._handle(last, dispatch.DROPPED)
     assert settlings == []
     assert bool(made._suspects)
-    assert made._suspects.deaths(last) == DEADLY - 1
+    assert made._suspects.deaths(last) == MAX_WORKER_DEATHS - 1
 
 
 class Elsewhere:
@@ -189,8 +189,10 @@ def test_cells_that_crash_are_tried_side_by_side_three_times_alone(small, tmp_pa
     assert found == {"IP": Status.OK, "GM": Status.LOST, "CA": Status.LOST}
     for name in ("GM", "CA"):
         notes = (folder / name).read_text().split()
-        assert DEADLY <= len(notes) <= DEADLY + clusters.ALLOWED_FAILURES + 1
-        assert "met" in notes[-DEADLY:], notes  # on trial at the same time as the other one
+        assert MAX_WORKER_DEATHS <= len(notes) <= MAX_WORKER_DEATHS + clusters.ALLOWED_FAILURES + 1
+        assert "met" in notes[-MAX_WORKER_DEATHS:], (
+            notes
+        )  # on trial at the same time as the other one
     sizes = [path.stat().st_size for path in tmp_path.glob("fault-?")]
     sweep.run(experiment, tmp_path / "s", "no client is needed")
     assert [path.stat().st_size for path in tmp_path.glob("fault-?")] == sizes
@@ -210,7 +212,7 @@ def test_a_cell_that_crashes_is_lost_alone_and_left_alone(
     status = dataset.status.sel(d=4).to_series().to_dict()
     assert status == {"IP": Status.OK, "GM": Status.LOST, "CA": Status.OK}
     (lost,) = (r for r in records(tmp_path / "s") if isinstance(r, CellRecord) and r.deaths)
-    assert lost.deaths == DEADLY
+    assert lost.deaths == MAX_WORKER_DEATHS
     assert lost.error.startswith("its worker died each time: ")
     sweep.run(experiment, tmp_path / "s", "no client is needed", listen=heard.append)
     (started,) = (event for event in heard if isinstance(event, events.RunStarted))

@@ -186,7 +186,7 @@ def test_the_log_is_bounded(tmp_path, monkeypatch):
     for number in range(1000):
         hear(events.DatasetNotWritten(str(number)))
     assert sum((store / name).stat().st_size for name in (log.NAME, log.OLDER)) < 21_000
-    kept = [line["said"] for line in log.lines(store)]
+    kept = [line["message"] for line in log.lines(store)]
     assert kept == [str(number) for number in range(1000 - len(kept), 1000)]
 
 

@@ -109,7 +109,7 @@ def test_a_damaged_segment_is_set_aside_and_its_cells_are_solved_again(
     after = sweep.run(asked, store, client, listen=heard.append)
     (aside,) = (event for event in heard if isinstance(event, events.SegmentSetAside))
     assert Path(aside.path).read_bytes() == harmed
-    assert hurt.name in aside.said
+    assert hurt.name in aside.message
     assert next(e for e in heard if isinstance(e, events.RunStarted)).todo > 0
     xr.testing.assert_equal(before.squared_privacy_cost, after.squared_privacy_cost)
     xr.testing.assert_equal(before.lower_bound, after.lower_bound)

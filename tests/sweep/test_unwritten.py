@@ -33,7 +33,7 @@ def test_a_dataset_that_can_be_written_later_in_the_run_is(client, small, tmp_pa
     dataset = sweep.run(small(), tmp_path / "s", client, listen=remove_it)
     assert (dataset.status == Status.OK).all()
     (said,) = heard
-    assert "a file of that name is in the way" in said.said
+    assert "a file of that name is in the way" in said.message
 
 
 def test_an_error_of_the_run_is_not_hidden_behind_it(client, small, tmp_path, monkeypatch):
