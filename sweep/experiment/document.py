@@ -101,30 +101,16 @@ class Place:
 
 @dataclass(frozen=True)
 class Document:
-    """A YAML file, parsed so that it can be written back, and the lines of its values."""
+    """The content of a YAML file in plain Python types, and where its values were written."""
 
-    tree: CommentedMap
+    content: dict[str, Any]
     origin: Origin
 
-    def plain(self) -> dict[str, Any]:
-        """The content in plain Python types.
-
-        Raises
-        ------
-        ExperimentError
-            If it holds NaN, an infinite number, or a value of another type, such as a date.
-        """
-        content: dict[str, Any] = _plain(self.tree, (), self.origin)
-        return content
-
     def text(self) -> str:
-        """The content as YAML, with its comments unless ruamel.yaml puts one in a wrong place."""
-        content, text = self.plain(), _dumped(self.tree)
-        try:
-            right = plain(text) == content
-        except YAMLError:
-            right = False
-        return text if right else _dumped(content)
+        """The content as YAML."""
+        written = io.StringIO()
+        _yaml().dump(self.content, written)
+        return written.getvalue()
 
 
 def read(text: str, file: str) -> Document:
@@ -133,7 +119,8 @@ def read(text: str, file: str) -> Document:
     Raises
     ------
     ExperimentError
-        If it is not valid YAML, or not a mapping; with the line.
+        If it is not valid YAML, not a mapping, or holds NaN, an infinite number or a value of
+        another type, such as a date; with the line.
     """
     if len(text) > LARGEST_TEXT:
         raise ExperimentError(
@@ -164,7 +151,8 @@ def read(text: str, file: str) -> Document:
                 f"more than {MOST_VALUES:,} values with this one, aliases expanded, the limit "
                 f"{raised_by('MOST_VALUES')}",
             )
-    return Document(tree, Origin(file, places))
+    origin = Origin(file, places)
+    return Document(as_plain(tree, (), origin), origin)
 
 
 def scalar_list(text: str) -> list[Any]:
@@ -177,7 +165,6 @@ def scalar_list(text: str) -> list[Any]:
     """
     try:
         values = plain(f"[{text}]")
-        _check_count(values)
     except (YAMLError, ValueError) as error:
         raise ValueError(f"{text!r} is not a list of values") from error
     return list(values)
@@ -199,12 +186,6 @@ def dotted(path: KeyPath) -> str:
     """A path as error messages show it: ``blocks[0].workload.d``."""
     parts = [f"[{part}]" if isinstance(part, int) else f".{part}" for part in path]
     return "".join(parts).removeprefix(".")
-
-
-def _dumped(content: object) -> str:
-    written = io.StringIO()
-    _yaml().dump(content, written)
-    return written.getvalue()
 
 
 def _yaml() -> YAML:
@@ -257,26 +238,18 @@ def _harmful(problem: str, event: Event) -> HarmfulYAMLError:
     return HarmfulYAMLError(problem=problem, problem_mark=event.start_mark)
 
 
-def _check_count(values: object) -> None:
-    """Raise ValueError for more than `MOST_VALUES`, aliases expanded."""
-    left = [values]
-    count = 0
-    while left:
-        value = left.pop()
-        count += 1
-        if count > MOST_VALUES:
-            raise ValueError(f"more than {MOST_VALUES:,} values")
-        if isinstance(value, Mapping):
-            left += value.values()
-        elif isinstance(value, list):
-            left += value
+def as_plain(value: object, path: KeyPath, origin: Origin) -> Any:
+    """The value at a path in plain Python types.
 
-
-def _plain(value: object, path: KeyPath, origin: Origin) -> Any:
+    Raises
+    ------
+    ExperimentError
+        If it holds NaN, an infinite number, or a value of another type, such as a date.
+    """
     if isinstance(value, Mapping):
-        return {str(key): _plain(item, (*path, str(key)), origin) for key, item in value.items()}
+        return {str(key): as_plain(item, (*path, str(key)), origin) for key, item in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return [_plain(item, (*path, at), origin) for at, item in enumerate(value)]
+        return [as_plain(item, (*path, at), origin) for at, item in enumerate(value)]
     if value is None or isinstance(value, bool):
         return value
     for kind in (int, float, str):

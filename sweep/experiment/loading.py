@@ -48,19 +48,22 @@ def parse_experiment(text: str, file: str, overrides: Settings = ()) -> Experime
     ExperimentError
         If it is not valid; with file, line and key.
     """
-    document = apply(text, file, overrides)
-    content = document.plain()
+    document = read(text, file)
+    experiment = _validated(document, text)
+    if overrides:
+        document = apply(document, experiment, overrides)
+        experiment = _validated(document, document.text())
+    return experiment
+
+
+def _validated(document: Document, text: str) -> Experiment:
+    content, origin = document.content, document.origin
     for key in content:
         if key not in _FILE_KEYS:
-            raise document.origin.error((key,), f"no such key; {nearest(key, _FILE_KEYS)}")
-    named = {"name": Path(file).stem, **content}
+            raise origin.error((key,), f"no such key; {nearest(key, _FILE_KEYS)}")
+    named = {"name": Path(origin.file).stem, **content}
     try:
-        return Experiment(
-            **named,
-            text=document.text() if overrides else text,
-            digest=digest(named),
-            origin=document.origin,
-        )
+        return Experiment(**named, text=text, digest=digest(named), origin=origin)
     except ValidationError as error:
         raise _explained(error, document) from error
 
@@ -74,7 +77,7 @@ def experiments() -> Mapping[str, str]:
 
 def _title(text: str) -> str:
     line = next((line for line in text.splitlines() if line.startswith("title:")), "title: ''")
-    return str(read(line, "title").tree["title"])
+    return str(read(line, "title").content["title"])
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
@@ -124,7 +127,7 @@ def _keys(path: KeyPath) -> tuple[str, ...]:
 def _explained(error: ValidationError, document: Document) -> ExperimentError:
     """The first of pydantic's errors, as a sentence with file, line and key."""
     first = worst(error.errors(include_url=False))
-    content = document.plain()
+    content = document.content
     path = _real(first["loc"], content)
     of_file = first["loc"] == ("name",) and "name" not in content
     more = "; it is that of the file: rename it, or give 'name:' in it" if of_file else ""

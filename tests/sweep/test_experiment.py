@@ -403,18 +403,6 @@ def test_the_text_tells_of_what_was_set() -> None:
     set_ = parse_experiment(GOOD, "x", ["d=16,32"])
     assert set_.digest == changed_by_hand.digest
     assert parse_experiment(set_.text, "x").digest == set_.digest
-    assert "# line 1" in set_.text
-
-
-def test_the_text_is_right_where_comments_would_make_it_wrong() -> None:
-    """ruamel.yaml writes the last two keys of the second claim in one line."""
-    claims = (
-        "claims:\n  # the first\n  - {text: it is, variable: gap, most: 1}  # why\n"
-        "  - text: also   # more\n    variable: gap\n    most: 2\n"
-    )
-    set_ = parse_experiment(GOOD + claims, "x", ["time_limit=7"])
-    assert [claim.most for claim in set_.claims] == [1, 2]
-    assert parse_experiment(set_.text, "x").digest == set_.digest
 
 
 @pytest.mark.parametrize(
