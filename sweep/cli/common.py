@@ -33,74 +33,39 @@ def complete_experiment(incomplete: str) -> list[str]:
     return [name for name in experiments() if name.startswith(incomplete)]
 
 
-ExperimentName = Annotated[
-    str,
-    typer.Argument(
-        metavar="EXPERIMENT",
-        help="A shipped experiment, or the path of a YAML file.",
-        autocompletion=complete_experiment,
-    ),
-]
-StoreFolder = Annotated[str, typer.Argument(metavar="STORE", help="The store of a 'sweep run'.")]
-StoreOption = Annotated[
-    str | None,
-    typer.Option(
-        "--store",
-        metavar="STORE",
-        help="Folder for the results, or s3://BUCKET/PREFIX, gs://..., az://...",
-        show_default="results/EXPERIMENT",
-    ),
-]
-ClusterOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--cluster",
-        metavar="FILE",
-        help="A cluster.yaml in dask-ctl's form.",
-        show_default="one process per processor of this machine",
-    ),
-]
-PatienceOption = Annotated[
-    float | None,
-    typer.Option(
-        "--patience",
-        metavar="SECONDS",
-        min=0.0,
-        help="How long to wait for workers, or for a scheduler that does not answer.",
-        show_default="600",
-    ),
-]
-SetOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="KEY=VALUE",
-        help="Override a value of the experiment, as in --set d=64,128. May be repeated.",
-    ),
-]
-AllowCode = Annotated[
-    bool,
-    typer.Option(
-        "--allow-code",
-        help="Allow calls of functions that the experiment names (workload 'entry-point').",
-    ),
-]
-AllowMixed = Annotated[
-    bool,
-    typer.Option(
-        "--allow-mixed",
-        help="Allow workers with other versions of Python and libraries than this command.",
-    ),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")]
-WhereOption = Annotated[
-    str | None,
-    typer.Option(
-        "--where",
-        metavar="CONDITION",
-        help="Only cells that meet this condition on coordinates, status and variables.",
-    ),
-]
+def argument(metavar: str, help: str, default: str | bool = True, **more: Any) -> Any:
+    """An argument of a command; ``default`` describes what its absence means."""
+    return typer.Argument(metavar=metavar, help=help, show_default=default, **more)
+
+
+def option(metavar: str, help: str, default: str | bool = True, *names: str, **more: Any) -> Any:
+    """An option with a value; ``default`` describes what its absence means."""
+    return typer.Option(*names, metavar=metavar, help=help, show_default=default, **more)
+
+
+def flag(name: str, help: str) -> Any:
+    """An option without a value."""
+    return typer.Option(name, help=help)
+
+
+_FILE = "A shipped experiment, or the path of a YAML file."
+ExperimentName = Annotated[str, argument("EXPERIMENT", _FILE, autocompletion=complete_experiment)]
+StoreFolder = Annotated[str, argument("STORE", "The store of a 'sweep run'.")]
+_FOLDER = "Folder for the results, or s3://BUCKET/PREFIX, gs://..., az://..."
+StoreOption = Annotated[str | None, option("STORE", _FOLDER, "results/EXPERIMENT")]
+_LOCAL = "one process per processor of this machine"
+ClusterOption = Annotated[Path | None, option("FILE", "A cluster.yaml in dask-ctl's form.", _LOCAL)]
+_PATIENCE = "How long to wait for workers, or for a scheduler that does not answer."
+PatienceOption = Annotated[float | None, option("SECONDS", _PATIENCE, "600", min=0.0)]
+_SET = "Override a value of the experiment, as in --set d=64,128. May be repeated."
+SetOption = Annotated[list[str] | None, option("KEY=VALUE", _SET, True, "--set")]
+_CODE = "Allow calls of functions that the experiment names (workload 'entry-point')."
+AllowCode = Annotated[bool, flag("--allow-code", _CODE)]
+_MIXED = "Allow workers with other versions of Python and libraries than this command."
+AllowMixed = Annotated[bool, flag("--allow-mixed", _MIXED)]
+AsJson = Annotated[bool, flag("--json", "Print JSON for other programs.")]
+_WHERE = "Only cells that meet this condition on coordinates, status and variables."
+WhereOption = Annotated[str | None, option("CONDITION", _WHERE)]
 
 
 def cluster_of(path: Path | None, *, allow_code: bool) -> "ClusterSpec | None":

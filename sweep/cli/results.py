@@ -15,10 +15,13 @@ from sweep.cli.common import (
     PatienceOption,
     StoreFolder,
     WhereOption,
+    argument,
     check_choice,
     cluster_of,
     complete_experiment,
     default_store,
+    flag,
+    option,
     print_error,
 )
 
@@ -26,51 +29,46 @@ if TYPE_CHECKING:
     from sweep.experiment.schema import Experiment
     from sweep.scorecard.card import Scorecard
 
+_SPREAD = (
+    "Shown beside a mean over replicates: its standard error (error), the smallest and "
+    "largest value (range), or nothing (none)."
+)
+_FIGURE = (
+    "A figure of the experiment (by name, or figure-1, figure-2, ...), or ratio, cost, "
+    "utility, privacy, scaling, variances, profile, covariance or convergence."
+)
+_RELATION = (
+    "Indistinguishable databases differ by one record added or removed (add-remove) or by the "
+    "value of one record (replace-one)."
+)
+
 
 def show(
     store: StoreFolder,
     form: Annotated[
-        str,
-        typer.Option(
-            "--format", metavar="FORMAT", help="text, markdown, latex, csv, html or json."
-        ),
+        str, option("FORMAT", "text, markdown, latex, csv, html or json.", True, "--format")
     ] = "text",
     value: Annotated[
-        str | None,
-        typer.Option(
-            metavar="VARIABLE", help="The variable to show.", show_default="variance_ratio"
-        ),
+        str | None, option("VARIABLE", "The variable to show.", "variance_ratio")
     ] = None,
     rows: Annotated[
-        str | None,
-        typer.Option(
-            metavar="AXIS[,AXIS]",
-            help="The coordinates of the rows.",
-            show_default="all that vary",
-        ),
+        str | None, option("AXIS[,AXIS]", "The coordinates of the rows.", "all that vary")
     ] = None,
     columns: Annotated[
-        str | None,
-        typer.Option(
-            metavar="AXIS", help="The coordinate of the columns.", show_default="mechanism"
-        ),
+        str | None, option("AXIS", "The coordinate of the columns.", "mechanism")
     ] = None,
     where: WhereOption = None,
     spread: Annotated[
         str | None,
-        typer.Option(
-            metavar="SPREAD",
-            help="Shown beside a mean over replicates: its standard error (error), the smallest "
-            "and largest value (range), or nothing (none).",
-            show_default="error",
+        option(
+            "SPREAD",
+            _SPREAD,
+            "error",
         ),
     ] = None,
-    digits: Annotated[
-        int, typer.Option(metavar="N", min=1, max=15, help="Significant digits of numbers.")
-    ] = 4,
+    digits: Annotated[int, option("N", "Significant digits of numbers.", min=1, max=15)] = 4,
     claims: Annotated[
-        bool,
-        typer.Option("--claims", help="Show what the paper's text says, and whether it holds."),
+        bool, flag("--claims", "Show what the paper's text says, and whether it holds.")
     ] = False,
 ) -> None:
     """Print the papers' tables beside ours, or any variable.
@@ -120,60 +118,37 @@ def plot(
     store: StoreFolder,
     figure: Annotated[
         str | None,
-        typer.Argument(
-            metavar="FIGURE",
-            help="A figure of the experiment (by name, or figure-1, figure-2, ...), or ratio, "
-            "cost, utility, privacy, scaling, variances, profile, covariance or convergence.",
-            show_default="those that the experiment declares",
+        argument(
+            "FIGURE",
+            _FIGURE,
+            "those that the experiment declares",
         ),
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option(
-            metavar="PATH",
-            help="A file *.pdf, *.svg or *.png, or a folder for PDF files.",
-            show_default="STORE/figures; figures for a store that is not on a disk",
+        option(
+            "PATH",
+            "A file *.pdf, *.svg or *.png, or a folder for PDF files.",
+            "STORE/figures; figures for a store that is not on a disk",
         ),
     ] = None,
-    variable: Annotated[
-        str | None, typer.Option(metavar="VARIABLE", help="The variable to draw.")
-    ] = None,
-    x: Annotated[
-        str | None, typer.Option("--x", metavar="AXIS", help="The horizontal axis.")
-    ] = None,
+    variable: Annotated[str | None, option("VARIABLE", "The variable to draw.")] = None,
+    x: Annotated[str | None, option("AXIS", "The horizontal axis.", True, "--x")] = None,
     hue: Annotated[
-        str | None,
-        typer.Option(
-            metavar="AXIS", help="Draw a line for each of its labels.", show_default="mechanism"
-        ),
+        str | None, option("AXIS", "Draw a line for each of its labels.", "mechanism")
     ] = None,
-    panels: Annotated[
-        str | None, typer.Option(metavar="AXIS", help="Draw a panel for each of its labels.")
-    ] = None,
-    log: Annotated[
-        str | None, typer.Option(metavar="x,y", help="The logarithmic axes; '' for none.")
-    ] = None,
+    panels: Annotated[str | None, option("AXIS", "Draw a panel for each of its labels.")] = None,
+    log: Annotated[str | None, option("x,y", "The logarithmic axes; '' for none.")] = None,
     group: Annotated[
-        str | None,
-        typer.Option(
-            metavar="GROUP", help="Draw this group only.", show_default="all that have it"
-        ),
+        str | None, option("GROUP", "Draw this group only.", "all that have it")
     ] = None,
     where: WhereOption = None,
-    title: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="The title; '' for none.")
-    ] = None,
+    title: Annotated[str | None, option("TEXT", "The title; '' for none.")] = None,
     size: Annotated[
-        str | None,
-        typer.Option(
-            metavar="WxH",
-            help="Width and height in inches, as in 3.4x2.4.",
-            show_default="as needed",
-        ),
+        str | None, option("WxH", "Width and height in inches, as in 3.4x2.4.", "as needed")
     ] = None,
     digits: Annotated[
-        int | None,
-        typer.Option(metavar="N", min=1, help="Significant digits at the axes.", show_default="6"),
+        int | None, option("N", "Significant digits at the axes.", "6", min=1)
     ] = None,
 ) -> None:
     """Draw the figures of an experiment, or standard ones.
@@ -221,10 +196,7 @@ def _inches(size: str) -> tuple[float, float]:
 
 def report(
     store: StoreFolder,
-    output: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE.html", help="The file.", show_default="STORE/report.html"),
-    ] = None,
+    output: Annotated[Path | None, option("FILE.html", "The file.", "STORE/report.html")] = None,
 ) -> None:
     """Write one HTML page with everything about a store.
 
@@ -252,46 +224,32 @@ def _beside(store: str) -> Path:
 
 
 def advise(
-    queries: Annotated[
-        Path, typer.Argument(metavar="QUERIES", help="A CSV file with one query per row.")
-    ],
+    queries: Annotated[Path, argument("QUERIES", "A CSV file with one query per row.")],
     domain: Annotated[
-        Path,
-        typer.Option(
-            metavar="FILE", help="A YAML file with the values of each attribute: 'age: 0..115'."
-        ),
+        Path, option("FILE", "A YAML file with the values of each attribute: 'age: 0..115'.")
     ],
-    delta: Annotated[
-        float, typer.Option(metavar="DELTA", help="The δ of every ε, for instance 1e-6.")
-    ],
-    epsilon: Annotated[
-        float | None, typer.Option(metavar="EPSILON", help="Also say what this budget allows.")
-    ] = None,
+    delta: Annotated[float, option("DELTA", "The δ of every ε, for instance 1e-6.")],
+    epsilon: Annotated[float | None, option("EPSILON", "Also say what this budget allows.")] = None,
     mechanism: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="Try only this mechanism. May be repeated.",
-            show_default="those that can need least, and quick ones",
+        option(
+            "NAME",
+            "Try only this mechanism. May be repeated.",
+            "those that can need least, and quick ones",
         ),
     ] = None,
-    time_limit: Annotated[
-        float,
-        typer.Option(metavar="SECONDS", help="Time limit for all solves together."),
-    ] = 90.0,
+    time_limit: Annotated[float, option("SECONDS", "Time limit for all solves together.")] = 90.0,
     neighbours: Annotated[
         str,
-        typer.Option(
-            metavar="RELATION",
-            help="Indistinguishable databases differ by one record added or removed (add-remove) "
-            "or by the value of one record (replace-one).",
+        option(
+            "RELATION",
+            _RELATION,
         ),
     ] = "add-remove",
     output: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Also write an HTML page, with a picture."),
+        Path | None, option("FILE", "Also write an HTML page, with a picture.")
     ] = None,
-    json_: Annotated[bool, typer.Option("--json", help="Print the advice as JSON.")] = False,
+    json_: Annotated[bool, flag("--json", "Print the advice as JSON.")] = False,
 ) -> None:
     """Say what queries with accuracy targets cost in privacy.
 
@@ -340,43 +298,35 @@ def advise(
 def scorecard(
     experiments: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="EXPERIMENT",
-            help="Shipped experiments, or paths of YAML files.",
+        argument(
+            "EXPERIMENT",
+            "Shipped experiments, or paths of YAML files.",
+            "all that can be judged",
             autocompletion=complete_experiment,
-            show_default="all that can be judged",
         ),
     ] = None,
     stores: Annotated[
         Path | None,
-        typer.Option(
+        option(
+            "DIR",
+            "Folder with one store per experiment.",
+            "results; results/quick with --quick",
             "--stores",
-            metavar="DIR",
-            help="Folder with one store per experiment.",
-            show_default="results; results/quick with --quick",
         ),
     ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Run only the sizes that take seconds.")
-    ] = False,
-    read: Annotated[
-        bool, typer.Option("--read", help="Judge what the stores hold now; run nothing.")
-    ] = False,
-    card: Annotated[
-        Path | None,
-        typer.Option("--card", metavar="FILE.json", help="Show a scorecard written earlier."),
-    ] = None,
+    quick: Annotated[bool, flag("--quick", "Run only the sizes that take seconds.")] = False,
+    read: Annotated[bool, flag("--read", "Judge what the stores hold now; run nothing.")] = False,
+    card: Annotated[Path | None, option("FILE.json", "Show a scorecard written earlier.")] = None,
     output: Annotated[
         list[Path] | None,
-        typer.Option(
+        option(
+            "FILE",
+            "Write it to FILE.json, or into the marked sections of FILE.md. May be repeated.",
+            True,
             "--output",
-            metavar="FILE",
-            help="Write it to FILE.json, or into the marked sections of FILE.md. May be repeated.",
         ),
     ] = None,
-    format_: Annotated[
-        str, typer.Option("--format", metavar="FORMAT", help="text, markdown or json.")
-    ] = "text",
+    format_: Annotated[str, option("FORMAT", "text, markdown or json.", True, "--format")] = "text",
     cluster: ClusterOption = None,
     allow_code: AllowCode = False,
     allow_mixed: AllowMixed = False,

@@ -19,8 +19,11 @@ from sweep.cli.common import (
     SetOption,
     StoreFolder,
     StoreOption,
+    argument,
     cluster_of,
     default_store,
+    flag,
+    option,
     print_error,
 )
 
@@ -33,15 +36,13 @@ _MMAP_THRESHOLD = -3
 """``M_MMAP_THRESHOLD`` of glibc's malloc.h."""
 _LARGE_BYTES = 2**20
 
+_SELECT = "Select cells by coordinates, status, code ('current' or 'other') and other variables."
+
 
 def list_(
     kind: Annotated[
         str | None,
-        typer.Argument(
-            metavar="KIND",
-            help="experiments, workloads, targets or mechanisms.",
-            show_default="all of them",
-        ),
+        argument("KIND", "experiments, workloads, targets or mechanisms.", "all of them"),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -132,26 +133,17 @@ def run(
 
 def rerun(
     store: StoreFolder,
-    stale: Annotated[
-        bool, typer.Option("--stale", help="Select cells that were solved by other code.")
-    ] = False,
+    stale: Annotated[bool, flag("--stale", "Select cells that were solved by other code.")] = False,
     where: Annotated[
         str | None,
-        typer.Option(
-            metavar="CONDITION",
-            help="Select cells by coordinates, status, code ('current' or 'other') and other "
-            "variables.",
-            show_default="those that failed, timed out or were lost",
+        option(
+            "CONDITION",
+            _SELECT,
+            "those that failed, timed out or were lost",
         ),
     ] = None,
     time_limit: Annotated[
-        float | None,
-        typer.Option(
-            metavar="SECONDS",
-            min=0.0,
-            help="Time limit of one solve.",
-            show_default="the experiment's",
-        ),
+        float | None, option("SECONDS", "Time limit of one solve.", "the experiment's", min=0.0)
     ] = None,
     cluster: ClusterOption = None,
     allow_code: AllowCode = False,

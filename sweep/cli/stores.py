@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sweep.cli.common import OK, TROUBLED, AsJson, StoreFolder, WhereOption
+from sweep.cli.common import OK, TROUBLED, AsJson, StoreFolder, WhereOption, argument, flag, option
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,12 +20,9 @@ _LOOK_SECONDS, _LOOK_SHARE = 2.0, 20.0
 
 def status(
     store: StoreFolder,
-    errors: Annotated[
-        bool, typer.Option("--errors", help="Show all errors, with tracebacks.")
-    ] = False,
+    errors: Annotated[bool, flag("--errors", "Show all errors, with tracebacks.")] = False,
     watch: Annotated[
-        bool,
-        typer.Option("--watch", help="Keep it up to date until the run ends, or Ctrl-C."),
+        bool, flag("--watch", "Keep it up to date until the run ends, or Ctrl-C.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -45,7 +42,7 @@ def status(
         typer.echo(states.status_json(state))
     else:
         console.print(states.store_status(state))
-        for line in states.troubles(state.troubles, traces=errors):
+        for line in states.troubles(state.troubles) if errors else ():
             console.print(line)
     raise typer.Exit(OK if state.well else TROUBLED)
 
@@ -78,9 +75,7 @@ def _watched(store: str, console: "Console", *, as_json: bool) -> "StoreStatus":
 
 def logs(
     store: StoreFolder,
-    cell: Annotated[
-        str | None, typer.Argument(metavar="CELL", help="The id of a cell, or its beginning.")
-    ] = None,
+    cell: Annotated[str | None, argument("CELL", "The id of a cell, or its beginning.")] = None,
     where: WhereOption = None,
     as_json: AsJson = False,
 ) -> None:
@@ -119,8 +114,8 @@ def logs(
 
 
 def merge(
-    stores: Annotated[list[str], typer.Argument(metavar="STORE", help="The stores to merge.")],
-    into: Annotated[str, typer.Option(metavar="STORE", help="The store that receives them.")],
+    stores: Annotated[list[str], argument("STORE", "The stores to merge.")],
+    into: Annotated[str, option("STORE", "The store that receives them.")],
 ) -> None:
     """Merge stores of one experiment into one.
 
@@ -136,12 +131,9 @@ def merge(
 
 def forget(
     store: StoreFolder,
-    where: Annotated[
-        str | None,
-        typer.Option(metavar="CONDITION", help="Select cells as 'sweep rerun' does."),
-    ] = None,
+    where: Annotated[str | None, option("CONDITION", "Select cells as 'sweep rerun' does.")] = None,
     hidden: Annotated[
-        bool, typer.Option("--hidden", help="Select cells that the experiment no longer has.")
+        bool, flag("--hidden", "Select cells that the experiment no longer has.")
     ] = False,
 ) -> None:
     """Drop what is recorded about some cells.
@@ -176,7 +168,7 @@ def compact(store: StoreFolder) -> None:
 
 def pack(
     store: StoreFolder,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="NAME.tar or NAME.tar.gz.")],
+    file: Annotated[Path, argument("FILE", "NAME.tar or NAME.tar.gz.")],
 ) -> None:
     """Write a store into one file to send or archive.
 

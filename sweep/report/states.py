@@ -9,12 +9,10 @@ from textwrap import indent
 from typing import TYPE_CHECKING, Any
 
 from pydantic_core import to_jsonable_python
-from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from solvers.problem import memory
 from sweep import events
 from sweep.report import messages
 from sweep.report.messages import counts, duration, reasons
@@ -26,7 +24,6 @@ from sweep.store.records import to_json as record_json
 if TYPE_CHECKING:
     from sweep.plan.dry_run import Plan
 
-_SHOWN_TROUBLES = 5
 _SHOWN_REASONS = 5
 _OLD_SECONDS = 60.0
 
@@ -77,8 +74,11 @@ def store_status(status: StoreStatus) -> Table:
         table.add_row("damaged", escape(f"{status.damage}; 'sweep run' derives the dataset again"))
     for damage in status.damaged_segments:
         table.add_row("damaged", escape(damage))
-    for reason, cells in reasons(status.troubles)[:_SHOWN_REASONS]:
+    known = reasons(status.troubles)
+    for reason, cells in known[:_SHOWN_REASONS]:
         table.add_row("troubled", escape(f"{cells:,} {reason}"))
+    if known:
+        table.add_row("", f"'sweep status {status.store} --errors' shows each of them")
     if status.of_other_code:
         table.add_row("other code", escape(other_code(status.of_other_code, total, status.store)))
     if status.obstacle:
@@ -124,21 +124,14 @@ def _figures(status: StoreStatus) -> Iterator[tuple[str, str]]:
         yield "slowest", escape(f"{duration(seconds)}  {cell}")
 
 
-def troubles(found: Iterable[Trouble], *, traces: bool) -> list[RenderableType]:
-    """One line for each of the first troubles, or all of them with tracebacks."""
-    listed = list(found)
-    shown = listed if traces else listed[:_SHOWN_TROUBLES]
-    lines: list[RenderableType] = []
-    for trouble in shown:
+def troubles(found: Iterable[Trouble]) -> Iterator[Text]:
+    """A line for every cell that failed, timed out or was lost, and its traceback."""
+    for trouble in found:
         where = ", ".join(f"{name}={value}" for name, value in trouble.coords.items())
-        state = trouble.record.status.label.replace("_", " ")
         error = f": {trouble.record.error}" if trouble.record.error else ""
-        lines.append(escape(f"{state}  {f'{trouble.group} ({where})'.lstrip()}{error}"))
-        if traces and trouble.record.traceback:
-            lines.append(escape(trouble.record.traceback))
-    if len(listed) > len(shown):
-        lines.append(f"... and {len(listed) - len(shown)} more; --errors shows them all")
-    return lines
+        yield Text(f"{trouble.record.status.label}  {trouble.group} ({where}){error}")
+        if trouble.record.traceback:
+            yield Text(trouble.record.traceback)
 
 
 def logged(lines: Iterable[Mapping[str, Any]]) -> Iterator[Text]:
@@ -193,6 +186,8 @@ def size_of(number: float) -> str:
 
 
 def _memory(planned: float) -> str:
+    from solvers.problem import memory
+
     needed = f"about {size_of(planned)} besides Python"
     if planned <= memory.usable():
         return needed

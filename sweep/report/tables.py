@@ -1,7 +1,7 @@
 """The tables of a store: numbers beside the papers', overviews, and claims with their verdicts."""
 
 import math
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -223,38 +223,17 @@ def overview(group: str, data: xr.Dataset, experiment: Experiment, wanted: Wante
 def _side_by_side(
     data: xr.Dataset, title: str, by: Sequence[str], columns: Sequence[_Column], wanted: Wanted
 ) -> Table:
-    cells = _cells(data, columns, by)
-    parts = [
-        layout.summarised(cells[column.heading], column.heading, by).assign(
-            variable=column.variable, column=column.heading
-        )
-        for column in columns
-    ]
+    parts = []
+    for column in columns:
+        at = {} if column.delta is None else {"delta": labels_of(data, "delta").index(column.delta)}
+        cells = frames.long(data.isel(at), column.variable)
+        part = layout.summarised(cells, column.variable, by)
+        parts.append(part.assign(column=column.heading))
     order = {name: labels_of(data, name) for name in by}
     numbers = layout.ordered(pd.concat(parts, ignore_index=True), order)
     headings = [column.heading for column in columns]
     shown = layout.pivoted(numbers, by, "column", headings, wanted)
     return Table(title, numbers, shown, layout.explained(numbers, wanted.spread))
-
-
-def _cells(
-    data: xr.Dataset, columns: Sequence[_Column], by: Sequence[str]
-) -> dict[str, pd.DataFrame]:
-    """For every column one row for each number, which is under the heading; shared if possible."""
-    known = data[[name for name in ("status", "gap") if name in data]]
-    selected = known.drop_vars(set(known.coords) - {*by, *known.dims})
-    alike: dict[Hashable, list[str]] = {}
-    for column in columns:
-        frames.check_variable(data, column.variable)
-        at = {} if column.delta is None else {"delta": labels_of(data, "delta").index(column.delta)}
-        selected[column.heading] = data[column.variable].variable.isel(at)
-        alike.setdefault(selected[column.heading].dims, []).append(column.heading)
-    return {
-        name: cells
-        for names in alike.values()
-        for cells in [frames.long(selected, *names)]
-        for name in names
-    }
 
 
 def _budgets(data: xr.Dataset) -> list[_Column]:
