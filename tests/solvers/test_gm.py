@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 import solvers
 from solvers.noise.factorisation import scaled_identity
+from workloads.operators import dense
 
 
 def test_prefix_costs_the_first_column_over_the_least_target():
@@ -25,7 +26,7 @@ def test_numbers_follow_from_basis_representation_and_covariance(seed, scale):
     np.testing.assert_allclose(solution.representation @ solution.basis, scale * queries)
     profile = np.diag(solution.basis.T @ np.linalg.inv(solution.covariance) @ solution.basis)
     np.testing.assert_allclose(solution.privacy_profile, profile)
-    left = solution.representation.toarray()
+    left = dense(solution.representation)
     np.testing.assert_allclose(
         solution.query_variances, np.diag(left @ solution.covariance @ left.T)
     )

@@ -92,6 +92,8 @@ def test_operators_are_their_matrices(kind):
         operator.squared_column_norms(), np.square(matrix).sum(axis=0), atol=1e-9
     )
     np.testing.assert_allclose(operator.squared_row_norms(), np.square(matrix).sum(axis=1))
+    cells = rng.exponential(size=d)
+    np.testing.assert_allclose(operator.squared_row_norms(cells), np.square(matrix) @ cells)
     np.testing.assert_allclose(
         operator.quadratic_forms(half + half.T),
         np.diag(matrix @ (half + half.T) @ matrix.T),

@@ -1,5 +1,6 @@
 """Every operator answers as its own explicit matrix does."""
 
+import tracemalloc
 from collections.abc import Callable
 
 import numpy as np
@@ -18,6 +19,7 @@ from workloads.operators import (
     Marginals,
     QueryOperator,
     Scaled,
+    on_cells,
 )
 
 Draw = Callable[[st.SearchStrategy], object]
@@ -110,6 +112,8 @@ def test_quadratic_forms_and_row_norms_are_those_of_the_matrix(operator, seed):
     symmetric = half + half.T
     check_close(operator.quadratic_forms(symmetric), np.diag(w @ symmetric @ w.T))
     check_close(operator.squared_row_norms(), np.sum(w**2, axis=1))
+    weights = np.random.default_rng(seed).standard_normal(w.shape[1])
+    check_close(operator.squared_row_norms(weights), w**2 @ weights)
 
 
 @given(operators, st.lists(st.integers(0, 10_000), max_size=8))
@@ -189,3 +193,14 @@ def test_a_workload_shows_itself_in_a_few_lines():
     assert shown[0] == "marginals: about 10^20 queries over about 10^360 cells"
     assert "  orders: [1, 2]" in shown
     assert max(map(len, shown)) <= 100
+
+
+def test_norms_over_some_cells_need_no_matrix_of_all():
+    cells = np.arange(0, 6000, 2)
+    operator = on_cells(workloads.make("prefix", d=6000).operator, cells)
+    tracemalloc.start()
+    norms = operator.squared_row_norms()
+    largest = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    np.testing.assert_array_equal(norms, np.arange(6000) // 2 + 1)
+    assert largest < 2**22

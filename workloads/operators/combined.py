@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.sparse as sp
 
+from workloads.operators.blas import product
 from workloads.operators.protocol import (
     Array,
     Indices,
@@ -68,9 +69,9 @@ class Scaled:
         """The same of W, multiplied by ``factors**2``."""
         return np.square(self.factors) * self._each_time(self.operator.quadratic_forms(symmetric))
 
-    def squared_row_norms(self) -> Array:
+    def squared_row_norms(self, weights: Array | None = None) -> Array:
         """The same of W, multiplied by ``factors**2``."""
-        return np.square(self.factors) * self._each_time(self.operator.squared_row_norms())
+        return np.square(self.factors) * self._each_time(self.operator.squared_row_norms(weights))
 
     def squared_column_norms(self, weights: Array | None = None) -> Array:
         """``diag(gram(weights))``, shape (d,)."""
@@ -158,9 +159,13 @@ class Composed:
         """The quadratic forms of W with ``columns @ symmetric @ columns.T``."""
         return self.operator.quadratic_forms(_between(self.columns, symmetric))
 
-    def squared_row_norms(self) -> Array:
-        """Squared 2-norm of every query."""
-        return self.operator.quadratic_forms(dense(self.columns @ self._back))
+    def squared_row_norms(self, weights: Array | None = None) -> Array:
+        """Squared 2-norm of every query; of some cells of W without a (d, d) matrix."""
+        given = np.ones(self.shape[1]) if weights is None else weights
+        if sp.issparse(self.columns) and np.all(self.columns.count_nonzero(axis=0) <= 1):
+            return self.operator.squared_row_norms(self.columns.power(2) @ given)
+        columns = dense(self.columns)
+        return self.operator.quadratic_forms(product(columns * given, columns.T))
 
     def squared_column_norms(self, weights: Array | None = None) -> Array:
         """``diag(gram(weights))``, shape (n,)."""
@@ -237,9 +242,9 @@ class InParts:
         """``diag(W @ symmetric @ W.T)``."""
         return np.concatenate([part.quadratic_forms(symmetric) for part in self.parts])
 
-    def squared_row_norms(self) -> Array:
+    def squared_row_norms(self, weights: Array | None = None) -> Array:
         """Squared 2-norm of every query."""
-        return np.concatenate([part.squared_row_norms() for part in self.parts])
+        return np.concatenate([part.squared_row_norms(weights) for part in self.parts])
 
     def squared_column_norms(self, weights: Array | None = None) -> Array:
         """``diag(gram(weights))``."""

@@ -83,11 +83,12 @@ class Cumulative:
         summed = np.asarray(self._products.T @ y).reshape(d, d, -1)
         return _suffix_sums(_suffix_sums(summed, axis=0), axis=1)
 
-    def squared_row_norms(self) -> Array:
-        """Squared 2-norm of every query, in O(nnz(D)): ``T @ T.T`` is ``min(i, k) + 1``."""
+    def squared_row_norms(self, weights: Array | None = None) -> Array:
+        """Squared 2-norm of every query, in O(d + nnz(D)): ``T @ T.T`` is ``min(i, k) + 1``."""
+        below = np.cumsum(np.ones(self.shape[1]) if weights is None else weights)
         norms = np.zeros(self.shape[0])
         for first, second, factor in self._pairs():
-            norms += factor * (np.minimum(first, second) + 1)
+            norms += factor * below[np.minimum(first, second)]
         return norms
 
     def squared_column_norms(self, weights: Array | None = None) -> Array:

@@ -57,8 +57,10 @@ class InMemory:
         forms: Array = np.einsum("ij,ij->i", self.array, product(self.array, symmetric))
         return forms
 
-    def squared_row_norms(self) -> Array:
-        """Squared 2-norm of every query."""
+    def squared_row_norms(self, weights: Array | None = None) -> Array:
+        """Squared 2-norm of every query, its cells weighted."""
+        if weights is not None:
+            return np.asarray(squared(self.array) @ weights)
         if sp.issparse(self.array):
             return np.asarray(self.array.power(2).sum(axis=1), dtype=np.float64)
         norms: Array = np.einsum("ij,ij->i", self.array, self.array)

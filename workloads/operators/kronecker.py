@@ -205,8 +205,10 @@ class Product:
         squares = [size**2 for size in sizes]
         return _in_turn([factor.forms for factor in self.pairs], squares, paired.reshape(-1))
 
-    def squared_row_norms(self) -> Array:
-        """Squared 2-norm of every query, from those of the factors."""
+    def squared_row_norms(self, weights: Array | None = None) -> Array:
+        """Squared 2-norm of every query, by the factors with squared entries."""
+        if weights is not None:
+            return _multiply([squared(factor) for factor in self._factors], weights)
         return _dense_kron(Explicit(factor).squared_row_norms() for factor in self._factors)
 
     def squared_column_norms(self, weights: Array | None = None) -> Array:
@@ -322,8 +324,10 @@ class Marginals(InMemory):
         """Operations, roughly, of one `gram` and one `quadratic_forms`."""
         return len(self.subsets) * self.shape[1] ** 2
 
-    def squared_row_norms(self) -> Array:
+    def squared_row_norms(self, weights: Array | None = None) -> Array:
         """Squared 2-norm of every query, shape (m,)."""
+        if weights is not None:
+            return self.apply(weights)
         refuse_above_limit(self.shape[0], "one number for each query", _ADVICE)
         try:
             norms = np.array([float(norm) for norm in self.marginal_squared_row_norms])

@@ -40,8 +40,8 @@ class QueryOperator(Protocol):
     def quadratic_forms(self, symmetric: Array) -> Array:
         """``diag(W @ symmetric @ W.T)``, shape (m,), for a symmetric (d, d) matrix."""
 
-    def squared_row_norms(self) -> Array:
-        """Squared 2-norm of every query, shape (m,)."""
+    def squared_row_norms(self, weights: Array | None = None) -> Array:
+        """``diag(W @ diag(weights) @ W.T)``, shape (m,); unit weights of cells by default."""
 
     def squared_column_norms(self, weights: Array | None = None) -> Array:
         """``diag(gram(weights))``, shape (d,), without the (d, d) matrix."""
