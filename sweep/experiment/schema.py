@@ -1,6 +1,6 @@
 """The form of an experiment: its keys, their types, and the defaults of those left out."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from decimal import Decimal
 from functools import reduce
 from itertools import product
@@ -262,6 +262,13 @@ class ComparisonTable(_Strict):
         """The most decimals of its numbers."""
         return max((decimals_of(number) for _, number in self.points()), default=0)
 
+    def named(self) -> Iterator[tuple[tuple[str, ...], str, Collection[Scalar]]]:
+        """The axes and labels that it names, each with the keys that lead there."""
+        for axis, labels in self.axes.items():
+            yield ("axes", axis), axis, labels
+        for axis, one in self.at.items():
+            yield ("at", axis), axis, (one,)
+
     @property
     def references(self) -> list[Scalar]:
         """The mechanisms whose numbers are all 1, which its ratios refer to."""
@@ -315,6 +322,15 @@ class Claim(_Strict):
     unjudged: str = ""
     cause: str = ""
     slip: str = ""
+
+    def named(self) -> Iterator[tuple[tuple[str, ...], str, Collection[Scalar]]]:
+        """The axes and labels that it names, each with the keys that lead there."""
+        for axis, labels in self.at.items():
+            yield ("at", axis), axis, labels
+        if self.over is not None:
+            yield ("over",), "mechanism", (self.over,)
+        if self.along is not None:
+            yield ("along",), self.along, ()
 
     @model_validator(mode="after")
     def _check_decided(self) -> "Claim":

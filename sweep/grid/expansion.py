@@ -3,9 +3,10 @@
 import signal
 import threading
 import warnings
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
+from functools import reduce
 from itertools import product
+from operator import truediv
 from types import FrameType
 
 import solvers
@@ -116,7 +117,7 @@ def _grids(experiment: Experiment, parts: Sequence[Product]) -> tuple[Grid, ...]
         merge_blocks(name, listed, experiment.simulate) for name, listed in groups.items()
     )
     _check_warm_start(experiment, grids)
-    check_figures(experiment, grids)
+    _check_figures(experiment, grids)
     return grids
 
 
@@ -282,6 +283,8 @@ class _InterruptedError(BaseException):
 def build_workload(spec: WorkloadSpec) -> Workload | QueryGraph | None:
     """The workload of a specification; None if a function of the user's takes too long.
 
+    It is interrupted in the main thread, unless C code runs.
+
     Raises
     ------
     WorkloadError
@@ -292,11 +295,17 @@ def build_workload(spec: WorkloadSpec) -> Workload | QueryGraph | None:
     UserWarning
         If it takes too long.
     """
-    if not workloads.families()[spec.name].runs_code:
+    in_main = threading.current_thread() is threading.main_thread()
+    if not (workloads.families()[spec.name].runs_code and in_main):
         return workloads.make(spec.name, **spec.params)
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        raise _InterruptedError
+
+    before = signal.signal(signal.SIGALRM, interrupt)
     try:
-        with _interrupted_after(_LONGEST_CALL_SECONDS):
-            return workloads.make(spec.name, **spec.params)
+        signal.setitimer(signal.ITIMER_REAL, _LONGEST_CALL_SECONDS)
+        return workloads.make(spec.name, **spec.params)
     except _InterruptedError:
         warnings.warn(
             f"workload {spec.name!r} with {spec.params} was not made within "
@@ -304,29 +313,9 @@ def build_workload(spec: WorkloadSpec) -> Workload | QueryGraph | None:
             stacklevel=2,
         )
         return None
-
-
-@contextmanager
-def _interrupted_after(seconds: float) -> Iterator[None]:
-    """Interrupt the block after that time, in the main thread and unless C code runs."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def interrupt(_number: int, _frame: FrameType | None) -> None:
-        raise _InterruptedError
-
-    before = signal.signal(signal.SIGALRM, interrupt)
-    try:
-        signal.setitimer(signal.ITIMER_REAL, seconds)
-        yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before or signal.SIG_DFL)
-
-
-Coordinates = Mapping[str, Collection[Scalar]]
-"""The labels of every coordinate."""
 
 
 def check_comparisons(experiment: Experiment, grids: Sequence[Grid]) -> None:
@@ -344,13 +333,19 @@ def check_comparisons(experiment: Experiment, grids: Sequence[Grid]) -> None:
     listed: dict[str, Sequence[ComparisonTable | Claim]] = {
         "published": experiment.published,
         "closed_form": experiment.closed_form,
-        "claims": [claim for claim in experiment.claims if not claim.unjudged],
+        "claims": experiment.claims,
     }
     for key, compared in listed.items():
         for at, statement in enumerate(compared):
             place = experiment.place / key / at
-            known = _of_group(groups, statement.group, place)
-            for here, axis, labels in _named(statement, place):
+            if isinstance(statement, Claim) and statement.unjudged:
+                continue
+            if statement.group is None and len(groups) > 1:
+                raise place.error(f"needs 'group', since there are several: {', '.join(groups)}")
+            _check_group(groups, statement.group, place)
+            known = groups[statement.group or next(iter(groups))]
+            for path, axis, labels in statement.named():
+                here = reduce(truediv, path, place)
                 if axis not in known:
                     raise here.error(
                         f"no axis is called {axis!r}{_after(experiment)}; "
@@ -363,21 +358,14 @@ def check_comparisons(experiment: Experiment, grids: Sequence[Grid]) -> None:
                         raise here.error(f"{axis} is never {label!r}; expected {expected}")
 
 
-def check_figures(experiment: Experiment, grids: Sequence[Grid]) -> None:
-    """Refuse figures over axes that no grid has, and duplicate names.
-
-    Raises
-    ------
-    ExperimentError
-        With file, line and key.
-    """
+def _check_figures(experiment: Experiment, grids: Sequence[Grid]) -> None:
+    """Refuse figures over axes that no grid has, and duplicate names."""
     groups = {grid.group: coordinates(experiment, grid) for grid in grids}
     seen: set[str] = set()
     for at, figure in enumerate(experiment.figures):
         place = experiment.place / "figures" / at
         if figure.name and figure.name in seen:
-            message = f"two figures are called {figure.name!r}; rename one"
-            raise (place / "name").error(message)
+            raise (place / "name").error(f"two figures are called {figure.name!r}; rename one")
         seen.add(figure.name)
         _check_group(groups, figure.group, place)
         chosen = groups.values() if figure.group is None else [groups[figure.group]]
@@ -399,33 +387,8 @@ def _after(experiment: Experiment) -> str:
     return f" after {settings}" if settings else ""
 
 
-def _of_group(groups: Mapping[str, Coordinates], group: str | None, place: Place) -> Coordinates:
-    if group is None and len(groups) > 1:
-        raise place.error(f"needs 'group', since there are several: {', '.join(groups)}")
-    _check_group(groups, group, place)
-    return groups[group] if group is not None else next(iter(groups.values()))
-
-
-def _check_group(groups: Mapping[str, Coordinates], group: str | None, place: Place) -> None:
+def _check_group(groups: Collection[str], group: str | None, place: Place) -> None:
     if group is not None and group not in groups:
         raise (place / "group").error(
             f"no group is called {group!r}; {nearest(group, sorted(groups))}"
         )
-
-
-def _named(
-    statement: ComparisonTable | Claim, place: Place
-) -> Iterator[tuple[Place, str, Collection[Scalar]]]:
-    """The axes and labels that a table or a claim names, each with its place."""
-    if isinstance(statement, Claim):
-        for axis, labels in statement.at.items():
-            yield place / "at" / axis, axis, labels
-        if statement.over is not None:
-            yield place / "over", "mechanism", (statement.over,)
-        if statement.along is not None:
-            yield place / "along", statement.along, ()
-        return
-    for axis, labels in statement.axes.items():
-        yield place / "axes" / axis, axis, labels
-    for axis, label in statement.at.items():
-        yield place / "at" / axis, axis, (label,)
