@@ -90,7 +90,7 @@ def test_cells_counted_by_hand() -> None:
         "trivial": 10_000,
         "vldb-table2": 5 * 4,
         "vldb-table4": 10,
-        # 100 draws to 128 cells and 20 above, 8 mechanisms; fewer of SM-II, ours and the published one
+        # 8 mechanisms, 100 draws to 128 cells and 20 above; fewer draws of both SM-II
         "vldb-table5": (2 * 100 + 3 * 20) * 8 + (3 * 10 + 3) + (20 + 10 + 3),
         "vldb-fig3": 8 * 5,
         "vldb-table9": 2 * 11,
