@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MOST_FURTHER = 2000
-"""Of more usual queries none is looked at."""
+"""A domain with more attribute values gets no advice on free queries."""
 
 
 def advise(
@@ -344,10 +344,10 @@ def _percent(share: float) -> str:
 
 _MOST_BARS = 12
 _WIDE = 4
-"""Beyond this ratio of ε the axis is logarithmic."""
+"""The axis is logarithmic if the largest ε exceeds the smallest by this factor."""
 _UNNEEDED = ("Creator", "Date", "Format", "Type")
 _BLUE, _GREY, _ORANGE = "#0072b2", "#777777", "#d55e00"
-"""Told apart by the colour-blind, and in grey."""
+"""Colours that the colour-blind can distinguish, and a printer without colours too."""
 
 
 def _picture(advice: Advice) -> str | None:

@@ -18,7 +18,7 @@ TABLE: Mapping[str, Any] = {
     "show_edge": False,
     "pad_edge": False,
 }
-"""How our tables of numbers look."""
+"""Style of the tables of numbers."""
 _PIPE_WIDTH = 160
 _NARROWEST = 40
 _LONGEST_SENTENCE = 4000

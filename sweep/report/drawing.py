@@ -50,14 +50,14 @@ _SETTINGS = {
 }
 _MANY_POINTS = 30
 _LONG_TICKS = 24
-"""Labels of more characters than this together are turned, so that they do not overlap."""
+"""Tick labels with more characters in total are rotated, so that they do not overlap."""
 _FEW_VALUES = 9
 """A logarithmic axis of at most this many values, or an axis of powers, has ticks at these."""
 _ROOM = 0.06
 """The part of a linear axis that a tick's label takes."""
 _SAME_UNIT = 1e-12
 _ONE_DECADE = 30
-"""A logarithmic axis over less than this factor has more than the powers of ten as ticks."""
+"""A logarithmic axis over a smaller factor also has ticks between the powers of ten."""
 
 
 def check_installed() -> None:

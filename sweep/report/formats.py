@@ -85,11 +85,11 @@ _NARROW = 7
 _PAGE = 110
 """Characters across a page; the font of a wider table is smaller."""
 _NUMBERED = re.compile(r"(Tables? [^:]*): (.)(.*)", re.DOTALL)
-"""The title of a table that has a number in its paper, but another one in the user's."""
+"""A title with the table's number in its paper, which differs from that in the user's."""
 _SENTENCE = 60
 """A table with a longer text, in characters, has sentences, whose lines are broken."""
 _FILLED = 0.85
-"""What columns take of a line; the rest is between them."""
+"""Part of a line that columns take; the rest is the space between them."""
 _NOTE = r"  \par\smallskip{\footnotesize %s\par}" + "\n"
 
 
@@ -151,7 +151,7 @@ RENDERERS: Mapping[str, Callable[[Sequence[Table]], str]] = {
     "html": html,
     "json": to_json,
 }
-"""How every format but the terminal's is written."""
+"""The function that writes each format but the terminal's."""
 
 FORMATS = ("text", *RENDERERS)
 
@@ -201,7 +201,7 @@ def _latex(table: Table, label: str) -> str:
 
 
 def _paragraphs(flat: pd.DataFrame) -> str:
-    """Column types that wrap, together as wide as the text, the wordier the wider."""
+    """Column types that wrap and together fill a line, with wider columns for longer texts."""
     needed = flat.map(len).mean() ** 0.5
     shares = _FILLED * needed / needed.sum()
     return "".join(rf">{{\raggedright\arraybackslash}}p{{{s:.3f}\linewidth}}" for s in shares)

@@ -78,7 +78,7 @@ def check_variable(data: xr.Dataset, variable: str) -> None:
 
 
 def where(frame: pd.DataFrame, condition: str | None) -> pd.DataFrame:
-    """The rows for which a condition holds; not those that lack a value it needs.
+    """The rows for which a condition holds, without rows that lack a value it needs.
 
     Raises
     ------

@@ -42,7 +42,7 @@ _LARGEST_SPAN = 8.0
 
 @dataclass(frozen=True)
 class Changes:
-    """What is asked of a figure besides its name, instead of what its `Figure` says."""
+    """Options of a figure, which override its `Figure`."""
 
     variable: str | None = None
     x: str | None = None
@@ -233,7 +233,7 @@ def _scaling(data: xr.Dataset, changes: Changes, stem: str) -> Picture:
 def _log_panel(
     data: xr.Dataset, changes: Changes, variable: str, x: str, stem: str
 ) -> tuple[Lines, tuple[str, ...]]:
-    """One variable on logarithmic axes, and what has to be said of it."""
+    """One variable on logarithmic axes, and the notes on it."""
     given = {**changes.given, "variable": variable, "x": x, "log": ("x", "y"), "panels": None}
     picture = of_figure(data, Figure.model_construct(**given), stem)
     (panel,) = picture.panels
@@ -278,13 +278,13 @@ GENERAL: Mapping[str, Callable[[xr.Dataset, Changes, str], Picture]] = {
     "privacy": _privacy,
     "scaling": _scaling,
 }
-"""The figures of numbers: what draws each of a dataset."""
+"""The functions that draw the figures of numbers, by name."""
 _USES: Mapping[str, Sequence[str]] = {"privacy": ("hue",), "scaling": ("x", "hue")}
-"""The changes that standard figures can make, where they cannot make all."""
+"""The options that these figures accept; the other figures of numbers accept all."""
 
 
 _LARGEST = 512
-"""Most rows of a heat map that are drawn one by one; of larger ones every n-th."""
+"""Most rows of a heat map; of a larger matrix only every n-th row is drawn."""
 
 
 def picture(data: xr.Dataset, store: Location, name: str, where: str | None, stem: str) -> Picture:

@@ -17,7 +17,7 @@ from sweep.store.records import Status
 from workloads.parameters import nearest
 
 Spread = Literal["error", "range", "none"]
-"""What stands beside a mean over replicates: its standard error, the range, or nothing."""
+"""Shown beside a mean over replicates: its standard error, the range, or nothing."""
 SPREADS: tuple[Spread, ...] = get_args(Spread)
 
 MISSING = "absent"
@@ -27,11 +27,11 @@ NONE = "none"
 BESIDE = ("paper", "closed form", "ratio")
 """The labels of rows that stand below measured numbers."""
 UNPRINTED = "–"
-"""What stands for a number that the paper, or the closed form, does not have."""
+"""Shown where the paper, or the closed form, has no number."""
 _ROUNDING = 1e-9
 """Relative differences between replicates below this are rounding, and no spread."""
 _STATES = pd.Index(frames.STATES.values())
-"""The words, at the places of their codes."""
+"""The word for each status, indexed by its code."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,10 +62,10 @@ class Table:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a table is to show.
+    """The variable, rows, columns and cells of a table.
 
-    Coordinates that vary and are not asked for become rows, but for replicates: ``spread`` is what
-    stands beside a mean over these. ``digits`` are the significant digits of numbers.
+    Other coordinates that vary become rows, except replicates, over which the table shows a mean
+    and its ``spread``. ``digits`` are the significant digits of numbers.
     """
 
     value: str = "variance_ratio"
@@ -160,7 +160,7 @@ def summarised(cells: pd.DataFrame, value: str, by: Sequence[str]) -> pd.DataFra
 
 
 def ordered(entries: pd.DataFrame, order: Mapping[str, Sequence[Any]]) -> pd.DataFrame:
-    """The entries by their labels along some coordinates, in the order that these have there."""
+    """The entries sorted by their labels along some coordinates, in the given order."""
     places = {name: {label: at for at, label in enumerate(order[name])} for name in order}
     return entries.sort_values(
         list(order), key=lambda labels: labels.map(places[str(labels.name)]), kind="stable"
@@ -183,7 +183,7 @@ def pivoted(
     labels: Sequence[Any],
     wanted: Wanted,
 ) -> pd.DataFrame:
-    """The texts of the entries, arranged by rows, in their order, and columns, in that given."""
+    """The texts of the entries as a table with these rows and columns."""
     texts = [
         (tuple(entry[name] for name in rows), entry[columns], worded(entry, wanted))
         for entry in entries.to_dict("records")

@@ -64,7 +64,7 @@ LISTINGS: Mapping[str, Callable[[], tuple[Entry, ...]]] = {
         for m in solvers.all_mechanisms().values()
     ),
 }
-"""What makes the lists that ``sweep list`` prints, in its order."""
+"""The functions that make the lists of ``sweep list``, in its order."""
 
 
 def _parameters(signature: Mapping[str, inspect.Parameter]) -> tuple[Parameter, ...]:

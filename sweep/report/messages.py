@@ -85,7 +85,7 @@ def figures(progress: events.Progressed) -> str:
     """The progress of a run, in one line."""
     speed = [rate(progress)] if progress.rate else []
     cells = done(progress.statuses, progress.cells)
-    return ", ".join([f"{progress.share:.0%} of the work", cells, *speed, left(progress)])
+    return ", ".join([f"{progress.share:.0%} of the work", cells, *speed, time_left(progress)])
 
 
 def done(statuses: Mapping[str, int], total: int) -> str:
@@ -102,7 +102,7 @@ def rate(progress: events.Progressed) -> str:
     return f"{progress.rate * units[unit]:.3g} cells/{unit}"
 
 
-def left(progress: events.Progressed) -> str:
+def time_left(progress: events.Progressed) -> str:
     """``1 h 23 left (1 h 05 to 1 h 47)``."""
     if progress.left_s is None:
         return "no workers"
@@ -209,7 +209,7 @@ class ProgressBar:
             "starting the cluster", total=1.0, start=False, cells="", left=""
         )
         self._retried, self._next_retried = 0, 0.0
-        self._told = 0.0
+        self._last_share = 0.0
         self._dashboard = ""
 
     def __enter__(self) -> "ProgressBar":
@@ -244,16 +244,16 @@ class ProgressBar:
             case events.TaskRetried(cells=cells):
                 self._retried += cells
                 if time.monotonic() >= self._next_retried:
-                    self._tell_retried()
+                    self._report_retried()
             case events.RunEnded():
-                self._tell_retried()
+                self._report_retried()
                 self._progress.stop()
             case events.CellsDone() | events.DatasetWritten() | events.OutputClosed():
                 pass
             case _:
                 self._say(event)
 
-    def _tell_retried(self) -> None:
+    def _report_retried(self) -> None:
         """Report retried cells once, even if several workers were lost in a row."""
         if self._retried:
             cells = counted(self._retried, "cell")
@@ -267,7 +267,7 @@ class ProgressBar:
         if event.workers:
             self._progress.update(self._bar, description=counted(event.workers, "worker"))
         cells = done(event.statuses, event.cells)
-        self._progress.update(self._bar, completed=event.share, cells=cells, left=left(event))
-        if not self._console.is_terminal and event.share >= self._told + _PLAIN_STEP - _LESS:
-            self._told = event.share
+        self._progress.update(self._bar, completed=event.share, cells=cells, left=time_left(event))
+        if not self._console.is_terminal and event.share >= self._last_share + _PLAIN_STEP - _LESS:
+            self._last_share = event.share
             self._say(event)

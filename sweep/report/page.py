@@ -84,7 +84,7 @@ def _drawn(results: Results, experiment: Experiment) -> tuple[list[dict[str, str
 
 
 def _facts(results: Results, cells: pd.DataFrame, experiment: Experiment) -> list[tuple[str, str]]:
-    """What ran, where and with what."""
+    """Where and with what the cells were solved."""
     attributes = results.attrs
     started = cells["started"].dropna() if "started" in cells else pd.Series(dtype="datetime64[ms]")
     hosts = sorted({host for host in cells["host"] if host}) if "host" in cells else []
@@ -137,7 +137,7 @@ def _seconds(value: float) -> str:
 
 
 def _warnings(state: Any, results: Results) -> list[str]:
-    """What a reader has to know before any number."""
+    """Warnings above the tables: damage, results of other code, uncommitted changes."""
     total = sum(state.totals.values())
     other = states.other_code(state.of_other_code, total, state.store)
     revision = str(results.attrs.get("git_revision", ""))

@@ -111,7 +111,7 @@ class Picture:
 def of_figure(data: xr.Dataset, figure: Figure, name: str) -> Picture:
     """The picture of one variable over one coordinate, or over the size of the problems.
 
-    Coordinates that vary beside those of the figure are named with the lines.
+    The names of lines include any other coordinate that varies.
 
     Raises
     ------
@@ -245,7 +245,7 @@ def _missing(entries: pd.DataFrame, by: Sequence[str], x: str) -> list[str]:
 
 
 def _hidden(known: pd.DataFrame, x: Axis, over: str, y: Axis) -> list[str]:
-    """A sentence on the points that a logarithmic axis has no place for."""
+    """A sentence on the points at or below 0, which a logarithmic axis cannot show."""
     logarithmic = [name for name, axis in ((over, x), ("mean", y)) if axis.log]
     hidden = int((known[logarithmic] <= 0).any(axis=1).sum())
     if not hidden:

@@ -112,7 +112,7 @@ def _figures(status: StoreStatus) -> Iterator[tuple[str, str]]:
         yield "this run", escape(messages.done(progress.statuses, progress.cells))
         yield "workers", f"{progress.workers:,} with {progress.threads:,} threads"
         yield "rate", f"{messages.rate(progress)}, {progress.share:.0%} of the work"
-        yield "time", f"{duration(progress.seconds)} so far, {messages.left(progress)}"
+        yield "time", f"{duration(progress.seconds)} so far, {messages.time_left(progress)}"
         core_left = messages.core_hours(progress.core_left_s)
         yield "core-hours", f"{messages.core_hours(progress.core_s)} spent, {core_left} left"
         if status.progress_age_s > _OLD_SECONDS:

@@ -278,7 +278,7 @@ def number_tables(
 def requested(results: Results, experiment: Experiment, wanted: Wanted) -> list[Table]:
     """One variable over any coordinates: a table for every group that has them.
 
-    Numbers of the paper remain beside those that they are about.
+    The paper's numbers stay beside the measured ones.
 
     Raises
     ------

@@ -157,7 +157,7 @@ def test_times_left_have_units():
         said
         == "50% of the work, 9 of 20 cells, 1 failed, 36 cells/h, 1 h 23 left (1 h 07 to 1 h 57)"
     )
-    assert messages.left(replace(progress, left_s=None)) == "no workers"
+    assert messages.time_left(replace(progress, left_s=None)) == "no workers"
 
 
 def test_every_event_comes_back_from_the_log_with_its_time(tmp_path, clock):
