@@ -296,7 +296,7 @@ def advise(
     further: Workload | None = None,
     time_limit: float = 90.0,
     neighbours: Written = "add-remove",
-    told: Callable[[str], None] = lambda said: None,
+    progress: Callable[[str], None] = lambda step: None,
 ) -> Advice:
     """What queries with targets cost, what each target costs, and what comes for free.
 
@@ -321,7 +321,7 @@ def advise(
         Seconds for all solves together, as far as they can be stopped.
     neighbours : str, Mapping or Neighbours
         Which databases must be indistinguishable, as for `solvers.solve`.
-    told : callable
+    progress : callable
         Called with a few words before each step.
 
     Raises
@@ -341,7 +341,7 @@ def advise(
             f"advice on {problem.size}: too many queries to list; solve 'optimal' itself"
         )
     ends = time.monotonic() + time_limit
-    tried = _ranked(_trials(problem, delta, mechanisms, ends, told))
+    tried = _ranked(_trials(problem, delta, mechanisms, ends, progress))
     best = _recommended(tried)
     assert best.solution is not None
     priced = _priced(tried, problem.workload.m)
@@ -351,7 +351,7 @@ def advise(
         charged = _prices(problem, priced)
         dearest = [price for price in charged[:_DEAREST] if not price.free]
         if priced.gap <= _CERTIFIED:
-            told(f"{priced.mechanism}, the dearest targets relaxed")
+            progress(f"{priced.mechanism}, the dearest targets relaxed")
             relaxed = _relaxation(problem, priced, dearest, delta, ends)
     stated = problem.workload.stated
     size = problem.workload.m
@@ -393,7 +393,7 @@ def _trials(
     delta: float,
     mechanisms: Sequence[str] | None,
     ends: float,
-    told: Callable[[str], None],
+    progress: Callable[[str], None],
 ) -> Iterator[_Trial]:
     """`optimal` first, then the others by expected cost; by default not those that cannot win."""
     every = (m for m in all_mechanisms().values() if not m.runs_code)
@@ -410,7 +410,7 @@ def _trials(
                 reason = f"the best so far is within {100 * gap:.1g} % of the least possible Δ²"
             yield _Trial(_blank(mechanism, "not tried", f"not tried: {reason}"), None)
             continue
-        told(f"{mechanism.name} ({number + 1} of {len(chosen)})")
+        progress(f"{mechanism.name} ({number + 1} of {len(chosen)})")
         share = _SHARE_OF_BEST if mechanism.name == _BEST else 1 / (len(chosen) - number + 1)
         trial = _tried(mechanism, problem, delta, share * left)
         gap = min(gap, _gap(trial.solution))

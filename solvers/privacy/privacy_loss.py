@@ -149,7 +149,7 @@ def _on_grid(law: Callable[[int, float], Float], refinement: int) -> LogLaw:
 
 
 def spread(steps: int, step: float) -> Float:
-    """Laplace noise moved by so many grid steps of loss, its inner losses at both neighbours.
+    """Laplace noise moved by some grid steps of loss; inner losses go to both neighbours.
 
     A bin below its upper end by ``i`` steps has the probability ``exp(-i step / 2) within`` and
     the loss of its middle; ``1 / (1 + exp(-step / 2))`` of it goes to the upper end.

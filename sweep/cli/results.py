@@ -277,7 +277,7 @@ def advise(
             mechanisms=mechanism,
             time_limit=time_limit,
             neighbours=neighbours,
-            told=lambda step: (
+            progress=lambda step: (
                 shown.update(f"trying {step}")
                 if waiting.is_terminal
                 else typer.echo(f"trying {step}", err=True)

@@ -37,7 +37,7 @@ def advise(
     mechanisms: Sequence[str] | None = None,
     time_limit: float = 90.0,
     neighbours: Written = "add-remove",
-    told: Callable[[str], None] = lambda said: None,
+    progress: Callable[[str], None] = lambda step: None,
 ) -> Advice:
     """What queries and targets cost, what each target costs, and what comes for free.
 
@@ -47,7 +47,7 @@ def advise(
         A CSV file, or a table, with a query in each row.
     domain : str, pathlib.Path or mapping
         A YAML file, or a mapping, with the values of each attribute.
-    delta, epsilon, mechanisms, time_limit, neighbours, told
+    delta, epsilon, mechanisms, time_limit, neighbours, progress
         As for `solvers.advice.advise`.
 
     Raises
@@ -72,7 +72,7 @@ def advise(
         further=further,
         time_limit=time_limit,
         neighbours=neighbours,
-        told=told,
+        progress=progress,
     )
 
 

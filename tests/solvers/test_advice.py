@@ -90,7 +90,7 @@ def test_what_is_free_is_named_with_its_error(asked):
 def test_optimal_is_tried_first_and_what_cannot_win_is_not_tried(asked, monkeypatch):
     monkeypatch.setattr("solvers.advice._CHEAP_SECONDS", 0.0)
     steps = []
-    found = advise(asked, delta=1e-6, told=steps.append)
+    found = advise(asked, delta=1e-6, progress=steps.append)
     assert len(steps) == 2
     assert steps[0].startswith("optimal (1 of ")
     left_out = {one.mechanism: one.reason for one in found.candidates if one.outcome == "not tried"}
