@@ -2,12 +2,14 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 
 import numpy as np
 import pytest
 
+import sweep
 import workloads
 from sweep.cluster import specification
 from sweep.errors import ClusterError, ExperimentError
@@ -282,3 +284,48 @@ def test_the_environment_raises_limits(monkeypatch):
         monkeypatch.setenv("SWEEP_MOST", wrong)
         with pytest.warns(UserWarning, match=f"SWEEP_MOST in the environment is '{wrong}'"):
             assert parameters.limit("MOST", 7) == 7
+
+
+NONSENSE = [
+    b"[" * 200_000,
+    b'{"time": NaN, "began": 1e999, "format": 2, "identity": 3, "cells": "many"}',
+    b"\xff\xfe",
+]
+SMALL_FILES = [
+    "store.json",
+    "cells.json",
+    "progress.json",
+    "runs.jsonl",
+    "lease",
+    "experiment.yaml",
+    "index.npz",
+    ".results/000002.json",
+    "results.zarr/.zmetadata",
+]
+
+
+@pytest.fixture(scope="module")
+def sound_store(pair, tmp_path_factory):
+    place = tmp_path_factory.mktemp("sound") / "s"
+    sweep.run(parse_experiment(SOUND, "x.yaml"), place, pair.client())
+    return place
+
+
+@pytest.mark.parametrize("name", SMALL_FILES)
+def test_a_damaged_file_of_a_store_is_a_sentence_or_is_ignored(
+    sound_store, tmp_path, command, name
+):
+    store = tmp_path / "s"
+    shutil.copytree(sound_store, store, symlinks=True)
+    file = store / name
+    assert file.exists() or name == "lease"
+    for number, nonsense in enumerate(NONSENSE):
+        file.write_bytes(nonsense)
+        packed = tmp_path / f"{number}.tar"
+        for words in (("status", store), ("logs", store), ("pack", store, packed)):
+            found = command(*words)
+            assert found.exit_code in (0, 1, 2), (words, nonsense[:20], found.output)
+            assert "Error" not in found.stderr, (words, nonsense[:20], found.stderr)
+            assert "nan" not in found.output.lower()
+            if found.exit_code == 2:
+                assert len(found.stderr.strip().splitlines()) == 1, (words, found.stderr)
