@@ -65,7 +65,8 @@ app = typer.Typer(
 
 def _version(requested: bool) -> None:
     if requested:
-        from sweep.dataset.provenance import revision, version_of
+        from sweep.dataset.provenance import revision
+        from sweep.store.code import version_of
 
         typer.echo(f"fitness-sweep {version_of('fitness-sweep')} (git revision: {revision()})")
         raise typer.Exit

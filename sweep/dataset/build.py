@@ -10,10 +10,16 @@ import numpy as np
 import xarray as xr
 import zarr
 from numpy.typing import DTypeLike, NDArray
+from xarray.backends import BackendArray
+from xarray.core.indexing import (
+    ExplicitIndexer,
+    IndexingSupport,
+    LazilyIndexedArray,
+    explicit_indexing_adapter,
+)
 
-from sweep.dataset import derivation, lazy, provenance
-from sweep.dataset.derivation import Make
-from sweep.dataset.positions import Column, Positions
+from sweep.dataset import derivation, provenance
+from sweep.dataset.derivation import Column, Make, Positions
 from sweep.experiment.variables import BUDGETS, described
 from sweep.grid.grids import Grid
 from sweep.store.ledger import Ledger
@@ -73,7 +79,7 @@ def assemble(positions: Positions, ledger: Ledger, terms: Terms) -> xr.Dataset:
         make: Make, over: tuple[str, ...] = (), fill: Any = np.nan, kind: DTypeLike = np.float64
     ) -> tuple[tuple[str, ...], Any]:
         shape = (*positions.shape, *(len(coords[name][1]) for name in over))
-        return (*dims, *over), lazy.array(shape, kind, lambda: positions.scattered(make(), fill))
+        return (*dims, *over), _lazy(shape, kind, lambda: positions.scattered(make(), fill))
 
     data: dict[str, Any] = {name: lazily(make) for name, make in numbers.items()}
     cost = numbers.get("squared_privacy_cost")
@@ -262,3 +268,24 @@ def _encoding(dataset: Any) -> dict[str, dict[str, Any]]:
         if variable.size and variable.ndim
         if variable.chunks is None and variable.nbytes <= _LARGEST_CHUNK_BYTES
     }
+
+
+class _LazyArray(BackendArray):
+    """An array that is made when it is read, so that a dataset is never in memory as a whole."""
+
+    def __init__(
+        self, shape: tuple[int, ...], dtype: DTypeLike, make: Callable[[], NDArray[Any]]
+    ) -> None:
+        self.shape, self.dtype, self._make = shape, np.dtype(dtype), make
+
+    def __getitem__(self, key: ExplicitIndexer) -> Any:
+        return explicit_indexing_adapter(key, self.shape, IndexingSupport.BASIC, self._part)
+
+    def _part(self, key: tuple[Any, ...]) -> NDArray[Any]:
+        part: NDArray[Any] = np.asarray(self._make()[key], dtype=self.dtype)
+        return part
+
+
+def _lazy(shape: tuple[int, ...], dtype: DTypeLike, make: Callable[[], NDArray[Any]]) -> Any:
+    """What xarray takes for an array of that shape and type, made anew whenever it is read."""
+    return LazilyIndexedArray(_LazyArray(shape, dtype, make))

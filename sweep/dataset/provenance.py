@@ -3,8 +3,9 @@
 import platform
 import subprocess
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+
+from sweep.store.code import version_of
 
 _PACKAGES = (
     "fitness-sweep",
@@ -30,14 +31,6 @@ def describe() -> dict[str, str]:
         "cpu_model": _cpu(),
         "platform": platform.platform(),
     }
-
-
-def version_of(package: str) -> str:
-    """Of an installed distribution; ``unknown`` where the code runs without being installed."""
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "unknown"
 
 
 def revision() -> str:

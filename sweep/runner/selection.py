@@ -67,7 +67,7 @@ def selected(stored: StoredExperiment, ledger: Ledger, where: str | None) -> lis
 def _columns(grid: Grid, stored: StoredExperiment, ledger: Ledger) -> dict[str, Iterable[Any]]:
     """One value for every cell of a grid, by name."""
     from sweep.dataset import build
-    from sweep.dataset.positions import Positions
+    from sweep.dataset.derivation import Positions
 
     of_dataset = build.columns(Positions(grid, stored.experiment.reference), ledger)
     others = solved_by_other_code(grid.cells, ledger)

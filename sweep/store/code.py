@@ -107,7 +107,7 @@ def project() -> str:
     ours = (one for one in families if one.build.__module__.startswith("workloads."))
     revisions += [f"{one.name} {one.revision}" for one in ours]
     digits = _digest([*revisions, str(dual.REVISION)])[:CERTIFIER_DIGITS]
-    return f"fitness-sweep {_version('fitness-sweep')}, revisions {digits}"
+    return f"fitness-sweep {version_of('fitness-sweep')}, revisions {digits}"
 
 
 @cache
@@ -206,11 +206,12 @@ def _digest(parts: list[str]) -> str:
 
 
 def _listed(*packages: str) -> str:
-    listed = (f"{package} {_version(package)}" for package in packages)
+    listed = (f"{package} {version_of(package)}" for package in packages)
     return ", ".join([f"python {platform.python_version()}", *listed])
 
 
-def _version(package: str) -> str:
+def version_of(package: str) -> str:
+    """The version of an installed distribution; ``unknown`` where the code is not installed."""
     try:
         return version(package)
     except PackageNotFoundError:

@@ -1,16 +1,39 @@
 """The journal: immutable segments of records, the truth that the dataset is derived from."""
 
+import json
 import uuid
+import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import chain
+from typing import BinaryIO
+
+import numpy as np
 
 from sweep.errors import DamagedSegmentError, StoreError
-from sweep.store import index, segments
-from sweep.store.code import CERTIFIER_DIGITS
+from sweep.store import code, segments
 from sweep.store.ledger import Ledger
 from sweep.store.places import Location, located
 from sweep.store.records import BoundRecord, CellRecord, ForgottenRecord, Record, Status
+
+INDEX = "index.npz"
+_INDEX_FORMAT = 6
+_FACTS = "facts"
+
+
+@dataclass(frozen=True)
+class _Index:
+    """A ledger and the segments that it was made of, so that commands need not read these.
+
+    It is derived and never a truth of its own: it counts only while each segment has its stamp.
+    Whatever is wrong with it, the journal is read instead, and the next run writes it again.
+    """
+
+    ledger: Ledger
+    segments: Mapping[str, str]
+    replaced: frozenset[str] = frozenset()
 
 
 class Journal:
@@ -34,12 +57,12 @@ class Journal:
         self._seen: set[str] = set()
         self._replaced: set[str] = set()
         self._indexed: Mapping[str, str] = {}
-        self._index = self.folder.parent / index.NAME
+        self._index = self.folder.parent / INDEX
         self._look_up()
 
     def _look_up(self) -> None:
         """Begin with the index, if every segment that it holds is as it was."""
-        content = index.read(self._index)
+        content = _read_index(self._index)
         if content is None:
             return
         try:
@@ -70,7 +93,7 @@ class Journal:
         seen = {name: now[name] for name in self._seen}
         unproven = (name for name in seen if seen[name] != self._indexed.get(name))
         if all(segments.is_sound(self.folder / name) for name in unproven):
-            index.write(self._index, index.Index(self.ledger, seen, frozenset(self._replaced)))
+            _write_index(self._index, _Index(self.ledger, seen, frozenset(self._replaced)))
             self._indexed = seen
 
     def refresh(self) -> Ledger:
@@ -163,7 +186,7 @@ class Journal:
                         BoundRecord(
                             record.problem,
                             bound,
-                            code=record.code[:CERTIFIER_DIGITS],
+                            code=record.code[: code.CERTIFIER_DIGITS],
                             incidental=not ended,
                         )
                     )
@@ -217,3 +240,41 @@ class Journal:
     def state(self) -> str:
         """Number and checksum of the names of the segments taken in."""
         return f"{len(self._seen)}:{zlib.crc32(' '.join(sorted(self._seen)).encode()):08x}"
+
+
+def _write_index(file: Location, index: _Index) -> None:
+    """Write an index, whole or not at all."""
+    facts = {
+        **index.ledger.content(),
+        "written_by": _writer(),
+        "segments": dict(index.segments),
+        "replaced": sorted(index.replaced),
+    }
+    encoded = np.frombuffer(json.dumps(facts).encode(), np.uint8)
+
+    def save(stream: BinaryIO) -> int:
+        with zipfile.ZipFile(stream, "w") as archive:
+            for name, array in chain([(_FACTS, encoded)], index.ledger.arrays()):
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as held:
+                    np.lib.format.write_array(held, array, allow_pickle=False)
+        return stream.tell()
+
+    file.write_by(save)
+
+
+def _read_index(file: Location) -> _Index | None:
+    """The index in a file; None if there is none that this version has written, undamaged."""
+    try:
+        with file.opened() as stream, np.load(stream, allow_pickle=False) as arrays:
+            facts = json.loads(arrays[_FACTS].tobytes())
+            if facts["written_by"] != _writer():
+                return None
+            ledger = Ledger.restored(arrays, facts)
+            return _Index(ledger, facts["segments"], frozenset(facts["replaced"]))
+    except Exception:
+        return None
+
+
+def _writer() -> list[str | int]:
+    """The code whose ledger it is: bounds are judged by the solvers."""
+    return [_INDEX_FORMAT, code.project()]

@@ -17,6 +17,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
 from pathlib import Path, PosixPath, PurePosixPath
@@ -252,6 +253,7 @@ def _link(partial: DiskPath, final: DiskPath) -> None:
         os.rename(partial, final)
 
 
+@dataclass(frozen=True, order=True)
 class ObjectPath:
     """A key of an object store; keys below it are its content, as if it were a folder.
 
@@ -266,35 +268,15 @@ class ObjectPath:
         The key, without a slash at either end.
     """
 
-    __slots__ = ("key", "root")
-
     root: str
-    key: str
+    key: str = ""
 
-    def __init__(self, root: str, key: str = "") -> None:
-        object.__setattr__(self, "root", root)
-        object.__setattr__(self, "key", key.strip("/"))
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"{name} of an ObjectPath cannot be changed")
-
-    def __reduce__(self) -> tuple[type["ObjectPath"], tuple[str, str]]:
-        return ObjectPath, (self.root, self.key)
+    def __post_init__(self) -> None:
+        """Remove slashes at the key's ends."""
+        object.__setattr__(self, "key", self.key.strip("/"))
 
     def __str__(self) -> str:
         return f"{self.root}/{self.key}"
-
-    def __repr__(self) -> str:
-        return f"ObjectPath({str(self)!r})"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ObjectPath) and str(self) == str(other)
-
-    def __lt__(self, other: "ObjectPath") -> bool:
-        return self.key < other.key
-
-    def __hash__(self) -> int:
-        return hash(str(self))
 
     def __truediv__(self, name: str) -> "ObjectPath":
         return ObjectPath(self.root, f"{self.key}/{name}")
@@ -314,17 +296,9 @@ class ObjectPath:
         """The path that this one is directly below."""
         return ObjectPath(self.root, self.key.rpartition("/")[0])
 
-    def with_name(self, name: str) -> "ObjectPath":
-        """The path of that name beside this one."""
-        return ObjectPath(self.root, str(PurePosixPath(self.key).with_name(name)))
-
     def with_suffix(self, suffix: str) -> "ObjectPath":
         """The path that differs in its suffix."""
         return ObjectPath(self.root, str(PurePosixPath(self.key).with_suffix(suffix)))
-
-    def relative_to(self, folder: "ObjectPath") -> PurePosixPath:
-        """The rest of the key below a folder."""
-        return PurePosixPath(self.key).relative_to(folder.key)
 
     def resolve(self) -> "ObjectPath":
         """The path itself: object stores have no links."""

@@ -7,8 +7,8 @@ import pytest
 
 import sweep
 from sweep.runner import maintenance, status
-from sweep.store import code, index, segments
-from sweep.store.journal import Journal
+from sweep.store import code, segments
+from sweep.store.journal import INDEX, Journal
 from sweep.store.records import BoundRecord, CellRecord, ForgottenRecord, Status
 from sweep.store.segments import write_segment
 
@@ -37,7 +37,7 @@ def state(journal):
 
 
 def read_anew(folder):
-    (folder.parent / index.NAME).unlink(missing_ok=True)
+    (folder.parent / INDEX).unlink(missing_ok=True)
     return state(Journal(folder))
 
 
@@ -170,7 +170,7 @@ def test_segments_that_were_put_into_one_are_not_counted_twice(folder):
 
 
 def test_a_damaged_index_is_not_believed(folder):
-    file, draw = folder.parent / index.NAME, random.Random(0)
+    file, draw = folder.parent / INDEX, random.Random(0)
     whole, said = file.read_bytes(), state(Journal(folder))
     damaged = [bytearray(whole) for _ in range(60)]
     for content in damaged:
@@ -212,7 +212,7 @@ def test_a_run_goes_on_without_an_index(client, small, tmp_path, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(index, "write", full)
+    monkeypatch.setattr("sweep.store.journal._write_index", full)
     found = sweep.run(small("[2, 4]"), tmp_path / "s", client)
     assert int((found.status == Status.OK).sum()) == 4
-    assert not (tmp_path / "s" / index.NAME).exists()
+    assert not (tmp_path / "s" / INDEX).exists()

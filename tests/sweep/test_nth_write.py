@@ -15,9 +15,9 @@ from sweep.dataset import build
 from sweep.errors import StoreError
 from sweep.runner import maintenance
 from sweep.runner.session import Publication
-from sweep.store import arrays, index
+from sweep.store import arrays
 from sweep.store.dataset_folder import DatasetFolder
-from sweep.store.journal import Journal
+from sweep.store.journal import INDEX, Journal
 from sweep.store.places import explained, located, reason, remedy
 
 WRITES = ("replace", "link", "symlink", "mkdir", "rmdir", "unlink")
@@ -114,7 +114,7 @@ def records(store):
 
 def complete(folder):
     """What it holds once a command is done, and whether the journal has its index."""
-    return held(folder), (folder / "a" / index.NAME).exists()
+    return held(folder), (folder / "a" / INDEX).exists()
 
 
 @pytest.fixture(params=[merge, compact, forget, pack, publish, keep, write_index])
@@ -128,7 +128,7 @@ def command(request):
 )
 def test_a_write_that_fails_loses_nothing(swept, tmp_path, monkeypatch, command, last, error):
     swept(tmp_path / "whole" / "a", "[2]", more="keep: [query_variances]")
-    (tmp_path / "whole" / "a" / index.NAME).unlink()
+    (tmp_path / "whole" / "a" / INDEX).unlink()
     monkeypatch.setattr(Publication, "follow", lambda *following: None)
     shutil.copytree(tmp_path / "whole", tmp_path / "done", symlinks=True)
     command(tmp_path / "done")
