@@ -17,7 +17,7 @@ demo: .venv/runtime  ## sweep the PL-94 experiment and print the paper's table b
 	$(BIN)/sweep plot results/vldb-table4 --output results/vldb-table4/figure.png
 
 test: check  ## lint, types (on Python 3.11) and the default tests
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
 test-slow: .venv/dev  ## the tests that take minutes
 	OPENBLAS_NUM_THREADS=2 $(BIN)/python -m pytest -m slow

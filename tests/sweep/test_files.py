@@ -108,5 +108,5 @@ def test_a_file_that_is_gone_is_left_to_what_reads_it(tmp_path):
     ((cell,),) = (grid.cells for grid in expand(matrix(path)))
     path.unlink()
     broken = solve.build(cell.workload)
-    assert isinstance(broken, solve.BuildFailure)
+    assert isinstance(broken, solve.Failure)
     assert "cannot be read" in broken.error
