@@ -1,5 +1,6 @@
 """The documentation's site: `make docs` builds it, any warning is an error."""
 
+import re
 import shutil
 import tomllib
 from pathlib import Path
@@ -57,7 +58,7 @@ def generate(_: Sphinx) -> None:
         obj=command, ctx=typer.Context(command, help_option_names=["-h", "--help"]), name="sweep"
     )
     _, _, commands = text.partition("\n")
-    (folder / "command-line.md").write_text(commands)
+    (folder / "command-line.md").write_text(re.sub(r" <[\w\[\]]+>", "", commands))
 
 
 def name_pages(app: Sphinx, page: nodes.document, name: str) -> None:
