@@ -13,7 +13,6 @@ import numpy as np
 import scipy.linalg as sla
 
 from solvers.dual.iteration import Stop, Stopping, Trace, backtrack, traced
-from solvers.dual.newton_system import Couplings
 from workloads.operators import Array
 
 
@@ -22,11 +21,6 @@ class NewtonSystem(Protocol):
 
     K is the Hessian of -2f in the logarithms of the weights, less the gradient's part.
     """
-
-    @property
-    def exact(self) -> bool:
-        """Whether `solve` leaves no residual but rounding."""
-        ...
 
     @property
     def bends(self) -> bool:
@@ -38,11 +32,6 @@ class NewtonSystem(Protocol):
         """Products with K so far; 0 where none is needed."""
         ...
 
-    @property
-    def couplings(self) -> Couplings | None:
-        """What `newton_system` may take over at weights nearby; None if nothing was to be kept."""
-        ...
-
     def approximate(self, b: Array, r: Array) -> tuple[Array, Array]:
         """(z, nu) as far as they are had for one back substitution."""
         ...
@@ -51,8 +40,6 @@ class NewtonSystem(Protocol):
         """What the gradient changes by along z beyond the first order, times the weights.
 
         Nothing where it adds up to less than a number.
-
-        Nothing is asked of it where `solve` is exact.
         """
         ...
 
@@ -79,19 +66,8 @@ class Point(Protocol):
         """Of 2f in the free weights, shape (n,)."""
         ...
 
-    def newton_system(
-        self,
-        diagonal: Array,
-        constraints: Array,
-        kept: Couplings | None = None,
-        *,
-        keeping: bool = False,
-    ) -> NewtonSystem:
-        """The Newton system here, for a positive diagonal (n,) and constraints (n, groups).
-
-        Its preconditioner is made of couplings that are ``kept``, where there are any; ``keeping``
-        says that its own are to be had afterwards.
-        """
+    def newton_system(self, diagonal: Array, constraints: Array) -> NewtonSystem:
+        """The Newton system here, for a positive diagonal (n,) and constraints (n, groups)."""
         ...
 
 
@@ -191,67 +167,21 @@ class Progress(Generic[AnyPoint]):
         )
 
 
-_SMALLEST_CENTRING = 1e-4
-
-
-@dataclass(frozen=True)
-class StepLimits:
-    """How far steps may go.
-
-    Attributes
-    ----------
-    shortest, longest : float
-        Bounds on the share of the way to the boundary of the positive weights and slacks. Between
-        them it is what the predictor takes off mu: where little stands in its way, more.
-    off_centre : float
-        So many times the complementarity gap the certified gap is where mu is kept: tiny weights
-        are off the central path then. Nearer to it, mu is kept by the square of the distance.
-    steady : float
-        A weight of which a step leaves little is taken from its slack if that changes by less
-        than this part of itself.
-    """
-
-    shortest: float
-    longest: float
-    off_centre: float
-    steady: float
-
-    def share(self, reduction: float) -> float:
-        """Of the way to the boundary, where the predictor takes mu to that part of it."""
-        return min(max(self.shortest, 1 - reduction), self.longest)
-
-    def centring(self, reduction: float, off: float) -> float:
-        """Which part of mu to aim at, the certified gap being so many times the complementarity."""
-        wanted = max(reduction**3, _SMALLEST_CENTRING, (off / self.off_centre) ** 2)
-        return min(wanted, 1.0)
-
-
-EXACT = StepLimits(shortest=0.999, longest=0.999, off_centre=1000.0, steady=0.0)
-INEXACT = StepLimits(shortest=0.97, longest=0.99, off_centre=100.0, steady=0.15)
-"""On one half of `benchmarks.panel`, 64 and 128 cells, ``steady`` saves 16 of 333 Newton steps
-(0.05 to 0.25 hardly differ; with no bound tables of many queries take a tenth more), and an
-``off_centre`` of 100 saves 22 of 355 against 20. Marginals over twelve decades do not end with it.
-With a corrector of second order a ``shortest`` of 0.97 takes 255 steps, 0.95 256 and 0.9 269.
+_LONGEST = 0.99
+"""The share of the way to the boundary of positive weights and slacks that a step may go."""
+_OFF_CENTRE = 1000.0
+"""The certified gap over the complementarity gap at which mu is kept: tiny weights are off the
+central path there. Nearer to it, mu is kept by the square of the distance. On the two halves of
+`benchmarks.panel` (64 and 128 cells) 1000 takes 640 and 251 Newton steps, 300 640 and 248, 100 650
+and 260; marginals 115, 143 and 156.
 """
-UNCOUPLED = replace(INEXACT, shortest=0.9)
-"""Without that corrector: a preconditioner that lacks couplings does not say where a step leads."""
-
-
+_SMALLEST_CENTRING = 1e-4
 _SMALLEST_STEP = 1e-4
 _LEAST_CENTRALITY = 0.01
 _REDUCTION = 0.003
-_VANISHING = 0.3
 _MOST_BEND = 0.5
 _NEGLIGIBLE_BEND = 0.002
 """Over the sum of x * slack: prefixes are below it after a step or two, ranges ten times above."""
-_NEARLY = 3.0
-_SOON = 100.0
-_SETTLED = 0.02
-_AIM = 0.7
-"""Of a gap that is so many times the goal, a step with couplings kept leaves so much of the goal.
-
-Where the mass of the weights has changed by more than `_SETTLED` since, it takes too many products.
-"""
 
 
 def maximise(
@@ -280,7 +210,6 @@ def maximise(
     at = _centred(program, start)
     lower, upper, proof, best = 0.0, np.inf, start, start
     factorisations, products, iterations = 1, 0, 0
-    kept: _Kept | None = None
     reached: list[float] = []
     proven: list[float] = []
     while True:
@@ -294,12 +223,9 @@ def maximise(
         stop = stopping.reason(lower, upper, iterations)
         if stop is not None:
             break
-        gap, goal = high / low - 1, stopping.tol
-        finish = None if kept is None else kept.finish(at.point, gap, goal)
-        step = _newton(program, at, gap, finish, keeping=finish is None and gap <= _SOON * goal)
+        step = _newton(program, at, high / low - 1)
         products += step.products
         moved, trials = _move(program, at, step)
-        kept = None if step.couplings is None else _Kept(step.couplings, at.point.x)
         factorisations += trials
         if moved is None:
             stop = Stop.STALLED
@@ -329,58 +255,14 @@ class _Iterate(Generic[AnyPoint]):
 
 
 @dataclass(frozen=True, eq=False)
-class _Finish:
-    """What a step that is to be the last takes over, and which part of mu it is to leave."""
-
-    couplings: Couplings
-    part: float
-
-
-@dataclass(frozen=True, eq=False)
-class _Kept:
-    """Couplings, and the weights x (n,) where they were computed."""
-
-    couplings: Couplings
-    x: Array
-
-    def finish(self, point: AnyPoint, gap: float, goal: float) -> _Finish | None:
-        """What they serve for at a point of that gap; None if a step of its own pays."""
-        if gap > _NEARLY * goal:
-            return None
-        ratios, mass = point.x / self.x, point.x * point.gradient
-        if mass @ np.abs(ratios - 1) > _SETTLED * mass.sum():
-            return None
-        return _Finish(self.couplings.scaled(ratios), _AIM * goal / gap)
-
-
-@dataclass(frozen=True, eq=False)
 class _Step:
-    """The change of x relative to x, of slacks and multipliers, and how far to go at most.
-
-    ``target`` is what x * slack is to become, the mean that the whole step aims at; ``couplings``
-    are those of its system, where the next may need them.
-    """
+    """The change of x relative to x, of slacks and multipliers, and how far to go at most."""
 
     relative: Array
     slack: Array
     multipliers: Array
-    target: float
-    steady: float
     length: float
     products: int
-    couplings: Couplings | None
-
-    def ahead(self, at: _Iterate[AnyPoint], length: float) -> tuple[Array, Array]:
-        """Weights and slacks after so much of the step.
-
-        What is left of a weight that all but vanishes is known less well than its slack, if that
-        hardly changes: the weight is then what the complementarity makes of the slack.
-        """
-        x, slack = at.point.x, at.slack + length * self.slack
-        left = 1 + length * self.relative
-        steady = np.abs(slack - at.slack) < self.steady * at.slack
-        complementarity = (1 - length) * x * at.slack + length * self.target
-        return np.where(steady & (left < _VANISHING), complementarity / slack, x * left), slack
 
 
 def _centred(program: Program[AnyPoint], point: AnyPoint) -> _Iterate[AnyPoint]:
@@ -392,27 +274,18 @@ def _centred(program: Program[AnyPoint], point: AnyPoint) -> _Iterate[AnyPoint]:
     return _Iterate(point, np.maximum(slack, least), multipliers)
 
 
-def _newton(
-    program: Program[AnyPoint],
-    at: _Iterate[AnyPoint],
-    gap: float,
-    finish: _Finish | None,
-    *,
-    keeping: bool,
-) -> _Step:
+def _newton(program: Program[AnyPoint], at: _Iterate[AnyPoint], gap: float) -> _Step:
     """Predictor and corrector for x * slack = mu, at a point of that certified gap.
 
-    The corrector is of second order in the gradient too, unless this is to be the last step; and in
-    x * slack once more, if what it changes that by lets the step go further.
+    The corrector is of second order in the gradient too, and in x * slack once more if what it
+    changes that by lets the step go further.
     """
     x, slack = at.point.x, at.slack
     complementarity = x * slack
     mu = float(complementarity.mean())
     mass = x * _dual_residual(program, at)
     missing = 1.0 - program.groups.T @ x
-    constraints, kept = x[:, None] * program.groups, None if finish is None else finish.couplings
-    system = at.point.newton_system(complementarity, constraints, kept, keeping=keeping)
-    limits = EXACT if system.exact else INEXACT if system.bends else UNCOUPLED
+    system = at.point.newton_system(complementarity, x[:, None] * program.groups)
 
     def roughly(wanted: Array, bend: Array | float = 0.0) -> _Rough:
         relative, _ = system.approximate(mass + wanted + bend, missing)
@@ -421,11 +294,11 @@ def _newton(
     first = roughly(-complementarity)
     ahead = float(np.mean(complementarity * first.left))
     off = gap * at.point.nuclear_norm / float(x @ slack)
-    part = limits.centring(ahead / mu, off)
-    target = (part if finish is None else max(part, finish.part)) * mu
+    part = min(max((ahead / mu) ** 3, _SMALLEST_CENTRING, (off / _OFF_CENTRE) ** 2), 1.0)
+    target = part * mu
     wanted = target - complementarity - first.correction(complementarity)
     bend: Array | float = 0.0
-    if system.bends and finish is None:
+    if system.bends:
         second = roughly(wanted)
         most = _MOST_BEND * x * at.point.gradient
         negligible = _NEGLIGIBLE_BEND * float(complementarity.sum())
@@ -436,16 +309,13 @@ def _newton(
             wanted = closer
     relative, change = system.solve(mass + wanted + bend, missing, _REDUCTION)
     slack_step = wanted / x - slack * relative
-    longest = limits.share(ahead / mu) * _longest(relative, slack_step / slack)
+    longest = _LONGEST * _longest(relative, slack_step / slack)
     return _Step(
         relative,
         slack_step,
         change,
-        target,
-        limits.steady,
         min(1.0, longest),
         system.products,
-        system.couplings if keeping else None,
     )
 
 
@@ -479,11 +349,11 @@ def _move(
     allowed = max(2 * _residual(program, at), float(at.point.x @ at.slack))
 
     def attempt(length: float) -> _Iterate[AnyPoint] | None:
-        x, slack = step.ahead(at, length)
         try:
-            point = program.at(x)
+            point = program.at(at.point.x * (1 + length * step.relative))
         except (sla.LinAlgError, ValueError):
             return None
+        slack = at.slack + length * step.slack
         moved = _Iterate(point, slack, at.multipliers + length * step.multipliers)
         return moved if _residual(program, moved) <= allowed else None
 

@@ -149,22 +149,20 @@ class Bordered:
         Of full column rank.
     """
 
-    exact = True
     bends = False
     products = 0
-    couplings = None
 
     def __init__(self, inverse: Callable[[Array], Array], constraints: Array) -> None:
         self._inverse = inverse
         self._constraints = constraints
         self._solved = inverse(constraints)
-        self._schur = product(constraints.T, self._solved)
+        self._inverse_schur = np.linalg.pinv(product(constraints.T, self._solved))
 
     def approximate(self, b: Array, r: Array) -> tuple[Array, Array]:
         """(z, nu)."""
         solved = self._inverse(b)
         excess = product(self._constraints.T, solved) - r
-        nu = np.asarray(np.linalg.lstsq(self._schur, excess, rcond=None)[0], dtype=np.float64)
+        nu = self._inverse_schur @ excess
         return solved - product(self._solved, nu), nu
 
     def bend(self, z: Array, negligible: float) -> Array:

@@ -15,7 +15,7 @@ from functools import cached_property
 
 import numpy as np
 
-from solvers.dual.newton_system import BlockVectors, Couplings, PreconditionedSystem
+from solvers.dual.newton_system import BlockVectors, PreconditionedSystem
 from solvers.dual.singular_vectors import Rows
 from solvers.dual.spectrum import Spectrum, rough_masses, spectrum
 from solvers.problem.factors import Factors
@@ -188,14 +188,7 @@ class BlocksPoint:
             return self.profile
         return np.concatenate([self.profile, self.variance_ratios])
 
-    def newton_system(
-        self,
-        diagonal: Array,
-        constraints: Array,
-        kept: Couplings | None = None,
-        *,
-        keeping: bool = False,
-    ) -> PreconditionedSystem:
+    def newton_system(self, diagonal: Array, constraints: Array) -> PreconditionedSystem:
         """The Newton system here."""
         with_queries = self.blocks.free_queries
         signs, mass = np.ones(self.x.size), self._column_mass
@@ -212,9 +205,7 @@ class BlocksPoint:
             )
             for spectrum, weights in zip(self.spectra, self._weights, strict=True)
         ]
-        return PreconditionedSystem(
-            vectors, signs, mass, diagonal, constraints, kept=kept, keeping=keeping
-        )
+        return PreconditionedSystem(vectors, signs, mass, diagonal, constraints)
 
     @property
     def _weights(self) -> Iterator[Rows]:

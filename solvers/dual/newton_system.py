@@ -36,38 +36,11 @@ from solvers.dual.singular_vectors import (
 from workloads.operators import Array
 from workloads.operators.blas import inner, lower_sum, product, whole
 
-
-@dataclass(frozen=True, eq=False)
-class Couplings:
-    """K at the weights that couple to anything, in weights relative to themselves.
-
-    Attributes
-    ----------
-    heavy : slice or numpy.ndarray of int
-        Which of the weights these are, ascending.
-    lower : numpy.ndarray, shape (number of them, number of them)
-        The lower triangle of K.
-    """
-
-    heavy: Rows
-    lower: Single
-
-    def scaled(self, ratios: Array) -> "Couplings":
-        """At weights that are so many times these, shape (n,), their Hessian being the same."""
-        own = ratios[self.heavy].astype(np.float32)
-        with np.errstate(over="ignore", invalid="ignore"):
-            return Couplings(self.heavy, self.lower * own * own[:, None])
-
-
 _NODE_SPACING = 2.0
 _FIRST_NODE = 0.5
 _SMALLEST_RELATIVE = 1e-9
 _MOST_DECAY = 5.0
 _PANEL = 256
-_PER_FEW = 16
-"""One column in so many may have a Gram matrix by itself at each node, beside what nodes share."""
-_ALIKE = 0.7
-"""Nodes share the Gram matrix of columns whose least damping, over the greatest, is more."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,37 +150,16 @@ class BlockVectors:
 def _add_squared_grams(total: Single, rows: Single, damping: Array) -> None:
     """Add the entrywise squares of ``rows @ diag(w) @ rows.T``, lower triangle and a little above.
 
-    Some rows at a time: what is squared and added is in the cache still. The first nodes may share
-    what all but a few columns make.
+    A panel of rows at a time: a product is squared and added while it is in the cache.
     """
-    alike, few = _alike(damping)
-    weights = damping.astype(np.float32)
-    parts = [_active(rows, own) for own in weights[alike:] if own.any()]
-    by_node, shared = (np.ascontiguousarray(part) for part in np.split(rows, [few], axis=1))
+    parts = [_active(rows, own) for own in damping.astype(np.float32) if own.any()]
     for start in range(0, len(rows), _PANEL):
         panel = slice(start, start + _PANEL)
         squares = total.T[panel, start:]
         for active, own in parts:
-            _add_square(squares, product(active[panel] * own, active[start:].T))
-        if alike:
-            last = weights[alike - 1, few:]
-            common = product(shared[panel] * last, shared[start:].T)
-            for own in weights[:alike]:
-                gram = product(by_node[panel] * own[:few], by_node[start:].T)
-                gram += own[-1] / last[-1] * common
-                _add_square(squares, gram)
-
-
-def _alike(damping: Array) -> tuple[int, int]:
-    """How many of the first nodes differ by a factor only, and in how many columns by more.
-
-    None, where there are not two: singular values that are far below all others take nodes of
-    their own, at which no other has decayed.
-    """
-    few = damping.shape[1] // _PER_FEW
-    same = damping[:, few] > _ALIKE * damping[:, -1]
-    alike = int(np.argmin([*same, False]))
-    return (alike, few) if few > 0 and alike > 1 else (0, 0)
+            gram = product(active[panel] * own, active[start:].T)
+            gram *= gram
+            squares += gram
 
 
 def _active(rows: Single, weights: Single) -> tuple[Single, Single]:
@@ -215,11 +167,6 @@ def _active(rows: Single, weights: Single) -> tuple[Single, Single]:
     zeros = int(np.count_nonzero(weights == 0))
     first = zeros if 8 * zeros > weights.size else 0
     return np.ascontiguousarray(rows[:, first:]), weights[first:]
-
-
-def _add_square(total: Single, gram: Single) -> None:
-    gram *= gram
-    total += gram
 
 
 LARGEST_EXPLICIT = 20_000
@@ -258,10 +205,6 @@ class PreconditionedSystem:
     explicit : int, optional
         How many weights enter the factorised part of the preconditioner; by default as many
         as pays.
-    kept : Couplings, optional
-        What to factorise, if it is known already.
-    keeping : bool
-        Whether the couplings are to be had afterwards, for the price of a copy.
 
     Attributes
     ----------
@@ -269,11 +212,7 @@ class PreconditionedSystem:
         Products with K so far.
     bends : bool
         Whether the preconditioner has all couplings.
-    couplings : Couplings or None
-        These couplings; None if it has not all, or they were not to be kept.
     """
-
-    exact = False
 
     def __init__(
         self,
@@ -283,9 +222,6 @@ class PreconditionedSystem:
         diagonal: Array,
         constraints: Array,
         explicit: int | None = None,
-        kept: Couplings | None = None,
-        *,
-        keeping: bool = False,
     ) -> None:
         self.products = 0
         self._blocks = blocks
@@ -293,10 +229,7 @@ class PreconditionedSystem:
         self._diagonal = diagonal
         self._constraints = constraints
         self._entries = diagonal + self._curvature()
-        heavy, self.bends = self._chosen(explicit, mass) if kept is None else (kept.heavy, True)
-        if kept is None and keeping and self.bends:
-            kept = Couplings(heavy, self._explicit(heavy))
-        self.couplings = kept
+        heavy, self.bends = self._chosen(explicit, mass)
         self._bordered = Bordered(self._preconditioner(heavy, mass), constraints)
 
     def approximate(self, b: Array, r: Array) -> tuple[Array, Array]:
@@ -347,7 +280,8 @@ class PreconditionedSystem:
 
     def _multipliers(self, b: Array) -> Array:
         """The nu of least squares ``constraints @ nu = b``."""
-        return np.asarray(np.linalg.lstsq(self._constraints, b, rcond=None)[0], dtype=np.float64)
+        columns = self._constraints.T
+        return np.asarray(np.linalg.solve(columns @ columns.T, columns @ b), dtype=np.float64)
 
     def times(self, z: Array) -> Array:
         """``(K + diag(diagonal)) z``, with the exact K."""
@@ -391,8 +325,7 @@ class PreconditionedSystem:
 
     def _preconditioner(self, heavy: Rows, mass: Array) -> Callable[[Array], Array]:
         for ridge in _RIDGES:
-            kept = self.couplings
-            explicit = self._explicit(heavy) if kept is None else kept.lower.copy(order="F")
+            explicit = self._explicit(heavy)
             with np.errstate(over="ignore", invalid="ignore"):
                 explicit[np.diag_indices_from(explicit)] += (self._diagonal + ridge * mass)[
                     heavy

@@ -33,7 +33,6 @@ from numpy.typing import NDArray
 from solvers.dual.interior_point import Program, Progress, maximise, multiplicative_step
 from solvers.dual.iteration import Deadline, Stop, Stopping, traced
 from solvers.dual.kkt import LARGEST_FACTORISED, Bordered, LowRankSystem
-from solvers.dual.newton_system import Couplings
 from workloads.operators import Array
 
 _WARM_STEPS = 5
@@ -129,14 +128,7 @@ class ScalarPoint:
         """Of 2f in the free weights, shape (n,)."""
         return self.blocks.ratios(self.v)
 
-    def newton_system(
-        self,
-        diagonal: Array,
-        constraints: Array,
-        kept: Couplings | None = None,
-        *,
-        keeping: bool = False,
-    ) -> Bordered:
+    def newton_system(self, diagonal: Array, constraints: Array) -> Bordered:
         """The Newton system here: ``X A diag(v³/2) Aᵀ X + diag(diagonal)``, factorised."""
         x = self.x
         solve = self.blocks.system.factorised(np.square(x) / diagonal, self.v**3 / 2)

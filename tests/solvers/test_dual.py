@@ -328,28 +328,6 @@ def test_a_spectrum_is_had_where_weights_leave_nothing_of_the_basis():
     assert np.all(np.isfinite(found.columns))
 
 
-def test_couplings_of_weights_nearby_serve_a_newton_system():
-    """They cost products at most, not the answer; and they are kept only where that is asked."""
-    workload = workloads.make("range", d=24, seed=0)
-    found = solvers.solve("optimal", workload, tol=1e-3)
-    blocks = one_block(as_problem(workload).factors, np.zeros(workload.m))
-    x = np.concatenate([found.weights.p, found.weights.q])
-    rng = np.random.default_rng(0)
-    ratios = np.exp(0.02 * rng.standard_normal(x.size))
-    before, here = blocks.at(x), blocks.at(x * ratios)
-    b, r = here.x * rng.standard_normal(x.size), np.zeros(2)
-    assert before.newton_system(x, x[:, None] * blocks.groups).couplings is None
-    kept = before.newton_system(x, x[:, None] * blocks.groups, keeping=True).couplings
-    diagonal, constraints = 1e-3 * here.x, here.x[:, None] * blocks.groups
-    own = here.newton_system(diagonal, constraints)
-    taken = here.newton_system(diagonal, constraints, kept.scaled(ratios))
-    expected = own.solve(b, r, 1e-5)[0]
-    np.testing.assert_allclose(
-        taken.solve(b, r, 1e-5)[0], expected, atol=1e-4 * np.abs(expected).max()
-    )
-    assert own.products < taken.products < 20
-
-
 @given(st.integers(0, 10_000))
 def test_any_weights_bound_the_cost_of_any_mechanism_from_below(seed):
     rng = np.random.default_rng(seed)
