@@ -1,15 +1,33 @@
-"""Weights on ordered cells or queries, carried over to more of them."""
+"""Coarser domains of ordered cells, and weights carried over from them to more cells or queries."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
+from solvers.problem.factors import Factors, factorise
 from workloads.operators import Array
 
+_COARSEST = 256
+_ALIKE = 0.25
 _EDGE = 16
 """Weights by their number from an end; 8 and 32 lead prefixes to starts as good."""
 _VANISHING = 0.1
 """Over the mean: with less, weights near the ends change in no common way."""
+
+
+def coarsened(factors: Factors) -> Factors | None:
+    """Every second query and cell of an ordered domain; None where its neighbours are not alike.
+
+    They are where the differences of neighbouring rows are small beside the rows, and those of
+    columns beside the columns: prefixes are.
+    """
+    if factors.structured or factors.basis is not None or factors.cells < _COARSEST:
+        return None
+    matrix = factors.left
+    small = _ALIKE * np.linalg.norm(matrix)
+    if any(np.linalg.norm(np.diff(matrix, axis=axis)) > small for axis in (0, 1)):
+        return None
+    return factorise(matrix[::2, ::2])
 
 
 def resampled(values: Array, size: int) -> Array:

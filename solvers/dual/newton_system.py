@@ -41,6 +41,10 @@ _FIRST_NODE = 0.5
 _SMALLEST_RELATIVE = 1e-9
 _MOST_DECAY = 5.0
 _PANEL = 256
+_PER_FEW = 16
+"""One column in so many may have a Gram matrix by itself at each node, beside what nodes share."""
+_ALIKE = 0.7
+"""Nodes share the Gram matrix of columns whose least damping, over the greatest, is more."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,16 +154,37 @@ class BlockVectors:
 def _add_squared_grams(total: Single, rows: Single, damping: Array) -> None:
     """Add the entrywise squares of ``rows @ diag(w) @ rows.T``, lower triangle and a little above.
 
-    A panel of rows at a time: a product is squared and added while it is in the cache.
+    Some rows at a time: what is squared and added is in the cache still. The first nodes may share
+    what all but a few columns make.
     """
-    parts = [_active(rows, own) for own in damping.astype(np.float32) if own.any()]
+    alike, few = _alike(damping)
+    weights = damping.astype(np.float32)
+    parts = [_active(rows, own) for own in weights[alike:] if own.any()]
+    by_node, shared = (np.ascontiguousarray(part) for part in np.split(rows, [few], axis=1))
     for start in range(0, len(rows), _PANEL):
         panel = slice(start, start + _PANEL)
         squares = total.T[panel, start:]
         for active, own in parts:
-            gram = product(active[panel] * own, active[start:].T)
-            gram *= gram
-            squares += gram
+            _add_square(squares, product(active[panel] * own, active[start:].T))
+        if alike:
+            last = weights[alike - 1, few:]
+            common = product(shared[panel] * last, shared[start:].T)
+            for own in weights[:alike]:
+                gram = product(by_node[panel] * own[:few], by_node[start:].T)
+                gram += own[-1] / last[-1] * common
+                _add_square(squares, gram)
+
+
+def _alike(damping: Array) -> tuple[int, int]:
+    """How many of the first nodes differ by a factor only, and in how many columns by more.
+
+    None, where there are not two: singular values that are far below all others take nodes of
+    their own, at which no other has decayed.
+    """
+    few = damping.shape[1] // _PER_FEW
+    same = damping[:, few] > _ALIKE * damping[:, -1]
+    alike = int(np.argmin([*same, False]))
+    return (alike, few) if few > 0 and alike > 1 else (0, 0)
 
 
 def _active(rows: Single, weights: Single) -> tuple[Single, Single]:
@@ -167,6 +192,11 @@ def _active(rows: Single, weights: Single) -> tuple[Single, Single]:
     zeros = int(np.count_nonzero(weights == 0))
     first = zeros if 8 * zeros > weights.size else 0
     return np.ascontiguousarray(rows[:, first:]), weights[first:]
+
+
+def _add_square(total: Single, gram: Single) -> None:
+    gram *= gram
+    total += gram
 
 
 LARGEST_EXPLICIT = 20_000

@@ -12,16 +12,14 @@ Any weights give a lower bound, and the inner solution at any weights an upper b
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 
-from solvers.dual.coarse_start import extrapolated, resampled
+from solvers.dual.coarse_start import coarsened, extrapolated, resampled
 from solvers.dual.interior_point import Program, Progress, maximise, multiplicative_step
 from solvers.dual.iteration import NEVER, Deadline, Stopping
 from solvers.dual.matrix_blocks import BlocksPoint, MatrixBlocks, one_block
-from solvers.dual.reflection import reflection
-from solvers.problem.factors import Factors, coarsened
+from solvers.problem.factors import Factors
 from workloads.operators import Array
 
 _RELAXATIONS = (1.0, 1.0)
@@ -72,36 +70,17 @@ def optimum(
     start : Weights, optional
         Of a neighbouring problem, of any size; changes no result beyond the gap.
     max_iterations : int
-        Newton steps at most.
+        Newton steps at most, those on coarser domains included.
     deadline : Deadline
         When to return the best so far; what was computed for the call counts.
     """
-    stopping = Stopping(tol, max_iterations, deadline)
-    blocks = _blocks(whole)
+    taken = 0
     if start is None and isinstance(whole, Factors):
-        start = _expected(_coarse_optima(whole, stopping.deadline), whole)
-    search = partial(_largest_norm_nearby, near=start is not None, stopping=stopping)
-    return _in_halves(blocks, _first_weights(blocks, start), _largest_entries, search)
-
-
-def largest_norm(blocks: MatrixBlocks, start: Array, stopping: Stopping) -> Progress[BlocksPoint]:
-    """The largest squared nuclear norm over both simplices: Problem 1 on one or more blocks.
-
-    Parameters
-    ----------
-    blocks : MatrixBlocks
-        Of the scaled workload, with free query weights.
-    start : numpy.ndarray, shape (n,)
-        Positive weights.
-    stopping : Stopping
-        When to end.
-
-    Returns
-    -------
-    Progress
-        Bounds on Δ².
-    """
-    return _maximised(blocks, start, _largest_entries, stopping)
+        coarse, taken = _coarse_optima(whole, max_iterations, deadline)
+        start = _expected(coarse, whole)
+    blocks, left = _blocks(whole), Stopping(tol, max_iterations - taken, deadline)
+    found = _largest_norm_nearby(blocks, _first_weights(blocks, start), start is not None, left)
+    return replace(found, iterations=found.iterations + taken)
 
 
 def least_total_error(
@@ -126,9 +105,8 @@ def least_total_error(
     """
     stopping = Stopping(tol, max_iterations, deadline)
     blocks = replace(_blocks(whole), offset=weights / weights.sum(), free_queries=False)
-    search = partial(_maximised, bounds=_total_error_bounds, stopping=stopping)
-    first = blocks.uniform if start is None else start
-    return _in_halves(blocks, first, _total_error_bounds, search).scaled(float(weights.sum()))
+    first = blocks.at(blocks.uniform if start is None else start)
+    return _maximised(first, _total_error_bounds, stopping).scaled(float(weights.sum()))
 
 
 def hybrid(
@@ -154,19 +132,28 @@ def hybrid(
     """
     stopping = Stopping(tol, max_iterations, deadline)
     blocks = replace(_blocks(whole), offset=weights)
-    search = partial(_maximised, bounds=_hybrid_bounds, stopping=stopping)
-    return _in_halves(blocks, _first_weights(blocks, start), _hybrid_bounds, search)
+    return _maximised(blocks.at(_first_weights(blocks, start)), _hybrid_bounds, stopping)
 
 
-def _coarse_optima(factors: Factors, deadline: Deadline) -> list[Weights]:
-    """Those of every second, fourth, ... query and cell of a large ordered domain, finest last."""
+def _coarse_optima(
+    factors: Factors, max_iterations: int, deadline: Deadline
+) -> tuple[list[Weights], int]:
+    """Those of every second, fourth, ... query and cell of a large ordered domain, finest last.
+
+    With the Newton steps that they took together, at most the limit.
+    """
     coarse = coarsened(factors)
     if coarse is None:
-        return []
-    coarser = _coarse_optima(coarse, deadline)
-    start = _expected(coarser, coarse)
-    proof = optimum(coarse, tol=_COARSE_TOL, start=start, deadline=deadline).proof
-    return [*coarser, Weights(proof.p, proof.q)]
+        return [], 0
+    optima, taken = _coarse_optima(coarse, max_iterations, deadline)
+    found = optimum(
+        coarse,
+        tol=_COARSE_TOL,
+        start=_expected(optima, coarse),
+        max_iterations=max_iterations - taken,
+        deadline=deadline,
+    )
+    return [*optima, Weights(found.proof.p, found.proof.q)], taken + found.iterations
 
 
 def _expected(optima: Sequence[Weights], factors: Factors) -> Weights | None:
@@ -181,37 +168,10 @@ def _blocks(whole: Factors | MatrixBlocks) -> MatrixBlocks:
     return whole if isinstance(whole, MatrixBlocks) else one_block(whole, np.zeros(whole.queries))
 
 
-def _in_halves(
-    blocks: MatrixBlocks,
-    first: Array,
-    bounds: Callable[[BlocksPoint], tuple[float, float]],
-    search: Callable[[MatrixBlocks, Array], Progress[BlocksPoint]],
-) -> Progress[BlocksPoint]:
-    """A search from some weights on, by halves where the cells in reverse order change nothing.
-
-    Its bounds are of the whole, at the weights found.
-    """
-    mirror = reflection(blocks)
-    if mirror is None:
-        return search(blocks, first)
-    half = search(mirror.folded, mirror.fold(first))
-    best, proof = (blocks.at(mirror.unfold(point.x)) for point in (half.best, half.proof))
-    return replace(half, lower=bounds(proof)[0], upper=bounds(best)[1], best=best, proof=proof)
-
-
 def _maximised(
-    blocks: MatrixBlocks,
-    start: Array,
-    bounds: Callable[[BlocksPoint], tuple[float, float]],
-    stopping: Stopping,
-) -> Progress[BlocksPoint]:
-    """Over weights of sum one for the columns, and for the queries if they are free, at no cost."""
-    return _maximised_from(blocks.at(start), bounds, stopping)
-
-
-def _maximised_from(
     point: BlocksPoint, bounds: Callable[[BlocksPoint], tuple[float, float]], stopping: Stopping
 ) -> Progress[BlocksPoint]:
+    """Over weights of sum one for the columns, and for the queries if they are free, at no cost."""
     groups = point.blocks.groups
     program = Program(point.blocks.at, np.zeros(len(groups)), groups)
     return maximise(program, point, bounds, stopping)
@@ -220,7 +180,7 @@ def _maximised_from(
 def _largest_norm_nearby(
     blocks: MatrixBlocks, start: Array, near: bool, stopping: Stopping
 ) -> Progress[BlocksPoint]:
-    """`largest_norm` from where some multiplicative steps lead.
+    """The largest squared nuclear norm from where some multiplicative steps lead.
 
     They are exact where the start is near the optimum: rough ones would lead away again. Where
     the time is up after one, its own point is the answer: another would take as long again.
@@ -232,11 +192,11 @@ def _largest_norm_nearby(
                 break
             point, taken = blocks.at(x), taken + 1
             if stopping.deadline.passed:
-                progress = _maximised_from(point, _largest_entries, stopping)
+                progress = _maximised(point, _largest_entries, stopping)
                 return replace(progress, factorisations=taken)
             x = multiplicative_step(x, point.gradient, blocks.groups, relaxation=relaxation)
             del point  # its singular vectors, while those of others are computed
-    progress = largest_norm(blocks, x, stopping)
+    progress = _maximised(blocks.at(x), _largest_entries, stopping)
     return replace(progress, factorisations=progress.factorisations + taken)
 
 

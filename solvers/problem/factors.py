@@ -174,8 +174,6 @@ def _selection(numbers: NDArray[np.intp], count: int) -> sp.csr_array:
 
 _FAR_APART = 1e3
 _NEGLIGIBLE = 1e-9
-_COARSEST = 256
-_ALIKE = 0.25
 _SQUARE_WORK = 5
 """What a solve by structure takes beside the forms, over d³, if a dense one takes m d²."""
 
@@ -360,21 +358,6 @@ def factorise(scaled: Matrix) -> Factors:
             return _in_units_of_columns(matrix, unit, columns)
     full = len(rows) == d
     return Factors(Explicit(matrix), None) if full else _in_rows(matrix, matrix, rows)
-
-
-def coarsened(factors: Factors) -> Factors | None:
-    """Every second query and cell of an ordered domain; None where its neighbours are not alike.
-
-    They are where the differences of neighbouring rows are small beside the rows, and those of
-    columns beside the columns: prefixes are.
-    """
-    if factors.structured or factors.basis is not None or factors.cells < _COARSEST:
-        return None
-    matrix = factors.left
-    small = _ALIKE * np.linalg.norm(matrix)
-    if any(np.linalg.norm(np.diff(matrix, axis=axis)) > small for axis in (0, 1)):
-        return None
-    return factorise(matrix[::2, ::2])
 
 
 def _in_units_of_columns(matrix: Array, unit: Array, columns: Array) -> Factors:

@@ -149,7 +149,7 @@ FOUR_GROUPS = Census(
 
 
 def optimum(blocks, tol):
-    return dual.largest_norm(blocks, blocks.uniform, Stopping(tol, 60))
+    return dual.optimum(blocks, tol=tol)
 
 
 def test_blocks_give_the_optimum_of_the_whole_matrix():
